@@ -1,0 +1,50 @@
+# The front door. Meson and ninja do the work; `make help` lists what can be asked for.
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+
+.PHONY: all deps run test bench fuzz soak install clean help
+
+all: build/build.ninja
+	ninja -C build
+
+build/build.ninja: | deps
+	meson setup build
+
+deps:
+	@tools/deps
+
+run: all
+	build/demo
+
+# ONLY="asan unit" narrows it down; see tools/test.
+test: deps
+	@tools/test $(ONLY)
+
+bench: all
+	@tools/bench
+
+fuzz: deps
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+# The property tests, long and from a seed of the day. A failure prints the seed that repeats it.
+soak: WEIR_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+soak: all
+	WEIR_STEPS=50000000 WEIR_SEED=$(WEIR_SEED) meson test -C build --suite property -t 0 --verbose
+
+install: all
+	meson configure build -Dprefix=$(abspath $(PREFIX))
+	meson install -C build
+
+clean:
+	rm -rf build
+
+help:
+	@echo 'make            build the library'
+	@echo 'make run        build and run the demo'
+	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
+	@echo 'make bench      run the benchmarks'
+	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'
+	@echo 'make soak       run the property tests for long, from WEIR_SEED (random)'
+	@echo 'make install    install below PREFIX (/usr/local), into DESTDIR'
+	@echo 'make clean      remove build/'

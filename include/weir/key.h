@@ -1,0 +1,179 @@
+/* key.h - the gate's decisions at one key: who goes next, through which lane, and who waits.
+ *
+ * Every call takes the present time and an out-parameter, the news, and does all of its work
+ * before it returns: there are no callbacks, clocks, locks or system calls inside. A program with
+ * threads brings a lock per key, holds it around each call, and takes the news before it
+ * lets go of it.
+ *
+ * Each call stores in the news when the key next needs weir_key_wake(): at a deadline, the end of
+ * a lease or a pause, or a refill. Arm one timer per key for that moment; waking too early or too
+ * often is harmless. A time smaller than one already seen counts as that one.
+ *
+ * Order: the priorities take turns by weight; within a priority the tenant with the least virtual
+ * time is next, which is charged with cost over weight; within a tenant it is first come, first
+ * served. docs/GATE.md states the invariants G1 to G12. */
+#ifndef WEIR_KEY_H
+#define WEIR_KEY_H
+
+#include "weir/event.h"
+#include "weir/settings.h"
+#include "weir/ticket.h"
+
+/* The most tickets that one call admits or ends on the way; the rest follow at the next wake,
+ * which is then due at once. It bounds how long a lock is held. */
+#define WEIR_BATCH_MAX 1024
+
+/* What a call did to tickets other than its own, and when to call again. Start it zeroed, with
+ * `events` set to a ring or null. May be used for many calls; drain it after each. */
+struct weir_news {
+    struct weir_link *first; /* private: see weir_news_next() */
+    struct weir_link *last;
+    struct weir_event_ring *events;
+    uint64_t wake_ns; /* when the key needs weir_key_wake(); WEIR_NEVER: not before the next call */
+};
+
+enum weir_verdict {
+    WEIR_ADMITTED, /* it holds a permit: go, and give it back with weir_key_leave() */
+    WEIR_WAITING,  /* it stands in line: the news of some later call will tell */
+    WEIR_REFUSED   /* it is over; `refusal` of the ticket says why */
+};
+
+/* What is told when a permit is given back. */
+struct weir_result {
+    enum weir_outcome outcome;
+    bool cost_known; /* whether `cost` is what it really cost; else the estimate stands */
+    uint32_t cost;   /* 0 .. WEIR_COST_MAX */
+};
+
+/* What keeps a waiting ticket from going. */
+enum weir_binding {
+    WEIR_BINDING_NONE,         /* it is not waiting */
+    WEIR_BINDING_TURN,         /* others are before it */
+    WEIR_BINDING_LIMIT,        /* it is next, and every lane has given all its permits */
+    WEIR_BINDING_BUCKET,       /* it is next, and waits for a refill */
+    WEIR_BINDING_PAUSE,        /* it is next, and the lanes with room are paused */
+    WEIR_BINDING_BREAKER,      /* it is next, and the lanes with room have tripped */
+    WEIR_BINDING_TENANT_LIMIT, /* its tenant holds as many permits as it may */
+    WEIR_BINDING_TENANT_RATE,  /* its tenant goes as fast as it may */
+    WEIR_BINDING_COUNT
+};
+
+struct weir_explanation {
+    enum weir_binding binding;
+    uint32_t ahead_own; /* tickets of its own tenant and priority before it */
+    uint32_t ahead;     /* estimate of all tickets that go before it */
+    uint64_t start_ns;  /* predicted; 0 while too few have passed to tell */
+};
+
+struct weir_key_stats {
+    uint32_t active;  /* permits held */
+    uint32_t waiting; /* tickets in line */
+    uint32_t limit;   /* of all lanes together; WEIR_LIMIT_NONE if one has none */
+    uint32_t tenants; /* remembered */
+    uint32_t lanes;
+    uint64_t reserved; /* cost of the permits held */
+    uint64_t waiting_cost;
+    uint32_t waiting_by_priority[WEIR_PRIORITY_COUNT];
+    uint64_t entered;
+    uint64_t ended[WEIR_END_COUNT];
+    uint64_t interval_ns; /* mean time between two starts from the line; 0 while unknown */
+    uint64_t wake_ns;
+};
+
+struct weir_lane_stats {
+    uint16_t id;
+    uint32_t active;
+    uint32_t limit;
+    uint64_t reserved;
+    uint64_t paused_until_ns; /* 0 when it is not paused */
+    bool probing;             /* its breaker has tripped and no probe has succeeded since */
+    uint32_t bucket_count;
+    int64_t bucket_level[WEIR_RATES_MAX]; /* whole tokens, rounded down; less than 0 is debt */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Takes the next ticket whose state somebody else's call has changed: ADMITTED, or ENDED by
+ * timeout, displacement or lapse. Null when there is none. */
+WEIR_API struct weir_ticket *weir_news_next(struct weir_news *news);
+
+/* Asks for a permit. `ticket` must be IDLE or ENDED. WEIR_REFUSED leaves nothing behind, be it for
+ * a bad request, a full line or missing memory. With `retry`, the deadline should be the one that
+ * the first attempt had. */
+WEIR_API WEIR_MUST_CHECK enum weir_verdict weir_key_enter(struct weir_key *key,
+                                                          struct weir_ticket *ticket,
+                                                          const struct weir_request *request,
+                                                          uint64_t now_ns, struct weir_news *news);
+
+/* Gives a permit back and passes it on. WEIR_NOT_HELD when the ticket is not admitted,
+ * WEIR_WRONG_KEY when it is another key's, WEIR_BAD_COST for a cost out of range: then nothing
+ * changes. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_leave(struct weir_key *key,
+                                                         struct weir_ticket *ticket,
+                                                         const struct weir_result *result,
+                                                         uint64_t now_ns, struct weir_news *news);
+
+/* Ends a ticket wherever it is: in line it goes away, admitted it gives its permit back with the
+ * outcome CANCELLED and its estimate as cost. WEIR_NOT_HELD when it had ended before: somebody
+ * else won the race. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_cancel(struct weir_key *key,
+                                                          struct weir_ticket *ticket,
+                                                          uint64_t now_ns, struct weir_news *news);
+
+/* Does what has become due: deadlines, leases, refills, ends of pauses. */
+WEIR_API void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news);
+
+/* Changes a lane's limit: 0 .. WEIR_LIMIT_MAX or WEIR_LIMIT_NONE. Permits already given stay. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id,
+                                                             uint32_t limit, uint64_t now_ns,
+                                                             struct weir_news *news);
+
+/* Changes how fast a lane's bucket refills from now on, and how much it holds; what is in it stays
+ * but for what no longer fits. `index` counts the lane's rates. The unit cannot change. */
+WEIR_API WEIR_MUST_CHECK enum weir_status
+weir_key_set_rate(struct weir_key *key, uint16_t lane_id, uint32_t index,
+                  const struct weir_rate *rate, uint64_t now_ns, struct weir_news *news);
+
+/* Lets nobody through a lane until `until_ns`; a moment that has passed ends a pause. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id,
+                                                         uint64_t until_ns, uint64_t now_ns,
+                                                         struct weir_news *news);
+
+/* Why a ticket waits, and when it will likely start. Walks over those of its own tenant that are
+ * before it. */
+WEIR_API struct weir_explanation
+weir_key_explain(const struct weir_key *key, const struct weir_ticket *ticket, uint64_t now_ns);
+
+/* How long somebody who came now would wait, from the measured drain: 0 if not at all, WEIR_NEVER
+ * while too few have passed to tell. */
+WEIR_API uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant,
+                                   enum weir_priority priority, uint64_t now_ns);
+
+WEIR_API struct weir_key_stats weir_key_get_stats(const struct weir_key *key);
+
+/* The lane at `index`, in the order of the settings; lanes that were taken out of the settings and
+ * still hold permits come last. False, and nothing written, past the end. */
+WEIR_API bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                                struct weir_lane_stats *stats);
+
+/* The tenant's name by the number that events carry; empty for the anonymous one and for one that
+ * has been forgotten. Looks at every tenant. Valid until the next call on the key. */
+WEIR_API struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number);
+
+WEIR_API struct weir_slice weir_key_name(const struct weir_key *key);
+
+/* The last decisions, if the settings ask for a recorder; else null. Drain it like any ring. */
+WEIR_API struct weir_event_ring *weir_key_recorder(struct weir_key *key);
+
+/* The bytes that the gate set aside in each key for its caller; zeroed at first. */
+WEIR_API void *weir_key_extra(struct weir_key *key);
+
+/* Walks over everything and asserts every invariant that can be seen at rest. For tests. */
+WEIR_API void weir_key_validate(const struct weir_key *key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

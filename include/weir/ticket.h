@@ -1,0 +1,103 @@
+/* ticket.h - one request's place at a key: waiting, admitted, or ended.
+ *
+ * A ticket is embedded in the caller's own object (an exchange, a job, a thread's stack) and costs
+ * no allocation. Start it zeroed. From weir_key_enter() until it has ended it belongs to the key:
+ * it must neither move nor be freed, and only the library changes it. After that it may be used
+ * again for another request.
+ *
+ *              enter                    a turn comes               leave
+ *     IDLE ------------->  WAITING  ------------------> ADMITTED ---------> ENDED
+ *       |                     | timeout, cancel, displaced     | cancel, lease  ^
+ *       |  enter: refused     +--------------------------------+----------------+
+ *       +-----------------------------------------------------------------------+
+ */
+#ifndef WEIR_TICKET_H
+#define WEIR_TICKET_H
+
+#include "weir/status.h"
+
+#include <stdbool.h>
+
+/* What one ticket may cost, in the caller's unit (tokens, bytes, seconds). */
+#define WEIR_COST_MAX (UINT32_C(1) << 30)
+
+/* Normal comes first, so that a zeroed request asks for it. */
+enum weir_priority {
+    WEIR_PRIORITY_NORMAL,
+    WEIR_PRIORITY_HIGH,
+    WEIR_PRIORITY_LOW,
+    WEIR_PRIORITY_COUNT
+};
+
+enum weir_ticket_state {
+    WEIR_TICKET_IDLE,     /* at no key; the state of a zeroed ticket */
+    WEIR_TICKET_WAITING,  /* in its tenant's line */
+    WEIR_TICKET_ADMITTED, /* holds a permit of a lane */
+    WEIR_TICKET_ENDED     /* over; `end` says how */
+};
+
+/* How a ticket ended. */
+enum weir_end {
+    WEIR_END_NONE,
+    WEIR_END_LEFT,      /* its permit was given back */
+    WEIR_END_TIMEOUT,   /* its deadline passed in line */
+    WEIR_END_CANCELLED, /* in line or admitted */
+    WEIR_END_REFUSED,   /* at the door; `refusal` says why */
+    WEIR_END_DISPLACED, /* from a full line, by a tenant below its share */
+    WEIR_END_LAPSED,    /* admitted, and its lease ran out */
+    WEIR_END_COUNT
+};
+
+/* How it went behind the gate; told when a permit is given back. */
+enum weir_outcome {
+    WEIR_OUTCOME_SUCCESS,
+    WEIR_OUTCOME_RATE_LIMIT,   /* refused for its rate (429) */
+    WEIR_OUTCOME_SOFT_LOSS,    /* 5xx, timeout, connection lost: counts against the breaker */
+    WEIR_OUTCOME_CLIENT_ERROR, /* the caller's own fault */
+    WEIR_OUTCOME_CANCELLED,    /* the caller went away */
+    WEIR_OUTCOME_COUNT
+};
+
+/* What is asked for. A zeroed request is one of normal priority and cost 1 by the anonymous
+ * tenant, with the key's own timeout and lease. */
+struct weir_request {
+    struct weir_slice tenant; /* who asks; read during the call only */
+    enum weir_priority priority;
+    uint32_t cost;        /* expected; 1 .. WEIR_COST_MAX, and 0 stands for 1 */
+    uint64_t deadline_ns; /* absolute; 0: the key's timeout from now; WEIR_NEVER: none */
+    uint64_t lease_ns;    /* once admitted; 0: the key's own; WEIR_NEVER: none */
+    uint64_t tag;         /* the caller's own; comes back in events */
+    bool no_wait;         /* refuse with WEIR_WOULD_WAIT rather than wait */
+    bool retry;           /* goes to the head of its tenant's line: it has waited before */
+};
+
+struct weir_key;
+struct weir_lane;
+struct weir_turn;
+
+/* The fields down to `tag` may be read by the ticket's owner; the others are the library's. */
+struct weir_ticket {
+    uint8_t state;     /* enum weir_ticket_state */
+    uint8_t end;       /* enum weir_end, once ENDED */
+    uint8_t refusal;   /* enum weir_status, once refused */
+    uint8_t priority;  /* enum weir_priority */
+    uint16_t lane_id;  /* which lane admitted it */
+    bool retry;        /* private: went to the head of its line */
+    bool listed;       /* private: stands in a struct weir_news */
+    uint32_t cost;     /* as asked for, and reserved once admitted */
+    uint32_t place;    /* private: in the heap of deadlines and leases */
+    uint64_t sequence; /* the key's count of arrivals when it came: unique at its key */
+    uint64_t entered_ns;
+    uint64_t admitted_ns;
+    uint64_t deadline_ns;
+    uint64_t lease_ns;
+    uint64_t tag;
+    struct weir_key *key;
+    struct weir_turn *turn;
+    struct weir_lane *lane;
+    struct weir_link link;  /* WAITING: in its tenant's line; listed: in the news */
+    uint32_t buckets_epoch; /* which buckets of the lane it reserved from */
+    uint32_t breaker_epoch; /* whether it was admitted before the breaker last tripped */
+};
+
+#endif

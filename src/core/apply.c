@@ -1,0 +1,270 @@
+/* apply.c - a key takes up new settings.
+ *
+ * In two steps: everything that needs memory is prepared first, and only when all of it is there
+ * is anything changed. So a failure leaves the key as it was. */
+#include "core/key.h"
+
+#include "base/alloc.h"
+#include "core/event.h"
+#include "core/tell.h"
+
+#include <assert.h>
+
+/* A bucket's memory that waits for its tenant. */
+struct spare {
+    struct spare *next;
+};
+
+/* All that the change may need. */
+struct preparation {
+    const struct weir_settings *settings;
+    struct weir_lane **lanes; /* the new array: those of the settings, then the retired */
+    uint32_t lane_capacity;
+    bool fresh[WEIR_LANES_MAX]; /* which of the lanes were made for this */
+    struct weir_bucket *buckets[WEIR_LANES_MAX];
+    struct spare *spares;
+    struct weir_event_ring *recorder;
+};
+
+static struct weir_lane *find_lane(const struct weir_key *key, uint16_t id)
+{
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        if (key->lanes[i]->id == id) {
+            return key->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+static bool prepare_lane(const struct weir_key *key, struct preparation *plan, uint32_t index)
+{
+    const struct weir_lane_settings *settings = &plan->settings->lanes[index];
+    struct weir_lane *lane = find_lane(key, settings->id);
+    if (lane == NULL) {
+        lane = weir_lane_create(settings, key->allocator);
+        if (lane == NULL) {
+            return false;
+        }
+        plan->fresh[index] = true;
+    }
+    plan->lanes[index] = lane;
+    if (settings->rate_count == 0) {
+        return true;
+    }
+    plan->buckets[index] =
+        weir_allocate(key->allocator, settings->rate_count * sizeof **plan->buckets);
+    return plan->buckets[index] != NULL;
+}
+
+static bool prepare_lanes(const struct weir_key *key, struct preparation *plan)
+{
+    /* Every present lane might be retired. */
+    plan->lane_capacity = plan->settings->lane_count + key->lane_total;
+    plan->lanes = weir_allocate_zeroed(key->allocator, plan->lane_capacity * sizeof *plan->lanes);
+    if (plan->lanes == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
+        if (!prepare_lane(key, plan, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct weir_tenant_settings *settings_of(const struct weir_rules *rules,
+                                                      const struct weir_tenant *tenant)
+{
+    return weir_rules_tenant(rules, weir_tenant_name(tenant));
+}
+
+static bool prepare_tenants(const struct weir_key *key, struct preparation *plan,
+                            const struct weir_rules *rules)
+{
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
+        if (tenant->bucket == NULL && settings_of(rules, tenant)->rate.tokens > 0) {
+            struct spare *spare = weir_allocate(key->allocator, sizeof(struct weir_bucket));
+            if (spare == NULL) {
+                return false;
+            }
+            spare->next = plan->spares;
+            plan->spares = spare;
+        }
+    }
+    return true;
+}
+
+/* Room for everybody in the heaps that the new bounds need. */
+static bool prepare_crowds(struct weir_key *key, const struct weir_settings *settings)
+{
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        struct weir_crowd *crowd = &key->priorities[i].crowd;
+        if (!weir_crowd_reserve(crowd, &settings->line_by_priority[i], crowd->members,
+                                key->allocator)) {
+            return false;
+        }
+    }
+    return weir_crowd_reserve(&key->crowd, &settings->line, key->crowd.members, key->allocator);
+}
+
+static bool recorder_stays(const struct weir_key *key, const struct weir_settings *settings)
+{
+    uint32_t slot_count = key->recorder == NULL ? 0 : key->recorder->slot_count;
+    return slot_count == settings->recorder_events;
+}
+
+static bool prepare_recorder(const struct weir_key *key, struct preparation *plan)
+{
+    uint32_t slot_count = plan->settings->recorder_events;
+    if (recorder_stays(key, plan->settings) || slot_count == 0) {
+        return true;
+    }
+    plan->recorder = weir_recorder_create(slot_count, key->allocator);
+    return plan->recorder != NULL;
+}
+
+static void abandon(const struct weir_key *key, struct preparation *plan)
+{
+    const struct weir_settings *settings = plan->settings;
+    for (uint32_t i = 0; i < settings->lane_count; i++) {
+        if (plan->fresh[i]) {
+            weir_lane_destroy(plan->lanes[i], key->allocator);
+        }
+        weir_release(key->allocator, plan->buckets[i],
+                     settings->lanes[i].rate_count * sizeof **plan->buckets);
+    }
+    weir_release(key->allocator, plan->lanes, plan->lane_capacity * sizeof *plan->lanes);
+    while (plan->spares != NULL) {
+        struct spare *spare = plan->spares;
+        plan->spares = spare->next;
+        weir_release(key->allocator, spare, sizeof(struct weir_bucket));
+    }
+    weir_recorder_destroy(plan->recorder, key->allocator);
+}
+
+static bool still_named(const struct preparation *plan, const struct weir_lane *lane)
+{
+    for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
+        if (plan->lanes[i] == lane) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void change_lanes(struct weir_key *key, struct preparation *plan, struct weir_news *news)
+{
+    uint32_t total = plan->settings->lane_count;
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        struct weir_lane *lane = key->lanes[i];
+        if (still_named(plan, lane)) {
+            continue;
+        }
+        if (lane->active == 0) {
+            weir_lane_destroy(lane, key->allocator);
+        } else {
+            weir_lane_retire(lane);
+            plan->lanes[total++] = lane;
+        }
+    }
+    for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
+        struct weir_lane *lane = plan->lanes[i];
+        uint32_t before = lane->limit;
+        weir_lane_configure(lane, &plan->settings->lanes[i], plan->buckets[i], key->now_ns,
+                            key->allocator);
+        weir_tell_limit(key, news, lane, before);
+    }
+    weir_release(key->allocator, key->lanes, key->lane_capacity * sizeof *key->lanes);
+    key->lanes = plan->lanes;
+    key->lane_capacity = plan->lane_capacity;
+    key->lane_count = plan->settings->lane_count;
+    key->lane_total = total;
+}
+
+static void disband_crowds(struct weir_key *key, const struct weir_settings *settings)
+{
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        weir_crowd_disband(&key->priorities[i].crowd);
+        key->priorities[i].crowd.bound = &settings->line_by_priority[i];
+    }
+    weir_crowd_disband(&key->crowd);
+    key->crowd.bound = &settings->line;
+}
+
+static struct weir_bucket *take_spare(struct preparation *plan)
+{
+    struct spare *spare = plan->spares;
+    assert(spare != NULL);
+    plan->spares = spare->next;
+    return (struct weir_bucket *)(void *)spare;
+}
+
+/* Out of the ready heaps and in again, so that their weights are those of the settings, and what
+ * held or parked the tenant is looked at anew. */
+static void change_tenant(struct weir_key *key, struct preparation *plan,
+                          const struct weir_tenant_settings *settings, struct weir_tenant *tenant)
+{
+    bool needs_bucket = tenant->bucket == NULL && settings->rate.tokens > 0;
+    weir_line_free(key, tenant);
+    weir_line_hold(key, tenant);
+    weir_tenant_configure(key, tenant, settings, needs_bucket ? take_spare(plan) : NULL,
+                          key->now_ns);
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        weir_crowd_rejoin(&key->priorities[i].crowd, &tenant->turns[i].stake, tenant);
+    }
+    weir_crowd_rejoin(&key->crowd, &tenant->stake, tenant);
+    weir_line_free(key, tenant);
+}
+
+static void change_cycle(struct weir_key *key, const struct weir_rules *rules)
+{
+    const uint32_t *weights = rules->settings.priority_weights;
+    if (key->rules == NULL || memcmp(key->rules->settings.priority_weights, weights,
+                                     sizeof rules->settings.priority_weights) != 0) {
+        key->cursor = 0;
+    }
+}
+
+/* See plain.h. */
+static bool is_simple(const struct weir_key *key)
+{
+    const struct weir_lane *lane = key->lanes[0];
+    return key->lane_count == 1 && lane->bucket_count == 0 && lane->breaker.failures == 0 &&
+           key->rules->settings.lease_ns == WEIR_NEVER && key->recorder == NULL;
+}
+
+static void change(struct weir_key *key, struct preparation *plan, struct weir_rules *rules,
+                   struct weir_news *news)
+{
+    if (!recorder_stays(key, plan->settings)) {
+        weir_recorder_destroy(key->recorder, key->allocator);
+        key->recorder = plan->recorder;
+    }
+    change_lanes(key, plan, news);
+    disband_crowds(key, plan->settings);
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
+        change_tenant(key, plan, settings_of(rules, tenant), tenant);
+    }
+    assert(plan->spares == NULL);
+    change_cycle(key, rules);
+    weir_rules_give(key->rules);
+    key->rules = weir_rules_take(rules);
+    key->simple = is_simple(key);
+}
+
+enum weir_status weir_key_apply(struct weir_key *key, struct weir_rules *rules,
+                                struct weir_news *news)
+{
+    struct preparation plan = {.settings = &rules->settings};
+    bool ready = prepare_lanes(key, &plan) && prepare_tenants(key, &plan, rules) &&
+                 prepare_crowds(key, plan.settings) && prepare_recorder(key, &plan);
+    if (!ready) {
+        abandon(key, &plan);
+        return WEIR_NO_MEMORY;
+    }
+    change(key, &plan, rules, news);
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}

@@ -1,0 +1,220 @@
+/* enter.c - a ticket comes to the door: it passes, joins the line, or is refused. */
+#include "core/plain.h"
+
+static enum weir_status check_request(const struct weir_request *request)
+{
+    if ((unsigned)request->priority >= WEIR_PRIORITY_COUNT) {
+        return WEIR_BAD_PRIORITY;
+    }
+    if (request->cost > WEIR_COST_MAX) {
+        return WEIR_BAD_COST;
+    }
+    if (request->lease_ns > WEIR_DURATION_MAX_NS && request->lease_ns != WEIR_NEVER) {
+        return WEIR_BAD_DURATION;
+    }
+    return request->tenant.bytes > WEIR_NAME_BYTES_MAX ? WEIR_BAD_NAME : WEIR_OK;
+}
+
+/* The same tenant often comes several times in a row; then hashing its name can be saved. */
+static struct weir_tenant *obtain_tenant(struct weir_key *key, struct weir_slice name)
+{
+    struct weir_tenant *recent = key->recent;
+    if (recent != NULL && weir_slice_equal(weir_tenant_name(recent), name)) {
+        return recent;
+    }
+    struct weir_tenant *tenant = weir_tenant_obtain(key, name, key->now_ns);
+    if (tenant != NULL) {
+        key->recent = tenant;
+    }
+    return tenant;
+}
+
+static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
+                        const struct weir_request *request)
+{
+    weir_ticket_reset(ticket);
+    ticket->priority = (uint8_t)request->priority;
+    ticket->retry = request->retry;
+    ticket->cost = request->cost == 0 ? 1 : request->cost;
+    ticket->sequence = key->next_sequence++;
+    ticket->entered_ns = key->now_ns;
+    ticket->deadline_ns = request->deadline_ns;
+    ticket->lease_ns = request->lease_ns == 0 ? key->rules->settings.lease_ns : request->lease_ns;
+    ticket->tag = request->tag;
+    ticket->key = key;
+    ticket->turn = NULL;
+    ticket->lane = NULL;
+}
+
+/* The deadline as it was asked for, or the key's own. One that is further away than any duration
+ * may be is none: moments in a heap must not be too far apart. */
+static uint64_t deadline_ns(const struct weir_key *key, uint64_t asked_ns)
+{
+    uint64_t timeout_ns = key->rules->settings.timeout_ns;
+    if (asked_ns == 0) {
+        return timeout_ns == WEIR_NEVER ? WEIR_NEVER : key->now_ns + timeout_ns;
+    }
+    bool too_far = asked_ns > key->now_ns && asked_ns - key->now_ns > WEIR_DURATION_MAX_NS;
+    return too_far ? WEIR_NEVER : asked_ns;
+}
+
+static WEIR_APART enum weir_verdict refuse(struct weir_key *key, struct weir_ticket *ticket,
+                                           enum weir_status why, struct weir_news *news)
+{
+    ticket->refusal = (uint8_t)why;
+    weir_ticket_end(key, ticket, WEIR_END_REFUSED);
+    if (weir_heard(key, news, WEIR_EVENT_REFUSE)) {
+        weir_tell(key, news, WEIR_EVENT_REFUSE,
+                  (struct weir_occasion){ticket, NULL, 0, (uint8_t)why});
+    }
+    weir_key_plan_wake(key, news);
+    return WEIR_REFUSED;
+}
+
+/* Whether a place in the heap of deadlines and leases can be had for one more ticket. */
+static bool reserve_timer(struct weir_key *key)
+{
+    return weir_heap_reserve(&key->timers, key->timed + 1, key->allocator);
+}
+
+/* The lane through which an arrival may go at once: nobody who is ready waits, and its tenant may
+ * go (G2). A free tenant's tickets would be ready, so there are none of its own in line either. */
+static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ticket *ticket)
+{
+    const struct weir_tenant *tenant = ticket->turn->tenant;
+    if (key->ready > 0 || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
+        return NULL;
+    }
+    if (tenant->bucket != NULL &&
+        weir_bucket_ready_ns(tenant->bucket, ticket->cost, key->now_ns) > key->now_ns) {
+        return NULL;
+    }
+    return weir_key_choose_lane(key, ticket->cost);
+}
+
+static enum weir_status refusal_at_door(const struct weir_key *key,
+                                        const struct weir_ticket *ticket)
+{
+    const struct weir_turn *turn = ticket->turn;
+    const struct weir_tenant *tenant = turn->tenant;
+    const struct weir_bound *own = &key->rules->settings.line_by_tenant;
+    struct weir_arrival arrival = {tenant, ticket->cost};
+    if (tenant->stake.tickets >= own->tickets || tenant->stake.cost > own->cost ||
+        ticket->cost > own->cost - tenant->stake.cost) {
+        return WEIR_TENANT_FULL;
+    }
+    if (!weir_crowd_accepts(&key->priorities[turn->priority].crowd, &turn->stake, arrival)) {
+        return WEIR_PRIORITY_FULL;
+    }
+    return weir_crowd_accepts(&key->crowd, &tenant->stake, arrival) ? WEIR_OK : WEIR_LINE_FULL;
+}
+
+static struct weir_ticket *last_of_turn(const struct weir_turn *turn)
+{
+    return weir_list_empty(&turn->tickets)
+               ? NULL
+               : weir_container_of(turn->tickets.previous, struct weir_ticket, link);
+}
+
+static struct weir_ticket *last_of_tenant(const struct weir_tenant *tenant)
+{
+    struct weir_ticket *newest = NULL;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        struct weir_ticket *last = last_of_turn(&tenant->turns[i]);
+        if (last != NULL && (newest == NULL || last->sequence > newest->sequence)) {
+            newest = last;
+        }
+    }
+    return newest;
+}
+
+static void displace(struct weir_key *key, struct weir_ticket *ticket, struct weir_news *news)
+{
+    weir_key_end_waiting(key, ticket, WEIR_END_DISPLACED, news);
+    weir_news_add(news, ticket);
+}
+
+/* Sends tickets away until the arrival fits. Requires that the door accepts it; then there is
+ * always somebody further above its share than the arrival's tenant (G10). */
+static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
+                      struct weir_news *news)
+{
+    struct weir_turn *turn = ticket->turn;
+    struct weir_arrival arrival = {turn->tenant, ticket->cost};
+    const struct weir_crowd *by_priority = &key->priorities[turn->priority].crowd;
+    const struct weir_stake *victim;
+    while ((victim = weir_crowd_victim(by_priority, &turn->stake, arrival)) != NULL) {
+        displace(key, last_of_turn(weir_container_of(victim, struct weir_turn, stake)), news);
+    }
+    while ((victim = weir_crowd_victim(&key->crowd, &turn->tenant->stake, arrival)) != NULL) {
+        displace(key, last_of_tenant(weir_container_of(victim, struct weir_tenant, stake)), news);
+    }
+}
+
+static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *ticket,
+                                   struct weir_news *news)
+{
+    ticket->deadline_ns = deadline_ns(key, ticket->deadline_ns);
+    bool timed = ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER;
+    enum weir_status refusal = refusal_at_door(key, ticket);
+    if (refusal != WEIR_OK) {
+        return refuse(key, ticket, refusal, news);
+    }
+    if (!weir_line_reserve(key, ticket->turn) || (timed && !reserve_timer(key))) {
+        return refuse(key, ticket, WEIR_NO_MEMORY, news);
+    }
+    make_room(key, ticket, news);
+    if (weir_heard(key, news, WEIR_EVENT_THROTTLE)) {
+        weir_tell(key, news, WEIR_EVENT_THROTTLE, (struct weir_occasion){.ticket = ticket});
+    }
+    key->timed += timed;
+    weir_ticket_move(ticket, WEIR_TICKET_WAITING);
+    weir_line_add(key, ticket);
+    weir_key_serve_line(key, news, ticket);
+    weir_key_plan_wake(key, news);
+    return ticket->state == WEIR_TICKET_ADMITTED ? WEIR_ADMITTED : WEIR_WAITING;
+}
+
+/* The long way, which asks everything. */
+static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_ticket *ticket,
+                                          const struct weir_request *request, uint64_t now_ns,
+                                          struct weir_news *news)
+{
+    weir_key_begin(key, now_ns, news);
+    weir_line_rebase(key);
+    fill_ticket(key, ticket, request);
+    enum weir_status wrong = check_request(request);
+    if (wrong != WEIR_OK) {
+        return refuse(key, ticket, wrong, news);
+    }
+    struct weir_tenant *tenant = obtain_tenant(key, request->tenant);
+    if (tenant == NULL) {
+        return refuse(key, ticket, WEIR_NO_MEMORY, news);
+    }
+    ticket->turn = &tenant->turns[request->priority];
+    struct weir_lane *lane = lane_at_once(key, ticket);
+    if (lane == NULL) {
+        return request->no_wait ? refuse(key, ticket, WEIR_WOULD_WAIT, news)
+                                : join_line(key, ticket, news);
+    }
+    if (ticket->lease_ns != WEIR_NEVER) {
+        if (!reserve_timer(key)) {
+            return refuse(key, ticket, WEIR_NO_MEMORY, news);
+        }
+        key->timed++;
+    }
+    weir_line_charge(&key->priorities[request->priority], ticket->turn,
+                     weir_tenant_charge(tenant, ticket->cost));
+    weir_key_admit(key, ticket, lane, news);
+    weir_key_plan_wake(key, news);
+    return WEIR_ADMITTED;
+}
+
+enum weir_verdict weir_key_enter(struct weir_key *key, struct weir_ticket *ticket,
+                                 const struct weir_request *request, uint64_t now_ns,
+                                 struct weir_news *news)
+{
+    return weir_plain_enter(key, ticket, request, now_ns, news)
+               ? WEIR_ADMITTED
+               : enter(key, ticket, request, now_ns, news);
+}

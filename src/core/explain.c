@@ -1,0 +1,218 @@
+/* explain.c - what can be told about a key and those who wait at it. Nothing here changes
+ * anything. */
+#include "core/key.h"
+
+#include <assert.h>
+
+/* Predictions need this many measured starts. */
+#define STARTS_MIN 8
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One who waits or might: how much weight it has, and how many of its own are before it. */
+struct candidate {
+    enum weir_priority priority;
+    uint32_t weight;
+    bool ready;      /* whether its weight is in the priority's sum already */
+    bool in_line;    /* whether it is counted among the waiting */
+    uint32_t before; /* of its own tenant and priority */
+};
+
+/* How many go before it, if everybody waiting goes on to wait: each of its own tenant's turns
+ * stands for as many of the others' as their weights say, and so do its priority's. */
+static uint32_t estimate_ahead(const struct weir_key *key, struct candidate who)
+{
+    const struct weir_priority_line *line = &key->priorities[who.priority];
+    const uint32_t *weights = key->rules->settings.priority_weights;
+    uint64_t all_weight = line->ready_weight + (who.ready ? 0 : who.weight);
+    uint64_t waiting_here = line->crowd.tickets + (who.in_line ? 0 : 1);
+    uint64_t waiting = key->crowd.tickets + (who.in_line ? 0 : 1);
+    uint64_t slots = 0;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        bool counts = i == (int)who.priority || key->priorities[i].ready.count > 0;
+        slots += counts ? weights[i] : 0;
+    }
+    uint64_t here = smaller((who.before + UINT64_C(1)) * all_weight / who.weight, waiting_here);
+    uint64_t everywhere = smaller(here * slots / weights[who.priority], waiting);
+    return (uint32_t)(everywhere == 0 ? 0 : everywhere - 1);
+}
+
+static uint32_t count_before(const struct weir_ticket *ticket)
+{
+    uint32_t count = 0;
+    const struct weir_link *list = &ticket->turn->tickets;
+    for (const struct weir_link *at = ticket->link.previous; at != list; at = at->previous) {
+        count++;
+    }
+    return count;
+}
+
+/* What holds back the lane that would admit it soonest; where time alone brings about nothing, a
+ * breaker rather than a limit. */
+static enum weir_binding lane_binding(const struct weir_key *key, uint32_t cost, uint64_t now_ns)
+{
+    enum weir_binding soonest = WEIR_BINDING_LIMIT;
+    uint64_t soonest_ns = WEIR_NEVER;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        enum weir_binding binding;
+        uint64_t ready_ns = weir_lane_ready_ns(key->lanes[i], cost, now_ns, &binding);
+        if (ready_ns < soonest_ns || soonest == WEIR_BINDING_LIMIT) {
+            soonest = binding;
+            soonest_ns = ready_ns;
+        }
+    }
+    return soonest == WEIR_BINDING_NONE ? WEIR_BINDING_TURN : soonest;
+}
+
+static bool is_next(const struct weir_key *key, const struct weir_ticket *ticket)
+{
+    return key->ready > 0 && weir_turn_first(weir_line_next(key, weir_line_slot(key))) == ticket;
+}
+
+static enum weir_binding find_binding(const struct weir_key *key, const struct weir_ticket *ticket,
+                                      uint64_t now_ns)
+{
+    switch ((enum weir_tenant_hold)ticket->turn->tenant->hold) {
+    case WEIR_TENANT_HELD:
+        return WEIR_BINDING_TENANT_LIMIT;
+    case WEIR_TENANT_PARKED:
+        return WEIR_BINDING_TENANT_RATE;
+    case WEIR_TENANT_FREE:
+        break;
+    }
+    return is_next(key, ticket) ? lane_binding(key, ticket->cost, now_ns) : WEIR_BINDING_TURN;
+}
+
+/* When the one with that many ahead will start; 0 while nothing is known. */
+static uint64_t predict_start(const struct weir_key *key, uint32_t ahead, uint64_t now_ns)
+{
+    uint64_t not_before_ns = key->blocked_until_ns == WEIR_NEVER ? now_ns : key->blocked_until_ns;
+    if (key->drain.starts < STARTS_MIN) {
+        return ahead == 0 && not_before_ns > now_ns ? not_before_ns : 0;
+    }
+    uint64_t start_ns = now_ns + (ahead + UINT64_C(1)) * key->drain.interval_ns;
+    return start_ns > not_before_ns ? start_ns : not_before_ns;
+}
+
+struct weir_explanation weir_key_explain(const struct weir_key *key,
+                                         const struct weir_ticket *ticket, uint64_t now_ns)
+{
+    struct weir_explanation result = {0};
+    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
+        return result;
+    }
+    const struct weir_tenant *tenant = ticket->turn->tenant;
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    result.binding = find_binding(key, ticket, now_ns);
+    result.ahead_own = count_before(ticket);
+    if (!is_next(key, ticket)) {
+        result.ahead =
+            estimate_ahead(key, (struct candidate){.priority = (enum weir_priority)ticket->priority,
+                                                   .weight = tenant->weight,
+                                                   .ready = tenant->hold == WEIR_TENANT_FREE,
+                                                   .in_line = true,
+                                                   .before = result.ahead_own});
+    }
+    result.start_ns = predict_start(key, result.ahead, now_ns);
+    return result;
+}
+
+static bool passes_at_once(const struct weir_key *key, uint64_t now_ns)
+{
+    for (uint32_t i = 0; key->ready == 0 && i < key->lane_count; i++) {
+        if (weir_lane_admits(key->lanes[i], 1, now_ns)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant_name,
+                          enum weir_priority priority, uint64_t now_ns)
+{
+    assert((unsigned)priority < WEIR_PRIORITY_COUNT);
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    const struct weir_tenant *tenant = weir_tenant_find(key, tenant_name);
+    uint32_t before = tenant == NULL ? 0 : tenant->turns[priority].stake.tickets;
+    if (before == 0 && passes_at_once(key, now_ns)) {
+        return 0;
+    }
+    struct candidate who = {.priority = priority,
+                            .weight = tenant != NULL
+                                          ? tenant->weight
+                                          : weir_rules_tenant(key->rules, tenant_name)->weight,
+                            .ready = tenant != NULL && tenant->turns[priority].place_ready != 0,
+                            .before = before};
+    uint64_t start_ns = predict_start(key, estimate_ahead(key, who), now_ns);
+    return start_ns == 0 ? WEIR_NEVER : start_ns - now_ns;
+}
+
+struct weir_key_stats weir_key_get_stats(const struct weir_key *key)
+{
+    struct weir_key_stats stats = {
+        .active = key->active,
+        .waiting = key->crowd.tickets,
+        .limit = weir_key_limit(key),
+        .tenants = key->tenants.count,
+        .lanes = key->lane_total,
+        .waiting_cost = key->crowd.cost,
+        .entered = key->next_sequence - 1,
+        .interval_ns = key->drain.starts < STARTS_MIN ? 0 : key->drain.interval_ns,
+        .wake_ns = key->wake_ns,
+    };
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        stats.reserved += key->lanes[i]->reserved;
+    }
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        stats.waiting_by_priority[i] = key->priorities[i].crowd.tickets;
+    }
+    memcpy(stats.ended, key->ended, sizeof stats.ended);
+    return stats;
+}
+
+bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                       struct weir_lane_stats *stats)
+{
+    if (index >= key->lane_total) {
+        return false;
+    }
+    const struct weir_lane *lane = key->lanes[index];
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    *stats = (struct weir_lane_stats){
+        .id = lane->id,
+        .active = lane->active,
+        .limit = lane->limit,
+        .reserved = lane->reserved,
+        .paused_until_ns = lane->paused_until_ns > now_ns ? lane->paused_until_ns : 0,
+        .probing = lane->probing,
+        .bucket_count = lane->bucket_count,
+    };
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        stats->bucket_level[i] = weir_bucket_level(&lane->buckets[i], now_ns);
+    }
+    return true;
+}
+
+struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)
+{
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
+        if (tenant->number == number) {
+            return weir_tenant_name(tenant);
+        }
+    }
+    return (struct weir_slice){"", 0};
+}
+
+struct weir_slice weir_key_name(const struct weir_key *key)
+{
+    return (struct weir_slice){key->name, key->name_bytes};
+}
+
+struct weir_event_ring *weir_key_recorder(struct weir_key *key)
+{
+    return key->recorder;
+}

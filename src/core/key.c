@@ -1,0 +1,245 @@
+/* key.c - the calls on one key, but for enter.
+ *
+ * Every call has the same shape: take the time, do what had become due before, make the change,
+ * serve the line, and say when the next thing will be due. Between two calls therefore
+ *
+ *   K1  the ticket that is next cannot be admitted before `blocked_until_ns`, but for a permit
+ *       given back or a change of settings (G2, G3);
+ *   K2  `wake_ns` is not after the next deadline, end of a lease, end of a parked tenant's wait, or
+ *       `blocked_until_ns`;
+ *   K3  `active` is the sum over the lanes, and over the tenants. */
+#include "core/plain.h"
+
+#include "base/alloc.h"
+#include "core/event.h"
+
+#include <assert.h>
+
+static_assert(sizeof(struct weir_ticket) <= 160, "a ticket is cheap to embed");
+
+uint32_t weir_key_limit(const struct weir_key *key)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        if (key->lanes[i]->limit == WEIR_LIMIT_NONE) {
+            return WEIR_LIMIT_NONE;
+        }
+        sum += key->lanes[i]->limit;
+    }
+    return (uint32_t)sum;
+}
+
+static_assert((uint64_t)WEIR_LIMIT_MAX * WEIR_LANES_MAX < WEIR_LIMIT_NONE, "limits can be added");
+
+/* Says no to a call that has changed nothing. */
+static enum weir_status decline(const struct weir_key *key, struct weir_news *news,
+                                enum weir_status why)
+{
+    news->wake_ns = key->wake_ns;
+    return why;
+}
+
+/* The long way, which asks everything. */
+static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticket *ticket,
+                                         const struct weir_result *result, uint64_t now_ns,
+                                         struct weir_news *news)
+{
+    if (ticket->state == WEIR_TICKET_ADMITTED && ticket->key != key) {
+        return decline(key, news, WEIR_WRONG_KEY);
+    }
+    if (result->cost_known && result->cost > WEIR_COST_MAX) {
+        return decline(key, news, WEIR_BAD_COST);
+    }
+    if ((unsigned)result->outcome >= WEIR_OUTCOME_COUNT) {
+        return decline(key, news, WEIR_BAD_OUTCOME);
+    }
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state != WEIR_TICKET_ADMITTED) {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    uint32_t cost = result->cost_known ? result->cost : ticket->cost;
+    weir_key_end_admitted(key, ticket,
+                          (struct weir_departure){WEIR_END_LEFT, result->outcome, cost}, news);
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+enum weir_status weir_key_leave(struct weir_key *key, struct weir_ticket *ticket,
+                                const struct weir_result *result, uint64_t now_ns,
+                                struct weir_news *news)
+{
+    return weir_plain_leave(key, ticket, result, now_ns, news)
+               ? WEIR_OK
+               : leave(key, ticket, result, now_ns, news);
+}
+
+enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticket, uint64_t now_ns,
+                                 struct weir_news *news)
+{
+    bool live = ticket->state == WEIR_TICKET_WAITING || ticket->state == WEIR_TICKET_ADMITTED;
+    if (live && ticket->key != key) {
+        return decline(key, news, WEIR_WRONG_KEY);
+    }
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state == WEIR_TICKET_WAITING) {
+        weir_key_end_waiting(key, ticket, WEIR_END_CANCELLED, news);
+    } else if (ticket->state == WEIR_TICKET_ADMITTED) {
+        struct weir_departure cancel = {WEIR_END_CANCELLED, WEIR_OUTCOME_CANCELLED, ticket->cost};
+        weir_key_end_admitted(key, ticket, cancel, news);
+    } else {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
+{
+    news->wake_ns = key->wake_ns;
+    weir_key_begin(key, now_ns, news);
+}
+
+static struct weir_lane *find_lane(const struct weir_key *key, uint16_t lane_id)
+{
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        if (key->lanes[i]->id == lane_id) {
+            return key->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id, uint32_t limit,
+                                    uint64_t now_ns, struct weir_news *news)
+{
+    struct weir_lane *lane = find_lane(key, lane_id);
+    if (lane == NULL) {
+        return decline(key, news, WEIR_NO_LANE);
+    }
+    if (limit > WEIR_LIMIT_MAX && limit != WEIR_LIMIT_NONE) {
+        return decline(key, news, WEIR_BAD_LIMIT);
+    }
+    weir_key_begin(key, now_ns, news);
+    uint32_t before = lane->limit;
+    weir_lane_set_limit(lane, limit);
+    weir_tell_limit(key, news, lane, before);
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+enum weir_status weir_key_set_rate(struct weir_key *key, uint16_t lane_id, uint32_t index,
+                                   const struct weir_rate *rate, uint64_t now_ns,
+                                   struct weir_news *news)
+{
+    struct weir_lane *lane = find_lane(key, lane_id);
+    if (lane == NULL || index >= lane->bucket_count) {
+        return decline(key, news, WEIR_NO_LANE);
+    }
+    if (!weir_rate_valid(rate) || rate->unit != lane->buckets[index].rate.unit) {
+        return decline(key, news, WEIR_BAD_RATE);
+    }
+    weir_key_begin(key, now_ns, news);
+    weir_bucket_set_rate(&lane->buckets[index], rate, key->now_ns);
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id, uint64_t until_ns,
+                                uint64_t now_ns, struct weir_news *news)
+{
+    struct weir_lane *lane = find_lane(key, lane_id);
+    if (lane == NULL) {
+        return decline(key, news, WEIR_NO_LANE);
+    }
+    weir_key_begin(key, now_ns, news);
+    lane->paused_until_ns = until_ns > key->now_ns ? until_ns : 0;
+    if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
+        weir_tell(key, news, WEIR_EVENT_PAUSE,
+                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, 0});
+    }
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+/* ---- a key's life ---- */
+
+void weir_key_init(struct weir_key *key, uint64_t now_ns)
+{
+    key->now_ns = now_ns;
+    key->wake_ns = WEIR_NEVER;
+    key->blocked_until_ns = WEIR_NEVER;
+    key->next_sequence = 1;
+    weir_list_init(&key->all_tenants);
+}
+
+void weir_key_trim(struct weir_key *key)
+{
+    assert(key->active == 0);
+    assert(key->crowd.tickets == 0);
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        weir_heap_deinit(&key->priorities[i].ready, key->allocator);
+        weir_crowd_deinit(&key->priorities[i].crowd, key->allocator);
+    }
+    weir_crowd_deinit(&key->crowd, key->allocator);
+    weir_heap_deinit(&key->timers, key->allocator);
+    weir_heap_deinit(&key->parked, key->allocator);
+}
+
+void weir_key_deinit(struct weir_key *key)
+{
+    assert(key->active == 0);
+    assert(key->crowd.tickets == 0);
+    weir_tenants_destroy(key);
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        weir_lane_destroy(key->lanes[i], key->allocator);
+    }
+    weir_release(key->allocator, key->lanes, key->lane_capacity * sizeof *key->lanes);
+    weir_key_trim(key);
+    weir_recorder_destroy(key->recorder, key->allocator);
+    weir_rules_give(key->rules);
+}
+
+bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns)
+{
+    if (key->active > 0 || key->crowd.tickets > 0 || now_ns < key->now_ns ||
+        now_ns - key->now_ns < key->rules->settings.forget_ns) {
+        return false;
+    }
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        if (!weir_lane_at_rest(key->lanes[i], now_ns)) {
+            return false;
+        }
+    }
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
+        if (tenant->bucket != NULL && !weir_bucket_full(tenant->bucket, now_ns)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void weir_key_validate(const struct weir_key *key)
+{
+    uint32_t by_lane = 0;
+    uint32_t by_tenant = 0;
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        const struct weir_lane *lane = key->lanes[i];
+        assert(lane->retired == (i >= key->lane_count));
+        assert(!lane->retired || lane->active > 0);
+        by_lane += lane->active;
+    }
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        by_tenant += weir_container_of(at, struct weir_tenant, link)->active;
+    }
+    assert(by_lane == key->active);   /* K3 */
+    assert(by_tenant == key->active); /* K3 */
+    weir_line_validate(key);
+    if (key->ready > 0 && key->blocked_until_ns > key->now_ns) { /* K1 */
+        const struct weir_turn *turn = weir_line_next(key, weir_line_slot(key));
+        assert(weir_key_choose_lane(key, weir_turn_first(turn)->cost) == NULL);
+    }
+    assert(key->wake_ns <= weir_heap_next(&key->timers)); /* K2 */
+    assert(key->wake_ns <= weir_heap_next(&key->parked)); /* K2 */
+    assert(key->wake_ns <= key->blocked_until_ns);        /* K2 */
+}

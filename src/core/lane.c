@@ -1,0 +1,203 @@
+#include "core/lane.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+
+static void update_room(struct weir_lane *lane)
+{
+    lane->room = lane->limit;
+    if (lane->probing && lane->room > 1) {
+        lane->room = 1;
+    }
+    if (lane->retired) {
+        lane->room = 0;
+    }
+}
+
+static void release_buckets(struct weir_lane *lane, const struct weir_allocator *allocator)
+{
+    weir_release(allocator, lane->buckets, lane->bucket_count * sizeof *lane->buckets);
+    lane->buckets = NULL;
+    lane->bucket_count = 0;
+}
+
+struct weir_lane *weir_lane_create(const struct weir_lane_settings *settings,
+                                   const struct weir_allocator *allocator)
+{
+    struct weir_lane *lane = weir_allocate_zeroed(allocator, sizeof *lane);
+    if (lane != NULL) {
+        lane->id = settings->id;
+        lane->limit = settings->limit;
+        lane->configured_limit = settings->limit;
+        update_room(lane);
+    }
+    return lane;
+}
+
+void weir_lane_destroy(struct weir_lane *lane, const struct weir_allocator *allocator)
+{
+    if (lane == NULL) {
+        return;
+    }
+    assert(lane->active == 0);
+    assert(lane->reserved == 0);
+    release_buckets(lane, allocator);
+    weir_release(allocator, lane, sizeof *lane);
+}
+
+/* The bucket at `index` under the new settings: the old one goes on if it counts the same thing,
+ * and its rate changes only if the settings' did. */
+static struct weir_bucket succeed(const struct weir_lane *lane, uint32_t index,
+                                  const struct weir_rate *rate, uint64_t now_ns)
+{
+    struct weir_bucket bucket;
+    if (index < lane->bucket_count && lane->buckets[index].rate.unit == rate->unit) {
+        bucket = lane->buckets[index];
+        if (!weir_rate_equal(&bucket.configured, rate)) {
+            weir_bucket_set_rate(&bucket, rate, now_ns);
+        }
+    } else {
+        weir_bucket_init(&bucket, rate, now_ns);
+        bucket.since_epoch = lane->buckets_epoch;
+    }
+    bucket.configured = *rate;
+    return bucket;
+}
+
+void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
+                         struct weir_bucket *buckets, uint64_t now_ns,
+                         const struct weir_allocator *allocator)
+{
+    assert(lane->id == settings->id);
+    assert((buckets != NULL) == (settings->rate_count > 0));
+    lane->buckets_epoch++;
+    for (uint32_t i = 0; i < settings->rate_count; i++) {
+        buckets[i] = succeed(lane, i, &settings->rates[i], now_ns);
+    }
+    release_buckets(lane, allocator);
+    lane->buckets = buckets;
+    lane->bucket_count = settings->rate_count;
+
+    if (lane->configured_limit != settings->limit) {
+        lane->limit = settings->limit;
+        lane->configured_limit = settings->limit;
+    }
+    lane->breaker = settings->breaker;
+    if (settings->breaker.failures == 0) {
+        lane->probing = false;
+        lane->failures = 0;
+    }
+    lane->retired = false;
+    update_room(lane);
+}
+
+void weir_lane_retire(struct weir_lane *lane)
+{
+    lane->retired = true;
+    update_room(lane);
+}
+
+void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit)
+{
+    lane->limit = limit;
+    update_room(lane);
+}
+
+uint64_t weir_lane_ready_ns(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns,
+                            enum weir_binding *binding)
+{
+    if (lane->active >= lane->room) {
+        *binding =
+            lane->probing && lane->active < lane->limit ? WEIR_BINDING_BREAKER : WEIR_BINDING_LIMIT;
+        return WEIR_NEVER;
+    }
+    uint64_t ready_ns = now_ns;
+    *binding = WEIR_BINDING_NONE;
+    if (lane->paused_until_ns > ready_ns) {
+        ready_ns = lane->paused_until_ns;
+        *binding = lane->probing ? WEIR_BINDING_BREAKER : WEIR_BINDING_PAUSE;
+    }
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        uint64_t refilled_ns = weir_bucket_ready_ns(&lane->buckets[i], cost, now_ns);
+        if (refilled_ns > ready_ns) {
+            ready_ns = refilled_ns;
+            *binding = WEIR_BINDING_BUCKET;
+        }
+    }
+    return ready_ns;
+}
+
+void weir_lane_reserve(struct weir_lane *lane, const struct weir_ticket *ticket, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        weir_bucket_take(&lane->buckets[i], ticket->cost, now_ns);
+    }
+}
+
+void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket, uint32_t cost,
+                      uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        if (lane->buckets[i].since_epoch <= ticket->buckets_epoch) {
+            weir_bucket_settle(&lane->buckets[i], ticket->cost, cost, now_ns);
+        }
+    }
+}
+
+static void close_breaker(struct weir_lane *lane)
+{
+    lane->failures = 0;
+    if (lane->probing) {
+        lane->probing = false;
+        update_room(lane);
+    }
+}
+
+/* A failed probe pauses twice as long as the trip before it. */
+static void trip_breaker(struct weir_lane *lane, uint64_t now_ns)
+{
+    uint64_t longest_ns = lane->breaker.pause_max_ns;
+    uint64_t pause_ns = lane->probing ? 2 * lane->breaker_pause_ns : lane->breaker.pause_ns;
+    lane->breaker_pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
+    uint64_t until_ns = now_ns + lane->breaker_pause_ns;
+    if (until_ns > lane->paused_until_ns) {
+        lane->paused_until_ns = until_ns;
+    }
+    lane->failures = 0;
+    lane->breaker_epoch++;
+    lane->probing = true;
+    update_room(lane);
+}
+
+bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
+                     enum weir_outcome outcome, uint64_t now_ns)
+{
+    /* Only tickets admitted since the last trip tell anything new. */
+    if (lane->breaker.failures == 0 || ticket->breaker_epoch != lane->breaker_epoch) {
+        return false;
+    }
+    if (outcome == WEIR_OUTCOME_SUCCESS) {
+        close_breaker(lane);
+    } else if (outcome == WEIR_OUTCOME_SOFT_LOSS) {
+        lane->failures++;
+        if (lane->probing || lane->failures >= lane->breaker.failures) {
+            trip_breaker(lane, now_ns);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns)
+{
+    if (lane->active > 0 || lane->paused_until_ns > now_ns || lane->probing) {
+        return false;
+    }
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        if (!weir_bucket_full(&lane->buckets[i], now_ns)) {
+            return false;
+        }
+    }
+    return true;
+}

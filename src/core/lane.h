@@ -1,0 +1,100 @@
+/* lane.h - one way through a key: its limit, buckets, pause and breaker.
+ *
+ * A lane answers two questions, when would you admit a ticket of this cost, and what holds you
+ * back, and keeps count of what it gave. It knows nothing of lines and tenants. Lanes are separate
+ * objects, because admitted tickets point to them while the settings around them change. */
+#ifndef WEIR_CORE_LANE_H
+#define WEIR_CORE_LANE_H
+
+#include "core/bucket.h"
+#include "weir/key.h"
+
+#include <assert.h>
+
+struct weir_lane {
+    uint32_t room; /* how many permits may be out: the limit, or less while it is closed */
+    uint32_t active;
+    uint64_t paused_until_ns;
+    uint64_t reserved; /* the cost of the permits that are out */
+    uint32_t bucket_count;
+    uint32_t limit;
+    struct weir_bucket *buckets;
+    uint32_t buckets_epoch; /* counts changes of the set of buckets */
+    uint32_t breaker_epoch; /* counts trips of the breaker */
+    uint32_t failures;      /* soft losses in a row since then */
+    uint16_t id;
+    bool probing;              /* the breaker has tripped, and no probe has succeeded yet */
+    bool retired;              /* no longer in the settings */
+    uint64_t breaker_pause_ns; /* how long the last trip has paused */
+    uint32_t configured_limit; /* the settings' limit, which `limit` may have left */
+    struct weir_breaker_settings breaker;
+};
+
+/* A lane with no buckets; weir_lane_configure() gives it those of its settings. Null without
+ * memory. */
+struct weir_lane *weir_lane_create(const struct weir_lane_settings *settings,
+                                   const struct weir_allocator *allocator);
+
+/* Requires that no permit is out. Null is none. */
+void weir_lane_destroy(struct weir_lane *lane, const struct weir_allocator *allocator);
+
+/* Follows `settings`. `buckets` is memory for their rates, which the lane takes over, or null if
+ * there are none; so this cannot fail. Levels, pause and breaker stay; a limit or rate changes only
+ * where the settings differ from those before. */
+void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
+                         struct weir_bucket *buckets, uint64_t now_ns,
+                         const struct weir_allocator *allocator);
+
+/* Admits nobody any more. */
+void weir_lane_retire(struct weir_lane *lane);
+
+void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit);
+
+/* When the lane would admit a ticket of that cost, if nothing else happened: not after `now_ns` if
+ * now, WEIR_NEVER if only a permit given back can help. `binding` tells what holds it back most. */
+uint64_t weir_lane_ready_ns(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns,
+                            enum weir_binding *binding);
+
+/* Whether the lane admits a ticket of that cost now. Inline, because it is asked for every one. */
+static inline bool weir_lane_admits(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns)
+{
+    if (lane->active >= lane->room || lane->paused_until_ns > now_ns) {
+        return false;
+    }
+    enum weir_binding binding;
+    return lane->bucket_count == 0 || weir_lane_ready_ns(lane, cost, now_ns, &binding) <= now_ns;
+}
+
+/* Reserve the ticket's cost in the buckets, and settle it. */
+void weir_lane_reserve(struct weir_lane *lane, const struct weir_ticket *ticket, uint64_t now_ns);
+void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket, uint32_t cost,
+                      uint64_t now_ns);
+
+/* What the breaker makes of an outcome, if there is one. True if it tripped. */
+bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
+                     enum weir_outcome outcome, uint64_t now_ns);
+
+/* Gives the ticket a permit. Requires that the lane admits it (G1). */
+static inline void weir_lane_take(struct weir_lane *lane, struct weir_ticket *ticket)
+{
+    assert(lane->active < lane->room); /* G1 */
+    lane->active++;
+    lane->reserved += ticket->cost;
+    ticket->lane = lane;
+    ticket->lane_id = lane->id;
+    ticket->buckets_epoch = lane->buckets_epoch;
+    ticket->breaker_epoch = lane->breaker_epoch;
+}
+
+/* Takes the ticket's permit back. */
+static inline void weir_lane_give(struct weir_lane *lane, const struct weir_ticket *ticket)
+{
+    assert(lane->active > 0);
+    lane->active--;
+    lane->reserved -= ticket->cost;
+}
+
+/* Whether nothing is held, owed or paused, so that the lane may be forgotten. */
+bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns);
+
+#endif

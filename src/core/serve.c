@@ -1,0 +1,289 @@
+#include "core/serve.h"
+
+#include <assert.h>
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- admission ---- */
+
+static uint32_t free_permits(const struct weir_lane *lane)
+{
+    return lane->room == WEIR_LIMIT_NONE ? WEIR_LIMIT_NONE : lane->room - lane->active;
+}
+
+struct weir_lane *weir_key_choose_lane(const struct weir_key *key, uint32_t cost)
+{
+    struct weir_lane *best = NULL;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        struct weir_lane *lane = key->lanes[i];
+        if (!weir_lane_admits(lane, cost, key->now_ns)) {
+            continue;
+        }
+        if (key->rules->settings.choice == WEIR_CHOICE_IN_ORDER) {
+            return lane;
+        }
+        if (best == NULL || free_permits(lane) > free_permits(best)) {
+            best = lane;
+        }
+    }
+    return best;
+}
+
+/* When some lane may admit a ticket of that cost, as far as time alone can bring it about. */
+static uint64_t lanes_ready_ns(const struct weir_key *key, uint32_t cost)
+{
+    uint64_t ready_ns = WEIR_NEVER;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        enum weir_binding binding;
+        ready_ns =
+            earlier(ready_ns, weir_lane_ready_ns(key->lanes[i], cost, key->now_ns, &binding));
+    }
+    return ready_ns;
+}
+
+void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
+                    struct weir_news *news)
+{
+    struct weir_turn *turn = ticket->turn;
+    struct weir_tenant *tenant = turn->tenant;
+    weir_ticket_move(ticket, WEIR_TICKET_ADMITTED);
+    ticket->admitted_ns = key->now_ns;
+    weir_lane_take(lane, ticket);
+    weir_lane_reserve(lane, ticket, key->now_ns);
+    key->active++;
+    tenant->active++;
+    if (tenant->bucket != NULL) {
+        weir_bucket_take(tenant->bucket, ticket->cost, key->now_ns);
+    }
+    if (ticket->lease_ns != WEIR_NEVER) {
+        weir_heap_push(&key->timers, key->now_ns + ticket->lease_ns, ticket->sequence,
+                       &ticket->place);
+    }
+    if (weir_heard(key, news, WEIR_EVENT_ADMIT)) {
+        weir_tell(key, news, WEIR_EVENT_ADMIT,
+                  (struct weir_occasion){ticket, lane, key->now_ns - ticket->entered_ns, 0});
+    }
+}
+
+/* A start from the line tells how fast it drains, if somebody waited ever since the one before. */
+static void measure_drain(struct weir_key *key)
+{
+    struct weir_drain *drain = &key->drain;
+    if (drain->last_ns != 0) {
+        int64_t interval_ns = (int64_t)(key->now_ns - drain->last_ns);
+        int64_t mean_ns = (int64_t)drain->interval_ns;
+        drain->starts++;
+        /* The plain mean of the first eight, then a moving one over about as many. */
+        int64_t weight = drain->starts < 8 ? (int64_t)drain->starts : 8;
+        drain->interval_ns = (uint64_t)(mean_ns + (interval_ns - mean_ns) / weight);
+    }
+    drain->last_ns = key->crowd.tickets > 0 ? key->now_ns : 0;
+}
+
+static void admit_from_line(struct weir_key *key, struct weir_ticket *ticket,
+                            struct weir_lane *lane, struct weir_news *news)
+{
+    struct weir_turn *turn = ticket->turn;
+    weir_line_charge(&key->priorities[turn->priority], turn,
+                     weir_tenant_charge(turn->tenant, ticket->cost));
+    weir_line_remove(key, ticket); /* which also moves the turn to where it now belongs */
+    measure_drain(key);
+    if (ticket->deadline_ns != WEIR_NEVER && ticket->lease_ns == WEIR_NEVER) {
+        key->timed--;
+    }
+    weir_key_admit(key, ticket, lane, news);
+}
+
+/* Sets a tenant aside if its own limit or rate does not let this ticket of its through. */
+static bool tenant_waits(struct weir_key *key, struct weir_tenant *tenant,
+                         const struct weir_ticket *ticket)
+{
+    if (tenant->active >= tenant->limit) {
+        weir_line_hold(key, tenant);
+        return true;
+    }
+    if (tenant->bucket != NULL) {
+        uint64_t ready_ns = weir_bucket_ready_ns(tenant->bucket, ticket->cost, key->now_ns);
+        if (ready_ns > key->now_ns) {
+            weir_line_park(key, tenant, ready_ns);
+            return true;
+        }
+    }
+    return false;
+}
+
+void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
+                         const struct weir_ticket *own)
+{
+    key->blocked_until_ns = WEIR_NEVER;
+    while (key->ready > 0) {
+        uint32_t slot = weir_line_slot(key);
+        struct weir_turn *turn = weir_line_next(key, slot);
+        struct weir_ticket *ticket = weir_turn_first(turn);
+        if (tenant_waits(key, turn->tenant, ticket)) {
+            continue;
+        }
+        struct weir_lane *lane = weir_key_choose_lane(key, ticket->cost);
+        if (lane == NULL) {
+            key->blocked_until_ns = lanes_ready_ns(key, ticket->cost);
+            return;
+        }
+        if (key->batch_left == 0) {
+            key->blocked_until_ns = key->now_ns;
+            return;
+        }
+        key->batch_left--;
+        key->cursor = slot + 1 == key->rules->cycle_slots ? 0 : slot + 1;
+        admit_from_line(key, ticket, lane, news);
+        if (ticket != own) {
+            weir_news_add(news, ticket);
+        }
+    }
+}
+
+void weir_key_plan_wake(struct weir_key *key, struct weir_news *news)
+{
+    uint64_t wake_ns = earlier(key->blocked_until_ns, weir_heap_next(&key->timers));
+    key->wake_ns = earlier(wake_ns, weir_heap_next(&key->parked));
+    news->wake_ns = key->wake_ns;
+    bool plain = key->simple && key->ready == 0 && key->lanes[0]->paused_until_ns <= key->now_ns;
+    key->plain_until_ns = plain ? key->wake_ns : 0;
+}
+
+void weir_key_serve(struct weir_key *key, struct weir_news *news)
+{
+    weir_key_serve_line(key, news, NULL);
+    weir_key_plan_wake(key, news);
+}
+
+/* ---- endings ---- */
+
+void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum weir_end end,
+                          struct weir_news *news)
+{
+    static const enum weir_event_kind kinds[WEIR_END_COUNT] = {
+        [WEIR_END_TIMEOUT] = WEIR_EVENT_TIMEOUT,
+        [WEIR_END_CANCELLED] = WEIR_EVENT_CANCEL,
+        [WEIR_END_DISPLACED] = WEIR_EVENT_DISPLACE};
+    weir_line_remove(key, ticket);
+    if (ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER) {
+        key->timed--;
+    }
+    if (key->crowd.tickets == 0) {
+        key->drain.last_ns = 0;
+    }
+    weir_ticket_end(key, ticket, end);
+    if (weir_heard(key, news, kinds[end])) {
+        weir_tell(key, news, kinds[end],
+                  (struct weir_occasion){ticket, NULL, key->now_ns - ticket->entered_ns, 0});
+    }
+}
+
+static WEIR_COLD void drop_lane(struct weir_key *key, struct weir_lane *lane)
+{
+    uint32_t index = key->lane_count;
+    while (key->lanes[index] != lane) {
+        index++;
+        assert(index < key->lane_total);
+    }
+    key->lanes[index] = key->lanes[--key->lane_total];
+    weir_lane_destroy(lane, key->allocator);
+}
+
+/* Tells the tenant that one of its permits is back; it may be ready again. */
+static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
+                             const struct weir_ticket *ticket, uint32_t cost)
+{
+    assert(tenant->active > 0);
+    tenant->active--;
+    tenant->used_ns = key->now_ns;
+    if (tenant->bucket != NULL) {
+        weir_bucket_settle(tenant->bucket, ticket->cost, cost, key->now_ns);
+    }
+    bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;
+    bool refunded = tenant->hold == WEIR_TENANT_PARKED && cost < ticket->cost;
+    if (may_go || refunded) {
+        weir_line_free(key, tenant);
+    }
+}
+
+static const enum weir_event_kind departure_kinds[WEIR_END_COUNT] = {
+    [WEIR_END_LEFT] = WEIR_EVENT_LEAVE,
+    [WEIR_END_CANCELLED] = WEIR_EVENT_CANCEL,
+    [WEIR_END_LAPSED] = WEIR_EVENT_LAPSE};
+
+static WEIR_APART void tell_departure(struct weir_key *key, struct weir_news *news,
+                                      const struct weir_ticket *ticket, struct weir_departure how)
+{
+    uint64_t since_ns = how.end == WEIR_END_CANCELLED ? ticket->entered_ns : ticket->admitted_ns;
+    weir_tell(
+        key, news, departure_kinds[how.end],
+        (struct weir_occasion){ticket, ticket->lane, key->now_ns - since_ns, (uint8_t)how.outcome});
+}
+
+static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
+                                const struct weir_lane *lane)
+{
+    if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
+        weir_tell(key, news, WEIR_EVENT_PAUSE,
+                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, 1});
+    }
+}
+
+void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
+                           struct weir_departure how, struct weir_news *news)
+{
+    struct weir_lane *lane = ticket->lane;
+    weir_lane_give(lane, ticket);
+    weir_lane_settle(lane, ticket, how.cost, key->now_ns);
+    bool tripped = weir_lane_learn(lane, ticket, how.outcome, key->now_ns);
+    key->active--;
+    if (ticket->place != 0) {
+        weir_heap_remove(&key->timers, &ticket->place);
+        key->timed--;
+    }
+    return_to_tenant(key, ticket->turn->tenant, ticket, how.cost);
+    if (ticket->cost != how.cost) {
+        weir_line_correct(key, ticket->turn, ticket->cost, how.cost);
+    }
+    weir_ticket_end(key, ticket, how.end);
+    if (weir_heard(key, news, departure_kinds[how.end])) {
+        tell_departure(key, news, ticket, how);
+    }
+    if (weir_unlikely(tripped)) {
+        tell_trip(key, news, lane);
+    }
+    if (weir_unlikely(lane->retired) && lane->active == 0) {
+        drop_lane(key, lane);
+    }
+}
+
+/* Deadlines and leases in the order of their moments. */
+static void expire(struct weir_key *key, struct weir_news *news)
+{
+    for (uint32_t i = 0; i < WEIR_BATCH_MAX && weir_heap_next(&key->timers) <= key->now_ns; i++) {
+        struct weir_ticket *ticket =
+            weir_container_of(weir_heap_top(&key->timers)->place, struct weir_ticket, place);
+        if (ticket->state == WEIR_TICKET_WAITING) {
+            weir_key_end_waiting(key, ticket, WEIR_END_TIMEOUT, news);
+        } else {
+            struct weir_departure lapse = {WEIR_END_LAPSED, WEIR_OUTCOME_CANCELLED, ticket->cost};
+            weir_key_end_admitted(key, ticket, lapse, news);
+            weir_key_serve_line(key, news, NULL);
+        }
+        weir_news_add(news, ticket);
+    }
+}
+
+void weir_key_catch_up(struct weir_key *key, struct weir_news *news)
+{
+    expire(key, news);
+    while (weir_heap_next(&key->parked) <= key->now_ns) {
+        weir_line_free(key, weir_container_of(weir_heap_top(&key->parked)->place,
+                                              struct weir_tenant, place_parked));
+    }
+    weir_key_serve(key, news);
+}

@@ -1,0 +1,65 @@
+/* serve.h - admitting from the line, ending tickets, and doing what has become due.
+ *
+ * The calls of weir/key.h are made of these. Times are the key's own: weir_key_begin() has set it.
+ */
+#ifndef WEIR_CORE_SERVE_H
+#define WEIR_CORE_SERVE_H
+
+#include "core/key.h"
+#include "core/tell.h"
+
+/* How an admitted ticket ends. */
+struct weir_departure {
+    enum weir_end end;
+    enum weir_outcome outcome;
+    uint32_t cost;
+};
+
+/* The lane that a ticket of that cost takes now, or null. */
+struct weir_lane *weir_key_choose_lane(const struct weir_key *key, uint32_t cost);
+
+/* Admits the ticket to the lane, with its lease if it has one. Its tenant has been charged. */
+void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
+                    struct weir_news *news);
+
+/* Admits from the line as long as the ticket that is next can go, and the call's batch lasts. Those
+ * admitted go to the news, except for `own`, whose caller is told by the verdict. */
+void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
+                         const struct weir_ticket *own);
+
+/* Computes when the key next needs to be woken. */
+void weir_key_plan_wake(struct weir_key *key, struct weir_news *news);
+
+/* A ticket leaves the line without having been admitted. */
+void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum weir_end end,
+                          struct weir_news *news);
+
+/* An admitted ticket gives its permit back; the line is yet to be served. */
+void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
+                           struct weir_departure how, struct weir_news *news);
+
+/* Does what is due: deadlines, leases, parked tenants; then serves the line. */
+void weir_key_catch_up(struct weir_key *key, struct weir_news *news);
+
+/* The beginning of every call: the time, which never goes back (G8), and what it has brought. */
+static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
+{
+    if (now_ns > key->now_ns) {
+        key->now_ns = now_ns;
+    }
+    key->batch_left = WEIR_BATCH_MAX;
+    if (key->now_ns >= key->wake_ns) {
+        weir_key_catch_up(key, news);
+    }
+}
+
+/* The accounting of every ending. */
+static inline void weir_ticket_end(struct weir_key *key, struct weir_ticket *ticket,
+                                   enum weir_end end)
+{
+    weir_ticket_move(ticket, WEIR_TICKET_ENDED);
+    ticket->end = (uint8_t)end;
+    key->ended[end]++;
+}
+
+#endif

@@ -1,0 +1,71 @@
+#include "core/tell.h"
+
+#include "core/event.h"
+
+void weir_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kind kind,
+               struct weir_occasion what)
+{
+    const struct weir_ticket *ticket = what.ticket;
+    struct weir_event event = {
+        .at_ns = key->now_ns,
+        .value = what.value,
+        .active = key->active,
+        .waiting = key->crowd.tickets,
+        .limit = what.lane != NULL ? what.lane->limit : weir_key_limit(key),
+        .lane_id = what.lane != NULL ? what.lane->id : 0,
+        .kind = (uint8_t)kind,
+        .cause = what.cause,
+    };
+    if (ticket != NULL) {
+        event.sequence = ticket->sequence;
+        event.tag = ticket->tag;
+        event.cost = ticket->cost;
+        event.priority = ticket->priority;
+        event.tenant = ticket->turn != NULL ? ticket->turn->tenant->number : 0;
+    }
+    if (key->recorder != NULL) {
+        weir_event_ring_push(key->recorder, &event);
+    }
+    if (news->events != NULL) {
+        weir_event_ring_push(news->events, &event);
+    }
+}
+
+void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
+                     uint32_t before)
+{
+    if (lane->limit != before && weir_heard(key, news, WEIR_EVENT_LIMIT)) {
+        weir_tell(key, news, WEIR_EVENT_LIMIT,
+                  (struct weir_occasion){.lane = lane, .value = before});
+    }
+}
+
+void weir_news_add(struct weir_news *news, struct weir_ticket *ticket)
+{
+    if (ticket->listed) {
+        return;
+    }
+    ticket->listed = true;
+    ticket->link = (struct weir_link){NULL, NULL};
+    if (news->last != NULL) {
+        news->last->next = &ticket->link;
+    } else {
+        news->first = &ticket->link;
+    }
+    news->last = &ticket->link;
+}
+
+struct weir_ticket *weir_news_next(struct weir_news *news)
+{
+    struct weir_link *link = news->first;
+    if (link == NULL) {
+        return NULL;
+    }
+    news->first = link->next;
+    if (news->first == NULL) {
+        news->last = NULL;
+    }
+    struct weir_ticket *ticket = weir_container_of(link, struct weir_ticket, link);
+    ticket->listed = false;
+    return ticket;
+}

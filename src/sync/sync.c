@@ -1,0 +1,591 @@
+/* sync.c - threads at a gate.
+ *
+ * A thread that has to wait puts a waiter on its stack, lists it at the key and sleeps on the
+ * waiter's word. Whoever's call admits or ends its ticket finds the waiter through the permit and
+ * tells it. The rules, of which tests/model/handoff.pml (SYNC) is the proof:
+ *
+ *   S1  Every call on the core runs under the key's lock, and its news is drained before the
+ *       unlock. Between two calls a waiter is listed if and only if its ticket is WAITING.
+ *   S2  Who takes a waiter of another off the list owes it a post: its verdict is set under the
+ *       lock, and after the unlock TOLD is stored in its word. That store is the last touch.
+ *   S3  A waiter that was taken off the list by another does not return before it has seen TOLD,
+ *       whatever else has woken it: its stack is about to be written to.
+ *   S4  Nobody is told of a lapse: by then the permit is held and its waiter long gone.
+ *   S5  The first in the list keeps the time. It sleeps no longer than until the key needs to be
+ *       woken, or has been nudged so as to look again; everybody else sleeps until its own
+ *       deadline, which the core knows as well.
+ *   S6  A token's lock is never held together with a key's. Lock order: the table, then a key.
+ *
+ * A call makes no system call under a key's lock; firing makes some under the token's. */
+#define _GNU_SOURCE
+#include "weir/sync.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "core/plain.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How many keys are looked at for one to forget whenever one is opened: two, so that a table of
+ * keys that are used once does not grow. */
+#define SWEEP_PER_OPEN 2
+
+/* The bits of a waiter's word. */
+#define TOLD   1u /* the verdict is there; nobody else will touch the waiter again */
+#define NUDGED 2u /* look at the key: there is time to keep */
+#define FIRED  4u /* its token was fired */
+#define ASLEEP 8u /* whoever changes the word must wake it */
+
+/* A thread that waits, on its stack. All of it but the word and `token_link`, which is under the
+ * token's lock, is under the key's lock while it is listed, and then belongs to whoever took it
+ * off the list until TOLD is stored. */
+struct weir_sync_waiter {
+    uint32_t word; /* atomic */
+    enum weir_status verdict;
+    struct weir_permit *permit;
+    struct weir_link link;         /* in the key's list of waiters, oldest first */
+    struct weir_sync_waiter *next; /* in the chain of those to be told */
+    uint64_t deadline_ns;
+    uint64_t alarm_ns; /* when it looks at the key again by itself; 0: it has been nudged */
+    struct weir_link token_link;
+};
+
+struct weir_sync_key {
+    pthread_mutex_t lock;
+    bool crowded; /* atomic: whether somebody waits; outside the lock no more than a hint */
+    struct weir_key *core;
+    struct weir_link waiters;
+};
+
+struct weir_sync {
+    pthread_mutex_t table; /* for all calls on the gate but giving a key back */
+    const struct weir_allocator *allocator;
+    struct weir_gate *gate;
+};
+
+/* What a call leaves to be done after the unlock. */
+struct errands {
+    struct weir_sync_waiter *told; /* a chain, in the order of the decisions */
+    const uint32_t *nudged;        /* the word of the time-keeper, if it is asleep */
+};
+
+/* ---- the clock, and sleeping by it ---- */
+
+static_assert(sizeof(time_t) == 8, "a moment of the far future must fit");
+
+static uint64_t read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* Sleeps while the word is `expected`. False once the moment has come; true whenever it is time to
+ * look at the word again, also for no reason at all. */
+static bool futex_wait(const uint32_t *word, uint32_t expected, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
+                             .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND)};
+    /* Of the ways to wait, this one takes a moment rather than a duration. */
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
+                          until_ns == WEIR_NEVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    return result == 0 || errno != ETIMEDOUT;
+}
+
+/* Wakes who sleeps there. It names the address and touches nothing, so the word may be gone by now;
+ * whoever sleeps at the same place then is woken for no reason. */
+static void futex_wake(const uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+}
+
+/* ---- waiters, under the key's lock ---- */
+
+static bool listed(const struct weir_sync_waiter *waiter)
+{
+    return waiter->link.next != NULL;
+}
+
+/* What the owner of a ticket that left the line is told. A permit that lapsed before its owner
+ * could hear of it was held all the same. */
+static enum weir_status verdict_of(const struct weir_ticket *ticket)
+{
+    if (ticket->state == WEIR_TICKET_ADMITTED) {
+        return WEIR_OK;
+    }
+    assert(ticket->state == WEIR_TICKET_ENDED);
+    switch ((enum weir_end)ticket->end) {
+    case WEIR_END_LAPSED:
+        return WEIR_OK;
+    case WEIR_END_TIMEOUT:
+        return WEIR_TIMED_OUT;
+    case WEIR_END_DISPLACED:
+        return WEIR_DISPLACED;
+    default:
+        assert(ticket->end == WEIR_END_CANCELLED);
+        return WEIR_CANCELLED;
+    }
+}
+
+/* Takes a waiter off the list whose ticket has left the line (S1). */
+static void conclude(struct weir_sync_waiter *waiter)
+{
+    waiter->verdict = verdict_of(&waiter->permit->ticket);
+    waiter->permit->waiter = NULL;
+    weir_list_unlink(&waiter->link);
+}
+
+/* Drains the news; returns the chain of those who have to be told of it. */
+static struct weir_sync_waiter *conclude_all(struct weir_news *news, struct weir_sync_waiter *own)
+{
+    struct weir_sync_waiter *first = NULL;
+    struct weir_sync_waiter **last = &first;
+    struct weir_ticket *ticket;
+    while ((ticket = weir_news_next(news)) != NULL) {
+        struct weir_sync_waiter *waiter =
+            weir_container_of(ticket, struct weir_permit, ticket)->waiter;
+        if (waiter == NULL) {
+            continue; /* a lapse (S4) */
+        }
+        conclude(waiter);
+        if (waiter != own) {
+            *last = waiter;
+            last = &waiter->next;
+        }
+    }
+    return first;
+}
+
+/* Sees to it that somebody keeps the time (S5). Returns the word of one that must be woken. */
+static const uint32_t *keep_time(const struct weir_sync_key *key, uint64_t wake_ns)
+{
+    if (weir_list_empty(&key->waiters)) {
+        return NULL;
+    }
+    struct weir_sync_waiter *keeper =
+        weir_container_of(key->waiters.next, struct weir_sync_waiter, link);
+    if (keeper->alarm_ns <= wake_ns) {
+        return NULL;
+    }
+    keeper->alarm_ns = 0;
+    uint32_t before = __atomic_fetch_or(&keeper->word, NUDGED, __ATOMIC_RELAXED);
+    return (before & ASLEEP) != 0 ? &keeper->word : NULL;
+}
+
+/* What follows every call on the core. `own` is the caller's waiter, or null. */
+static struct errands settle(struct weir_sync_key *key, struct weir_news *news,
+                             struct weir_sync_waiter *own)
+{
+    struct errands errands = {.told = conclude_all(news, own)};
+    if (own != NULL && listed(own)) {
+        if (own->permit->ticket.state != WEIR_TICKET_WAITING) {
+            conclude(own); /* its own call, which is not in the news */
+        } else {
+            bool keeper = key->waiters.next == &own->link;
+            own->alarm_ns = keeper ? news->wake_ns : own->deadline_ns;
+        }
+    }
+    errands.nudged = keep_time(key, news->wake_ns);
+    __atomic_store_n(&key->crowded, !weir_list_empty(&key->waiters), __ATOMIC_RELAXED);
+    return errands;
+}
+
+/* ---- posts, after the unlock ---- */
+
+static void tell(struct weir_sync_waiter *waiter)
+{
+    uint32_t *word = &waiter->word;
+    if ((__atomic_exchange_n(word, TOLD, __ATOMIC_RELEASE) & ASLEEP) != 0) {
+        futex_wake(word);
+    }
+}
+
+static void run(struct errands errands)
+{
+    while (errands.told != NULL) {
+        struct weir_sync_waiter *waiter = errands.told;
+        errands.told = waiter->next; /* before it is told: then it is gone (S2) */
+        tell(waiter);
+    }
+    if (errands.nudged != NULL) {
+        futex_wake(errands.nudged);
+    }
+}
+
+/* The end of every call on the core that has no waiter of its own. */
+static void settle_and_unlock(struct weir_sync_key *key, struct weir_news *news)
+{
+    struct errands errands = settle(key, news, NULL);
+    pthread_mutex_unlock(&key->lock);
+    run(errands);
+}
+
+/* ---- waiting ---- */
+
+/* Sleeps until one of the bits `heed` is set or the moment has come. Returns the word. */
+static uint32_t doze(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t until_ns)
+{
+    uint32_t word = __atomic_or_fetch(&waiter->word, ASLEEP, __ATOMIC_ACQUIRE);
+    bool early = true;
+    while ((word & heed) == 0 && early) {
+        early = futex_wait(&waiter->word, word, until_ns);
+        word = __atomic_load_n(&waiter->word, __ATOMIC_ACQUIRE);
+    }
+    return __atomic_and_fetch(&waiter->word, ~ASLEEP, __ATOMIC_ACQUIRE);
+}
+
+/* A nudge, a fired token or the alarm has woken the waiter: does at the key what is to be done.
+ * Returns when to look again, or 0 once the verdict is there. */
+static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
+{
+    struct weir_news news = {0};
+    uint64_t now_ns = read_clock();
+    pthread_mutex_lock(&key->lock);
+    uint32_t word = __atomic_fetch_and(&waiter->word, ~NUDGED, __ATOMIC_RELAXED);
+    if (!listed(waiter)) {
+        pthread_mutex_unlock(&key->lock);
+        doze(waiter, TOLD, WEIR_NEVER); /* S3 */
+        return 0;
+    }
+    if ((word & FIRED) != 0) {
+        enum weir_status status =
+            weir_key_cancel(key->core, &waiter->permit->ticket, now_ns, &news);
+        assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    } else {
+        weir_key_wake(key->core, now_ns, &news);
+    }
+    struct errands errands = settle(key, &news, waiter);
+    uint64_t until_ns = listed(waiter) ? waiter->alarm_ns : 0;
+    pthread_mutex_unlock(&key->lock);
+    run(errands);
+    return until_ns;
+}
+
+/* Lists the waiter with the token, or tells it at once that the token was fired. */
+static void watch(struct weir_token *token, struct weir_sync_waiter *waiter)
+{
+    pthread_mutex_lock(&token->lock);
+    if (token->waiters.next == NULL) {
+        weir_list_init(&token->waiters); /* its first use: an initialiser cannot point to itself */
+    }
+    weir_list_push_back(&token->waiters, &waiter->token_link);
+    if (token->fired) {
+        __atomic_fetch_or(&waiter->word, FIRED, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&token->lock);
+}
+
+static void unwatch(struct weir_token *token, struct weir_sync_waiter *waiter)
+{
+    pthread_mutex_lock(&token->lock);
+    weir_list_unlink(&waiter->token_link);
+    pthread_mutex_unlock(&token->lock);
+}
+
+/* Waits for the verdict on a listed waiter that first looks at the key again at `until_ns`. */
+static enum weir_status wait_for_verdict(struct weir_sync_key *key, struct weir_sync_waiter *waiter,
+                                         uint64_t until_ns, struct weir_token *token)
+{
+    if (token != NULL) {
+        watch(token, waiter);
+    }
+    while (until_ns != 0) {
+        uint32_t word = doze(waiter, TOLD | NUDGED | FIRED, until_ns);
+        until_ns = (word & TOLD) != 0 ? 0 : look(key, waiter);
+    }
+    if (token != NULL) {
+        unwatch(token, waiter);
+    }
+    return waiter->verdict;
+}
+
+/* ---- taking and giving permits ----
+ *
+ * Most permits are taken and given back while nobody waits and nothing depends on the time. Those
+ * go the short way of core/plain.h, inline and without a look at the clock: 0 stands for the time
+ * that the key has seen last, and a clock that stands still never admits more (G8). Where somebody
+ * waits, that way is not tried, so that the clock is read before the lock is taken. */
+
+/* As a timeout, in here: refuse rather than wait. */
+#define NO_WAIT (WEIR_TIMEOUT_OF_KEY - 1)
+
+static const struct weir_request plain_request;
+static const struct weir_result plain_success;
+
+static inline bool crowded(const struct weir_sync_key *key)
+{
+    return weir_unlikely(__atomic_load_n(&key->crowded, __ATOMIC_RELAXED));
+}
+
+/* The time, and the key's lock if the caller does not have it yet. */
+static uint64_t begin(struct weir_sync_key *key, bool locked)
+{
+    uint64_t now_ns = read_clock();
+    if (!locked) {
+        pthread_mutex_lock(&key->lock);
+    }
+    return now_ns;
+}
+
+static struct weir_request timed_request(const struct weir_request *asked, uint64_t timeout_ns,
+                                         uint64_t now_ns)
+{
+    struct weir_request request = *asked;
+    if (timeout_ns == WEIR_NEVER) {
+        request.deadline_ns = WEIR_NEVER;
+    } else if (timeout_ns == WEIR_TIMEOUT_OF_KEY) {
+        request.deadline_ns = 0;
+    } else if (timeout_ns == NO_WAIT) {
+        request.no_wait = true;
+    } else {
+        bool sane = timeout_ns < WEIR_DURATION_MAX_NS;
+        request.deadline_ns = now_ns + (sane ? timeout_ns : WEIR_DURATION_MAX_NS);
+    }
+    return request;
+}
+
+/* Comes with the lock if `locked`, and without it leaves. */
+static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
+                                                    const struct weir_request *asked,
+                                                    uint64_t timeout_ns, struct weir_token *token,
+                                                    struct weir_permit *permit, bool locked)
+{
+    struct weir_news news = {0};
+    uint64_t now_ns = begin(key, locked);
+    struct weir_request request = timed_request(asked, timeout_ns, now_ns);
+    permit->waiter = NULL;
+    enum weir_verdict verdict = weir_key_enter(key->core, &permit->ticket, &request, now_ns, &news);
+    if (verdict != WEIR_WAITING) {
+        settle_and_unlock(key, &news);
+        return verdict == WEIR_ADMITTED ? WEIR_OK : (enum weir_status)permit->ticket.refusal;
+    }
+    struct weir_sync_waiter waiter = {.permit = permit, .deadline_ns = permit->ticket.deadline_ns};
+    permit->waiter = &waiter;
+    weir_list_push_back(&key->waiters, &waiter.link);
+    struct errands errands = settle(key, &news, &waiter);
+    uint64_t until_ns = waiter.alarm_ns;
+    pthread_mutex_unlock(&key->lock);
+    run(errands);
+    return wait_for_verdict(key, &waiter, until_ns, token);
+}
+
+enum weir_status weir_sync_acquire(struct weir_sync_key *key, const struct weir_request *request,
+                                   uint64_t timeout_ns, struct weir_token *token,
+                                   struct weir_permit *permit)
+{
+    if (token != NULL && __atomic_load_n(&token->fired, __ATOMIC_ACQUIRE)) {
+        return WEIR_CANCELLED;
+    }
+    const struct weir_request *asked = request != NULL ? request : &plain_request;
+    permit->key = key;
+    if (crowded(key)) {
+        return acquire_long_way(key, asked, timeout_ns, token, permit, false);
+    }
+    struct weir_news nobody = {0};
+    pthread_mutex_lock(&key->lock);
+    if (weir_plain_enter(key->core, &permit->ticket, asked, 0, &nobody)) {
+        pthread_mutex_unlock(&key->lock);
+        return WEIR_OK;
+    }
+    return acquire_long_way(key, asked, timeout_ns, token, permit, true);
+}
+
+enum weir_status weir_sync_try(struct weir_sync_key *key, const struct weir_request *request,
+                               struct weir_permit *permit)
+{
+    return weir_sync_acquire(key, request, NO_WAIT, NULL, permit);
+}
+
+/* Comes with the lock if `locked`, and without it leaves. */
+static WEIR_APART enum weir_status release_long_way(struct weir_sync_key *key,
+                                                    struct weir_permit *permit,
+                                                    const struct weir_result *result, bool locked)
+{
+    struct weir_news news = {0};
+    uint64_t now_ns = begin(key, locked);
+    enum weir_status status = weir_key_leave(key->core, &permit->ticket, result, now_ns, &news);
+    settle_and_unlock(key, &news);
+    return status;
+}
+
+enum weir_status weir_sync_release(struct weir_permit *permit, const struct weir_result *result)
+{
+    struct weir_sync_key *key = permit->key;
+    if (key == NULL) {
+        return WEIR_NOT_HELD;
+    }
+    const struct weir_result *told = result != NULL ? result : &plain_success;
+    if (crowded(key)) {
+        return release_long_way(key, permit, told, false);
+    }
+    struct weir_news nobody = {0};
+    pthread_mutex_lock(&key->lock);
+    if (weir_plain_leave(key->core, &permit->ticket, told, 0, &nobody)) {
+        pthread_mutex_unlock(&key->lock);
+        return WEIR_OK;
+    }
+    return release_long_way(key, permit, told, true);
+}
+
+void weir_token_fire(struct weir_token *token)
+{
+    pthread_mutex_lock(&token->lock);
+    if (!token->fired) {
+        __atomic_store_n(&token->fired, true, __ATOMIC_RELEASE);
+        struct weir_link *list = &token->waiters;
+        for (struct weir_link *at = list->next; at != NULL && at != list; at = at->next) {
+            struct weir_sync_waiter *waiter =
+                weir_container_of(at, struct weir_sync_waiter, token_link);
+            uint32_t before = __atomic_fetch_or(&waiter->word, FIRED, __ATOMIC_RELAXED);
+            if ((before & ASLEEP) != 0) {
+                futex_wake(&waiter->word);
+            }
+        }
+    }
+    pthread_mutex_unlock(&token->lock);
+}
+
+/* ---- the key as a whole ---- */
+
+struct weir_key_stats weir_sync_get_stats(struct weir_sync_key *key)
+{
+    pthread_mutex_lock(&key->lock);
+    struct weir_key_stats stats = weir_key_get_stats(key->core);
+    pthread_mutex_unlock(&key->lock);
+    return stats;
+}
+
+void weir_sync_visit(struct weir_sync_key *key,
+                     void (*visit)(void *context, struct weir_key *key, uint64_t now_ns,
+                                   struct weir_news *news),
+                     void *context)
+{
+    struct weir_news news = {0};
+    uint64_t now_ns = read_clock();
+    pthread_mutex_lock(&key->lock);
+    weir_key_wake(key->core, now_ns, &news);
+    visit(context, key->core, now_ns, &news);
+    settle_and_unlock(key, &news);
+}
+
+/* ---- the table ---- */
+
+enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
+                                struct weir_sync_key **result)
+{
+    struct weir_key *core;
+    uint64_t now_ns = read_clock();
+    pthread_mutex_lock(&sync->table);
+    enum weir_status status = weir_gate_take(sync->gate, name, now_ns, &core);
+    if (status == WEIR_OK) {
+        struct weir_sync_key *key = weir_key_extra(core);
+        if (key->core == NULL) {
+            /* Never destroyed, because the core forgets keys by itself; a mutex holds nothing. */
+            pthread_mutex_init(&key->lock, NULL);
+            weir_list_init(&key->waiters);
+            key->core = core;
+        }
+        weir_gate_sweep(sync->gate, SWEEP_PER_OPEN, now_ns);
+        *result = key;
+    }
+    pthread_mutex_unlock(&sync->table);
+    return status;
+}
+
+void weir_sync_close(struct weir_sync_key *key)
+{
+    weir_key_give(key->core);
+}
+
+/* Lets a key follow the gate's settings. Comes with the table's lock and keeps it. */
+static enum weir_status apply(struct weir_sync *sync, struct weir_key *core,
+                              struct errands *errands)
+{
+    struct weir_sync_key *key = weir_key_extra(core);
+    struct weir_news news = {0};
+    uint64_t now_ns = read_clock();
+    pthread_mutex_lock(&key->lock);
+    enum weir_status status = weir_gate_apply(sync->gate, core, now_ns, &news);
+    *errands = settle(key, &news, NULL);
+    pthread_mutex_unlock(&key->lock);
+    return status;
+}
+
+/* The table is let go of between two keys, so that nobody has to wait for all of them. Keys made
+ * meanwhile have the new settings from the beginning. */
+enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_settings *settings)
+{
+    pthread_mutex_lock(&sync->table);
+    enum weir_status status = weir_gate_configure(sync->gate, settings);
+    struct weir_key *core = status == WEIR_OK ? weir_gate_next(sync->gate, NULL) : NULL;
+    while (core != NULL) {
+        struct errands errands;
+        enum weir_status applied = apply(sync, core, &errands);
+        status = status == WEIR_OK ? applied : status;
+        pthread_mutex_unlock(&sync->table);
+        run(errands);
+        pthread_mutex_lock(&sync->table);
+        core = weir_gate_next(sync->gate, core);
+    }
+    pthread_mutex_unlock(&sync->table);
+    return status;
+}
+
+enum weir_status weir_sync_override(struct weir_sync *sync, struct weir_slice name,
+                                    const struct weir_settings *settings)
+{
+    struct errands errands = {0};
+    pthread_mutex_lock(&sync->table);
+    enum weir_status status = weir_gate_override(sync->gate, name, settings);
+    struct weir_key *core = status == WEIR_OK ? weir_gate_find(sync->gate, name) : NULL;
+    if (core != NULL) {
+        status = apply(sync, core, &errands);
+        weir_key_give(core);
+    }
+    pthread_mutex_unlock(&sync->table);
+    run(errands);
+    return status;
+}
+
+/* ---- the gate's life ---- */
+
+enum weir_status weir_sync_create(const struct weir_gate_options *options,
+                                  const struct weir_settings *settings, struct weir_sync **result)
+{
+    struct weir_gate_options own = options != NULL ? *options : (struct weir_gate_options){0};
+    own.allocator = own.allocator != NULL ? own.allocator : &weir_allocator_libc;
+    own.key_extra_bytes = sizeof(struct weir_sync_key);
+    if ((own.seed[0] | own.seed[1]) == 0 && getentropy(own.seed, sizeof own.seed) != 0) {
+        /* A kernel without randomness: what differs from run to run has to do. */
+        own.seed[0] = read_clock();
+        own.seed[1] = (uintptr_t)&own;
+    }
+    struct weir_sync *sync = weir_allocate_zeroed(own.allocator, sizeof *sync);
+    if (sync == NULL) {
+        return WEIR_NO_MEMORY;
+    }
+    sync->allocator = own.allocator;
+    enum weir_status status = weir_gate_create(&own, settings, &sync->gate);
+    if (status != WEIR_OK) {
+        weir_release(sync->allocator, sync, sizeof *sync);
+        return status;
+    }
+    pthread_mutex_init(&sync->table, NULL);
+    *result = sync;
+    return WEIR_OK;
+}
+
+void weir_sync_destroy(struct weir_sync *sync)
+{
+    if (sync == NULL) {
+        return;
+    }
+    weir_gate_destroy(sync->gate);
+    pthread_mutex_destroy(&sync->table);
+    weir_release(sync->allocator, sync, sizeof *sync);
+}

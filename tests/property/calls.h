@@ -1,0 +1,26 @@
+/* calls.h - every call of key.h, made on both keys of a pair and on their model, and compared. */
+#ifndef WEIR_TESTS_CALLS_H
+#define WEIR_TESTS_CALLS_H
+
+#include "run.h"
+
+enum weir_verdict call_enter(struct run *run, struct pair *pair, int index,
+                             const struct weir_request *request);
+enum weir_status call_leave(struct run *run, struct pair *pair, int index,
+                            const struct weir_result *result);
+enum weir_status call_cancel(struct run *run, struct pair *pair, int index);
+
+/* Leaves with a ticket of another pair, or cancels it. */
+void call_at_wrong_key(struct run *run, struct pair *pair, struct pair *other, int index,
+                       bool leave);
+
+void call_wake(struct run *run, struct pair *pair);
+void call_set_limit(struct run *run, struct pair *pair, uint16_t lane_id, uint32_t limit);
+void call_set_rate(struct run *run, struct pair *pair, uint16_t lane_id, uint32_t index,
+                   const struct weir_rate *rate);
+void call_pause(struct run *run, struct pair *pair, uint16_t lane_id, uint64_t until_ns);
+
+/* Lets the pair follow the run's plan, with which the gate must have been configured. */
+void call_apply(struct run *run, struct pair *pair);
+
+#endif
