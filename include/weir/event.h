@@ -10,14 +10,14 @@
 #include "weir/ticket.h"
 
 enum weir_event_kind {
-    WEIR_EVENT_THROTTLE, /* had to wait; `waiting` excludes it */
+    WEIR_EVENT_THROTTLE, /* joins the line; `waiting` excludes it */
     WEIR_EVENT_ADMIT,    /* value: nanoseconds waited */
     WEIR_EVENT_LEAVE,    /* cause: outcome; value: nanoseconds held */
-    WEIR_EVENT_CANCEL,   /* value: nanoseconds since it entered */
+    WEIR_EVENT_CANCEL,   /* cause: outcome, if it held a permit; value: since it entered */
     WEIR_EVENT_TIMEOUT,  /* value: nanoseconds waited */
     WEIR_EVENT_REFUSE,   /* cause: enum weir_status */
     WEIR_EVENT_DISPLACE, /* value: nanoseconds waited */
-    WEIR_EVENT_LAPSE,    /* a lease ran out; value: nanoseconds held */
+    WEIR_EVENT_LAPSE,    /* a lease ran out; cause: outcome; value: nanoseconds held */
     WEIR_EVENT_LIMIT,    /* value: the limit before */
     WEIR_EVENT_PAUSE,    /* cause: 1 if the breaker's doing; value: until when */
     WEIR_EVENT_KIND_COUNT

@@ -110,7 +110,8 @@ struct weir_settings {
 extern "C" {
 #endif
 
-/* WEIR_OK when the settings may be given to a gate, else what is wrong with them. */
+/* WEIR_OK when the settings may be given to a gate, else what is wrong with them. Makes a copy on
+ * the way, and so may also be WEIR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_settings_check(const struct weir_settings *settings);
 
 #ifdef __cplusplus

@@ -95,9 +95,9 @@ struct weir_ticket {
     struct weir_key *key;
     struct weir_turn *turn;
     struct weir_lane *lane;
-    struct weir_link link;  /* WAITING: in its tenant's line; listed: in the news */
-    uint32_t buckets_epoch; /* which buckets of the lane it reserved from */
-    uint32_t breaker_epoch; /* whether it was admitted before the breaker last tripped */
+    struct weir_link link;   /* WAITING: in its tenant's line; listed: in the news */
+    uint32_t settings_epoch; /* which settings it was admitted under, and so from which buckets */
+    uint32_t breaker_epoch;  /* whether it was admitted before the breaker last tripped */
 };
 
 #endif

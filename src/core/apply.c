@@ -171,8 +171,8 @@ static void change_lanes(struct weir_key *key, struct preparation *plan, struct 
     for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
         struct weir_lane *lane = plan->lanes[i];
         uint32_t before = lane->limit;
-        weir_lane_configure(lane, &plan->settings->lanes[i], plan->buckets[i], key->now_ns,
-                            key->allocator);
+        weir_lane_configure(lane, &plan->settings->lanes[i], plan->buckets[i],
+                            (struct weir_change){key->now_ns, key->settings_epoch}, key->allocator);
         weir_tell_limit(key, news, lane, before);
     }
     weir_release(key->allocator, key->lanes, key->lane_capacity * sizeof *key->lanes);
@@ -208,8 +208,7 @@ static void change_tenant(struct weir_key *key, struct preparation *plan,
     bool needs_bucket = tenant->bucket == NULL && settings->rate.tokens > 0;
     weir_line_free(key, tenant);
     weir_line_hold(key, tenant);
-    weir_tenant_configure(key, tenant, settings, needs_bucket ? take_spare(plan) : NULL,
-                          key->now_ns);
+    weir_tenant_configure(key, tenant, settings, needs_bucket ? take_spare(plan) : NULL);
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         weir_crowd_rejoin(&key->priorities[i].crowd, &tenant->turns[i].stake, tenant);
     }
@@ -237,6 +236,7 @@ static bool is_simple(const struct weir_key *key)
 static void change(struct weir_key *key, struct preparation *plan, struct weir_rules *rules,
                    struct weir_news *news)
 {
+    key->settings_epoch++;
     if (!recorder_stays(key, plan->settings)) {
         weir_recorder_destroy(key->recorder, key->allocator);
         key->recorder = plan->recorder;

@@ -103,7 +103,9 @@ uint64_t weir_bucket_ready_ns(const struct weir_bucket *bucket, uint32_t cost, u
     __int128 tokens = (__int128)then.rate.tokens;
     __int128 wait_ns = (needed - then.level + then.debt + tokens - 1) / tokens;
     bool for_ever = wait_ns > (__int128)WEIR_DURATION_MAX_NS;
-    return now_ns + (for_ever ? WEIR_DURATION_MAX_NS : (uint64_t)wait_ns);
+    /* After a step back nothing flows until the time is again what it was. */
+    uint64_t from_ns = now_ns > then.at_ns ? now_ns : then.at_ns;
+    return from_ns + (for_ever ? WEIR_DURATION_MAX_NS : (uint64_t)wait_ns);
 }
 
 void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns)
@@ -116,7 +118,7 @@ void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns
     owe(bucket, price - there);
 }
 
-void weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
+bool weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
                         uint64_t now_ns)
 {
     refill(bucket, now_ns);
@@ -127,6 +129,7 @@ void weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t 
     } else {
         owe(bucket, in_units(bucket, due - taken));
     }
+    return due < taken;
 }
 
 void weir_bucket_set_rate(struct weir_bucket *bucket, const struct weir_rate *rate, uint64_t now_ns)

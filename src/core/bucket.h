@@ -41,8 +41,8 @@ uint64_t weir_bucket_ready_ns(const struct weir_bucket *bucket, uint32_t cost, u
  */
 void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns);
 
-/* Replaces what was taken for `reserved` by `actual`. */
-void weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
+/* Replaces what was taken for `reserved` by `actual`. True if something flowed back. */
+bool weir_bucket_settle(struct weir_bucket *bucket, uint32_t reserved, uint32_t actual,
                         uint64_t now_ns);
 
 /* Refills by the new rate from now on. The level stays, but for what exceeds the new burst. */

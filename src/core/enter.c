@@ -38,24 +38,12 @@ static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
     ticket->cost = request->cost == 0 ? 1 : request->cost;
     ticket->sequence = key->next_sequence++;
     ticket->entered_ns = key->now_ns;
-    ticket->deadline_ns = request->deadline_ns;
+    ticket->deadline_ns = weir_key_deadline_ns(key, request->deadline_ns);
     ticket->lease_ns = request->lease_ns == 0 ? key->rules->settings.lease_ns : request->lease_ns;
     ticket->tag = request->tag;
     ticket->key = key;
     ticket->turn = NULL;
     ticket->lane = NULL;
-}
-
-/* The deadline as it was asked for, or the key's own. One that is further away than any duration
- * may be is none: moments in a heap must not be too far apart. */
-static uint64_t deadline_ns(const struct weir_key *key, uint64_t asked_ns)
-{
-    uint64_t timeout_ns = key->rules->settings.timeout_ns;
-    if (asked_ns == 0) {
-        return timeout_ns == WEIR_NEVER ? WEIR_NEVER : key->now_ns + timeout_ns;
-    }
-    bool too_far = asked_ns > key->now_ns && asked_ns - key->now_ns > WEIR_DURATION_MAX_NS;
-    return too_far ? WEIR_NEVER : asked_ns;
 }
 
 static WEIR_APART enum weir_verdict refuse(struct weir_key *key, struct weir_ticket *ticket,
@@ -154,7 +142,6 @@ static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
 static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *ticket,
                                    struct weir_news *news)
 {
-    ticket->deadline_ns = deadline_ns(key, ticket->deadline_ns);
     bool timed = ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER;
     enum weir_status refusal = refusal_at_door(key, ticket);
     if (refusal != WEIR_OK) {

@@ -120,8 +120,17 @@ struct weir_explanation weir_key_explain(const struct weir_key *key,
     return result;
 }
 
-static bool passes_at_once(const struct weir_key *key, uint64_t now_ns)
+/* Whether somebody of that tenant, which may be unknown yet, would not wait at all. */
+static bool passes_at_once(const struct weir_key *key, const struct weir_tenant *tenant,
+                           uint64_t now_ns)
 {
+    if (tenant != NULL) {
+        bool by_rate =
+            tenant->bucket != NULL && weir_bucket_ready_ns(tenant->bucket, 1, now_ns) > now_ns;
+        if (by_rate || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
+            return false;
+        }
+    }
     for (uint32_t i = 0; key->ready == 0 && i < key->lane_count; i++) {
         if (weir_lane_admits(key->lanes[i], 1, now_ns)) {
             return true;
@@ -137,7 +146,7 @@ uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant_n
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
     const struct weir_tenant *tenant = weir_tenant_find(key, tenant_name);
     uint32_t before = tenant == NULL ? 0 : tenant->turns[priority].stake.tickets;
-    if (before == 0 && passes_at_once(key, now_ns)) {
+    if (passes_at_once(key, tenant, now_ns)) {
         return 0;
     }
     struct candidate who = {.priority = priority,

@@ -57,8 +57,9 @@ struct weir_key {
     uint32_t active;
     uint32_t ready; /* turns in all three heaps */
     uint32_t cursor;
-    uint32_t timed;      /* tickets that have a deadline or lease: the room needed in `timers` */
-    uint32_t batch_left; /* how many this call may yet admit from the line */
+    uint32_t timed; /* tickets that have a deadline or lease: the room needed in `timers` */
+    uint32_t settings_epoch;    /* how often the settings have changed */
+    uint32_t batch_left;        /* how many this call may yet admit from the line */
     struct weir_tenant *recent; /* the tenant that came last, which often comes again */
     struct weir_rules *rules;
     struct weir_event_ring *recorder;

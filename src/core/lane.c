@@ -49,31 +49,30 @@ void weir_lane_destroy(struct weir_lane *lane, const struct weir_allocator *allo
 /* The bucket at `index` under the new settings: the old one goes on if it counts the same thing,
  * and its rate changes only if the settings' did. */
 static struct weir_bucket succeed(const struct weir_lane *lane, uint32_t index,
-                                  const struct weir_rate *rate, uint64_t now_ns)
+                                  const struct weir_rate *rate, struct weir_change change)
 {
     struct weir_bucket bucket;
     if (index < lane->bucket_count && lane->buckets[index].rate.unit == rate->unit) {
         bucket = lane->buckets[index];
         if (!weir_rate_equal(&bucket.configured, rate)) {
-            weir_bucket_set_rate(&bucket, rate, now_ns);
+            weir_bucket_set_rate(&bucket, rate, change.now_ns);
         }
     } else {
-        weir_bucket_init(&bucket, rate, now_ns);
-        bucket.since_epoch = lane->buckets_epoch;
+        weir_bucket_init(&bucket, rate, change.now_ns);
+        bucket.since_epoch = change.epoch;
     }
     bucket.configured = *rate;
     return bucket;
 }
 
 void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
-                         struct weir_bucket *buckets, uint64_t now_ns,
+                         struct weir_bucket *buckets, struct weir_change change,
                          const struct weir_allocator *allocator)
 {
     assert(lane->id == settings->id);
     assert((buckets != NULL) == (settings->rate_count > 0));
-    lane->buckets_epoch++;
     for (uint32_t i = 0; i < settings->rate_count; i++) {
-        buckets[i] = succeed(lane, i, &settings->rates[i], now_ns);
+        buckets[i] = succeed(lane, i, &settings->rates[i], change);
     }
     release_buckets(lane, allocator);
     lane->buckets = buckets;
@@ -139,7 +138,7 @@ void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket, 
                       uint64_t now_ns)
 {
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
-        if (lane->buckets[i].since_epoch <= ticket->buckets_epoch) {
+        if (lane->buckets[i].since_epoch <= ticket->settings_epoch) {
             weir_bucket_settle(&lane->buckets[i], ticket->cost, cost, now_ns);
         }
     }

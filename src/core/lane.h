@@ -19,7 +19,6 @@ struct weir_lane {
     uint32_t bucket_count;
     uint32_t limit;
     struct weir_bucket *buckets;
-    uint32_t buckets_epoch; /* counts changes of the set of buckets */
     uint32_t breaker_epoch; /* counts trips of the breaker */
     uint32_t failures;      /* soft losses in a row since then */
     uint16_t id;
@@ -38,11 +37,17 @@ struct weir_lane *weir_lane_create(const struct weir_lane_settings *settings,
 /* Requires that no permit is out. Null is none. */
 void weir_lane_destroy(struct weir_lane *lane, const struct weir_allocator *allocator);
 
+/* The moment of a change of settings. */
+struct weir_change {
+    uint64_t now_ns;
+    uint32_t epoch; /* how many there have been, with this one */
+};
+
 /* Follows `settings`. `buckets` is memory for their rates, which the lane takes over, or null if
  * there are none; so this cannot fail. Levels, pause and breaker stay; a limit or rate changes only
  * where the settings differ from those before. */
 void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
-                         struct weir_bucket *buckets, uint64_t now_ns,
+                         struct weir_bucket *buckets, struct weir_change change,
                          const struct weir_allocator *allocator);
 
 /* Admits nobody any more. */
@@ -82,7 +87,6 @@ static inline void weir_lane_take(struct weir_lane *lane, struct weir_ticket *ti
     lane->reserved += ticket->cost;
     ticket->lane = lane;
     ticket->lane_id = lane->id;
-    ticket->buckets_epoch = lane->buckets_epoch;
     ticket->breaker_epoch = lane->breaker_epoch;
 }
 

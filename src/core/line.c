@@ -134,14 +134,28 @@ struct weir_turn *weir_line_next(const struct weir_key *key, uint32_t slot)
     return weir_container_of(weir_heap_top(&line->ready)->place, struct weir_turn, place_ready);
 }
 
-/* Only who has nothing in line can be far behind, and entering it would catch up anyway. */
+/* How far a virtual time may be from its clock, either way. */
+#define FAR (INT64_MAX / 4)
+
+static void keep_near(const struct weir_priority_line *line, struct weir_turn *turn)
+{
+    int64_t ahead = (int64_t)(turn->virtual_time - line->clock);
+    if (ahead > FAR) {
+        turn->virtual_time = line->clock + FAR;
+    } else if (ahead < -FAR) {
+        turn->virtual_time = line->clock - FAR;
+    }
+}
+
+/* Only who is not ready can fall behind: with nothing in line, then entering it would catch up
+ * anyway; or held, then it keeps being the first. */
 static void rebase_priority(struct weir_key *key, int priority)
 {
     struct weir_priority_line *line = &key->priorities[priority];
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         struct weir_turn *turn = &weir_container_of(at, struct weir_tenant, link)->turns[priority];
-        if (turn->stake.tickets == 0 && (int64_t)(line->clock - turn->virtual_time) > 0) {
-            turn->virtual_time = line->clock;
+        if (turn->place_ready == 0) {
+            keep_near(line, turn);
         }
     }
     line->rebased = (uint32_t)(line->clock >> 32);
@@ -162,11 +176,7 @@ void weir_line_correct(struct weir_key *key, struct weir_turn *turn, uint32_t ch
                        uint32_t actual)
 {
     turn->virtual_time += weir_tenant_charge(turn->tenant, (uint64_t)actual - charged);
-    /* Virtual times are compared by difference; a debt of 2^61 is for ever as it is. */
-    struct weir_priority_line *line = priority_of(key, turn);
-    if ((int64_t)(turn->virtual_time - line->clock) > INT64_MAX / 4) {
-        turn->virtual_time = line->clock + INT64_MAX / 4;
-    }
+    keep_near(priority_of(key, turn), turn);
     reorder(key, turn);
 }
 

@@ -66,10 +66,12 @@ static inline bool weir_plain_enter(struct weir_key *key, struct weir_ticket *ti
     ticket->sequence = key->next_sequence++;
     ticket->entered_ns = now;
     ticket->admitted_ns = now;
+    ticket->deadline_ns = weir_key_deadline_ns(key, request->deadline_ns);
     ticket->lease_ns = WEIR_NEVER;
     ticket->tag = request->tag;
     ticket->key = key;
     ticket->turn = &tenant->turns[priority];
+    ticket->settings_epoch = key->settings_epoch;
     weir_lane_take(lane, ticket);
     key->active++;
     tenant->active++;

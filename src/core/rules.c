@@ -132,7 +132,8 @@ static enum weir_status check_line(const struct weir_settings *settings)
     return settings->recorder_events > WEIR_RECORDER_MAX ? WEIR_BAD_RECORDER : WEIR_OK;
 }
 
-enum weir_status weir_settings_check(const struct weir_settings *settings)
+/* All but what needs the names in order. */
+static enum weir_status check_settings(const struct weir_settings *settings)
 {
     enum weir_status status = check_lanes(settings);
     status = status != WEIR_OK ? status : check_weights(settings->priority_weights);
@@ -306,7 +307,7 @@ enum weir_status weir_rules_create(const struct weir_settings *settings,
                                    const struct weir_allocator *allocator,
                                    struct weir_rules **result)
 {
-    enum weir_status status = weir_settings_check(settings);
+    enum weir_status status = check_settings(settings);
     if (status != WEIR_OK) {
         return status;
     }
@@ -367,4 +368,14 @@ const struct weir_tenant_settings *weir_rules_tenant(const struct weir_rules *ru
         }
     }
     return &rules->settings.tenant_default;
+}
+
+enum weir_status weir_settings_check(const struct weir_settings *settings)
+{
+    struct weir_rules *rules;
+    enum weir_status status = weir_rules_create(settings, &weir_allocator_libc, &rules);
+    if (status == WEIR_OK) {
+        weir_rules_give(rules);
+    }
+    return status;
 }

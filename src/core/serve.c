@@ -51,6 +51,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
     struct weir_tenant *tenant = turn->tenant;
     weir_ticket_move(ticket, WEIR_TICKET_ADMITTED);
     ticket->admitted_ns = key->now_ns;
+    ticket->settings_epoch = key->settings_epoch;
     weir_lane_take(lane, ticket);
     weir_lane_reserve(lane, ticket, key->now_ns);
     key->active++;
@@ -200,12 +201,12 @@ static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
     assert(tenant->active > 0);
     tenant->active--;
     tenant->used_ns = key->now_ns;
-    if (tenant->bucket != NULL) {
-        weir_bucket_settle(tenant->bucket, ticket->cost, cost, key->now_ns);
+    bool refunded = false;
+    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= ticket->settings_epoch) {
+        refunded = weir_bucket_settle(tenant->bucket, ticket->cost, cost, key->now_ns);
     }
     bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;
-    bool refunded = tenant->hold == WEIR_TENANT_PARKED && cost < ticket->cost;
-    if (may_go || refunded) {
+    if (may_go || (refunded && tenant->hold == WEIR_TENANT_PARKED)) {
         weir_line_free(key, tenant);
     }
 }

@@ -53,6 +53,18 @@ static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct 
     }
 }
 
+/* The deadline as it was asked for, or the key's own. One that is further away than any duration
+ * may be is none: moments in a heap must not be too far apart. */
+static inline uint64_t weir_key_deadline_ns(const struct weir_key *key, uint64_t asked_ns)
+{
+    if (asked_ns == 0) {
+        uint64_t timeout_ns = key->rules->settings.timeout_ns;
+        return timeout_ns == WEIR_NEVER ? WEIR_NEVER : key->now_ns + timeout_ns;
+    }
+    bool too_far = asked_ns > key->now_ns && asked_ns - key->now_ns > WEIR_DURATION_MAX_NS;
+    return too_far ? WEIR_NEVER : asked_ns;
+}
+
 /* The accounting of every ending. */
 static inline void weir_ticket_end(struct weir_key *key, struct weir_ticket *ticket,
                                    enum weir_end end)

@@ -101,6 +101,14 @@ static void follow(struct weir_tenant *tenant, const struct weir_tenant_settings
     tenant->plain_room = settings->rate.tokens > 0 ? 0 : settings->limit;
 }
 
+/* A full bucket, settled only for tickets that are admitted from now on. */
+static void init_bucket(const struct weir_key *key, struct weir_bucket *bucket,
+                        const struct weir_rate *rate)
+{
+    weir_bucket_init(bucket, rate, key->now_ns);
+    bucket->since_epoch = key->settings_epoch;
+}
+
 static struct weir_tenant *create(struct weir_key *key, struct weir_slice name, uint64_t hash,
                                   uint64_t now_ns)
 {
@@ -115,7 +123,7 @@ static struct weir_tenant *create(struct weir_key *key, struct weir_slice name, 
             weir_release(key->allocator, tenant, sizeof *tenant + name.bytes);
             return NULL;
         }
-        weir_bucket_init(tenant->bucket, &settings->rate, now_ns);
+        init_bucket(key, tenant->bucket, &settings->rate);
     }
     tenant->number = ++key->last_tenant_number;
     tenant->used_ns = now_ns;
@@ -167,8 +175,7 @@ struct weir_tenant *weir_tenant_obtain(struct weir_key *key, struct weir_slice n
 }
 
 void weir_tenant_configure(struct weir_key *key, struct weir_tenant *tenant,
-                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket,
-                           uint64_t now_ns)
+                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket)
 {
     const struct weir_rate *rate = &settings->rate;
     follow(tenant, settings);
@@ -176,13 +183,13 @@ void weir_tenant_configure(struct weir_key *key, struct weir_tenant *tenant,
         weir_release(key->allocator, tenant->bucket, sizeof *tenant->bucket);
         tenant->bucket = NULL;
     } else if (tenant->bucket == NULL) {
-        weir_bucket_init(bucket, rate, now_ns);
+        init_bucket(key, bucket, rate);
         tenant->bucket = bucket;
         bucket = NULL;
     } else if (tenant->bucket->rate.unit != rate->unit) {
-        weir_bucket_init(tenant->bucket, rate, now_ns);
+        init_bucket(key, tenant->bucket, rate);
     } else {
-        weir_bucket_set_rate(tenant->bucket, rate, now_ns);
+        weir_bucket_set_rate(tenant->bucket, rate, key->now_ns);
     }
     weir_release(key->allocator, bucket, sizeof *bucket);
 }

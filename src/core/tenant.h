@@ -89,8 +89,7 @@ bool weir_tenant_needed(const struct weir_key *key, const struct weir_tenant *te
 /* Follows new settings. `bucket` is memory for one, which the tenant takes over or gives back to
  * the allocator; so this cannot fail. */
 void weir_tenant_configure(struct weir_key *key, struct weir_tenant *tenant,
-                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket,
-                           uint64_t now_ns);
+                           const struct weir_tenant_settings *settings, struct weir_bucket *bucket);
 
 /* Frees all tenants of a key. Requires that none has anything in line or a permit. */
 void weir_tenants_destroy(struct weir_key *key);

@@ -103,7 +103,8 @@ static void settle(struct model *model, const struct model_ticket *ticket, struc
             model_bucket_settle(&lane->buckets[i], ticket->cost, cost, model->now_ns);
         }
     }
-    if (model_bucket_settle(&tenant->bucket, ticket->cost, cost, model->now_ns) &&
+    if (tenant->bucket_since <= ticket->changes_seen &&
+        model_bucket_settle(&tenant->bucket, ticket->cost, cost, model->now_ns) &&
         tenant->hold == MODEL_PARKED) {
         tenant->hold = MODEL_READY;
     }

@@ -51,6 +51,7 @@ struct model_tenant {
     uint32_t weight;
     uint32_t limit;
     struct model_bucket bucket;
+    uint64_t bucket_since; /* how often the settings had changed when it gained the bucket */
     uint32_t active;
     __int128 time[WEIR_PRIORITY_COUNT];
     enum model_hold hold;

@@ -44,6 +44,7 @@ static void follow_rate(struct model *model, struct model_tenant *tenant,
         *bucket = (struct model_bucket){0};
     } else if (bucket->rate.tokens == 0 || bucket->rate.unit != rate.unit) {
         *bucket = model_bucket_full(&rate, model->now_ns);
+        tenant->bucket_since = model->changes;
     } else {
         model_bucket_change(bucket, &rate, model->now_ns);
     }

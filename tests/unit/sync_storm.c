@@ -28,7 +28,7 @@
 #define STEPS_DEFAULT 150000
 #define SEED_DEFAULT  UINT64_C(20240607)
 #define MICROSECOND   UINT64_C(1000)
-#define PATIENCE      (100 * WEIR_NS_PER_SECOND)
+#define PATIENCE      (60 * WEIR_NS_PER_SECOND)
 
 /* The keys, by what is special about them. */
 enum {
@@ -226,14 +226,21 @@ static void set_limit(void *context, struct weir_key *key, uint64_t now_ns, stru
     assert(weir_key_set_limit(key, 0, *limit, now_ns, news) == WEIR_OK);
 }
 
-/* Fires the token, lets it work, and puts a new one in its place once nobody uses it any more. */
-static void fire_one(struct random *random)
+/* Fires a token, and puts a new one in its place once nobody uses it any more. False if somebody
+ * goes on to. */
+static bool fire_one(struct random *random, uint64_t give_up_ns)
 {
     struct token_slot *slot = &slots[random_below(random, TOKENS)];
     weir_token_fire(&slot->token);
-    pthread_rwlock_wrlock(&slot->lock);
+    while (pthread_rwlock_trywrlock(&slot->lock) != 0) {
+        if (clock_now() > give_up_ns) {
+            return false;
+        }
+        rest(MICROSECOND);
+    }
     slot->token = (struct weir_token)WEIR_TOKEN_INIT;
     pthread_rwlock_unlock(&slot->lock);
+    return true;
 }
 
 static struct weir_settings settings_of(int which, struct weir_lane_settings *lane,
@@ -278,8 +285,8 @@ static bool disturb(struct random *random)
     while (atomic_load(&finished) < THREADS) {
         uint32_t limit = random_below(random, LIMIT_MOVING_MAX + 1);
         weir_sync_visit(places[MOVING].key, set_limit, &limit);
-        if (random_chance(random, 50)) {
-            fire_one(random);
+        if (random_chance(random, 50) && !fire_one(random, give_up_ns)) {
+            return false;
         }
         if (random_chance(random, 20)) {
             configure((int)random_below(random, KEY_COUNT),
