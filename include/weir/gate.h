@@ -9,14 +9,15 @@
 
 #include "weir/key.h"
 
-#define WEIR_KEYS_MAX     UINT32_C(10000000)
-#define WEIR_KEYS_DEFAULT UINT32_C(100000)
+#define WEIR_KEYS_MAX      UINT32_C(10000000)
+#define WEIR_KEY_EXTRA_MAX (UINT32_C(1) << 20)
+#define WEIR_KEYS_DEFAULT  UINT32_C(100000)
 
 struct weir_gate_options {
     const struct weir_allocator *allocator; /* null: malloc and free */
     uint64_t seed[2];       /* random, so that nobody can choose names that collide */
     uint32_t keys_max;      /* 0: WEIR_KEYS_DEFAULT */
-    size_t key_extra_bytes; /* set aside in each key for the caller: its lock, its counters */
+    size_t key_extra_bytes; /* set aside in each key for the caller, up to WEIR_KEY_EXTRA_MAX */
 };
 
 struct weir_gate;
@@ -34,8 +35,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_create(const struct weir_gat
  * gate is none. */
 WEIR_API void weir_gate_destroy(struct weir_gate *gate);
 
-/* The key with that name, pinned; made if there is none. At the most keys that the gate may keep,
- * some that can be forgotten make room, else WEIR_TOO_MANY_KEYS. */
+/* The key with that name, pinned; made if there is none. At the most keys that the gate may keep, a
+ * few are looked at, going round, for some to forget; else WEIR_TOO_MANY_KEYS. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_take(struct weir_gate *gate,
                                                          struct weir_slice name, uint64_t now_ns,
                                                          struct weir_key **key);

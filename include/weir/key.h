@@ -19,8 +19,10 @@
 #include "weir/settings.h"
 #include "weir/ticket.h"
 
-/* The most tickets that one call admits or ends on the way; the rest follow at the next wake,
- * which is then due at once. It bounds how long a lock is held. */
+/* The most tickets that one call admits from the line, and the most that it ends because of the
+ * time; the rest follow at the next wake, which is then due at once. It bounds how long a lock is
+ * held. Only displacement by summed cost is not bounded by it: an arrival sends away as many as it
+ * takes, each of which has come through the door before. */
 #define WEIR_BATCH_MAX 1024
 
 /* What a call did to tickets other than its own, and when to call again. Start it zeroed, with
@@ -62,7 +64,7 @@ struct weir_explanation {
     enum weir_binding binding;
     uint32_t ahead_own; /* tickets of its own tenant and priority before it */
     uint32_t ahead;     /* estimate of all tickets that go before it */
-    uint64_t start_ns;  /* predicted; 0 while too few have passed to tell */
+    uint64_t start_ns;  /* predicted; 0 while nothing can be told */
 };
 
 struct weir_key_stats {
@@ -147,7 +149,8 @@ WEIR_API struct weir_explanation
 weir_key_explain(const struct weir_key *key, const struct weir_ticket *ticket, uint64_t now_ns);
 
 /* How long somebody who came now would wait, from the measured drain: 0 if not at all, WEIR_NEVER
- * while too few have passed to tell. */
+ * while too few have passed to tell, or while its tenant is at its own limit. Requires one of the
+ * three priorities. */
 WEIR_API uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant,
                                    enum weir_priority priority, uint64_t now_ns);
 

@@ -101,7 +101,7 @@ struct weir_settings {
     struct weir_tenant_settings tenant_default;
     const struct weir_tenant_settings *tenants; /* those that differ */
     uint32_t tenant_count;
-    uint32_t tenants_max; /* kept per key; those beyond share one; 0: WEIR_TENANTS_DEFAULT */
+    uint32_t tenants_max; /* kept per key; those beyond share `_other`; 0: WEIR_TENANTS_DEFAULT */
 
     uint32_t recorder_events; /* the last decisions kept per key; 0: none */
 };

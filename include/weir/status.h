@@ -25,6 +25,7 @@
     X(BAD_OUTCOME, "an outcome is success, rate_limit, soft_loss, client_error or cancelled") \
     X(BAD_RECORDER, "a recorder keeps at most 65536 decisions") \
     X(BAD_KEYS, "a gate keeps 1 to 10000000 keys") \
+    X(BAD_EXTRA, "a key sets aside at most 1048576 bytes for its caller") \
     X(NO_LANE, "the key has no lane with that id, or the lane no such bucket") \
     /* Refusals at the door. */ \
     X(LINE_FULL, "the line is full; come back after it has drained") \
@@ -32,7 +33,8 @@
     X(TENANT_FULL, "this tenant has as much in line as it may; wait for some of it to pass") \
     X(WOULD_WAIT, "it would have to wait, and was asked not to") \
     X(BUDGET_SPENT, "this tenant's budget is spent; come back when it has refilled") \
-    X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none is idle") \
+    X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none could be forgotten") \
+    X(TOO_MANY_TENANTS, "as many tenants have a budget of their own as may") \
     /* How a wait or a permit came to its end. */ \
     X(TIMED_OUT, "the deadline passed while it waited in line") \
     X(DISPLACED, "its place in the full line went to a tenant below its fair share") \

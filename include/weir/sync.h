@@ -91,7 +91,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_sync_try(struct weir_sync_key *ke
 WEIR_API enum weir_status weir_sync_release(struct weir_permit *permit,
                                             const struct weir_result *result);
 
-/* Calls off every thread that waits with this token, and every later acquire with it. */
+/* Calls off every thread that waits with this token, and every later acquire with it. Takes a lock,
+ * so it is not for signal handlers. */
 WEIR_API void weir_token_fire(struct weir_token *token);
 
 /* As the last call on the key has left it: a lease that ran out since, with nobody waiting for it,

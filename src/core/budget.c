@@ -103,6 +103,16 @@ static struct account *open_account(struct weir_budget *budget, struct weir_slic
     return account;
 }
 
+/* Looks for room before a new account is opened. False if there is none. */
+static bool make_room(struct weir_budget *budget, uint64_t now_ns)
+{
+    forget_some(budget, FORGET_AT_NEW, now_ns);
+    if (budget->accounts.count >= budget->tenants_max) {
+        forget_some(budget, FORGET_AT_FULL, now_ns);
+    }
+    return budget->accounts.count < budget->tenants_max;
+}
+
 /* The account of a tenant, opened if need be. Null without memory. */
 static struct account *obtain(struct weir_budget *budget, struct weir_slice name, uint64_t now_ns)
 {
@@ -110,11 +120,7 @@ static struct account *obtain(struct weir_budget *budget, struct weir_slice name
     if (account != NULL) {
         return account;
     }
-    forget_some(budget, FORGET_AT_NEW, now_ns);
-    if (budget->accounts.count >= budget->tenants_max) {
-        forget_some(budget, FORGET_AT_FULL, now_ns);
-    }
-    if (budget->accounts.count >= budget->tenants_max) {
+    if (!make_room(budget, now_ns)) {
         name = other;
         account = find(budget, other, weir_hash(budget->seed, other));
     }
@@ -157,31 +163,52 @@ void weir_budget_destroy(struct weir_budget *budget)
     weir_release(budget->allocator, budget, sizeof *budget);
 }
 
+/* Lets an account follow a rate; tokens of 0 are no limit. */
+static void follow(struct account *account, const struct weir_rate *rate, uint64_t now_ns)
+{
+    bool goes_on = !account->unlimited && account->bucket.rate.unit == rate->unit;
+    account->unlimited = rate->tokens == 0;
+    if (account->unlimited) {
+        return;
+    }
+    if (goes_on) {
+        weir_bucket_set_rate(&account->bucket, rate, now_ns);
+    } else {
+        weir_bucket_init(&account->bucket, rate, now_ns);
+    }
+}
+
 enum weir_status weir_budget_set(struct weir_budget *budget, struct weir_slice tenant,
                                  const struct weir_rate *rate, uint64_t now_ns)
 {
     if (tenant.bytes > WEIR_NAME_BYTES_MAX) {
         return WEIR_BAD_NAME;
     }
-    if (rate->tokens > 0 && !weir_rate_valid(rate)) {
+    if (rate != NULL && rate->tokens > 0 && !weir_rate_valid(rate)) {
         return WEIR_BAD_RATE;
     }
     struct account *account = find(budget, tenant, weir_hash(budget->seed, tenant));
+    if (rate == NULL) {
+        if (account != NULL && budget->rate.tokens == 0) {
+            close_account(budget, account);
+        } else if (account != NULL) {
+            account->own = false;
+            follow(account, &budget->rate, now_ns);
+        }
+        return WEIR_OK;
+    }
     if (account == NULL) {
+        if (!make_room(budget, now_ns)) {
+            return WEIR_TOO_MANY_TENANTS;
+        }
         account = open_account(budget, tenant, rate, now_ns);
         if (account == NULL) {
             return WEIR_NO_MEMORY;
         }
-    } else if (rate->tokens > 0) {
-        bool goes_on = !account->unlimited && account->bucket.rate.unit == rate->unit;
-        if (goes_on) {
-            weir_bucket_set_rate(&account->bucket, rate, now_ns);
-        } else {
-            weir_bucket_init(&account->bucket, rate, now_ns);
-        }
+    } else {
+        follow(account, rate, now_ns);
     }
     account->own = true;
-    account->unlimited = rate->tokens == 0;
     return WEIR_OK;
 }
 
@@ -213,17 +240,27 @@ enum weir_status weir_budget_reserve(struct weir_budget *budget, struct weir_sli
     return WEIR_OK;
 }
 
-void weir_budget_settle(struct weir_budget *budget, struct weir_slice tenant, uint32_t reserved,
-                        uint32_t actual, uint64_t now_ns)
+enum weir_status weir_budget_settle(struct weir_budget *budget, struct weir_slice tenant,
+                                    uint32_t reserved, uint32_t actual, uint64_t now_ns)
 {
+    if (reserved > WEIR_COST_MAX || actual > WEIR_COST_MAX) {
+        return WEIR_BAD_COST;
+    }
+    if (tenant.bytes > WEIR_NAME_BYTES_MAX) {
+        return WEIR_BAD_NAME;
+    }
     struct account *account = find_used(budget, tenant);
     if (account == NULL && actual > reserved && budget->rate.tokens > 0) {
         /* It was full again and forgotten meanwhile; what it now owes must be kept. */
         account = obtain(budget, tenant, now_ns);
+        if (account == NULL) {
+            return WEIR_NO_MEMORY;
+        }
     }
     if (account != NULL && !account->unlimited) {
         weir_bucket_settle(&account->bucket, reserved, actual, now_ns);
     }
+    return WEIR_OK;
 }
 
 int64_t weir_budget_left(const struct weir_budget *budget, struct weir_slice tenant,

@@ -143,7 +143,9 @@ static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *tic
                                    struct weir_news *news)
 {
     bool timed = ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER;
-    enum weir_status refusal = refusal_at_door(key, ticket);
+    /* Who has no time to wait must not send anybody away for it. */
+    bool too_late = ticket->deadline_ns <= key->now_ns;
+    enum weir_status refusal = too_late ? WEIR_TIMED_OUT : refusal_at_door(key, ticket);
     if (refusal != WEIR_OK) {
         return refuse(key, ticket, refusal, news);
     }

@@ -86,14 +86,27 @@ static enum weir_binding find_binding(const struct weir_key *key, const struct w
     return is_next(key, ticket) ? lane_binding(key, ticket->cost, now_ns) : WEIR_BINDING_TURN;
 }
 
-/* When the one with that many ahead will start; 0 while nothing is known. */
-static uint64_t predict_start(const struct weir_key *key, uint32_t ahead, uint64_t now_ns)
+/* When the one with that many ahead will start; 0 while nothing is known. A tenant that is parked
+ * cannot start before its time, and of one that is held nothing is known: its own permits have to
+ * come back. */
+static uint64_t predict_start(const struct weir_key *key, const struct weir_tenant *tenant,
+                              uint32_t ahead, uint64_t now_ns)
 {
     uint64_t not_before_ns = key->blocked_until_ns == WEIR_NEVER ? now_ns : key->blocked_until_ns;
+    if (tenant != NULL && tenant->active >= tenant->limit) {
+        return 0;
+    }
+    if (tenant != NULL && tenant->hold == WEIR_TENANT_PARKED) {
+        uint64_t until_ns = key->parked.entries[tenant->place_parked - 1].order;
+        not_before_ns = until_ns > not_before_ns ? until_ns : not_before_ns;
+    }
     if (key->drain.starts < STARTS_MIN) {
         return ahead == 0 && not_before_ns > now_ns ? not_before_ns : 0;
     }
-    uint64_t start_ns = now_ns + (ahead + UINT64_C(1)) * key->drain.interval_ns;
+    uint64_t starts = ahead + UINT64_C(1);
+    uint64_t most_ns = WEIR_DURATION_MAX_NS / starts;
+    uint64_t interval_ns = key->drain.interval_ns < most_ns ? key->drain.interval_ns : most_ns;
+    uint64_t start_ns = now_ns + starts * interval_ns;
     return start_ns > not_before_ns ? start_ns : not_before_ns;
 }
 
@@ -116,7 +129,7 @@ struct weir_explanation weir_key_explain(const struct weir_key *key,
                                                    .in_line = true,
                                                    .before = result.ahead_own});
     }
-    result.start_ns = predict_start(key, result.ahead, now_ns);
+    result.start_ns = predict_start(key, tenant, result.ahead, now_ns);
     return result;
 }
 
@@ -155,7 +168,7 @@ uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant_n
                                           : weir_rules_tenant(key->rules, tenant_name)->weight,
                             .ready = tenant != NULL && tenant->turns[priority].place_ready != 0,
                             .before = before};
-    uint64_t start_ns = predict_start(key, estimate_ahead(key, who), now_ns);
+    uint64_t start_ns = predict_start(key, tenant, estimate_ahead(key, who), now_ns);
     return start_ns == 0 ? WEIR_NEVER : start_ns - now_ns;
 }
 

@@ -308,6 +308,9 @@ enum weir_status weir_gate_create(const struct weir_gate_options *options,
     if (options->keys_max > WEIR_KEYS_MAX) {
         return WEIR_BAD_KEYS;
     }
+    if (options->key_extra_bytes > WEIR_KEY_EXTRA_MAX) {
+        return WEIR_BAD_EXTRA;
+    }
     const struct weir_allocator *allocator =
         options->allocator == NULL ? &weir_allocator_libc : options->allocator;
     struct weir_gate *gate = weir_allocate_zeroed(allocator, sizeof *gate);

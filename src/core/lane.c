@@ -190,7 +190,7 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
 
 bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns)
 {
-    if (lane->active > 0 || lane->paused_until_ns > now_ns || lane->probing) {
+    if (lane->active > 0 || lane->paused_until_ns > now_ns) {
         return false;
     }
     for (uint32_t i = 0; i < lane->bucket_count; i++) {

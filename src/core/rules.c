@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* The weights of high, normal and low that DESIGN names; indexed by enum weir_priority. */
+/* High 4, normal 3, low 1; indexed by enum weir_priority. */
 static const uint32_t default_weights[WEIR_PRIORITY_COUNT] = {
     [WEIR_PRIORITY_HIGH] = 4, [WEIR_PRIORITY_NORMAL] = 3, [WEIR_PRIORITY_LOW] = 1};
 

@@ -338,9 +338,6 @@ static enum weir_status wait_for_verdict(struct weir_sync_key *key, struct weir_
  * that the key has seen last, and a clock that stands still never admits more (G8). Where somebody
  * waits, that way is not tried, so that the clock is read before the lock is taken. */
 
-/* As a timeout, in here: refuse rather than wait. */
-#define NO_WAIT (WEIR_TIMEOUT_OF_KEY - 1)
-
 static const struct weir_request plain_request;
 static const struct weir_result plain_success;
 
@@ -367,8 +364,6 @@ static struct weir_request timed_request(const struct weir_request *asked, uint6
         request.deadline_ns = WEIR_NEVER;
     } else if (timeout_ns == WEIR_TIMEOUT_OF_KEY) {
         request.deadline_ns = 0;
-    } else if (timeout_ns == NO_WAIT) {
-        request.no_wait = true;
     } else {
         bool sane = timeout_ns < WEIR_DURATION_MAX_NS;
         request.deadline_ns = now_ns + (sane ? timeout_ns : WEIR_DURATION_MAX_NS);
@@ -425,7 +420,9 @@ enum weir_status weir_sync_acquire(struct weir_sync_key *key, const struct weir_
 enum weir_status weir_sync_try(struct weir_sync_key *key, const struct weir_request *request,
                                struct weir_permit *permit)
 {
-    return weir_sync_acquire(key, request, NO_WAIT, NULL, permit);
+    struct weir_request asked = request != NULL ? *request : plain_request;
+    asked.no_wait = true;
+    return weir_sync_acquire(key, &asked, WEIR_NEVER, NULL, permit);
 }
 
 /* Comes with the lock if `locked`, and without it leaves. */
@@ -440,23 +437,32 @@ static WEIR_APART enum weir_status release_long_way(struct weir_sync_key *key,
     return status;
 }
 
-enum weir_status weir_sync_release(struct weir_permit *permit, const struct weir_result *result)
+static inline enum weir_status release(struct weir_sync_key *key, struct weir_permit *permit,
+                                       const struct weir_result *result)
 {
-    struct weir_sync_key *key = permit->key;
-    if (key == NULL) {
-        return WEIR_NOT_HELD;
-    }
-    const struct weir_result *told = result != NULL ? result : &plain_success;
     if (crowded(key)) {
-        return release_long_way(key, permit, told, false);
+        return release_long_way(key, permit, result, false);
     }
     struct weir_news nobody = {0};
     lock_key(key);
-    if (weir_plain_leave(key->core, &permit->ticket, told, 0, &nobody)) {
+    if (weir_plain_leave(key->core, &permit->ticket, result, 0, &nobody)) {
         unlock_key(key);
         return WEIR_OK;
     }
-    return release_long_way(key, permit, told, true);
+    return release_long_way(key, permit, result, true);
+}
+
+enum weir_status weir_sync_release(struct weir_permit *permit, const struct weir_result *result)
+{
+    if (permit->key == NULL) {
+        return WEIR_NOT_HELD;
+    }
+    enum weir_status status =
+        release(permit->key, permit, result != NULL ? result : &plain_success);
+    if (status == WEIR_OK) {
+        permit->key = NULL; /* so that a second one need not find the key alive */
+    }
+    return status;
 }
 
 void weir_token_fire(struct weir_token *token)
@@ -524,6 +530,12 @@ enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
 
 void weir_sync_close(struct weir_sync_key *key)
 {
+    /* The short way does not look at the clock, so this says until when the key was used. */
+    struct weir_news news = {0};
+    uint64_t now_ns = read_clock();
+    lock_key(key);
+    weir_key_wake(key->core, now_ns, &news);
+    settle_and_unlock(key, &news);
     weir_key_give(key->core);
 }
 

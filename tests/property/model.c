@@ -317,7 +317,13 @@ static enum weir_status try_to_enter(struct model *model, int index,
         model_admit(model, index, lane);
         return WEIR_OK;
     }
-    enum weir_status status = request->no_wait ? WEIR_WOULD_WAIT : model_pass_door(model, index);
+    if (request->no_wait) {
+        return WEIR_WOULD_WAIT;
+    }
+    if (ticket->deadline_ns <= model->now_ns) {
+        return WEIR_TIMED_OUT;
+    }
+    enum weir_status status = model_pass_door(model, index);
     if (status == WEIR_OK) {
         join(model, index, request->retry);
         model_serve(model, index);

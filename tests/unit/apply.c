@@ -436,6 +436,32 @@ TEST(a_bucket_that_came_later_is_not_settled_for_earlier_tickets_but_for_later_o
     close_key(&f);
 }
 
+TEST(a_bucket_that_came_later_is_not_settled_for_a_ticket_that_was_elsewhere_before)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 5)});
+    struct weir_key *other;
+    assert_int_equal(weir_gate_take(f.gate, weir_slice_of("other"), 0, &other), WEIR_OK);
+    /* The other key's settings have changed more often than this one's will have. */
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(weir_gate_apply(f.gate, other, 0, &f.news), WEIR_OK);
+    }
+    struct weir_ticket tickets[2] = {0};
+    struct weir_request request = {.cost = 4};
+    struct weir_result result = {0};
+    assert_int_equal(weir_key_enter(other, &tickets[0], &request, 0, &f.news), WEIR_ADMITTED);
+    assert_int_equal(weir_key_leave(other, &tickets[0], &result, 0, &f.news), WEIR_OK);
+    weir_key_give(other);
+    assert_int_equal(ask(&f, &tickets[1], request, 0), WEIR_ADMITTED);
+    assert_int_equal(ask(&f, &tickets[0], request, 0), WEIR_ADMITTED);
+    configure(&f, (struct weir_settings){LANE(.limit = 5, RATE(.tokens = 10, .period_ns = DAY))},
+              0);
+    leave_for(&f, &tickets[0], 9, 0);
+    leave_for(&f, &tickets[1], 9, 0);
+    assert_int_equal(level_of(&f, 0, 0, 0), 10);
+    close_key(&f);
+}
+
 TEST(a_bucket_that_is_taken_away_lets_those_through_who_waited_for_it)
 {
     struct fixture f;
@@ -716,6 +742,7 @@ int main(void)
         BOTH_WAYS(a_lower_limit_touches_no_permit_and_a_higher_one_serves_the_line),
         BOTH_WAYS(buckets_are_matched_by_position_and_unit_and_keep_their_level),
         BOTH_WAYS(a_bucket_that_came_later_is_not_settled_for_earlier_tickets_but_for_later_ones),
+        BOTH_WAYS(a_bucket_that_came_later_is_not_settled_for_a_ticket_that_was_elsewhere_before),
         BOTH_WAYS(a_bucket_that_is_taken_away_lets_those_through_who_waited_for_it),
         BOTH_WAYS(a_held_tenant_is_looked_at_again),
         BOTH_WAYS(a_parked_tenant_is_looked_at_again),

@@ -44,7 +44,8 @@ static int64_t left(struct purse *p, const char *tenant, uint64_t now_ns)
 static void settle(struct purse *p, const char *tenant, uint32_t reserved, uint32_t actual,
                    uint64_t now_ns)
 {
-    weir_budget_settle(p->budget, weir_slice_of(tenant), reserved, actual, now_ns);
+    assert_int_equal(weir_budget_settle(p->budget, weir_slice_of(tenant), reserved, actual, now_ns),
+                     WEIR_OK);
 }
 
 static enum weir_status set(struct purse *p, const char *tenant, struct weir_rate rate,
@@ -445,6 +446,52 @@ TEST(g8_after_a_step_back_the_time_to_wait_is_enough)
     assert_int_equal(again_ns, 0);
 }
 
+TEST(rates_of_their_own_are_bounded_like_all_accounts)
+{
+    struct purse p;
+    open_budget(&p, daily, 2);
+    assert_int_equal(set(&p, "a", daily, 0), WEIR_OK);
+    assert_int_equal(set(&p, "b", daily, 0), WEIR_OK);
+    assert_int_equal(set(&p, "c", daily, 0), WEIR_TOO_MANY_TENANTS);
+    assert_int_equal(set(&p, "a", daily, 0), WEIR_OK);
+    close_budget(&p);
+}
+
+TEST(a_rate_of_its_own_can_be_taken_away_again)
+{
+    struct purse p;
+    open_budget(&p, daily, 2);
+    assert_int_equal(set(&p, "a", (struct weir_rate){.tokens = 5, .period_ns = DAY}, 0), WEIR_OK);
+    assert_int_equal(spend(&p, "a", 3, 0), 0);
+    assert_int_equal(weir_budget_set(p.budget, weir_slice_of("a"), NULL, 0), WEIR_OK);
+    assert_int_equal(left(&p, "a", 0), 2); /* what it has spent stays spent */
+    assert_int_equal(left(&p, "a", DAY), 100);
+    assert_int_equal(weir_budget_set(p.budget, weir_slice_of("nobody"), NULL, 0), WEIR_OK);
+    close_budget(&p);
+
+    open_budget(&p, (struct weir_rate){0}, 2);
+    assert_int_equal(set(&p, "a", daily, 0), WEIR_OK);
+    assert_int_equal(weir_budget_set(p.budget, weir_slice_of("a"), NULL, 0), WEIR_OK);
+    assert_int_equal(left(&p, "a", 0), INT64_MAX);
+    close_budget(&p);
+}
+
+TEST(a_settlement_out_of_range_is_refused_and_changes_nothing)
+{
+    struct purse p;
+    char name[WEIR_NAME_BYTES_MAX + 1];
+    memset(name, 'n', sizeof name);
+    open_budget(&p, daily, 2);
+    assert_int_equal(spend(&p, "a", 10, 0), 0);
+    struct weir_slice a = weir_slice_of("a");
+    assert_int_equal(weir_budget_settle(p.budget, a, 10, WEIR_COST_MAX + 1, 0), WEIR_BAD_COST);
+    assert_int_equal(weir_budget_settle(p.budget, a, WEIR_COST_MAX + 1, 10, 0), WEIR_BAD_COST);
+    struct weir_slice long_name = {name, sizeof name};
+    assert_int_equal(weir_budget_settle(p.budget, long_name, 1, 9, 0), WEIR_BAD_NAME);
+    assert_int_equal(left(&p, "a", 0), 90);
+    close_budget(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +523,9 @@ int main(void)
         cmocka_unit_test(a_debt_that_is_settled_after_its_account_was_forgotten_is_kept),
         cmocka_unit_test(g8_a_clock_that_stands_still_or_steps_back_refills_nothing),
         cmocka_unit_test(g8_after_a_step_back_the_time_to_wait_is_enough),
+        cmocka_unit_test(rates_of_their_own_are_bounded_like_all_accounts),
+        cmocka_unit_test(a_rate_of_its_own_can_be_taken_away_again),
+        cmocka_unit_test(a_settlement_out_of_range_is_refused_and_changes_nothing),
     };
     return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
 }

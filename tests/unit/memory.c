@@ -331,7 +331,7 @@ static void budget_scenario(struct memory *memory)
         snprintf(name, sizeof name, "t%d", i);
         struct weir_slice tenant = weir_slice_of(name);
         int64_t before = weir_budget_left(budget, tenant, 0);
-        if (i % 6 == 0) {
+        if (i % 6 == 0 && i < 20) { /* beyond there is no room for one of its own */
             while (ran_out(memory, weir_budget_set(budget, tenant, &own, 0))) {
                 assert_int_equal(weir_budget_left(budget, tenant, 0), before);
             }
@@ -364,7 +364,7 @@ TEST(a_settlement_without_memory_for_its_account_is_harmless)
     assert_int_equal(weir_budget_create(&options, &budget), WEIR_OK);
     memory.fail_at = memory.calls + 1;
     memory.fail_on = true;
-    weir_budget_settle(budget, weir_slice_of("a"), 1, 5, 0);
+    (void)!weir_budget_settle(budget, weir_slice_of("a"), 1, 5, 0);
     assert_true(memory.failed > 0);
     assert_int_equal(weir_budget_left(budget, weir_slice_of("a"), 0), 9);
     weir_budget_destroy(budget);

@@ -319,6 +319,25 @@ TEST(a_gate_keeps_at_most_ten_million_keys)
     assert_null(gate);
 }
 
+TEST(a_key_sets_at_most_a_mebibyte_aside_for_its_caller)
+{
+    struct weir_gate_options options = {.key_extra_bytes = WEIR_KEY_EXTRA_MAX};
+    struct weir_settings settings = {0};
+    struct weir_gate *gate = NULL;
+    struct weir_key *key;
+    assert_int_equal(weir_gate_create(&options, &settings, &gate), WEIR_OK);
+    assert_int_equal(weir_gate_take(gate, weir_slice_of("k"), 0, &key), WEIR_OK);
+    memset(weir_key_extra(key), 1, WEIR_KEY_EXTRA_MAX);
+    weir_key_give(key);
+    weir_gate_destroy(gate);
+    gate = NULL;
+    options.key_extra_bytes = WEIR_KEY_EXTRA_MAX + 1;
+    assert_int_equal(weir_gate_create(&options, &settings, &gate), WEIR_BAD_EXTRA);
+    options.key_extra_bytes = SIZE_MAX;
+    assert_int_equal(weir_gate_create(&options, &settings, &gate), WEIR_BAD_EXTRA);
+    assert_null(gate);
+}
+
 /* ---- the defaults ---- */
 
 TEST(a_zeroed_gate_has_one_lane_with_10_permits_and_10_seconds_in_a_line_of_1000)
@@ -375,6 +394,7 @@ int main(void)
         cmocka_unit_test(the_check_finds_a_tenant_that_is_named_twice),
         cmocka_unit_test(a_gate_goes_on_with_its_settings_when_new_ones_are_refused),
         cmocka_unit_test(a_gate_keeps_at_most_ten_million_keys),
+        cmocka_unit_test(a_key_sets_at_most_a_mebibyte_aside_for_its_caller),
         cmocka_unit_test(
             a_zeroed_gate_has_one_lane_with_10_permits_and_10_seconds_in_a_line_of_1000),
     };

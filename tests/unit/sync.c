@@ -791,7 +791,8 @@ static void new_settings_do_not_touch_those_who_wait(void **state)
                                   .recorder_events = 16};
     assert_int_equal(weir_sync_configure(fixture.sync, &hasty), WEIR_OK);
     struct weir_permit refused = {0};
-    assert_int_equal(weir_sync_acquire(fixture.key, NULL, 0, NULL, &refused), WEIR_LINE_FULL);
+    assert_int_equal(weir_sync_acquire(fixture.key, NULL, WEIR_NEVER, NULL, &refused),
+                     WEIR_LINE_FULL);
     give(&held);
     assert_int_equal(await(guest), WEIR_OK);
     close_key();

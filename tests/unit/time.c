@@ -48,6 +48,23 @@ TEST(a_requests_own_deadline_stands_for_the_keys_timeout_be_it_earlier_later_or_
     close_key(&f);
 }
 
+TEST(whoever_has_no_time_to_wait_sends_nobody_away)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), .line = {.tickets = 2}});
+    struct weir_ticket tickets[4] = {0};
+    for (size_t i = 0; i < 3; i++) {
+        (void)!enter_as(&f, &tickets[i], "hog", 1);
+    }
+    struct weir_request late = {.tenant = weir_slice_of("late"), .deadline_ns = 1};
+    assert_int_equal(ask(&f, &tickets[3], late, 1), WEIR_REFUSED);
+    assert_int_equal(tickets[3].refusal, WEIR_TIMED_OUT);
+    expect_no_news(&f);
+    expect_waiting(&tickets[2]);
+    end_all(&f, tickets, 4, 2);
+    close_key(&f);
+}
+
 TEST(a_deadline_that_is_due_on_arrival_lets_through_whoever_need_not_wait)
 {
     struct fixture f;
@@ -55,13 +72,11 @@ TEST(a_deadline_that_is_due_on_arrival_lets_through_whoever_need_not_wait)
     struct weir_ticket tickets[2] = {0};
     struct weir_request late = {.deadline_ns = 10};
     assert_int_equal(ask(&f, &tickets[0], late, 10), WEIR_ADMITTED);
-    /* The other one has to wait, and times out at the next call. */
-    assert_int_equal(ask(&f, &tickets[1], late, 20), WEIR_WAITING);
-    assert_true(f.news.wake_ns <= 20);
+    /* The other one would have to wait, and has no time to. */
+    assert_int_equal(ask(&f, &tickets[1], late, 20), WEIR_REFUSED);
+    assert_int_equal(tickets[1].refusal, WEIR_TIMED_OUT);
     expect_no_news(&f);
-    wake(&f, 20);
-    expect_news(&f, &tickets[1]);
-    expect_ended(&tickets[1], WEIR_END_TIMEOUT);
+    expect_ended(&tickets[1], WEIR_END_REFUSED);
     wake(&f, DAY);
     expect_admitted(&tickets[0]);
     leave(&f, &tickets[0], DAY);
@@ -524,6 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOTH_WAYS(a_ticket_times_out_at_exactly_its_deadline),
         BOTH_WAYS(a_requests_own_deadline_stands_for_the_keys_timeout_be_it_earlier_later_or_never),
+        BOTH_WAYS(whoever_has_no_time_to_wait_sends_nobody_away),
         BOTH_WAYS(a_deadline_that_is_due_on_arrival_lets_through_whoever_need_not_wait),
         BOTH_WAYS(deadlines_pass_in_the_order_of_their_moments_and_ties_in_the_order_of_arrival),
         BOTH_WAYS(a_deadline_in_the_far_future_does_not_hide_one_that_is_near),
