@@ -454,13 +454,15 @@ static inline enum weir_status release(struct weir_sync_key *key, struct weir_pe
 
 enum weir_status weir_sync_release(struct weir_permit *permit, const struct weir_result *result)
 {
-    if (permit->key == NULL) {
+    /* Atomic, because two threads may try to give the same permit back: one of them succeeds. */
+    struct weir_sync_key *key = __atomic_load_n(&permit->key, __ATOMIC_RELAXED);
+    if (key == NULL) {
         return WEIR_NOT_HELD;
     }
-    enum weir_status status =
-        release(permit->key, permit, result != NULL ? result : &plain_success);
+    enum weir_status status = release(key, permit, result != NULL ? result : &plain_success);
     if (status == WEIR_OK) {
-        permit->key = NULL; /* so that a second one need not find the key alive */
+        /* So that a later one need not find the key alive. */
+        __atomic_store_n(&permit->key, NULL, __ATOMIC_RELAXED);
     }
     return status;
 }
