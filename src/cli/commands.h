@@ -1,0 +1,21 @@
+/* commands.h - the subcommands of `weir`. Each gets the arguments behind its own name, ended by a
+ * null, and returns the exit status: 0, 1 for what went wrong, 2 for a wrong call. */
+#ifndef WEIR_CLI_COMMANDS_H
+#define WEIR_CLI_COMMANDS_H
+
+#include "config/config.h"
+
+#define WEIR_EXIT_FAILED 1
+#define WEIR_EXIT_USAGE  2
+
+int weir_command_serve(char **arguments);
+int weir_command_check(char **arguments);
+int weir_command_version(char **arguments);
+
+/* Loads a config file, or says on stderr what is wrong with it and returns null. */
+struct weir_config *weir_load_config(const char *path);
+
+/* Says how a command is called; the status of a wrong call. */
+int weir_usage(const char *how);
+
+#endif

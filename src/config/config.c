@@ -1,0 +1,216 @@
+/* Reading takes three steps: the text becomes a tree, the tree fills the struct section by section,
+ * and what concerns several sections is checked at the end. */
+#include "config/config.h"
+
+#include "base/alloc.h"
+#include "config/address.h"
+#include "config/schema.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The tree of the largest text that is read, with room to spare; and what can be made from it. */
+#define TREE_BYTES_MAX     (UINT32_C(32) << 20)
+#define CONFIG_BYTES_MAX   (UINT32_C(64) << 20)
+#define TREE_CHUNK_BYTES   (UINT32_C(64) << 10)
+#define CONFIG_CHUNK_BYTES (UINT32_C(16) << 10)
+
+#define THREADS_MAX      1024
+#define GRACE_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
+
+/* ---- the top ---- */
+
+/* In the order in which one needs the other: routes name upstreams and gates, queues name routes.
+ */
+static const struct weir_field top_fields[] = {
+    {.name = "listen", .read = weir_read_listen, .section = &weir_section_listener},
+    {.name = "api", .read = weir_read_api, .section = &weir_section_listener},
+    WEIR_FIELD_TEXT("data", struct weir_config, data),
+    WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
+    WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
+    {.name = "trusted", .read = weir_read_trusted},
+    {.name = "upstreams", .read = weir_read_upstreams, .section = &weir_section_upstream},
+    {.name = "gates", .read = weir_read_gates, .section = &weir_section_gate},
+    {.name = "routes", .read = weir_read_routes, .section = &weir_section_route},
+    {.name = "queues", .read = weir_read_queues, .section = &weir_section_queue},
+    {.name = "api_tokens", .read = weir_read_api_tokens, .section = &weir_section_api_token},
+};
+
+WEIR_SECTION(weir_section_top, "The file", top_fields);
+
+static const struct weir_config_network trusted_default[] = {
+    {.kind = WEIR_CONFIG_NETWORK_V4, .bits = 8, .bytes = {127}},
+    {.kind = WEIR_CONFIG_NETWORK_V6, .bits = 128, .bytes = {[15] = 1}},
+    {.kind = WEIR_CONFIG_NETWORK_UNIX},
+};
+
+static void set_defaults(struct weir_config *config)
+{
+    config->data = weir_slice_of("./weir-data");
+    config->grace_ns = GRACE_DEFAULT_NS;
+    config->trusted = trusted_default;
+    config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
+}
+
+/* ---- what concerns several sections ---- */
+
+static bool some_queue_has_route(const struct weir_config *config)
+{
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        if (config->queues[i].route.bytes > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_listeners(struct weir_reader *reader, const struct weir_yaml *root)
+{
+    const struct weir_config *config = reader->config;
+    bool listens = weir_yaml_get(root, "listen") != NULL;
+    if (!listens && weir_yaml_get(root, "api") == NULL) {
+        weir_reader_complain(reader, root,
+                             "has neither listen nor api; expected at least one of them");
+    } else if (!listens && config->route_count > 0 && !some_queue_has_route(config)) {
+        weir_reader_complain(reader, weir_yaml_get(root, "routes"),
+                             "lead nowhere without listen; expected an address to listen on");
+    }
+}
+
+/* Whoever reaches the API can stop and start everything. */
+static void check_api(struct weir_reader *reader, const struct weir_yaml *root)
+{
+    const struct weir_config *config = reader->config;
+    const struct weir_yaml *api = weir_yaml_get(root, "api");
+    if (config->api_count == 0 || config->api_token_count > 0) {
+        return;
+    }
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(api, &count);
+    for (uint32_t i = 0; i < config->api_count; i++, item = weir_reader_next_of(api, item)) {
+        const struct weir_config_address *address = &config->api[i].address;
+        bool read = address->host.bytes > 0 || address->path.bytes > 0;
+        if (read && !weir_config_address_is_local(address)) {
+            weir_reader_complain(reader, item,
+                                 "can be reached from other machines; expected api_tokens then, or "
+                                 "an address of this machine such as 127.0.0.1:7070");
+        }
+    }
+}
+
+/* ---- reading ---- */
+
+static bool read_tree(struct weir_reader *reader, struct weir_slice text)
+{
+    const struct weir_yaml *root;
+    if (!weir_yaml_read(text, reader->scratch, reader->errors, &root)) {
+        return false;
+    }
+    weir_read_section(reader, root, &weir_section_top, reader->config);
+    if (root->kind == WEIR_YAML_MAPPING) {
+        check_listeners(reader, root);
+        check_api(reader, root);
+    }
+    if (reader->no_memory) {
+        weir_config_errors_add(reader->errors, 0, 0, "there is not enough memory for it");
+    }
+    return reader->errors->count == 0;
+}
+
+static bool read_text(struct weir_config *config, struct weir_slice text,
+                      const struct weir_config_options *options,
+                      const struct weir_allocator *allocator, struct weir_config_errors *errors)
+{
+    struct weir_arena scratch;
+    weir_arena_init(&scratch,
+                    &(struct weir_arena_options){allocator, TREE_CHUNK_BYTES, TREE_BYTES_MAX});
+    struct weir_reader reader = {.options = options,
+                                 .config = config,
+                                 .arena = &config->arena,
+                                 .scratch = &scratch,
+                                 .errors = errors};
+    set_defaults(config);
+    reader.no_memory = !weir_arena_keep(&config->arena, &config->file);
+    bool good = read_tree(&reader, text);
+    weir_arena_deinit(&scratch);
+    return good;
+}
+
+bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
+                           const struct weir_config_options *options, struct weir_config **config,
+                           struct weir_config_errors *errors)
+{
+    const struct weir_allocator *allocator =
+        options->allocator == NULL ? &weir_allocator_libc : options->allocator;
+    *errors = (struct weir_config_errors){.file = name};
+    struct weir_config *loaded = weir_allocate_zeroed(allocator, sizeof *loaded);
+    if (loaded == NULL) {
+        weir_config_errors_add(errors, 0, 0, "there is not enough memory for it");
+        return false;
+    }
+    loaded->file = name;
+    weir_arena_init(&loaded->arena,
+                    &(struct weir_arena_options){allocator, CONFIG_CHUNK_BYTES, CONFIG_BYTES_MAX});
+    if (!read_text(loaded, text, options, allocator, errors)) {
+        weir_config_errors_sort(errors);
+        weir_config_destroy(loaded);
+        return false;
+    }
+    *config = loaded;
+    return true;
+}
+
+/* Reads up to one byte more than is allowed, which then tells that there is more. */
+static bool load_stream(FILE *stream, struct weir_slice name,
+                        const struct weir_config_options *options, struct weir_config **config,
+                        struct weir_config_errors *errors)
+{
+    const struct weir_allocator *allocator =
+        options->allocator == NULL ? &weir_allocator_libc : options->allocator;
+    const size_t room = WEIR_YAML_BYTES_MAX + 1;
+    char *bytes = weir_allocate(allocator, room);
+    if (bytes == NULL) {
+        weir_config_errors_add(errors, 0, 0, "there is not enough memory to read it");
+        return false;
+    }
+    bool good = false;
+    size_t length = fread(bytes, 1, room, stream);
+    if (ferror(stream)) {
+        weir_config_errors_add(errors, 0, 0, "cannot be read: %s; expected a file",
+                               strerror(errno));
+    } else {
+        struct weir_slice text = {bytes, length};
+        good = weir_config_load_text(name, text, options, config, errors);
+    }
+    weir_release(allocator, bytes, room);
+    return good;
+}
+
+bool weir_config_load_file(const char *path, const struct weir_config_options *options,
+                           struct weir_config **config, struct weir_config_errors *errors)
+{
+    *errors = (struct weir_config_errors){.file = weir_slice_of(path)};
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) {
+        weir_config_errors_add(errors, 0, 0,
+                               "cannot be opened: %s; expected a file that weir may read",
+                               strerror(errno));
+        return false;
+    }
+    bool good = load_stream(stream, errors->file, options, config, errors);
+    fclose(stream);
+    return good;
+}
+
+void weir_config_destroy(struct weir_config *config)
+{
+    if (config == NULL) {
+        return;
+    }
+    /* The arena is part of what is given back last. */
+    struct weir_arena arena = config->arena;
+    const struct weir_allocator *allocator = arena.options.allocator;
+    weir_arena_deinit(&arena);
+    weir_release(allocator, config, sizeof *config);
+}

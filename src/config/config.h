@@ -1,0 +1,298 @@
+/* config.h - a configuration file as one struct: complete, checked, and never changed again.
+ *
+ * Every default stands in it, every name that refers to something has become an index, and every
+ * value is within the bounds that the rest of the program states, so whoever uses it need not ask
+ * again. docs/CONFIG.md describes the file; the comments here only say what differs in the struct.
+ *
+ * A configuration owns all of its memory and may be read from any thread. */
+#ifndef WEIR_CONFIG_CONFIG_H
+#define WEIR_CONFIG_CONFIG_H
+
+#include "base/arena.h"
+#include "config/errors.h"
+#include "weir/settings.h"
+
+#include <stdio.h>
+
+#define WEIR_CONFIG_NONE UINT32_MAX /* where an index is expected: there is none */
+
+/* ---- where to listen, and who is believed ---- */
+
+enum weir_config_address_kind {
+    WEIR_CONFIG_ADDRESS_TCP,
+    WEIR_CONFIG_ADDRESS_UNIX
+};
+
+struct weir_config_address {
+    enum weir_config_address_kind kind;
+    struct weir_slice host; /* TCP: a name or an IP address, IPv6 without its brackets */
+    uint16_t port;          /* TCP */
+    struct weir_slice path; /* UNIX */
+};
+
+enum weir_config_half_close {
+    WEIR_CONFIG_HALF_CLOSE_CLOSE,
+    WEIR_CONFIG_HALF_CLOSE_KEEP
+};
+
+struct weir_config_listener {
+    uint32_t line;
+    struct weir_config_address address;
+    enum weir_config_half_close half_close;
+    uint32_t connections_max;
+};
+
+enum weir_config_network_kind {
+    WEIR_CONFIG_NETWORK_V4,
+    WEIR_CONFIG_NETWORK_V6,
+    WEIR_CONFIG_NETWORK_UNIX /* whoever comes through a Unix socket */
+};
+
+struct weir_config_network {
+    enum weir_config_network_kind kind;
+    uint32_t bits;     /* of the address that count */
+    uint8_t bytes[16]; /* in network order; V4 uses four */
+};
+
+/* ---- upstreams ---- */
+
+struct weir_config_url {
+    struct weir_config_address address;
+    bool tls;
+};
+
+struct weir_config_header {
+    struct weir_slice name;
+    struct weir_slice value; /* a secret: never shown */
+};
+
+struct weir_config_upstream {
+    struct weir_slice name;
+    uint32_t line;
+    const struct weir_config_url *urls;
+    uint32_t url_count; /* at least 1 */
+    const struct weir_config_header *headers;
+    uint32_t header_count;
+    uint64_t connect_timeout_ns;
+    uint64_t first_byte_timeout_ns;
+    uint64_t idle_timeout_ns;
+    uint32_t keepalive;                  /* 0: every request has a connection of its own */
+    struct weir_breaker_settings health; /* of each url; failures 0: none */
+};
+
+/* ---- gates ---- */
+
+enum weir_config_kind {
+    WEIR_CONFIG_KIND_NONE,    /* unlimited; of a limit the numbers are WEIR_LIMIT_NONE */
+    WEIR_CONFIG_KIND_FIXED,   /* `start`, to which `min` and `max` are equal */
+    WEIR_CONFIG_KIND_ADAPTIVE /* found at run time, from `start` on and between `min` and `max` */
+};
+
+struct weir_config_limit {
+    enum weir_config_kind kind;
+    uint32_t start;
+    uint32_t min;
+    uint32_t max;
+};
+
+struct weir_config_rate {
+    uint64_t tokens;
+    uint64_t period_ns;
+};
+
+struct weir_config_bucket {
+    enum weir_config_kind kind;
+    struct weir_config_rate start;
+    struct weir_config_rate min;
+    struct weir_config_rate max;
+    uint64_t burst; /* 0: the tokens of one period */
+};
+
+struct weir_config_line {
+    uint64_t timeout_ns;                       /* WEIR_NEVER: none */
+    struct weir_bound max;                     /* cost 0: no bound */
+    uint32_t status;                           /* 429 or 503 */
+    uint32_t by_priority[WEIR_PRIORITY_COUNT]; /* tickets; 0: no bound of their own */
+    uint32_t by_tenant;                        /* the same */
+};
+
+/* How the keys of a gate behave. */
+struct weir_config_rules {
+    struct weir_config_limit limit;
+    struct weir_config_bucket rate;   /* counts requests */
+    struct weir_config_bucket tokens; /* counts what they cost */
+    struct weir_config_line line;
+    uint64_t lease_ns; /* WEIR_NEVER: none */
+    bool early_reject;
+    uint32_t weights[WEIR_PRIORITY_COUNT];
+    enum weir_choice choice;
+    struct weir_breaker_settings breaker;
+};
+
+struct weir_config_key {
+    struct weir_slice name;
+    uint32_t line;
+    struct weir_config_rules rules; /* complete: the gate's, changed where the key differs */
+};
+
+struct weir_config_gate {
+    struct weir_slice name;
+    uint32_t line;
+    struct weir_config_rules rules;
+    bool events_a2a;
+    struct weir_tenant_settings tenant_default;
+    const struct weir_tenant_settings *tenants; /* complete, as keys are */
+    uint32_t tenant_count;
+    const struct weir_config_key *keys;
+    uint32_t key_count;
+};
+
+/* ---- routes ---- */
+
+enum weir_config_source_kind {
+    WEIR_CONFIG_SOURCE_NONE,
+    WEIR_CONFIG_SOURCE_CONSTANT, /* `text` */
+    WEIR_CONFIG_SOURCE_HEADER,   /* the request's header of the name `text` */
+    WEIR_CONFIG_SOURCE_CAPTURE,  /* the path segment that the match captured as number `capture` */
+    WEIR_CONFIG_SOURCE_MODEL,    /* as the request's body names it */
+    WEIR_CONFIG_SOURCE_TENANT,
+    WEIR_CONFIG_SOURCE_UPSTREAM
+};
+
+/* Where a piece of text comes from when a request is there. */
+struct weir_config_source {
+    enum weir_config_source_kind kind;
+    uint32_t capture;
+    struct weir_slice text;
+};
+
+enum weir_config_llm {
+    WEIR_CONFIG_LLM_NONE,
+    WEIR_CONFIG_LLM_OPENAI,
+    WEIR_CONFIG_LLM_ANTHROPIC,
+    WEIR_CONFIG_LLM_CUSTOM
+};
+
+struct weir_config_route {
+    struct weir_slice match;
+    uint32_t line;
+    uint32_t strip_segments;              /* of the path, from its start; 0: it goes on as it is */
+    const struct weir_config_source *key; /* the parts, to be put together */
+    uint32_t key_parts;                   /* at least 1 */
+    struct weir_config_source tenant;     /* NONE: the anonymous tenant */
+    struct weir_config_source flow;
+    struct weir_config_source priority; /* CONSTANT: see the next */
+    enum weir_priority priority_constant;
+    uint64_t deadline_ns;      /* WEIR_NEVER: none */
+    uint64_t body_bytes_max;   /* UINT64_MAX: none */
+    uint32_t gate;             /* an index, or WEIR_CONFIG_NONE */
+    const uint32_t *upstreams; /* indexes, each one lane */
+    uint32_t upstream_count;   /* at least 1 */
+    bool websocket;
+    enum weir_config_llm llm;
+};
+
+/* ---- queues and the API ---- */
+
+enum weir_config_full {
+    WEIR_CONFIG_FULL_REJECT,
+    WEIR_CONFIG_FULL_WAIT,
+    WEIR_CONFIG_FULL_DROP_OLDEST
+};
+
+struct weir_config_queue {
+    struct weir_slice name;
+    uint32_t line;
+    const struct weir_slice *run; /* the command and its arguments */
+    uint32_t run_count;           /* 0: there is none */
+    struct weir_slice route;      /* a path that leads to a route; empty: there is none */
+    struct weir_slice user;       /* empty: the one that Weir runs as */
+    uint32_t workers;
+    uint32_t jobs_max;
+    uint32_t jobs_by_priority[WEIR_PRIORITY_COUNT]; /* 0: no bound of their own */
+    enum weir_config_full full;
+    uint64_t lease_ns;
+    uint64_t timeout_ns;
+    uint32_t attempts;
+    uint64_t backoff_first_ns;
+    uint64_t backoff_max_ns;
+    uint64_t keep_ns;
+};
+
+/* A set of bits, one for each scope. */
+enum weir_config_scope {
+    WEIR_CONFIG_SCOPE_READ = 1,
+    WEIR_CONFIG_SCOPE_SUBMIT = 2,
+    WEIR_CONFIG_SCOPE_WORK = 4,
+    WEIR_CONFIG_SCOPE_ADMIN = 8
+};
+
+struct weir_config_api_token {
+    struct weir_slice name;
+    uint32_t line;
+    struct weir_slice token;  /* a secret: never shown; empty: it stands in `file` */
+    struct weir_slice file;   /* to be read by whoever checks tokens */
+    uint32_t scopes;          /* at least one of enum weir_config_scope */
+    struct weir_slice tenant; /* empty: any */
+};
+
+/* ---- the whole ---- */
+
+struct weir_matcher;
+
+struct weir_config {
+    struct weir_slice file; /* for messages */
+    const struct weir_config_listener *listen;
+    uint32_t listen_count;
+    const struct weir_config_listener *api;
+    uint32_t api_count;
+    struct weir_slice data;
+    uint32_t threads; /* 0: as many as there are cores */
+    uint64_t grace_ns;
+    const struct weir_config_network *trusted;
+    uint32_t trusted_count;
+    const struct weir_config_upstream *upstreams;
+    uint32_t upstream_count;
+    const struct weir_config_gate *gates;
+    uint32_t gate_count;
+    const struct weir_config_route *routes;
+    uint32_t route_count;
+    const struct weir_config_queue *queues; /* the first is the default */
+    uint32_t queue_count;
+    const struct weir_config_api_token *api_tokens;
+    uint32_t api_token_count;
+    const struct weir_matcher *matcher; /* of the routes: config/match.h; null without them */
+    struct weir_arena arena;            /* private: everything above lives here */
+};
+
+/* The value of an environment variable, or null. */
+typedef const char *weir_config_lookup(void *context, const char *name);
+
+/* A zeroed struct is good. */
+struct weir_config_options {
+    const struct weir_allocator *allocator; /* null: malloc and free; must outlive the config */
+    weir_config_lookup *lookup;             /* null: getenv() */
+    void *lookup_context;
+    bool tls; /* whether https upstreams can be served; if not, naming one is a mistake */
+};
+
+/* Reads a file. Exactly one of two is the case afterwards: the result is true and `*config` the
+ * caller's, to be destroyed by it, or `errors`, which this call starts anew, has at least one. */
+WEIR_MUST_CHECK bool weir_config_load_file(const char *path,
+                                           const struct weir_config_options *options,
+                                           struct weir_config **config,
+                                           struct weir_config_errors *errors);
+
+/* The same from memory; messages call it `name`. Nothing keeps pointing at the arguments. */
+WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
+                                           const struct weir_config_options *options,
+                                           struct weir_config **config,
+                                           struct weir_config_errors *errors);
+
+/* A null config is none. */
+void weir_config_destroy(struct weir_config *config);
+
+/* Prints the configuration as YAML with all defaults filled in and all secrets masked. */
+void weir_config_print(const struct weir_config *config, FILE *out);
+
+#endif

@@ -1,0 +1,230 @@
+#include "config/scalars.h"
+
+#include "base/slice.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#define NS_PER_MS       UINT64_C(1000000)
+#define SECOND_NS       WEIR_NS_PER_SECOND
+#define MINUTE_NS       (60 * SECOND_NS)
+#define HOUR_NS         (60 * MINUTE_NS)
+#define DAY_NS          (24 * HOUR_NS)
+#define DURATION_MAX_NS (3650 * DAY_NS)
+
+static_assert(DURATION_MAX_NS <= WEIR_DURATION_MAX_NS, "the core takes every duration");
+static_assert(DAY_NS == WEIR_RATE_PERIOD_MAX_NS, "the core takes every period");
+
+struct unit {
+    const char *name;
+    uint64_t value;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* ---- numbers with units ---- */
+
+/* Takes the digits at the start of the text off it. */
+static bool take_number(struct weir_slice *text, uint64_t *number)
+{
+    uint64_t value = 0;
+    size_t length = 0;
+    for (; length < text->bytes && is_digit(text->data[length]); length++) {
+        uint64_t digit = (uint64_t)(text->data[length] - '0');
+        if (value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    bool leading_zero = length > 1 && text->data[0] == '0';
+    if (length == 0 || leading_zero) {
+        return false;
+    }
+    *text = (struct weir_slice){text->data + length, text->bytes - length};
+    *number = value;
+    return true;
+}
+
+/* Takes the letters at the start of the text off it. */
+static struct weir_slice take_letters(struct weir_slice *text)
+{
+    struct weir_slice word = {text->data, 0};
+    while (word.bytes < text->bytes && is_letter(text->data[word.bytes])) {
+        word.bytes++;
+    }
+    *text = (struct weir_slice){text->data + word.bytes, text->bytes - word.bytes};
+    return word;
+}
+
+/* The unit of that name, or null. The last of the units has no name. */
+static const struct unit *find_unit(const struct unit *units, struct weir_slice name)
+{
+    for (; units->name != NULL; units++) {
+        if (weir_slice_equal(weir_slice_of(units->name), name)) {
+            return units;
+        }
+    }
+    return NULL;
+}
+
+bool weir_scalar_number(struct weir_slice text, uint64_t *number)
+{
+    uint64_t value;
+    if (!take_number(&text, &value) || text.bytes > 0) {
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+static const struct unit duration_units[] = {{"d", DAY_NS},    {"h", HOUR_NS},    {"m", MINUTE_NS},
+                                             {"s", SECOND_NS}, {"ms", NS_PER_MS}, {0}};
+
+bool weir_scalar_duration(struct weir_slice text, uint64_t *duration_ns)
+{
+    const struct unit *left = duration_units; /* those that may still follow */
+    uint64_t sum_ns = 0;
+    do {
+        uint64_t number;
+        if (!take_number(&text, &number)) {
+            return false;
+        }
+        const struct unit *unit = find_unit(left, take_letters(&text));
+        if (unit == NULL || number > (DURATION_MAX_NS - sum_ns) / unit->value) {
+            return false;
+        }
+        sum_ns += number * unit->value;
+        left = unit + 1;
+    } while (text.bytes > 0);
+    *duration_ns = sum_ns;
+    return true;
+}
+
+struct weir_duration_text weir_scalar_show_duration(uint64_t duration_ns)
+{
+    struct weir_duration_text shown = {"0s"};
+    if (duration_ns == 0) {
+        return shown; /* every unit divides it, and days would look odd */
+    }
+    const struct unit *unit = duration_units;
+    while (unit->value > NS_PER_MS && duration_ns % unit->value != 0) {
+        unit++;
+    }
+    snprintf(shown.text, sizeof shown.text, "%llu%s",
+             (unsigned long long)(duration_ns / unit->value), unit->name);
+    return shown;
+}
+
+bool weir_scalar_size(struct weir_slice text, uint64_t *bytes)
+{
+    static const struct unit units[] = {{"B", 1},
+                                        {"KB", UINT64_C(1000)},
+                                        {"MB", UINT64_C(1000000)},
+                                        {"GB", UINT64_C(1000000000)},
+                                        {"TB", UINT64_C(1000000000000)},
+                                        {"KiB", UINT64_C(1) << 10},
+                                        {"MiB", UINT64_C(1) << 20},
+                                        {"GiB", UINT64_C(1) << 30},
+                                        {"TiB", UINT64_C(1) << 40},
+                                        {0}};
+    uint64_t number;
+    if (!take_number(&text, &number)) {
+        return false;
+    }
+    const struct unit *unit = find_unit(units, text);
+    if (unit == NULL || number > UINT64_MAX / unit->value) {
+        return false;
+    }
+    *bytes = number * unit->value;
+    return true;
+}
+
+bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate)
+{
+    static const struct unit units[] = {
+        {"/s", SECOND_NS}, {"/m", MINUTE_NS}, {"/h", HOUR_NS}, {"/d", DAY_NS}, {0}};
+    uint64_t tokens;
+    if (!take_number(&text, &tokens) || tokens == 0 || tokens > WEIR_RATE_TOKENS_MAX) {
+        return false;
+    }
+    const struct unit *unit = find_unit(units, text);
+    if (unit == NULL) {
+        return false;
+    }
+    *rate = (struct weir_config_rate){.tokens = tokens, .period_ns = unit->value};
+    return true;
+}
+
+/* ---- words ---- */
+
+bool weir_scalar_name(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        bool inside = i > 0 && (c == '-' || c == '_' || c == '.');
+        if (!is_letter(c) && !is_digit(c) && !inside) {
+            return false;
+        }
+    }
+    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
+}
+
+bool weir_scalar_variable(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        if (!is_letter(c) && c != '_' && !(i > 0 && is_digit(c))) {
+            return false;
+        }
+    }
+    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
+}
+
+bool weir_scalar_header_name(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        bool sign = c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+        if (!is_letter(c) && !is_digit(c) && !sign) {
+            return false;
+        }
+    }
+    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
+}
+
+bool weir_scalar_header_value(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (byte < 0x20 || byte == 0x7f) {
+            return false;
+        }
+    }
+    return text.bytes == 0 || (text.data[0] != ' ' && text.data[text.bytes - 1] != ' ');
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool weir_scalar_same_word(struct weir_slice a, struct weir_slice b)
+{
+    if (a.bytes != b.bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < a.bytes; i++) {
+        if (lower(a.data[i]) != lower(b.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,56 @@
+/* schema.h - the sections of the file, each read by a file of its own. */
+#ifndef WEIR_CONFIG_SCHEMA_H
+#define WEIR_CONFIG_SCHEMA_H
+
+#include "config/reader.h"
+
+/* The whole file: the top of the tree of sections. */
+extern const struct weir_section weir_section_top;
+
+/* The readers of whole sections have a struct weir_config for their target. */
+
+/* schema_server.c: where to listen, and who is believed. */
+extern const struct weir_section weir_section_listener;
+weir_field_read weir_read_listen;
+weir_field_read weir_read_api;
+weir_field_read weir_read_trusted;
+
+/* schema_upstream.c */
+extern const struct weir_section weir_section_upstream;
+weir_field_read weir_read_upstreams;
+
+/* schema_gate.c */
+extern const struct weir_section weir_section_gate;
+weir_field_read weir_read_gates;
+
+/* schema_limit.c: what several sections share. */
+weir_field_read weir_read_limit;  /* struct weir_config_limit */
+weir_field_read weir_read_bucket; /* struct weir_config_bucket */
+extern const struct weir_section weir_section_limit;
+extern const struct weir_section weir_section_bucket;
+
+/* Numbers by priority, in an array of uint32_t: weights, and bounds on what waits. */
+extern const struct weir_section weir_section_weights;
+extern const struct weir_section weir_section_line_by_priority;
+extern const struct weir_section weir_section_queue_by_priority;
+
+/* A breaker and the health of an upstream are the same three numbers. After reading one, the last
+ * default is filled in, and the numbers are compared; `node` may be null if there is none. */
+extern const struct weir_section weir_section_health;
+extern const struct weir_section weir_section_breaker;
+void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_yaml *node,
+                                struct weir_breaker_settings *breaker);
+
+/* schema_route.c; needs the upstreams and gates. */
+extern const struct weir_section weir_section_route;
+weir_field_read weir_read_routes;
+
+/* schema_queue.c; needs the routes. */
+extern const struct weir_section weir_section_queue;
+weir_field_read weir_read_queues;
+
+/* schema_token.c */
+extern const struct weir_section weir_section_api_token;
+weir_field_read weir_read_api_tokens;
+
+#endif

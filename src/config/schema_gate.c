@@ -1,0 +1,317 @@
+#include "base/slice.h"
+#include "config/scalars.h"
+#include "config/schema.h"
+
+#include <assert.h>
+
+#define GATES_MAX    1024
+#define TENANTS_MAX  10000
+#define KEYS_MAX     10000
+#define LEASE_MAX_NS WEIR_YEAR
+
+/* What a gate has that names nothing else, and an adaptive one, whose upstream is mostly an LLM. */
+#define LIMIT_DEFAULT               WEIR_LIMIT_DEFAULT
+#define TIMEOUT_DEFAULT_NS          WEIR_TIMEOUT_DEFAULT_NS
+#define TICKETS_DEFAULT             WEIR_TICKETS_DEFAULT
+#define ADAPTIVE_TIMEOUT_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
+#define ADAPTIVE_TICKETS_DEFAULT    100
+
+/* ---- lines ---- */
+
+static void read_status(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    if (weir_yaml_is(value, "429")) {
+        *(uint32_t *)target = 429;
+    } else if (weir_yaml_is(value, "503")) {
+        *(uint32_t *)target = 503;
+    } else {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "429 or 503%s",
+                           weir_reader_quotes(value));
+    }
+}
+
+static const struct weir_field line_fields[] = {
+    WEIR_FIELD_DURATION_OR_NONE("timeout", struct weir_config_line, timeout_ns, WEIR_MILLISECOND,
+                                WEIR_YEAR),
+    WEIR_FIELD_COUNT("max", struct weir_config_line, max.tickets, 1, WEIR_TICKETS_MAX),
+    WEIR_FIELD_AMOUNT("cost", struct weir_config_line, max.cost, 1, WEIR_LINE_COST_MAX),
+    {.name = "status", .read = read_status, .offset = offsetof(struct weir_config_line, status)},
+    WEIR_FIELD_SECTION("by_priority", struct weir_config_line, by_priority,
+                       weir_section_line_by_priority),
+    WEIR_FIELD_COUNT("by_tenant", struct weir_config_line, by_tenant, 1, WEIR_TICKETS_MAX),
+};
+
+static WEIR_SECTION(section_line, "gates.NAME.line", line_fields);
+
+/* ---- what gates and their keys have in common ---- */
+
+static const char *const choice_words[] = {"in_order", "most_room", NULL};
+
+#define RULE_FIELDS(type)                                                                  \
+    {.name = "limit",                                                                      \
+     .read = weir_read_limit,                                                              \
+     .offset = offsetof(type, rules.limit),                                                \
+     .section = &weir_section_limit},                                                      \
+        {.name = "rate",                                                                   \
+         .read = weir_read_bucket,                                                         \
+         .offset = offsetof(type, rules.rate),                                             \
+         .section = &weir_section_bucket},                                                 \
+        {.name = "tokens",                                                                 \
+         .read = weir_read_bucket,                                                         \
+         .offset = offsetof(type, rules.tokens),                                           \
+         .section = &weir_section_bucket},                                                 \
+        WEIR_FIELD_SECTION("line", type, rules.line, section_line),                        \
+        WEIR_FIELD_DURATION_OR_NONE("lease", type, rules.lease_ns, WEIR_MILLISECOND,       \
+                                    LEASE_MAX_NS),                                         \
+        WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                      \
+        WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),          \
+        WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER), \
+        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker)
+
+/* 0 stands for what is not known before all fields have been read. */
+static const struct weir_config_rules rules_defaults = {
+    .line = {.status = 429},
+    .lease_ns = WEIR_NEVER,
+    .weights = {[WEIR_PRIORITY_HIGH] = 4, [WEIR_PRIORITY_NORMAL] = 3, [WEIR_PRIORITY_LOW] = 1},
+    .breaker = {.pause_ns = WEIR_NS_PER_SECOND},
+};
+
+enum environment {
+    ENVIRONMENT_LIMIT,
+    ENVIRONMENT_TIMEOUT
+};
+
+/* A number that the environment may give in place of a gate's. False when it does not, or has only
+ * an empty text for it, which is how containers pass on what is not set. */
+static bool read_environment(struct weir_reader *reader, const struct weir_yaml *node,
+                             enum environment which, uint64_t *number)
+{
+    static const struct {
+        const char *variable;
+        const char *field;
+        uint64_t max;
+    } known[] = {{"MAX_CONCURRENT_REQUESTS", "limit", WEIR_LIMIT_MAX},
+                 {"QUEUE_TIMEOUT_SECONDS", "line.timeout", WEIR_YEAR / WEIR_NS_PER_SECOND}};
+    const char *text = weir_reader_variable(reader, known[which].variable);
+    if (text == NULL || text[0] == '\0') {
+        return false;
+    }
+    if (weir_scalar_number(weir_slice_of(text), number) && *number >= 1 &&
+        *number <= known[which].max) {
+        return true;
+    }
+    if (!reader->environment_told[which]) {
+        weir_reader_complain(reader, node,
+                             "names no %s, so the environment's %s counts, which is \"%s\"; "
+                             "expected a whole number from 1 to %llu",
+                             known[which].field, known[which].variable,
+                             weir_show(weir_slice_of(text)).text,
+                             (unsigned long long)known[which].max);
+        reader->environment_told[which] = true;
+    }
+    return false;
+}
+
+/* The defaults that depend on other fields or on the environment. */
+static void complete_rules(struct weir_reader *reader, const struct weir_yaml *node,
+                           struct weir_config_rules *rules)
+{
+    uint64_t number;
+    bool adaptive = rules->limit.kind == WEIR_CONFIG_KIND_ADAPTIVE;
+    if (rules->limit.start == 0) {
+        bool given = read_environment(reader, node, ENVIRONMENT_LIMIT, &number);
+        uint32_t limit = given ? (uint32_t)number : LIMIT_DEFAULT;
+        rules->limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, limit, limit, limit};
+    }
+    if (rules->line.timeout_ns == 0) {
+        bool given = read_environment(reader, node, ENVIRONMENT_TIMEOUT, &number);
+        uint64_t usual_ns = adaptive ? ADAPTIVE_TIMEOUT_DEFAULT_NS : TIMEOUT_DEFAULT_NS;
+        rules->line.timeout_ns = given ? number * WEIR_NS_PER_SECOND : usual_ns;
+    }
+    if (rules->line.max.tickets == 0) {
+        rules->line.max.tickets = adaptive ? ADAPTIVE_TICKETS_DEFAULT : TICKETS_DEFAULT;
+    }
+}
+
+static void finish_rules(struct weir_reader *reader, const struct weir_yaml *node,
+                         struct weir_config_rules *rules)
+{
+    complete_rules(reader, node, rules);
+    const struct weir_yaml *breaker = weir_yaml_get(node, "breaker");
+    if (breaker != NULL && breaker->kind != WEIR_YAML_REFUSED && rules->breaker.failures == 0 &&
+        weir_yaml_get(breaker, "failures") == NULL) {
+        weir_reader_complain(reader, breaker,
+                             "has no failures; expected how many in a row close a lane");
+    }
+    weir_reader_finish_breaker(reader, breaker, &rules->breaker);
+}
+
+/* ---- tenants ---- */
+
+static void read_tenant_limit(struct weir_reader *reader, const struct weir_yaml *value,
+                              const struct weir_field *field, void *target)
+{
+    if (weir_yaml_is(value, "none")) {
+        *(uint32_t *)target = 0;
+    } else {
+        weir_read_count(reader, value, field, target);
+    }
+}
+
+static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    struct weir_config_bucket bucket = {.kind = WEIR_CONFIG_KIND_NONE};
+    weir_read_bucket(reader, value, field, &bucket);
+    if (bucket.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+        weir_reader_complain(reader, value,
+                             "cannot be adaptive; expected a rate such as 600/m, or {rate, burst}");
+    }
+    *(struct weir_rate *)target = (struct weir_rate){.tokens = bucket.start.tokens,
+                                                     .period_ns = bucket.start.period_ns,
+                                                     .burst = bucket.burst,
+                                                     .unit = WEIR_UNIT_REQUESTS};
+}
+
+static const struct weir_field tenant_fields[] = {
+    {.name = "limit",
+     .read = read_tenant_limit,
+     .offset = offsetof(struct weir_tenant_settings, limit),
+     .min = 1,
+     .max = WEIR_LIMIT_MAX},
+    {.name = "rate",
+     .read = read_tenant_rate,
+     .offset = offsetof(struct weir_tenant_settings, rate)},
+    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
+};
+
+static WEIR_SECTION(section_tenant, "gates.NAME.tenants.NAME", tenant_fields);
+
+/* The name of a key or a tenant: other people's, so almost anything. */
+static struct weir_slice keep_label(struct weir_reader *reader, const struct weir_yaml *value)
+{
+    struct weir_slice name = value->key->text;
+    if (name.bytes == 0 || name.bytes > WEIR_NAME_BYTES_MAX) {
+        weir_reader_complain(reader, value, "has a name of %zu bytes; expected 1 to %d", name.bytes,
+                             WEIR_NAME_BYTES_MAX);
+    }
+    reader->no_memory = !weir_arena_keep(reader->arena, &name) || reader->no_memory;
+    return name;
+}
+
+static bool is_default(const struct weir_yaml *value)
+{
+    return weir_slice_equal(value->key->text, weir_slice_of("default"));
+}
+
+static void read_tenants(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_gate *gate = target;
+    uint32_t count;
+    struct weir_tenant_settings *tenants =
+        weir_reader_items(reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
+                          "a mapping of tenants to {limit, rate, weight}", sizeof *tenants, &count);
+    if (tenants == NULL) {
+        return;
+    }
+    /* First, because the others start from it. */
+    const struct weir_yaml *usual = weir_yaml_get(value, "default");
+    if (usual != NULL) {
+        weir_read_section(reader, usual, &section_tenant, &gate->tenant_default);
+    }
+    uint32_t used = 0;
+    for (const struct weir_yaml *item = value->first; item != NULL; item = item->next) {
+        if (is_default(item)) {
+            continue;
+        }
+        assert(used < count);
+        tenants[used] = gate->tenant_default;
+        tenants[used].name = keep_label(reader, item);
+        weir_read_section(reader, item, &section_tenant, &tenants[used]);
+        used++;
+    }
+    gate->tenants = tenants;
+    gate->tenant_count = used;
+}
+
+/* ---- keys ---- */
+
+static const struct weir_field key_fields[] = {RULE_FIELDS(struct weir_config_key)};
+
+static WEIR_SECTION(section_key, "gates.NAME.keys.NAME", key_fields);
+
+static void read_keys(struct weir_reader *reader, const struct weir_yaml *value,
+                      struct weir_config_gate *gate)
+{
+    struct weir_config_key *keys = weir_reader_items(reader, value, WEIR_YAML_MAPPING, KEYS_MAX,
+                                                     "a mapping of keys to what differs there",
+                                                     sizeof *keys, &gate->key_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < gate->key_count; i++, item = item->next) {
+        keys[i].name = keep_label(reader, item);
+        keys[i].line = item->key->line;
+        keys[i].rules = gate->rules;
+        weir_read_section(reader, item, &section_key, &keys[i]);
+        finish_rules(reader, item, &keys[i].rules);
+    }
+    gate->keys = keys;
+}
+
+/* ---- gates ---- */
+
+static const char *const event_words[] = {"a2a", NULL};
+
+static void read_events(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    uint32_t word = 0;
+    weir_read_word(reader, value, field, &word);
+    *(bool *)target = word == 1;
+}
+
+static const struct weir_field gate_fields[] = {
+    RULE_FIELDS(struct weir_config_gate),
+    {.name = "events",
+     .read = read_events,
+     .offset = offsetof(struct weir_config_gate, events_a2a),
+     .words = event_words,
+     .min = 1},
+    {.name = "tenants", .read = read_tenants, .section = &section_tenant},
+    {.name = "keys", .read = weir_read_later, .section = &section_key},
+};
+
+WEIR_SECTION(weir_section_gate, "gates.NAME", gate_fields);
+
+static void read_gate(struct weir_reader *reader, const struct weir_yaml *node,
+                      struct weir_config_gate *gate)
+{
+    gate->name = weir_reader_name(reader, node, "a gate");
+    gate->line = node->key->line;
+    gate->rules = rules_defaults;
+    gate->tenant_default.weight = 1;
+    weir_read_section(reader, node, &weir_section_gate, gate);
+    finish_rules(reader, node, &gate->rules);
+    const struct weir_yaml *keys = weir_yaml_get(node, "keys");
+    if (keys != NULL) {
+        read_keys(reader, keys, gate);
+    }
+}
+
+void weir_read_gates(struct weir_reader *reader, const struct weir_yaml *value,
+                     const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    struct weir_config_gate *gates =
+        weir_reader_items(reader, value, WEIR_YAML_MAPPING, GATES_MAX,
+                          "a mapping of names to gates", sizeof *gates, &config->gate_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < config->gate_count; i++, item = item->next) {
+        read_gate(reader, item, &gates[i]);
+    }
+    config->gates = gates;
+}

@@ -1,0 +1,243 @@
+#include "config/scalars.h"
+#include "config/schema.h"
+
+#include <stdlib.h>
+
+#define FAILURES_MAX         1000
+#define PAUSE_MAX_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
+
+/* ---- limits ---- */
+
+/* The window of an adaptive limit that says nothing else. */
+#define WINDOW_START UINT32_C(4)
+#define WINDOW_MIN   UINT32_C(1)
+#define WINDOW_MAX   UINT32_C(64)
+
+static const struct weir_field limit_fields[] = {
+    WEIR_FIELD_COUNT("start", struct weir_config_limit, start, 1, WEIR_LIMIT_MAX),
+    WEIR_FIELD_COUNT("min", struct weir_config_limit, min, 1, WEIR_LIMIT_MAX),
+    WEIR_FIELD_COUNT("max", struct weir_config_limit, max, 1, WEIR_LIMIT_MAX),
+};
+
+WEIR_SECTION(weir_section_limit, "gates.NAME.limit", limit_fields);
+
+/* What is not named takes its default, or the nearest number that fits to those that are. */
+static void complete_window(struct weir_config_limit *limit)
+{
+    limit->min = limit->min == 0 ? WINDOW_MIN : limit->min;
+    if (limit->max == 0) {
+        limit->max = WINDOW_MAX;
+        limit->max = limit->max < limit->start ? limit->start : limit->max;
+        limit->max = limit->max < limit->min ? limit->min : limit->max;
+    }
+    if (limit->start == 0) {
+        limit->start = WINDOW_START;
+        limit->start = limit->start > limit->max ? limit->max : limit->start;
+        limit->start = limit->start < limit->min ? limit->min : limit->start;
+    }
+}
+
+static void read_window(struct weir_reader *reader, const struct weir_yaml *value,
+                        struct weir_config_limit *limit)
+{
+    struct weir_config_limit window = {.kind = WEIR_CONFIG_KIND_ADAPTIVE};
+    weir_read_section(reader, value, &weir_section_limit, &window);
+    complete_window(&window);
+    if (window.min > window.start || window.start > window.max) {
+        weir_reader_complain(reader, value,
+                             "has start %u, min %u and max %u; expected min <= start <= max",
+                             window.start, window.min, window.max);
+    }
+    *limit = window;
+}
+
+void weir_read_limit(struct weir_reader *reader, const struct weir_yaml *value,
+                     const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_limit *limit = target;
+    uint64_t number;
+    if (value->kind == WEIR_YAML_MAPPING) {
+        read_window(reader, value, limit);
+    } else if (weir_yaml_is(value, "none")) {
+        *limit = (struct weir_config_limit){WEIR_CONFIG_KIND_NONE, WEIR_LIMIT_NONE, WEIR_LIMIT_NONE,
+                                            WEIR_LIMIT_NONE};
+    } else if (value->kind == WEIR_YAML_SCALAR && value->plain &&
+               weir_scalar_number(value->text, &number) && number >= 1 &&
+               number <= WEIR_LIMIT_MAX) {
+        uint32_t fixed = (uint32_t)number;
+        *limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, fixed, fixed, fixed};
+    } else {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "a whole number from 1 to %u, none, or {start, min, max}%s",
+                           WEIR_LIMIT_MAX, weir_reader_quotes(value));
+    }
+}
+
+/* ---- rates ---- */
+
+#define RATE_EXPECTED "a rate such as 500/s, 600/m, 10000/h or 1000000/d"
+
+static bool is_rate(const struct weir_yaml *value, struct weir_config_rate *rate)
+{
+    return value->kind == WEIR_YAML_SCALAR && weir_scalar_rate(value->text, rate);
+}
+
+static void read_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    if (!is_rate(value, target)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, RATE_EXPECTED);
+    }
+}
+
+static const struct weir_field rate_fields[] = {
+    {.name = "start",
+     .read = read_rate,
+     .offset = offsetof(struct weir_config_bucket, start),
+     .required = true},
+    {.name = "min", .read = read_rate, .offset = offsetof(struct weir_config_bucket, min)},
+    {.name = "max", .read = read_rate, .offset = offsetof(struct weir_config_bucket, max)},
+};
+
+static WEIR_SECTION(section_rate, "gates.NAME.tokens.rate", rate_fields);
+
+/* Tokens a day, to compare rates of different periods. At most 2^40 * 86400, which fits. */
+static uint64_t per_day(struct weir_config_rate rate)
+{
+    return rate.tokens * (WEIR_DAY / rate.period_ns);
+}
+
+/* Ten times less and more than the start, where they are not named. */
+static void complete_rates(struct weir_config_bucket *bucket)
+{
+    if (bucket->min.tokens == 0) {
+        bucket->min = bucket->start;
+        bucket->min.tokens = bucket->start.tokens < 10 ? 1 : bucket->start.tokens / 10;
+    }
+    if (bucket->max.tokens == 0) {
+        bucket->max = bucket->start;
+        bucket->max.tokens = bucket->start.tokens > WEIR_RATE_TOKENS_MAX / 10
+                                 ? WEIR_RATE_TOKENS_MAX
+                                 : bucket->start.tokens * 10;
+    }
+}
+
+static void read_adaptive_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                               struct weir_config_bucket *bucket)
+{
+    bucket->kind = WEIR_CONFIG_KIND_ADAPTIVE;
+    weir_read_section(reader, value, &section_rate, bucket);
+    if (bucket->start.tokens == 0) {
+        return; /* told already */
+    }
+    complete_rates(bucket);
+    if (per_day(bucket->min) > per_day(bucket->start) ||
+        per_day(bucket->start) > per_day(bucket->max)) {
+        weir_reader_complain(reader, value,
+                             "has rates that are out of order; expected min <= start <= max");
+    }
+}
+
+/* ---- buckets ---- */
+
+static void set_rate(struct weir_config_bucket *bucket, struct weir_config_rate rate)
+{
+    bucket->kind = WEIR_CONFIG_KIND_FIXED;
+    bucket->start = rate;
+    bucket->min = rate;
+    bucket->max = rate;
+}
+
+/* The rate in a mapping of rate and burst. */
+static void read_bucket_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_bucket *bucket = target;
+    struct weir_config_rate rate;
+    if (value->kind == WEIR_YAML_MAPPING) {
+        read_adaptive_rate(reader, value, bucket);
+    } else if (is_rate(value, &rate)) {
+        set_rate(bucket, rate);
+    } else {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           RATE_EXPECTED ", or {start, min, max}");
+    }
+}
+
+static const struct weir_field bucket_fields[] = {
+    {.name = "rate", .read = read_bucket_rate, .required = true, .section = &section_rate},
+    WEIR_FIELD_AMOUNT("burst", struct weir_config_bucket, burst, 1, WEIR_RATE_TOKENS_MAX),
+};
+
+WEIR_SECTION(weir_section_bucket, "gates.NAME.tokens", bucket_fields);
+
+void weir_read_bucket(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_bucket bucket = {.kind = WEIR_CONFIG_KIND_NONE};
+    struct weir_config_rate rate;
+    if (value->kind == WEIR_YAML_MAPPING) {
+        weir_read_section(reader, value, &weir_section_bucket, &bucket);
+    } else if (is_rate(value, &rate)) {
+        set_rate(&bucket, rate);
+    } else if (!weir_yaml_is(value, "none")) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           RATE_EXPECTED ", none, or {rate, burst}");
+    }
+    *(struct weir_config_bucket *)target = bucket;
+}
+
+/* ---- bounds by priority ---- */
+
+#define PRIORITY_FIELD(word, priority, least, most)                                     \
+    {                                                                                   \
+        .name = word, .read = weir_read_count, .offset = (priority) * sizeof(uint32_t), \
+        .min = least, .max = most                                                       \
+    }
+
+static const struct weir_field by_priority_fields[] = {
+    PRIORITY_FIELD("high", WEIR_PRIORITY_HIGH, 1, WEIR_TICKETS_MAX),
+    PRIORITY_FIELD("normal", WEIR_PRIORITY_NORMAL, 1, WEIR_TICKETS_MAX),
+    PRIORITY_FIELD("low", WEIR_PRIORITY_LOW, 1, WEIR_TICKETS_MAX),
+};
+
+WEIR_SECTION(weir_section_line_by_priority, "gates.NAME.line.by_priority", by_priority_fields);
+WEIR_SECTION(weir_section_queue_by_priority, "queues.NAME.line.by_priority", by_priority_fields);
+
+static const struct weir_field weight_fields[] = {
+    PRIORITY_FIELD("high", WEIR_PRIORITY_HIGH, 1, WEIR_PRIORITY_WEIGHT_MAX),
+    PRIORITY_FIELD("normal", WEIR_PRIORITY_NORMAL, 1, WEIR_PRIORITY_WEIGHT_MAX),
+    PRIORITY_FIELD("low", WEIR_PRIORITY_LOW, 1, WEIR_PRIORITY_WEIGHT_MAX),
+};
+
+WEIR_SECTION(weir_section_weights, "gates.NAME.weights", weight_fields);
+
+/* ---- breakers ---- */
+
+static const struct weir_field breaker_fields[] = {
+    WEIR_FIELD_COUNT("failures", struct weir_breaker_settings, failures, 0, FAILURES_MAX),
+    WEIR_FIELD_DURATION("pause", struct weir_breaker_settings, pause_ns, WEIR_MILLISECOND,
+                        WEIR_DAY),
+    WEIR_FIELD_DURATION("pause_max", struct weir_breaker_settings, pause_max_ns, WEIR_MILLISECOND,
+                        WEIR_DAY),
+};
+
+WEIR_SECTION(weir_section_health, "upstreams.NAME.health", breaker_fields);
+WEIR_SECTION(weir_section_breaker, "gates.NAME.breaker", breaker_fields);
+
+void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_yaml *node,
+                                struct weir_breaker_settings *breaker)
+{
+    if (breaker->pause_max_ns == 0) {
+        breaker->pause_max_ns =
+            breaker->pause_ns > PAUSE_MAX_DEFAULT_NS ? breaker->pause_ns : PAUSE_MAX_DEFAULT_NS;
+    }
+    if (node != NULL && breaker->pause_ns > breaker->pause_max_ns) {
+        weir_reader_complain(reader, node,
+                             "has a pause above its pause_max; expected pause <= pause_max");
+    }
+}

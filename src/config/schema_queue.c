@@ -1,0 +1,147 @@
+#include "config/match.h"
+#include "config/schema.h"
+
+#define QUEUES_MAX    256
+#define ARGUMENTS_MAX 64
+#define WORKERS_MAX   10000
+#define ATTEMPTS_MAX  1000
+
+/* ---- what a queue does with its jobs ---- */
+
+static void read_run(struct weir_reader *reader, const struct weir_yaml *value,
+                     const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_queue *queue = target;
+    static const char expected[] =
+        "a list of a command and its arguments, such as [./pricer, \"{in}\"]";
+    if (value->kind == WEIR_YAML_EMPTY || (value->kind == WEIR_YAML_LIST && value->count == 0)) {
+        weir_reader_complain(reader, value, "is empty; expected %s", expected);
+        return;
+    }
+    struct weir_slice *arguments =
+        weir_reader_items(reader, value, WEIR_YAML_LIST, ARGUMENTS_MAX, expected, sizeof *arguments,
+                          &queue->run_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < queue->run_count; i++, item = item->next) {
+        arguments[i] = weir_reader_text(reader, item, "a command or an argument");
+    }
+    queue->run = arguments;
+}
+
+static void read_route(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_queue *queue = target;
+    static const char expected[] = "a path that a route matches";
+    struct weir_match match;
+    queue->route = weir_reader_text(reader, value, expected);
+    const struct weir_matcher *matcher = reader->config->matcher;
+    /* Routes without a matcher have mistakes of their own. */
+    bool known = reader->config->route_count == 0 || matcher != NULL;
+    if (queue->route.bytes > 0 && known && !weir_matcher_find(matcher, queue->route, &match)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+    }
+}
+
+/* ---- lines and backoff ---- */
+
+static const char *const full_words[] = {"reject", "wait", "drop_oldest", NULL};
+
+static const struct weir_field line_fields[] = {
+    WEIR_FIELD_COUNT("max", struct weir_config_queue, jobs_max, 1, WEIR_TICKETS_MAX),
+    WEIR_FIELD_SECTION("by_priority", struct weir_config_queue, jobs_by_priority,
+                       weir_section_queue_by_priority),
+    WEIR_FIELD_WORD("full", struct weir_config_queue, full, full_words, WEIR_CONFIG_FULL_REJECT),
+};
+
+static WEIR_SECTION(section_line, "queues.NAME.line", line_fields);
+
+/* Who names the most of all jobs bounds no priority, unless it is named too. */
+static void complete_line(struct weir_config_queue *queue)
+{
+    static const uint32_t usual[WEIR_PRIORITY_COUNT] = {
+        [WEIR_PRIORITY_HIGH] = 100, [WEIR_PRIORITY_NORMAL] = 300, [WEIR_PRIORITY_LOW] = 200};
+    if (queue->jobs_max > 0) {
+        return;
+    }
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        if (queue->jobs_by_priority[i] == 0) {
+            queue->jobs_by_priority[i] = usual[i];
+        }
+        queue->jobs_max += queue->jobs_by_priority[i];
+    }
+    queue->jobs_max = queue->jobs_max > WEIR_TICKETS_MAX ? WEIR_TICKETS_MAX : queue->jobs_max;
+}
+
+static const struct weir_field backoff_fields[] = {
+    WEIR_FIELD_DURATION("first", struct weir_config_queue, backoff_first_ns, WEIR_MILLISECOND,
+                        WEIR_YEAR),
+    WEIR_FIELD_DURATION("max", struct weir_config_queue, backoff_max_ns, WEIR_MILLISECOND,
+                        WEIR_YEAR),
+};
+
+static WEIR_SECTION(section_backoff, "queues.NAME.backoff", backoff_fields);
+
+/* ---- queues ---- */
+
+static const struct weir_field queue_fields[] = {
+    {.name = "run", .read = read_run},
+    {.name = "route", .read = read_route},
+    WEIR_FIELD_TEXT("user", struct weir_config_queue, user),
+    WEIR_FIELD_COUNT("workers", struct weir_config_queue, workers, 1, WORKERS_MAX),
+    {.name = "line", .read = weir_read_section_field, .section = &section_line},
+    WEIR_FIELD_DURATION("lease", struct weir_config_queue, lease_ns, WEIR_NS_PER_SECOND, WEIR_YEAR),
+    WEIR_FIELD_DURATION("timeout", struct weir_config_queue, timeout_ns, WEIR_MILLISECOND,
+                        WEIR_YEAR),
+    WEIR_FIELD_COUNT("attempts", struct weir_config_queue, attempts, 1, ATTEMPTS_MAX),
+    {.name = "backoff", .read = weir_read_section_field, .section = &section_backoff},
+    WEIR_FIELD_DURATION("keep", struct weir_config_queue, keep_ns, 0, WEIR_YEAR),
+};
+
+WEIR_SECTION(weir_section_queue, "queues.NAME", queue_fields);
+
+static const struct weir_config_queue queue_defaults = {
+    .workers = 1,
+    .lease_ns = 300 * WEIR_NS_PER_SECOND,
+    .timeout_ns = 600 * WEIR_NS_PER_SECOND,
+    .attempts = 5,
+    .backoff_first_ns = WEIR_NS_PER_SECOND,
+    .backoff_max_ns = 300 * WEIR_NS_PER_SECOND,
+    .keep_ns = WEIR_DAY,
+};
+
+static void read_queue(struct weir_reader *reader, const struct weir_yaml *node,
+                       struct weir_config_queue *queue)
+{
+    *queue = queue_defaults;
+    queue->name = weir_reader_name(reader, node, "a queue");
+    queue->line = node->key->line;
+    weir_read_section(reader, node, &weir_section_queue, queue);
+    complete_line(queue);
+    if (weir_yaml_get(node, "run") != NULL && weir_yaml_get(node, "route") != NULL) {
+        weir_reader_complain(reader, node,
+                             "has both run and route; expected one of them, or none if remote "
+                             "workers pull");
+    }
+    if (queue->backoff_first_ns > queue->backoff_max_ns) {
+        weir_reader_complain(reader, node,
+                             "has a backoff with first above max; expected first <= max");
+    }
+}
+
+void weir_read_queues(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    struct weir_config_queue *queues =
+        weir_reader_items(reader, value, WEIR_YAML_MAPPING, QUEUES_MAX,
+                          "a mapping of names to queues", sizeof *queues, &config->queue_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < config->queue_count; i++, item = item->next) {
+        read_queue(reader, item, &queues[i]);
+    }
+    config->queues = queues;
+}

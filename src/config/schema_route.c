@@ -1,0 +1,327 @@
+#include "base/slice.h"
+#include "config/match.h"
+#include "config/scalars.h"
+#include "config/schema.h"
+#include "config/template.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define ROUTES_MAX 4096
+
+/* What is needed of a route until all have been read. */
+struct draft {
+    struct weir_pattern pattern;
+    const struct weir_yaml *node;
+    bool good; /* whether there is a pattern */
+};
+
+/* ---- names of upstreams and gates ---- */
+
+static_assert(offsetof(struct weir_config_upstream, name) == 0, "find_name() looks there");
+static_assert(offsetof(struct weir_config_gate, name) == 0, "find_name() looks there");
+
+/* Things that start with their name. */
+struct named {
+    const void *items;
+    uint32_t count;
+    size_t item_bytes;
+    const char *expected;
+};
+
+static struct weir_slice name_at(const struct named *named, uint32_t index)
+{
+    return *(const struct weir_slice *)((const char *)named->items + index * named->item_bytes);
+}
+
+/* The index of the one that the value names, or WEIR_CONFIG_NONE, which has been told. */
+static uint32_t find_name(struct weir_reader *reader, const struct weir_yaml *value,
+                          const struct named *named)
+{
+    if (value->kind == WEIR_YAML_REFUSED) {
+        return WEIR_CONFIG_NONE;
+    }
+    struct weir_slice name = value->kind == WEIR_YAML_SCALAR ? value->text : WEIR_NO_SUGGESTION;
+    for (uint32_t i = 0; i < named->count; i++) {
+        if (weir_slice_equal(name, name_at(named, i))) {
+            return i;
+        }
+    }
+    /* Comparing with all names is slow, so not for complaints that nobody will see. */
+    if (weir_config_errors_have_room(reader->errors)) {
+        struct weir_suggestion suggestion = weir_suggestion_for(name);
+        for (uint32_t i = 0; i < named->count; i++) {
+            weir_suggestion_offer(&suggestion, name_at(named, i));
+        }
+        weir_reader_expect(reader, value, suggestion.best, "%s", named->expected);
+    }
+    return WEIR_CONFIG_NONE;
+}
+
+static void read_gate(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    const struct weir_config *config = reader->config;
+    struct named gates = {config->gates, config->gate_count, sizeof *config->gates,
+                          "the name of a gate that stands under gates"};
+    *(uint32_t *)target = find_name(reader, value, &gates);
+}
+
+/* One upstream, or a list of different ones. */
+static void read_upstream(struct weir_reader *reader, const struct weir_yaml *value,
+                          const struct weir_field *field, void *target)
+{
+    (void)field;
+    const struct weir_config *config = reader->config;
+    struct weir_config_route *route = target;
+    struct named upstreams = {config->upstreams, config->upstream_count, sizeof *config->upstreams,
+                              "the name of an upstream that stands under upstreams"};
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    if (count == 0 || count > WEIR_LANES_MAX) {
+        weir_reader_complain(reader, value, "has %u upstreams; expected 1 to %d", count,
+                             WEIR_LANES_MAX);
+        return;
+    }
+    uint32_t *indexes = weir_reader_allocate(reader, count, sizeof *indexes);
+    if (indexes == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; item != NULL; item = weir_reader_next_of(value, item), i++) {
+        indexes[i] = find_name(reader, item, &upstreams);
+        for (uint32_t j = 0; j < i; j++) {
+            if (indexes[j] == indexes[i] && indexes[i] != WEIR_CONFIG_NONE) {
+                weir_reader_expect(reader, item, WEIR_NO_SUGGESTION,
+                                   "each upstream once, because each makes a lane of its own");
+            }
+        }
+    }
+    route->upstreams = indexes;
+    route->upstream_count = count;
+}
+
+/* ---- the other fields ---- */
+
+static void read_priority(struct weir_reader *reader, const struct weir_yaml *value,
+                          const struct weir_field *field, void *target)
+{
+    /* In the order of enum weir_priority. */
+    static const char *const words[] = {"normal", "high", "low"};
+    static const char expected[] = "header:NAME, high, normal or low";
+    struct weir_config_route *route = target;
+    if (value->kind != WEIR_YAML_SCALAR) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+        return;
+    }
+    struct weir_config_source source = {.kind = WEIR_CONFIG_SOURCE_NONE};
+    weir_read_source(reader, value, field, &source);
+    route->priority = source;
+    if (source.kind != WEIR_CONFIG_SOURCE_CONSTANT) {
+        return;
+    }
+    struct weir_suggestion suggestion = weir_suggestion_for(source.text);
+    for (uint32_t i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        if (weir_slice_equal(source.text, weir_slice_of(words[i]))) {
+            route->priority_constant = (enum weir_priority)i;
+            return;
+        }
+        weir_suggestion_offer(&suggestion, weir_slice_of(words[i]));
+    }
+    weir_reader_expect(reader, value, suggestion.best, "%s", expected);
+}
+
+static void read_body_max(struct weir_reader *reader, const struct weir_yaml *value,
+                          const struct weir_field *field, void *target)
+{
+    (void)field;
+    uint64_t bytes = UINT64_MAX;
+    if (!weir_yaml_is(value, "none") &&
+        (value->kind != WEIR_YAML_SCALAR || !weir_scalar_size(value->text, &bytes))) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "a size such as 512B, 64KiB, 1MB or 2GiB, or none");
+        return;
+    }
+    *(uint64_t *)target = bytes;
+}
+
+static const char *const llm_words[] = {"openai", "anthropic", "custom", NULL};
+
+static const struct weir_field route_fields[] = {
+    {.name = "match", .read = weir_read_later, .required = true},
+    {.name = "strip", .read = weir_read_later},
+    {.name = "key", .read = weir_read_later},
+    {.name = "tenant",
+     .read = weir_read_source,
+     .offset = offsetof(struct weir_config_route, tenant)},
+    {.name = "priority", .read = read_priority},
+    {.name = "flow", .read = weir_read_source, .offset = offsetof(struct weir_config_route, flow)},
+    WEIR_FIELD_DURATION_OR_NONE("deadline", struct weir_config_route, deadline_ns, WEIR_MILLISECOND,
+                                WEIR_YEAR),
+    {.name = "gate", .read = read_gate, .offset = offsetof(struct weir_config_route, gate)},
+    {.name = "upstream", .read = read_upstream, .required = true},
+    WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
+    WEIR_FIELD_BOOLEAN("websocket", struct weir_config_route, websocket),
+    {.name = "max_body",
+     .read = read_body_max,
+     .offset = WEIR_MEMBER(struct weir_config_route, body_bytes_max, 8)},
+};
+
+WEIR_SECTION(weir_section_route, "routes", route_fields);
+
+/* ---- match, strip and key ---- */
+
+static bool read_match(struct weir_reader *reader, const struct weir_yaml *value,
+                       struct weir_config_route *route, struct weir_pattern *pattern)
+{
+    route->match = weir_reader_text(reader, value, "a path such as /functions/{function}");
+    if (route->match.bytes == 0) {
+        return false;
+    }
+    const char *expected = weir_pattern_read(route->match, pattern);
+    if (expected != NULL) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+        return false;
+    }
+    for (uint32_t i = 0; i < pattern->segment_count; i++) {
+        const struct weir_pattern_segment *segment = &pattern->segments[i];
+        if (segment->capture && weir_template_reserved(segment->text) != WEIR_CONFIG_SOURCE_NONE) {
+            weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                               "other names for captures than model, tenant and upstream, which "
+                               "mean something in a key");
+        }
+    }
+    return true;
+}
+
+/* What is stripped is written as it stands at the start of the match, in whole segments. */
+static void read_strip(struct weir_reader *reader, const struct weir_yaml *value,
+                       struct weir_config_route *route)
+{
+    static const char expected[] = "the start of the match in whole segments, without / at its end";
+    struct weir_slice strip = weir_reader_text(reader, value, expected);
+    struct weir_slice match = route->match;
+    if (strip.bytes == 0 || match.bytes == 0) {
+        return;
+    }
+    bool starts = strip.bytes <= match.bytes && memcmp(strip.data, match.data, strip.bytes) == 0;
+    bool ends = starts && (strip.bytes == match.bytes || match.data[strip.bytes] == '/');
+    if (!ends || strip.data[strip.bytes - 1] == '/') {
+        /* A / too many is the usual mistake. */
+        struct weir_slice without = {strip.data, strip.bytes - 1};
+        bool one_less = starts && strip.data[without.bytes] == '/';
+        weir_reader_expect(reader, value, one_less ? without : WEIR_NO_SUGGESTION, "%s", expected);
+        return;
+    }
+    for (size_t i = 0; i < strip.bytes; i++) {
+        route->strip_segments += strip.data[i] == '/';
+    }
+}
+
+static const struct weir_config_source key_default = {.kind = WEIR_CONFIG_SOURCE_CONSTANT,
+                                                      .text = {"all", sizeof "all" - 1}};
+
+static void read_key(struct weir_reader *reader, const struct weir_yaml *value,
+                     struct weir_config_route *route, const struct weir_pattern *pattern)
+{
+    route->key = weir_template_read(reader, value, pattern, &route->key_parts);
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM && route->upstream_count > 1) {
+            weir_reader_complain(reader, value,
+                                 "has {upstream}, but the route has several; expected one, because "
+                                 "the key is known before the lane");
+        }
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL && route->llm == WEIR_CONFIG_LLM_NONE) {
+            weir_reader_complain(reader, value,
+                                 "has {model}, but the route has no llm; expected llm: openai, "
+                                 "anthropic or custom, which says where the model stands");
+        }
+    }
+}
+
+static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
+                       struct weir_config_route *route, struct draft *draft)
+{
+    *route = (struct weir_config_route){.line = node->line,
+                                        .key = &key_default,
+                                        .key_parts = 1,
+                                        .deadline_ns = WEIR_NEVER,
+                                        .body_bytes_max = UINT64_MAX,
+                                        .gate = WEIR_CONFIG_NONE};
+    weir_read_section(reader, node, &weir_section_route, route);
+    const struct weir_yaml *match = weir_yaml_get(node, "match");
+    const struct weir_yaml *strip = weir_yaml_get(node, "strip");
+    const struct weir_yaml *key = weir_yaml_get(node, "key");
+    draft->node = match;
+    draft->good = match != NULL && read_match(reader, match, route, &draft->pattern);
+    if (strip != NULL && draft->good) {
+        read_strip(reader, strip, route);
+    }
+    if (key != NULL && draft->good) {
+        read_key(reader, key, route, &draft->pattern);
+    }
+}
+
+/* ---- all of them ---- */
+
+static int compare_drafts(const void *left, const void *right)
+{
+    const struct weir_pattern *a = *(const struct weir_pattern *const *)left;
+    const struct weir_pattern *b = *(const struct weir_pattern *const *)right;
+    int order = weir_pattern_compare(a, b);
+    return order != 0 ? order : (a->route > b->route) - (a->route < b->route);
+}
+
+static void make_matcher(struct weir_reader *reader, const struct draft *drafts, uint32_t count)
+{
+    const struct weir_pattern **patterns =
+        weir_arena_allocate(reader->scratch, count, sizeof(struct weir_pattern *));
+    if (patterns == NULL) {
+        reader->no_memory = true;
+        return;
+    }
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (drafts[i].good) {
+            patterns[good++] = &drafts[i].pattern;
+        }
+    }
+    qsort(patterns, good, sizeof(struct weir_pattern *), compare_drafts);
+    bool ties = false;
+    for (uint32_t i = 1; i < good; i++) {
+        if (weir_pattern_compare(patterns[i - 1], patterns[i]) == 0) {
+            ties = true;
+            weir_reader_expect(reader, drafts[patterns[i]->route].node, WEIR_NO_SUGGESTION,
+                               "paths of its own, but the route on line %u matches just the same",
+                               drafts[patterns[i - 1]->route].node->line);
+        }
+    }
+    if (!ties) {
+        reader->config->matcher = weir_matcher_create(reader->arena, patterns, good);
+        reader->no_memory = reader->config->matcher == NULL || reader->no_memory;
+    }
+}
+
+void weir_read_routes(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    struct weir_config_route *routes =
+        weir_reader_items(reader, value, WEIR_YAML_LIST, ROUTES_MAX,
+                          "a list of routes, each of which starts with - match: /path",
+                          sizeof *routes, &config->route_count);
+    struct draft *drafts =
+        weir_arena_allocate(reader->scratch, config->route_count, sizeof *drafts);
+    if (drafts == NULL) {
+        reader->no_memory = true;
+        return;
+    }
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < config->route_count; i++, item = item->next) {
+        drafts[i].pattern.route = i;
+        read_route(reader, item, &routes[i], &drafts[i]);
+    }
+    config->routes = routes;
+    make_matcher(reader, drafts, config->route_count);
+}

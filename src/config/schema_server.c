@@ -1,0 +1,124 @@
+#include "config/address.h"
+#include "config/schema.h"
+
+#define LISTENERS_MAX           16
+#define TRUSTED_MAX             256
+#define CONNECTIONS_MAX         1000000
+#define CONNECTIONS_MAX_DEFAULT 10000
+
+/* ---- listeners ---- */
+
+#define ADDRESS_EXPECTED \
+    "an address such as 127.0.0.1:8080, \"[::1]:8080\", localhost:8080 or unix:/run/weir.sock"
+
+static void read_address(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_slice text = weir_reader_text(reader, value, ADDRESS_EXPECTED);
+    if (text.bytes > 0 && !weir_config_address_read(text, target)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, ADDRESS_EXPECTED);
+    }
+}
+
+static const char *const half_close_words[] = {"close", "keep", NULL};
+
+static const struct weir_field listener_fields[] = {
+    {.name = "address",
+     .read = read_address,
+     .offset = offsetof(struct weir_config_listener, address),
+     .required = true},
+    WEIR_FIELD_WORD("half_close", struct weir_config_listener, half_close, half_close_words, 0),
+    WEIR_FIELD_COUNT("max_connections", struct weir_config_listener, connections_max, 1,
+                     CONNECTIONS_MAX),
+};
+
+WEIR_SECTION(weir_section_listener, "listen", listener_fields);
+
+/* One address, a mapping with more about it, or a list of both. */
+static const struct weir_config_listener *
+read_listeners(struct weir_reader *reader, const struct weir_yaml *value, uint32_t *listener_count)
+{
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    if (count == 0 || count > LISTENERS_MAX) {
+        weir_reader_complain(reader, value, "has %u addresses; expected 1 to %d", count,
+                             LISTENERS_MAX);
+        return NULL;
+    }
+    struct weir_config_listener *listeners = weir_reader_allocate(reader, count, sizeof *listeners);
+    if (listeners == NULL) {
+        return NULL;
+    }
+    *listener_count = count;
+    for (uint32_t i = 0; item != NULL; item = weir_reader_next_of(value, item), i++) {
+        listeners[i].line = item->line;
+        listeners[i].connections_max = CONNECTIONS_MAX_DEFAULT;
+        if (item->kind == WEIR_YAML_MAPPING) {
+            weir_read_section(reader, item, &weir_section_listener, &listeners[i]);
+        } else {
+            read_address(reader, item, NULL, &listeners[i].address);
+        }
+    }
+    return listeners;
+}
+
+void weir_read_listen(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    config->listen = read_listeners(reader, value, &config->listen_count);
+}
+
+void weir_read_api(struct weir_reader *reader, const struct weir_yaml *value,
+                   const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    config->api = read_listeners(reader, value, &config->api_count);
+}
+
+/* ---- who is believed ---- */
+
+static void read_network(struct weir_reader *reader, const struct weir_yaml *item,
+                         struct weir_config_network *network)
+{
+    static const char expected[] = "an address or network such as 10.0.0.0/8 or ::1, or unix";
+    struct weir_slice text = weir_reader_text(reader, item, expected);
+    if (text.bytes == 0) {
+        return;
+    }
+    switch (weir_config_network_read(text, network)) {
+    case WEIR_NETWORK_GOOD:
+        break;
+    case WEIR_NETWORK_BAD:
+        weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        break;
+    case WEIR_NETWORK_BITS:
+        weir_reader_expect(reader, item, weir_slice_of(weir_config_network_show(network).text),
+                           "a network without bits beyond its prefix");
+        break;
+    }
+}
+
+void weir_read_trusted(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    uint32_t count;
+    struct weir_config_network *networks =
+        weir_reader_items(reader, value, WEIR_YAML_LIST, TRUSTED_MAX,
+                          "a list of networks, such as [10.0.0.0/8, unix]; [] trusts nobody",
+                          sizeof *networks, &count);
+    if (networks == NULL) {
+        return;
+    }
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
+        read_network(reader, item, &networks[i]);
+    }
+    config->trusted = networks;
+    config->trusted_count = count;
+}

@@ -1,0 +1,186 @@
+#include "base/slice.h"
+#include "config/address.h"
+#include "config/scalars.h"
+#include "config/schema.h"
+
+#define UPSTREAMS_MAX  1024
+#define URLS_MAX       64
+#define HEADERS_MAX    64
+#define KEEPALIVE_MAX  10000
+#define TIMEOUT_MAX_NS WEIR_DAY
+
+/* ---- urls ---- */
+
+static void read_url(struct weir_reader *reader, const struct weir_yaml *item,
+                     struct weir_config_url *url)
+{
+    static const char expected[] = "http://host:port, https://host:port or unix:/path";
+    struct weir_slice text = weir_reader_text(reader, item, expected);
+    if (text.bytes == 0) {
+        return;
+    }
+    switch (weir_config_url_read(text, url)) {
+    case WEIR_URL_GOOD:
+        if (url->tls && !reader->options->tls) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION,
+                               "http://host:port or unix:/path, because this build of weir has no "
+                               "TLS and cannot speak https yet");
+        }
+        break;
+    case WEIR_URL_BAD:
+        weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        break;
+    case WEIR_URL_IDENTITY:
+        weir_reader_complain(reader, item,
+                             "names a user; expected %s; put credentials into headers", expected);
+        break;
+    case WEIR_URL_PATH:
+        weir_reader_complain(reader, item,
+                             "goes on after its host and port; expected %s; the path is the "
+                             "request's own",
+                             expected);
+        break;
+    }
+}
+
+static void read_urls(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_upstream *upstream = target;
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    if (count == 0 || count > URLS_MAX) {
+        weir_reader_complain(reader, value, "has %u urls; expected 1 to %d", count, URLS_MAX);
+        return;
+    }
+    struct weir_config_url *urls = weir_reader_allocate(reader, count, sizeof *urls);
+    if (urls == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; item != NULL; item = weir_reader_next_of(value, item), i++) {
+        read_url(reader, item, &urls[i]);
+    }
+    upstream->urls = urls;
+    upstream->url_count = count;
+}
+
+/* ---- headers ---- */
+
+/* These say how a message travels on one connection, which is not the configuration's to say. */
+static bool belongs_to_connection(struct weir_slice name)
+{
+    static const char *const names[] = {"Connection", "Content-Length",   "Expect",
+                                        "Keep-Alive", "Proxy-Connection", "TE",
+                                        "Trailer",    "Upgrade",          "Transfer-Encoding"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (weir_scalar_same_word(name, weir_slice_of(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_header_name(struct weir_reader *reader, const struct weir_yaml *value)
+{
+    struct weir_slice name = value->key->text;
+    if (!weir_scalar_header_name(name)) {
+        weir_reader_complain(reader, value, "is no header; expected a name such as X-Api-Key");
+    } else if (belongs_to_connection(name)) {
+        weir_reader_complain(reader, value,
+                             "belongs to the connection; expected another header; remove it");
+    }
+    const struct weir_yaml *other = value->parent->first;
+    for (; other != value; other = other->next) {
+        if (weir_scalar_same_word(other->key->text, name) &&
+            !weir_slice_equal(other->key->text, name)) {
+            weir_reader_complain(reader, value,
+                                 "stands here again, after line %u; expected each header once; "
+                                 "upper and lower case are the same",
+                                 other->key->line);
+        }
+    }
+}
+
+static void read_header(struct weir_reader *reader, const struct weir_yaml *value,
+                        struct weir_config_header *header)
+{
+    check_header_name(reader, value);
+    header->name = value->key->text;
+    reader->no_memory = !weir_arena_keep(reader->arena, &header->name) || reader->no_memory;
+    struct weir_slice text = weir_reader_text(reader, value, "the value of a header");
+    if (text.bytes == 0 || !weir_reader_expand(reader, value, &text, NULL)) {
+        return;
+    }
+    if (!weir_scalar_header_value(text)) {
+        weir_reader_complain(reader, value,
+                             "has a control character, or a space at its end, once its variables "
+                             "are filled in; expected the value of a header");
+    }
+    header->value = text;
+}
+
+static void read_headers(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_upstream *upstream = target;
+    struct weir_config_header *headers = weir_reader_items(
+        reader, value, WEIR_YAML_MAPPING, HEADERS_MAX, "a mapping of headers to their values",
+        sizeof *headers, &upstream->header_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < upstream->header_count; i++, item = item->next) {
+        read_header(reader, item, &headers[i]);
+    }
+    upstream->headers = headers;
+}
+
+/* ---- upstreams ---- */
+
+static const struct weir_field timeout_fields[] = {
+    WEIR_FIELD_DURATION("connect", struct weir_config_upstream, connect_timeout_ns,
+                        WEIR_MILLISECOND, TIMEOUT_MAX_NS),
+    WEIR_FIELD_DURATION("first_byte", struct weir_config_upstream, first_byte_timeout_ns,
+                        WEIR_MILLISECOND, TIMEOUT_MAX_NS),
+    WEIR_FIELD_DURATION("idle", struct weir_config_upstream, idle_timeout_ns, WEIR_MILLISECOND,
+                        TIMEOUT_MAX_NS),
+};
+
+static WEIR_SECTION(section_timeouts, "upstreams.NAME.timeouts", timeout_fields);
+
+static const struct weir_field upstream_fields[] = {
+    {.name = "url", .read = read_urls, .required = true},
+    {.name = "headers", .read = read_headers},
+    {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
+    WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),
+    WEIR_FIELD_SECTION("health", struct weir_config_upstream, health, weir_section_health),
+};
+
+WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);
+
+static const struct weir_config_upstream upstream_defaults = {
+    .connect_timeout_ns = 5 * WEIR_NS_PER_SECOND,
+    .first_byte_timeout_ns = 60 * WEIR_NS_PER_SECOND,
+    .idle_timeout_ns = 5 * 60 * WEIR_NS_PER_SECOND,
+    .keepalive = 64,
+    .health = {.failures = 3, .pause_ns = WEIR_NS_PER_SECOND},
+};
+
+void weir_read_upstreams(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    struct weir_config_upstream *upstreams = weir_reader_items(
+        reader, value, WEIR_YAML_MAPPING, UPSTREAMS_MAX, "a mapping of names to upstreams",
+        sizeof *upstreams, &config->upstream_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < config->upstream_count; i++, item = item->next) {
+        upstreams[i] = upstream_defaults;
+        upstreams[i].name = weir_reader_name(reader, item, "an upstream");
+        upstreams[i].line = item->key->line;
+        weir_read_section(reader, item, &weir_section_upstream, &upstreams[i]);
+        weir_reader_finish_breaker(reader, weir_yaml_get(item, "health"), &upstreams[i].health);
+    }
+    config->upstreams = upstreams;
+}

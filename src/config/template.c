@@ -1,0 +1,175 @@
+#include "config/template.h"
+
+#include "base/slice.h"
+#include "config/scalars.h"
+
+#define HEADER_PREFIX "header:"
+
+static const struct {
+    const char *name;
+    enum weir_config_source_kind kind;
+} reserved[] = {{"model", WEIR_CONFIG_SOURCE_MODEL},
+                {"tenant", WEIR_CONFIG_SOURCE_TENANT},
+                {"upstream", WEIR_CONFIG_SOURCE_UPSTREAM}};
+
+#define RESERVED_COUNT (sizeof reserved / sizeof reserved[0])
+
+enum weir_config_source_kind weir_template_reserved(struct weir_slice name)
+{
+    for (size_t i = 0; i < RESERVED_COUNT; i++) {
+        if (weir_slice_equal(name, weir_slice_of(reserved[i].name))) {
+            return reserved[i].kind;
+        }
+    }
+    return WEIR_CONFIG_SOURCE_NONE;
+}
+
+/* ---- headers and constants ---- */
+
+static bool is_header(struct weir_slice text)
+{
+    size_t bytes = strlen(HEADER_PREFIX);
+    return text.bytes >= bytes && memcmp(text.data, HEADER_PREFIX, bytes) == 0;
+}
+
+static bool read_header(struct weir_reader *reader, const struct weir_yaml *value,
+                        struct weir_slice text, struct weir_config_source *source)
+{
+    size_t bytes = strlen(HEADER_PREFIX);
+    struct weir_slice name = {text.data + bytes, text.bytes - bytes};
+    if (!weir_scalar_header_name(name)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "the name of a header after header:, such as header:X-Tenant");
+        return false;
+    }
+    *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER, .text = name};
+    return true;
+}
+
+static bool constant_fits(struct weir_reader *reader, const struct weir_yaml *value,
+                          struct weir_slice text)
+{
+    if (text.bytes > WEIR_NAME_BYTES_MAX) {
+        weir_reader_complain(reader, value, "has %zu bytes; expected at most %d", text.bytes,
+                             WEIR_NAME_BYTES_MAX);
+        return false;
+    }
+    return true;
+}
+
+void weir_read_source(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_source *source = target;
+    static const char expected[] = "header:NAME or a constant";
+    struct weir_slice text = weir_reader_text(reader, value, expected);
+    if (text.bytes == 0) {
+        return;
+    }
+    if (is_header(text)) {
+        (void)read_header(reader, value, text, source);
+    } else if (memchr(text.data, '{', text.bytes) != NULL) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s, without braces", expected);
+    } else if (constant_fits(reader, value, text)) {
+        *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_CONSTANT, .text = text};
+    }
+}
+
+/* ---- templates ---- */
+
+static void tell_unknown(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_pattern *pattern, struct weir_slice name)
+{
+    struct weir_suggestion suggestion = weir_suggestion_for(name);
+    for (uint32_t i = 0; i < pattern->segment_count; i++) {
+        if (pattern->segments[i].capture) {
+            weir_suggestion_offer(&suggestion, pattern->segments[i].text);
+        }
+    }
+    for (size_t i = 0; i < RESERVED_COUNT; i++) {
+        weir_suggestion_offer(&suggestion, weir_slice_of(reserved[i].name));
+    }
+    weir_reader_expect(reader, value, suggestion.best,
+                       "in braces a name that the match captures, or model, tenant or upstream");
+}
+
+/* Takes what stands in braces at the start of the text off it. */
+static bool take_braces(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_pattern *pattern, struct weir_slice *text,
+                        struct weir_config_source *part)
+{
+    const char *end = memchr(text->data, '}', text->bytes);
+    if (end == NULL) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "a } after every {");
+        return false;
+    }
+    struct weir_slice name = {text->data + 1, (size_t)(end - text->data) - 1};
+    part->kind = weir_template_reserved(name);
+    if (part->kind == WEIR_CONFIG_SOURCE_NONE) {
+        part->kind = WEIR_CONFIG_SOURCE_CAPTURE;
+        part->capture = weir_pattern_capture(pattern, name);
+        if (part->capture == WEIR_CAPTURE_NONE) {
+            tell_unknown(reader, value, pattern, name);
+            return false;
+        }
+    }
+    size_t taken = name.bytes + 2;
+    *text = (struct weir_slice){text->data + taken, text->bytes - taken};
+    return true;
+}
+
+/* Takes what stands before the next brace off the text. */
+static void take_constant(struct weir_slice *text, struct weir_config_source *part)
+{
+    const char *brace = memchr(text->data, '{', text->bytes);
+    size_t bytes = brace == NULL ? text->bytes : (size_t)(brace - text->data);
+    part->kind = WEIR_CONFIG_SOURCE_CONSTANT;
+    part->text = (struct weir_slice){text->data, bytes};
+    *text = (struct weir_slice){text->data + bytes, text->bytes - bytes};
+}
+
+static uint32_t read_parts(struct weir_reader *reader, const struct weir_yaml *value,
+                           const struct weir_pattern *pattern, struct weir_slice text,
+                           struct weir_config_source *parts)
+{
+    uint32_t count = 0;
+    while (text.bytes > 0) {
+        if (count == WEIR_TEMPLATE_PARTS_MAX) {
+            weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "at most %d parts",
+                               WEIR_TEMPLATE_PARTS_MAX);
+            return 0;
+        }
+        if (text.data[0] != '{') {
+            take_constant(&text, &parts[count]);
+        } else if (!take_braces(reader, value, pattern, &text, &parts[count])) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+const struct weir_config_source *weir_template_read(struct weir_reader *reader,
+                                                    const struct weir_yaml *value,
+                                                    const struct weir_pattern *pattern,
+                                                    uint32_t *part_count)
+{
+    *part_count = 0;
+    struct weir_slice text = weir_reader_text(
+        reader, value, "a template such as \"{function}\", header:NAME, or a constant");
+    if (text.bytes == 0 || !constant_fits(reader, value, text)) {
+        return NULL;
+    }
+    struct weir_config_source *parts =
+        weir_reader_allocate(reader, WEIR_TEMPLATE_PARTS_MAX, sizeof *parts);
+    if (parts == NULL) {
+        return NULL;
+    }
+    if (is_header(text)) {
+        *part_count = read_header(reader, value, text, parts) ? 1 : 0;
+    } else {
+        *part_count = read_parts(reader, value, pattern, text, parts);
+    }
+    return parts;
+}

@@ -1,0 +1,224 @@
+#include "gateway/client.h"
+
+#include "base/list.h"
+#include "gateway/exchange.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* How long a head may take from its first byte to its last: slow ones must not hold memory. */
+#define HEAD_TIMEOUT_NS (UINT64_C(15) * WEIR_NS_PER_SECOND)
+
+/* How long a connection may wait for its next request. */
+#define IDLE_TIMEOUT_NS (UINT64_C(75) * WEIR_NS_PER_SECOND)
+
+static void free_client(struct weir_dead *dead)
+{
+    struct weir_client *client = weir_container_of(dead, struct weir_client, dead);
+    weir_slab_give(&client->worker->clients, client);
+}
+
+static void drop_head(struct weir_client *client)
+{
+    if (client->head != NULL) {
+        weir_slab_give(&client->worker->heads, client->head);
+        client->head = NULL;
+    }
+}
+
+/* Once nothing refers to it any more. */
+static void dispose(struct weir_client *client)
+{
+    if (!client->resuming) {
+        weir_loop_bury(&client->worker->loop, &client->dead, free_client);
+    }
+}
+
+void weir_client_close(struct weir_client *client)
+{
+    if (client->closed) {
+        return;
+    }
+    client->closed = true;
+    if (client->exchange != NULL) {
+        struct weir_exchange *exchange = client->exchange;
+        client->exchange = NULL;
+        weir_exchange_abort(exchange);
+    }
+    drop_head(client);
+    weir_stream_close(&client->stream);
+    weir_timer_deinit(&client->worker->loop, &client->timer);
+    weir_buffer_release(&client->worker->buffers, &client->in);
+    weir_list_unlink(&client->link);
+    client->worker->client_gone(client->worker);
+    dispose(client);
+}
+
+/* ---- reading heads ---- */
+
+static bool prepare_head(struct weir_client *client)
+{
+    if (client->head != NULL) {
+        return true;
+    }
+    client->head = weir_slab_take(&client->worker->heads);
+    if (client->head == NULL) {
+        return false;
+    }
+    weir_http1_init_request(client->head, WEIR_HTTP1_LIMITS_DEFAULT);
+    weir_timer_set(&client->worker->loop, &client->timer,
+                   client->worker->loop.now_ns + HEAD_TIMEOUT_NS);
+    return true;
+}
+
+/* Room for more of the head. A full buffer grows; the parser refuses before the largest is full. */
+static bool prepare_room(struct weir_client *client)
+{
+    struct weir_buffer *in = &client->in;
+    uint32_t wanted = WEIR_BUFFER_SMALL;
+    if (in->capacity > 0) {
+        weir_buffer_compact(in);
+        if (weir_buffer_room(in) > 0) {
+            return true;
+        }
+        wanted = in->capacity == WEIR_BUFFER_SMALL ? WEIR_BUFFER_MIDDLE : WEIR_BUFFER_LARGE;
+    }
+    return weir_buffer_reserve(&client->worker->buffers, in, wanted);
+}
+
+enum progress {
+    HEAD_COMPLETE,
+    HEAD_WANTS_MORE,
+    HEAD_HOPELESS
+};
+
+static enum progress parse(struct weir_client *client)
+{
+    struct weir_slice bytes = weir_buffer_slice(&client->in);
+    if (bytes.bytes == 0) {
+        return HEAD_WANTS_MORE;
+    }
+    if (!prepare_head(client)) {
+        return HEAD_HOPELESS;
+    }
+    return weir_http1_parse(client->head, bytes.data, bytes.bytes) == WEIR_HTTP1_NEED_MORE
+               ? HEAD_WANTS_MORE
+               : HEAD_COMPLETE; /* or at fault, which the exchange answers */
+}
+
+/* Reads until a head is complete, and begins its exchange. */
+static void advance(struct weir_client *client)
+{
+    enum progress progress = parse(client);
+    while (progress == HEAD_WANTS_MORE) {
+        if (!client->stream.readable) {
+            return;
+        }
+        if (!prepare_room(client)) {
+            break;
+        }
+        ssize_t got = weir_stream_read(&client->stream, client->in.data + client->in.end,
+                                       weir_buffer_room(&client->in));
+        if (got == WEIR_STREAM_AGAIN) {
+            return;
+        }
+        if (got <= 0) {
+            break;
+        }
+        client->in.end += (uint32_t)got;
+        progress = parse(client);
+    }
+    if (progress == HEAD_COMPLETE) {
+        weir_timer_set(&client->worker->loop, &client->timer, WEIR_NEVER);
+        weir_exchange_begin(client);
+    } else {
+        weir_client_close(client);
+    }
+}
+
+static void on_ready(struct weir_watch *watch, uint32_t what)
+{
+    struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
+    struct weir_client *client = weir_container_of(stream, struct weir_client, stream);
+    weir_stream_note(stream, what);
+    if (client->exchange != NULL) {
+        weir_exchange_client_ready(client->exchange);
+    } else if (!client->resuming) {
+        advance(client);
+    }
+}
+
+static void on_late(struct weir_timer *timer)
+{
+    weir_client_close(weir_container_of(timer, struct weir_client, timer));
+}
+
+/* ---- one exchange after the other ---- */
+
+static void resume(struct weir_post *post)
+{
+    struct weir_client *client = weir_container_of(post, struct weir_client, resume);
+    client->resuming = false;
+    if (client->closed) {
+        dispose(client);
+        return;
+    }
+    advance(client);
+}
+
+void weir_client_done(struct weir_client *client, bool keep)
+{
+    struct weir_worker *worker = client->worker;
+    client->exchange = NULL;
+    if (!keep || worker->draining) {
+        weir_client_close(client);
+        return;
+    }
+    if (weir_buffer_bytes(&client->in) == 0) {
+        weir_buffer_release(&worker->buffers, &client->in);
+    }
+    weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
+    if (weir_buffer_bytes(&client->in) > 0 || client->stream.readable) {
+        /* By way of the loop, so that many requests in one packet do not nest. */
+        client->resuming = true;
+        client->resume = (struct weir_post){.arrive = resume};
+        weir_loop_defer(&worker->loop, &client->resume);
+    }
+}
+
+static void name_peer(struct weir_client *client, const struct weir_address *peer)
+{
+    weir_address_format(peer, client->peer);
+    char *colon = strrchr(client->peer, ':');
+    if (strncmp(client->peer, "unix:", 5) == 0) {
+        memcpy(client->peer, "unix", 5);
+    } else if (colon != NULL) {
+        *colon = '\0';
+    }
+    client->trusted = weir_address_is_local(peer);
+}
+
+void weir_client_open(struct weir_worker *worker, const struct weir_config_listener *listener,
+                      int fd, const struct weir_address *peer)
+{
+    struct weir_client *client = weir_slab_take(&worker->clients);
+    struct weir_stream stream;
+    if (client == NULL) {
+        weir_stream_init(&stream, fd, on_ready);
+        weir_stream_close(&stream);
+        return;
+    }
+    *client = (struct weir_client){.worker = worker, .listener = listener};
+    weir_stream_init(&client->stream, fd, on_ready);
+    if (!weir_timer_init(&worker->loop, &client->timer, on_late)) {
+        weir_stream_close(&client->stream);
+        weir_slab_give(&worker->clients, client);
+        return;
+    }
+    name_peer(client, peer);
+    weir_list_push_back(&worker->all_clients, &client->link);
+    weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
+    if (!weir_loop_watch(&worker->loop, &client->stream.watch)) {
+        weir_client_close(client);
+    }
+}

@@ -1,0 +1,903 @@
+#include "gateway/exchange.h"
+
+#include "base/list.h"
+#include "config/match.h"
+#include "gateway/forward.h"
+#include "wire/path.h"
+
+#include <assert.h>
+
+static void serve_backend(struct weir_backend *backend);
+static void backend_late(struct weir_backend *backend);
+static void told(struct weir_pass *pass, enum weir_ticket_state state);
+static void start(struct weir_exchange *exchange, const struct weir_origin *not_this);
+static void pump_reply(struct weir_exchange *exchange);
+
+static void set_state(struct weir_exchange *exchange, enum weir_exchange_state state)
+{
+    /* WAITING may also end in REPLYING, with an answer of ours. */
+    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING));
+    exchange->state = (uint8_t)state;
+}
+
+/* ---- its end ---- */
+
+static void free_exchange(struct weir_dead *dead)
+{
+    struct weir_exchange *exchange = weir_container_of(dead, struct weir_exchange, dead);
+    weir_slab_give(&exchange->worker->exchanges, exchange);
+}
+
+static void bury(struct weir_exchange *exchange)
+{
+    weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
+}
+
+static enum weir_outcome outcome_of(uint16_t status)
+{
+    if (status == 429) {
+        return WEIR_OUTCOME_RATE_LIMIT;
+    }
+    if (status >= 500) {
+        return WEIR_OUTCOME_SOFT_LOSS;
+    }
+    return status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
+}
+
+/* The pass goes back; true if nothing of it is under way any more. */
+static bool end_pass(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    if (!exchange->has_pass) {
+        return true;
+    }
+    exchange->has_pass = false;
+    if (outcome == WEIR_OUTCOME_CANCELLED) {
+        return weir_pass_cancel(&exchange->pass);
+    }
+    return weir_pass_leave(&exchange->pass, &(struct weir_result){.outcome = outcome});
+}
+
+static void release_memory(struct weir_exchange *exchange)
+{
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    weir_buffer_release(buffers, &exchange->request);
+    weir_buffer_release(buffers, &exchange->reply);
+    weir_buffer_release(buffers, &exchange->tail);
+}
+
+/* Lets go of everything. The client has been told, or is about to be closed by its owner. */
+static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    exchange->client = NULL;
+    if (exchange->backend != NULL) {
+        weir_backend_drop(exchange->backend);
+        exchange->backend = NULL;
+    }
+    release_memory(exchange);
+    set_state(exchange, WEIR_EXCHANGE_OVER);
+    if (end_pass(exchange, outcome)) {
+        bury(exchange);
+    }
+}
+
+void weir_exchange_abort(struct weir_exchange *exchange)
+{
+    finish(exchange, WEIR_OUTCOME_CANCELLED);
+}
+
+/* The client's connection cannot go on: closing it ends the exchange as well. */
+static void abandon(struct weir_exchange *exchange)
+{
+    weir_client_close(exchange->client);
+}
+
+static void complete(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED &&
+                exchange->body_ready == 0;
+    finish(exchange, WEIR_OUTCOME_CANCELLED);
+    weir_client_done(client, keep);
+}
+
+/* ---- answers of our own ---- */
+
+static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
+{
+    struct weir_worker *worker = exchange->worker;
+    if (exchange->backend != NULL) {
+        weir_backend_drop(exchange->backend);
+        exchange->backend = NULL;
+    }
+    if (exchange->reply_begun) {
+        abandon(exchange);
+        return;
+    }
+    weir_buffer_release(&worker->buffers, &exchange->reply);
+    exchange->keep_client = exchange->keep_client && !worker->draining &&
+                            exchange->request_body.state == WEIR_BODY_ENDED;
+    if (!weir_buffer_reserve(&worker->buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
+        !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
+                            &exchange->reply)) {
+        abandon(exchange);
+        return;
+    }
+    exchange->status = problem->status;
+    exchange->head_done = true;
+    exchange->upstream_done = true;
+    exchange->body_ready = 0;
+    exchange->reply_ready = 0;
+    set_state(exchange, WEIR_EXCHANGE_REPLYING);
+    pump_reply(exchange);
+}
+
+static void answer_simply(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          uint16_t status, const char *detail)
+{
+    struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
+    answer(exchange, &problem);
+}
+
+static const struct weir_config_gate *gate_of(const struct weir_exchange *exchange)
+{
+    return &exchange->worker->config->gates[exchange->route->gate];
+}
+
+/* What became of a ticket that was not admitted. */
+static void answer_refusal(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                           const char *detail)
+{
+    struct weir_pass *pass = &exchange->pass;
+    const struct weir_config_gate *gate = gate_of(exchange);
+    struct weir_problem problem = {.kind = kind,
+                                   .status = (uint16_t)gate->rules.line.status,
+                                   .detail = detail,
+                                   .gate = gate->name,
+                                   .flow = exchange->flow,
+                                   .tenant = exchange->tenant,
+                                   .timeout_ns = gate->rules.line.timeout_ns,
+                                   .retry_ns = WEIR_NEVER};
+    struct weir_key_stats stats;
+    if (pass->key != NULL) {
+        stats = weir_pass_stats(pass);
+        problem.stats = &stats;
+        problem.key = weir_key_name(pass->key);
+        problem.waited_ns = exchange->worker->loop.now_ns - exchange->arrived_ns;
+        problem.retry_ns = weir_pass_predict(pass, exchange->tenant);
+    } else {
+        problem.status = 503;
+    }
+    answer(exchange, &problem);
+}
+
+/* ---- the request, on its way up ---- */
+
+/* Reads more of the request's body. False if there is nothing now, or the exchange is over. */
+static bool read_client(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    struct weir_buffer *in = &client->in;
+    if (!client->stream.readable) {
+        return false;
+    }
+    weir_buffer_compact(in);
+    if (weir_buffer_room(in) == 0 &&
+        (in->capacity >= WEIR_BUFFER_MIDDLE ||
+         !weir_buffer_reserve(&exchange->worker->buffers, in, WEIR_BUFFER_MIDDLE))) {
+        return false;
+    }
+    ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
+    if (got == WEIR_STREAM_AGAIN) {
+        return false;
+    }
+    if (got <= 0) {
+        abandon(exchange);
+        return false;
+    }
+    in->end += (uint32_t)got;
+    return true;
+}
+
+static void check_body(struct weir_exchange *exchange)
+{
+    struct weir_slice all = weir_buffer_slice(&exchange->client->in);
+    struct weir_slice fresh = {all.data + exchange->body_ready, all.bytes - exchange->body_ready};
+    exchange->body_ready += (uint32_t)weir_body_accept(&exchange->request_body, fresh);
+}
+
+static void note_sent(struct weir_exchange *exchange, size_t sent)
+{
+    uint32_t head_left = weir_buffer_bytes(&exchange->request) - exchange->request_sent_bytes;
+    uint32_t of_head = sent < head_left ? (uint32_t)sent : head_left;
+    exchange->request_sent_bytes += of_head;
+    sent -= of_head;
+    exchange->body_ready -= (uint32_t)sent;
+    weir_buffer_consume(&exchange->client->in, sent);
+}
+
+/* The connection broke before anything of a reply came. */
+static void lose_backend(struct weir_exchange *exchange)
+{
+    struct weir_origin *origin = exchange->backend->origin;
+    bool fresh = !exchange->backend->reused;
+    bool untouched = exchange->request_sent_bytes == 0;
+    weir_backend_drop(exchange->backend);
+    exchange->backend = NULL;
+    if (fresh) {
+        weir_origin_failed(origin);
+    }
+    if (!exchange->retried && (untouched || !fresh) && exchange->request_body.bytes == 0) {
+        exchange->retried = true;
+        exchange->request_sent_bytes = 0;
+        start(exchange, fresh ? origin : NULL);
+        return;
+    }
+    answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                  "The upstream closed the connection or refused it. Check that it is running, "
+                  "and try again.");
+}
+
+/* Sends what can be sent. False if the exchange took another way on it. */
+static bool pump_request(struct weir_exchange *exchange)
+{
+    while (!exchange->request_sent) {
+        check_body(exchange);
+        if (exchange->request_body.state == WEIR_BODY_FAULT) {
+            enum weir_http_fault fault = exchange->request_body.fault;
+            exchange->keep_client = false;
+            answer_simply(exchange,
+                          fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
+                                                              : WEIR_PROBLEM_BAD_REQUEST,
+                          weir_http_fault_status(fault), weir_http_fault_text(fault));
+            return false;
+        }
+        struct iovec parts[2];
+        int count = 0;
+        struct weir_slice head = weir_buffer_slice(&exchange->request);
+        if (exchange->request_sent_bytes < head.bytes) {
+            parts[count++] = (struct iovec){(char *)head.data + exchange->request_sent_bytes,
+                                            head.bytes - exchange->request_sent_bytes};
+        }
+        if (exchange->body_ready > 0) {
+            struct weir_buffer *in = &exchange->client->in;
+            parts[count++] = (struct iovec){in->data + in->begin, exchange->body_ready};
+        }
+        if (count == 0) {
+            if (exchange->request_body.state == WEIR_BODY_ENDED) {
+                exchange->request_sent = true;
+            } else if (!read_client(exchange)) {
+                return exchange->state != WEIR_EXCHANGE_OVER;
+            }
+            continue;
+        }
+        ssize_t sent = weir_stream_write(&exchange->backend->stream, parts, count);
+        if (sent == WEIR_STREAM_AGAIN) {
+            return true;
+        }
+        if (sent < 0) {
+            /* What the server said before it closed may still be there. */
+            exchange->request_sent = true;
+            return true;
+        }
+        note_sent(exchange, (size_t)sent);
+    }
+    return true;
+}
+
+/* ---- the reply, on its way down ---- */
+
+static bool read_backend(struct weir_exchange *exchange, ssize_t *got)
+{
+    struct weir_backend *backend = exchange->backend;
+    struct weir_buffer *in = &backend->in;
+    *got = WEIR_STREAM_AGAIN;
+    if (!backend->stream.readable) {
+        return false;
+    }
+    weir_buffer_compact(in);
+    uint32_t wanted =
+        in->capacity == 0 || weir_buffer_room(in) > 0 ? WEIR_BUFFER_MIDDLE : WEIR_BUFFER_LARGE;
+    if (weir_buffer_room(in) == 0 && !weir_buffer_reserve(&exchange->worker->buffers, in, wanted)) {
+        return false;
+    }
+    if (weir_buffer_room(in) == 0) {
+        return false;
+    }
+    *got = weir_stream_read(&backend->stream, in->data + in->end, weir_buffer_room(in));
+    if (*got > 0) {
+        in->end += (uint32_t)*got;
+    }
+    return *got > 0;
+}
+
+static bool write_head(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_backend *backend = exchange->backend;
+    uint64_t now_ns = worker->loop.now_ns;
+    uint32_t wanted = head->head_bytes + UINT32_C(512);
+    wanted += weir_buffer_bytes(&exchange->reply);
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
+        return false;
+    }
+    struct weir_forward_reply reply = {.head = head,
+                                       .data = backend->in.data + backend->in.begin,
+                                       .keep_alive = exchange->keep_client,
+                                       .line_ns = exchange->admitted_ns - exchange->arrived_ns,
+                                       .upstream_ns = now_ns - exchange->admitted_ns};
+    return weir_forward_reply(&reply, &exchange->reply);
+}
+
+/* A head of the upstream's is complete. False if the exchange took another way on it. */
+static bool take_head(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    struct weir_http1_head *head = &backend->head;
+    bool final = head->status >= 200;
+    if (head->status == 101) {
+        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                      "The upstream switched protocols without being asked to.");
+        return false;
+    }
+    if (final) {
+        exchange->keep_client = exchange->keep_client &&
+                                head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
+                                !exchange->worker->draining;
+    }
+    if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
+        answer_simply(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
+                      "The upstream's header section is too long to be passed on.");
+        return false;
+    }
+    uint16_t head_bytes = head->head_bytes;
+    if (final) {
+        exchange->status = head->status;
+        exchange->head_done = true;
+        weir_body_init(&exchange->reply_body, head, UINT64_MAX);
+        weir_origin_worked(backend->origin);
+        set_state(exchange, WEIR_EXCHANGE_REPLYING);
+    } else {
+        weir_http1_init_response(head, WEIR_HTTP1_LIMITS_DEFAULT,
+                                 (enum weir_http_method)exchange->method);
+    }
+    weir_buffer_consume(&backend->in, head_bytes);
+    return true;
+}
+
+/* Reads heads until the final one. False if it is not there yet, or another way was taken. */
+static bool read_head(struct weir_exchange *exchange)
+{
+    while (!exchange->head_done) {
+        struct weir_backend *backend = exchange->backend;
+        struct weir_slice bytes = weir_buffer_slice(&backend->in);
+        enum weir_http1_result result =
+            bytes.bytes == 0 ? WEIR_HTTP1_NEED_MORE
+                             : weir_http1_parse(&backend->head, bytes.data, bytes.bytes);
+        if (result == WEIR_HTTP1_DONE) {
+            if (!take_head(exchange)) {
+                return false;
+            }
+            continue;
+        }
+        if (result == WEIR_HTTP1_FAULT) {
+            weir_origin_failed(backend->origin);
+            answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                          weir_http_fault_text(backend->head.fault));
+            return false;
+        }
+        ssize_t got;
+        if (!read_backend(exchange, &got)) {
+            if (got != WEIR_STREAM_AGAIN) {
+                lose_backend(exchange);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The upstream has said everything: its connection and the permit are free before the client has
+ * read it all. */
+static void end_upstream(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    bool keep = backend->head.persists && exchange->request_sent &&
+                exchange->request_body.state == WEIR_BODY_ENDED &&
+                exchange->reply_body.framing != WEIR_FRAMING_UNTIL_CLOSE &&
+                weir_buffer_bytes(&backend->in) == exchange->reply_ready;
+    exchange->tail = backend->in;
+    backend->in = (struct weir_buffer){0};
+    exchange->backend = NULL;
+    exchange->upstream_done = true;
+    if (keep) {
+        weir_backend_keep(backend);
+    } else {
+        weir_backend_drop(backend);
+    }
+    if (!end_pass(exchange, outcome_of(exchange->status))) {
+        exchange->has_pass = true; /* until the post has come */
+    }
+}
+
+static struct weir_buffer *reply_source(struct weir_exchange *exchange)
+{
+    return exchange->upstream_done ? &exchange->tail : &exchange->backend->in;
+}
+
+/* Checks what has come of the body. False if it cannot go on. */
+static bool check_reply(struct weir_exchange *exchange)
+{
+    if (exchange->upstream_done) {
+        return true;
+    }
+    struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
+    struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
+    exchange->reply_ready += (uint32_t)weir_body_accept(&exchange->reply_body, fresh);
+    if (exchange->reply_body.state == WEIR_BODY_FAULT) {
+        abandon(exchange);
+        return false;
+    }
+    if (exchange->reply_body.state == WEIR_BODY_ENDED) {
+        end_upstream(exchange);
+    }
+    return true;
+}
+
+/* Writes what is there to the client. True if all of it went. */
+static bool write_client(struct weir_exchange *exchange)
+{
+    struct weir_buffer *source = reply_source(exchange);
+    struct iovec parts[2];
+    int count = 0;
+    struct weir_slice head = weir_buffer_slice(&exchange->reply);
+    if (head.bytes > 0) {
+        parts[count++] = (struct iovec){(char *)head.data, head.bytes};
+    }
+    if (exchange->reply_ready > 0) {
+        parts[count++] = (struct iovec){source->data + source->begin, exchange->reply_ready};
+    }
+    if (count == 0) {
+        return true;
+    }
+    ssize_t sent = weir_stream_write(&exchange->client->stream, parts, count);
+    if (sent == WEIR_STREAM_AGAIN) {
+        return false;
+    }
+    if (sent < 0) {
+        abandon(exchange);
+        return false;
+    }
+    exchange->reply_begun = true;
+    size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
+    weir_buffer_consume(&exchange->reply, of_head);
+    size_t of_body = (size_t)sent - of_head;
+    exchange->reply_ready -= (uint32_t)of_body;
+    weir_buffer_consume(source, of_body);
+    return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
+}
+
+static void set_idle_timer(struct weir_exchange *exchange)
+{
+    if (exchange->backend != NULL) {
+        const struct weir_config_upstream *config = exchange->backend->origin->upstream->config;
+        weir_timer_set(&exchange->worker->loop, &exchange->backend->timer,
+                       exchange->worker->loop.now_ns + config->idle_timeout_ns);
+    }
+}
+
+static void pump_reply(struct weir_exchange *exchange)
+{
+    while (exchange->state == WEIR_EXCHANGE_REPLYING) {
+        if (!check_reply(exchange) || !write_client(exchange)) {
+            return;
+        }
+        if (exchange->upstream_done) {
+            complete(exchange);
+            return;
+        }
+        ssize_t got;
+        if (!read_backend(exchange, &got)) {
+            if (got == WEIR_STREAM_AGAIN) {
+                set_idle_timer(exchange);
+                return;
+            }
+            weir_body_close(&exchange->reply_body);
+        }
+    }
+}
+
+/* ---- the upstream's connection ---- */
+
+static void serve_backend(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    if (!backend->connected) {
+        if (!backend->stream.writable) {
+            return;
+        }
+        if (weir_socket_error(backend->stream.watch.fd) != 0) {
+            lose_backend(exchange);
+            return;
+        }
+        backend->connected = true;
+        set_state(exchange, WEIR_EXCHANGE_SENDING);
+        const struct weir_config_upstream *config = backend->origin->upstream->config;
+        uint64_t due_ns = exchange->worker->loop.now_ns + config->first_byte_timeout_ns;
+        weir_timer_set(&exchange->worker->loop, &backend->timer,
+                       due_ns < exchange->deadline_ns ? due_ns : exchange->deadline_ns);
+    }
+    if (!pump_request(exchange) || exchange->backend == NULL) {
+        return;
+    }
+    if (exchange->head_done || read_head(exchange)) {
+        pump_reply(exchange);
+    } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->minor > 0 &&
+               weir_buffer_bytes(&exchange->reply) > 0) {
+        (void)!write_client(exchange); /* an interim reply goes on at once */
+    }
+}
+
+static void backend_late(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    weir_origin_failed(backend->origin);
+    if (!backend->connected) {
+        lose_backend(exchange);
+    } else if (exchange->reply_begun) {
+        abandon(exchange);
+    } else {
+        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
+                      "The upstream took longer than its timeouts allow. Try again, or raise "
+                      "first_byte or deadline.");
+    }
+}
+
+/* Finds a server and a connection, and begins to send. */
+static void start(struct weir_exchange *exchange, const struct weir_origin *not_this)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
+    struct weir_origin *origin = weir_upstream_choose(&worker->upstreams[index], not_this);
+    set_state(exchange, WEIR_EXCHANGE_CONNECTING);
+    struct weir_backend *backend = origin == NULL ? NULL : weir_backend_take(origin, exchange);
+    if (backend == NULL) {
+        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                      "No server of the upstream can be reached. Check that one is running.");
+        return;
+    }
+    exchange->backend = backend;
+    backend->ready = serve_backend;
+    backend->late = backend_late;
+    weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
+                             (enum weir_http_method)exchange->method);
+    weir_timer_set(&worker->loop, &backend->timer,
+                   worker->loop.now_ns + origin->upstream->config->connect_timeout_ns);
+    if (backend->reused) {
+        backend->connected = false; /* its readiness is known; it only begins anew */
+        serve_backend(backend);
+    }
+}
+
+static void admitted(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
+    const struct weir_upstream *upstream = &worker->upstreams[index];
+    exchange->admitted_ns = worker->loop.now_ns;
+    if (!weir_forward_finish(upstream->config, upstream->origins[0].authority,
+                             &exchange->request)) {
+        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                      "The header section is too long to be passed on.");
+        return;
+    }
+    start(exchange, NULL);
+}
+
+/* ---- the gate ---- */
+
+static void told(struct weir_pass *pass, enum weir_ticket_state state)
+{
+    struct weir_exchange *exchange = weir_container_of(pass, struct weir_exchange, pass);
+    if (state == WEIR_TICKET_IDLE) {
+        exchange->has_pass = false;
+        if (exchange->state == WEIR_EXCHANGE_OVER) {
+            bury(exchange);
+        }
+        return;
+    }
+    if (state == WEIR_TICKET_ADMITTED) {
+        admitted(exchange);
+        return;
+    }
+    exchange->has_pass = false;
+    switch ((enum weir_end)pass->ticket.end) {
+    case WEIR_END_DISPLACED:
+        answer_refusal(exchange, WEIR_PROBLEM_DISPLACED,
+                       "The line was full, and this tenant had more than its share of it. Wait "
+                       "for some of its requests to pass before sending more.");
+        break;
+    default:
+        answer_refusal(exchange, WEIR_PROBLEM_LINE_TIMEOUT,
+                       "It waited as long as it may and its turn did not come. Try again after "
+                       "Retry-After, or raise the gate's limit or its line's timeout.");
+    }
+    if (exchange->pass.key != NULL) {
+        weir_pass_close(&exchange->pass);
+    }
+}
+
+/* The text that a source stands for. */
+static struct weir_slice text_of(const struct weir_config_source *source,
+                                 const struct weir_http1_head *head, const char *data,
+                                 const struct weir_match *match)
+{
+    const struct weir_http1_field *field;
+    switch (source->kind) {
+    case WEIR_CONFIG_SOURCE_CONSTANT:
+        return source->text;
+    case WEIR_CONFIG_SOURCE_CAPTURE:
+        return match->captures[source->capture];
+    case WEIR_CONFIG_SOURCE_HEADER:
+        field = weir_http1_find_name(head, data, source->text, NULL);
+        return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    default:
+        return (struct weir_slice){"", 0};
+    }
+}
+
+#define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
+
+/* Puts the key together from its parts. 0 if it is empty or too long. */
+static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX])
+{
+    const struct weir_config_route *route = exchange->route;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        struct weir_slice part = text_of(&route->key[i], head, data, match);
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
+            part = exchange->tenant;
+        } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
+            part = exchange->worker->config->upstreams[route->upstreams[0]].name;
+        }
+        if (bytes + part.bytes > KEY_BYTES_MAX) {
+            return 0;
+        }
+        memcpy(key + bytes, part.data, part.bytes);
+        bytes += part.bytes;
+    }
+    return bytes;
+}
+
+static enum weir_priority priority_of(const struct weir_config_route *route, struct weir_slice text)
+{
+    if (route->priority.kind != WEIR_CONFIG_SOURCE_HEADER) {
+        return route->priority_constant;
+    }
+    if (text.bytes == 4 && memcmp(text.data, "high", 4) == 0) {
+        return WEIR_PRIORITY_HIGH;
+    }
+    return text.bytes == 3 && memcmp(text.data, "low", 3) == 0 ? WEIR_PRIORITY_LOW
+                                                               : WEIR_PRIORITY_NORMAL;
+}
+
+/* Keeps a piece of the head beyond the head itself. */
+static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_slice text)
+{
+    size_t bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
+    if (bytes > 0) {
+        memcpy(room, text.data, bytes);
+    }
+    return (struct weir_slice){room, bytes};
+}
+
+static uint64_t next_random(struct weir_worker *worker)
+{
+    /* splitmix64: every number once in a while, in an order that looks like none. */
+    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* What the head says, as far as it is needed after the head is gone. */
+struct reading {
+    const struct weir_http1_head *head;
+    const char *data;
+    struct weir_match match;
+    struct weir_slice key;
+    char key_text[KEY_BYTES_MAX];
+    enum weir_priority priority;
+};
+
+/* Why a head cannot be served here, or null. */
+static const char *objection(const struct weir_http1_head *head, const char *data, uint16_t *status)
+{
+    *status = 400;
+    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
+        *status = 501;
+        return "CONNECT is not served here.";
+    }
+    if (head->form == WEIR_TARGET_ASTERISK) {
+        return "The target * leads to no route.";
+    }
+    if ((weir_path_flaws(weir_http1_slice(data, head->path)) & WEIR_PATH_UNSAFE) != 0) {
+        return "The path has a dot segment or an escape that programs read differently. Send it "
+               "in its plain form.";
+    }
+    if (head->upgrade == WEIR_UPGRADE_OTHER) {
+        return "Only WebSocket upgrades are known here.";
+    }
+    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET) {
+        return "This route does not let WebSockets through.";
+    }
+    return NULL;
+}
+
+static bool make_request(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
+    wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
+    struct weir_forward_request request = {.config = worker->config,
+                                           .route = exchange->route,
+                                           .head = reading->head,
+                                           .data = reading->data,
+                                           .peer = exchange->client->peer,
+                                           .trusted = exchange->client->trusted,
+                                           .request_id = next_random(worker)};
+    return weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) &&
+           weir_forward_request(&request, &exchange->request);
+}
+
+static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+        admitted(exchange);
+        return;
+    }
+    const struct weir_config_gate *gate = gate_of(exchange);
+    uint64_t now_ns = worker->loop.now_ns;
+    uint64_t timeout_ns = gate->rules.line.timeout_ns;
+    uint64_t line_end_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
+    struct weir_request request = {
+        .tenant = exchange->tenant,
+        .priority = reading->priority,
+        .deadline_ns = line_end_ns < exchange->deadline_ns ? line_end_ns : exchange->deadline_ns,
+        .tag = (uintptr_t)exchange};
+    struct weir_destination where = {
+        .gate = exchange->route->gate, .loop_index = worker->index, .key = reading->key};
+    exchange->pass.told = told;
+    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
+    case WEIR_ADMITTED:
+        exchange->has_pass = true;
+        admitted(exchange);
+        break;
+    case WEIR_WAITING:
+        exchange->has_pass = true;
+        break;
+    case WEIR_REFUSED:
+        answer_refusal(exchange,
+                       exchange->pass.ticket.refusal == WEIR_TOO_MANY_KEYS
+                           ? WEIR_PROBLEM_TOO_MANY_KEYS
+                           : WEIR_PROBLEM_LINE_FULL,
+                       weir_status_text((enum weir_status)exchange->pass.ticket.refusal));
+        weir_pass_close(&exchange->pass);
+        break;
+    }
+}
+
+/* Reads from the head where the request goes, and on whose behalf. */
+static void route(struct weir_exchange *exchange, struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    const struct weir_http1_head *head = reading->head;
+    uint16_t status;
+    const char *wrong = objection(head, reading->data, &status);
+    if (wrong != NULL) {
+        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, status, wrong);
+        return;
+    }
+    struct weir_slice path = weir_http1_slice(reading->data, head->path);
+    path = path.bytes == 0 ? weir_slice_of("/") : path;
+    if (!weir_matcher_find(worker->config->matcher, path, &reading->match)) {
+        answer_simply(exchange, WEIR_PROBLEM_NO_ROUTE, 404,
+                      "The path matches no route of the config. Check its spelling, or add a "
+                      "route for it.");
+        return;
+    }
+    const struct weir_config_route *found = &worker->config->routes[reading->match.route];
+    exchange->route = found;
+    if (exchange->client->trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
+        exchange->tenant = keep_text(exchange->tenant_text,
+                                     text_of(&found->tenant, head, reading->data, &reading->match));
+    }
+    exchange->flow =
+        keep_text(exchange->flow_text, text_of(&found->flow, head, reading->data, &reading->match));
+    reading->priority =
+        priority_of(found, text_of(&found->priority, head, reading->data, &reading->match));
+    exchange->deadline_ns =
+        found->deadline_ns == WEIR_NEVER ? WEIR_NEVER : worker->loop.now_ns + found->deadline_ns;
+    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
+    size_t key_bytes =
+        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
+    reading->key = (struct weir_slice){reading->key_text, key_bytes};
+    if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        answer_simply(exchange, WEIR_PROBLEM_BODY_TOO_LARGE, 413,
+                      "The body is longer than the route's max_body.");
+    } else if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
+        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
+                      "The request does not name the key that its route asks for, or one of more "
+                      "than 255 bytes.");
+    } else if (!make_request(exchange, reading)) {
+        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                      "The header section is too long to be passed on.");
+    } else {
+        weir_buffer_consume(&exchange->client->in, head->head_bytes);
+        enter_gate(exchange, reading);
+    }
+}
+
+static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
+{
+    exchange->keep_client = false;
+    answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
+                  weir_http_fault_text(fault));
+}
+
+void weir_exchange_begin(struct weir_client *client)
+{
+    struct weir_worker *worker = client->worker;
+    struct weir_http1_head *head = client->head;
+    struct weir_exchange *exchange = weir_slab_take(&worker->exchanges);
+    if (exchange == NULL) {
+        weir_client_close(client);
+        return;
+    }
+    *exchange = (struct weir_exchange){.client = client,
+                                       .worker = worker,
+                                       .arrived_ns = worker->loop.now_ns,
+                                       .admitted_ns = worker->loop.now_ns,
+                                       .deadline_ns = WEIR_NEVER};
+    client->exchange = exchange;
+    client->head = NULL;
+    struct reading reading = {.head = head, .data = client->in.data + client->in.begin};
+    if (head->fault != WEIR_HTTP_FAULT_NONE) {
+        exchange->request_body.state = WEIR_BODY_GOES_ON;
+        answer_fault(exchange, head->fault);
+    } else {
+        exchange->minor = head->minor;
+        exchange->method = (uint8_t)head->method;
+        exchange->keep_client = head->persists;
+        exchange->request_body.state =
+            head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
+        route(exchange, &reading);
+    }
+    weir_slab_give(&worker->heads, head);
+}
+
+/* ---- the client's side ---- */
+
+void weir_exchange_client_ready(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    if (client->stream.hung && client->listener->half_close == WEIR_CONFIG_HALF_CLOSE_CLOSE &&
+        exchange->state != WEIR_EXCHANGE_REPLYING) {
+        abandon(exchange);
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_REPLYING) {
+        if (client->stream.hung && !client->stream.writable) {
+            abandon(exchange);
+            return;
+        }
+        pump_reply(exchange);
+    }
+    if (exchange->backend != NULL && exchange->backend->connected && !exchange->request_sent) {
+        serve_backend(exchange->backend);
+    }
+}

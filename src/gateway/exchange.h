@@ -1,0 +1,68 @@
+/* exchange.h - one request and its reply, from the moment its head is complete. docs/PROXY.md tells
+ * how it lives.
+ *
+ * An exchange owns its pass, so whatever ends it gives the permit back. It reads what its client
+ * sends through the client's buffer, and what the upstream sends through the backend's; nothing is
+ * copied in between. */
+#ifndef WEIR_GATEWAY_EXCHANGE_H
+#define WEIR_GATEWAY_EXCHANGE_H
+
+#include "gateway/body.h"
+#include "gateway/client.h"
+#include "gateway/pass.h"
+#include "gateway/problem.h"
+#include "gateway/upstream.h"
+
+enum weir_exchange_state {
+    WEIR_EXCHANGE_WAITING,    /* in line */
+    WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
+    WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
+    WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
+    WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
+};
+
+struct weir_exchange {
+    struct weir_pass pass;
+    struct weir_dead dead;
+    struct weir_client *client; /* null once it is over */
+    struct weir_worker *worker;
+    const struct weir_config_route *route;
+    struct weir_backend *backend;
+    uint8_t state;        /* enum weir_exchange_state */
+    uint8_t minor;        /* of the client's version */
+    uint8_t method;       /* enum weir_http_method */
+    bool has_pass;        /* stands at a gate */
+    bool request_sent;    /* all of it */
+    bool reply_begun;     /* bytes of a final reply have gone to the client */
+    bool head_done;       /* the final reply's head is in `reply` */
+    bool upstream_done;   /* the upstream's part is over */
+    bool keep_client;     /* the connection goes on afterwards */
+    bool retried;         /* on another server */
+    uint16_t status;      /* of the reply */
+    uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
+    uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
+    struct weir_body request_body;
+    struct weir_body reply_body;
+    struct weir_buffer request; /* the head for the upstream, but for what only a server decides */
+    uint32_t request_sent_bytes;
+    struct weir_buffer reply; /* head of the reply, or all of our own */
+    struct weir_buffer tail;  /* what is left of the reply once the backend is gone */
+    uint64_t arrived_ns;
+    uint64_t admitted_ns;
+    struct weir_slice tenant; /* in the text below */
+    struct weir_slice flow;
+    uint64_t deadline_ns; /* for the first byte; WEIR_NEVER: none */
+    char tenant_text[WEIR_NAME_BYTES_MAX];
+    char flow_text[WEIR_NAME_BYTES_MAX];
+};
+
+/* Begins the exchange of the head that the client has read, and leaves the client without it. */
+void weir_exchange_begin(struct weir_client *client);
+
+/* The client's stream has changed. */
+void weir_exchange_client_ready(struct weir_exchange *exchange);
+
+/* Ends it at once, whatever it was doing. The client is closed by its owner. */
+void weir_exchange_abort(struct weir_exchange *exchange);
+
+#endif

@@ -1,0 +1,411 @@
+#include "gateway/pass.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* How many keys of each gate a sweep looks at. */
+#define SWEEP_KEYS 128
+
+/* One loop's timer for one key. A loop sets it when its own call has learned of a moment earlier
+ * than any that a loop looks after. */
+struct alarm {
+    struct weir_timer timer;
+    struct weir_gates *gates;
+    struct weir_key *key; /* pinned while the timer is set; else null */
+    uint32_t loop_index;
+};
+
+/* What the gates keep with each key; zeroed at first. */
+struct desk {
+    pthread_mutex_t lock;  /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
+    uint64_t armed_ns;     /* the earliest moment that a loop looks after, or 0; under the lock */
+    struct alarm alarms[]; /* one for each loop, which alone uses it */
+};
+
+struct entrance {
+    pthread_mutex_t lock; /* of the table of keys */
+    struct weir_gate *gate;
+};
+
+struct weir_gates {
+    struct weir_gates_options options;
+    struct entrance entrances[];
+};
+
+static struct desk *desk_of(const struct weir_key *key)
+{
+    return weir_key_extra((struct weir_key *)key);
+}
+
+static void lock_key(const struct weir_key *key)
+{
+    pthread_mutex_lock(&desk_of(key)->lock);
+}
+
+static void unlock_key(const struct weir_key *key)
+{
+    pthread_mutex_unlock(&desk_of(key)->lock);
+}
+
+static struct weir_loop *loop_of(const struct weir_gates *gates, uint32_t loop_index)
+{
+    return gates->options.loops[loop_index];
+}
+
+/* ---- what a call leaves to be done once the lock is let go ---- */
+
+struct errands {
+    struct weir_news news;
+    struct weir_post *posts; /* a chain of passes that somebody's loop has to be told of */
+    bool arm;
+};
+
+static void arrive(struct weir_post *post);
+
+/* Under the lock: marks those in the news as posted, and sees whether a timer is needed. */
+static void collect(struct weir_key *key, struct errands *errands)
+{
+    struct weir_post **end = &errands->posts;
+    for (struct weir_ticket *ticket; (ticket = weir_news_next(&errands->news)) != NULL;) {
+        struct weir_pass *pass = weir_container_of(ticket, struct weir_pass, ticket);
+        if (!pass->posted) {
+            pass->posted = true;
+            pass->post = (struct weir_post){.arrive = arrive};
+            *end = &pass->post;
+            end = &pass->post.next;
+        }
+    }
+    struct desk *desk = desk_of(key);
+    uint64_t wake_ns = errands->news.wake_ns;
+    errands->arm = wake_ns != WEIR_NEVER && (desk->armed_ns == 0 || wake_ns < desk->armed_ns);
+    if (errands->arm) {
+        desk->armed_ns = wake_ns;
+    }
+}
+
+static void ring(struct weir_timer *timer);
+
+/* Sets this loop's timer for the key. Without memory for a timer the next call at the key has to
+ * do, and to set it; exchanges look after their own deadlines as well. */
+static void arm(struct weir_gates *gates, struct weir_key *key, uint32_t loop_index,
+                uint64_t wake_ns)
+{
+    struct weir_loop *loop = loop_of(gates, loop_index);
+    struct alarm *alarm = &desk_of(key)->alarms[loop_index];
+    if (alarm->key == NULL) {
+        if (!weir_timer_init(loop, &alarm->timer, ring)) {
+            lock_key(key);
+            desk_of(key)->armed_ns = 0; /* else every later moment would seem to be looked after */
+            unlock_key(key);
+            return;
+        }
+        alarm->gates = gates;
+        alarm->loop_index = loop_index;
+        alarm->key = weir_key_pin(key);
+    }
+    weir_timer_set(loop, &alarm->timer, wake_ns);
+}
+
+static void disarm(struct alarm *alarm)
+{
+    struct weir_key *key = alarm->key;
+    weir_timer_deinit(loop_of(alarm->gates, alarm->loop_index), &alarm->timer);
+    alarm->key = NULL;
+    weir_key_give(key);
+}
+
+/* Without the lock. The caller still pins the key. */
+static void run(struct weir_gates *gates, struct weir_key *key, uint32_t loop_index,
+                struct errands *errands)
+{
+    while (errands->posts != NULL) {
+        struct weir_post *post = errands->posts;
+        uint32_t to = weir_container_of(post, struct weir_pass, post)->loop_index;
+        errands->posts = post->next;
+        if (to == loop_index) {
+            weir_loop_defer(loop_of(gates, to), post);
+        } else {
+            weir_loop_post(loop_of(gates, to), post);
+        }
+    }
+    if (errands->arm) {
+        arm(gates, key, loop_index, errands->news.wake_ns);
+    }
+}
+
+static void ring(struct weir_timer *timer)
+{
+    struct alarm *alarm = weir_container_of(timer, struct alarm, timer);
+    struct weir_gates *gates = alarm->gates;
+    struct weir_key *key = weir_key_pin(alarm->key);
+    uint32_t loop_index = alarm->loop_index;
+    struct errands errands = {0};
+    disarm(alarm);
+    lock_key(key);
+    desk_of(key)->armed_ns = 0;
+    weir_key_wake(key, loop_of(gates, loop_index)->now_ns, &errands.news);
+    collect(key, &errands);
+    unlock_key(key);
+    run(gates, key, loop_index, &errands);
+    weir_key_give(key);
+}
+
+/* ---- passes ---- */
+
+/* Another call has changed the ticket; or had, before its owner ended it. */
+static void arrive(struct weir_post *post)
+{
+    struct weir_pass *pass = weir_container_of(post, struct weir_pass, post);
+    struct weir_key *key = pass->key;
+    lock_key(key);
+    pass->posted = false;
+    enum weir_ticket_state state = (enum weir_ticket_state)pass->ticket.state;
+    unlock_key(key);
+    if (pass->gates == NULL) {
+        pass->key = NULL;
+        weir_key_give(key);
+        pass->told(pass, WEIR_TICKET_IDLE);
+        return;
+    }
+    pass->told(pass, state);
+}
+
+enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
+                                  const struct weir_destination *where,
+                                  const struct weir_request *request)
+{
+    struct entrance *entrance = &gates->entrances[where->gate];
+    uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
+    struct weir_key *key;
+    pthread_mutex_lock(&entrance->lock);
+    enum weir_status status = weir_gate_take(entrance->gate, where->key, now_ns, &key);
+    pthread_mutex_unlock(&entrance->lock);
+    pass->gates = gates;
+    if (status != WEIR_OK) {
+        pass->ticket.refusal = (uint8_t)status;
+        return WEIR_REFUSED;
+    }
+    struct errands errands = {0};
+    pass->key = key;
+    pass->loop_index = where->loop_index;
+    lock_key(key);
+    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, request, now_ns, &errands.news);
+    collect(key, &errands);
+    unlock_key(key);
+    run(gates, key, where->loop_index, &errands);
+    return verdict;
+}
+
+void weir_pass_close(struct weir_pass *pass)
+{
+    assert(!pass->posted);
+    if (pass->key != NULL) {
+        weir_key_give(pass->key);
+    }
+    pass->key = NULL;
+    pass->gates = NULL;
+}
+
+/* After the owner's own call has ended the ticket: closed at once, or when the post that is under
+ * way arrives. */
+static bool close_after(struct weir_pass *pass, bool posted)
+{
+    if (posted) {
+        pass->gates = NULL;
+        return false;
+    }
+    weir_pass_close(pass);
+    return true;
+}
+
+bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = {0};
+    lock_key(key);
+    enum weir_status status = weir_key_leave(
+        key, &pass->ticket, result, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    collect(key, &errands);
+    bool posted = pass->posted;
+    unlock_key(key);
+    run(gates, key, pass->loop_index, &errands);
+    return close_after(pass, posted);
+}
+
+bool weir_pass_cancel(struct weir_pass *pass)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = {0};
+    lock_key(key);
+    enum weir_status status = weir_key_cancel(
+        key, &pass->ticket, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    collect(key, &errands);
+    bool posted = pass->posted;
+    unlock_key(key);
+    run(gates, key, pass->loop_index, &errands);
+    return close_after(pass, posted);
+}
+
+struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
+{
+    lock_key(pass->key);
+    struct weir_key_stats stats = weir_key_get_stats(pass->key);
+    unlock_key(pass->key);
+    return stats;
+}
+
+uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant)
+{
+    uint64_t now_ns = loop_of(pass->gates, pass->loop_index)->now_ns;
+    lock_key(pass->key);
+    uint64_t wait_ns =
+        weir_key_predict(pass->key, tenant, (enum weir_priority)pass->ticket.priority, now_ns);
+    unlock_key(pass->key);
+    return wait_ns;
+}
+
+/* ---- gates ---- */
+
+/* Goes over all keys of a gate. The table is let go of between two of them. */
+static struct weir_key *next_key(struct entrance *entrance, struct weir_key *key)
+{
+    pthread_mutex_lock(&entrance->lock);
+    struct weir_key *next = weir_gate_next(entrance->gate, key);
+    pthread_mutex_unlock(&entrance->lock);
+    return next;
+}
+
+void weir_gates_visit(struct weir_gates *gates, uint32_t gate,
+                      void (*visit)(void *context, const struct weir_key *key), void *context)
+{
+    struct entrance *entrance = &gates->entrances[gate];
+    for (struct weir_key *key = next_key(entrance, NULL); key != NULL;
+         key = next_key(entrance, key)) {
+        lock_key(key);
+        visit(context, key);
+        unlock_key(key);
+    }
+}
+
+void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < gates->options.gate_count; i++) {
+        pthread_mutex_lock(&gates->entrances[i].lock);
+        weir_gate_sweep(gates->entrances[i].gate, SWEEP_KEYS, now_ns);
+        pthread_mutex_unlock(&gates->entrances[i].lock);
+    }
+}
+
+static enum weir_status apply(struct weir_gates *gates, struct entrance *entrance,
+                              struct weir_key *key, uint32_t loop_index)
+{
+    struct errands errands = {0};
+    pthread_mutex_lock(&entrance->lock);
+    lock_key(key);
+    enum weir_status status =
+        weir_gate_apply(entrance->gate, key, loop_of(gates, loop_index)->now_ns, &errands.news);
+    collect(key, &errands);
+    unlock_key(key);
+    pthread_mutex_unlock(&entrance->lock);
+    run(gates, key, loop_index, &errands);
+    return status;
+}
+
+enum weir_status weir_gates_configure(struct weir_gates *gates, uint32_t gate,
+                                      const struct weir_settings *settings, uint32_t loop_index)
+{
+    struct entrance *entrance = &gates->entrances[gate];
+    pthread_mutex_lock(&entrance->lock);
+    enum weir_status status = weir_gate_configure(entrance->gate, settings);
+    pthread_mutex_unlock(&entrance->lock);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (struct weir_key *key = next_key(entrance, NULL); key != NULL;
+         key = next_key(entrance, key)) {
+        enum weir_status applied = apply(gates, entrance, key, loop_index);
+        status = status == WEIR_OK ? applied : status;
+    }
+    return status;
+}
+
+enum weir_status weir_gates_override(struct weir_gates *gates, uint32_t gate, struct weir_slice key,
+                                     const struct weir_settings *settings)
+{
+    struct entrance *entrance = &gates->entrances[gate];
+    pthread_mutex_lock(&entrance->lock);
+    enum weir_status status = weir_gate_override(entrance->gate, key, settings);
+    pthread_mutex_unlock(&entrance->lock);
+    return status;
+}
+
+static size_t gates_bytes(uint32_t gate_count)
+{
+    return sizeof(struct weir_gates) + gate_count * sizeof(struct entrance);
+}
+
+enum weir_status weir_gates_create(const struct weir_gates_options *options,
+                                   struct weir_gates **result)
+{
+    assert(options->loop_count >= 1);
+    assert(options->loop_count <= WEIR_LOOPS_MAX);
+    size_t bytes = gates_bytes(options->gate_count);
+    struct weir_gates *gates = weir_allocate_zeroed(options->allocator, bytes);
+    if (gates == NULL) {
+        return WEIR_NO_MEMORY;
+    }
+    gates->options = *options;
+    struct weir_gate_options each = {.allocator = options->allocator,
+                                     .seed = {options->seed[0], options->seed[1]},
+                                     .keys_max = options->keys_max,
+                                     .key_extra_bytes = sizeof(struct desk) +
+                                                        options->loop_count * sizeof(struct alarm)};
+    for (uint32_t i = 0; i < options->gate_count; i++) {
+        struct weir_settings none = {0};
+        enum weir_status status = weir_gate_create(&each, &none, &gates->entrances[i].gate);
+        if (status != WEIR_OK) {
+            weir_gates_destroy(gates);
+            return status;
+        }
+        pthread_mutex_init(&gates->entrances[i].lock, NULL);
+    }
+    *result = gates;
+    return WEIR_OK;
+}
+
+/* Timers that no longer matter may still be set. */
+static void disarm_all(const struct weir_gates *gates, struct entrance *entrance)
+{
+    for (struct weir_key *key = next_key(entrance, NULL); key != NULL;
+         key = next_key(entrance, key)) {
+        for (uint32_t i = 0; i < gates->options.loop_count; i++) {
+            struct alarm *alarm = &desk_of(key)->alarms[i];
+            if (alarm->key != NULL) {
+                disarm(alarm);
+            }
+        }
+    }
+}
+
+void weir_gates_destroy(struct weir_gates *gates)
+{
+    if (gates == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < gates->options.gate_count; i++) {
+        struct entrance *entrance = &gates->entrances[i];
+        if (entrance->gate != NULL) {
+            disarm_all(gates, entrance);
+            weir_gate_destroy(entrance->gate);
+            pthread_mutex_destroy(&entrance->lock);
+        }
+    }
+    weir_release(gates->options.allocator, gates, gates_bytes(gates->options.gate_count));
+}

@@ -1,0 +1,96 @@
+/* pass.h - a ticket for several loops: the gates with their locks, and the hand-over between
+ * threads.
+ *
+ * A pass is one exchange's place at a gate. Whatever another call does to it while it waits is told
+ * in the loop that it belongs to. The rules, which tests/model/handoff.pml checks: under the key's
+ * lock, a call that changes somebody's ticket marks its pass as posted, unless it is, and sends it
+ * to its loop; the loop takes the mark away under the lock and looks at the state of that moment;
+ * and a pass lives until no post is under way. */
+#ifndef WEIR_GATEWAY_PASS_H
+#define WEIR_GATEWAY_PASS_H
+
+#include "net/loop.h"
+#include "weir/gate.h"
+
+#define WEIR_LOOPS_MAX 64
+
+/* All gates of the program. Shared by the loops. */
+struct weir_gates;
+
+/* One exchange's place; embedded in it. Start it zeroed, with `told` set. */
+struct weir_pass {
+    struct weir_ticket ticket;
+    struct weir_post post;
+    struct weir_gates *gates;
+    struct weir_key *key; /* pinned from enter until the ticket has ended and no post is left */
+    uint32_t loop_index;
+    bool posted; /* a post is under way; under the key's lock */
+
+    /* Called in the pass's own loop when another call has admitted or ended it: ADMITTED, or ENDED
+     * with the reason in the ticket. After weir_pass_cancel() has returned false it is called once
+     * more, with IDLE: from then on the pass may be freed. */
+    void (*told)(struct weir_pass *pass, enum weir_ticket_state state);
+};
+
+struct weir_gates_options {
+    const struct weir_allocator *allocator;
+    uint64_t seed[2];
+    struct weir_loop *const *loops; /* stay the caller's */
+    uint32_t loop_count;            /* 1 .. WEIR_LOOPS_MAX */
+    uint32_t gate_count;
+    uint32_t keys_max; /* per gate; 0: the default */
+};
+
+/* Gates that follow the default settings until weir_gates_configure(). */
+WEIR_MUST_CHECK enum weir_status weir_gates_create(const struct weir_gates_options *options,
+                                                   struct weir_gates **gates);
+
+/* Once the loops have stopped and no pass is left. */
+void weir_gates_destroy(struct weir_gates *gates);
+
+/* New settings for a gate, or for one key of it, from now on; keys that exist follow them. Called
+ * in the loop `loop_index`. */
+WEIR_MUST_CHECK enum weir_status weir_gates_configure(struct weir_gates *gates, uint32_t gate,
+                                                      const struct weir_settings *settings,
+                                                      uint32_t loop_index);
+WEIR_MUST_CHECK enum weir_status weir_gates_override(struct weir_gates *gates, uint32_t gate,
+                                                     struct weir_slice key,
+                                                     const struct weir_settings *settings);
+
+/* Which gate and key a pass wants to go through, from which loop. */
+struct weir_destination {
+    uint32_t gate;
+    uint32_t loop_index;
+    struct weir_slice key;
+};
+
+/* As weir_key_enter(). Also refused, with the reason in the ticket, if the key cannot be had. A
+ * pass that was refused, or was told that it has ended, is closed with weir_pass_close(); until
+ * then its key can be asked. */
+WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
+                                                  const struct weir_destination *where,
+                                                  const struct weir_request *request);
+
+void weir_pass_close(struct weir_pass *pass);
+
+/* Gives the permit back, or finds that its lease had taken it, and closes the pass. It may be used
+ * again or freed when this returns true; else once `told` has been called with IDLE. */
+WEIR_MUST_CHECK bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result);
+
+/* Ends the pass wherever it is, and closes it. The result is as above. */
+WEIR_MUST_CHECK bool weir_pass_cancel(struct weir_pass *pass);
+
+/* The counts at the key of a pass that is not closed. */
+struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
+
+/* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
+uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant);
+
+/* Calls `visit` for every key of a gate under its lock; `visit` must not block. */
+void weir_gates_visit(struct weir_gates *gates, uint32_t gate,
+                      void (*visit)(void *context, const struct weir_key *key), void *context);
+
+/* Forgets keys that nothing is left to remember of; to be called now and then. */
+void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,50 @@
+/* problem.h - what the gateway answers for itself: RFC 9457 documents that say what to do. */
+#ifndef WEIR_GATEWAY_PROBLEM_H
+#define WEIR_GATEWAY_PROBLEM_H
+
+#include "net/buffer.h"
+#include "weir/key.h"
+
+/* X(NAME, "urn:weir:...", title) */
+#define WEIR_PROBLEMS(X)                                                              \
+    X(BAD_REQUEST, "bad-request", "The request cannot be read")                       \
+    X(NO_ROUTE, "no-route", "No route leads there")                                   \
+    X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \
+    X(LINE_FULL, "line-full", "The line is full")                                     \
+    X(DISPLACED, "displaced", "Its place went to a tenant below its fair share")      \
+    X(TOO_MANY_KEYS, "too-many-keys", "The gate keeps as many keys as it may")        \
+    X(DRAINING, "draining", "This server is going away")                              \
+    X(UPSTREAM_UNREACHABLE, "upstream-unreachable", "The upstream cannot be reached") \
+    X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \
+    X(BODY_TOO_LARGE, "body-too-large", "The body is too large")                      \
+    X(OUT_OF_MEMORY, "out-of-memory", "There is no memory left")
+
+enum weir_problem_kind {
+#define WEIR_PROBLEM_ENUM(name, type, title) WEIR_PROBLEM_##name,
+    WEIR_PROBLEMS(WEIR_PROBLEM_ENUM)
+#undef WEIR_PROBLEM_ENUM
+    WEIR_PROBLEM_COUNT
+};
+
+struct weir_problem {
+    enum weir_problem_kind kind;
+    uint16_t status;
+    const char *detail; /* a sentence that a person can act on */
+
+    /* Of a refused ticket. */
+    const struct weir_key_stats *stats; /* null: there was none */
+    struct weir_slice gate;
+    struct weir_slice key;
+    struct weir_slice flow;
+    struct weir_slice tenant;
+    uint64_t waited_ns;
+    uint64_t timeout_ns;
+    uint64_t retry_ns; /* WEIR_NEVER: nothing is known */
+};
+
+/* Writes the whole reply into the buffer. False if it does not fit, which it does unless names are
+ * longer than they may be. */
+WEIR_MUST_CHECK bool weir_problem_write(const struct weir_problem *problem, bool keep_alive,
+                                        bool with_body, struct weir_buffer *buffer);
+
+#endif

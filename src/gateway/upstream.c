@@ -1,0 +1,287 @@
+#include "gateway/upstream.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* ---- servers ---- */
+
+static bool is_up(const struct weir_origin *origin)
+{
+    return origin->down_until_ns <= origin->worker->loop.now_ns;
+}
+
+/* Whether `a` is the better choice. */
+static bool better(const struct weir_origin *a, const struct weir_origin *b)
+{
+    if (is_up(a) != is_up(b)) {
+        return is_up(a);
+    }
+    if (!is_up(a)) {
+        return a->down_until_ns < b->down_until_ns;
+    }
+    return a->outstanding < b->outstanding;
+}
+
+struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
+                                         const struct weir_origin *not_this)
+{
+    uint32_t count = upstream->config->url_count;
+    struct weir_origin *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct weir_origin *origin = &upstream->origins[(upstream->next + i) % count];
+        if (origin != not_this && (best == NULL || better(origin, best))) {
+            best = origin;
+        }
+    }
+    upstream->next = (upstream->next + 1) % count;
+    return best;
+}
+
+void weir_origin_worked(struct weir_origin *origin)
+{
+    origin->failures = 0;
+    origin->down_until_ns = 0;
+    origin->pause_ns = 0;
+}
+
+void weir_origin_failed(struct weir_origin *origin)
+{
+    const struct weir_breaker_settings *health = &origin->upstream->config->health;
+    origin->failures++;
+    if (health->failures == 0 || origin->failures < health->failures) {
+        return;
+    }
+    uint64_t pause_ns = origin->pause_ns == 0 ? health->pause_ns : origin->pause_ns * 2;
+    uint64_t longest_ns = health->pause_max_ns == 0 ? health->pause_ns : health->pause_max_ns;
+    origin->pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
+    origin->down_until_ns = origin->worker->loop.now_ns + origin->pause_ns;
+}
+
+/* ---- connections ---- */
+
+static void free_backend(struct weir_dead *dead)
+{
+    struct weir_backend *backend = weir_container_of(dead, struct weir_backend, dead);
+    weir_slab_give(&backend->origin->worker->backends, backend);
+}
+
+static void leave_pool(struct weir_backend *backend)
+{
+    weir_list_unlink(&backend->link);
+    backend->origin->idle_count--;
+}
+
+/* Closes a connection that has neither a user nor a place in the pool. */
+static void dispose(struct weir_backend *backend)
+{
+    struct weir_worker *worker = backend->origin->worker;
+    weir_stream_close(&backend->stream);
+    weir_timer_deinit(&worker->loop, &backend->timer);
+    weir_buffer_release(&worker->buffers, &backend->in);
+    weir_loop_bury(&worker->loop, &backend->dead, free_backend);
+}
+
+static void on_ready(struct weir_watch *watch, uint32_t what)
+{
+    struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
+    struct weir_backend *backend = weir_container_of(stream, struct weir_backend, stream);
+    weir_stream_note(stream, what);
+    if (backend->user != NULL) {
+        backend->ready(backend);
+    } else if ((what & WEIR_READY_READ) != 0) {
+        /* Idle, a server has nothing to say but that it closes. */
+        leave_pool(backend);
+        dispose(backend);
+    }
+}
+
+static void on_late(struct weir_timer *timer)
+{
+    struct weir_backend *backend = weir_container_of(timer, struct weir_backend, timer);
+    if (backend->user != NULL) {
+        backend->late(backend);
+    }
+}
+
+static struct weir_backend *connect_new(struct weir_origin *origin)
+{
+    struct weir_worker *worker = origin->worker;
+    struct weir_backend *backend = weir_slab_take(&worker->backends);
+    if (backend == NULL) {
+        return NULL;
+    }
+    memset(backend, 0, offsetof(struct weir_backend, head));
+    backend->connected = false;
+    backend->reused = false;
+    backend->origin = origin;
+    int fd = weir_socket_connect(&origin->address);
+    if (fd == -1 || !weir_timer_init(&worker->loop, &backend->timer, on_late)) {
+        goto no_connection;
+    }
+    weir_stream_init(&backend->stream, fd, on_ready);
+    if (!weir_loop_watch(&worker->loop, &backend->stream.watch)) {
+        weir_timer_deinit(&worker->loop, &backend->timer);
+        weir_stream_close(&backend->stream);
+        goto no_connection;
+    }
+    return backend;
+
+no_connection:
+    weir_slab_give(&worker->backends, backend);
+    return NULL;
+}
+
+struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user)
+{
+    struct weir_backend *backend;
+    assert(user != NULL);
+    if (!weir_list_empty(&origin->idle)) {
+        backend = weir_container_of(origin->idle.next, struct weir_backend, link);
+        leave_pool(backend);
+        backend->reused = true;
+    } else {
+        backend = connect_new(origin);
+        if (backend == NULL) {
+            return NULL;
+        }
+    }
+    backend->user = user;
+    origin->outstanding++;
+    return backend;
+}
+
+static void end_use(struct weir_backend *backend)
+{
+    assert(backend->user != NULL);
+    assert(backend->origin->outstanding > 0);
+    backend->user = NULL;
+    backend->origin->outstanding--;
+}
+
+void weir_backend_keep(struct weir_backend *backend)
+{
+    struct weir_origin *origin = backend->origin;
+    struct weir_worker *worker = origin->worker;
+    end_use(backend);
+    bool usable = !backend->stream.hung && weir_buffer_bytes(&backend->in) == 0;
+    if (!usable || worker->draining || origin->idle_count >= origin->upstream->config->keepalive) {
+        dispose(backend);
+        return;
+    }
+    weir_timer_set(&worker->loop, &backend->timer, WEIR_NEVER);
+    weir_buffer_release(&worker->buffers, &backend->in);
+    weir_list_push_front(&origin->idle, &backend->link);
+    origin->idle_count++;
+}
+
+void weir_backend_drop(struct weir_backend *backend)
+{
+    end_use(backend);
+    dispose(backend);
+}
+
+/* ---- the worker's upstreams ---- */
+
+static const char *open_origin(struct weir_worker *worker, struct weir_upstream *upstream,
+                               uint32_t index)
+{
+    const struct weir_config_address *address = &upstream->config->urls[index].address;
+    struct weir_origin *origin = &upstream->origins[index];
+    *origin = (struct weir_origin){.upstream = upstream, .worker = worker};
+    weir_list_init(&origin->idle);
+    char text[WEIR_ADDRESS_TEXT_MAX + 256];
+    int length;
+    if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        length =
+            snprintf(text, sizeof text, "unix:%.*s", (int)address->path.bytes, address->path.data);
+        origin->authority = weir_slice_of("localhost");
+    } else {
+        length = snprintf(
+            text, sizeof text,
+            memchr(address->host.data, ':', address->host.bytes) == NULL ? "%.*s:%u" : "[%.*s]:%u",
+            (int)address->host.bytes, address->host.data, address->port);
+    }
+    assert(length > 0);
+    assert((size_t)length < sizeof text);
+    if (origin->authority.bytes == 0) {
+        char *copy = weir_allocate(worker->allocator, (size_t)length);
+        if (copy == NULL) {
+            return "out of memory";
+        }
+        memcpy(copy, text, (size_t)length);
+        origin->authority_text = copy;
+        origin->authority = (struct weir_slice){copy, (size_t)length};
+    }
+    return weir_address_parse(&origin->address, (struct weir_slice){text, (size_t)length});
+}
+
+const char *weir_upstreams_open(struct weir_worker *worker)
+{
+    const struct weir_config *config = worker->config;
+    size_t bytes = config->upstream_count * sizeof *worker->upstreams;
+    worker->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
+    if (worker->upstreams == NULL && bytes > 0) {
+        return "out of memory";
+    }
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &worker->upstreams[i];
+        upstream->config = &config->upstreams[i];
+        upstream->origins = weir_allocate_zeroed(worker->allocator, upstream->config->url_count *
+                                                                        sizeof *upstream->origins);
+        if (upstream->origins == NULL) {
+            return "out of memory";
+        }
+        for (uint32_t j = 0; j < upstream->config->url_count; j++) {
+            const char *wrong = open_origin(worker, upstream, j);
+            if (wrong != NULL) {
+                return wrong;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void close_origin(struct weir_origin *origin)
+{
+    assert(origin->outstanding == 0);
+    while (!weir_list_empty(&origin->idle)) {
+        struct weir_backend *backend =
+            weir_container_of(origin->idle.next, struct weir_backend, link);
+        leave_pool(backend);
+        dispose(backend);
+    }
+}
+
+void weir_upstreams_close(struct weir_worker *worker)
+{
+    const struct weir_config *config = worker->config;
+    for (uint32_t i = 0; worker->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &worker->upstreams[i];
+        if (upstream->origins == NULL) {
+            continue;
+        }
+        for (uint32_t j = 0; j < upstream->config->url_count; j++) {
+            close_origin(&upstream->origins[j]);
+        }
+    }
+}
+
+void weir_upstreams_free(struct weir_worker *worker)
+{
+    const struct weir_config *config = worker->config;
+    for (uint32_t i = 0; worker->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &worker->upstreams[i];
+        size_t bytes = upstream->config->url_count * sizeof *upstream->origins;
+        for (uint32_t j = 0; upstream->origins != NULL && j < upstream->config->url_count; j++) {
+            struct weir_origin *origin = &upstream->origins[j];
+            weir_release(worker->allocator, origin->authority_text, origin->authority.bytes);
+        }
+        weir_release(worker->allocator, upstream->origins, bytes);
+    }
+    weir_release(worker->allocator, worker->upstreams,
+                 config->upstream_count * sizeof *worker->upstreams);
+    worker->upstreams = NULL;
+}

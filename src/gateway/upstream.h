@@ -1,0 +1,73 @@
+/* upstream.h - servers, which of them to take, and connections to them.
+ *
+ * Each worker has connections of its own. A connection is idle in its server's pool, or has one
+ * user. Health is learned from use: failures in a row take a server out for a pause that grows, and
+ * the first request after the pause is the probe that brings it back. */
+#ifndef WEIR_GATEWAY_UPSTREAM_H
+#define WEIR_GATEWAY_UPSTREAM_H
+
+#include "gateway/worker.h"
+#include "net/socket.h"
+#include "net/stream.h"
+#include "wire/http1.h"
+
+/* One server of an upstream. */
+struct weir_origin {
+    struct weir_upstream *upstream;
+    struct weir_worker *worker;
+    struct weir_address address;
+    struct weir_slice authority; /* host:port as the config names it */
+    char *authority_text;        /* its memory, or null */
+    struct weir_link idle;       /* connections without a user, the last used first */
+    uint32_t idle_count;
+    uint32_t outstanding; /* connections with a user */
+    uint32_t failures;    /* in a row */
+    uint64_t down_until_ns;
+    uint64_t pause_ns; /* the last one */
+};
+
+/* A connection to a server. */
+struct weir_backend {
+    struct weir_stream stream;
+    struct weir_timer timer; /* the user's */
+    struct weir_dead dead;
+    struct weir_link link; /* in the pool while it is idle */
+    struct weir_origin *origin;
+    struct weir_buffer in;
+    struct weir_http1_head head; /* of the reply */
+    bool connected;
+    bool reused;                                 /* has carried a request before */
+    void *user;                                  /* null while it is idle */
+    void (*ready)(struct weir_backend *backend); /* something has changed on its stream */
+    void (*late)(struct weir_backend *backend);  /* the timer has fired */
+};
+
+/* Makes the upstreams of the config known to the worker. Null on success, else why not. Looks
+ * names up, so it may block. */
+const char *weir_upstreams_open(struct weir_worker *worker);
+
+/* Closes the idle connections; no other may be left. Then, once the loop has settled, the memory
+ * can go. */
+void weir_upstreams_close(struct weir_worker *worker);
+void weir_upstreams_free(struct weir_worker *worker);
+
+/* The server with fewest connections in use among those that are up, but for `not_this`; if none
+ * is up, the one that will be up soonest. Null only if there is no other. */
+struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
+                                         const struct weir_origin *not_this);
+
+/* A connection for a user: from the pool, or a new one that is connecting. Null, with errno, if
+ * that cannot even begin. */
+struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user);
+
+/* Back to the pool, if its upstream keeps any. */
+void weir_backend_keep(struct weir_backend *backend);
+
+/* Closes it. */
+void weir_backend_drop(struct weir_backend *backend);
+
+/* What a use has shown about the server. */
+void weir_origin_failed(struct weir_origin *origin);
+void weir_origin_worked(struct weir_origin *origin);
+
+#endif

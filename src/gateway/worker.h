@@ -1,0 +1,39 @@
+/* worker.h - what one thread has of its own: a loop, memory for what lives on it, and its
+ * connections to upstreams. Nothing here is shared but the gates and the config. */
+#ifndef WEIR_GATEWAY_WORKER_H
+#define WEIR_GATEWAY_WORKER_H
+
+#include "base/slab.h"
+#include "config/config.h"
+#include "gateway/pass.h"
+#include "net/buffer.h"
+#include "net/loop.h"
+
+struct weir_origin;
+
+/* One upstream as this worker sees it. */
+struct weir_upstream {
+    const struct weir_config_upstream *config;
+    struct weir_origin *origins; /* one for each url */
+    uint32_t next;               /* where choosing among equals begins */
+};
+
+struct weir_worker {
+    struct weir_loop loop;
+    uint32_t index;
+    const struct weir_allocator *allocator;
+    const struct weir_config *config;
+    struct weir_gates *gates;
+    struct weir_buffer_pool buffers;
+    struct weir_slab clients;
+    struct weir_slab exchanges;
+    struct weir_slab backends;
+    struct weir_slab heads; /* of requests that are being read */
+    struct weir_upstream *upstreams;
+    struct weir_link all_clients;
+    uint64_t random; /* for request ids: unlikely to repeat, not secret */
+    bool draining;
+    void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
+};
+
+#endif

@@ -1,0 +1,101 @@
+/* loop.h - one thread's event loop: descriptors, timers, posts from other threads.
+ *
+ * Each descriptor is registered once, edge-triggered, for everything; what it is ready for is told
+ * when it changes, and its owner remembers. So nothing is asked of epoll per request. The clock is
+ * read once per turn. A turn is: wait, take the time, descriptors, posts, due timers, the dead.
+ *
+ * Nothing is freed in the middle of a turn: an object that is done goes to the loop's dead and is
+ * freed at the end of it, when nobody below can still hold it. */
+#ifndef WEIR_NET_LOOP_H
+#define WEIR_NET_LOOP_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "weir/status.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* What a descriptor has become ready for. */
+#define WEIR_READY_READ  1u
+#define WEIR_READY_WRITE 2u
+#define WEIR_READY_HUNG  4u /* the peer has closed its side, or the connection is broken */
+
+/* A descriptor in a loop; embedded in what it belongs to. */
+struct weir_watch {
+    int fd;
+    void (*ready)(struct weir_watch *watch, uint32_t what);
+};
+
+/* A moment; embedded in what it belongs to. Moving it further away, which is what nearly every
+ * request does to its timeouts, costs a store: the heap keeps the old moment, finds out when it
+ * comes, and only then moves. */
+struct weir_timer {
+    uint32_t place;
+    uint64_t due_ns; /* WEIR_NEVER: not set */
+    void (*fire)(struct weir_timer *timer);
+};
+
+/* Something that another thread sends; embedded in what it is about. It must live, and not be
+ * sent again, until it has arrived. */
+struct weir_post {
+    struct weir_post *next;
+    void (*arrive)(struct weir_post *post);
+};
+
+/* What to free at the end of the turn. */
+struct weir_dead {
+    struct weir_link link;
+    void (*bury)(struct weir_dead *dead);
+};
+
+struct weir_loop {
+    uint64_t now_ns; /* CLOCK_MONOTONIC at the start of the turn */
+    int epoll_fd;
+    struct weir_watch doorbell; /* an eventfd: rung when the inbox was empty */
+    _Atomic(struct weir_post *) inbox;
+    struct weir_post *deferred; /* the loop's own posts, in order */
+    struct weir_post **deferred_end;
+    struct weir_heap timers;
+    uint32_t timer_count;
+    uint64_t timer_sequence;
+    struct weir_link dead;
+    const struct weir_allocator *allocator;
+    bool stopping;
+};
+
+/* On failure, errno tells why. */
+WEIR_MUST_CHECK bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator);
+void weir_loop_deinit(struct weir_loop *loop);
+
+/* Turns until weir_loop_stop(), which may only be called from within. */
+void weir_loop_run(struct weir_loop *loop);
+void weir_loop_stop(struct weir_loop *loop);
+
+/* Delivers the posts that are under way and frees the dead, once the loop no longer runs. */
+void weir_loop_settle(struct weir_loop *loop);
+
+/* From now on `watch->ready` is called in the loop's thread, at first for whatever the descriptor
+ * is ready for already. Closing the descriptor ends that. False, with errno, if it cannot be. */
+WEIR_MUST_CHECK bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch);
+
+/* Makes room for the timer, so that setting it cannot fail. False without memory. */
+WEIR_MUST_CHECK bool weir_timer_init(struct weir_loop *loop, struct weir_timer *timer,
+                                     void (*fire)(struct weir_timer *timer));
+void weir_timer_deinit(struct weir_loop *loop, struct weir_timer *timer);
+
+/* Fires once at that moment, not before; a new moment replaces the one before, WEIR_NEVER takes it
+ * away. */
+void weir_timer_set(struct weir_loop *loop, struct weir_timer *timer, uint64_t due_ns);
+
+/* Sends a post to a loop, from any thread. */
+void weir_loop_post(struct weir_loop *loop, struct weir_post *post);
+
+/* The same for a post of the loop to itself: it arrives soon, but not within this call. */
+void weir_loop_defer(struct weir_loop *loop, struct weir_post *post);
+
+/* Calls `bury` at the end of the turn. */
+void weir_loop_bury(struct weir_loop *loop, struct weir_dead *dead,
+                    void (*bury)(struct weir_dead *dead));
+
+#endif

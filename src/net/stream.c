@@ -1,0 +1,99 @@
+#include "net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static ssize_t plain_read(struct weir_stream *stream, void *bytes, size_t count)
+{
+    ssize_t got;
+    do {
+        got = recv(stream->watch.fd, bytes, count, 0);
+    } while (got == -1 && errno == EINTR);
+    return got;
+}
+
+/* Not writev(), because a peer that has gone must not raise SIGPIPE. */
+static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts, int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
+    ssize_t sent;
+    do {
+        sent = sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
+    } while (sent == -1 && errno == EINTR);
+    return sent;
+}
+
+static void plain_close(struct weir_stream *stream)
+{
+    close(stream->watch.fd);
+}
+
+static const struct weir_stream_kind plain = {plain_read, plain_write, plain_close};
+
+void weir_stream_init(struct weir_stream *stream, int fd,
+                      void (*ready)(struct weir_watch *watch, uint32_t what))
+{
+    *stream = (struct weir_stream){.watch = {fd, ready}, .kind = &plain};
+}
+
+void weir_stream_note(struct weir_stream *stream, uint32_t what)
+{
+    stream->readable |= (what & WEIR_READY_READ) != 0;
+    stream->writable |= (what & WEIR_READY_WRITE) != 0;
+    stream->hung |= (what & WEIR_READY_HUNG) != 0;
+}
+
+static ssize_t result_of_failure(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK ? WEIR_STREAM_AGAIN : WEIR_STREAM_BROKEN;
+}
+
+ssize_t weir_stream_read(struct weir_stream *stream, void *bytes, size_t count)
+{
+    assert(count > 0);
+    if (!stream->readable) {
+        return WEIR_STREAM_AGAIN;
+    }
+    ssize_t got = stream->kind->read(stream, bytes, count);
+    if (got == -1) {
+        got = result_of_failure();
+    }
+    /* A short read has emptied the socket, unless the end is still to be read. */
+    bool emptied = got == WEIR_STREAM_AGAIN || (got > 0 && (size_t)got < count && !stream->hung);
+    if (emptied) {
+        stream->readable = false;
+    }
+    return got;
+}
+
+ssize_t weir_stream_write(struct weir_stream *stream, const struct iovec *parts, int part_count)
+{
+    if (!stream->writable) {
+        return WEIR_STREAM_AGAIN;
+    }
+    size_t total = 0;
+    for (int i = 0; i < part_count; i++) {
+        total += parts[i].iov_len;
+    }
+    assert(total > 0);
+    ssize_t sent = stream->kind->write(stream, parts, part_count);
+    if (sent == -1) {
+        sent = result_of_failure();
+    }
+    if (sent == WEIR_STREAM_AGAIN || (sent > 0 && (size_t)sent < total)) {
+        stream->writable = false;
+    }
+    return sent;
+}
+
+void weir_stream_close(struct weir_stream *stream)
+{
+    if (stream->watch.fd >= 0) {
+        stream->kind->close(stream);
+        stream->watch.fd = -1;
+    }
+    stream->readable = false;
+    stream->writable = false;
+}

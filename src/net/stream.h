@@ -1,0 +1,50 @@
+/* stream.h - a connection's bytes in and out, without blocking and without asking twice.
+ *
+ * Edge-triggered: what the descriptor is ready for is remembered until a call finds out that it no
+ * longer is. A read that returns less than it was asked for has emptied the socket, so the call
+ * that would only say "nothing more" is saved; the same for writes. The calls go through a small
+ * table, so that TLS can take the place of the plain one. */
+#ifndef WEIR_NET_STREAM_H
+#define WEIR_NET_STREAM_H
+
+#include "net/loop.h"
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* Results of reading and writing besides a number of bytes. */
+#define WEIR_STREAM_END    0  /* reading: the peer sends no more */
+#define WEIR_STREAM_AGAIN  -1 /* not now; the watch will tell */
+#define WEIR_STREAM_BROKEN -2 /* no more at all */
+
+struct weir_stream;
+
+struct weir_stream_kind {
+    ssize_t (*read)(struct weir_stream *stream, void *bytes, size_t count);
+    ssize_t (*write)(struct weir_stream *stream, const struct iovec *parts, int part_count);
+    void (*close)(struct weir_stream *stream);
+};
+
+struct weir_stream {
+    struct weir_watch watch; /* the owner sets `ready`, which calls weir_stream_note() first */
+    const struct weir_stream_kind *kind;
+    bool readable;
+    bool writable;
+    bool hung; /* the peer has closed its side, or it is broken */
+};
+
+/* A plain stream over a connected or connecting socket, which it takes over. Not yet watched. */
+void weir_stream_init(struct weir_stream *stream, int fd,
+                      void (*ready)(struct weir_watch *watch, uint32_t what));
+
+/* Remembers what the loop told. */
+void weir_stream_note(struct weir_stream *stream, uint32_t what);
+
+/* At least one byte, or one of the results above. */
+ssize_t weir_stream_read(struct weir_stream *stream, void *bytes, size_t count);
+ssize_t weir_stream_write(struct weir_stream *stream, const struct iovec *parts, int part_count);
+
+/* Safe to call twice. */
+void weir_stream_close(struct weir_stream *stream);
+
+#endif

@@ -1,0 +1,35 @@
+#include "wire/field_name.h"
+
+#include <assert.h>
+
+static_assert(WEIR_FIELD_COUNT <= 64, "a set of names is one word");
+static_assert(WEIR_FIELD_TEXT_BYTES_MAX <= 3 * sizeof(uint64_t), "three words cover a name");
+
+#define FITS(name, text, first, last) \
+    static_assert(sizeof(text) - 1 <= WEIR_FIELD_TEXT_BYTES_MAX, "the name fits");
+WEIR_FIELDS(FITS)
+
+#define ENTRY(name, text, first, last) [WEIR_FIELD_##name] = {text, sizeof(text) - 1},
+const struct weir_field_entry weir_field_entries[WEIR_FIELD_COUNT] = {WEIR_FIELDS(ENTRY)};
+
+#define PLACE(name, text, first, last) \
+    [WEIR_FIELD_PLACE(sizeof(text) - 1, first, last)] = WEIR_FIELD_##name,
+const uint8_t weir_field_places[256] = {WEIR_FIELDS(PLACE)};
+
+enum weir_field_id weir_field_find(struct weir_slice name)
+{
+    char copy[8] = {0};
+    if (name.bytes >= sizeof copy) {
+        return weir_field_find_readable(name.data, name.bytes);
+    }
+    for (size_t i = 0; i < name.bytes; i++) {
+        copy[i] = name.data[i];
+    }
+    return name.bytes == 0 ? WEIR_FIELD_OTHER : weir_field_find_readable(copy, name.bytes);
+}
+
+struct weir_slice weir_field_name(enum weir_field_id id)
+{
+    assert(id < WEIR_FIELD_COUNT);
+    return (struct weir_slice){weir_field_entries[id].text, weir_field_entries[id].bytes};
+}

@@ -1,0 +1,194 @@
+/* http1.h - the heads of HTTP/1.0 and HTTP/1.1 messages, and their trailers: bytes in, a judged
+ * head out.
+ *
+ * The caller collects the bytes of a message in one buffer and asks after each arrival whether its
+ * head is complete. What has been checked is not looked at again. A head holds positions in the
+ * buffer rather than pointers, so the buffer may move; it is only read, and only up to the bytes
+ * given. Nothing is allocated.
+ *
+ * There is one reading of a message or none. Whatever another program could read differently (RFC
+ * 9112 leaves much of that to the recipient) is a fault, and so is everything overlong: see
+ * http_fault.h for the list and docs/WIRE.md for the reasons. A complete head has been judged as a
+ * whole: how its body is framed, whether its connection persists, whom it addresses. */
+#ifndef WEIR_WIRE_HTTP1_H
+#define WEIR_WIRE_HTTP1_H
+
+#include "weir/types.h"
+#include "wire/field_name.h"
+#include "wire/http_fault.h"
+
+#include <stdbool.h>
+
+#define WEIR_HTTP1_HEAD_BYTES_MAX   65535 /* positions have 16 bits */
+#define WEIR_HTTP1_FIELDS_MAX       100
+#define WEIR_HTTP1_NAME_BYTES_MAX   255 /* of a field name */
+#define WEIR_HTTP1_METHOD_BYTES_MAX 32  /* the longest registered method has 17 */
+#define WEIR_HTTP1_OPTIONS_MAX      32 /* of all Connection fields; each is looked for in the head */
+
+/* No Content-Length was there. A length that was is at most INT64_MAX. */
+#define WEIR_HTTP1_NO_LENGTH UINT64_MAX
+
+/* What may be asked of a head's size. Lines count with their CRLF. */
+struct weir_http1_limits {
+    uint16_t line_bytes_max; /* of the first line, 16 .. head_bytes_max */
+    uint16_t head_bytes_max; /* of everything up to the empty line, which counts too */
+    uint16_t fields_max;     /* 1 .. WEIR_HTTP1_FIELDS_MAX */
+};
+
+/* 8 KiB for the first line (RFC 9112 wants at least 8,000 bytes), 32 KiB for all. */
+#define WEIR_HTTP1_LIMITS_DEFAULT ((struct weir_http1_limits){8192, 32768, 100})
+
+enum weir_http1_kind {
+    WEIR_HTTP1_REQUEST,
+    WEIR_HTTP1_RESPONSE,
+    WEIR_HTTP1_TRAILERS, /* fields without a first line, after a chunked body */
+};
+
+enum weir_http1_result {
+    WEIR_HTTP1_NEED_MORE,
+    WEIR_HTTP1_DONE,
+    WEIR_HTTP1_FAULT, /* the head's `fault` says which */
+};
+
+enum weir_http_method {
+    WEIR_METHOD_OTHER, /* any other token */
+    WEIR_METHOD_GET,
+    WEIR_METHOD_HEAD,
+    WEIR_METHOD_POST,
+    WEIR_METHOD_PUT,
+    WEIR_METHOD_DELETE,
+    WEIR_METHOD_CONNECT,
+    WEIR_METHOD_OPTIONS,
+    WEIR_METHOD_TRACE,
+    WEIR_METHOD_PATCH,
+};
+
+enum weir_http1_target_form {
+    WEIR_TARGET_ORIGIN,    /* /path?query */
+    WEIR_TARGET_ABSOLUTE,  /* http://host/path?query */
+    WEIR_TARGET_AUTHORITY, /* host:port, with CONNECT only */
+    WEIR_TARGET_ASTERISK,  /* *, with OPTIONS only */
+};
+
+/* Where the body of a message ends. */
+enum weir_http1_framing {
+    WEIR_FRAMING_NONE,        /* there is none */
+    WEIR_FRAMING_LENGTH,      /* after `content_length` bytes, which may be 0 */
+    WEIR_FRAMING_CHUNKED,     /* see chunked.h */
+    WEIR_FRAMING_UNTIL_CLOSE, /* with the connection; of responses only */
+};
+
+enum weir_http1_upgrade {
+    WEIR_UPGRADE_NONE,
+    WEIR_UPGRADE_WEBSOCKET, /* a complete wish, or its acceptance by a 101 */
+    WEIR_UPGRADE_OTHER,     /* to something else: h2c, TLS, several at choice */
+};
+
+/* Bytes of the buffer. */
+struct weir_http1_span {
+    uint16_t at;
+    uint16_t bytes;
+};
+
+struct weir_http1_field {
+    uint16_t name_at;
+    uint16_t value_at;
+    uint16_t value_bytes; /* without the blanks around it */
+    uint8_t name_bytes;
+    uint8_t id; /* enum weir_field_id */
+};
+
+struct weir_http1_head {
+    /* Private: how far the reading has come. */
+    struct weir_http1_limits limits;
+    uint8_t kind;
+    uint8_t state;
+    uint16_t at;      /* everything before has been checked */
+    uint16_t line_at; /* where the first line began */
+    uint16_t mark;    /* where what is being read began */
+
+    /* Meaningful after WEIR_HTTP1_FAULT. */
+    enum weir_http_fault fault;
+
+    /* The rest is meaningful after WEIR_HTTP1_DONE. */
+    uint16_t head_bytes; /* what the head takes in the buffer; the body begins there */
+    uint8_t minor;       /* of the version: 0 or 1 */
+
+    /* Of requests. For responses, `method` is that of the request they answer. */
+    enum weir_http_method method;
+    struct weir_http1_span method_name;
+    enum weir_http1_target_form form;
+    struct weir_http1_span target; /* all of it */
+    struct weir_http1_span
+        authority;                /* the target's, else the value of Host; may be empty in 1.0 */
+    struct weir_http1_span path;  /* empty if the target has none: then "/" is meant */
+    struct weir_http1_span query; /* behind the '?', which `has_query` says is there */
+    bool has_query;
+    bool expects_continue; /* the client waits for a 100 before it sends its body */
+
+    /* Of responses. */
+    uint16_t status; /* 100 .. 999 */
+    struct weir_http1_span reason;
+
+    /* What the fields say. */
+    enum weir_http1_framing framing;
+    uint64_t content_length; /* as in the field, whatever the framing; else WEIR_HTTP1_NO_LENGTH */
+    bool persists;           /* the sender keeps the connection open after this message */
+    enum weir_http1_upgrade upgrade;
+
+    /* The fields, in the order in which they came. */
+    uint64_t seen;      /* which names of the list are there: 1 << id */
+    uint64_t repeated;  /* which of them more than once */
+    uint64_t listed[2]; /* which fields the Connection field lists: a bit for each index */
+    uint16_t field_count;
+    struct weir_http1_field fields[WEIR_HTTP1_FIELDS_MAX];
+};
+
+/* Whether limits that came from outside may be passed to the functions below. */
+bool weir_http1_limits_valid(struct weir_http1_limits limits);
+
+/* Each begins a new message. Requires valid limits; of trailers, line_bytes_max is not used. A
+ * response is read with the method of the request that it answers, on which its framing depends. */
+void weir_http1_init_request(struct weir_http1_head *head, struct weir_http1_limits limits);
+void weir_http1_init_response(struct weir_http1_head *head, struct weir_http1_limits limits,
+                              enum weir_http_method method);
+void weir_http1_init_trailers(struct weir_http1_head *head, struct weir_http1_limits limits);
+
+/* Reads on. `data` holds the message from its first byte on, `bytes` of it so far, never fewer than
+ * at the last call. The answer depends on the bytes only, not on how they arrived. After DONE or
+ * FAULT it stays the same. NEED_MORE is never the answer to head_bytes_max bytes or more. */
+WEIR_MUST_CHECK enum weir_http1_result weir_http1_parse(struct weir_http1_head *head,
+                                                        const char *data, size_t bytes);
+
+/* The bytes of a span; `data` is the buffer. */
+static inline struct weir_slice weir_http1_slice(const char *data, struct weir_http1_span span)
+{
+    return (struct weir_slice){data + span.at, span.bytes};
+}
+
+static inline struct weir_slice weir_http1_name(const char *data,
+                                                const struct weir_http1_field *field)
+{
+    return (struct weir_slice){data + field->name_at, field->name_bytes};
+}
+
+static inline struct weir_slice weir_http1_value(const char *data,
+                                                 const struct weir_http1_field *field)
+{
+    return (struct weir_slice){data + field->value_at, field->value_bytes};
+}
+
+/* The first field of that name, or null. Costs next to nothing when there is none. */
+const struct weir_http1_field *weir_http1_find(const struct weir_http1_head *head,
+                                               enum weir_field_id id);
+
+/* The same for any name, in any case. `repeated` says whether there are more; it may be null. */
+const struct weir_http1_field *weir_http1_find_name(const struct weir_http1_head *head,
+                                                    const char *data, struct weir_slice name,
+                                                    bool *repeated);
+
+/* Whether the field at `index` concerns only this connection and must not be forwarded: it is one
+ * of those that always do, or the Connection field lists it. */
+bool weir_http1_is_hop_by_hop(const struct weir_http1_head *head, uint16_t index);
+
+#endif

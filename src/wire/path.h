@@ -1,0 +1,27 @@
+/* path.h - what makes a path mean different things to different programs.
+ *
+ * A route that looks at a path has to see the same path as the upstream will. These are the flaws
+ * by which they differ; where routes match on paths, those with any of WEIR_PATH_UNSAFE are
+ * refused. */
+#ifndef WEIR_WIRE_PATH_H
+#define WEIR_WIRE_PATH_H
+
+#include "weir/types.h"
+
+enum weir_path_flaw {
+    WEIR_PATH_DOTS = 1,           /* a segment is "." or "..", a dot perhaps written %2e */
+    WEIR_PATH_ENCODED_SLASH = 2,  /* %2f */
+    WEIR_PATH_BACKSLASH = 4,      /* a backslash, or %5c */
+    WEIR_PATH_ENCODED_NUL = 8,    /* %00 */
+    WEIR_PATH_BAD_ESCAPE = 16,    /* a % without two hexadecimal digits */
+    WEIR_PATH_EMPTY_SEGMENT = 32, /* two slashes in a row: legal, and yet some merge them */
+};
+
+#define WEIR_PATH_UNSAFE                                                                      \
+    (WEIR_PATH_DOTS | WEIR_PATH_ENCODED_SLASH | WEIR_PATH_BACKSLASH | WEIR_PATH_ENCODED_NUL | \
+     WEIR_PATH_BAD_ESCAPE)
+
+/* All flaws of a path that begins with '/' or is empty, without its query. */
+unsigned weir_path_flaws(struct weir_slice path);
+
+#endif

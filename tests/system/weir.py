@@ -1,0 +1,135 @@
+"""A real `weir serve` for the tests, and an upstream that tells what it has seen.
+
+Every wait is for a condition, with a deadline that is only there to end a test that hangs."""
+import asyncio
+import contextlib
+import os
+import pathlib
+import re
+import tempfile
+
+import aiohttp
+from aiohttp import web
+
+PROGRAM = os.environ['WEIR_PROGRAM']
+PATIENCE = 20
+
+
+async def until(condition, what):
+    """Waits until the condition holds."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f'it never came: {what}'
+        await asyncio.sleep(0.005)
+
+
+class Upstream:
+    """Requests stay until they are let go; who is inside, and in which order they came, is kept."""
+
+    def __init__(self):
+        self.inside = []
+        self.came = []
+        self.most = 0
+        self.bodies = {}
+        self.headers = {}
+        self._doors = {}
+
+    def open(self, name):
+        self._doors.setdefault(name, asyncio.Event()).set()
+
+    async def _hold(self, request):
+        name = request.query.get('id', '')
+        self.came.append(name)
+        self.inside.append(name)
+        self.most = max(self.most, len(self.inside))
+        self.headers[name] = dict(request.headers)
+        try:
+            self.bodies[name] = await request.read()
+            if 'hold' in request.query:
+                await self._doors.setdefault(name, asyncio.Event()).wait()
+            return web.json_response({'id': name, 'bytes': len(self.bodies[name])})
+        finally:
+            self.inside.remove(name)
+
+    async def _stream(self, request):
+        reply = web.StreamResponse()
+        reply.content_type = 'text/event-stream'
+        await reply.prepare(request)
+        for part in ('one', 'two', 'three'):
+            await self._doors.setdefault(part, asyncio.Event()).wait()
+            await reply.write(f'data: {part}\n\n'.encode())
+        await reply.write_eof()
+        return reply
+
+    @contextlib.asynccontextmanager
+    async def serve(self):
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_route('*', '/functions/stream', self._stream)
+        app.router.add_route('*', '/{path:.*}', self._hold)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, '127.0.0.1', 0)
+        await site.start()
+        try:
+            yield site._server.sockets[0].getsockname()[1]
+        finally:
+            for door in self._doors.values():
+                door.set()
+            await runner.cleanup()
+
+
+class Weir:
+    def __init__(self, process, port):
+        self.process = process
+        self.url = f'http://127.0.0.1:{port}'
+        self.port = port
+
+
+@contextlib.asynccontextmanager
+async def weir(config):
+    """Runs the gateway; at the end it must drain and exit 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'weir.yaml'
+        path.write_text(config)
+        process = await asyncio.create_subprocess_exec(
+            PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE)
+        try:
+            line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
+            port = int(re.fullmatch(r'weir: listening on 127\.0\.0\.1:(\d+)\n', line)[1])
+            yield Weir(process, port)
+            if process.returncode is None:
+                process.terminate()
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def functions(limit=1, timeout='10s', line_max=1000, extra=''):
+    """An upstream of functions behind a gate: the weir, its upstream, and a client."""
+    upstream = Upstream()
+    async with upstream.serve() as port:
+        config = f'''
+listen: 127.0.0.1:0
+threads: 2
+grace: 5s
+upstreams: {{ functions: {{ url: "http://127.0.0.1:{port}" }} }}
+gates:
+  functions:
+    limit: {limit}
+    line: {{ timeout: {timeout}, max: {line_max} }}
+    {extra}
+routes:
+  - match: /functions/{{function}}
+    key: "{{function}}"
+    tenant: header:X-Tenant
+    flow: header:X-Flow
+    gate: functions
+    upstream: functions
+'''
+        async with weir(config) as gateway:
+            connector = aiohttp.TCPConnector(limit=0)
+            async with aiohttp.ClientSession(gateway.url, connector=connector) as client:
+                yield gateway, upstream, client

@@ -1,0 +1,1019 @@
+/* Every kind of mistake with its message, word by word. */
+#include "unit/config_helpers.h"
+
+#include "config/suggest.h"
+
+#define LISTEN "listen: 127.0.0.1:1\nupstreams: {u: {url: http://u}, v: {url: http://v}}\n"
+
+/* ---- fields ---- */
+
+TEST(an_unknown_field_is_told_with_those_that_are_known)
+{
+    expect_errors(
+        API "lissten: 1\n",
+        "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, trusted, "
+        "upstreams, gates, routes, queues or api_tokens; did you mean listen?\n");
+    expect_errors(
+        API "gates:\n"
+            "  f: { limitt: 3, line: { tmeout: 5s } }\n",
+        "weir.yaml:3:8: gates.f.limitt is no field; expected limit, rate, tokens, line, lease, "
+        "early_reject, weights, choice, breaker, events, tenants or keys; did you mean limit?\n"
+        "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
+        "by_priority or by_tenant; did you mean timeout?\n");
+    expect_errors(API "gates: { f: { zzzzz: 3 } }\n",
+                  "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
+                  "lease, early_reject, weights, choice, breaker, events, tenants or keys\n");
+    expect_errors(API "Data: x\n",
+                  "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
+                  "trusted, upstreams, gates, routes, queues or api_tokens; did you mean data?\n");
+}
+
+TEST(a_file_without_an_address_is_refused)
+{
+    expect_errors(
+        "data: x\n",
+        "weir.yaml:1:1: the file has neither listen nor api; expected at least one of them\n");
+    expect_errors(
+        "routes: []\n",
+        "weir.yaml:1:1: the file has neither listen nor api; expected at least one of them\n");
+}
+
+TEST(a_file_is_a_mapping)
+{
+    expect_errors(
+        "hello\n",
+        "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
+        "data, threads, grace, trusted, upstreams, gates, routes, queues or api_tokens\n");
+    expect_errors(
+        "- a\n",
+        "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, data, "
+        "threads, grace, trusted, upstreams, gates, routes, queues or api_tokens\n");
+}
+
+TEST(a_section_is_a_mapping)
+{
+    expect_errors(API "gates: [a]\n"
+                      "upstreams: x\n"
+                      "queues: 3\n",
+                  "weir.yaml:2:8: gates is a list; expected a mapping of names to gates\n"
+                  "weir.yaml:3:12: upstreams is \"x\"; expected a mapping of names to upstreams\n"
+                  "weir.yaml:4:9: queues is \"3\"; expected a mapping of names to queues\n");
+    expect_errors(
+        API "gates: { a: 5, b: { line: 5s } }\n",
+        "weir.yaml:2:13: gates.a is \"5\"; expected a mapping with the fields limit, rate, tokens, "
+        "line, lease, early_reject, weights, choice, breaker, events, tenants or keys\n"
+        "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
+        "cost, status, by_priority or by_tenant\n");
+    expect_errors(API "routes: { a: b }\n",
+                  "weir.yaml:2:9: routes is a mapping; expected a list of routes, each of which "
+                  "starts with - match: /path\n");
+}
+
+TEST(numbers_are_strict_and_bounded)
+{
+    expect_errors(API "threads: 0\n",
+                  "weir.yaml:2:10: threads is \"0\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: 1025\n",
+                  "weir.yaml:2:10: threads is \"1025\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: 1.5\n",
+                  "weir.yaml:2:10: threads is \"1.5\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: 010\n",
+                  "weir.yaml:2:10: threads is \"010\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: 0x2\n",
+                  "weir.yaml:2:10: threads is \"0x2\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: '2'\n", "weir.yaml:2:10: threads is \"2\"; expected a whole number "
+                                        "from 1 to 1024, without quotes\n");
+    expect_errors(API "threads: []\n",
+                  "weir.yaml:2:10: threads is a list; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads:\n",
+                  "weir.yaml:2:9: threads is empty; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: -1\n",
+                  "weir.yaml:2:10: threads is \"-1\"; expected a whole number from 1 to 1024\n");
+    expect_errors(API "threads: 1_0\n",
+                  "weir.yaml:2:10: threads is \"1_0\"; expected a whole number from 1 to 1024\n");
+}
+
+TEST(durations_need_their_unit)
+{
+    expect_errors(API "grace: 30\n", "weir.yaml:2:8: grace is \"30\"; expected a duration such as "
+                                     "250ms, 5s, 1m30s, 2h or 7d; did you mean 30s?\n");
+    expect_errors(API "grace: 1h1h\n", "weir.yaml:2:8: grace is \"1h1h\"; expected a duration such "
+                                       "as 250ms, 5s, 1m30s, 2h or 7d\n");
+    expect_errors(API "grace: 2d\n",
+                  "weir.yaml:2:8: grace is \"2d\"; expected a duration from 0s to 1d\n");
+    expect_errors(API "grace: {}\n", "weir.yaml:2:8: grace is a mapping; expected a duration such "
+                                     "as 250ms, 5s, 1m30s, 2h or 7d\n");
+    expect_errors(API "gates: { a: { line: { timeout: 0s }, lease: 366d } }\n",
+                  "weir.yaml:2:32: gates.a.line.timeout is \"0s\"; expected a duration from 1ms to "
+                  "365d, or none\n"
+                  "weir.yaml:2:45: gates.a.lease is \"366d\"; expected a duration from 1ms to "
+                  "365d, or none\n");
+    expect_errors(API "gates: { a: { lease: 5 } }\n",
+                  "weir.yaml:2:22: gates.a.lease is \"5\"; expected a duration such as 250ms, 5s, "
+                  "1m30s, 2h or 7d, or none; did you mean 5s?\n");
+}
+
+TEST(booleans_are_true_or_false)
+{
+    expect_errors(
+        API "gates: { a: { early_reject: yes }, b: { early_reject: 'true' }, c: { early_reject: "
+            "True } }\n",
+        "weir.yaml:2:29: gates.a.early_reject is \"yes\"; expected true or false\n"
+        "weir.yaml:2:55: gates.b.early_reject is \"true\"; expected true or false, without quotes\n"
+        "weir.yaml:2:84: gates.c.early_reject is \"True\"; expected true or false\n");
+}
+
+TEST(words_are_one_of_a_few)
+{
+    expect_errors(API "gates: { a: { choice: mostroom, events: a2b }, b: { choice: random } }\n",
+                  "weir.yaml:2:23: gates.a.choice is \"mostroom\"; expected in_order or most_room; "
+                  "did you mean most_room?\n"
+                  "weir.yaml:2:41: gates.a.events is \"a2b\"; expected a2a; did you mean a2a?\n"
+                  "weir.yaml:2:61: gates.b.choice is \"random\"; expected in_order or most_room\n");
+}
+
+TEST(texts_are_not_empty)
+{
+    expect_errors(API "data: ''\n", "weir.yaml:2:7: data is \"\"; expected some text\n");
+    expect_errors(API "data:\n", "weir.yaml:2:6: data is empty; expected some text\n");
+    expect_errors(API "data: [x]\n", "weir.yaml:2:7: data is a list; expected some text\n");
+}
+
+TEST(names_have_letters_digits_and_a_few_signs)
+{
+    expect_errors(API "gates: { 'my gate': {}, '': {}, -x: {} }\n",
+                  "weir.yaml:2:10: gates.my gate is no name for a gate; expected 1 to 64 letters, "
+                  "digits, -, _ and ., starting with a letter or digit\n"
+                  "weir.yaml:2:25: gates.\"\" is no name for a gate; expected 1 to 64 letters, "
+                  "digits, -, _ and ., starting with a letter or digit\n"
+                  "weir.yaml:2:33: gates.-x is no name for a gate; expected 1 to 64 letters, "
+                  "digits, -, _ and ., starting with a letter or digit\n");
+    expect_errors(API "upstreams: { a/b: { url: http://h } }\n"
+                      "queues: { a b: }\n",
+                  "weir.yaml:2:14: upstreams.a/b is no name for an upstream; expected 1 to 64 "
+                  "letters, digits, -, _ and ., starting with a letter or digit\n"
+                  "weir.yaml:3:11: queues.a b is no name for a queue; expected 1 to 64 letters, "
+                  "digits, -, _ and ., starting with a letter or digit\n");
+}
+
+/* ---- server ---- */
+
+TEST(addresses_are_told_how_they_look)
+{
+    expect_errors("listen: 8080\n",
+                  "weir.yaml:1:9: listen is \"8080\"; expected an address such as 127.0.0.1:8080, "
+                  "\"[::1]:8080\", localhost:8080 or unix:/run/weir.sock\n");
+    expect_errors("listen: []\n", "weir.yaml:1:9: listen has 0 addresses; expected 1 to 16\n");
+    expect_errors("listen:\n",
+                  "weir.yaml:1:8: listen is empty; expected an address such as 127.0.0.1:8080, "
+                  "\"[::1]:8080\", localhost:8080 or unix:/run/weir.sock\n");
+    expect_errors(
+        "listen: ':8080'\n"
+        "api: [localhost, { half_close: maybe }, { address: 'unix:x', max_connections: 0 }]\n",
+        "weir.yaml:1:9: listen is \":8080\"; expected an address such as 127.0.0.1:8080, "
+        "\"[::1]:8080\", localhost:8080 or unix:/run/weir.sock\n"
+        "weir.yaml:2:7: api[0] is \"localhost\"; expected an address such as 127.0.0.1:8080, "
+        "\"[::1]:8080\", localhost:8080 or unix:/run/weir.sock\n"
+        "weir.yaml:2:18: api[1] has no address; expected one\n"
+        "weir.yaml:2:32: api[1].half_close is \"maybe\"; expected close or keep\n"
+        "weir.yaml:2:52: api[2].address is \"unix:x\"; expected an address such as 127.0.0.1:8080, "
+        "\"[::1]:8080\", localhost:8080 or unix:/run/weir.sock\n"
+        "weir.yaml:2:79: api[2].max_connections is \"0\"; expected a whole number from 1 to "
+        "1000000\n");
+}
+
+TEST(an_api_that_others_can_reach_needs_tokens)
+{
+    expect_errors("api: 0.0.0.0:7070\n",
+                  "weir.yaml:1:6: api can be reached from other machines; expected api_tokens "
+                  "then, or an address of this machine such as 127.0.0.1:7070\n");
+    expect_errors("api: [127.0.0.1:1, { address: 10.1.2.3:80 }, unix:/a]\n"
+                  "api_tokens: {}\n",
+                  "weir.yaml:1:20: api[1] can be reached from other machines; expected api_tokens "
+                  "then, or an address of this machine such as 127.0.0.1:7070\n");
+}
+
+TEST(networks_are_told_how_they_look)
+{
+    expect_errors(API "trusted: [10.0.0.1/8, 300.0.0.1, unix, '::1/129']\n",
+                  "weir.yaml:2:11: trusted[0] is \"10.0.0.1/8\"; expected a network without bits "
+                  "beyond its prefix; did you mean 10.0.0.0/8?\n"
+                  "weir.yaml:2:23: trusted[1] is \"300.0.0.1\"; expected an address or network "
+                  "such as 10.0.0.0/8 or ::1, or unix\n"
+                  "weir.yaml:2:40: trusted[3] is \"::1/129\"; expected an address or network such "
+                  "as 10.0.0.0/8 or ::1, or unix\n");
+    expect_errors(API "trusted: 10.0.0.0/8\n",
+                  "weir.yaml:2:10: trusted is \"10.0.0.0/8\"; expected a list of networks, such as "
+                  "[10.0.0.0/8, unix]; [] trusts nobody\n");
+    expect_errors(API "trusted: [[]]\n", "weir.yaml:2:11: trusted[0] is a list; expected an "
+                                         "address or network such as 10.0.0.0/8 or ::1, or unix\n");
+}
+
+TEST(routes_without_listen_lead_nowhere)
+{
+    expect_errors(
+        API "upstreams: { u: { url: http://h } }\n"
+            "routes: [{ match: /, upstream: u }]\n",
+        "weir.yaml:3:9: routes lead nowhere without listen; expected an address to listen on\n");
+}
+
+/* ---- upstreams ---- */
+
+TEST(urls_are_told_how_they_look)
+{
+    expect_errors(API "upstreams: { a: {}, b: { url: [] }, c: { url: ftp://x }, d: { url: "
+                      "[http://h, 5] }, e: { url: { } } }\n",
+                  "weir.yaml:2:17: upstreams.a has no url; expected one\n"
+                  "weir.yaml:2:31: upstreams.b.url has 0 urls; expected 1 to 64\n"
+                  "weir.yaml:2:47: upstreams.c.url is \"ftp://x\"; expected http://host:port, "
+                  "https://host:port or unix:/path\n"
+                  "weir.yaml:2:79: upstreams.d.url[1] is \"5\"; expected http://host:port, "
+                  "https://host:port or unix:/path\n"
+                  "weir.yaml:2:95: upstreams.e.url is a mapping; expected http://host:port, "
+                  "https://host:port or unix:/path\n");
+}
+
+TEST(a_url_with_a_password_or_a_query_is_not_shown)
+{
+    expect_errors(
+        API "upstreams: { a: { url: 'http://u:secret@h' }, b: { url: http://h/v1?key=secret } }\n",
+        "weir.yaml:2:24: upstreams.a.url names a user; expected http://host:port, "
+        "https://host:port or unix:/path; put credentials into headers\n"
+        "weir.yaml:2:57: upstreams.b.url goes on after its host and port; expected "
+        "http://host:port, https://host:port or unix:/path; the path is the request's own\n");
+}
+
+TEST(https_waits_for_tls)
+{
+    expect_errors(
+        API "upstreams: { a: { url: [http://h, https://x] } }\n",
+        "weir.yaml:2:35: upstreams.a.url[1] is \"https://x\"; expected http://host:port or "
+        "unix:/path, because this build of weir has no TLS and cannot speak https yet\n");
+}
+
+TEST(headers_have_names_of_their_own)
+{
+    expect_errors(API "upstreams: { a: { url: http://h, headers: { 'bad name': x, connection: "
+                      "close, X-A: 1, x-a: 2 } } }\n",
+                  "weir.yaml:2:57: upstreams.a.headers.bad name is no header; expected a name such "
+                  "as X-Api-Key\n"
+                  "weir.yaml:2:72: upstreams.a.headers.connection belongs to the connection; "
+                  "expected another header; remove it\n"
+                  "weir.yaml:2:92: upstreams.a.headers.x-a stands here again, after line 2; "
+                  "expected each header once; upper and lower case are the same\n");
+    expect_errors(API "upstreams: { a: { url: http://h, headers: [secret] } }\n",
+                  "weir.yaml:2:43: upstreams.a.headers is a list; expected a mapping of headers to "
+                  "their values\n");
+}
+
+TEST(the_values_of_headers_are_never_shown)
+{
+    USE_ENVIRONMENT("SECRET", "very-secret-value", "LINES", "secret\nsecret-secret-secret");
+    expect_errors(
+        API "upstreams: { a: { url: http://h, headers: { A: [secret], B: \"${SECRET}\\u00e9 \", C: "
+            "'secret${', D: { secret: x }, E: '${LINES}', F: } } }\n",
+        "weir.yaml:2:48: upstreams.a.headers.A is a list; expected the value of a header\n"
+        "weir.yaml:2:61: upstreams.a.headers.B has a control character, or a space at its end, "
+        "once its variables are filled in; expected the value of a header\n"
+        "weir.yaml:2:84: upstreams.a.headers.C has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n"
+        "weir.yaml:2:99: upstreams.a.headers.D is a mapping; expected the value of a header\n"
+        "weir.yaml:2:117: upstreams.a.headers.E has a control character, or a space at its end, "
+        "once its variables are filled in; expected the value of a header\n"
+        "weir.yaml:2:132: upstreams.a.headers.F is empty; expected the value of a header\n");
+}
+
+TEST(variables_must_be_there)
+{
+    USE_ENVIRONMENT("EMPTY", "");
+    expect_errors(
+        API "upstreams: { a: { url: http://h, headers: { A: '${MISSING}', B: '${EMPTY}', C: '${', "
+            "D: '${}', E: '${1}', F: '${A-B}', G: 'x${LONG' } } }\n",
+        "weir.yaml:2:48: upstreams.a.headers.A needs ${MISSING}, which is not set; expected it in "
+        "the environment of weir\n"
+        "weir.yaml:2:65: upstreams.a.headers.B needs ${EMPTY}, which is empty; expected it in the "
+        "environment of weir\n"
+        "weir.yaml:2:80: upstreams.a.headers.C has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n"
+        "weir.yaml:2:89: upstreams.a.headers.D has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n"
+        "weir.yaml:2:99: upstreams.a.headers.E has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n"
+        "weir.yaml:2:110: upstreams.a.headers.F has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n"
+        "weir.yaml:2:123: upstreams.a.headers.G has a ${...} without a name; expected ${NAME} of "
+        "letters, digits and _; write $${ for a ${ that is meant as it stands\n");
+}
+
+TEST(a_pause_is_not_above_the_longest)
+{
+    expect_errors(API "upstreams: { a: { url: http://h, health: { pause: 1m, pause_max: 10s } } }\n"
+                      "gates: { a: { breaker: { failures: 1, pause: 1m, pause_max: 10s }, keys: { "
+                      "k: { breaker: { pause_max: 1ms } } } } }\n",
+                  "weir.yaml:2:42: upstreams.a.health has a pause above its pause_max; expected "
+                  "pause <= pause_max\n"
+                  "weir.yaml:3:24: gates.a.breaker has a pause above its pause_max; expected pause "
+                  "<= pause_max\n"
+                  "weir.yaml:3:90: gates.a.keys.k.breaker has a pause above its pause_max; "
+                  "expected pause <= pause_max\n");
+}
+
+/* ---- gates ---- */
+
+TEST(limits_are_numbers_none_or_adaptive)
+{
+    expect_errors(API "gates: { a: { limit: 0 }, b: { limit: 10000001 }, c: { limit: '5' }, d: { "
+                      "limit: [] }, e: { limit: }, f: { limit: nope } }\n",
+                  "weir.yaml:2:22: gates.a.limit is \"0\"; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n"
+                  "weir.yaml:2:39: gates.b.limit is \"10000001\"; expected a whole number from 1 "
+                  "to 10000000, none, or {start, min, max}\n"
+                  "weir.yaml:2:63: gates.c.limit is \"5\"; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}, without quotes\n"
+                  "weir.yaml:2:82: gates.d.limit is a list; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n"
+                  "weir.yaml:2:100: gates.e.limit is empty; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n"
+                  "weir.yaml:2:115: gates.f.limit is \"nope\"; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n");
+    expect_errors(
+        API "gates: { a: { limit: { start: 10, max: 4 } }, b: { limit: { min: 5, max: 4 } }, c: { "
+            "limit: { min: 0, step: 1 } } }\n",
+        "weir.yaml:2:22: gates.a.limit has start 10, min 1 and max 4; expected min <= start <= "
+        "max\n"
+        "weir.yaml:2:59: gates.b.limit has start 5, min 5 and max 4; expected min <= start <= max\n"
+        "weir.yaml:2:100: gates.c.limit.min is \"0\"; expected a whole number from 1 to 10000000\n"
+        "weir.yaml:2:103: gates.c.limit.step is no field; expected start, min or max\n");
+}
+
+TEST(rates_are_told_how_they_look)
+{
+    expect_errors(API "gates: { a: { rate: 5 }, b: { rate: 5/x }, c: { tokens: { rate: [] } }, d: "
+                      "{ tokens: { burst: 5 } }, e: { tokens: { rate: 5/s, burst: 0 } } }\n",
+                  "weir.yaml:2:21: gates.a.rate is \"5\"; expected a rate such as 500/s, 600/m, "
+                  "10000/h or 1000000/d, none, or {rate, burst}\n"
+                  "weir.yaml:2:37: gates.b.rate is \"5/x\"; expected a rate such as 500/s, 600/m, "
+                  "10000/h or 1000000/d, none, or {rate, burst}\n"
+                  "weir.yaml:2:65: gates.c.tokens.rate is a list; expected a rate such as 500/s, "
+                  "600/m, 10000/h or 1000000/d, or {start, min, max}\n"
+                  "weir.yaml:2:86: gates.d.tokens has no rate; expected one\n"
+                  "weir.yaml:2:135: gates.e.tokens.burst is \"0\"; expected a whole number from 1 "
+                  "to 1099511627776\n");
+    expect_errors(API "gates: { a: { tokens: { rate: { start: 5/s, min: 301/m } } }, b: { tokens: "
+                      "{ rate: { min: 5/s } } }, c: { tokens: { rate: { start: 5/s, max: 1/s } } "
+                      "}, d: { tokens: { rate: { start: x } } } }\n",
+                  "weir.yaml:2:31: gates.a.tokens.rate has rates that are out of order; expected "
+                  "min <= start <= max\n"
+                  "weir.yaml:2:84: gates.b.tokens.rate has no start; expected one\n"
+                  "weir.yaml:2:123: gates.c.tokens.rate has rates that are out of order; expected "
+                  "min <= start <= max\n"
+                  "weir.yaml:2:183: gates.d.tokens.rate.start is \"x\"; expected a rate such as "
+                  "500/s, 600/m, 10000/h or 1000000/d\n");
+}
+
+TEST(lines_are_bounded)
+{
+    expect_errors(
+        API "gates: { a: { line: { max: 0, cost: 0, status: 500, by_tenant: 0, by_priority: { "
+            "high: 0, urgent: 1 } } } }\n",
+        "weir.yaml:2:28: gates.a.line.max is \"0\"; expected a whole number from 1 to 10000000\n"
+        "weir.yaml:2:37: gates.a.line.cost is \"0\"; expected a whole number from 1 to "
+        "4398046511104\n"
+        "weir.yaml:2:48: gates.a.line.status is \"500\"; expected 429 or 503\n"
+        "weir.yaml:2:64: gates.a.line.by_tenant is \"0\"; expected a whole number from 1 to "
+        "10000000\n"
+        "weir.yaml:2:88: gates.a.line.by_priority.high is \"0\"; expected a whole number from 1 to "
+        "10000000\n"
+        "weir.yaml:2:91: gates.a.line.by_priority.urgent is no field; expected high, normal or "
+        "low\n");
+    expect_errors(
+        API "gates: { a: { line: { max: 10000001, cost: 4398046511105, status: '429' }, weights: { "
+            "high: 17, low: 0 } } }\n",
+        "weir.yaml:2:28: gates.a.line.max is \"10000001\"; expected a whole number from 1 to "
+        "10000000\n"
+        "weir.yaml:2:44: gates.a.line.cost is \"4398046511105\"; expected a whole number from 1 to "
+        "4398046511104\n"
+        "weir.yaml:2:67: gates.a.line.status is \"429\"; expected 429 or 503, without quotes\n"
+        "weir.yaml:2:93: gates.a.weights.high is \"17\"; expected a whole number from 1 to 16\n"
+        "weir.yaml:2:102: gates.a.weights.low is \"0\"; expected a whole number from 1 to 16\n");
+}
+
+TEST(a_breaker_needs_failures)
+{
+    expect_errors(
+        API "gates: { a: { breaker: { pause: 5s } }, b: { breaker: }, c: { breaker: { failures: 0 "
+            "} } }\n",
+        "weir.yaml:2:24: gates.a.breaker has no failures; expected how many in a row close a lane\n"
+        "weir.yaml:2:55: gates.b.breaker has no failures; expected how many in a row close a "
+        "lane\n");
+}
+
+TEST(tenants_are_told_how_they_look)
+{
+    expect_errors(API "gates: { a: { tenants: { default: { wieght: 2 }, x: { limit: 0, weight: "
+                      "1001, rate: { rate: { start: 5/s } } }, '': {} } }, b: { tenants: [x] } }\n",
+                  "weir.yaml:2:37: gates.a.tenants.default.wieght is no field; expected limit, "
+                  "rate or weight; did you mean weight?\n"
+                  "weir.yaml:2:62: gates.a.tenants.x.limit is \"0\"; expected a whole number from "
+                  "1 to 10000000\n"
+                  "weir.yaml:2:73: gates.a.tenants.x.weight is \"1001\"; expected a whole number "
+                  "from 1 to 1000\n"
+                  "weir.yaml:2:85: gates.a.tenants.x.rate cannot be adaptive; expected a rate such "
+                  "as 600/m, or {rate, burst}\n"
+                  "weir.yaml:2:117: gates.a.tenants.\"\" has a name of 0 bytes; expected 1 to 255\n"
+                  "weir.yaml:2:139: gates.b.tenants is a list; expected a mapping of tenants to "
+                  "{limit, rate, weight}\n");
+}
+
+TEST(keys_have_no_tenants_events_or_keys)
+{
+    expect_errors(API "gates: { a: { keys: { k: { tenants: {}, limit: x } } }, b: { keys: 5 } }\n",
+                  "weir.yaml:2:28: gates.a.keys.k.tenants is no field; expected limit, rate, "
+                  "tokens, line, lease, early_reject, weights, choice or breaker\n"
+                  "weir.yaml:2:48: gates.a.keys.k.limit is \"x\"; expected a whole number from 1 "
+                  "to 10000000, none, or {start, min, max}\n"
+                  "weir.yaml:2:68: gates.b.keys is \"5\"; expected a mapping of keys to what "
+                  "differs there\n");
+}
+
+/* ---- routes ---- */
+
+TEST(a_route_needs_a_match_and_an_upstream)
+{
+    expect_errors(LISTEN "routes:\n"
+                         "  - { match: /c }\n"
+                         "  - { upstream: u }\n"
+                         "  - {}\n"
+                         "  -\n",
+                  "weir.yaml:4:5: routes[0] has no upstream; expected one\n"
+                  "weir.yaml:5:5: routes[1] has no match; expected one\n"
+                  "weir.yaml:6:5: routes[2] has no match; expected one\n"
+                  "weir.yaml:6:5: routes[2] has no upstream; expected one\n"
+                  "weir.yaml:7:4: routes[3] has no match; expected one\n"
+                  "weir.yaml:7:4: routes[3] has no upstream; expected one\n");
+}
+
+TEST(names_of_gates_and_upstreams_must_exist)
+{
+    expect_errors("listen: 127.0.0.1:1\n"
+                  "upstreams: { functions: { url: http://h } }\n"
+                  "gates: { functions: {} }\n"
+                  "routes:\n"
+                  "  - { match: /a, upstream: functons, gate: function }\n"
+                  "  - { match: /b, upstream: [functions, functions] }\n"
+                  "  - { match: /d, upstream: nothing-like-it, gate: }\n"
+                  "  - { match: /e, upstream: [] }\n"
+                  "  - { match: /f, upstream: { a: b }, gate: [functions] }\n",
+                  "weir.yaml:5:28: routes[0].upstream is \"functons\"; expected the name of an "
+                  "upstream that stands under upstreams; did you mean functions?\n"
+                  "weir.yaml:5:44: routes[0].gate is \"function\"; expected the name of a gate "
+                  "that stands under gates; did you mean functions?\n"
+                  "weir.yaml:6:40: routes[1].upstream[1] is \"functions\"; expected each upstream "
+                  "once, because each makes a lane of its own\n"
+                  "weir.yaml:7:28: routes[2].upstream is \"nothing-like-it\"; expected the name of "
+                  "an upstream that stands under upstreams\n"
+                  "weir.yaml:7:51: routes[2].gate is empty; expected the name of a gate that "
+                  "stands under gates\n"
+                  "weir.yaml:8:28: routes[3].upstream has 0 upstreams; expected 1 to 64\n"
+                  "weir.yaml:9:28: routes[4].upstream is a mapping; expected the name of an "
+                  "upstream that stands under upstreams\n"
+                  "weir.yaml:9:44: routes[4].gate is a list; expected the name of a gate that "
+                  "stands under gates\n");
+}
+
+TEST(a_match_is_a_path)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: 'a', upstream: u }\n"
+               "  - { match: '/a//b', upstream: u }\n"
+               "  - { match: '/a/../b', upstream: u }\n"
+               "  - { match: '/x{a}', upstream: u }\n"
+               "  - { match: '/{a}/{a}', upstream: u }\n"
+               "  - { match: '/{tenant}', upstream: u }\n"
+               "  - { match: , upstream: u }\n"
+               "  - { match: [/], upstream: u }\n",
+        "weir.yaml:4:14: routes[0].match is \"a\"; expected a path that starts with /\n"
+        "weir.yaml:5:14: routes[1].match is \"/a//b\"; expected a path without empty segments "
+        "(//)\n"
+        "weir.yaml:6:14: routes[2].match is \"/a/../b\"; expected a path without . and .. "
+        "segments\n"
+        "weir.yaml:7:14: routes[3].match is \"/x{a}\"; expected a path of letters, digits and "
+        "-._~!$&'()*+,;=:@, without query or %\n"
+        "weir.yaml:8:14: routes[4].match is \"/{a}/{a}\"; expected captures with different names\n"
+        "weir.yaml:9:14: routes[5].match is \"/{tenant}\"; expected other names for captures than "
+        "model, tenant and upstream, which mean something in a key\n"
+        "weir.yaml:10:14: routes[6].match is empty; expected a path such as /functions/{function}\n"
+        "weir.yaml:11:14: routes[7].match is a list; expected a path such as "
+        "/functions/{function}\n");
+}
+
+TEST(a_tie_between_routes_names_both)
+{
+    expect_errors(LISTEN "routes:\n"
+                         "  - { match: '/f/{a}', upstream: u }\n"
+                         "  - { match: /g, upstream: u }\n"
+                         "  - { match: '/f/{b}', upstream: u }\n"
+                         "  - { match: /g/, upstream: u }\n"
+                         "  - { match: /g, upstream: v }\n",
+                  "weir.yaml:6:14: routes[2].match is \"/f/{b}\"; expected paths of its own, but "
+                  "the route on line 4 matches just the same\n"
+                  "weir.yaml:8:14: routes[4].match is \"/g\"; expected paths of its own, but the "
+                  "route on line 5 matches just the same\n");
+}
+
+TEST(what_is_stripped_starts_the_match)
+{
+    expect_errors(LISTEN "routes:\n"
+                         "  - { match: /a/b/, strip: /a/, upstream: u }\n"
+                         "  - { match: /openai, strip: /open, upstream: u }\n"
+                         "  - { match: /c, strip: /c/d, upstream: u }\n"
+                         "  - { match: /d, strip: /, upstream: u }\n"
+                         "  - { match: /e, strip: , upstream: u }\n",
+                  "weir.yaml:4:28: routes[0].strip is \"/a/\"; expected the start of the match in "
+                  "whole segments, without / at its end; did you mean /a?\n"
+                  "weir.yaml:5:30: routes[1].strip is \"/open\"; expected the start of the match "
+                  "in whole segments, without / at its end\n"
+                  "weir.yaml:6:25: routes[2].strip is \"/c/d\"; expected the start of the match in "
+                  "whole segments, without / at its end\n"
+                  "weir.yaml:7:25: routes[3].strip is \"/\"; expected the start of the match in "
+                  "whole segments, without / at its end\n"
+                  "weir.yaml:8:25: routes[4].strip is empty; expected the start of the match in "
+                  "whole segments, without / at its end\n");
+}
+
+TEST(a_key_is_made_of_what_is_known)
+{
+    expect_errors(LISTEN
+                  "routes:\n"
+                  "  - { match: '/a/{function}', key: '{functoin}', upstream: u }\n"
+                  "  - { match: /b, key: '{model}', upstream: u }\n"
+                  "  - { match: /c, key: '{upstream}', upstream: [u, v] }\n"
+                  "  - { match: /d, key: 'a{', upstream: u }\n"
+                  "  - { match: /e, key: 'header:bad name', upstream: u }\n"
+                  "  - { match: /f, key: 'a{tenant}b{tenant}c{tenant}d{tenant}e', upstream: u }\n"
+                  "  - { match: /g, key: , upstream: u }\n",
+                  "weir.yaml:4:36: routes[0].key is \"{functoin}\"; expected in braces a name that "
+                  "the match captures, or model, tenant or upstream; did you mean function?\n"
+                  "weir.yaml:5:23: routes[1].key has {model}, but the route has no llm; expected "
+                  "llm: openai, anthropic or custom, which says where the model stands\n"
+                  "weir.yaml:6:23: routes[2].key has {upstream}, but the route has several; "
+                  "expected one, because the key is known before the lane\n"
+                  "weir.yaml:7:23: routes[3].key is \"a{\"; expected a } after every {\n"
+                  "weir.yaml:8:23: routes[4].key is \"header:bad name\"; expected the name of a "
+                  "header after header:, such as header:X-Tenant\n"
+                  "weir.yaml:9:23: routes[5].key is \"a{tenant}b{tenant}c{tenant}d{tenant}e\"; "
+                  "expected at most 8 parts\n"
+                  "weir.yaml:10:23: routes[6].key is empty; expected a template such as "
+                  "\"{function}\", header:NAME, or a constant\n");
+}
+
+TEST(the_other_fields_of_a_route_are_checked)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /e, tenant: '{x}', priority: hihg, flow: 'header:', upstream: u }\n"
+               "  - { match: /f, upstream: u, max_body: 10, llm: opanai, websocket: on, deadline: "
+               "5, prio: high }\n"
+               "  - { match: /g, upstream: u, priority: [], tenant: [], max_body: [] }\n",
+        "weir.yaml:4:26: routes[0].tenant is \"{x}\"; expected header:NAME or a constant, without "
+        "braces\n"
+        "weir.yaml:4:43: routes[0].priority is \"hihg\"; expected header:NAME, high, normal or "
+        "low; did you mean high?\n"
+        "weir.yaml:4:55: routes[0].flow is \"header:\"; expected the name of a header after "
+        "header:, such as header:X-Tenant\n"
+        "weir.yaml:5:41: routes[1].max_body is \"10\"; expected a size such as 512B, 64KiB, 1MB or "
+        "2GiB, or none\n"
+        "weir.yaml:5:50: routes[1].llm is \"opanai\"; expected openai, anthropic or custom; did "
+        "you mean openai?\n"
+        "weir.yaml:5:69: routes[1].websocket is \"on\"; expected true or false\n"
+        "weir.yaml:5:83: routes[1].deadline is \"5\"; expected a duration such as 250ms, 5s, "
+        "1m30s, 2h or 7d, or none; did you mean 5s?\n"
+        "weir.yaml:5:86: routes[1].prio is no field; expected match, strip, key, tenant, priority, "
+        "flow, deadline, gate, upstream, llm, websocket or max_body; did you mean priority?\n"
+        "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
+        "weir.yaml:6:53: routes[2].tenant is a list; expected header:NAME or a constant\n"
+        "weir.yaml:6:67: routes[2].max_body is a list; expected a size such as 512B, 64KiB, 1MB or "
+        "2GiB, or none\n");
+}
+
+/* ---- queues and tokens ---- */
+
+TEST(queues_are_checked)
+{
+    expect_errors(
+        API "queues: { a: { run: ./x }, b: { run: [] }, c: { route: /x }, d: { run: [a], route: /x "
+            "}, e: { line: { full: rejct } }, f: { backoff: { first: 10m } }, g: { run: [''] }, h: "
+            "{ lease: 1ms }, i: { run: } }\n",
+        "weir.yaml:2:21: queues.a.run is \"./x\"; expected a list of a command and its arguments, "
+        "such as [./pricer, \"{in}\"]\n"
+        "weir.yaml:2:38: queues.b.run is empty; expected a list of a command and its arguments, "
+        "such as [./pricer, \"{in}\"]\n"
+        "weir.yaml:2:56: queues.c.route is \"/x\"; expected a path that a route matches\n"
+        "weir.yaml:2:65: queues.d has both run and route; expected one of them, or none if remote "
+        "workers pull\n"
+        "weir.yaml:2:84: queues.d.route is \"/x\"; expected a path that a route matches\n"
+        "weir.yaml:2:109: queues.e.line.full is \"rejct\"; expected reject, wait or drop_oldest; "
+        "did you mean reject?\n"
+        "weir.yaml:2:123: queues.f has a backoff with first above max; expected first <= max\n"
+        "weir.yaml:2:163: queues.g.run[0] is \"\"; expected a command or an argument\n"
+        "weir.yaml:2:182: queues.h.lease is \"1ms\"; expected a duration from 1s to 365d\n"
+        "weir.yaml:2:199: queues.i.run is empty; expected a list of a command and its arguments, "
+        "such as [./pricer, \"{in}\"]\n");
+}
+
+TEST(a_token_needs_scopes)
+{
+    expect_errors(API "api_tokens: { a: { file: /f } }\n",
+                  "weir.yaml:2:18: api_tokens.a has no scopes; expected one\n");
+}
+
+TEST(tokens_are_checked_and_never_shown)
+{
+    USE_ENVIRONMENT("SHORT", "secret", "SECRET", "very-secret-value", "LINES",
+                    "secret\nsecret-secret-secret");
+    expect_errors(
+        API "api_tokens: { a: { token: literal-secret-text, scopes: [read] }, b: { scopes: "
+            "[secret, raed] }, c: { token: '${SHORT}', file: x, scopes: read }, d: { token: "
+            "'${SECRET}', scopes: [] }, e: { token: '${LINES}', scopes: [read] }, f: { token: "
+            "[secret], scopes: { secret: x } } }\n",
+        "weir.yaml:2:27: api_tokens.a.token is written out; expected a variable such as "
+        "${WEIR_TOKEN}, or file: with the path of a file, so that this file holds no secret\n"
+        "weir.yaml:2:69: api_tokens.b has neither token nor file; expected one of them\n"
+        "weir.yaml:2:80: api_tokens.b.scopes[0] is not right (and not shown); expected read, "
+        "submit, work or admin\n"
+        "weir.yaml:2:88: api_tokens.b.scopes[1] is not right (and not shown); expected read, "
+        "submit, work or admin; did you mean read?\n"
+        "weir.yaml:2:100: api_tokens.c has both token and file; expected one of them\n"
+        "weir.yaml:2:109: api_tokens.c.token is too short, or has a control character or a space "
+        "at its end; expected at least 16 printable characters\n"
+        "weir.yaml:2:138: api_tokens.c.scopes is no list of scopes; expected some of read, submit, "
+        "work and admin, such as [read, submit]\n"
+        "weir.yaml:2:179: api_tokens.d.scopes is no list of scopes; expected some of read, submit, "
+        "work and admin, such as [read, submit]\n"
+        "weir.yaml:2:197: api_tokens.e.token is too short, or has a control character or a space "
+        "at its end; expected at least 16 printable characters\n"
+        "weir.yaml:2:239: api_tokens.f.token is a list; expected a variable such as ${WEIR_TOKEN}\n"
+        "weir.yaml:2:257: api_tokens.f.scopes is no list of scopes; expected some of read, submit, "
+        "work and admin, such as [read, submit]\n");
+    expect_errors(API "api_tokens: [secret]\n", "weir.yaml:2:13: api_tokens is a list; expected a "
+                                                "mapping of names to {token, scopes, tenant}\n");
+}
+
+/* ---- how many there may be ---- */
+
+/* HEAD, then the item `count` times with its number for each #, then TAIL. */
+static char *repeat(const char *head, const char *item, uint32_t count, const char *tail)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    fputs(head, out);
+    for (uint32_t i = 0; i < count; i++) {
+        for (const char *at = item; *at != '\0'; at++) {
+            if (*at == '#') {
+                fprintf(out, "%u", i);
+            } else {
+                fputc(*at, out);
+            }
+        }
+    }
+    fputs(tail, out);
+    fclose(out);
+    return text;
+}
+
+TEST(there_are_bounds_on_how_many_of_everything)
+{
+    static const struct {
+        uint32_t most;
+        const char *head;
+        const char *item;
+        const char *tail;
+        const char *complaint;
+    } cases[] = {
+        {16, "api: [", "127.0.0.1:#, ", "]\n", "api has 17 addresses; expected 1 to 16"},
+        {256, API "trusted: [", "10.0.0.0/8, ", "]\n",
+         "trusted has 257 entries; expected at most 256"},
+        {1024, API "upstreams: {", "u#: {url: http://h}, ", "}\n",
+         "upstreams has 1025 entries; expected at most 1024"},
+        {64, API "upstreams: {a: {url: [", "http://h#, ", "]}}\n",
+         "upstreams.a.url has 65 urls; expected 1 to 64"},
+        {64, API "upstreams: {a: {url: http://h, headers: {", "X-#: y, ", "}}}\n",
+         "upstreams.a.headers has 65 entries; expected at most 64"},
+        {1024, API "gates: {", "g#: , ", "}\n", "gates has 1025 entries; expected at most 1024"},
+        {10000, API "gates: {a: {tenants: {", "t#: , ", "}}}\n",
+         "gates.a.tenants has 10001 entries; expected at most 10000"},
+        {10000, API "gates: {a: {keys: {", "k#: , ", "}}}\n",
+         "gates.a.keys has 10001 entries; expected at most 10000"},
+        {4096, LISTEN "routes: [", "{match: /r#, upstream: u}, ", "]\n",
+         "routes has 4097 entries; expected at most 4096"},
+        {256, API "queues: {", "q#: , ", "}\n", "queues has 257 entries; expected at most 256"},
+        {64, API "queues: {q: {run: [", "x, ", "]}}\n",
+         "queues.q.run has 65 entries; expected at most 64"},
+        {1024, API "api_tokens: {", "t#: {file: /f, scopes: [read]}, ", "}\n",
+         "api_tokens has 1025 entries; expected at most 1024"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        for (uint32_t count = cases[i].most - 1; count <= cases[i].most + 1; count++) {
+            char *text = repeat(cases[i].head, cases[i].item, count, cases[i].tail);
+            if (count <= cases[i].most) {
+                unload(load(text));
+            } else {
+                const struct weir_config_errors *errors = load_bad(text);
+                if (errors->count != 1 ||
+                    strstr(errors->list[0].text, cases[i].complaint) == NULL) {
+                    fail_msg("%s: %s", cases[i].complaint, errors->list[0].text);
+                }
+            }
+            free(text);
+        }
+    }
+}
+
+TEST(a_route_has_up_to_64_lanes)
+{
+    for (uint32_t count = 63; count <= 65; count++) {
+        char *upstreams =
+            repeat("listen: 127.0.0.1:1\nupstreams: {", "u#: {url: http://h}, ", count, "}\n");
+        char *text = repeat(upstreams, "", 0, "routes: [{match: /, upstream: [");
+        char *whole = repeat(text, "u#, ", count, "]}]\n");
+        if (count <= 64) {
+            unload(load(whole));
+        } else {
+            expect_errors(whole, "weir.yaml:3:31: routes[0].upstream has 65 upstreams; expected 1 "
+                                 "to 64\n");
+        }
+        free(upstreams);
+        free(text);
+        free(whole);
+    }
+}
+
+TEST(keys_tenants_and_constants_have_up_to_255_bytes)
+{
+    static const struct {
+        const char *head;
+        const char *tail;
+    } forms[] = {{API "gates: {a: {keys: {", ": }}}\n"},
+                 {API "gates: {a: {tenants: {", ": }}}\n"},
+                 {LISTEN "routes: [{match: /, upstream: u, key: ", "}]\n"},
+                 {LISTEN "routes: [{match: /, upstream: u, tenant: ", "}]\n"}};
+    static const char *const complaints[] = {
+        "has a name of 256 bytes; expected 1 to 255", "has a name of 256 bytes; expected 1 to 255",
+        "routes[0].key has 256 bytes; expected at most 255",
+        "routes[0].tenant has 256 bytes; expected at most 255"};
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        for (size_t bytes = 254; bytes <= 256; bytes++) {
+            char name[257];
+            memset(name, 'k', bytes);
+            name[bytes] = '\0';
+            char *text = repeat(forms[i].head, name, 1, forms[i].tail);
+            if (bytes <= 255) {
+                unload(load(text));
+            } else {
+                assert_non_null(strstr(load_bad(text)->list[0].text, complaints[i]));
+            }
+            free(text);
+        }
+    }
+}
+
+TEST(a_filled_in_value_has_up_to_8192_bytes)
+{
+    static char value[8200];
+    static const char *const pairs[] = {"LONG", value, NULL};
+    for (size_t bytes = 8190; bytes <= 8192; bytes++) {
+        memset(value, 'v', sizeof value);
+        value[bytes] = '\0';
+        environment = pairs;
+        static const char text[] =
+            API "upstreams: {a: {url: http://h, headers: {A: \"x${LONG}\"}}}\n";
+        if (bytes + 1 <= 8192) {
+            struct weir_config *config = load(text);
+            assert_int_equal(config->upstreams[0].headers[0].value.bytes, bytes + 1);
+            unload(config);
+        } else {
+            expect_errors(text, "weir.yaml:2:45: upstreams.a.headers.A is too long; expected at "
+                                "most 8192 bytes\n");
+        }
+    }
+}
+
+/* ---- the list of mistakes ---- */
+
+TEST(twenty_mistakes_are_told_and_the_others_counted)
+{
+    for (uint32_t count = 19; count <= 40; count += 7) {
+        char *text = repeat(API "gates:\n", "  g#: {limit: x}\n", count, "");
+        const struct weir_config_errors *errors = load_bad(text);
+        assert_int_equal(errors->count, count > 20 ? 20 : count);
+        assert_int_equal(errors->left_out, count > 20 ? count - 20 : 0);
+        free(text);
+    }
+}
+
+TEST(mistakes_are_told_in_the_order_of_the_file)
+{
+    const struct weir_config_errors *errors =
+        load_bad("routes: [{match: x, upstream: u}]\nzzz: 1\ngates: {a: {limit: x}}\nthreads: 0\n"
+                 "listen: x\nthreads: 0\n");
+    assert_int_equal(errors->count, 7);
+    for (uint32_t i = 1; i < errors->count; i++) {
+        assert_true(errors->list[i - 1].line <= errors->list[i].line);
+    }
+    assert_int_equal(errors->list[0].line, 1);
+    assert_int_equal(errors->list[0].column, 18);
+    assert_int_equal(errors->list[6].line, 6);
+}
+
+TEST(a_long_name_of_a_file_loses_its_beginning)
+{
+    char name[300];
+    struct weir_config_errors errors = {.count = 0};
+    memset(name, 'a', sizeof name);
+    memcpy(name + sizeof name - 5, ".yaml", 5);
+    errors.file = (struct weir_slice){name, sizeof name};
+    weir_config_errors_add(&errors, 3, 4, "x");
+    weir_config_errors_add(&errors, 0, 0, "x");
+    assert_memory_equal(errors.list[0].text, "...aaa", 6);
+    assert_string_equal(errors.list[0].text + 3 + 200 - 5, ".yaml:3:4: x");
+    assert_string_equal(errors.list[1].text + 3 + 200 - 5, ".yaml: x");
+}
+
+TEST(a_long_message_is_cut)
+{
+    struct weir_config_errors errors = {.count = 0};
+    char text[2000];
+    memset(text, 'a', sizeof text);
+    for (size_t bytes = WEIR_CONFIG_ERROR_BYTES_MAX - 4; bytes < WEIR_CONFIG_ERROR_BYTES_MAX;
+         bytes++) {
+        weir_config_errors_add(&errors, 0, 0, "%.*s", (int)bytes, text);
+    }
+    /* The place is ": ", and a zero ends it. */
+    assert_int_equal(strlen(errors.list[0].text), WEIR_CONFIG_ERROR_BYTES_MAX - 2);
+    assert_int_equal(strlen(errors.list[1].text), WEIR_CONFIG_ERROR_BYTES_MAX - 1);
+    assert_string_equal(errors.list[1].text + WEIR_CONFIG_ERROR_BYTES_MAX - 4, "aaa");
+    assert_string_equal(errors.list[2].text + WEIR_CONFIG_ERROR_BYTES_MAX - 4, "...");
+    assert_string_equal(errors.list[3].text + WEIR_CONFIG_ERROR_BYTES_MAX - 4, "...");
+}
+
+TEST(what_is_shown_of_a_text_cannot_do_harm)
+{
+    assert_string_equal(weir_show(weir_slice_of("plain \xc3\xa4")).text, "plain \xc3\xa4");
+    assert_string_equal(weir_show(weir_slice_of("a\x1b[31m\n\x7f")).text, "a\\x1b[31m\\x0a\\x7f");
+    assert_string_equal(weir_show(weir_slice_of("\xc2\x9b"
+                                                "1\xc2\xa0"))
+                            .text,
+                        "\\xc2\\x9b1\xc2\xa0");
+    assert_string_equal(weir_show((struct weir_slice){"a\0b", 3}).text, "a\\x00b");
+    assert_string_equal(weir_show((struct weir_slice){NULL, 0}).text, "");
+    char *half = malloc(1);
+    assert_non_null(half);
+    *half = '\xc2';
+    assert_string_equal(weir_show((struct weir_slice){half, 1}).text, "\xc2");
+    free(half);
+    /* Whatever the length, it fits, and is cut between characters only. */
+    char text[256];
+    for (size_t lead = 0; lead < 4; lead++) {
+        for (size_t bytes = 0; bytes < 200; bytes++) {
+            for (size_t i = 0; i < bytes; i++) {
+                text[i] = i < lead ? 'a' : "\xe2\x82\xac"[(i - lead) % 3];
+            }
+            if (bytes > lead && (bytes - lead) % 3 != 0) {
+                continue;
+            }
+            struct weir_shown shown = weir_show((struct weir_slice){text, bytes});
+            size_t length = strlen(shown.text);
+            assert_true(length < sizeof shown.text);
+            bool cut = length != bytes || memcmp(shown.text, text, bytes) != 0;
+            size_t kept = cut ? length - 3 : length;
+            assert_memory_equal(shown.text, text, kept);
+            assert_true(kept <= lead || (kept - lead) % 3 == 0);
+            assert_true(!cut || strcmp(shown.text + kept, "...") == 0);
+        }
+    }
+    memset(text, '\n', sizeof text);
+    assert_true(strlen(weir_show((struct weir_slice){text, sizeof text}).text) < 64);
+}
+
+/* ---- suggestions ---- */
+
+static const char *suggest(const char *word, const char *const *candidates)
+{
+    static char best[WEIR_SUGGEST_BYTES_MAX + 1];
+    struct weir_suggestion suggestion = weir_suggestion_for(weir_slice_of(word));
+    for (; *candidates != NULL; candidates++) {
+        weir_suggestion_offer(&suggestion, weir_slice_of(*candidates));
+    }
+    snprintf(best, sizeof best, "%.*s", (int)suggestion.best.bytes, suggestion.best.data);
+    return best;
+}
+
+TEST(the_nearest_word_is_suggested_if_it_is_near_enough)
+{
+    static const char *const words[] = {"limit", "line", "lease", "upstreams", "priority", NULL};
+    static const struct {
+        const char *word;
+        const char *best;
+    } cases[] = {{"limt", "limit"},
+                 {"ilmit", "limit"},
+                 {"linee", "line"},
+                 {"limits", "limit"},
+                 {"lmiit", "limit"},
+                 {"lomit", "limit"},
+                 {"LIMIT", "limit"},
+                 {"limt_", ""},
+                 {"lin", "line"},
+                 {"lease", "lease"},
+                 {"leaes", "lease"},
+                 {"lea", "lease"},
+                 {"prio", "priority"},
+                 {"pr", ""},
+                 {"upstram", "upstreams"},
+                 {"upstraems", "upstreams"},
+                 {"usptraems", "upstreams"},
+                 {"upxyzeams", "upstreams"},
+                 {"uxyzzeams", ""},
+                 {"zzz", ""},
+                 {"", ""}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        if (strcmp(suggest(cases[i].word, words), cases[i].best) != 0) {
+            fail_msg("%s: %s", cases[i].word, suggest(cases[i].word, words));
+        }
+    }
+    static const char *const ties[] = {"ab", "ac", "a", NULL};
+    assert_string_equal(suggest("ad", ties), "ab");
+    assert_string_equal(suggest("ac", ties), "ac");
+}
+
+TEST(long_words_get_no_suggestion)
+{
+    char word[WEIR_SUGGEST_BYTES_MAX + 2];
+    char other[WEIR_SUGGEST_BYTES_MAX + 2];
+    const char *const candidates[] = {other, NULL};
+    for (size_t bytes = WEIR_SUGGEST_BYTES_MAX - 1; bytes <= WEIR_SUGGEST_BYTES_MAX + 1; bytes++) {
+        memset(word, 'a', bytes);
+        word[bytes] = '\0';
+        memcpy(other, word, sizeof word);
+        other[3] = 'b';
+        const char *best = suggest(word, candidates);
+        assert_string_equal(best, bytes <= WEIR_SUGGEST_BYTES_MAX ? other : "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unknown_field_is_told_with_those_that_are_known),
+        cmocka_unit_test(a_file_without_an_address_is_refused),
+        cmocka_unit_test(a_file_is_a_mapping),
+        cmocka_unit_test(a_section_is_a_mapping),
+        cmocka_unit_test(numbers_are_strict_and_bounded),
+        cmocka_unit_test(durations_need_their_unit),
+        cmocka_unit_test(booleans_are_true_or_false),
+        cmocka_unit_test(words_are_one_of_a_few),
+        cmocka_unit_test(texts_are_not_empty),
+        cmocka_unit_test(names_have_letters_digits_and_a_few_signs),
+        cmocka_unit_test(addresses_are_told_how_they_look),
+        cmocka_unit_test(an_api_that_others_can_reach_needs_tokens),
+        cmocka_unit_test(networks_are_told_how_they_look),
+        cmocka_unit_test(routes_without_listen_lead_nowhere),
+        cmocka_unit_test(urls_are_told_how_they_look),
+        cmocka_unit_test(a_url_with_a_password_or_a_query_is_not_shown),
+        cmocka_unit_test(https_waits_for_tls),
+        cmocka_unit_test(headers_have_names_of_their_own),
+        cmocka_unit_test(the_values_of_headers_are_never_shown),
+        cmocka_unit_test(variables_must_be_there),
+        cmocka_unit_test(a_pause_is_not_above_the_longest),
+        cmocka_unit_test(limits_are_numbers_none_or_adaptive),
+        cmocka_unit_test(rates_are_told_how_they_look),
+        cmocka_unit_test(lines_are_bounded),
+        cmocka_unit_test(a_breaker_needs_failures),
+        cmocka_unit_test(tenants_are_told_how_they_look),
+        cmocka_unit_test(keys_have_no_tenants_events_or_keys),
+        cmocka_unit_test(a_route_needs_a_match_and_an_upstream),
+        cmocka_unit_test(names_of_gates_and_upstreams_must_exist),
+        cmocka_unit_test(a_match_is_a_path),
+        cmocka_unit_test(a_tie_between_routes_names_both),
+        cmocka_unit_test(what_is_stripped_starts_the_match),
+        cmocka_unit_test(a_key_is_made_of_what_is_known),
+        cmocka_unit_test(the_other_fields_of_a_route_are_checked),
+        cmocka_unit_test(queues_are_checked),
+        cmocka_unit_test(a_token_needs_scopes),
+        cmocka_unit_test(tokens_are_checked_and_never_shown),
+        cmocka_unit_test(there_are_bounds_on_how_many_of_everything),
+        cmocka_unit_test(a_route_has_up_to_64_lanes),
+        cmocka_unit_test(keys_tenants_and_constants_have_up_to_255_bytes),
+        cmocka_unit_test(a_filled_in_value_has_up_to_8192_bytes),
+        cmocka_unit_test(twenty_mistakes_are_told_and_the_others_counted),
+        cmocka_unit_test(mistakes_are_told_in_the_order_of_the_file),
+        cmocka_unit_test(a_long_name_of_a_file_loses_its_beginning),
+        cmocka_unit_test(a_long_message_is_cut),
+        cmocka_unit_test(what_is_shown_of_a_text_cannot_do_harm),
+        cmocka_unit_test(the_nearest_word_is_suggested_if_it_is_near_enough),
+        cmocka_unit_test(long_words_get_no_suggestion),
+    };
+    return cmocka_run_group_tests_name("config_errors", tests, NULL, NULL);
+}

@@ -1,0 +1,1056 @@
+/* Passes: the hand-over between a key and the loops of those who wait there; on one loop, where
+ * every order of things can be chosen, and on several threads, where none can. */
+#define _GNU_SOURCE
+#include "gateway/pass.h"
+
+#include "unit/helpers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define MS       UINT64_C(1000000)
+#define PATIENCE (5 * SECOND)
+
+/* ---- memory that several threads share ---- */
+
+struct shared_memory {
+    struct weir_allocator allocator;
+    struct memory memory;
+    pthread_mutex_t lock;
+};
+
+static void *shared_allocate(void *context, size_t bytes)
+{
+    struct shared_memory *shared = context;
+    pthread_mutex_lock(&shared->lock);
+    void *result = memory_allocate(&shared->memory, bytes);
+    pthread_mutex_unlock(&shared->lock);
+    return result;
+}
+
+static void shared_release(void *context, void *bytes_of, size_t bytes)
+{
+    struct shared_memory *shared = context;
+    pthread_mutex_lock(&shared->lock);
+    memory_release(&shared->memory, bytes_of, bytes);
+    pthread_mutex_unlock(&shared->lock);
+}
+
+static void shared_memory_init(struct shared_memory *shared)
+{
+    *shared = (struct shared_memory){.allocator = {shared, shared_allocate, shared_release},
+                                     .lock = PTHREAD_MUTEX_INITIALIZER};
+    memory_init(&shared->memory);
+}
+
+/* ---- one loop ---- */
+
+struct scene {
+    struct memory memory;      /* of the gates */
+    struct memory loop_memory; /* of the loop */
+    struct weir_loop loop;
+    struct weir_loop *loops[1];
+    struct weir_gates *gates;
+    struct weir_timer patience; /* so that a test that waits in vain fails soon */
+    struct weir_post end_of_turn;
+    uint32_t awaited; /* how many are still to be told before the loop stops */
+    bool impatient;
+};
+
+static struct scene scene;
+
+/* Somebody with a pass, who writes down what is told. */
+struct guest {
+    struct weir_pass pass;
+    uint32_t told;
+    uint32_t told_of[WEIR_TICKET_ENDED + 1];
+};
+
+static void write_down(struct weir_pass *pass, enum weir_ticket_state state)
+{
+    struct guest *guest = weir_container_of(pass, struct guest, pass);
+    guest->told++;
+    guest->told_of[state]++;
+    if (scene.awaited > 0 && --scene.awaited == 0) {
+        weir_loop_stop(&scene.loop);
+    }
+}
+
+#define GUEST                         \
+    (struct guest)                    \
+    {                                 \
+        .pass = {.told = write_down } \
+    }
+
+static void lose_patience(struct weir_timer *timer)
+{
+    (void)timer;
+    scene.impatient = true;
+    weir_loop_stop(&scene.loop);
+}
+
+/* Runs the loop until so many were told. */
+static void await(uint32_t count)
+{
+    scene.awaited = count;
+    weir_timer_set(&scene.loop, &scene.patience, scene.loop.now_ns + PATIENCE);
+    weir_loop_run(&scene.loop);
+    weir_timer_set(&scene.loop, &scene.patience, WEIR_NEVER);
+    assert_false(scene.impatient);
+}
+
+static void stop_at_post(struct weir_post *post)
+{
+    (void)post;
+    weir_loop_stop(&scene.loop);
+}
+
+/* Lets everything that was deferred so far arrive. */
+static void one_turn(void)
+{
+    scene.end_of_turn.arrive = stop_at_post;
+    weir_loop_defer(&scene.loop, &scene.end_of_turn);
+    weir_loop_run(&scene.loop);
+}
+
+static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
+{
+    memset(&scene, 0, sizeof scene);
+    memory_init(&scene.memory);
+    memory_init(&scene.loop_memory);
+    assert_true(weir_loop_init(&scene.loop, &scene.loop_memory.allocator));
+    assert_true(weir_timer_init(&scene.loop, &scene.patience, lose_patience));
+    scene.loops[0] = &scene.loop;
+    struct weir_gates_options options = {.allocator = &scene.memory.allocator,
+                                         .seed = {1, 2},
+                                         .loops = scene.loops,
+                                         .loop_count = 1,
+                                         .gate_count = 2,
+                                         .keys_max = keys_max};
+    assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
+    assert_int_equal(weir_gates_configure(scene.gates, 1, &settings, 0), WEIR_OK);
+}
+
+static void open_scene(struct weir_settings settings)
+{
+    open_scene_with(settings, 0);
+}
+
+static void close_scene(void)
+{
+    weir_gates_destroy(scene.gates);
+    weir_timer_deinit(&scene.loop, &scene.patience);
+    weir_loop_deinit(&scene.loop);
+    expect_no_memory_out(&scene.memory);
+    expect_no_memory_out(&scene.loop_memory);
+}
+
+static enum weir_verdict enter_at(struct guest *guest, const char *key, struct weir_request request)
+{
+    struct weir_destination where = {.gate = 1, .key = weir_slice_of(key)};
+    return weir_pass_enter(scene.gates, &guest->pass, &where, &request);
+}
+
+static enum weir_verdict come(struct guest *guest)
+{
+    return enter_at(guest, "key", (struct weir_request){0});
+}
+
+static bool go(struct guest *guest)
+{
+    return weir_pass_leave(&guest->pass, &(struct weir_result){0});
+}
+
+static void note_counts(void *context, const struct weir_key *key)
+{
+    struct weir_key_stats stats = weir_key_get_stats(key);
+    struct weir_key_stats *sum = context;
+    weir_key_validate(key);
+    sum->active += stats.active;
+    sum->waiting += stats.waiting;
+    sum->entered++; /* counts the keys here */
+}
+
+#define expect_at_keys(key_count, active_count, waiting_count) \
+    do {                                                       \
+        struct weir_key_stats sum_ = {0};                      \
+        weir_gates_visit(scene.gates, 1, note_counts, &sum_);  \
+        assert_int_equal(sum_.entered, key_count);             \
+        assert_int_equal(sum_.active, active_count);           \
+        assert_int_equal(sum_.waiting, waiting_count);         \
+    } while (0)
+
+#define expect_told(who, of, count) assert_int_equal((who)->told_of[WEIR_TICKET_##of], count)
+
+#define expect_told_nothing(guest) assert_int_equal((guest)->told, 0)
+
+static const struct weir_settings one_at_a_time = {LANE(.limit = 1), .timeout_ns = WEIR_NEVER};
+
+TEST(who_comes_first_is_admitted_and_the_next_one_waits)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    expect_at_keys(1, 1, 1);
+    struct weir_key_stats stats = weir_pass_stats(&b.pass);
+    assert_int_equal(stats.active, 1);
+    assert_int_equal(stats.waiting, 1);
+    assert_true(go(&a));
+    await(1);
+    assert_true(go(&b));
+    expect_told_nothing(&a);
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(who_may_not_wait_is_refused_and_can_still_ask_the_key)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&b, "key", (struct weir_request){.no_wait = true}), WEIR_REFUSED);
+    expect_refused(&b.pass.ticket, WEIR_WOULD_WAIT);
+    assert_int_equal(weir_pass_stats(&b.pass).active, 1);
+    assert_true(weir_pass_predict(&b.pass, weir_slice_of("")) > 0);
+    weir_pass_close(&b.pass);
+    assert_true(go(&a));
+    one_turn();
+    expect_told_nothing(&b);
+    close_scene();
+}
+
+TEST(a_full_line_refuses_at_its_bound_and_not_before)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.line.tickets = 2;
+    open_scene(settings);
+    struct guest inside = GUEST, first = GUEST, second = GUEST, third = GUEST;
+    assert_int_equal(come(&inside), WEIR_ADMITTED);
+    assert_int_equal(come(&first), WEIR_WAITING);
+    assert_int_equal(come(&second), WEIR_WAITING);
+    assert_int_equal(come(&third), WEIR_REFUSED);
+    expect_refused(&third.pass.ticket, WEIR_LINE_FULL);
+    weir_pass_close(&third.pass);
+    assert_true(weir_pass_cancel(&second.pass));
+    assert_int_equal(come(&third), WEIR_WAITING);
+    assert_true(weir_pass_cancel(&third.pass));
+    assert_true(weir_pass_cancel(&first.pass));
+    assert_true(go(&inside));
+    close_scene();
+}
+
+TEST(a_key_that_cannot_be_had_is_a_refusal)
+{
+    char name[257];
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    open_scene_with(one_at_a_time, 1);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(enter_at(&a, "", (struct weir_request){0}), WEIR_REFUSED);
+    assert_int_equal(a.pass.ticket.refusal, WEIR_BAD_NAME);
+    weir_pass_close(&a.pass);
+    assert_int_equal(enter_at(&a, name, (struct weir_request){0}), WEIR_REFUSED);
+    assert_int_equal(a.pass.ticket.refusal, WEIR_BAD_NAME);
+    weir_pass_close(&a.pass);
+    assert_int_equal(enter_at(&a, name + 1, (struct weir_request){0}), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&b, "other", (struct weir_request){0}), WEIR_REFUSED);
+    assert_int_equal(b.pass.ticket.refusal, WEIR_TOO_MANY_KEYS);
+    weir_pass_close(&b.pass);
+    assert_true(go(&a));
+    close_scene();
+}
+
+TEST(a_permit_given_back_is_told_to_the_next_one_in_its_loop_and_not_within_the_call)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(come(&c), WEIR_WAITING);
+    assert_true(go(&a));
+    expect_told_nothing(&b);
+    await(1);
+    assert_int_equal(b.told, 1);
+    expect_told(&b, ADMITTED, 1);
+    expect_told_nothing(&c);
+    assert_true(go(&b));
+    await(1);
+    expect_told(&c, ADMITTED, 1);
+    assert_true(go(&c));
+    one_turn();
+    assert_int_equal(a.told + b.told + c.told, 2);
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(who_cancels_in_line_is_gone_at_once_and_told_nothing)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(come(&c), WEIR_WAITING);
+    assert_true(weir_pass_cancel(&b.pass));
+    expect_ended(&b.pass.ticket, WEIR_END_CANCELLED);
+    expect_at_keys(1, 1, 1);
+    assert_true(go(&a));
+    await(1);
+    expect_told(&c, ADMITTED, 1);
+    assert_true(weir_pass_cancel(&c.pass)); /* a permit goes back that way too */
+    one_turn();
+    expect_told_nothing(&b);
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(who_cancels_while_a_post_is_under_way_is_told_when_it_has_arrived)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(come(&c), WEIR_WAITING);
+    assert_true(go(&a));
+    assert_false(weir_pass_cancel(&b.pass));
+    expect_ended(&b.pass.ticket, WEIR_END_CANCELLED);
+    expect_told_nothing(&b);
+    await(2); /* its permit went on to the next one */
+    assert_int_equal(b.told, 1);
+    expect_told(&b, IDLE, 1);
+    assert_int_equal(c.told, 1);
+    expect_told(&c, ADMITTED, 1);
+    assert_true(go(&c));
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(a_pass_may_be_used_again_once_it_is_closed)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(come(&a), WEIR_ADMITTED);
+        assert_int_equal(come(&b), WEIR_WAITING);
+        assert_true(go(&a));
+        assert_false(weir_pass_cancel(&b.pass));
+        await(1);
+        expect_told(&b, IDLE, i + 1);
+    }
+    close_scene();
+}
+
+TEST(a_deadline_is_told_by_the_alarm_with_no_other_call)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.timeout_ns = 15 * MS;
+    open_scene(settings);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    uint64_t began_ns = scene.loop.now_ns;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    struct weir_request later = {.deadline_ns = began_ns + 25 * MS};
+    assert_int_equal(enter_at(&c, "key", later), WEIR_WAITING);
+    await(1);
+    assert_true(scene.loop.now_ns >= began_ns + 15 * MS);
+    expect_told(&b, ENDED, 1);
+    expect_ended(&b.pass.ticket, WEIR_END_TIMEOUT);
+    assert_int_equal(weir_pass_stats(&b.pass).active, 1);
+    weir_pass_close(&b.pass);
+    if (c.told == 0) { /* unless the machine was so slow that both were due */
+        await(1);
+    }
+    assert_true(scene.loop.now_ns >= began_ns + 25 * MS);
+    expect_told(&c, ENDED, 1);
+    weir_pass_close(&c.pass);
+    assert_true(go(&a));
+    one_turn();
+    assert_int_equal(b.told + c.told, 2);
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(an_earlier_deadline_moves_the_alarm_nearer)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    uint64_t now_ns = scene.loop.now_ns;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&b, "key", (struct weir_request){.deadline_ns = now_ns + HOUR}),
+                     WEIR_WAITING);
+    assert_int_equal(enter_at(&c, "key", (struct weir_request){.deadline_ns = now_ns + 5 * MS}),
+                     WEIR_WAITING);
+    await(1);
+    expect_told(&c, ENDED, 1);
+    weir_pass_close(&c.pass);
+    expect_told_nothing(&b);
+    assert_true(weir_pass_cancel(&b.pass));
+    assert_true(go(&a));
+    close_scene();
+}
+
+TEST(a_refill_is_told_by_the_alarm_with_no_other_call)
+{
+    struct weir_settings settings = {
+        LANE(.limit = 10, RATE(.tokens = 50, .period_ns = SECOND, .burst = 1)),
+        .timeout_ns = WEIR_NEVER};
+    open_scene(settings);
+    struct guest guests[4] = {GUEST, GUEST, GUEST, GUEST};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(come(&guests[i]), i == 0 ? WEIR_ADMITTED : WEIR_WAITING);
+    }
+    await(3);
+    for (int i = 0; i < 4; i++) {
+        expect_told(&guests[i], ADMITTED, i == 0 ? 0 : 1);
+        assert_true(go(&guests[i]));
+    }
+    close_scene();
+}
+
+TEST(a_lease_that_lapses_is_told_and_its_permit_goes_on)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.lease_ns = 5 * MS;
+    open_scene(settings);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&b, "key", (struct weir_request){.lease_ns = WEIR_NEVER}),
+                     WEIR_WAITING);
+    await(2);
+    assert_int_equal(a.told, 1);
+    expect_told(&a, ENDED, 1);
+    expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
+    weir_pass_close(&a.pass);
+    expect_told(&b, ADMITTED, 1);
+    assert_true(go(&b));
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+/* The call that gives back is then the first to see that the lease is over, and changes its own
+ * pass as if it were another's. */
+TEST(who_leaves_after_the_lease_but_before_the_alarm_is_told_once_more)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.lease_ns = HOUR;
+    for (int way = 0; way < 2; way++) {
+        open_scene(settings);
+        struct guest a = GUEST;
+        assert_int_equal(come(&a), WEIR_ADMITTED);
+        scene.loop.now_ns += 2 * HOUR;
+        assert_false(way == 0 ? go(&a) : weir_pass_cancel(&a.pass));
+        expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
+        await(1);
+        assert_int_equal(a.told, 1);
+        expect_told(&a, IDLE, 1);
+        expect_at_keys(1, 0, 0);
+        close_scene();
+    }
+}
+
+TEST(two_changes_before_the_post_arrives_are_told_as_the_last)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.lease_ns = HOUR;
+    open_scene(settings);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_true(go(&a)); /* admits b */
+    scene.loop.now_ns += 2 * HOUR;
+    assert_int_equal(come(&c), WEIR_ADMITTED); /* lapses b */
+    await(1);
+    assert_int_equal(b.told, 1);
+    expect_told(&b, ENDED, 1);
+    expect_ended(&b.pass.ticket, WEIR_END_LAPSED);
+    weir_pass_close(&b.pass);
+    assert_true(go(&c));
+    close_scene();
+}
+
+TEST(who_is_displaced_is_told)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.line.tickets = 2;
+    open_scene(settings);
+    struct guest inside = GUEST, old = GUEST, newer = GUEST, other = GUEST;
+    struct weir_request many = request_of("many", NORMAL, 1), few = request_of("few", NORMAL, 1);
+    assert_int_equal(come(&inside), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&old, "key", many), WEIR_WAITING);
+    assert_int_equal(enter_at(&newer, "key", many), WEIR_WAITING);
+    assert_int_equal(enter_at(&other, "key", few), WEIR_WAITING);
+    await(1);
+    expect_told(&newer, ENDED, 1);
+    expect_ended(&newer.pass.ticket, WEIR_END_DISPLACED);
+    weir_pass_close(&newer.pass);
+    assert_true(weir_pass_cancel(&old.pass));
+    assert_true(weir_pass_cancel(&other.pass));
+    assert_true(go(&inside));
+    close_scene();
+}
+
+TEST(new_settings_admit_those_who_wait)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(come(&c), WEIR_WAITING);
+    struct weir_settings two = {LANE(.limit = 2)};
+    assert_int_equal(weir_gates_configure(scene.gates, 1, &two, 0), WEIR_OK);
+    await(1);
+    expect_told(&b, ADMITTED, 1);
+    expect_told_nothing(&c);
+    struct weir_settings bad = {LANE(.limit = WEIR_LIMIT_MAX + 1)};
+    assert_int_equal(weir_gates_configure(scene.gates, 1, &bad, 0), WEIR_BAD_LIMIT);
+    assert_int_equal(weir_pass_stats(&a.pass).limit, 2);
+    assert_true(weir_pass_cancel(&c.pass));
+    assert_true(go(&a));
+    assert_true(go(&b));
+    close_scene();
+}
+
+TEST(a_key_with_settings_of_its_own_follows_them)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    struct weir_settings two = {LANE(.limit = 2)};
+    assert_int_equal(weir_gates_override(scene.gates, 1, weir_slice_of("key"), &two), WEIR_OK);
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_ADMITTED);
+    assert_int_equal(enter_at(&c, "other", (struct weir_request){0}), WEIR_ADMITTED);
+    assert_int_equal(weir_pass_stats(&b.pass).limit, 2);
+    assert_int_equal(weir_pass_stats(&c.pass).limit, 1);
+    expect_at_keys(2, 3, 0);
+    assert_true(go(&a));
+    assert_true(go(&b));
+    assert_true(go(&c));
+    close_scene();
+}
+
+TEST(a_key_is_forgotten_once_all_have_left_and_its_alarm_has_rung)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.timeout_ns = 5 * MS;
+    settings.forget_ns = 1;
+    open_scene(settings);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    weir_gates_sweep(scene.gates, scene.loop.now_ns + DAY);
+    expect_at_keys(1, 1, 1);
+    await(1);
+    weir_pass_close(&b.pass);
+    weir_gates_sweep(scene.gates, scene.loop.now_ns + DAY);
+    expect_at_keys(1, 1, 0); /* a permit is held */
+    assert_true(go(&a));
+    weir_gates_sweep(scene.gates, scene.loop.now_ns + DAY);
+    expect_at_keys(0, 0, 0);
+    close_scene();
+}
+
+TEST(an_alarm_that_is_set_keeps_its_key_until_it_rings)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.timeout_ns = 10 * MS;
+    settings.forget_ns = 1;
+    open_scene(settings);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    uint64_t began_ns = scene.loop.now_ns;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_true(weir_pass_cancel(&b.pass));
+    assert_true(go(&a));
+    weir_gates_sweep(scene.gates, began_ns + DAY);
+    expect_at_keys(1, 0, 0);
+    /* A lease at another key ends later than the alarm rings. */
+    struct weir_request leased = {.lease_ns = 15 * MS};
+    assert_int_equal(enter_at(&c, "other", leased), WEIR_ADMITTED);
+    await(1);
+    assert_true(scene.loop.now_ns >= began_ns + 15 * MS);
+    weir_pass_close(&c.pass);
+    weir_gates_sweep(scene.gates, began_ns + DAY);
+    expect_at_keys(0, 0, 0);
+    assert_int_equal(scene.loop.timer_count, 1); /* the test's own */
+    close_scene();
+}
+
+TEST(gates_may_end_while_alarms_are_set)
+{
+    struct weir_settings settings = one_at_a_time;
+    settings.timeout_ns = HOUR;
+    open_scene(settings);
+    static const char *const keys[] = {"a", "b", "c", "d", "e"};
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        struct guest inside = GUEST, waiting = GUEST;
+        assert_int_equal(enter_at(&inside, keys[i], (struct weir_request){0}), WEIR_ADMITTED);
+        assert_int_equal(enter_at(&waiting, keys[i], (struct weir_request){0}), WEIR_WAITING);
+        assert_true(weir_pass_cancel(&waiting.pass));
+        assert_true(go(&inside));
+    }
+    assert_int_equal(scene.loop.timer_count, 1 + COUNT_OF(keys));
+    close_scene();
+}
+
+TEST(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    struct weir_timer others[8]; /* until room must be made for the next */
+    uint32_t count = 0;
+    while (scene.loop.timer_count < scene.loop.timers.capacity) {
+        assert_true(count < COUNT_OF(others));
+        assert_true(weir_timer_init(&scene.loop, &others[count++], lose_patience));
+    }
+    scene.loop_memory.fail_at = scene.loop_memory.calls + 1;
+    struct weir_request soon = {.deadline_ns = scene.loop.now_ns + 2 * MS};
+    assert_int_equal(enter_at(&b, "key", soon), WEIR_WAITING);
+    assert_int_equal(scene.loop_memory.failed, 1);
+    struct weir_request later = {.deadline_ns = scene.loop.now_ns + 4 * MS};
+    assert_int_equal(enter_at(&c, "key", later), WEIR_WAITING);
+    await(2);
+    expect_told(&b, ENDED, 1);
+    expect_told(&c, ENDED, 1);
+    weir_pass_close(&b.pass);
+    weir_pass_close(&c.pass);
+    assert_true(go(&a));
+    while (count > 0) {
+        weir_timer_deinit(&scene.loop, &others[--count]);
+    }
+    close_scene();
+}
+
+TEST(gates_that_cannot_be_made_leave_nothing_behind)
+{
+    struct weir_loop loop;
+    struct weir_loop *loops[] = {&loop};
+    assert_true(weir_loop_init(&loop, NULL));
+    for (uint64_t fail_at = 1;; fail_at++) {
+        struct memory memory;
+        memory_init(&memory);
+        memory.fail_at = fail_at;
+        struct weir_gates_options options = {
+            .allocator = &memory.allocator, .loops = loops, .loop_count = 1, .gate_count = 3};
+        struct weir_gates *gates;
+        enum weir_status status = weir_gates_create(&options, &gates);
+        if (memory.failed == 0) {
+            assert_int_equal(status, WEIR_OK);
+            weir_gates_destroy(gates);
+            expect_no_memory_out(&memory);
+            break;
+        }
+        assert_int_equal(status, WEIR_NO_MEMORY);
+        expect_no_memory_out(&memory);
+    }
+    weir_gates_destroy(NULL);
+    weir_loop_deinit(&loop);
+}
+
+TEST(who_enters_without_memory_is_refused_and_may_come_again)
+{
+    for (uint64_t fail_at = 1;; fail_at++) {
+        open_scene(one_at_a_time);
+        struct guest a = GUEST;
+        uint64_t before = scene.memory.calls;
+        scene.memory.fail_at = before + fail_at;
+        enum weir_verdict verdict = enter_at(&a, "key", request_of("tenant", NORMAL, 1));
+        bool failed = scene.memory.failed > 0;
+        if (verdict == WEIR_REFUSED) {
+            assert_true(failed);
+            assert_int_equal(a.pass.ticket.refusal, WEIR_NO_MEMORY);
+            weir_pass_close(&a.pass);
+            assert_int_equal(enter_at(&a, "key", request_of("tenant", NORMAL, 1)), WEIR_ADMITTED);
+        }
+        assert_true(go(&a));
+        close_scene();
+        if (!failed) {
+            break;
+        }
+    }
+}
+
+/* ---- several loops, each in its thread ---- */
+
+#define LOOPS_MAX   4
+#define GUESTS_EACH 12
+#define KEYS        4
+#define LEASED      3 /* the key whose leases run out, so that who is inside cannot be counted */
+
+static const char *const key_names[KEYS] = {"one", "two", "three", "leased"};
+static const uint32_t key_limits[KEYS] = {1, 2, 3, 2};
+
+struct stage;
+
+/* What a visitor is doing. */
+enum doing {
+    OUTSIDE,
+    IN_LINE,
+    INSIDE,
+    LEAVING, /* waits to be told that no post is left */
+};
+
+struct visitor {
+    struct weir_pass pass;
+    struct stage *stage;
+    struct weir_timer timer;
+    struct weir_post again;
+    bool deferred; /* `again` is under way */
+    enum doing doing;
+    uint32_t key;
+    uint32_t rounds; /* still to come */
+};
+
+/* One thread. */
+struct stage {
+    struct weir_loop loop;
+    uint32_t index;
+    uint32_t playing; /* visitors with rounds left */
+    uint64_t random;
+    uint64_t endings;
+    uint64_t ends[WEIR_END_COUNT];
+    uint64_t told_idle;
+    struct weir_post stop;
+    struct visitor visitors[GUESTS_EACH];
+};
+
+struct storm {
+    struct weir_gates *gates;
+    uint32_t loop_count;
+    struct stage stages[LOOPS_MAX];
+    atomic_uint inside[KEYS];
+    atomic_uint finished;
+    atomic_uint wrong; /* what must not be; cmocka's assertions are for the main thread only */
+};
+
+static struct storm storm;
+
+static void expect_in_storm(bool right, const char *what)
+{
+    if (!right && atomic_fetch_add(&storm.wrong, 1) == 0) {
+        fprintf(stderr, "# wrong: %s\n", what);
+    }
+}
+
+#define expect_right(condition) expect_in_storm((condition), #condition)
+
+static uint32_t below(struct stage *stage, uint32_t bound)
+{
+    return (uint32_t)(next_random(&stage->random) % bound);
+}
+
+static void defer_visitor(struct visitor *visitor)
+{
+    if (!visitor->deferred) {
+        visitor->deferred = true;
+        weir_loop_defer(&visitor->stage->loop, &visitor->again);
+    }
+}
+
+/* Acts again soon: in the next turn, or a little later. */
+static void act_soon(struct visitor *visitor)
+{
+    struct stage *stage = visitor->stage;
+    if (below(stage, 3) > 0) {
+        defer_visitor(visitor);
+    } else {
+        weir_timer_set(&stage->loop, &visitor->timer,
+                       stage->loop.now_ns + below(stage, 400) * UINT64_C(1000));
+    }
+}
+
+static void stop_stage(struct weir_post *post)
+{
+    weir_loop_stop(&weir_container_of(post, struct stage, stop)->loop);
+}
+
+/* Whoever is last stops all, because until then each loop's alarms may be what others wait for. */
+static void finish_stage(void)
+{
+    if (atomic_fetch_add(&storm.finished, 1) + 1 < storm.loop_count) {
+        return;
+    }
+    for (uint32_t i = 0; i < storm.loop_count; i++) {
+        storm.stages[i].stop.arrive = stop_stage;
+        weir_loop_post(&storm.stages[i].loop, &storm.stages[i].stop);
+    }
+}
+
+/* The one ending of a round. */
+static void end_round(struct visitor *visitor)
+{
+    struct stage *stage = visitor->stage;
+    expect_right(visitor->doing != OUTSIDE);
+    expect_right(visitor->rounds > 0);
+    visitor->doing = OUTSIDE;
+    weir_timer_set(&stage->loop, &visitor->timer, WEIR_NEVER);
+    stage->endings++;
+    stage->ends[visitor->pass.ticket.end]++;
+    if (--visitor->rounds > 0) {
+        act_soon(visitor);
+    } else if (--stage->playing == 0) {
+        finish_stage();
+    }
+}
+
+static void go_inside(struct visitor *visitor)
+{
+    visitor->doing = INSIDE;
+    if (visitor->key != LEASED) {
+        uint32_t others = atomic_fetch_add(&storm.inside[visitor->key], 1);
+        expect_right(others < key_limits[visitor->key]);
+    }
+    act_soon(visitor);
+}
+
+static void go_outside(struct visitor *visitor)
+{
+    if (visitor->doing == INSIDE && visitor->key != LEASED) {
+        atomic_fetch_sub(&storm.inside[visitor->key], 1);
+    }
+}
+
+static void leave_or_cancel(struct visitor *visitor)
+{
+    go_outside(visitor);
+    bool leaves = visitor->doing == INSIDE && below(visitor->stage, 4) > 0;
+    struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
+    visitor->doing = LEAVING;
+    if (leaves ? weir_pass_leave(&visitor->pass, &result) : weir_pass_cancel(&visitor->pass)) {
+        end_round(visitor);
+    }
+}
+
+static void come_in(struct visitor *visitor)
+{
+    static const char *const tenants[] = {"", "a", "b"};
+    struct stage *stage = visitor->stage;
+    visitor->key = below(stage, KEYS);
+    struct weir_request request = {.tenant = weir_slice_of(tenants[below(stage, 3)]),
+                                   .priority = (enum weir_priority)below(stage, 3),
+                                   .no_wait = below(stage, 16) == 0};
+    if (below(stage, 3) == 0) {
+        request.deadline_ns = stage->loop.now_ns + 1 + below(stage, 1000) * UINT64_C(1000);
+    }
+    if (visitor->key == LEASED) {
+        request.lease_ns = 1 + below(stage, 300) * UINT64_C(1000);
+    }
+    struct weir_destination where = {.loop_index = stage->index,
+                                     .key = weir_slice_of(key_names[visitor->key])};
+    visitor->doing = IN_LINE;
+    switch (weir_pass_enter(storm.gates, &visitor->pass, &where, &request)) {
+    case WEIR_ADMITTED:
+        go_inside(visitor);
+        break;
+    case WEIR_WAITING:
+        if (below(stage, 2) == 0) {
+            act_soon(visitor); /* loses patience, if nothing happens before */
+        }
+        break;
+    case WEIR_REFUSED:
+        weir_pass_close(&visitor->pass);
+        end_round(visitor);
+        break;
+    }
+}
+
+/* Now and then somebody looks, tidies up or configures in the middle of it all. */
+static void disturb(struct stage *stage)
+{
+    struct weir_key_stats sum = {0};
+    struct weir_settings settings = {LANE(.limit = 1), .forget_ns = 1, .timeout_ns = 20 * MS};
+    switch (below(stage, 64)) {
+    case 0:
+        weir_gates_sweep(storm.gates, stage->loop.now_ns);
+        break;
+    case 1:
+        weir_gates_visit(storm.gates, 0, note_counts, &sum);
+        break;
+    case 2:
+        expect_right(weir_gates_configure(storm.gates, 0, &settings, stage->index) == WEIR_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void act(struct visitor *visitor)
+{
+    if (visitor->doing == OUTSIDE && visitor->rounds > 0) {
+        disturb(visitor->stage);
+        come_in(visitor);
+    } else if (visitor->doing == IN_LINE || visitor->doing == INSIDE) {
+        leave_or_cancel(visitor);
+    }
+}
+
+static void act_again(struct weir_post *post)
+{
+    struct visitor *visitor = weir_container_of(post, struct visitor, again);
+    visitor->deferred = false;
+    act(visitor);
+}
+
+static void act_in_time(struct weir_timer *timer)
+{
+    act(weir_container_of(timer, struct visitor, timer));
+}
+
+static void tell_visitor(struct weir_pass *pass, enum weir_ticket_state state)
+{
+    struct visitor *visitor = weir_container_of(pass, struct visitor, pass);
+    switch (state) {
+    case WEIR_TICKET_ADMITTED:
+        expect_right(visitor->doing == IN_LINE);
+        go_inside(visitor);
+        break;
+    case WEIR_TICKET_ENDED:
+        expect_right(visitor->doing == IN_LINE || visitor->doing == INSIDE);
+        go_outside(visitor);
+        weir_pass_close(pass);
+        end_round(visitor);
+        break;
+    case WEIR_TICKET_IDLE:
+        expect_right(visitor->doing == LEAVING);
+        visitor->stage->told_idle++;
+        end_round(visitor);
+        break;
+    default:
+        expect_right(state != WEIR_TICKET_WAITING);
+    }
+}
+
+static void *play(void *context)
+{
+    struct stage *stage = context;
+    weir_loop_run(&stage->loop);
+    return NULL;
+}
+
+static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
+                       const struct weir_allocator *allocator)
+{
+    assert_true(weir_loop_init(&stage->loop, allocator));
+    stage->index = index;
+    stage->random = index + 1;
+    stage->playing = GUESTS_EACH;
+    for (uint32_t i = 0; i < GUESTS_EACH; i++) {
+        struct visitor *visitor = &stage->visitors[i];
+        *visitor = (struct visitor){
+            .pass.told = tell_visitor, .stage = stage, .again.arrive = act_again, .rounds = rounds};
+        assert_true(weir_timer_init(&stage->loop, &visitor->timer, act_in_time));
+        defer_visitor(visitor);
+    }
+}
+
+static void close_stage(struct stage *stage)
+{
+    for (uint32_t i = 0; i < GUESTS_EACH; i++) {
+        weir_timer_deinit(&stage->loop, &stage->visitors[i].timer);
+    }
+    weir_loop_deinit(&stage->loop);
+}
+
+static void set_limits(void)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        struct weir_settings settings = {LANE(.limit = key_limits[i]), .line.tickets = 12,
+                                         .forget_ns = 1, .timeout_ns = 20 * MS};
+        assert_int_equal(
+            weir_gates_override(storm.gates, 0, weir_slice_of(key_names[i]), &settings), WEIR_OK);
+    }
+}
+
+static void play_storm(uint32_t loop_count, uint32_t rounds)
+{
+    struct shared_memory memory;
+    struct weir_loop *loops[LOOPS_MAX];
+    pthread_t threads[LOOPS_MAX];
+    shared_memory_init(&memory);
+    memset(&storm, 0, sizeof storm);
+    storm.loop_count = loop_count;
+    for (uint32_t i = 0; i < loop_count; i++) {
+        open_stage(&storm.stages[i], i, rounds, &memory.allocator);
+        loops[i] = &storm.stages[i].loop;
+    }
+    struct weir_gates_options options = {
+        .allocator = &memory.allocator, .loops = loops, .loop_count = loop_count, .gate_count = 1};
+    assert_int_equal(weir_gates_create(&options, &storm.gates), WEIR_OK);
+    set_limits();
+    for (uint32_t i = 0; i < loop_count; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, play, &storm.stages[i]), 0);
+    }
+    uint64_t endings = 0, ends[WEIR_END_COUNT] = {0}, told_idle = 0;
+    for (uint32_t i = 0; i < loop_count; i++) {
+        pthread_join(threads[i], NULL);
+        endings += storm.stages[i].endings;
+        told_idle += storm.stages[i].told_idle;
+        for (int end = 0; end < WEIR_END_COUNT; end++) {
+            ends[end] += storm.stages[i].ends[end];
+        }
+    }
+    assert_int_equal(atomic_load(&storm.wrong), 0);
+    assert_int_equal(endings, (uint64_t)loop_count * GUESTS_EACH * rounds);
+    struct weir_key_stats sum = {0};
+    weir_gates_visit(storm.gates, 0, note_counts, &sum);
+    assert_int_equal(sum.active, 0);
+    assert_int_equal(sum.waiting, 0);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        assert_int_equal(atomic_load(&storm.inside[i]), 0);
+    }
+    /* It was a storm: every way to end has been taken. */
+    assert_int_equal(ends[WEIR_END_NONE], 0);
+    for (int end = WEIR_END_NONE + 1; end < WEIR_END_COUNT; end++) {
+        assert_true(ends[end] > 0);
+    }
+    assert_true(told_idle > 0);
+    weir_gates_destroy(storm.gates);
+    for (uint32_t i = 0; i < loop_count; i++) {
+        close_stage(&storm.stages[i]);
+    }
+    expect_no_memory_out(&memory.memory);
+}
+
+TEST(in_a_storm_of_two_loops_nobody_is_lost_and_no_limit_is_passed)
+{
+    play_storm(2, 600);
+}
+
+TEST(in_a_storm_of_four_loops_nobody_is_lost_and_no_limit_is_passed)
+{
+    play_storm(4, 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_first_is_admitted_and_the_next_one_waits),
+        cmocka_unit_test(who_may_not_wait_is_refused_and_can_still_ask_the_key),
+        cmocka_unit_test(a_full_line_refuses_at_its_bound_and_not_before),
+        cmocka_unit_test(a_key_that_cannot_be_had_is_a_refusal),
+        cmocka_unit_test(
+            a_permit_given_back_is_told_to_the_next_one_in_its_loop_and_not_within_the_call),
+        cmocka_unit_test(who_cancels_in_line_is_gone_at_once_and_told_nothing),
+        cmocka_unit_test(who_cancels_while_a_post_is_under_way_is_told_when_it_has_arrived),
+        cmocka_unit_test(a_pass_may_be_used_again_once_it_is_closed),
+        cmocka_unit_test(a_deadline_is_told_by_the_alarm_with_no_other_call),
+        cmocka_unit_test(an_earlier_deadline_moves_the_alarm_nearer),
+        cmocka_unit_test(a_refill_is_told_by_the_alarm_with_no_other_call),
+        cmocka_unit_test(a_lease_that_lapses_is_told_and_its_permit_goes_on),
+        cmocka_unit_test(who_leaves_after_the_lease_but_before_the_alarm_is_told_once_more),
+        cmocka_unit_test(two_changes_before_the_post_arrives_are_told_as_the_last),
+        cmocka_unit_test(who_is_displaced_is_told),
+        cmocka_unit_test(new_settings_admit_those_who_wait),
+        cmocka_unit_test(a_key_with_settings_of_its_own_follows_them),
+        cmocka_unit_test(a_key_is_forgotten_once_all_have_left_and_its_alarm_has_rung),
+        cmocka_unit_test(an_alarm_that_is_set_keeps_its_key_until_it_rings),
+        cmocka_unit_test(gates_may_end_while_alarms_are_set),
+        cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
+        cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
+        cmocka_unit_test(who_enters_without_memory_is_refused_and_may_come_again),
+        cmocka_unit_test(in_a_storm_of_two_loops_nobody_is_lost_and_no_limit_is_passed),
+        cmocka_unit_test(in_a_storm_of_four_loops_nobody_is_lost_and_no_limit_is_passed),
+    };
+    return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
+}
