@@ -663,6 +663,15 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
         } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
             part = exchange->worker->config->upstreams[route->upstreams[0]].name;
         }
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
+            /* What it stands for: %c3 and %C3 are one key. */
+            size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
+            if (decoded == 0) {
+                return 0;
+            }
+            bytes += decoded;
+            continue;
+        }
         if (bytes + part.bytes > KEY_BYTES_MAX) {
             return 0;
         }
@@ -727,6 +736,9 @@ static const char *objection(const struct weir_http1_head *head, const char *dat
     if ((weir_path_flaws(weir_http1_slice(data, head->path)) & WEIR_PATH_UNSAFE) != 0) {
         return "The path has a dot segment or an escape that programs read differently. Send it "
                "in its plain form.";
+    }
+    if (!weir_path_spelled_plainly(weir_http1_slice(data, head->path))) {
+        return "The path escapes a letter, a digit or one of -._~. Send these as they are.";
     }
     if (head->upgrade == WEIR_UPGRADE_OTHER) {
         return "Only WebSocket upgrades are known here.";

@@ -68,3 +68,37 @@ unsigned weir_path_flaws(struct weir_slice path)
     }
     return flaws | flaws_of_segment(segment);
 }
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+bool weir_path_spelled_plainly(struct weir_slice path)
+{
+    for (size_t at = 0; at < path.bytes; at++) {
+        char c = path.data[at];
+        if (c == '%' && (flaws_of_escape(path, at, &c) & WEIR_PATH_BAD_ESCAPE) == 0 &&
+            is_unreserved(c)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+size_t weir_path_decode(struct weir_slice segment, char *bytes, size_t room)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < segment.bytes; at++) {
+        char c = segment.data[at];
+        if (c == '%' && (flaws_of_escape(segment, at, &c) & WEIR_PATH_BAD_ESCAPE) == 0) {
+            at += 2;
+        }
+        if (count == room) {
+            return 0;
+        }
+        bytes[count++] = c;
+    }
+    return count;
+}

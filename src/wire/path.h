@@ -8,6 +8,8 @@
 
 #include "weir/types.h"
 
+#include <stdbool.h>
+
 enum weir_path_flaw {
     WEIR_PATH_DOTS = 1,           /* a segment is "." or "..", a dot perhaps written %2e */
     WEIR_PATH_ENCODED_SLASH = 2,  /* %2f */
@@ -23,5 +25,13 @@ enum weir_path_flaw {
 
 /* All flaws of a path that begins with '/' or is empty, without its query. */
 unsigned weir_path_flaws(struct weir_slice path);
+
+/* Whether no escape stands for a letter, a digit or one of -._~, which need none: /%61 would be
+ * another spelling of /a, and lead past a route or a limit that knows only one of them. */
+bool weir_path_spelled_plainly(struct weir_slice path);
+
+/* Writes what the escapes of a segment without flaws stand for, so that two spellings of it become
+ * one. Returns how many bytes that took, or 0 if they are more than `room`. */
+size_t weir_path_decode(struct weir_slice segment, char *bytes, size_t room);
 
 #endif

@@ -188,6 +188,25 @@ def test_what_leads_nowhere_or_cannot_be_read_gets_an_answer_that_says_so():
     run(test())
 
 
+def test_a_function_cannot_be_reached_past_its_limit_by_another_spelling():
+    async def test():
+        async with functions(limit=1, timeout='100ms') as (gateway, upstream, client):
+            async def raw(path):
+                reader, writer = await asyncio.open_connection('127.0.0.1', gateway.port)
+                writer.write(f'GET {path} HTTP/1.1\r\nHost: a\r\n\r\n'.encode())
+                status = (await reader.readline()).split()[1]
+                writer.close()
+                return status
+            first = asyncio.create_task(ask(client, '/functions/%C3%A9?hold&id=a'))
+            await until(lambda: upstream.inside == ['a'], 'a is inside')
+            assert await raw('/functions/%c3%a9') == b'429'
+            assert await raw('/functions/%66') == b'400'
+            upstream.open('a')
+            assert (await first)[0] == 200
+            assert upstream.came == ['a']
+    run(test())
+
+
 def test_requests_in_one_packet_are_answered_in_order():
     async def test():
         async with functions(limit=2) as (gateway, upstream, _):

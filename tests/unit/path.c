@@ -91,6 +91,28 @@ TEST(empty_segments_are_told_but_are_not_unsafe)
     assert_int_equal(WEIR_PATH_UNSAFE, DOTS | SLASH | BACK | NUL | ESCAPE);
 }
 
+TEST(an_escape_of_what_needs_none_is_another_spelling)
+{
+    static const char *const plain[] = {"/", "/a-b._~9", "/%20%c3%A9", "/100%25", "/%", "/%6"};
+    static const char *const other[] = {"/%61", "/%41", "/%39", "/%2d", "/%2E", "/%5f", "/x/%7e"};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        assert_true(weir_path_spelled_plainly(weir_slice_of(plain[i])));
+    }
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        assert_false(weir_path_spelled_plainly(weir_slice_of(other[i])));
+    }
+}
+
+TEST(a_segment_is_decoded_to_what_it_stands_for_or_not_at_all)
+{
+    char bytes[4];
+    assert_int_equal(weir_path_decode(weir_slice_of("a%C3%a9"), bytes, sizeof bytes), 3);
+    assert_memory_equal(bytes, "a\xc3\xa9", 3);
+    assert_int_equal(weir_path_decode(weir_slice_of("abcd"), bytes, sizeof bytes), 4);
+    assert_int_equal(weir_path_decode(weir_slice_of("abcde"), bytes, sizeof bytes), 0);
+    assert_int_equal(weir_path_decode(weir_slice_of(""), bytes, sizeof bytes), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +121,9 @@ int main(void)
         cmocka_unit_test(escapes_that_change_the_shape_of_a_path_are_found),
         cmocka_unit_test(a_percent_without_two_digits_is_found),
         cmocka_unit_test(empty_segments_are_told_but_are_not_unsafe),
+        cmocka_unit_test(an_escape_of_what_needs_none_is_another_spelling),
+        cmocka_unit_test(a_segment_is_decoded_to_what_it_stands_for_or_not_at_all),
+
     };
     return cmocka_run_group_tests_name("path", tests, NULL, NULL);
 }
