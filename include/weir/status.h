@@ -18,7 +18,7 @@
     X(BAD_WEIGHT, "a priority's weight must be from 1 to 16, a tenant's from 1 to 1000") \
     X(BAD_BOUND, "a line holds at most 10000000 tickets and a summed cost of 2^42") \
     X(BAD_DURATION, "a timeout, lease or pause is too long; use WEIR_NEVER for none") \
-    X(BAD_TENANTS, "a key keeps 1 to 1000000 tenants, and a tenant is named once, in 1 to 255 bytes") \
+    X(BAD_TENANTS, "a key keeps 1 to 1000000 tenants, and a tenant is named once, in at most 255 bytes") \
     X(BAD_NAME, "a name has 1 to 255 bytes; only the anonymous tenant's is empty") \
     X(BAD_PRIORITY, "a priority is high, normal or low") \
     X(BAD_COST, "a cost must be from 1 to 2^30; when a permit is given back, from 0") \

@@ -170,7 +170,6 @@ static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_tick
                                           struct weir_news *news)
 {
     weir_key_begin(key, now_ns, news);
-    weir_line_rebase(key);
     fill_ticket(key, ticket, request);
     enum weir_status wrong = check_request(request);
     if (wrong != WEIR_OK) {

@@ -41,6 +41,9 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
 /* Does what is due: deadlines, leases, parked tenants; then serves the line. */
 void weir_key_catch_up(struct weir_key *key, struct weir_news *news);
 
+static_assert((uint64_t)WEIR_BATCH_MAX * WEIR_COST_MAX <= (UINT64_C(1) << 60) / WEIR_CHARGE_SCALE,
+              "virtual times must stay comparable");
+
 /* The beginning of every call: the time, which never goes back (G8), and what it has brought. */
 static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
 {
@@ -48,6 +51,7 @@ static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct 
         key->now_ns = now_ns;
     }
     key->batch_left = WEIR_BATCH_MAX;
+    weir_line_rebase(key); /* a batch of the largest costs moves a clock by 2^60 */
     if (key->now_ns >= key->wake_ns) {
         weir_key_catch_up(key, news);
     }

@@ -493,6 +493,42 @@ TEST(g7_a_tenant_that_was_idle_for_ages_does_not_starve)
     close_key(&f);
 }
 
+TEST(g7_a_line_that_only_drains_forgets_nobody_who_was_idle)
+{
+    /* Enough of the largest cost that the virtual clock goes half way round. */
+    enum {
+        TICKETS = 9000
+    };
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), .line = {.tickets = TICKETS},
+                                        .timeout_ns = WEIR_NEVER});
+    struct weir_ticket *tickets = calloc(TICKETS, sizeof *tickets);
+    assert_non_null(tickets);
+    struct weir_ticket idle = {0};
+    assert_int_equal(ask(&f, &idle, request_of("idle", NORMAL, 1), 1), WEIR_ADMITTED);
+    leave(&f, &idle, 1);
+    struct weir_request large = request_of("busy", NORMAL, WEIR_COST_MAX);
+    for (uint32_t i = 0; i < TICKETS; i++) {
+        (void)!weir_key_enter(f.key, &tickets[i], &large, 1, &f.news);
+    }
+    struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
+    for (uint32_t i = 0; i < TICKETS - 10; i++) {
+        assert_int_equal(weir_key_leave(f.key, &tickets[i], &result, 1, &f.news), WEIR_OK);
+        assert_ptr_equal(weir_news_next(&f.news), &tickets[i + 1]);
+    }
+    assert_int_equal(ask(&f, &idle, request_of("idle", NORMAL, 1), 1), WEIR_WAITING);
+    assert_int_equal(weir_key_leave(f.key, &tickets[TICKETS - 10], &result, 1, &f.news), WEIR_OK);
+    assert_ptr_equal(weir_news_next(&f.news), &idle);
+    leave(&f, &idle, 1);
+    for (uint32_t i = TICKETS - 9; i < TICKETS; i++) {
+        (void)!weir_key_cancel(f.key, &tickets[i], 1, &f.news);
+        while (weir_news_next(&f.news) != NULL) {
+        }
+    }
+    close_key(&f);
+    free(tickets);
+}
+
 TEST(g7_a_tenant_that_was_held_for_ages_does_not_starve)
 {
     const struct weir_tenant_settings tenant = {.name = weir_slice_of("b"), .limit = 1};
@@ -601,6 +637,7 @@ int main(void)
         BOTH_WAYS(ten_thousand_refunds_of_the_largest_cost_are_no_debt),
         BOTH_WAYS(g7_a_new_tenant_does_not_starve_where_virtual_time_is_old),
         BOTH_WAYS(g7_a_tenant_that_was_idle_for_ages_does_not_starve),
+        BOTH_WAYS(g7_a_line_that_only_drains_forgets_nobody_who_was_idle),
         BOTH_WAYS(g7_a_tenant_that_was_held_for_ages_does_not_starve),
         BOTH_WAYS(a_retry_goes_to_the_head_of_its_tenants_line_and_the_latest_first),
         BOTH_WAYS(a_retry_does_not_pass_other_tenants_nor_other_priorities),
