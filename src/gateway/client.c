@@ -4,6 +4,7 @@
 #include "gateway/exchange.h"
 
 #include <assert.h>
+#include <netinet/in.h>
 #include <string.h>
 
 /* How long a head may take from its first byte to its last: slow ones must not hold memory. */
@@ -186,6 +187,53 @@ void weir_client_done(struct weir_client *client, bool keep)
     }
 }
 
+static bool begins_with(const uint8_t *bytes, const uint8_t *network, uint32_t bits)
+{
+    if (memcmp(bytes, network, bits / 8) != 0) {
+        return false;
+    }
+    uint8_t mask = (uint8_t)(0xff00 >> bits % 8);
+    return bits % 8 == 0 || (bytes[bits / 8] & mask) == (network[bits / 8] & mask);
+}
+
+/* The peer's address in network order, and what kind it is. One of IPv4 that came to an IPv6 socket
+ * counts as the IPv4 address that it is. */
+static enum weir_config_network_kind peer_bytes(const struct weir_address *peer,
+                                                const uint8_t **bytes)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&peer->storage;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&peer->storage;
+    switch (peer->storage.ss_family) {
+    case AF_INET:
+        *bytes = (const uint8_t *)&in->sin_addr;
+        return WEIR_CONFIG_NETWORK_V4;
+    case AF_INET6:
+        *bytes = (const uint8_t *)&in6->sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+            *bytes += 12;
+            return WEIR_CONFIG_NETWORK_V4;
+        }
+        return WEIR_CONFIG_NETWORK_V6;
+    default:
+        *bytes = NULL;
+        return WEIR_CONFIG_NETWORK_UNIX;
+    }
+}
+
+static bool is_trusted(const struct weir_config *config, const struct weir_address *peer)
+{
+    const uint8_t *bytes;
+    enum weir_config_network_kind kind = peer_bytes(peer, &bytes);
+    for (uint32_t i = 0; i < config->trusted_count; i++) {
+        const struct weir_config_network *network = &config->trusted[i];
+        if (network->kind == kind && (kind == WEIR_CONFIG_NETWORK_UNIX ||
+                                      begins_with(bytes, network->bytes, network->bits))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void name_peer(struct weir_client *client, const struct weir_address *peer)
 {
     weir_address_format(peer, client->peer);
@@ -195,7 +243,7 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     } else if (colon != NULL) {
         *colon = '\0';
     }
-    client->trusted = weir_address_is_local(peer);
+    client->trusted = is_trusted(client->worker->config, peer);
 }
 
 void weir_client_open(struct weir_worker *worker, const struct weir_config_listener *listener,

@@ -325,8 +325,24 @@ static void wait_for_signal(const sigset_t *signals)
     fflush(stdout);
 }
 
+/* What the config asks for and this program does not do, it says rather than passing over it. */
+static void admit_gaps(const struct weir_config *config)
+{
+    if (config->api_count > 0) {
+        fprintf(stderr, "weir: nothing listens on api: this version has no API\n");
+    }
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        const struct weir_config_gate *gate = &config->gates[i];
+        if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+            fprintf(stderr, "weir: gate %.*s keeps its start limit: this version does not adapt\n",
+                    (int)gate->name.bytes, gate->name.data);
+        }
+    }
+}
+
 static int run(struct server *server, const sigset_t *signals)
 {
+    admit_gaps(server->config);
     if (open_gates(server) != 0 || open_listeners(server) != 0) {
         return 1;
     }

@@ -188,6 +188,23 @@ def test_what_leads_nowhere_or_cannot_be_read_gets_an_answer_that_says_so():
     run(test())
 
 
+def test_who_is_not_trusted_cannot_speak_for_others():
+    async def test():
+        said = {'X-Tenant': 'acme', 'X-Forwarded-For': '9.9.9.9', 'X-Forwarded-Host': 'elsewhere'}
+        for top, tenant, forwarded in (('', 'acme', '9.9.9.9, 127.0.0.1'),
+                                       ('trusted: [127.0.0.1/32]', 'acme', '9.9.9.9, 127.0.0.1'),
+                                       ('trusted: [10.0.0.0/8]', '', '127.0.0.1')):
+            async with functions(limit=1, timeout='50ms', top=top) as (_, upstream, client):
+                first = asyncio.create_task(ask(client, '/functions/f?hold&id=a', headers=said))
+                await until(lambda u=upstream: u.inside == ['a'], 'a is inside')
+                _, _, problem = await ask(client, '/functions/f?id=b', headers=said)
+                assert problem['tenant'] == tenant, top
+                assert upstream.headers['a']['X-Forwarded-For'] == forwarded, top
+                upstream.open('a')
+                assert (await first)[0] == 200
+    run(test())
+
+
 def test_a_function_cannot_be_reached_past_its_limit_by_another_spelling():
     async def test():
         async with functions(limit=1, timeout='100ms') as (gateway, upstream, client):

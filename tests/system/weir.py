@@ -107,7 +107,7 @@ async def weir(config):
 
 
 @contextlib.asynccontextmanager
-async def functions(limit=1, timeout='10s', line_max=1000, extra=''):
+async def functions(limit=1, timeout='10s', line_max=1000, top=''):
     """An upstream of functions behind a gate: the weir, its upstream, and a client."""
     upstream = Upstream()
     async with upstream.serve() as port:
@@ -115,12 +115,12 @@ async def functions(limit=1, timeout='10s', line_max=1000, extra=''):
 listen: 127.0.0.1:0
 threads: 2
 grace: 5s
+{top}
 upstreams: {{ functions: {{ url: "http://127.0.0.1:{port}" }} }}
 gates:
   functions:
     limit: {limit}
     line: {{ timeout: {timeout}, max: {line_max} }}
-    {extra}
 routes:
   - match: /functions/{{function}}
     key: "{{function}}"
