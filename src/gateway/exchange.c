@@ -1,15 +1,12 @@
 #include "gateway/exchange.h"
 
 #include "base/list.h"
-#include "config/match.h"
 #include "gateway/forward.h"
-#include "wire/path.h"
 
 #include <assert.h>
 
 static void serve_backend(struct weir_backend *backend);
 static void backend_late(struct weir_backend *backend);
-static void told(struct weir_pass *pass, enum weir_ticket_state state);
 static void start(struct weir_exchange *exchange, const struct weir_origin *not_this);
 static void pump_reply(struct weir_exchange *exchange);
 
@@ -131,7 +128,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     pump_reply(exchange);
 }
 
-static void answer_simply(struct weir_exchange *exchange, enum weir_problem_kind kind,
+void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
                           uint16_t status, const char *detail)
 {
     struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
@@ -143,9 +140,8 @@ static const struct weir_config_gate *gate_of(const struct weir_exchange *exchan
     return &exchange->worker->config->gates[exchange->route->gate];
 }
 
-/* What became of a ticket that was not admitted. */
-static void answer_refusal(struct weir_exchange *exchange, enum weir_problem_kind kind,
-                           const char *detail)
+void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          const char *detail)
 {
     struct weir_pass *pass = &exchange->pass;
     const struct weir_config_gate *gate = gate_of(exchange);
@@ -232,9 +228,10 @@ static void lose_backend(struct weir_exchange *exchange)
         start(exchange, fresh ? origin : NULL);
         return;
     }
-    answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                  "The upstream closed the connection or refused it. Check that it is running, "
-                  "and try again.");
+    weir_exchange_answer(
+        exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+        "The upstream closed the connection or refused it. Check that it is running, "
+        "and try again.");
 }
 
 /* Sends what can be sent. False if the exchange took another way on it. */
@@ -245,10 +242,10 @@ static bool pump_request(struct weir_exchange *exchange)
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             enum weir_http_fault fault = exchange->request_body.fault;
             exchange->keep_client = false;
-            answer_simply(exchange,
-                          fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
-                                                              : WEIR_PROBLEM_BAD_REQUEST,
-                          weir_http_fault_status(fault), weir_http_fault_text(fault));
+            weir_exchange_answer(exchange,
+                                 fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
+                                                                     : WEIR_PROBLEM_BAD_REQUEST,
+                                 weir_http_fault_status(fault), weir_http_fault_text(fault));
             return false;
         }
         struct iovec parts[2];
@@ -336,8 +333,8 @@ static bool take_head(struct weir_exchange *exchange)
     struct weir_http1_head *head = &backend->head;
     bool final = head->status >= 200;
     if (head->status == 101) {
-        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                      "The upstream switched protocols without being asked to.");
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream switched protocols without being asked to.");
         return false;
     }
     if (final) {
@@ -346,8 +343,8 @@ static bool take_head(struct weir_exchange *exchange)
                                 !exchange->worker->draining;
     }
     if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
-        answer_simply(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
-                      "The upstream's header section is too long to be passed on.");
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
+                             "The upstream's header section is too long to be passed on.");
         return false;
     }
     uint16_t head_bytes = head->head_bytes;
@@ -382,8 +379,8 @@ static bool read_head(struct weir_exchange *exchange)
         }
         if (result == WEIR_HTTP1_FAULT) {
             weir_origin_failed(backend->origin);
-            answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                          weir_http_fault_text(backend->head.fault));
+            weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                                 weir_http_fault_text(backend->head.fault));
             return false;
         }
         ssize_t got;
@@ -547,9 +544,10 @@ static void backend_late(struct weir_backend *backend)
     } else if (exchange->reply_begun) {
         abandon(exchange);
     } else {
-        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
-                      "The upstream took longer than its timeouts allow. Try again, or raise "
-                      "first_byte or deadline.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
+            "The upstream took longer than its timeouts allow. Try again, or raise "
+            "first_byte or deadline.");
     }
 }
 
@@ -563,8 +561,9 @@ static void start(struct weir_exchange *exchange, const struct weir_origin *not_
     set_state(exchange, WEIR_EXCHANGE_CONNECTING);
     struct weir_backend *backend = origin == NULL ? NULL : weir_backend_take(origin, exchange);
     if (backend == NULL) {
-        answer_simply(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                      "No server of the upstream can be reached. Check that one is running.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+            "No server of the upstream can be reached. Check that one is running.");
         return;
     }
     exchange->backend = backend;
@@ -580,7 +579,7 @@ static void start(struct weir_exchange *exchange, const struct weir_origin *not_
     }
 }
 
-static void admitted(struct weir_exchange *exchange)
+void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     struct weir_worker *worker = exchange->worker;
     uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
@@ -589,8 +588,8 @@ static void admitted(struct weir_exchange *exchange)
     exchange->admitted_ns = worker->loop.now_ns;
     if (!weir_forward_finish(upstream->config, upstream->origins[0].authority,
                              &exchange->request)) {
-        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
-                      "The header section is too long to be passed on.");
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                             "The header section is too long to be passed on.");
         return;
     }
     start(exchange, NULL);
@@ -598,7 +597,7 @@ static void admitted(struct weir_exchange *exchange)
 
 /* ---- the gate ---- */
 
-static void told(struct weir_pass *pass, enum weir_ticket_state state)
+void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
 {
     struct weir_exchange *exchange = weir_container_of(pass, struct weir_exchange, pass);
     if (state == WEIR_TICKET_IDLE) {
@@ -609,287 +608,26 @@ static void told(struct weir_pass *pass, enum weir_ticket_state state)
         return;
     }
     if (state == WEIR_TICKET_ADMITTED) {
-        admitted(exchange);
+        weir_exchange_admitted(exchange);
         return;
     }
     exchange->has_pass = false;
     switch ((enum weir_end)pass->ticket.end) {
     case WEIR_END_DISPLACED:
-        answer_refusal(exchange, WEIR_PROBLEM_DISPLACED,
-                       "The line was full, and this tenant had more than its share of it. Wait "
-                       "for some of its requests to pass before sending more.");
+        weir_exchange_refuse(
+            exchange, WEIR_PROBLEM_DISPLACED,
+            "The line was full, and this tenant had more than its share of it. Wait "
+            "for some of its requests to pass before sending more.");
         break;
     default:
-        answer_refusal(exchange, WEIR_PROBLEM_LINE_TIMEOUT,
-                       "It waited as long as it may and its turn did not come. Try again after "
-                       "Retry-After, or raise the gate's limit or its line's timeout.");
+        weir_exchange_refuse(
+            exchange, WEIR_PROBLEM_LINE_TIMEOUT,
+            "It waited as long as it may and its turn did not come. Try again after "
+            "Retry-After, or raise the gate's limit or its line's timeout.");
     }
     if (exchange->pass.key != NULL) {
         weir_pass_close(&exchange->pass);
     }
-}
-
-/* The text that a source stands for. */
-static struct weir_slice text_of(const struct weir_config_source *source,
-                                 const struct weir_http1_head *head, const char *data,
-                                 const struct weir_match *match)
-{
-    const struct weir_http1_field *field;
-    switch (source->kind) {
-    case WEIR_CONFIG_SOURCE_CONSTANT:
-        return source->text;
-    case WEIR_CONFIG_SOURCE_CAPTURE:
-        return match->captures[source->capture];
-    case WEIR_CONFIG_SOURCE_HEADER:
-        field = weir_http1_find_name(head, data, source->text, NULL);
-        return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
-    default:
-        return (struct weir_slice){"", 0};
-    }
-}
-
-#define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
-
-/* Puts the key together from its parts. 0 if it is empty or too long. */
-static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
-                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX])
-{
-    const struct weir_config_route *route = exchange->route;
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < route->key_parts; i++) {
-        struct weir_slice part = text_of(&route->key[i], head, data, match);
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
-            part = exchange->tenant;
-        } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
-            part = exchange->worker->config->upstreams[route->upstreams[0]].name;
-        }
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
-            /* What it stands for: %c3 and %C3 are one key. */
-            size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
-            if (decoded == 0) {
-                return 0;
-            }
-            bytes += decoded;
-            continue;
-        }
-        if (bytes + part.bytes > KEY_BYTES_MAX) {
-            return 0;
-        }
-        memcpy(key + bytes, part.data, part.bytes);
-        bytes += part.bytes;
-    }
-    return bytes;
-}
-
-static enum weir_priority priority_of(const struct weir_config_route *route, struct weir_slice text)
-{
-    if (route->priority.kind != WEIR_CONFIG_SOURCE_HEADER) {
-        return route->priority_constant;
-    }
-    if (text.bytes == 4 && memcmp(text.data, "high", 4) == 0) {
-        return WEIR_PRIORITY_HIGH;
-    }
-    return text.bytes == 3 && memcmp(text.data, "low", 3) == 0 ? WEIR_PRIORITY_LOW
-                                                               : WEIR_PRIORITY_NORMAL;
-}
-
-/* Keeps a piece of the head beyond the head itself. */
-static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_slice text)
-{
-    size_t bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
-    if (bytes > 0) {
-        memcpy(room, text.data, bytes);
-    }
-    return (struct weir_slice){room, bytes};
-}
-
-static uint64_t next_random(struct weir_worker *worker)
-{
-    /* splitmix64: every number once in a while, in an order that looks like none. */
-    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-/* What the head says, as far as it is needed after the head is gone. */
-struct reading {
-    const struct weir_http1_head *head;
-    const char *data;
-    struct weir_match match;
-    struct weir_slice key;
-    char key_text[KEY_BYTES_MAX];
-    enum weir_priority priority;
-};
-
-/* Why a head cannot be served here, or null. */
-static const char *objection(const struct weir_http1_head *head, const char *data, uint16_t *status)
-{
-    *status = 400;
-    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
-        *status = 501;
-        return "CONNECT is not served here.";
-    }
-    if (head->form == WEIR_TARGET_ASTERISK) {
-        return "The target * leads to no route.";
-    }
-    if ((weir_path_flaws(weir_http1_slice(data, head->path)) & WEIR_PATH_UNSAFE) != 0) {
-        return "The path has a dot segment or an escape that programs read differently. Send it "
-               "in its plain form.";
-    }
-    if (!weir_path_spelled_plainly(weir_http1_slice(data, head->path))) {
-        return "The path escapes a letter, a digit or one of -._~. Send these as they are.";
-    }
-    if (head->upgrade == WEIR_UPGRADE_OTHER) {
-        return "Only WebSocket upgrades are known here.";
-    }
-    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET) {
-        return "This route does not let WebSockets through.";
-    }
-    return NULL;
-}
-
-static bool make_request(struct weir_exchange *exchange, const struct reading *reading)
-{
-    struct weir_worker *worker = exchange->worker;
-    uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
-    wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
-    struct weir_forward_request request = {.config = worker->config,
-                                           .route = exchange->route,
-                                           .head = reading->head,
-                                           .data = reading->data,
-                                           .peer = exchange->client->peer,
-                                           .trusted = exchange->client->trusted,
-                                           .request_id = next_random(worker)};
-    return weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) &&
-           weir_forward_request(&request, &exchange->request);
-}
-
-static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
-{
-    struct weir_worker *worker = exchange->worker;
-    if (exchange->route->gate == WEIR_CONFIG_NONE) {
-        admitted(exchange);
-        return;
-    }
-    const struct weir_config_gate *gate = gate_of(exchange);
-    uint64_t now_ns = worker->loop.now_ns;
-    uint64_t timeout_ns = gate->rules.line.timeout_ns;
-    uint64_t line_end_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
-    struct weir_request request = {
-        .tenant = exchange->tenant,
-        .priority = reading->priority,
-        .deadline_ns = line_end_ns < exchange->deadline_ns ? line_end_ns : exchange->deadline_ns,
-        .tag = (uintptr_t)exchange};
-    struct weir_destination where = {
-        .gate = exchange->route->gate, .loop_index = worker->index, .key = reading->key};
-    exchange->pass.told = told;
-    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
-    case WEIR_ADMITTED:
-        exchange->has_pass = true;
-        admitted(exchange);
-        break;
-    case WEIR_WAITING:
-        exchange->has_pass = true;
-        break;
-    case WEIR_REFUSED:
-        answer_refusal(exchange,
-                       exchange->pass.ticket.refusal == WEIR_TOO_MANY_KEYS
-                           ? WEIR_PROBLEM_TOO_MANY_KEYS
-                           : WEIR_PROBLEM_LINE_FULL,
-                       weir_status_text((enum weir_status)exchange->pass.ticket.refusal));
-        weir_pass_close(&exchange->pass);
-        break;
-    }
-}
-
-/* Reads from the head where the request goes, and on whose behalf. */
-static void route(struct weir_exchange *exchange, struct reading *reading)
-{
-    struct weir_worker *worker = exchange->worker;
-    const struct weir_http1_head *head = reading->head;
-    uint16_t status;
-    const char *wrong = objection(head, reading->data, &status);
-    if (wrong != NULL) {
-        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, status, wrong);
-        return;
-    }
-    struct weir_slice path = weir_http1_slice(reading->data, head->path);
-    path = path.bytes == 0 ? weir_slice_of("/") : path;
-    if (!weir_matcher_find(worker->config->matcher, path, &reading->match)) {
-        answer_simply(exchange, WEIR_PROBLEM_NO_ROUTE, 404,
-                      "The path matches no route of the config. Check its spelling, or add a "
-                      "route for it.");
-        return;
-    }
-    const struct weir_config_route *found = &worker->config->routes[reading->match.route];
-    exchange->route = found;
-    if (exchange->client->trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
-        exchange->tenant = keep_text(exchange->tenant_text,
-                                     text_of(&found->tenant, head, reading->data, &reading->match));
-    }
-    exchange->flow =
-        keep_text(exchange->flow_text, text_of(&found->flow, head, reading->data, &reading->match));
-    reading->priority =
-        priority_of(found, text_of(&found->priority, head, reading->data, &reading->match));
-    exchange->deadline_ns =
-        found->deadline_ns == WEIR_NEVER ? WEIR_NEVER : worker->loop.now_ns + found->deadline_ns;
-    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
-    size_t key_bytes =
-        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
-    reading->key = (struct weir_slice){reading->key_text, key_bytes};
-    if (exchange->request_body.state == WEIR_BODY_FAULT) {
-        answer_simply(exchange, WEIR_PROBLEM_BODY_TOO_LARGE, 413,
-                      "The body is longer than the route's max_body.");
-    } else if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
-        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
-                      "The request does not name the key that its route asks for, or one of more "
-                      "than 255 bytes.");
-    } else if (!make_request(exchange, reading)) {
-        answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
-                      "The header section is too long to be passed on.");
-    } else {
-        weir_buffer_consume(&exchange->client->in, head->head_bytes);
-        enter_gate(exchange, reading);
-    }
-}
-
-static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
-{
-    exchange->keep_client = false;
-    answer_simply(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
-                  weir_http_fault_text(fault));
-}
-
-void weir_exchange_begin(struct weir_client *client)
-{
-    struct weir_worker *worker = client->worker;
-    struct weir_http1_head *head = client->head;
-    struct weir_exchange *exchange = weir_slab_take(&worker->exchanges);
-    if (exchange == NULL) {
-        weir_client_close(client);
-        return;
-    }
-    *exchange = (struct weir_exchange){.client = client,
-                                       .worker = worker,
-                                       .arrived_ns = worker->loop.now_ns,
-                                       .admitted_ns = worker->loop.now_ns,
-                                       .deadline_ns = WEIR_NEVER};
-    client->exchange = exchange;
-    client->head = NULL;
-    struct reading reading = {.head = head, .data = client->in.data + client->in.begin};
-    if (head->fault != WEIR_HTTP_FAULT_NONE) {
-        exchange->request_body.state = WEIR_BODY_GOES_ON;
-        answer_fault(exchange, head->fault);
-    } else {
-        exchange->minor = head->minor;
-        exchange->method = (uint8_t)head->method;
-        exchange->keep_client = head->persists;
-        exchange->request_body.state =
-            head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
-        route(exchange, &reading);
-    }
-    weir_slab_give(&worker->heads, head);
 }
 
 /* ---- the client's side ---- */

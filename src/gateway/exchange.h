@@ -59,6 +59,16 @@ struct weir_exchange {
 /* Begins the exchange of the head that the client has read, and leaves the client without it. */
 void weir_exchange_begin(struct weir_client *client);
 
+/* The steps that follow the beginning, in arrival.c and exchange.c: it has been admitted; another
+ * call has changed its ticket; it is answered by us, for itself or for a ticket that was not
+ * admitted. */
+void weir_exchange_admitted(struct weir_exchange *exchange);
+void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state);
+void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          uint16_t status, const char *detail);
+void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          const char *detail);
+
 /* The client's stream has changed. */
 void weir_exchange_client_ready(struct weir_exchange *exchange);
 

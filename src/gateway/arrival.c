@@ -1,0 +1,271 @@
+/* arrival.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
+#include "gateway/exchange.h"
+
+#include "config/match.h"
+#include "gateway/forward.h"
+#include "wire/path.h"
+
+/* The text that a source stands for. */
+static struct weir_slice text_of(const struct weir_config_source *source,
+                                 const struct weir_http1_head *head, const char *data,
+                                 const struct weir_match *match)
+{
+    const struct weir_http1_field *field;
+    switch (source->kind) {
+    case WEIR_CONFIG_SOURCE_CONSTANT:
+        return source->text;
+    case WEIR_CONFIG_SOURCE_CAPTURE:
+        return match->captures[source->capture];
+    case WEIR_CONFIG_SOURCE_HEADER:
+        field = weir_http1_find_name(head, data, source->text, NULL);
+        return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    default:
+        return (struct weir_slice){"", 0};
+    }
+}
+
+#define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
+
+/* Puts the key together from its parts. 0 if it is empty or too long. */
+static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX])
+{
+    const struct weir_config_route *route = exchange->route;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        struct weir_slice part = text_of(&route->key[i], head, data, match);
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
+            part = exchange->tenant;
+        } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
+            part = exchange->worker->config->upstreams[route->upstreams[0]].name;
+        }
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
+            /* What it stands for: %c3 and %C3 are one key. */
+            size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
+            if (decoded == 0) {
+                return 0;
+            }
+            bytes += decoded;
+            continue;
+        }
+        if (bytes + part.bytes > KEY_BYTES_MAX) {
+            return 0;
+        }
+        memcpy(key + bytes, part.data, part.bytes);
+        bytes += part.bytes;
+    }
+    return bytes;
+}
+
+static enum weir_priority priority_of(const struct weir_config_route *route, struct weir_slice text)
+{
+    if (route->priority.kind != WEIR_CONFIG_SOURCE_HEADER) {
+        return route->priority_constant;
+    }
+    if (text.bytes == 4 && memcmp(text.data, "high", 4) == 0) {
+        return WEIR_PRIORITY_HIGH;
+    }
+    return text.bytes == 3 && memcmp(text.data, "low", 3) == 0 ? WEIR_PRIORITY_LOW
+                                                               : WEIR_PRIORITY_NORMAL;
+}
+
+/* Keeps a piece of the head beyond the head itself. */
+static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_slice text)
+{
+    size_t bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
+    if (bytes > 0) {
+        memcpy(room, text.data, bytes);
+    }
+    return (struct weir_slice){room, bytes};
+}
+
+static uint64_t next_random(struct weir_worker *worker)
+{
+    /* splitmix64: every number once in a while, in an order that looks like none. */
+    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* What the head says, as far as it is needed after the head is gone. */
+struct reading {
+    const struct weir_http1_head *head;
+    const char *data;
+    struct weir_match match;
+    struct weir_slice key;
+    char key_text[KEY_BYTES_MAX];
+    enum weir_priority priority;
+};
+
+/* Why a head cannot be served here, or null. */
+static const char *objection(const struct weir_http1_head *head, const char *data, uint16_t *status)
+{
+    *status = 400;
+    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
+        *status = 501;
+        return "CONNECT is not served here.";
+    }
+    if (head->form == WEIR_TARGET_ASTERISK) {
+        return "The target * leads to no route.";
+    }
+    if ((weir_path_flaws(weir_http1_slice(data, head->path)) & WEIR_PATH_UNSAFE) != 0) {
+        return "The path has a dot segment or an escape that programs read differently. Send it "
+               "in its plain form.";
+    }
+    if (!weir_path_spelled_plainly(weir_http1_slice(data, head->path))) {
+        return "The path escapes a letter, a digit or one of -._~. Send these as they are.";
+    }
+    if (head->upgrade == WEIR_UPGRADE_OTHER) {
+        return "Only WebSocket upgrades are known here.";
+    }
+    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET) {
+        return "This route does not let WebSockets through.";
+    }
+    return NULL;
+}
+
+static bool make_request(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
+    wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
+    struct weir_forward_request request = {.config = worker->config,
+                                           .route = exchange->route,
+                                           .head = reading->head,
+                                           .data = reading->data,
+                                           .peer = exchange->client->peer,
+                                           .trusted = exchange->client->trusted,
+                                           .request_id = next_random(worker)};
+    return weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) &&
+           weir_forward_request(&request, &exchange->request);
+}
+
+static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+        weir_exchange_admitted(exchange);
+        return;
+    }
+    const struct weir_config_gate *gate = &worker->config->gates[exchange->route->gate];
+    uint64_t now_ns = worker->loop.now_ns;
+    uint64_t timeout_ns = gate->rules.line.timeout_ns;
+    uint64_t line_end_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
+    struct weir_request request = {
+        .tenant = exchange->tenant,
+        .priority = reading->priority,
+        .deadline_ns = line_end_ns < exchange->deadline_ns ? line_end_ns : exchange->deadline_ns,
+        .tag = (uintptr_t)exchange};
+    struct weir_destination where = {
+        .gate = exchange->route->gate, .loop_index = worker->index, .key = reading->key};
+    exchange->pass.told = weir_exchange_told;
+    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
+    case WEIR_ADMITTED:
+        exchange->has_pass = true;
+        weir_exchange_admitted(exchange);
+        break;
+    case WEIR_WAITING:
+        exchange->has_pass = true;
+        break;
+    case WEIR_REFUSED:
+        weir_exchange_refuse(exchange,
+                             exchange->pass.ticket.refusal == WEIR_TOO_MANY_KEYS
+                                 ? WEIR_PROBLEM_TOO_MANY_KEYS
+                                 : WEIR_PROBLEM_LINE_FULL,
+                             weir_status_text((enum weir_status)exchange->pass.ticket.refusal));
+        weir_pass_close(&exchange->pass);
+        break;
+    }
+}
+
+/* Reads from the head where the request goes, and on whose behalf. */
+static void route(struct weir_exchange *exchange, struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    const struct weir_http1_head *head = reading->head;
+    uint16_t status;
+    const char *wrong = objection(head, reading->data, &status);
+    if (wrong != NULL) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, status, wrong);
+        return;
+    }
+    struct weir_slice path = weir_http1_slice(reading->data, head->path);
+    path = path.bytes == 0 ? weir_slice_of("/") : path;
+    if (!weir_matcher_find(worker->config->matcher, path, &reading->match)) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_NO_ROUTE, 404,
+            "The path matches no route of the config. Check its spelling, or add a "
+            "route for it.");
+        return;
+    }
+    const struct weir_config_route *found = &worker->config->routes[reading->match.route];
+    exchange->route = found;
+    if (exchange->client->trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
+        exchange->tenant = keep_text(exchange->tenant_text,
+                                     text_of(&found->tenant, head, reading->data, &reading->match));
+    }
+    exchange->flow =
+        keep_text(exchange->flow_text, text_of(&found->flow, head, reading->data, &reading->match));
+    reading->priority =
+        priority_of(found, text_of(&found->priority, head, reading->data, &reading->match));
+    exchange->deadline_ns =
+        found->deadline_ns == WEIR_NEVER ? WEIR_NEVER : worker->loop.now_ns + found->deadline_ns;
+    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
+    size_t key_bytes =
+        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
+    reading->key = (struct weir_slice){reading->key_text, key_bytes};
+    if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BODY_TOO_LARGE, 413,
+                             "The body is longer than the route's max_body.");
+    } else if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
+            "The request does not name the key that its route asks for, or one of more "
+            "than 255 bytes.");
+    } else if (!make_request(exchange, reading)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                             "The header section is too long to be passed on.");
+    } else {
+        weir_buffer_consume(&exchange->client->in, head->head_bytes);
+        enter_gate(exchange, reading);
+    }
+}
+
+static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
+{
+    exchange->keep_client = false;
+    weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
+                         weir_http_fault_text(fault));
+}
+
+void weir_exchange_begin(struct weir_client *client)
+{
+    struct weir_worker *worker = client->worker;
+    struct weir_http1_head *head = client->head;
+    struct weir_exchange *exchange = weir_slab_take(&worker->exchanges);
+    if (exchange == NULL) {
+        weir_client_close(client);
+        return;
+    }
+    *exchange = (struct weir_exchange){.client = client,
+                                       .worker = worker,
+                                       .arrived_ns = worker->loop.now_ns,
+                                       .admitted_ns = worker->loop.now_ns,
+                                       .deadline_ns = WEIR_NEVER};
+    client->exchange = exchange;
+    client->head = NULL;
+    struct reading reading = {.head = head, .data = client->in.data + client->in.begin};
+    if (head->fault != WEIR_HTTP_FAULT_NONE) {
+        exchange->request_body.state = WEIR_BODY_GOES_ON;
+        answer_fault(exchange, head->fault);
+    } else {
+        exchange->minor = head->minor;
+        exchange->method = (uint8_t)head->method;
+        exchange->keep_client = head->persists;
+        exchange->request_body.state =
+            head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
+        route(exchange, &reading);
+    }
+    weir_slab_give(&worker->heads, head);
+}
