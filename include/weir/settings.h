@@ -95,6 +95,7 @@ struct weir_settings {
     struct weir_bound line_by_tenant;
 
     uint64_t timeout_ns; /* in line; 0: WEIR_TIMEOUT_DEFAULT_NS; WEIR_NEVER: none */
+    bool early_reject;   /* whoever will likely start too late is refused at once */
     uint64_t lease_ns;   /* of a permit; 0: none */
     uint64_t forget_ns;  /* how long an unused key or tenant is kept; 0: WEIR_FORGET_DEFAULT_NS */
 

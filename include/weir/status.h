@@ -31,6 +31,7 @@
     X(LINE_FULL, "the line is full; come back after it has drained") \
     X(PRIORITY_FULL, "the line is full for this priority; come back later or at another priority") \
     X(TENANT_FULL, "this tenant has as much in line as it may; wait for some of it to pass") \
+    X(TOO_LATE, "its turn will likely come after its deadline; come back later, or give it more time") \
     X(WOULD_WAIT, "it would have to wait, and was asked not to") \
     X(BUDGET_SPENT, "this tenant's budget is spent; come back when it has refilled") \
     X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none could be forgotten") \

@@ -10,6 +10,7 @@
 
 int weir_command_serve(char **arguments);
 int weir_command_check(char **arguments);
+int weir_command_mock(char **arguments);
 int weir_command_version(char **arguments);
 
 /* Loads a config file, or says on stderr what is wrong with it and returns null. */

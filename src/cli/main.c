@@ -17,6 +17,8 @@ static const struct command commands[] = {
     {"serve", "FILE", "run the gateway that FILE describes", weir_command_serve},
     {"check", "[--print] FILE", "say what is wrong with FILE, without starting anything",
      weir_command_check},
+    {"mock", "[FLAG VALUE]...", "run an emulated upstream; `weir mock --help` lists its flags",
+     weir_command_mock},
     {"version", "", "print the version", weir_command_version},
     {"help", "", "print this", command_help},
 };

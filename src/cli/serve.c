@@ -1,3 +1,4 @@
+#include "api/api.h"
 #include "cli/commands.h"
 #include "gateway/server.h"
 
@@ -12,7 +13,7 @@ int weir_command_serve(char **arguments)
     if (config == NULL) {
         return WEIR_EXIT_FAILED;
     }
-    int status = weir_serve(config);
+    int status = weir_serve(config, &weir_api);
     weir_config_destroy(config);
     return status;
 }

@@ -40,6 +40,8 @@ struct weir_config_listener {
     struct weir_config_address address;
     enum weir_config_half_close half_close;
     uint32_t connections_max;
+    const struct weir_slice *hosts; /* on loopback: names besides its own; "*" is any */
+    uint32_t host_count;
 };
 
 enum weir_config_network_kind {

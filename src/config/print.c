@@ -101,9 +101,14 @@ static void print_listeners(FILE *out, const char *name,
     for (uint32_t i = 0; i < count; i++) {
         fputs("  - {address: \"", out);
         print_address(out, &listeners[i].address);
-        fprintf(out, "\", half_close: %s, max_connections: %u}\n",
+        fprintf(out, "\", half_close: %s, max_connections: %u, hosts: [",
                 listeners[i].half_close == WEIR_CONFIG_HALF_CLOSE_KEEP ? "keep" : "close",
                 listeners[i].connections_max);
+        for (uint32_t j = 0; j < listeners[i].host_count; j++) {
+            fputs(j == 0 ? "" : ", ", out);
+            print_text(out, listeners[i].hosts[j]);
+        }
+        fputs("]}\n", out);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #define LISTENERS_MAX           16
 #define TRUSTED_MAX             256
+#define HOSTS_MAX               64
 #define CONNECTIONS_MAX         1000000
 #define CONNECTIONS_MAX_DEFAULT 10000
 
@@ -21,6 +22,27 @@ static void read_address(struct weir_reader *reader, const struct weir_yaml *val
     }
 }
 
+static void read_hosts(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "a host name such as weir.example.com without a port, or \"*\"";
+    struct weir_config_listener *listener = target;
+    uint32_t count;
+    struct weir_slice *hosts = weir_reader_items(reader, value, WEIR_YAML_LIST, HOSTS_MAX,
+                                                 "a list of host names, such as [weir.example.com]",
+                                                 sizeof *hosts, &count);
+    const struct weir_yaml *item = hosts == NULL ? NULL : value->first;
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
+        hosts[i] = weir_reader_text(reader, item, expected);
+        if (hosts[i].bytes > 0 && memchr(hosts[i].data, ':', hosts[i].bytes) != NULL) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        }
+    }
+    listener->hosts = hosts;
+    listener->host_count = count;
+}
+
 static const char *const half_close_words[] = {"close", "keep", NULL};
 
 static const struct weir_field listener_fields[] = {
@@ -31,6 +53,7 @@ static const struct weir_field listener_fields[] = {
     WEIR_FIELD_WORD("half_close", struct weir_config_listener, half_close, half_close_words, 0),
     WEIR_FIELD_COUNT("max_connections", struct weir_config_listener, connections_max, 1,
                      CONNECTIONS_MAX),
+    {.name = "hosts", .read = read_hosts},
 };
 
 WEIR_SECTION(weir_section_listener, "listen", listener_fields);

@@ -83,6 +83,12 @@ static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ti
 static enum weir_status refusal_at_door(const struct weir_key *key,
                                         const struct weir_ticket *ticket)
 {
+    if (ticket->deadline_ns <= key->now_ns) {
+        return WEIR_TIMED_OUT; /* who has no time to wait must not send anybody away for it */
+    }
+    if (key->rules->settings.early_reject && weir_key_too_late(key, ticket)) {
+        return WEIR_TOO_LATE;
+    }
     const struct weir_turn *turn = ticket->turn;
     const struct weir_tenant *tenant = turn->tenant;
     const struct weir_bound *own = &key->rules->settings.line_by_tenant;
@@ -143,9 +149,7 @@ static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *tic
                                    struct weir_news *news)
 {
     bool timed = ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER;
-    /* Who has no time to wait must not send anybody away for it. */
-    bool too_late = ticket->deadline_ns <= key->now_ns;
-    enum weir_status refusal = too_late ? WEIR_TIMED_OUT : refusal_at_door(key, ticket);
+    enum weir_status refusal = refusal_at_door(key, ticket);
     if (refusal != WEIR_OK) {
         return refuse(key, ticket, refusal, news);
     }

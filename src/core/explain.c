@@ -152,6 +152,19 @@ static bool passes_at_once(const struct weir_key *key, const struct weir_tenant 
     return false;
 }
 
+bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket)
+{
+    const struct weir_tenant *tenant = ticket->turn->tenant;
+    if (key->drain.starts < STARTS_MIN || ticket->deadline_ns == WEIR_NEVER) {
+        return false;
+    }
+    struct candidate who = {.priority = (enum weir_priority)ticket->priority,
+                            .weight = tenant->weight,
+                            .ready = ticket->turn->place_ready != 0,
+                            .before = ticket->turn->stake.tickets};
+    return predict_start(key, tenant, estimate_ahead(key, who), key->now_ns) > ticket->deadline_ns;
+}
+
 uint64_t weir_key_predict(const struct weir_key *key, struct weir_slice tenant_name,
                           enum weir_priority priority, uint64_t now_ns)
 {

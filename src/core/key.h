@@ -185,6 +185,10 @@ bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns);
 /* Of all lanes in the settings together. */
 uint32_t weir_key_limit(const struct weir_key *key);
 
+/* Whether a ticket that would join the line now will likely start after its deadline. False while
+ * too few have started from the line to tell. */
+bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket);
+
 /* ---- apply.c ---- */
 
 /* Lets the key follow `rules`, of which it takes a reference, and serves the line. On failure

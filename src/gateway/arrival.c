@@ -2,7 +2,9 @@
 #include "gateway/exchange.h"
 
 #include "config/match.h"
+#include "config/scalars.h"
 #include "gateway/forward.h"
+#include "gateway/guard.h"
 #include "wire/path.h"
 
 /* The text that a source stands for. */
@@ -117,12 +119,28 @@ static const char *objection(const struct weir_http1_head *head, const char *dat
         return "The path escapes a letter, a digit or one of -._~. Send these as they are.";
     }
     if (head->upgrade == WEIR_UPGRADE_OTHER) {
-        return "Only WebSocket upgrades are known here.";
-    }
-    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET) {
-        return "This route does not let WebSockets through.";
+        return "Only WebSocket upgrades are known here. Send the request without Upgrade.";
     }
     return NULL;
+}
+
+/* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
+ * duration. */
+static bool set_deadline(struct weir_exchange *exchange, const struct reading *reading)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    uint64_t timeout_ns = exchange->route->deadline_ns;
+    const struct weir_http1_field *asked = weir_http1_find(reading->head, WEIR_FIELD_WEIR_TIMEOUT);
+    if (asked != NULL) {
+        uint64_t asked_ns;
+        if ((reading->head->repeated & WEIR_FIELD_BIT(WEIR_TIMEOUT)) != 0 ||
+            !weir_scalar_duration(weir_http1_value(reading->data, asked), &asked_ns)) {
+            return false;
+        }
+        timeout_ns = asked_ns < timeout_ns ? asked_ns : timeout_ns;
+    }
+    exchange->deadline_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
+    return true;
 }
 
 static bool make_request(struct weir_exchange *exchange, const struct reading *reading)
@@ -135,10 +153,29 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
                                            .head = reading->head,
                                            .data = reading->data,
                                            .peer = exchange->client->peer,
+                                           .peer_is_unix =
+                                               exchange->client->listener->config->address.kind ==
+                                               WEIR_CONFIG_ADDRESS_UNIX,
                                            .trusted = exchange->client->trusted,
                                            .request_id = next_random(worker)};
     return weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) &&
            weir_forward_request(&request, &exchange->request);
+}
+
+static enum weir_problem_kind problem_of(enum weir_status refusal)
+{
+    switch (refusal) {
+    case WEIR_TOO_MANY_KEYS:
+        return WEIR_PROBLEM_TOO_MANY_KEYS;
+    case WEIR_TOO_LATE:
+        return WEIR_PROBLEM_TOO_LATE;
+    case WEIR_TIMED_OUT:
+        return WEIR_PROBLEM_LINE_TIMEOUT;
+    case WEIR_NO_MEMORY:
+        return WEIR_PROBLEM_OUT_OF_MEMORY;
+    default:
+        return WEIR_PROBLEM_LINE_FULL;
+    }
 }
 
 static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
@@ -148,15 +185,10 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         weir_exchange_admitted(exchange);
         return;
     }
-    const struct weir_config_gate *gate = &worker->config->gates[exchange->route->gate];
-    uint64_t now_ns = worker->loop.now_ns;
-    uint64_t timeout_ns = gate->rules.line.timeout_ns;
-    uint64_t line_end_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
-    struct weir_request request = {
-        .tenant = exchange->tenant,
-        .priority = reading->priority,
-        .deadline_ns = line_end_ns < exchange->deadline_ns ? line_end_ns : exchange->deadline_ns,
-        .tag = (uintptr_t)exchange};
+    struct weir_request request = {.tenant = exchange->tenant,
+                                   .priority = reading->priority,
+                                   .deadline_ns = exchange->deadline_ns,
+                                   .tag = (uintptr_t)exchange};
     struct weir_destination where = {
         .gate = exchange->route->gate, .loop_index = worker->index, .key = reading->key};
     exchange->pass.told = weir_exchange_told;
@@ -169,67 +201,110 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         exchange->has_pass = true;
         break;
     case WEIR_REFUSED:
-        weir_exchange_refuse(exchange,
-                             exchange->pass.ticket.refusal == WEIR_TOO_MANY_KEYS
-                                 ? WEIR_PROBLEM_TOO_MANY_KEYS
-                                 : WEIR_PROBLEM_LINE_FULL,
+        weir_exchange_refuse(exchange, problem_of((enum weir_status)exchange->pass.ticket.refusal),
                              weir_status_text((enum weir_status)exchange->pass.ticket.refusal));
         weir_pass_close(&exchange->pass);
         break;
     }
 }
 
+/* Who asks, as far as the client is believed. */
+static void identify(struct weir_exchange *exchange, struct reading *reading)
+{
+    const struct weir_config_route *found = exchange->route;
+    const struct weir_http1_head *head = reading->head;
+    const char *data = reading->data;
+    bool trusted = exchange->client->trusted;
+    if (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
+        exchange->tenant =
+            keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
+    }
+    exchange->flow =
+        keep_text(exchange->flow_text, text_of(&found->flow, head, data, &reading->match));
+    reading->priority = priority_of(found, text_of(&found->priority, head, data, &reading->match));
+    if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {
+        reading->priority = WEIR_PRIORITY_NORMAL;
+    }
+}
+
+struct refusal {
+    enum weir_problem_kind kind;
+    uint16_t status;
+    const char *detail; /* null: there is none */
+};
+
+/* What is against passing the request on by the route that was found. */
+static struct refusal check_route(struct weir_exchange *exchange, struct reading *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    const struct weir_config_route *found = exchange->route;
+    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET && !found->websocket) {
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 400,
+            "This route does not let WebSockets through. Set websocket: true on "
+            "it if it should."};
+    }
+    if (!set_deadline(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "Weir-Timeout is one duration, such as 250ms, 10s or 1m."};
+    }
+    identify(exchange, reading);
+    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
+    if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413,
+                                "The body is longer than the route's max_body."};
+    }
+    size_t key_bytes =
+        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
+    reading->key = (struct weir_slice){reading->key_text, key_bytes};
+    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "The request does not name the key that its route asks for, or one "
+                                "of more than 255 bytes."};
+    }
+    if (!make_request(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
+                                "The header section is too long to be passed on."};
+    }
+    return (struct refusal){0};
+}
+
 /* Reads from the head where the request goes, and on whose behalf. */
-static void route(struct weir_exchange *exchange, struct reading *reading)
+static struct refusal find_route(struct weir_exchange *exchange, struct reading *reading)
 {
     struct weir_worker *worker = exchange->worker;
     const struct weir_http1_head *head = reading->head;
     uint16_t status;
-    const char *wrong = objection(head, reading->data, &status);
+    const char *wrong = weir_guard_objection(exchange->client->listener, head, reading->data);
     if (wrong != NULL) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, status, wrong);
-        return;
+        return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
+    }
+    wrong = objection(head, reading->data, &status);
+    if (wrong != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, status, wrong};
     }
     struct weir_slice path = weir_http1_slice(reading->data, head->path);
     path = path.bytes == 0 ? weir_slice_of("/") : path;
     if (!weir_matcher_find(worker->config->matcher, path, &reading->match)) {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_NO_ROUTE, 404,
-            "The path matches no route of the config. Check its spelling, or add a "
-            "route for it.");
+        return (struct refusal){WEIR_PROBLEM_NO_ROUTE, 404,
+                                "The path matches no route of the config. Check its spelling, or "
+                                "add a route for it."};
+    }
+    exchange->route = &worker->config->routes[reading->match.route];
+    return check_route(exchange, reading);
+}
+
+static void go(struct weir_exchange *exchange, struct reading *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    struct refusal refusal = find_route(exchange, reading);
+    if (refusal.detail != NULL) {
+        weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
         return;
     }
-    const struct weir_config_route *found = &worker->config->routes[reading->match.route];
-    exchange->route = found;
-    if (exchange->client->trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
-        exchange->tenant = keep_text(exchange->tenant_text,
-                                     text_of(&found->tenant, head, reading->data, &reading->match));
-    }
-    exchange->flow =
-        keep_text(exchange->flow_text, text_of(&found->flow, head, reading->data, &reading->match));
-    reading->priority =
-        priority_of(found, text_of(&found->priority, head, reading->data, &reading->match));
-    exchange->deadline_ns =
-        found->deadline_ns == WEIR_NEVER ? WEIR_NEVER : worker->loop.now_ns + found->deadline_ns;
-    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
-    size_t key_bytes =
-        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
-    reading->key = (struct weir_slice){reading->key_text, key_bytes};
-    if (exchange->request_body.state == WEIR_BODY_FAULT) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_BODY_TOO_LARGE, 413,
-                             "The body is longer than the route's max_body.");
-    } else if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
-            "The request does not name the key that its route asks for, or one of more "
-            "than 255 bytes.");
-    } else if (!make_request(exchange, reading)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
-                             "The header section is too long to be passed on.");
-    } else {
-        weir_buffer_consume(&exchange->client->in, head->head_bytes);
-        enter_gate(exchange, reading);
-    }
+    exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
+    weir_buffer_consume(&exchange->client->in, head->head_bytes);
+    enter_gate(exchange, reading);
 }
 
 static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
@@ -253,7 +328,7 @@ void weir_exchange_begin(struct weir_client *client)
                                        .arrived_ns = worker->loop.now_ns,
                                        .admitted_ns = worker->loop.now_ns,
                                        .deadline_ns = WEIR_NEVER};
-    client->exchange = exchange;
+    client->call = exchange;
     client->head = NULL;
     struct reading reading = {.head = head, .data = client->in.data + client->in.begin};
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
@@ -265,7 +340,7 @@ void weir_exchange_begin(struct weir_client *client)
         exchange->keep_client = head->persists;
         exchange->request_body.state =
             head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
-        route(exchange, &reading);
+        go(exchange, &reading);
     }
     weir_slab_give(&worker->heads, head);
 }

@@ -1,7 +1,6 @@
 #include "gateway/client.h"
 
 #include "base/list.h"
-#include "gateway/exchange.h"
 
 #include <assert.h>
 #include <netinet/in.h>
@@ -12,6 +11,17 @@
 
 /* How long a connection may wait for its next request. */
 #define IDLE_TIMEOUT_NS (UINT64_C(75) * WEIR_NS_PER_SECOND)
+
+/* How long, and for how much of it, the rest of a request is thrown away after its answer. */
+#define LINGER_NS        (UINT64_C(2) * WEIR_NS_PER_SECOND)
+#define LINGER_BYTES_MAX (UINT64_C(16) << 20)
+
+/* How many reads in a row may throw something away before others have their turn. */
+#define DISCARDS_MAX 16
+
+/* How long a client may take to send the next part of a body, or to read the next part of a reply.
+ */
+#define CALL_TIMEOUT_NS (UINT64_C(30) * WEIR_NS_PER_SECOND)
 
 static void free_client(struct weir_dead *dead)
 {
@@ -41,18 +51,36 @@ void weir_client_close(struct weir_client *client)
         return;
     }
     client->closed = true;
-    if (client->exchange != NULL) {
-        struct weir_exchange *exchange = client->exchange;
-        client->exchange = NULL;
-        weir_exchange_abort(exchange);
+    if (client->call != NULL) {
+        client->listener->service->abort(client);
+        client->call = NULL;
     }
     drop_head(client);
     weir_stream_close(&client->stream);
     weir_timer_deinit(&client->worker->loop, &client->timer);
     weir_buffer_release(&client->worker->buffers, &client->in);
     weir_list_unlink(&client->link);
+    atomic_fetch_sub_explicit(&client->listener->connections, 1, memory_order_relaxed);
+    client->worker->awaited -= client->listener->service->awaited;
     client->worker->client_gone(client->worker);
     dispose(client);
+}
+
+bool weir_client_gone(const struct weir_client *client)
+{
+    return client->stream.broken || (client->stream.hung && client->listener->config->half_close ==
+                                                                WEIR_CONFIG_HALF_CLOSE_CLOSE);
+}
+
+void weir_client_press(struct weir_client *client)
+{
+    weir_timer_set(&client->worker->loop, &client->timer,
+                   client->worker->loop.now_ns + CALL_TIMEOUT_NS);
+}
+
+void weir_client_relax(struct weir_client *client)
+{
+    weir_timer_set(&client->worker->loop, &client->timer, WEIR_NEVER);
 }
 
 /* ---- reading heads ---- */
@@ -104,10 +132,10 @@ static enum progress parse(struct weir_client *client)
     }
     return weir_http1_parse(client->head, bytes.data, bytes.bytes) == WEIR_HTTP1_NEED_MORE
                ? HEAD_WANTS_MORE
-               : HEAD_COMPLETE; /* or at fault, which the exchange answers */
+               : HEAD_COMPLETE; /* or at fault, which the service answers */
 }
 
-/* Reads until a head is complete, and begins its exchange. */
+/* Reads until a head is complete, and hands it to the service. Nobody is served who has gone. */
 static void advance(struct weir_client *client)
 {
     enum progress progress = parse(client);
@@ -129,32 +157,43 @@ static void advance(struct weir_client *client)
         client->in.end += (uint32_t)got;
         progress = parse(client);
     }
-    if (progress == HEAD_COMPLETE) {
-        weir_timer_set(&client->worker->loop, &client->timer, WEIR_NEVER);
-        weir_exchange_begin(client);
+    if (progress == HEAD_COMPLETE && !weir_client_gone(client)) {
+        weir_client_relax(client);
+        client->listener->service->begin(client);
     } else {
         weir_client_close(client);
     }
 }
+
+static void discard(struct weir_client *client);
 
 static void on_ready(struct weir_watch *watch, uint32_t what)
 {
     struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
     struct weir_client *client = weir_container_of(stream, struct weir_client, stream);
     weir_stream_note(stream, what);
-    if (client->exchange != NULL) {
-        weir_exchange_client_ready(client->exchange);
-    } else if (!client->resuming) {
+    if (client->call != NULL) {
+        client->listener->service->ready(client);
+    } else if (client->resuming) {
+        return;
+    } else if (client->lingering) {
+        discard(client);
+    } else {
         advance(client);
     }
 }
 
 static void on_late(struct weir_timer *timer)
 {
-    weir_client_close(weir_container_of(timer, struct weir_client, timer));
+    struct weir_client *client = weir_container_of(timer, struct weir_client, timer);
+    if (client->call != NULL) {
+        client->listener->service->late(client);
+    } else {
+        weir_client_close(client);
+    }
 }
 
-/* ---- one exchange after the other ---- */
+/* ---- one request after the other ---- */
 
 static void resume(struct weir_post *post)
 {
@@ -162,17 +201,61 @@ static void resume(struct weir_post *post)
     client->resuming = false;
     if (client->closed) {
         dispose(client);
-        return;
+    } else if (client->lingering) {
+        discard(client);
+    } else {
+        advance(client);
     }
-    advance(client);
+}
+
+/* By way of the loop, so that many requests in one packet do not nest. */
+static void defer_resume(struct weir_client *client)
+{
+    client->resuming = true;
+    client->resume = (struct weir_post){.arrive = resume};
+    weir_loop_defer(&client->worker->loop, &client->resume);
+}
+
+/* ---- closing without losing the reply ---- */
+
+/* Throws away what comes, up to the end. */
+static void discard(struct weir_client *client)
+{
+    char waste[WEIR_BUFFER_MIDDLE];
+    ssize_t got = 1;
+    for (int i = 0; i < DISCARDS_MAX && got > 0; i++) {
+        got = weir_stream_read(&client->stream, waste, sizeof waste);
+        client->discarded_bytes += got > 0 ? (uint64_t)got : 0;
+    }
+    if (got != WEIR_STREAM_AGAIN && (got <= 0 || client->discarded_bytes > LINGER_BYTES_MAX)) {
+        weir_client_close(client);
+    } else if (got > 0) {
+        defer_resume(client);
+    }
+}
+
+/* Closing while the client still sends would reset the connection, and it might never read the
+ * reply that tells it why. So only our side is closed, and for a short while the rest is thrown
+ * away. */
+static void linger(struct weir_client *client)
+{
+    client->lingering = true;
+    weir_stream_finish(&client->stream);
+    weir_buffer_release(&client->worker->buffers, &client->in);
+    weir_timer_set(&client->worker->loop, &client->timer, client->worker->loop.now_ns + LINGER_NS);
+    discard(client);
 }
 
 void weir_client_done(struct weir_client *client, bool keep)
 {
     struct weir_worker *worker = client->worker;
-    client->exchange = NULL;
-    if (!keep || worker->draining) {
-        weir_client_close(client);
+    client->call = NULL;
+    if (!keep || (worker->draining && client->listener->service->awaited)) {
+        if (client->unfinished && !client->stream.hung) {
+            linger(client);
+        } else {
+            weir_client_close(client);
+        }
         return;
     }
     if (weir_buffer_bytes(&client->in) == 0) {
@@ -180,10 +263,7 @@ void weir_client_done(struct weir_client *client, bool keep)
     }
     weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
     if (weir_buffer_bytes(&client->in) > 0 || client->stream.readable) {
-        /* By way of the loop, so that many requests in one packet do not nest. */
-        client->resuming = true;
-        client->resume = (struct weir_post){.arrive = resume};
-        weir_loop_defer(&worker->loop, &client->resume);
+        defer_resume(client);
     }
 }
 
@@ -240,14 +320,18 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     char *colon = strrchr(client->peer, ':');
     if (strncmp(client->peer, "unix:", 5) == 0) {
         memcpy(client->peer, "unix", 5);
+    } else if (client->peer[0] == '[') { /* [v6]:port */
+        size_t bytes = strcspn(client->peer + 1, "]");
+        memmove(client->peer, client->peer + 1, bytes);
+        client->peer[bytes] = '\0';
     } else if (colon != NULL) {
         *colon = '\0';
     }
     client->trusted = is_trusted(client->worker->config, peer);
 }
 
-void weir_client_open(struct weir_worker *worker, const struct weir_config_listener *listener,
-                      int fd, const struct weir_address *peer)
+void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                      const struct weir_address *peer)
 {
     struct weir_client *client = weir_slab_take(&worker->clients);
     struct weir_stream stream;
@@ -264,6 +348,8 @@ void weir_client_open(struct weir_worker *worker, const struct weir_config_liste
         return;
     }
     name_peer(client, peer);
+    atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed);
+    worker->awaited += listener->service->awaited;
     weir_list_push_back(&worker->all_clients, &client->link);
     weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
     if (!weir_loop_watch(&worker->loop, &client->stream.watch)) {

@@ -1,39 +1,62 @@
-/* client.h - a client's connection: reads heads, one exchange after the other. */
+/* client.h - a client's connection: reads heads, and hands one request after the other to the
+ * service that it came to. */
 #ifndef WEIR_GATEWAY_CLIENT_H
 #define WEIR_GATEWAY_CLIENT_H
 
-#include "gateway/worker.h"
-#include "net/socket.h"
+#include "gateway/listener.h"
 #include "net/stream.h"
 #include "wire/http1.h"
 
-struct weir_exchange;
+struct weir_client;
+
+/* What serves requests: the proxy, or the API. What it has under way for a client is the client's
+ * `call`. */
+struct weir_service {
+    void (*begin)(struct weir_client *client); /* a head is complete, or at fault: take it over */
+    void (*ready)(struct weir_client *client); /* the stream has changed during a call */
+    void (*late)(struct weir_client *client);  /* the timer has fired during a call */
+    void (*abort)(struct weir_client *client); /* the connection closes, and with it the call */
+    bool awaited;                              /* a server that drains waits for its clients */
+    size_t call_bytes;                         /* of what it takes from the worker's `calls` */
+};
 
 struct weir_client {
     struct weir_stream stream;
-    struct weir_timer timer; /* for a head to come, or to become complete */
+    struct weir_timer timer; /* for what the client has to do next */
     struct weir_post resume; /* to go on with the next request */
     struct weir_dead dead;
     struct weir_link link; /* in the worker's list */
     struct weir_worker *worker;
-    const struct weir_config_listener *listener;
+    struct weir_listener *listener;
     struct weir_buffer in;
-    struct weir_http1_head *head;   /* while one is being read */
-    struct weir_exchange *exchange; /* while one is under way */
-    bool resuming;                  /* `resume` is under way */
+    struct weir_http1_head *head; /* while one is being read */
+    void *call;                   /* the service's, while a request is under way */
+    bool resuming;                /* `resume` is under way */
+    bool unfinished;              /* the request has not been read to its end */
+    bool lingering;               /* answered; what still comes is thrown away */
     bool closed;
     bool trusted;                     /* its word on tenants and addresses is taken */
+    uint64_t discarded_bytes;         /* while lingering */
     char peer[WEIR_ADDRESS_TEXT_MAX]; /* its address, without the port */
 };
 
 /* Takes over an accepted connection. */
-void weir_client_open(struct weir_worker *worker, const struct weir_config_listener *listener,
-                      int fd, const struct weir_address *peer);
+void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                      const struct weir_address *peer);
 
-/* The exchange is over: goes on with the next request, or closes. */
+/* The call is over: goes on with the next request, or closes. */
 void weir_client_done(struct weir_client *client, bool keep);
 
-/* Closes the connection, with its exchange if there is one. */
+/* Closes the connection, with its call if there is one. */
 void weir_client_close(struct weir_client *client);
+
+/* Whether the client has gone: it is broken, or it has closed its side and the listener takes that
+ * for leaving. */
+bool weir_client_gone(const struct weir_client *client);
+
+/* The client has to do something within this time: send more of its request, or read more of its
+ * reply. Ended by weir_client_relax(). */
+void weir_client_press(struct weir_client *client);
+void weir_client_relax(struct weir_client *client);
 
 #endif

@@ -1,6 +1,7 @@
 #include "gateway/exchange.h"
 
 #include "base/list.h"
+#include "base/slice.h"
 #include "gateway/forward.h"
 
 #include <assert.h>
@@ -77,9 +78,9 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     }
 }
 
-void weir_exchange_abort(struct weir_exchange *exchange)
+static void abort_call(struct weir_client *client)
 {
-    finish(exchange, WEIR_OUTCOME_CANCELLED);
+    finish(client->call, WEIR_OUTCOME_CANCELLED);
 }
 
 /* The client's connection cannot go on: closing it ends the exchange as well. */
@@ -93,6 +94,7 @@ static void complete(struct weir_exchange *exchange)
     struct weir_client *client = exchange->client;
     bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED &&
                 exchange->body_ready == 0;
+    client->unfinished = exchange->request_body.state != WEIR_BODY_ENDED;
     finish(exchange, WEIR_OUTCOME_CANCELLED);
     weir_client_done(client, keep);
 }
@@ -140,30 +142,103 @@ static const struct weir_config_gate *gate_of(const struct weir_exchange *exchan
     return &exchange->worker->config->gates[exchange->route->gate];
 }
 
+/* The key's own rules, if it has any. */
+static const struct weir_config_rules *rules_of(const struct weir_config_gate *gate,
+                                                struct weir_slice key)
+{
+    for (uint32_t i = 0; i < gate->key_count; i++) {
+        if (weir_slice_equal(gate->keys[i].name, key)) {
+            return &gate->keys[i].rules;
+        }
+    }
+    return &gate->rules;
+}
+
 void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
                           const char *detail)
 {
     struct weir_pass *pass = &exchange->pass;
     const struct weir_config_gate *gate = gate_of(exchange);
     struct weir_problem problem = {.kind = kind,
-                                   .status = (uint16_t)gate->rules.line.status,
                                    .detail = detail,
                                    .gate = gate->name,
                                    .flow = exchange->flow,
                                    .tenant = exchange->tenant,
-                                   .timeout_ns = gate->rules.line.timeout_ns,
+                                   .timeout_ns = WEIR_NEVER,
                                    .retry_ns = WEIR_NEVER};
     struct weir_key_stats stats;
     if (pass->key != NULL) {
         stats = weir_pass_stats(pass);
         problem.stats = &stats;
         problem.key = weir_key_name(pass->key);
+        problem.status = (uint16_t)rules_of(gate, problem.key)->line.status;
+        if (pass->ticket.deadline_ns != WEIR_NEVER) {
+            problem.timeout_ns = pass->ticket.deadline_ns - exchange->arrived_ns;
+        }
         problem.waited_ns = exchange->worker->loop.now_ns - exchange->arrived_ns;
         problem.retry_ns = weir_pass_predict(pass, exchange->tenant);
     } else {
         problem.status = 503;
     }
     answer(exchange, &problem);
+}
+
+/* ---- how long anything may take ---- */
+
+static void set_backend_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
+{
+    uint64_t due_ns = exchange->worker->loop.now_ns + timeout_ns;
+    if (!exchange->head_done && exchange->deadline_ns < due_ns) {
+        due_ns = exchange->deadline_ns;
+    }
+    weir_timer_set(&exchange->worker->loop, &exchange->backend->timer, due_ns);
+}
+
+static const struct weir_config_upstream *upstream_of(const struct weir_exchange *exchange)
+{
+    return exchange->backend->origin->upstream->config;
+}
+
+/* Whether there is nothing to send until the client has sent more of its body. */
+static bool wants_body(const struct weir_exchange *exchange)
+{
+    return !exchange->upgraded && !exchange->request_sent &&
+           exchange->request_body.state == WEIR_BODY_GOES_ON && exchange->body_ready == 0 &&
+           exchange->backend != NULL && exchange->backend->connected;
+}
+
+/* Whether there is something that the client has not read yet. */
+static bool wants_reader(const struct weir_exchange *exchange)
+{
+    return weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0;
+}
+
+/* A client that others wait for has a limited time to go on. */
+static void watch_client(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    if (client == NULL) {
+        return;
+    }
+    if (wants_body(exchange) || wants_reader(exchange)) {
+        weir_client_press(client);
+    } else if (client->timer.due_ns != WEIR_NEVER) {
+        weir_client_relax(client);
+    }
+}
+
+static void client_late(struct weir_client *client)
+{
+    struct weir_exchange *exchange = client->call;
+    if (exchange->reply_begun || exchange->upstream_done) {
+        abandon(exchange);
+        return;
+    }
+    weir_exchange_answer(
+        exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408,
+        "The next part of the request's body did not come in time. Send it without "
+        "long pauses.");
+    watch_client(exchange);
 }
 
 /* ---- the request, on its way up ---- */
@@ -237,6 +312,7 @@ static void lose_backend(struct weir_exchange *exchange)
 /* Sends what can be sent. False if the exchange took another way on it. */
 static bool pump_request(struct weir_exchange *exchange)
 {
+    const struct weir_config_upstream *upstream = upstream_of(exchange);
     while (!exchange->request_sent) {
         check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
@@ -262,13 +338,19 @@ static bool pump_request(struct weir_exchange *exchange)
         if (count == 0) {
             if (exchange->request_body.state == WEIR_BODY_ENDED) {
                 exchange->request_sent = true;
+                set_backend_timer(exchange, upstream->first_byte_timeout_ns);
             } else if (!read_client(exchange)) {
-                return exchange->state != WEIR_EXCHANGE_OVER;
+                if (exchange->state == WEIR_EXCHANGE_OVER) {
+                    return false;
+                }
+                set_backend_timer(exchange, upstream->idle_timeout_ns);
+                return true;
             }
             continue;
         }
         ssize_t sent = weir_stream_write(&exchange->backend->stream, parts, count);
         if (sent == WEIR_STREAM_AGAIN) {
+            set_backend_timer(exchange, upstream->idle_timeout_ns);
             return true;
         }
         if (sent < 0) {
@@ -326,15 +408,28 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     return weir_forward_reply(&reply, &exchange->reply);
 }
 
+/* From now on both sides send what they like until one of them closes: bodies without a frame. The
+ * permit is held meanwhile. */
+static void open_tunnel(struct weir_exchange *exchange)
+{
+    static const struct weir_http1_head unframed = {.framing = WEIR_FRAMING_UNTIL_CLOSE};
+    weir_body_init(&exchange->request_body, &unframed, UINT64_MAX);
+    weir_body_init(&exchange->reply_body, &unframed, UINT64_MAX);
+    exchange->request_sent = false;
+    exchange->keep_client = false;
+    exchange->upgraded = true;
+}
+
 /* A head of the upstream's is complete. False if the exchange took another way on it. */
 static bool take_head(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
     struct weir_http1_head *head = &backend->head;
-    bool final = head->status >= 200;
-    if (head->status == 101) {
+    bool switches = head->status == 101;
+    bool final = head->status >= 200 || switches;
+    if (switches && !(exchange->upgrading && head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                             "The upstream switched protocols without being asked to.");
+                             "The upstream switched to a protocol that it was not asked for.");
         return false;
     }
     if (final) {
@@ -354,6 +449,9 @@ static bool take_head(struct weir_exchange *exchange)
         weir_body_init(&exchange->reply_body, head, UINT64_MAX);
         weir_origin_worked(backend->origin);
         set_state(exchange, WEIR_EXCHANGE_REPLYING);
+        if (switches) {
+            open_tunnel(exchange);
+        }
     } else {
         weir_http1_init_response(head, WEIR_HTTP1_LIMITS_DEFAULT,
                                  (enum weir_http_method)exchange->method);
@@ -474,15 +572,6 @@ static bool write_client(struct weir_exchange *exchange)
     return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
 }
 
-static void set_idle_timer(struct weir_exchange *exchange)
-{
-    if (exchange->backend != NULL) {
-        const struct weir_config_upstream *config = exchange->backend->origin->upstream->config;
-        weir_timer_set(&exchange->worker->loop, &exchange->backend->timer,
-                       exchange->worker->loop.now_ns + config->idle_timeout_ns);
-    }
-}
-
 static void pump_reply(struct weir_exchange *exchange)
 {
     while (exchange->state == WEIR_EXCHANGE_REPLYING) {
@@ -496,7 +585,7 @@ static void pump_reply(struct weir_exchange *exchange)
         ssize_t got;
         if (!read_backend(exchange, &got)) {
             if (got == WEIR_STREAM_AGAIN) {
-                set_idle_timer(exchange);
+                set_backend_timer(exchange, upstream_of(exchange)->idle_timeout_ns);
                 return;
             }
             weir_body_close(&exchange->reply_body);
@@ -506,9 +595,9 @@ static void pump_reply(struct weir_exchange *exchange)
 
 /* ---- the upstream's connection ---- */
 
-static void serve_backend(struct weir_backend *backend)
+static void go_on(struct weir_exchange *exchange)
 {
-    struct weir_exchange *exchange = backend->user;
+    struct weir_backend *backend = exchange->backend;
     if (!backend->connected) {
         if (!backend->stream.writable) {
             return;
@@ -519,35 +608,48 @@ static void serve_backend(struct weir_backend *backend)
         }
         backend->connected = true;
         set_state(exchange, WEIR_EXCHANGE_SENDING);
-        const struct weir_config_upstream *config = backend->origin->upstream->config;
-        uint64_t due_ns = exchange->worker->loop.now_ns + config->first_byte_timeout_ns;
-        weir_timer_set(&exchange->worker->loop, &backend->timer,
-                       due_ns < exchange->deadline_ns ? due_ns : exchange->deadline_ns);
     }
     if (!pump_request(exchange) || exchange->backend == NULL) {
         return;
     }
     if (exchange->head_done || read_head(exchange)) {
+        bool opened = exchange->upgraded && !exchange->reply_begun;
         pump_reply(exchange);
+        if (opened && exchange->backend != NULL) {
+            pump_request(exchange); /* what the client has sent ahead */
+        }
     } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->minor > 0 &&
                weir_buffer_bytes(&exchange->reply) > 0) {
         (void)!write_client(exchange); /* an interim reply goes on at once */
     }
 }
 
+static void serve_backend(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    go_on(exchange);
+    watch_client(exchange);
+}
+
 static void backend_late(struct weir_backend *backend)
 {
     struct weir_exchange *exchange = backend->user;
-    weir_origin_failed(backend->origin);
+    bool by_client = wants_body(exchange) || wants_reader(exchange) || exchange->upgraded;
     if (!backend->connected) {
         lose_backend(exchange);
-    } else if (exchange->reply_begun) {
+        return;
+    }
+    if (!by_client) {
+        weir_origin_failed(backend->origin);
+    }
+    if (exchange->reply_begun) {
         abandon(exchange);
     } else {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
             "The upstream took longer than its timeouts allow. Try again, or raise "
             "first_byte or deadline.");
+        watch_client(exchange);
     }
 }
 
@@ -571,11 +673,11 @@ static void start(struct weir_exchange *exchange, const struct weir_origin *not_
     backend->late = backend_late;
     weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
                              (enum weir_http_method)exchange->method);
-    weir_timer_set(&worker->loop, &backend->timer,
-                   worker->loop.now_ns + origin->upstream->config->connect_timeout_ns);
     if (backend->reused) {
         backend->connected = false; /* its readiness is known; it only begins anew */
         serve_backend(backend);
+    } else {
+        set_backend_timer(exchange, origin->upstream->config->connect_timeout_ns);
     }
 }
 
@@ -632,22 +734,24 @@ void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
 
 /* ---- the client's side ---- */
 
-void weir_exchange_client_ready(struct weir_exchange *exchange)
+static void client_ready(struct weir_client *client)
 {
-    struct weir_client *client = exchange->client;
-    if (client->stream.hung && client->listener->half_close == WEIR_CONFIG_HALF_CLOSE_CLOSE &&
-        exchange->state != WEIR_EXCHANGE_REPLYING) {
-        abandon(exchange);
+    struct weir_exchange *exchange = client->call;
+    if (weir_client_gone(client) && !exchange->upstream_done) {
+        abandon(exchange); /* out of the line, or from under the upstream's hands */
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_REPLYING) {
-        if (client->stream.hung && !client->stream.writable) {
-            abandon(exchange);
-            return;
-        }
         pump_reply(exchange);
     }
     if (exchange->backend != NULL && exchange->backend->connected && !exchange->request_sent) {
-        serve_backend(exchange->backend);
+        go_on(exchange);
     }
+    watch_client(exchange);
 }
+
+const struct weir_service weir_proxy = {.begin = weir_exchange_begin,
+                                        .ready = client_ready,
+                                        .late = client_late,
+                                        .abort = abort_call,
+                                        .awaited = true};

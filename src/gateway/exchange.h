@@ -38,6 +38,8 @@ struct weir_exchange {
     bool upstream_done;   /* the upstream's part is over */
     bool keep_client;     /* the connection goes on afterwards */
     bool retried;         /* on another server */
+    bool upgrading;       /* to a WebSocket */
+    bool upgraded;        /* bytes go both ways until one side closes */
     uint16_t status;      /* of the reply */
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
@@ -56,6 +58,9 @@ struct weir_exchange {
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
 
+/* The proxy: each request is an exchange. */
+extern const struct weir_service weir_proxy;
+
 /* Begins the exchange of the head that the client has read, and leaves the client without it. */
 void weir_exchange_begin(struct weir_client *client);
 
@@ -68,11 +73,5 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
                           uint16_t status, const char *detail);
 void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
                           const char *detail);
-
-/* The client's stream has changed. */
-void weir_exchange_client_ready(struct weir_exchange *exchange);
-
-/* Ends it at once, whatever it was doing. The client is closed by its owner. */
-void weir_exchange_abort(struct weir_exchange *exchange);
 
 #endif

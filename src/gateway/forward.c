@@ -4,8 +4,6 @@
 #include "base/slice.h"
 #include "wire/head_writer.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <strings.h>
 
 /* What says who asked: ours to say, unless the peer is believed. */
@@ -13,6 +11,12 @@
     (WEIR_FIELD_BIT(FORWARDED) | WEIR_FIELD_BIT(X_FORWARDED_FOR) |          \
      WEIR_FIELD_BIT(X_FORWARDED_HOST) | WEIR_FIELD_BIT(X_FORWARDED_PROTO) | \
      WEIR_FIELD_BIT(X_REAL_IP))
+
+/* Those of them to which everybody on the way adds: written with what they said before. */
+#define LISTS_ALL (WEIR_FIELD_BIT(FORWARDED) | WEIR_FIELD_BIT(X_FORWARDED_FOR))
+
+/* A host, a peer and the words between them. */
+#define FORWARDED_BYTES_MAX 512
 
 /* What is written anew for every request. */
 #define WRITTEN_ANEW                                                                             \
@@ -86,40 +90,81 @@ static void write_framing(struct weir_head_writer *writer, const struct weir_htt
     }
 }
 
+/* A field that lists everybody on the way: what it said before, if it is believed, and `own`. */
+static void write_list(struct weir_head_writer *writer, const struct weir_http1_head *head,
+                       const char *data, enum weir_field_id id, struct weir_slice own)
+{
+    weir_head_open(writer, weir_field_name(id));
+    for (uint16_t i = 0; (head->seen >> id & 1) != 0 && i < head->field_count; i++) {
+        if (head->fields[i].id == id && head->fields[i].value_bytes > 0) {
+            weir_head_part(writer, weir_http1_value(data, &head->fields[i]));
+            weir_head_part(writer, weir_slice_of(", "));
+        }
+    }
+    weir_head_part(writer, own);
+    weir_head_close(writer);
+}
+
+/* for=...;host=...;proto=http, as RFC 7239 has it. */
+static struct weir_slice forwarded_element(const struct weir_forward_request *request,
+                                           char element[FORWARDED_BYTES_MAX])
+{
+    struct weir_slice host = weir_http1_slice(request->data, request->head->authority);
+    bool v6 = strchr(request->peer, ':') != NULL;
+    struct weir_head_writer writer;
+    weir_head_init(&writer, element, FORWARDED_BYTES_MAX);
+    weir_head_copy(&writer, weir_slice_of(v6 ? "for=\"[" : "for="));
+    weir_head_copy(&writer, weir_slice_of(request->peer_is_unix ? "unknown" : request->peer));
+    weir_head_copy(&writer, weir_slice_of(v6 ? "]\"" : ""));
+    if (host.bytes > 0) {
+        weir_head_copy(&writer, weir_slice_of(";host=\""));
+        weir_head_copy(&writer, host);
+        weir_head_copy(&writer, weir_slice_of("\""));
+    }
+    weir_head_copy(&writer, weir_slice_of(";proto=http"));
+    return (struct weir_slice){element, writer.failed ? 0 : writer.bytes};
+}
+
 static void write_who(struct weir_head_writer *writer, const struct weir_forward_request *request)
 {
+    static const struct weir_http1_head nobody;
     const struct weir_http1_head *head = request->head;
-    const struct weir_http1_field *before =
-        request->trusted ? weir_http1_find(head, WEIR_FIELD_X_FORWARDED_FOR) : NULL;
-    weir_head_open(writer, weir_slice_of("x-forwarded-for"));
-    if (before != NULL) {
-        weir_head_part(writer, weir_http1_value(request->data, before));
-        weir_head_part(writer, weir_slice_of(", "));
-    }
-    weir_head_part(writer, weir_slice_of(request->peer));
-    weir_head_close(writer);
-    bool keep = request->trusted;
-    if (!keep || weir_http1_find(head, WEIR_FIELD_X_FORWARDED_PROTO) == NULL) {
+    const struct weir_http1_head *believed = request->trusted ? head : &nobody;
+    struct weir_slice host = weir_http1_slice(request->data, head->authority);
+    char element[FORWARDED_BYTES_MAX];
+    write_list(writer, believed, request->data, WEIR_FIELD_X_FORWARDED_FOR,
+               weir_slice_of(request->peer));
+    write_list(writer, believed, request->data, WEIR_FIELD_FORWARDED,
+               forwarded_element(request, element));
+    if (weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_PROTO) == NULL) {
         weir_head_field(writer, weir_slice_of("x-forwarded-proto"), weir_slice_of("http"));
     }
-    if (head->authority.bytes > 0 &&
-        (!keep || weir_http1_find(head, WEIR_FIELD_X_FORWARDED_HOST) == NULL)) {
-        weir_head_field(writer, weir_slice_of("x-forwarded-host"),
-                        weir_http1_slice(request->data, head->authority));
+    if (host.bytes > 0 && weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_HOST) == NULL) {
+        weir_head_field(writer, weir_slice_of("x-forwarded-host"), host);
     }
 }
 
 static void write_via(struct weir_head_writer *writer, const struct weir_http1_head *head,
                       const char *data)
 {
-    weir_head_open(writer, weir_slice_of("via"));
-    const struct weir_http1_field *via = weir_http1_find(head, WEIR_FIELD_VIA);
-    if (via != NULL) {
-        weir_head_part(writer, weir_http1_value(data, via));
-        weir_head_part(writer, weir_slice_of(", "));
+    write_list(writer, head, data, WEIR_FIELD_VIA,
+               weir_slice_of(head->minor == 0 ? "1.0 weir" : "1.1 weir"));
+}
+
+/* The two fields of an upgrade; each connection has its own, so they are not copied. */
+static void write_upgrade(struct weir_head_writer *writer)
+{
+    weir_head_copy(writer, weir_slice_of("connection: Upgrade\r\nupgrade: websocket\r\n"));
+}
+
+static void write_request_id(struct weir_head_writer *writer, uint64_t id)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[16];
+    for (size_t i = sizeof text; i-- > 0; id >>= 4) {
+        text[i] = digits[id & 15];
     }
-    weir_head_part(writer, weir_slice_of(head->minor == 0 ? "1.0 weir" : "1.1 weir"));
-    weir_head_close(writer);
+    weir_head_field(writer, weir_slice_of("x-request-id"), (struct weir_slice){text, sizeof text});
 }
 
 static bool passes(const struct weir_forward_request *request, uint16_t index)
@@ -130,7 +175,7 @@ static bool passes(const struct weir_forward_request *request, uint16_t index)
         return false;
     }
     if ((bit & SAYS_WHO) != 0) {
-        return request->trusted && field->id != WEIR_FIELD_X_FORWARDED_FOR;
+        return request->trusted && (bit & LISTS_ALL) == 0;
     }
     return !replaced(request, weir_http1_name(request->data, field));
 }
@@ -158,9 +203,10 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     write_who(&writer, request);
     write_via(&writer, request->head, request->data);
     if (weir_http1_find(request->head, WEIR_FIELD_X_REQUEST_ID) == NULL) {
-        char id[20];
-        snprintf(id, sizeof id, "%016" PRIx64, request->request_id);
-        weir_head_field(&writer, weir_slice_of("x-request-id"), weir_slice_of(id));
+        write_request_id(&writer, request->request_id);
+    }
+    if (request->head->upgrade == WEIR_UPGRADE_WEBSOCKET) {
+        write_upgrade(&writer);
     }
     return take(buffer, &writer);
 }
@@ -177,12 +223,24 @@ bool weir_forward_finish(const struct weir_config_upstream *upstream, struct wei
     return weir_head_end(&writer) && take(buffer, &writer);
 }
 
+/* Milliseconds with three decimals. */
+static void write_duration(struct weir_head_writer *writer, uint64_t duration_ns)
+{
+    uint64_t us = duration_ns / 1000;
+    char decimals[] = {'.', (char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10),
+                       (char)('0' + us % 10)};
+    weir_head_number(writer, us / 1000);
+    weir_head_part(writer, (struct weir_slice){decimals, sizeof decimals});
+}
+
 static void write_timing(struct weir_head_writer *writer, const struct weir_forward_reply *reply)
 {
-    char text[96];
-    snprintf(text, sizeof text, "line;dur=%.3f, upstream;dur=%.3f", (double)reply->line_ns / 1e6,
-             (double)reply->upstream_ns / 1e6);
-    weir_head_field(writer, weir_slice_of("server-timing"), weir_slice_of(text));
+    weir_head_open(writer, weir_slice_of("server-timing"));
+    weir_head_part(writer, weir_slice_of("line;dur="));
+    write_duration(writer, reply->line_ns);
+    weir_head_part(writer, weir_slice_of(", upstream;dur="));
+    write_duration(writer, reply->upstream_ns);
+    weir_head_close(writer);
 }
 
 bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buffer *buffer)
@@ -197,7 +255,10 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
             copy_field(&writer, reply->data, &head->fields[i]);
         }
     }
-    if (head->status >= 200) {
+    if (head->status == 101) {
+        write_upgrade(&writer);
+        write_timing(&writer, reply);
+    } else if (head->status >= 200) {
         if (head->framing == WEIR_FRAMING_CHUNKED) {
             weir_head_field(&writer, weir_slice_of("transfer-encoding"), weir_slice_of("chunked"));
         }

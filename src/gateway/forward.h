@@ -13,9 +13,10 @@ struct weir_forward_request {
     const struct weir_config *config;
     const struct weir_config_route *route;
     const struct weir_http1_head *head;
-    const char *data; /* the head's bytes */
-    const char *peer; /* the client's address */
-    bool trusted;     /* whether what it says of others is kept */
+    const char *data;  /* the head's bytes */
+    const char *peer;  /* the client's address */
+    bool peer_is_unix; /* it has no address that others could know */
+    bool trusted;      /* whether what it says of others is kept */
     uint64_t request_id;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "core/key.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -173,6 +174,14 @@ static void arrive(struct weir_post *post)
     pass->told(pass, state);
 }
 
+/* When the wait ends: as it was asked for, but not after the key's own timeout. */
+static uint64_t deadline_ns(const struct weir_key *key, uint64_t asked_ns, uint64_t now_ns)
+{
+    uint64_t timeout_ns = key->rules->settings.timeout_ns;
+    uint64_t own_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
+    return asked_ns == 0 || own_ns < asked_ns ? own_ns : asked_ns;
+}
+
 enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
                                   const struct weir_destination *where,
                                   const struct weir_request *request)
@@ -191,8 +200,10 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     struct errands errands = {0};
     pass->key = key;
     pass->loop_index = where->loop_index;
+    struct weir_request bounded = *request;
     lock_key(key);
-    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, request, now_ns, &errands.news);
+    bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
+    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
     collect(key, &errands);
     unlock_key(key);
     run(gates, key, where->loop_index, &errands);
@@ -255,10 +266,7 @@ bool weir_pass_cancel(struct weir_pass *pass)
 
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
 {
-    lock_key(pass->key);
-    struct weir_key_stats stats = weir_key_get_stats(pass->key);
-    unlock_key(pass->key);
-    return stats;
+    return weir_gates_stats(pass->key);
 }
 
 uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant)
@@ -282,16 +290,35 @@ static struct weir_key *next_key(struct entrance *entrance, struct weir_key *key
     return next;
 }
 
-void weir_gates_visit(struct weir_gates *gates, uint32_t gate,
-                      void (*visit)(void *context, const struct weir_key *key), void *context)
+struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct weir_key *key)
+{
+    return next_key(&gates->entrances[gate], key);
+}
+
+struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice name)
 {
     struct entrance *entrance = &gates->entrances[gate];
-    for (struct weir_key *key = next_key(entrance, NULL); key != NULL;
-         key = next_key(entrance, key)) {
-        lock_key(key);
-        visit(context, key);
-        unlock_key(key);
-    }
+    pthread_mutex_lock(&entrance->lock);
+    struct weir_key *key = weir_gate_find(entrance->gate, name);
+    pthread_mutex_unlock(&entrance->lock);
+    return key;
+}
+
+struct weir_key_stats weir_gates_stats(const struct weir_key *key)
+{
+    lock_key(key);
+    struct weir_key_stats stats = weir_key_get_stats(key);
+    unlock_key(key);
+    return stats;
+}
+
+bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                     struct weir_lane_stats *stats)
+{
+    lock_key(key);
+    bool found = weir_key_get_lane(key, index, now_ns, stats);
+    unlock_key(key);
+    return found;
 }
 
 void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)

@@ -64,9 +64,9 @@ struct weir_destination {
     struct weir_slice key;
 };
 
-/* As weir_key_enter(). Also refused, with the reason in the ticket, if the key cannot be had. A
- * pass that was refused, or was told that it has ended, is closed with weir_pass_close(); until
- * then its key can be asked. */
+/* As weir_key_enter(), but that a deadline only shortens the key's own timeout. Also refused, with
+ * the reason in the ticket, if the key cannot be had. A pass that was refused, or was told that it
+ * has ended, is closed with weir_pass_close(); until then its key can be asked. */
 WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
                                                   const struct weir_destination *where,
                                                   const struct weir_request *request);
@@ -86,9 +86,14 @@ struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
 /* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
 uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant);
 
-/* Calls `visit` for every key of a gate under its lock; `visit` must not block. */
-void weir_gates_visit(struct weir_gates *gates, uint32_t gate,
-                      void (*visit)(void *context, const struct weir_key *key), void *context);
+/* The key of that name, pinned, or null; and all keys of a gate in turn, as weir_gate_next(). */
+struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice key);
+struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct weir_key *key);
+
+/* The same as weir_key_get_stats() and weir_key_get_lane() under the key's lock. */
+struct weir_key_stats weir_gates_stats(const struct weir_key *key);
+bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                     struct weir_lane_stats *stats);
 
 /* Forgets keys that nothing is left to remember of; to be called now and then. */
 void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns);

@@ -8,15 +8,19 @@
 /* X(NAME, "urn:weir:...", title) */
 #define WEIR_PROBLEMS(X)                                                              \
     X(BAD_REQUEST, "bad-request", "The request cannot be read")                       \
+    X(FORBIDDEN, "forbidden", "Not for this caller")                                  \
+    X(NOT_FOUND, "not-found", "There is no such thing")                               \
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \
     X(LINE_FULL, "line-full", "The line is full")                                     \
+    X(TOO_LATE, "too-late", "Its turn would come too late")                           \
     X(DISPLACED, "displaced", "Its place went to a tenant below its fair share")      \
     X(TOO_MANY_KEYS, "too-many-keys", "The gate keeps as many keys as it may")        \
     X(DRAINING, "draining", "This server is going away")                              \
     X(UPSTREAM_UNREACHABLE, "upstream-unreachable", "The upstream cannot be reached") \
     X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \
     X(BODY_TOO_LARGE, "body-too-large", "The body is too large")                      \
+    X(REQUEST_TIMEOUT, "request-timeout", "The request did not come in time")         \
     X(OUT_OF_MEMORY, "out-of-memory", "There is no memory left")
 
 enum weir_problem_kind {

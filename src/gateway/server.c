@@ -16,32 +16,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* Connections and exchanges at once, per worker; the descriptor limit is usually lower. */
 #define CONNECTIONS_MAX 65536
 
-struct listener {
-    struct weir_watch watch;
-    struct weir_worker *worker;
-    const struct weir_config_listener *config;
-    struct weir_link link;
-};
+/* How often keys that nobody uses are looked for. */
+#define SWEEP_NS WEIR_NS_PER_SECOND
+
+#define LISTENERS_MAX 32
 
 /* One thread. */
 struct thread {
     struct weir_worker worker;
     pthread_t id;
-    struct weir_link listeners;
+    struct weir_door doors[LISTENERS_MAX]; /* as the server's listeners */
     struct weir_post drain;
     struct weir_timer grace;
+    struct weir_timer sweep; /* of the first thread */
     struct server *server;
 };
 
 struct server {
     const struct weir_config *config;
+    const struct weir_service *api;
     struct weir_gates *gates;
+    struct weir_listener listeners[LISTENERS_MAX];
+    uint32_t listener_count;
     uint32_t thread_count;
     struct thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
@@ -53,103 +54,57 @@ static int complain(const char *what, const char *why)
     return 1;
 }
 
-/* ---- accepting ---- */
+/* ---- listening ---- */
 
-static void on_connection(struct weir_watch *watch, uint32_t what)
+static int open_listener(struct server *server, const struct weir_config_listener *config,
+                         const struct weir_service *service, const char *what)
 {
-    (void)what;
-    struct listener *listener = weir_container_of(watch, struct listener, watch);
-    for (;;) {
-        struct weir_address peer;
-        int fd = weir_socket_accept(watch->fd, &peer);
-        if (fd >= 0) {
-            weir_client_open(listener->worker, listener->config, fd, &peer);
-        } else if (errno != EINTR && errno != ECONNABORTED) {
-            return;
+    uint32_t index = server->listener_count;
+    struct weir_listener *listener = &server->listeners[index];
+    char text[WEIR_ADDRESS_TEXT_MAX];
+    assert(index < LISTENERS_MAX);
+    const char *wrong = weir_listener_init(listener, config, service);
+    if (wrong != NULL) {
+        return complain(what, wrong);
+    }
+    server->listener_count++;
+    /* Threads cannot share a path. */
+    uint32_t count = config->address.kind == WEIR_CONFIG_ADDRESS_UNIX ? 1 : server->thread_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct thread *thread = &server->threads[i];
+        if (!weir_door_open(&thread->doors[index], &thread->worker, listener)) {
+            int why = errno;
+            weir_address_format(&listener->address, text);
+            return complain(text, strerror(why));
         }
     }
-}
-
-static struct thread *thread_of(struct weir_worker *worker)
-{
-    return weir_container_of(worker, struct thread, worker);
-}
-
-static void address_text(const struct weir_config_address *address, char text[400])
-{
-    if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {
-        snprintf(text, 400, "unix:%.*s", (int)address->path.bytes, address->path.data);
-    } else {
-        bool v6 = memchr(address->host.data, ':', address->host.bytes) != NULL;
-        snprintf(text, 400, v6 ? "[%.*s]:%u" : "%.*s:%u", (int)address->host.bytes,
-                 address->host.data, address->port);
-    }
-}
-
-/* The first thread's socket decides what port 0 becomes; the others follow. */
-static int open_listener(struct thread *thread, const struct weir_config_listener *config,
-                         struct weir_address *address)
-{
-    struct listener *listener = calloc(1, sizeof *listener);
-    if (listener == NULL) {
-        return complain("listen", "out of memory");
-    }
-    int fd = weir_socket_listen(address, true);
-    if (fd == -1 || !weir_socket_local(fd, address)) {
-        char text[WEIR_ADDRESS_TEXT_MAX];
-        weir_address_format(address, text);
-        free(listener);
-        return complain(text, strerror(errno));
-    }
-    *listener = (struct listener){
-        .watch = {fd, on_connection}, .worker = &thread->worker, .config = config};
-    weir_list_push_back(&thread->listeners, &listener->link);
-    return weir_loop_watch(&thread->worker.loop, &listener->watch)
-               ? 0
-               : complain("epoll", strerror(errno));
+    weir_address_format(&listener->address, text);
+    printf("weir: %s on %s\n", what, text);
+    return 0;
 }
 
 static int open_listeners(struct server *server)
 {
-    for (uint32_t i = 0; i < server->config->listen_count; i++) {
-        const struct weir_config_listener *config = &server->config->listen[i];
-        struct weir_address address;
-        char text[400];
-        address_text(&config->address, text);
-        const char *wrong = weir_address_parse(&address, weir_slice_of(text));
-        if (wrong != NULL) {
-            return complain(text, wrong);
+    const struct weir_config *config = server->config;
+    for (uint32_t i = 0; i < config->listen_count; i++) {
+        if (open_listener(server, &config->listen[i], &weir_proxy, "listening") != 0) {
+            return 1;
         }
-        uint32_t count =
-            config->address.kind == WEIR_CONFIG_ADDRESS_UNIX ? 1 : server->thread_count;
-        for (uint32_t t = 0; t < count; t++) {
-            if (open_listener(&server->threads[t], config, &address) != 0) {
-                return 1;
-            }
+    }
+    for (uint32_t i = 0; i < config->api_count; i++) {
+        if (open_listener(server, &config->api[i], server->api, "api") != 0) {
+            return 1;
         }
-        weir_address_format(&address, text);
-        printf("weir: listening on %s\n", text);
     }
     fflush(stdout);
     return 0;
-}
-
-static void close_listeners(struct thread *thread)
-{
-    while (!weir_list_empty(&thread->listeners)) {
-        struct listener *listener =
-            weir_container_of(thread->listeners.next, struct listener, link);
-        weir_list_unlink(&listener->link);
-        close(listener->watch.fd);
-        free(listener);
-    }
 }
 
 /* ---- draining ---- */
 
 static void stop_when_empty(struct thread *thread)
 {
-    if (weir_list_empty(&thread->worker.all_clients)) {
+    if (thread->worker.awaited == 0) {
         weir_loop_stop(&thread->worker.loop);
     }
 }
@@ -160,19 +115,23 @@ static void on_grace_over(struct weir_timer *timer)
     weir_loop_stop(&thread->worker.loop);
 }
 
-/* No new connections; those without a request close at once, the others when they have been
- * served. */
+/* No new work; connections without a request close at once, the others when they have been served.
+ * What is not awaited stays open until the end, to tell how far it is. */
 static void on_drain(struct weir_post *post)
 {
     struct thread *thread = weir_container_of(post, struct thread, drain);
     struct weir_worker *worker = &thread->worker;
     worker->draining = true;
-    close_listeners(thread);
+    for (uint32_t i = 0; i < thread->server->listener_count; i++) {
+        if (thread->server->listeners[i].service->awaited) {
+            weir_door_close(&thread->doors[i]);
+        }
+    }
     struct weir_link *list = &worker->all_clients;
     for (struct weir_link *at = list->next; at != list;) {
         struct weir_client *client = weir_container_of(at, struct weir_client, link);
         at = at->next;
-        if (client->exchange == NULL) {
+        if (client->call == NULL && client->listener->service->awaited) {
             weir_client_close(client);
         }
     }
@@ -184,8 +143,16 @@ static void on_drain(struct weir_post *post)
 static void on_client_gone(struct weir_worker *worker)
 {
     if (worker->draining) {
-        stop_when_empty(thread_of(worker));
+        stop_when_empty(weir_container_of(worker, struct thread, worker));
     }
+}
+
+static void on_sweep(struct weir_timer *timer)
+{
+    struct thread *thread = weir_container_of(timer, struct thread, sweep);
+    struct weir_loop *loop = &thread->worker.loop;
+    weir_gates_sweep(thread->server->gates, loop->now_ns);
+    weir_timer_set(loop, timer, loop->now_ns + SWEEP_NS);
 }
 
 /* ---- threads ---- */
@@ -194,7 +161,6 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
 {
     struct weir_worker *worker = &thread->worker;
     thread->server = server;
-    weir_list_init(&thread->listeners);
     *worker = (struct weir_worker){.index = index,
                                    .allocator = &weir_allocator_libc,
                                    .config = server->config,
@@ -209,12 +175,17 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
                    worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->calls, server->api->call_bytes, CONNECTIONS_MAX, worker->allocator);
     if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
         worker->random = index;
     }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
-        !weir_timer_init(&worker->loop, &thread->grace, on_grace_over)) {
+        !weir_timer_init(&worker->loop, &thread->grace, on_grace_over) ||
+        !weir_timer_init(&worker->loop, &thread->sweep, on_sweep)) {
         return strerror(errno);
+    }
+    if (index == 0) {
+        weir_timer_set(&worker->loop, &thread->sweep, worker->loop.now_ns + SWEEP_NS);
     }
     server->loops[index] = &worker->loop;
     return weir_upstreams_open(worker);
@@ -239,8 +210,11 @@ static void close_clients(struct thread *thread)
 static void close_connections(struct thread *thread)
 {
     weir_upstreams_close(&thread->worker);
-    close_listeners(thread);
+    for (uint32_t i = 0; i < thread->server->listener_count; i++) {
+        weir_door_close(&thread->doors[i]);
+    }
     weir_timer_deinit(&thread->worker.loop, &thread->grace);
+    weir_timer_deinit(&thread->worker.loop, &thread->sweep);
 }
 
 static void free_worker(struct thread *thread)
@@ -251,6 +225,7 @@ static void free_worker(struct thread *thread)
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
     weir_slab_deinit(&worker->heads);
+    weir_slab_deinit(&worker->calls);
     weir_buffer_pool_deinit(&worker->buffers);
     weir_loop_deinit(&worker->loop);
 }
@@ -328,9 +303,6 @@ static void wait_for_signal(const sigset_t *signals)
 /* What the config asks for and this program does not do, it says rather than passing over it. */
 static void admit_gaps(const struct weir_config *config)
 {
-    if (config->api_count > 0) {
-        fprintf(stderr, "weir: nothing listens on api: this version has no API\n");
-    }
     for (uint32_t i = 0; i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
         if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
@@ -364,7 +336,7 @@ static int run(struct server *server, const sigset_t *signals)
     return 0;
 }
 
-int weir_serve(const struct weir_config *config)
+int weir_serve(const struct weir_config *config, const struct weir_service *api)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -373,6 +345,7 @@ int weir_serve(const struct weir_config *config)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct server server = {.config = config,
+                            .api = api,
                             .thread_count = config->threads != 0 ? config->threads
                                             : cores > 0          ? (uint32_t)cores
                                                                  : 1};

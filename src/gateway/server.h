@@ -4,8 +4,10 @@
 
 #include "config/config.h"
 
-/* Serves until SIGTERM or SIGINT, then drains. The result is the program's exit status. What goes
- * wrong is said on stderr. */
-int weir_serve(const struct weir_config *config);
+struct weir_service;
+
+/* Serves until SIGTERM or SIGINT, then drains; `api` is what the config's `api` addresses lead to.
+ * The result is the program's exit status. What goes wrong is said on stderr. */
+int weir_serve(const struct weir_config *config, const struct weir_service *api);
 
 #endif

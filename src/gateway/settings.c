@@ -59,6 +59,7 @@ void weir_gate_settings_make(struct weir_gate_settings *made, const struct weir_
         settings->line_by_priority[i].tickets = rules->line.by_priority[i];
     }
     settings->timeout_ns = rules->line.timeout_ns;
+    settings->early_reject = rules->early_reject;
     settings->tenant_default = named->tenant_default;
     settings->tenants = named->tenants;
     settings->tenant_count = named->tenant_count;

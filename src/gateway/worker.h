@@ -29,9 +29,11 @@ struct weir_worker {
     struct weir_slab exchanges;
     struct weir_slab backends;
     struct weir_slab heads; /* of requests that are being read */
+    struct weir_slab calls; /* of the API */
     struct weir_upstream *upstreams;
     struct weir_link all_clients;
-    uint64_t random; /* for request ids: unlikely to repeat, not secret */
+    uint32_t awaited; /* clients that draining waits for */
+    uint64_t random;  /* for request ids: unlikely to repeat, not secret */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
 };

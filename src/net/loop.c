@@ -182,6 +182,7 @@ static uint32_t readiness(uint32_t events)
     what |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 ? WEIR_READY_READ : 0;
     what |= (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0 ? WEIR_READY_WRITE : 0;
     what |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 ? WEIR_READY_HUNG : 0;
+    what |= (events & (EPOLLHUP | EPOLLERR)) != 0 ? WEIR_READY_BROKEN : 0;
     return what;
 }
 

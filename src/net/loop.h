@@ -17,9 +17,10 @@
 #include <stdbool.h>
 
 /* What a descriptor has become ready for. */
-#define WEIR_READY_READ  1u
-#define WEIR_READY_WRITE 2u
-#define WEIR_READY_HUNG  4u /* the peer has closed its side, or the connection is broken */
+#define WEIR_READY_READ   1u
+#define WEIR_READY_WRITE  2u
+#define WEIR_READY_HUNG   4u /* the peer has closed its side, or the connection is broken */
+#define WEIR_READY_BROKEN 8u /* nothing goes in either direction any more */
 
 /* A descriptor in a loop; embedded in what it belongs to. */
 struct weir_watch {

@@ -25,12 +25,17 @@ static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts
     return sent;
 }
 
+static void plain_finish(struct weir_stream *stream)
+{
+    shutdown(stream->watch.fd, SHUT_WR);
+}
+
 static void plain_close(struct weir_stream *stream)
 {
     close(stream->watch.fd);
 }
 
-static const struct weir_stream_kind plain = {plain_read, plain_write, plain_close};
+static const struct weir_stream_kind plain = {plain_read, plain_write, plain_finish, plain_close};
 
 void weir_stream_init(struct weir_stream *stream, int fd,
                       void (*ready)(struct weir_watch *watch, uint32_t what))
@@ -43,6 +48,7 @@ void weir_stream_note(struct weir_stream *stream, uint32_t what)
     stream->readable |= (what & WEIR_READY_READ) != 0;
     stream->writable |= (what & WEIR_READY_WRITE) != 0;
     stream->hung |= (what & WEIR_READY_HUNG) != 0;
+    stream->broken |= (what & WEIR_READY_BROKEN) != 0;
 }
 
 static ssize_t result_of_failure(void)
@@ -86,6 +92,12 @@ ssize_t weir_stream_write(struct weir_stream *stream, const struct iovec *parts,
         stream->writable = false;
     }
     return sent;
+}
+
+void weir_stream_finish(struct weir_stream *stream)
+{
+    stream->kind->finish(stream);
+    stream->writable = false;
 }
 
 void weir_stream_close(struct weir_stream *stream)

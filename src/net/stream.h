@@ -22,6 +22,7 @@ struct weir_stream;
 struct weir_stream_kind {
     ssize_t (*read)(struct weir_stream *stream, void *bytes, size_t count);
     ssize_t (*write)(struct weir_stream *stream, const struct iovec *parts, int part_count);
+    void (*finish)(struct weir_stream *stream);
     void (*close)(struct weir_stream *stream);
 };
 
@@ -30,7 +31,8 @@ struct weir_stream {
     const struct weir_stream_kind *kind;
     bool readable;
     bool writable;
-    bool hung; /* the peer has closed its side, or it is broken */
+    bool hung;   /* the peer has closed its side, or it is broken */
+    bool broken; /* nothing goes in either direction any more */
 };
 
 /* A plain stream over a connected or connecting socket, which it takes over. Not yet watched. */
@@ -43,6 +45,9 @@ void weir_stream_note(struct weir_stream *stream, uint32_t what);
 /* At least one byte, or one of the results above. */
 ssize_t weir_stream_read(struct weir_stream *stream, void *bytes, size_t count);
 ssize_t weir_stream_write(struct weir_stream *stream, const struct iovec *parts, int part_count);
+
+/* Says that no more will be written; reading goes on. */
+void weir_stream_finish(struct weir_stream *stream);
 
 /* Safe to call twice. */
 void weir_stream_close(struct weir_stream *stream);

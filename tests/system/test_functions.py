@@ -16,15 +16,11 @@ async def ask(client, path, **more):
 
 def test_requests_pass_in_the_order_in_which_they_came():
     async def test():
-        async with functions(limit=1) as (_, upstream, client):
+        async with functions(limit=1) as (gateway, upstream, client):
             tasks = []
-            for name in 'abc':
+            for waiting, name in enumerate('abc'):
                 tasks.append(asyncio.create_task(ask(client, f'/functions/f?hold&id={name}')))
-                # The next one is sent when this one stands in line or inside.
-                if name == 'a':
-                    await until(lambda: upstream.inside == ['a'], 'a is inside')
-                else:
-                    await asyncio.sleep(0.05)
+                await gateway.until('f', active=1, waiting=waiting)
             for name in 'abc':
                 await until(lambda n=name: upstream.inside == [n], f'{name} is inside')
                 upstream.open(name)
@@ -62,15 +58,16 @@ def test_whoever_waits_too_long_is_told_why_and_what_to_do():
 
 def test_a_client_that_goes_away_in_line_is_not_served_and_nobody_is_held_up():
     async def test():
-        async with functions(limit=1) as (_, upstream, client):
+        async with functions(limit=1) as (gateway, upstream, client):
             first = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
             await until(lambda: upstream.inside == ['a'], 'a is inside')
             gone = asyncio.create_task(ask(client, '/functions/f?id=b'))
-            await asyncio.sleep(0.1)
+            await gateway.until('f', waiting=1)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
+            await gateway.until('f', waiting=0)
             last = asyncio.create_task(ask(client, '/functions/f?id=c'))
-            await asyncio.sleep(0.1)
+            await gateway.until('f', waiting=1)
             upstream.open('a')
             assert (await first)[0] == 200
             assert (await last)[0] == 200
@@ -177,10 +174,10 @@ def test_what_leads_nowhere_or_cannot_be_read_gets_an_answer_that_says_so():
             status, _, problem = await ask(client, '/nowhere')
             assert (status, problem['type']) == (404, 'urn:weir:no-route')
             for request, answer in (
-                    (b'GET /functions/../x HTTP/1.1\r\nHost: a\r\n\r\n', b'HTTP/1.1 400 '),
-                    (b'GET /functions/f HTTP/1.1\nHost: a\n\n', b'HTTP/1.1 400 '),
-                    (b'GET /functions/f HTTP/2.0\r\nHost: a\r\n\r\n', b'HTTP/1.1 505 '),
-                    (b'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', b'HTTP/1.1 501 ')):
+                    (b'GET /functions/../x HTTP/1.1\r\nHost: localhost\r\n\r\n', b'HTTP/1.1 400 '),
+                    (b'GET /functions/f HTTP/1.1\nHost: localhost\n\n', b'HTTP/1.1 400 '),
+                    (b'GET /functions/f HTTP/2.0\r\nHost: localhost\r\n\r\n', b'HTTP/1.1 505 '),
+                    (b'CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n', b'HTTP/1.1 501 ')):
                 reader, writer = await asyncio.open_connection('127.0.0.1', gateway.port)
                 writer.write(request)
                 assert (await reader.readline()).startswith(answer), request
@@ -210,7 +207,7 @@ def test_a_function_cannot_be_reached_past_its_limit_by_another_spelling():
         async with functions(limit=1, timeout='100ms') as (gateway, upstream, client):
             async def raw(path):
                 reader, writer = await asyncio.open_connection('127.0.0.1', gateway.port)
-                writer.write(f'GET {path} HTTP/1.1\r\nHost: a\r\n\r\n'.encode())
+                writer.write(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
                 status = (await reader.readline()).split()[1]
                 writer.close()
                 return status
@@ -230,7 +227,7 @@ def test_requests_in_one_packet_are_answered_in_order():
             reader, writer = await asyncio.open_connection('127.0.0.1', gateway.port)
             names = [str(i) for i in range(50)]
             writer.write(b''.join(
-                f'GET /functions/f?id={n} HTTP/1.1\r\nHost: a\r\n\r\n'.encode() for n in names))
+                f'GET /functions/f?id={n} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode() for n in names))
             for name in names:
                 head = await reader.readuntil(b'\r\n\r\n')
                 length = int(head.lower().split(b'content-length: ')[1].split(b'\r\n')[0])

@@ -3,6 +3,7 @@
 Every wait is for a condition, with a deadline that is only there to end a test that hangs."""
 import asyncio
 import contextlib
+import inspect
 import os
 import pathlib
 import re
@@ -16,9 +17,14 @@ PATIENCE = 20
 
 
 async def until(condition, what):
-    """Waits until the condition holds."""
+    """Waits until the condition, which may be a coroutine function, holds."""
     deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not condition():
+    while True:
+        holds = condition()
+        if inspect.isawaitable(holds):
+            holds = await holds
+        if holds:
+            return
         assert asyncio.get_running_loop().time() < deadline, f'it never came: {what}'
         await asyncio.sleep(0.005)
 
@@ -79,10 +85,43 @@ class Upstream:
 
 
 class Weir:
-    def __init__(self, process, port):
+    """A running gateway: where it listens, and what its API says of its gates."""
+
+    def __init__(self, process, ports, session):
         self.process = process
-        self.url = f'http://127.0.0.1:{port}'
-        self.port = port
+        self.port = ports.get('listening')
+        self.url = f'http://127.0.0.1:{self.port}'
+        self.api = f'http://127.0.0.1:{ports["api"]}' if 'api' in ports else None
+        self._session = session
+
+    async def ask_api(self, path):
+        async with self._session.get(self.api + path) as reply:
+            return reply.status, await reply.json(content_type=None)
+
+    async def counts(self, key, gate='functions'):
+        """The counts of a key; all zero if nobody has used it."""
+        status, said = await self.ask_api(f'/gates/{gate}/{key}')
+        return said if status == 200 else {'active': 0, 'waiting': 0, 'reserved': 0}
+
+    async def until(self, key, gate='functions', **expected):
+        """Waits until the key has these counts, such as waiting=2."""
+        async def holds():
+            counts = await self.counts(key, gate)
+            return all(counts[name] == value for name, value in expected.items())
+        await until(holds, f'{key} has {expected}')
+
+
+async def read_ports(process, config):
+    """The ports that the program says it listens on: by `listening` and `api`."""
+    ports = {}
+    wanted = {word for field, word in (('listen', 'listening'), ('api', 'api'))
+              if re.search(f'^{field}:', config, flags=re.M)}
+    while wanted - ports.keys():
+        line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
+        assert line, 'the program ended before it listened'
+        match = re.fullmatch(r'weir: (\w+) on (?:127\.0\.0\.1:(\d+)|.*)\n', line)
+        ports[match[1]] = int(match[2]) if match[2] else None
+    return ports
 
 
 @contextlib.asynccontextmanager
@@ -94,9 +133,9 @@ async def weir(config):
         process = await asyncio.create_subprocess_exec(
             PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE)
         try:
-            line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
-            port = int(re.fullmatch(r'weir: listening on 127\.0\.0\.1:(\d+)\n', line)[1])
-            yield Weir(process, port)
+            ports = await read_ports(process, config)
+            async with aiohttp.ClientSession() as session:
+                yield Weir(process, ports, session)
             if process.returncode is None:
                 process.terminate()
             assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
@@ -107,20 +146,24 @@ async def weir(config):
 
 
 @contextlib.asynccontextmanager
-async def functions(limit=1, timeout='10s', line_max=1000, top=''):
-    """An upstream of functions behind a gate: the weir, its upstream, and a client."""
+async def functions(limit=1, timeout='10s', line_max=1000, top='', listen='127.0.0.1:0',
+                    gate='', route='', upstream_more=''):
+    """An upstream of functions behind a gate: the weir, its upstream, and a client. What is given more
+    of goes into the config where it says."""
     upstream = Upstream()
     async with upstream.serve() as port:
         config = f'''
-listen: 127.0.0.1:0
+listen: {listen}
+api: 127.0.0.1:0
 threads: 2
 grace: 5s
 {top}
-upstreams: {{ functions: {{ url: "http://127.0.0.1:{port}" }} }}
+upstreams: {{ functions: {{ url: "http://127.0.0.1:{port}"{upstream_more} }} }}
 gates:
   functions:
     limit: {limit}
     line: {{ timeout: {timeout}, max: {line_max} }}
+    {gate}
 routes:
   - match: /functions/{{function}}
     key: "{{function}}"
@@ -128,6 +171,7 @@ routes:
     flow: header:X-Flow
     gate: functions
     upstream: functions
+    {route}
 '''
         async with weir(config) as gateway:
             connector = aiohttp.TCPConnector(limit=0)

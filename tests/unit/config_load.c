@@ -826,8 +826,9 @@ TEST(everything_that_differs_from_a_default_is_printed)
     /* As it is printed, so that both are compared letter by letter. */
     static const char text[] =
         "listen:\n"
-        "  - {address: \"[::1]:0\", half_close: keep, max_connections: 1}\n"
-        "  - {address: \"unix:/s\", half_close: close, max_connections: 2}\n"
+        "  - {address: \"[::1]:0\", half_close: keep, max_connections: 1, hosts: [\"a.example\", "
+        "\"*\"]}\n"
+        "  - {address: \"unix:/s\", half_close: close, max_connections: 2, hosts: []}\n"
         "data: \"d\"\n"
         "threads: 1\n"
         "grace: 0s\n"

@@ -381,6 +381,41 @@ TEST(a_prediction_counts_those_ahead_times_the_interval)
     close_key(&f);
 }
 
+static struct weir_request until(const char *tenant, uint64_t deadline_ns)
+{
+    struct weir_request request = request_of(tenant, NORMAL, 1);
+    request.deadline_ns = deadline_ns;
+    return request;
+}
+
+TEST(with_early_reject_whoever_would_start_too_late_is_refused_at_once)
+{
+    for (int early = 0; early < 2; early++) {
+        struct fixture f;
+        open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER, .early_reject = early});
+        struct weir_ticket tickets[14] = {0};
+        struct weir_ticket last[4] = {0};
+        enum weir_verdict late = early ? WEIR_REFUSED : WEIR_WAITING;
+        enter_many(&f, tickets, 14, 1);
+        /* Nothing is known yet, so even the one without hope may try. */
+        assert_int_equal(ask(&f, &last[0], until("", 2), 1), WEIR_WAITING);
+        end_all(&f, last, 1, 1);
+        uint64_t now_ns = drain(&f, tickets, 9, 1);
+        assert_int_equal(ask(&f, &last[0], until("", now_ns + 49), now_ns), late);
+        end_all(&f, last, early ? 0 : 1, now_ns);
+        if (early) {
+            assert_int_equal(last[0].refusal, WEIR_TOO_LATE);
+        }
+        assert_int_equal(ask(&f, &last[1], until("new", now_ns + 19), now_ns), late);
+        end_all(&f, &last[1], early ? 0 : 1, now_ns);
+        assert_int_equal(ask(&f, &last[2], until("new", now_ns + 20), now_ns), WEIR_WAITING);
+        assert_int_equal(ask(&f, &last[3], until("", WEIR_NEVER), now_ns), WEIR_WAITING);
+        end_all(&f, &last[2], 2, now_ns);
+        end_all(&f, tickets, 14, now_ns);
+        close_key(&f);
+    }
+}
+
 TEST(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait)
 {
     const struct weir_tenant_settings tenants[] = {
@@ -427,6 +462,7 @@ int main(void)
         BOTH_WAYS(a_time_in_which_nobody_waited_is_not_measured),
         BOTH_WAYS(whoever_would_pass_at_once_waits_for_no_time),
         BOTH_WAYS(a_prediction_counts_those_ahead_times_the_interval),
+        BOTH_WAYS(with_early_reject_whoever_would_start_too_late_is_refused_at_once),
         BOTH_WAYS(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait),
     };
     return cmocka_run_group_tests_name("explain", tests, NULL, NULL);

@@ -51,7 +51,13 @@ static void counted_close(struct weir_stream *stream)
     line.plain->close(stream);
 }
 
-static const struct weir_stream_kind counted = {counted_read, counted_write, counted_close};
+static void plain_finish(struct weir_stream *stream)
+{
+    line.plain->finish(stream);
+}
+
+static const struct weir_stream_kind counted = {counted_read, counted_write, plain_finish,
+                                                counted_close};
 
 /* ---- a line ---- */
 

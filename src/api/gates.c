@@ -1,0 +1,245 @@
+#include "api/gates.h"
+
+#include "base/slice.h"
+
+/* The most keys that one piece of a reply looks at: it bounds how long the loop is held up. */
+#define KEYS_AT_ONCE 256
+
+/* What a piece ends with when it finds no room: enough for the longest key, whose name may take six
+ * times its length, with all of its numbers. */
+#define KEY_BYTES_MAX 4096
+
+/* ---- pieces ---- */
+
+static void put_limit(struct weir_json *json, uint32_t limit)
+{
+    if (limit == WEIR_LIMIT_NONE) {
+        weir_json_put_null(json, "limit");
+    } else {
+        weir_json_put_number(json, "limit", limit);
+    }
+}
+
+static void put_counts(struct weir_json *json, const struct weir_key_stats *stats)
+{
+    static const char *const priorities[WEIR_PRIORITY_COUNT] = {"normal", "high", "low"};
+    static const char *const ends[WEIR_END_COUNT] = {
+        [WEIR_END_LEFT] = "left",           [WEIR_END_TIMEOUT] = "timeout",
+        [WEIR_END_CANCELLED] = "cancelled", [WEIR_END_REFUSED] = "refused",
+        [WEIR_END_DISPLACED] = "displaced", [WEIR_END_LAPSED] = "lapsed"};
+    weir_json_put_number(json, "active", stats->active);
+    weir_json_put_number(json, "waiting", stats->waiting);
+    put_limit(json, stats->limit);
+    weir_json_put_number(json, "reserved", stats->reserved);
+    weir_json_put_number(json, "waiting_cost", stats->waiting_cost);
+    weir_json_name(json, "waiting_by_priority");
+    weir_json_open(json, '{');
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        weir_json_put_number(json, priorities[i], stats->waiting_by_priority[i]);
+    }
+    weir_json_close(json, '}');
+    weir_json_put_number(json, "tenants", stats->tenants);
+    weir_json_put_number(json, "entered", stats->entered);
+    weir_json_name(json, "ended");
+    weir_json_open(json, '{');
+    for (int i = 0; i < WEIR_END_COUNT; i++) {
+        if (ends[i] != NULL) {
+            weir_json_put_number(json, ends[i], stats->ended[i]);
+        }
+    }
+    weir_json_close(json, '}');
+}
+
+static void put_lane(struct weir_json *json, const struct weir_lane_stats *lane, uint64_t now_ns)
+{
+    weir_json_open(json, '{');
+    weir_json_put_number(json, "lane", lane->id);
+    weir_json_put_number(json, "active", lane->active);
+    put_limit(json, lane->limit);
+    weir_json_put_number(json, "reserved", lane->reserved);
+    if (lane->paused_until_ns > now_ns) {
+        weir_json_put_number(json, "paused_ms", (lane->paused_until_ns - now_ns) / 1000000 + 1);
+    }
+    weir_json_put_bool(json, "probing", lane->probing);
+    weir_json_name(json, "buckets");
+    weir_json_open(json, '[');
+    for (uint32_t i = 0; i < lane->bucket_count; i++) {
+        weir_json_signed(json, lane->bucket_level[i]);
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+}
+
+/* ---- GET /gates/{gate}/{key} ---- */
+
+static const struct weir_config_gate *gate_of(const struct weir_call *call)
+{
+    return &call->worker->config->gates[call->gate];
+}
+
+static bool produce_key(struct weir_call *call, struct weir_json *json)
+{
+    uint64_t now_ns = call->worker->loop.now_ns;
+    struct weir_key_stats stats = weir_gates_stats(call->key);
+    struct weir_lane_stats lane;
+    /* One lane a call: a key may have 64 of them, and a piece is bounded. */
+    if (call->step == 0) {
+        weir_json_open(json, '{');
+        weir_json_put_string(json, "gate", gate_of(call)->name);
+        weir_json_put_string(json, "key", weir_key_name(call->key));
+        put_counts(json, &stats);
+        if (stats.interval_ns > 0) {
+            weir_json_put_number(json, "interval_us", stats.interval_ns / 1000);
+        }
+        weir_json_name(json, "lanes");
+        weir_json_open(json, '[');
+    }
+    while (weir_gates_lane(call->key, call->step, now_ns, &lane)) {
+        struct weir_json before = *json;
+        put_lane(json, &lane, now_ns);
+        if (json->failed) {
+            *json = before;
+            return false;
+        }
+        call->step++;
+    }
+    if (json->capacity - json->bytes < KEY_BYTES_MAX) {
+        return false;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+static bool find_gate(struct weir_call *call)
+{
+    const struct weir_config *config = call->worker->config;
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        if (weir_slice_equal(config->gates[i].name, call->segments[1])) {
+            call->gate = i;
+            return true;
+        }
+    }
+    weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
+                      "The config has no gate of that name. GET /gates lists them.");
+    return false;
+}
+
+void weir_api_get_key(struct weir_call *call)
+{
+    if (!find_gate(call)) {
+        return;
+    }
+    call->key = weir_gates_find(call->worker->gates, call->gate, call->segments[2]);
+    if (call->key == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
+                          "Nobody has used that key of the gate yet, or not for long. Its first "
+                          "request makes it.");
+        return;
+    }
+    weir_call_reply(call, 200, "application/json", produce_key);
+}
+
+/* ---- GET /gates/{gate} ---- */
+
+/* `step` is 0 before the first key. The key at the cursor has not been written yet. */
+static bool produce_gate(struct weir_call *call, struct weir_json *json)
+{
+    struct weir_gates *gates = call->worker->gates;
+    if (call->step++ == 0) {
+        weir_json_open(json, '{');
+        weir_json_put_string(json, "gate", gate_of(call)->name);
+        weir_json_name(json, "keys");
+        weir_json_open(json, '[');
+        call->key = weir_gates_next(gates, call->gate, NULL);
+    }
+    for (uint32_t i = 0; call->key != NULL; i++) {
+        if (i == KEYS_AT_ONCE || json->capacity - json->bytes < KEY_BYTES_MAX) {
+            return false;
+        }
+        struct weir_key_stats stats = weir_gates_stats(call->key);
+        weir_json_open(json, '{');
+        weir_json_put_string(json, "key", weir_key_name(call->key));
+        put_counts(json, &stats);
+        weir_json_close(json, '}');
+        call->key = weir_gates_next(gates, call->gate, call->key);
+    }
+    if (json->capacity - json->bytes < KEY_BYTES_MAX) {
+        return false;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+void weir_api_get_gate(struct weir_call *call)
+{
+    if (find_gate(call)) {
+        weir_call_reply(call, 200, "application/json", produce_gate);
+    }
+}
+
+/* ---- GET /gates ---- */
+
+static void put_sum(struct weir_json *json, const struct weir_config_gate *gate,
+                    const struct weir_call_sum *sum)
+{
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "gate", gate->name);
+    weir_json_put_number(json, "keys", sum->keys);
+    weir_json_put_number(json, "active", sum->active);
+    weir_json_put_number(json, "waiting", sum->waiting);
+    weir_json_put_number(json, "reserved", sum->reserved);
+    put_limit(json, gate->rules.limit.kind == WEIR_CONFIG_KIND_NONE ? WEIR_LIMIT_NONE
+                                                                    : gate->rules.limit.start);
+    weir_json_close(json, '}');
+}
+
+/* Adds up the keys of the gate at the cursor. True once there are no more. */
+static bool add_keys(struct weir_call *call)
+{
+    struct weir_gates *gates = call->worker->gates;
+    struct weir_call_sum *sum = &call->sum;
+    call->key = call->key == NULL ? weir_gates_next(gates, call->gate, NULL) : call->key;
+    for (uint32_t i = 0; call->key != NULL; i++) {
+        if (i == KEYS_AT_ONCE) {
+            return false;
+        }
+        struct weir_key_stats stats = weir_gates_stats(call->key);
+        sum->keys++;
+        sum->active += stats.active;
+        sum->waiting += stats.waiting;
+        sum->reserved += stats.reserved;
+        call->key = weir_gates_next(gates, call->gate, call->key);
+    }
+    return true;
+}
+
+static bool produce_gates(struct weir_call *call, struct weir_json *json)
+{
+    const struct weir_config *config = call->worker->config;
+    if (call->step++ == 0) {
+        weir_json_open(json, '{');
+        weir_json_name(json, "gates");
+        weir_json_open(json, '[');
+    }
+    while (call->gate < config->gate_count) {
+        if (json->capacity - json->bytes < KEY_BYTES_MAX || !add_keys(call)) {
+            return false;
+        }
+        put_sum(json, &config->gates[call->gate], &call->sum);
+        call->sum = (struct weir_call_sum){0};
+        call->gate++;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+void weir_api_get_gates(struct weir_call *call)
+{
+    weir_call_reply(call, 200, "application/json", produce_gates);
+}

@@ -1,0 +1,67 @@
+/* routes.c - which paths the API has, and what each of them tells. */
+#include "api/call.h"
+
+#include "api/gates.h"
+#include "base/slice.h"
+
+static bool produce_health(struct weir_call *call, struct weir_json *json)
+{
+    (void)call;
+    weir_json_raw(json, weir_slice_of("ok\n"));
+    return true;
+}
+
+static void get_health(struct weir_call *call)
+{
+    weir_call_reply(call, 200, "text/plain", produce_health);
+}
+
+static bool produce_readiness(struct weir_call *call, struct weir_json *json)
+{
+    weir_json_raw(json, weir_slice_of(call->status == 200 ? "ready\n" : "draining\n"));
+    return true;
+}
+
+static void get_readiness(struct weir_call *call)
+{
+    weir_call_reply(call, call->worker->draining ? 503 : 200, "text/plain", produce_readiness);
+}
+
+struct route {
+    enum weir_http_method method;
+    const char *first;
+    uint32_t segments; /* the first one counts */
+    void (*handle)(struct weir_call *call);
+};
+
+static const struct route routes[] = {
+    {WEIR_METHOD_GET, "healthz", 1, get_health},
+    {WEIR_METHOD_GET, "readyz", 1, get_readiness},
+    {WEIR_METHOD_GET, "gates", 1, weir_api_get_gates},
+    {WEIR_METHOD_GET, "gates", 2, weir_api_get_gate},
+    {WEIR_METHOD_GET, "gates", 3, weir_api_get_key},
+};
+
+void weir_call_dispatch(struct weir_call *call, enum weir_http_method method)
+{
+    bool exists = false;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        const struct route *route = &routes[i];
+        if (route->segments != call->segment_count ||
+            !weir_slice_equal(call->segments[0], weir_slice_of(route->first))) {
+            continue;
+        }
+        exists = true;
+        if (route->method == method) {
+            route->handle(call);
+            return;
+        }
+    }
+    if (exists) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 405,
+                          "This path has no such method. Try GET.");
+    } else {
+        weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
+                          "Nothing of the API has such a path. GET /gates lists the gates.");
+    }
+}

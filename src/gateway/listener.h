@@ -1,0 +1,43 @@
+/* listener.h - sockets that accept clients for a service. Every thread has a door of its own to
+ * each listener; the kernel spreads the connections over them. */
+#ifndef WEIR_GATEWAY_LISTENER_H
+#define WEIR_GATEWAY_LISTENER_H
+
+#include "gateway/worker.h"
+#include "net/socket.h"
+
+struct weir_service;
+
+/* An address that is listened on. Shared by the threads; only the count changes. */
+struct weir_listener {
+    const struct weir_config_listener *config;
+    const struct weir_service *service;
+    struct weir_address address;
+    bool loopback; /* this machine's alone, and so within reach of its browsers */
+    atomic_uint connections;
+};
+
+/* One thread's socket. Zeroed, it is closed. */
+struct weir_door {
+    struct weir_watch watch;
+    struct weir_timer retry; /* when connections wait that could not be taken */
+    struct weir_worker *worker;
+    struct weir_listener *listener;
+    bool open;
+};
+
+/* Reads the address that the config names, which may look up a name. Null on success, else what is
+ * wrong with it. */
+const char *weir_listener_init(struct weir_listener *listener,
+                               const struct weir_config_listener *config,
+                               const struct weir_service *service);
+
+/* Begins to accept. The first door decides what port 0 becomes; the others follow. False, with
+ * errno, if it cannot be. */
+WEIR_MUST_CHECK bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
+                                    struct weir_listener *listener);
+
+/* Safe to call on a closed one. */
+void weir_door_close(struct weir_door *door);
+
+#endif

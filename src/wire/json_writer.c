@@ -1,0 +1,188 @@
+#include "wire/json_writer.h"
+
+#include <assert.h>
+
+void weir_json_init(struct weir_json *json, char *data, size_t capacity)
+{
+    *json = (struct weir_json){.data = data, .capacity = capacity};
+}
+
+void weir_json_raw(struct weir_json *json, struct weir_slice bytes)
+{
+    if (bytes.bytes > json->capacity - json->bytes) {
+        json->failed = true;
+    }
+    if (!json->failed && bytes.bytes > 0) {
+        memcpy(json->data + json->bytes, bytes.data, bytes.bytes);
+        json->bytes += bytes.bytes;
+    }
+}
+
+static void put_char(struct weir_json *json, char c)
+{
+    weir_json_raw(json, (struct weir_slice){&c, 1});
+}
+
+/* Before a value or a name; after it a comma is due. */
+static void begin_item(struct weir_json *json)
+{
+    if (json->comma) {
+        put_char(json, ',');
+    }
+    json->comma = true;
+}
+
+void weir_json_open(struct weir_json *json, char bracket)
+{
+    assert(bracket == '{' || bracket == '[');
+    begin_item(json);
+    put_char(json, bracket);
+    json->comma = false;
+}
+
+void weir_json_close(struct weir_json *json, char bracket)
+{
+    assert(bracket == '}' || bracket == ']');
+    put_char(json, bracket);
+    json->comma = true;
+}
+
+/* The length of the UTF-8 character at the start, or 0 if there is none: overlong forms, halves of
+ * surrogates and what is beyond U+10FFFF are none. */
+static size_t character_bytes(struct weir_slice text)
+{
+    const unsigned char *at = (const unsigned char *)text.data;
+    unsigned char lowest = 0x80, highest = 0xbf;
+    size_t bytes;
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
+        bytes = 2;
+    } else if (at[0] >= 0xe0 && at[0] <= 0xef) {
+        bytes = 3;
+        lowest = at[0] == 0xe0 ? 0xa0 : 0x80;
+        highest = at[0] == 0xed ? 0x9f : 0xbf;
+    } else if (at[0] >= 0xf0 && at[0] <= 0xf4) {
+        bytes = 4;
+        lowest = at[0] == 0xf0 ? 0x90 : 0x80;
+        highest = at[0] == 0xf4 ? 0x8f : 0xbf;
+    } else {
+        return 0;
+    }
+    if (text.bytes < bytes || at[1] < lowest || at[1] > highest) {
+        return 0;
+    }
+    for (size_t i = 2; i < bytes; i++) {
+        if (at[i] < 0x80 || at[i] > 0xbf) {
+            return 0;
+        }
+    }
+    return bytes;
+}
+
+static void put_escape(struct weir_json *json, unsigned char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    char escape[] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+    weir_json_raw(json, (struct weir_slice){escape, sizeof escape});
+}
+
+static void put_text(struct weir_json *json, struct weir_slice text)
+{
+    put_char(json, '"');
+    while (text.bytes > 0) {
+        size_t bytes = character_bytes(text);
+        unsigned char c = (unsigned char)text.data[0];
+        if (bytes == 0) {
+            weir_json_raw(json, weir_slice_of("\\ufffd"));
+            bytes = 1;
+        } else if (c == '"' || c == '\\') {
+            put_char(json, '\\');
+            put_char(json, (char)c);
+        } else if (c < 0x20 || c == 0x7f) {
+            put_escape(json, c);
+        } else {
+            weir_json_raw(json, (struct weir_slice){text.data, bytes});
+        }
+        text.data += bytes;
+        text.bytes -= bytes;
+    }
+    put_char(json, '"');
+}
+
+void weir_json_name(struct weir_json *json, const char *name)
+{
+    begin_item(json);
+    put_text(json, weir_slice_of(name));
+    put_char(json, ':');
+    json->comma = false;
+}
+
+void weir_json_string(struct weir_json *json, struct weir_slice text)
+{
+    begin_item(json);
+    put_text(json, text);
+}
+
+static void put_digits(struct weir_json *json, uint64_t number)
+{
+    char digits[20]; /* of UINT64_MAX */
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    weir_json_raw(json, (struct weir_slice){digits + at, sizeof digits - at});
+}
+
+void weir_json_number(struct weir_json *json, uint64_t number)
+{
+    begin_item(json);
+    put_digits(json, number);
+}
+
+void weir_json_signed(struct weir_json *json, int64_t number)
+{
+    begin_item(json);
+    if (number < 0) {
+        put_char(json, '-');
+    }
+    put_digits(json, number < 0 ? -(uint64_t)number : (uint64_t)number);
+}
+
+void weir_json_bool(struct weir_json *json, bool value)
+{
+    begin_item(json);
+    weir_json_raw(json, weir_slice_of(value ? "true" : "false"));
+}
+
+void weir_json_null(struct weir_json *json)
+{
+    begin_item(json);
+    weir_json_raw(json, weir_slice_of("null"));
+}
+
+void weir_json_put_string(struct weir_json *json, const char *name, struct weir_slice text)
+{
+    weir_json_name(json, name);
+    weir_json_string(json, text);
+}
+
+void weir_json_put_number(struct weir_json *json, const char *name, uint64_t number)
+{
+    weir_json_name(json, name);
+    weir_json_number(json, number);
+}
+
+void weir_json_put_bool(struct weir_json *json, const char *name, bool value)
+{
+    weir_json_name(json, name);
+    weir_json_bool(json, value);
+}
+
+void weir_json_put_null(struct weir_json *json, const char *name)
+{
+    weir_json_name(json, name);
+    weir_json_null(json);
+}
