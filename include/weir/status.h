@@ -35,6 +35,7 @@
     X(WOULD_WAIT, "it would have to wait, and was asked not to") \
     X(BUDGET_SPENT, "this tenant's budget is spent; come back when it has refilled") \
     X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none could be forgotten") \
+    X(TOO_MANY_GATES, "there are as many gates as may be; a restart forgets those that are no longer named") \
     X(TOO_MANY_TENANTS, "as many tenants have a budget of their own as may") \
     /* How a wait or a permit came to its end. */ \
     X(TIMED_OUT, "the deadline passed while it waited in line") \

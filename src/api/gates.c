@@ -1,6 +1,7 @@
 #include "api/gates.h"
 
 #include "base/slice.h"
+#include "gateway/site.h"
 
 /* The most keys that one piece of a reply looks at: it bounds how long the loop is held up. */
 #define KEYS_AT_ONCE 256
@@ -72,9 +73,9 @@ static void put_lane(struct weir_json *json, const struct weir_lane_stats *lane,
 
 /* ---- GET /gates/{gate}/{key} ---- */
 
-static const struct weir_config_gate *gate_of(const struct weir_call *call)
+static struct weir_slice gate_name(const struct weir_call *call)
 {
-    return &call->worker->config->gates[call->gate];
+    return weir_gates_name(call->worker->gates, call->gate);
 }
 
 static bool produce_key(struct weir_call *call, struct weir_json *json)
@@ -85,7 +86,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
     /* One lane a call: a key may have 64 of them, and a piece is bounded. */
     if (call->step == 0) {
         weir_json_open(json, '{');
-        weir_json_put_string(json, "gate", gate_of(call)->name);
+        weir_json_put_string(json, "gate", gate_name(call));
         weir_json_put_string(json, "key", weir_key_name(call->key));
         put_counts(json, &stats);
         if (stats.interval_ns > 0) {
@@ -114,15 +115,14 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
 
 static bool find_gate(struct weir_call *call)
 {
-    const struct weir_config *config = call->worker->config;
-    for (uint32_t i = 0; i < config->gate_count; i++) {
-        if (weir_slice_equal(config->gates[i].name, call->segments[1])) {
-            call->gate = i;
+    struct weir_gates *gates = call->worker->gates;
+    for (; call->gate < weir_gates_count(gates); call->gate++) {
+        if (weir_slice_equal(gate_name(call), call->segments[1])) {
             return true;
         }
     }
     weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                      "The config has no gate of that name. GET /gates lists them.");
+                      "There is no gate of that name. GET /gates lists them.");
     return false;
 }
 
@@ -149,7 +149,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
     struct weir_gates *gates = call->worker->gates;
     if (call->step++ == 0) {
         weir_json_open(json, '{');
-        weir_json_put_string(json, "gate", gate_of(call)->name);
+        weir_json_put_string(json, "gate", gate_name(call));
         weir_json_name(json, "keys");
         weir_json_open(json, '[');
         call->key = weir_gates_next(gates, call->gate, NULL);
@@ -183,17 +183,35 @@ void weir_api_get_gate(struct weir_call *call)
 
 /* ---- GET /gates ---- */
 
-static void put_sum(struct weir_json *json, const struct weir_config_gate *gate,
-                    const struct weir_call_sum *sum)
+/* What the config says of the gate at the cursor, or null if a reload has taken it out. */
+static const struct weir_config_gate *find_config(const struct weir_call *call)
 {
+    const struct weir_site *site = call->worker->site;
+    for (uint32_t i = 0; i < site->config->gate_count; i++) {
+        if (site->plan->gates[i] == call->gate) {
+            return &site->config->gates[i];
+        }
+    }
+    return NULL;
+}
+
+static void put_sum(struct weir_call *call, struct weir_json *json)
+{
+    const struct weir_config_gate *gate = find_config(call);
+    const struct weir_call_sum *sum = &call->sum;
+    if (gate == NULL && sum->active == 0 && sum->waiting == 0) {
+        return; /* it has drained, too */
+    }
     weir_json_open(json, '{');
-    weir_json_put_string(json, "gate", gate->name);
+    weir_json_put_string(json, "gate", gate_name(call));
     weir_json_put_number(json, "keys", sum->keys);
     weir_json_put_number(json, "active", sum->active);
     weir_json_put_number(json, "waiting", sum->waiting);
     weir_json_put_number(json, "reserved", sum->reserved);
-    put_limit(json, gate->rules.limit.kind == WEIR_CONFIG_KIND_NONE ? WEIR_LIMIT_NONE
-                                                                    : gate->rules.limit.start);
+    put_limit(json, gate == NULL || gate->rules.limit.kind == WEIR_CONFIG_KIND_NONE
+                        ? WEIR_LIMIT_NONE
+                        : gate->rules.limit.start);
+    weir_json_put_bool(json, "draining", gate == NULL);
     weir_json_close(json, '}');
 }
 
@@ -219,17 +237,16 @@ static bool add_keys(struct weir_call *call)
 
 static bool produce_gates(struct weir_call *call, struct weir_json *json)
 {
-    const struct weir_config *config = call->worker->config;
     if (call->step++ == 0) {
         weir_json_open(json, '{');
         weir_json_name(json, "gates");
         weir_json_open(json, '[');
     }
-    while (call->gate < config->gate_count) {
+    while (call->gate < weir_gates_count(call->worker->gates)) {
         if (json->capacity - json->bytes < KEY_BYTES_MAX || !add_keys(call)) {
             return false;
         }
-        put_sum(json, &config->gates[call->gate], &call->sum);
+        put_sum(call, json);
         call->sum = (struct weir_call_sum){0};
         call->gate++;
     }

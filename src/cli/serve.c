@@ -4,16 +4,16 @@
 
 #include <stddef.h>
 
+static struct weir_config *load(void *path)
+{
+    return weir_load_config(path);
+}
+
 int weir_command_serve(char **arguments)
 {
     if (arguments[0] == NULL || arguments[1] != NULL) {
         return weir_usage("weir serve FILE");
     }
-    struct weir_config *config = weir_load_config(arguments[0]);
-    if (config == NULL) {
-        return WEIR_EXIT_FAILED;
-    }
-    int status = weir_serve(config, &weir_api);
-    weir_config_destroy(config);
-    return status;
+    struct weir_serve_options options = {.load = load, .context = arguments[0], .api = &weir_api};
+    return weir_serve(&options);
 }

@@ -39,7 +39,7 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
             part = exchange->tenant;
         } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
-            part = exchange->worker->config->upstreams[route->upstreams[0]].name;
+            part = exchange->site->config->upstreams[route->upstreams[0]].name;
         }
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
             /* What it stands for: %c3 and %C3 are one key. */
@@ -148,7 +148,7 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
     struct weir_worker *worker = exchange->worker;
     uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
     wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
-    struct weir_forward_request request = {.config = worker->config,
+    struct weir_forward_request request = {.config = exchange->site->config,
                                            .route = exchange->route,
                                            .head = reading->head,
                                            .data = reading->data,
@@ -189,8 +189,9 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
                                    .priority = reading->priority,
                                    .deadline_ns = exchange->deadline_ns,
                                    .tag = (uintptr_t)exchange};
-    struct weir_destination where = {
-        .gate = exchange->route->gate, .loop_index = worker->index, .key = reading->key};
+    struct weir_destination where = {.gate = exchange->site->plan->gates[exchange->route->gate],
+                                     .loop_index = worker->index,
+                                     .key = reading->key};
     exchange->pass.told = weir_exchange_told;
     switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
     case WEIR_ADMITTED:
@@ -272,7 +273,6 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
 /* Reads from the head where the request goes, and on whose behalf. */
 static struct refusal find_route(struct weir_exchange *exchange, struct reading *reading)
 {
-    struct weir_worker *worker = exchange->worker;
     const struct weir_http1_head *head = reading->head;
     uint16_t status;
     const char *wrong = weir_guard_objection(exchange->client->listener, head, reading->data);
@@ -285,12 +285,12 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
     }
     struct weir_slice path = weir_http1_slice(reading->data, head->path);
     path = path.bytes == 0 ? weir_slice_of("/") : path;
-    if (!weir_matcher_find(worker->config->matcher, path, &reading->match)) {
+    if (!weir_matcher_find(exchange->site->config->matcher, path, &reading->match)) {
         return (struct refusal){WEIR_PROBLEM_NO_ROUTE, 404,
                                 "The path matches no route of the config. Check its spelling, or "
                                 "add a route for it."};
     }
-    exchange->route = &worker->config->routes[reading->match.route];
+    exchange->route = &exchange->site->config->routes[reading->match.route];
     return check_route(exchange, reading);
 }
 
@@ -298,12 +298,13 @@ static void go(struct weir_exchange *exchange, struct reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     struct refusal refusal = find_route(exchange, reading);
+    /* Before any answer: after it, the connection goes on with what follows the head. */
+    weir_buffer_consume(&exchange->client->in, head->head_bytes);
     if (refusal.detail != NULL) {
         weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
         return;
     }
     exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
-    weir_buffer_consume(&exchange->client->in, head->head_bytes);
     enter_gate(exchange, reading);
 }
 
@@ -323,11 +324,13 @@ void weir_exchange_begin(struct weir_client *client)
         weir_client_close(client);
         return;
     }
-    *exchange = (struct weir_exchange){.client = client,
-                                       .worker = worker,
-                                       .arrived_ns = worker->loop.now_ns,
-                                       .admitted_ns = worker->loop.now_ns,
-                                       .deadline_ns = WEIR_NEVER};
+    memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
+    exchange->client = client;
+    exchange->worker = worker;
+    exchange->site = weir_site_take(worker->site);
+    exchange->arrived_ns = worker->loop.now_ns;
+    exchange->admitted_ns = worker->loop.now_ns;
+    exchange->deadline_ns = WEIR_NEVER;
     client->call = exchange;
     client->head = NULL;
     struct reading reading = {.head = head, .data = client->in.data + client->in.begin};

@@ -1,6 +1,7 @@
 #include "gateway/client.h"
 
 #include "base/list.h"
+#include "gateway/site.h"
 
 #include <assert.h>
 #include <netinet/in.h>
@@ -327,7 +328,7 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     } else if (colon != NULL) {
         *colon = '\0';
     }
-    client->trusted = is_trusted(client->worker->config, peer);
+    client->trusted = is_trusted(client->worker->site->config, peer);
 }
 
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,

@@ -23,6 +23,7 @@ static void set_state(struct weir_exchange *exchange, enum weir_exchange_state s
 static void free_exchange(struct weir_dead *dead)
 {
     struct weir_exchange *exchange = weir_container_of(dead, struct weir_exchange, dead);
+    weir_site_give(exchange->site);
     weir_slab_give(&exchange->worker->exchanges, exchange);
 }
 
@@ -139,7 +140,7 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
 
 static const struct weir_config_gate *gate_of(const struct weir_exchange *exchange)
 {
-    return &exchange->worker->config->gates[exchange->route->gate];
+    return &exchange->site->config->gates[exchange->route->gate];
 }
 
 /* The key's own rules, if it has any. */
@@ -286,7 +287,17 @@ static void note_sent(struct weir_exchange *exchange, size_t sent)
     weir_buffer_consume(&exchange->client->in, sent);
 }
 
-/* The connection broke before anything of a reply came. */
+/* Whether a server may get the request twice without doing more than once (RFC 9110, section
+ * 9.2.2). */
+static bool is_idempotent(enum weir_http_method method)
+{
+    return method == WEIR_METHOD_GET || method == WEIR_METHOD_HEAD || method == WEIR_METHOD_PUT ||
+           method == WEIR_METHOD_DELETE || method == WEIR_METHOD_OPTIONS ||
+           method == WEIR_METHOD_TRACE;
+}
+
+/* The connection broke before anything of a reply came. A pooled one was probably closed before it
+ * took anything; nobody knows, so what must not happen twice is not sent again. */
 static void lose_backend(struct weir_exchange *exchange)
 {
     struct weir_origin *origin = exchange->backend->origin;
@@ -297,8 +308,10 @@ static void lose_backend(struct weir_exchange *exchange)
     if (fresh) {
         weir_origin_failed(origin);
     }
-    if (!exchange->retried && (untouched || !fresh) && exchange->request_body.bytes == 0) {
+    bool harmless = untouched || (!fresh && is_idempotent((enum weir_http_method)exchange->method));
+    if (!exchange->retried && harmless && exchange->request_body.bytes == exchange->body_ready) {
         exchange->retried = true;
+        exchange->request_sent = false;
         exchange->request_sent_bytes = 0;
         start(exchange, fresh ? origin : NULL);
         return;
@@ -432,6 +445,12 @@ static bool take_head(struct weir_exchange *exchange)
                              "The upstream switched to a protocol that it was not asked for.");
         return false;
     }
+    if (final && exchange->minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream answered HTTP/1.0 in chunks, which only HTTP/1.1 has. "
+                             "Send the request in HTTP/1.1.");
+        return false;
+    }
     if (final) {
         exchange->keep_client = exchange->keep_client &&
                                 head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
@@ -563,7 +582,7 @@ static bool write_client(struct weir_exchange *exchange)
         abandon(exchange);
         return false;
     }
-    exchange->reply_begun = true;
+    exchange->reply_begun = exchange->head_done; /* an interim reply does not begin the final one */
     size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
     weir_buffer_consume(&exchange->reply, of_head);
     size_t of_body = (size_t)sent - of_head;
@@ -635,11 +654,13 @@ static void backend_late(struct weir_backend *backend)
 {
     struct weir_exchange *exchange = backend->user;
     bool by_client = wants_body(exchange) || wants_reader(exchange) || exchange->upgraded;
-    if (!backend->connected) {
+    /* A deadline is the client's or the route's, and says nothing about the server. */
+    bool expired = !exchange->head_done && exchange->deadline_ns <= exchange->worker->loop.now_ns;
+    if (!backend->connected && !expired) {
         lose_backend(exchange);
         return;
     }
-    if (!by_client) {
+    if (!by_client && !expired) {
         weir_origin_failed(backend->origin);
     }
     if (exchange->reply_begun) {
@@ -656,12 +677,12 @@ static void backend_late(struct weir_backend *backend)
 /* Finds a server and a connection, and begins to send. */
 static void start(struct weir_exchange *exchange, const struct weir_origin *not_this)
 {
-    struct weir_worker *worker = exchange->worker;
     uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
     uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
-    struct weir_origin *origin = weir_upstream_choose(&worker->upstreams[index], not_this);
+    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
     set_state(exchange, WEIR_EXCHANGE_CONNECTING);
-    struct weir_backend *backend = origin == NULL ? NULL : weir_backend_take(origin, exchange);
+    struct weir_backend *backend =
+        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
     if (backend == NULL) {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
@@ -673,8 +694,8 @@ static void start(struct weir_exchange *exchange, const struct weir_origin *not_
     backend->late = backend_late;
     weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
                              (enum weir_http_method)exchange->method);
-    if (backend->reused) {
-        backend->connected = false; /* its readiness is known; it only begins anew */
+    if (backend->connected) {
+        set_state(exchange, WEIR_EXCHANGE_SENDING);
         serve_backend(backend);
     } else {
         set_backend_timer(exchange, origin->upstream->config->connect_timeout_ns);
@@ -686,9 +707,13 @@ void weir_exchange_admitted(struct weir_exchange *exchange)
     struct weir_worker *worker = exchange->worker;
     uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
     uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
-    const struct weir_upstream *upstream = &worker->upstreams[index];
+    const struct weir_upstream *upstream = &exchange->site->upstreams[index];
     exchange->admitted_ns = worker->loop.now_ns;
-    if (!weir_forward_finish(upstream->config, upstream->origins[0].authority,
+    size_t wanted = weir_buffer_bytes(&exchange->request) +
+                    weir_forward_finish_bytes(upstream->config, upstream->origins[0].authority);
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&worker->buffers, &exchange->request, (uint32_t)wanted) ||
+        !weir_forward_finish(upstream->config, upstream->origins[0].authority,
                              &exchange->request)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
                              "The header section is too long to be passed on.");

@@ -26,6 +26,7 @@ struct weir_exchange {
     struct weir_dead dead;
     struct weir_client *client; /* null once it is over */
     struct weir_worker *worker;
+    struct weir_site *site;
     const struct weir_config_route *route;
     struct weir_backend *backend;
     uint8_t state;        /* enum weir_exchange_state */

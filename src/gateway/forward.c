@@ -28,25 +28,59 @@ static bool same_name(struct weir_slice a, struct weir_slice b)
     return a.bytes == b.bytes && strncasecmp(a.data, b.data, a.bytes) == 0;
 }
 
-/* Whether one of the route's upstreams sets this field itself. */
-static bool replaced(const struct weir_forward_request *request, struct weir_slice name)
+static bool sets(const struct weir_config_upstream *upstream, struct weir_slice name)
 {
-    for (uint32_t i = 0; i < request->route->upstream_count; i++) {
-        const struct weir_config_upstream *upstream =
-            &request->config->upstreams[request->route->upstreams[i]];
-        for (uint32_t j = 0; j < upstream->header_count; j++) {
-            if (same_name(upstream->headers[j].name, name)) {
-                return true;
-            }
+    for (uint32_t i = 0; i < upstream->header_count; i++) {
+        if (same_name(upstream->headers[i].name, name)) {
+            return true;
         }
     }
     return false;
 }
 
-static void copy_field(struct weir_head_writer *writer, const char *data,
-                       const struct weir_http1_field *field)
+/* Whether one of the route's upstreams sets this field itself. */
+static bool replaced(const struct weir_forward_request *request, struct weir_slice name)
 {
-    weir_head_field(writer, weir_http1_name(data, field), weir_http1_value(data, field));
+    for (uint32_t i = 0; i < request->route->upstream_count; i++) {
+        if (sets(&request->config->upstreams[request->route->upstreams[i]], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Fields that pass are copied as they stand, lines that follow each other at once: the parser has
+ * accepted them, so there is one reading of them only. */
+struct run {
+    struct weir_head_writer *writer;
+    const struct weir_http1_head *head;
+    const char *data;
+    uint16_t begin; /* where those that pass begin, up to the line that is looked at */
+};
+
+static void begin_run(struct run *run, struct weir_head_writer *writer,
+                      const struct weir_http1_head *head, const char *data)
+{
+    uint16_t first = head->field_count > 0 ? head->fields[0].name_at : 0;
+    *run = (struct run){.writer = writer, .head = head, .data = data, .begin = first};
+}
+
+/* Where the line of a field begins; behind the last one the empty line does. */
+static uint16_t line_at(const struct weir_http1_head *head, uint16_t index)
+{
+    return index < head->field_count ? head->fields[index].name_at
+                                     : (uint16_t)(head->head_bytes - 2);
+}
+
+/* The field at `index` does not pass, or is the end: copies those before it. */
+static void end_run(struct run *run, uint16_t index)
+{
+    uint16_t end = line_at(run->head, index);
+    weir_head_copy(run->writer,
+                   (struct weir_slice){run->data + run->begin, (size_t)end - run->begin});
+    if (index < run->head->field_count) {
+        run->begin = line_at(run->head, (uint16_t)(index + 1));
+    }
 }
 
 /* The path without the segments that the route strips, and the query. */
@@ -194,10 +228,15 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     write_request_line(&writer, request);
+    struct run run;
+    begin_run(&run, &writer, request->head, request->data);
     for (uint16_t i = 0; i < request->head->field_count; i++) {
-        if (passes(request, i)) {
-            copy_field(&writer, request->data, &request->head->fields[i]);
+        if (!passes(request, i)) {
+            end_run(&run, i);
         }
+    }
+    if (request->head->field_count > 0) {
+        end_run(&run, request->head->field_count);
     }
     write_framing(&writer, request->head);
     write_who(&writer, request);
@@ -211,12 +250,25 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     return take(buffer, &writer);
 }
 
+size_t weir_forward_finish_bytes(const struct weir_config_upstream *upstream,
+                                 struct weir_slice authority)
+{
+    size_t bytes = sizeof "host: \r\n\r\n" + authority.bytes;
+    for (uint32_t i = 0; i < upstream->header_count; i++) {
+        bytes +=
+            upstream->headers[i].name.bytes + upstream->headers[i].value.bytes + sizeof ": \r\n";
+    }
+    return bytes;
+}
+
 bool weir_forward_finish(const struct weir_config_upstream *upstream, struct weir_slice authority,
                          struct weir_buffer *buffer)
 {
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
-    weir_head_field(&writer, weir_slice_of("host"), authority);
+    if (!sets(upstream, weir_slice_of("host"))) {
+        weir_head_field(&writer, weir_slice_of("host"), authority);
+    }
     for (uint32_t i = 0; i < upstream->header_count; i++) {
         weir_head_field(&writer, upstream->headers[i].name, upstream->headers[i].value);
     }
@@ -249,11 +301,15 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     weir_head_status(&writer, head->status, weir_http1_slice(reply->data, head->reason));
+    struct run run;
+    begin_run(&run, &writer, head, reply->data);
     for (uint16_t i = 0; i < head->field_count; i++) {
-        bool via = head->fields[i].id == WEIR_FIELD_VIA;
-        if (!via && !weir_http1_is_hop_by_hop(head, i)) {
-            copy_field(&writer, reply->data, &head->fields[i]);
+        if (head->fields[i].id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(head, i)) {
+            end_run(&run, i);
         }
+    }
+    if (head->field_count > 0) {
+        end_run(&run, head->field_count);
     }
     if (head->status == 101) {
         write_upgrade(&writer);

@@ -25,7 +25,9 @@ struct weir_forward_request {
 WEIR_MUST_CHECK bool weir_forward_request(const struct weir_forward_request *request,
                                           struct weir_buffer *buffer);
 
-/* Adds what the upstream asks for, and the end. */
+/* Adds what the upstream asks for, and the end: so many bytes at most. */
+size_t weir_forward_finish_bytes(const struct weir_config_upstream *upstream,
+                                 struct weir_slice authority);
 WEIR_MUST_CHECK bool weir_forward_finish(const struct weir_config_upstream *upstream,
                                          struct weir_slice authority, struct weir_buffer *buffer);
 

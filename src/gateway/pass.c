@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "core/key.h"
 
 #include <assert.h>
@@ -29,11 +30,15 @@ struct desk {
 struct entrance {
     pthread_mutex_t lock; /* of the table of keys */
     struct weir_gate *gate;
+    size_t name_bytes;
+    char name[];
 };
 
+/* Entrances are added and never taken away; whoever sees the count sees what it counts. */
 struct weir_gates {
     struct weir_gates_options options;
-    struct entrance entrances[];
+    atomic_uint count;
+    struct entrance *entrances[WEIR_GATES_MAX];
 };
 
 static struct desk *desk_of(const struct weir_key *key)
@@ -186,7 +191,7 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
                                   const struct weir_destination *where,
                                   const struct weir_request *request)
 {
-    struct entrance *entrance = &gates->entrances[where->gate];
+    struct entrance *entrance = gates->entrances[where->gate];
     uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
     struct weir_key *key;
     pthread_mutex_lock(&entrance->lock);
@@ -292,12 +297,12 @@ static struct weir_key *next_key(struct entrance *entrance, struct weir_key *key
 
 struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct weir_key *key)
 {
-    return next_key(&gates->entrances[gate], key);
+    return next_key(gates->entrances[gate], key);
 }
 
 struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice name)
 {
-    struct entrance *entrance = &gates->entrances[gate];
+    struct entrance *entrance = gates->entrances[gate];
     pthread_mutex_lock(&entrance->lock);
     struct weir_key *key = weir_gate_find(entrance->gate, name);
     pthread_mutex_unlock(&entrance->lock);
@@ -323,10 +328,10 @@ bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns
 
 void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < gates->options.gate_count; i++) {
-        pthread_mutex_lock(&gates->entrances[i].lock);
-        weir_gate_sweep(gates->entrances[i].gate, SWEEP_KEYS, now_ns);
-        pthread_mutex_unlock(&gates->entrances[i].lock);
+    for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
+        pthread_mutex_lock(&gates->entrances[i]->lock);
+        weir_gate_sweep(gates->entrances[i]->gate, SWEEP_KEYS, now_ns);
+        pthread_mutex_unlock(&gates->entrances[i]->lock);
     }
 }
 
@@ -348,7 +353,7 @@ static enum weir_status apply(struct weir_gates *gates, struct entrance *entranc
 enum weir_status weir_gates_configure(struct weir_gates *gates, uint32_t gate,
                                       const struct weir_settings *settings, uint32_t loop_index)
 {
-    struct entrance *entrance = &gates->entrances[gate];
+    struct entrance *entrance = gates->entrances[gate];
     pthread_mutex_lock(&entrance->lock);
     enum weir_status status = weir_gate_configure(entrance->gate, settings);
     pthread_mutex_unlock(&entrance->lock);
@@ -366,16 +371,11 @@ enum weir_status weir_gates_configure(struct weir_gates *gates, uint32_t gate,
 enum weir_status weir_gates_override(struct weir_gates *gates, uint32_t gate, struct weir_slice key,
                                      const struct weir_settings *settings)
 {
-    struct entrance *entrance = &gates->entrances[gate];
+    struct entrance *entrance = gates->entrances[gate];
     pthread_mutex_lock(&entrance->lock);
     enum weir_status status = weir_gate_override(entrance->gate, key, settings);
     pthread_mutex_unlock(&entrance->lock);
     return status;
-}
-
-static size_t gates_bytes(uint32_t gate_count)
-{
-    return sizeof(struct weir_gates) + gate_count * sizeof(struct entrance);
 }
 
 enum weir_status weir_gates_create(const struct weir_gates_options *options,
@@ -383,28 +383,71 @@ enum weir_status weir_gates_create(const struct weir_gates_options *options,
 {
     assert(options->loop_count >= 1);
     assert(options->loop_count <= WEIR_LOOPS_MAX);
-    size_t bytes = gates_bytes(options->gate_count);
-    struct weir_gates *gates = weir_allocate_zeroed(options->allocator, bytes);
+    struct weir_gates *gates = weir_allocate_zeroed(options->allocator, sizeof *gates);
     if (gates == NULL) {
         return WEIR_NO_MEMORY;
     }
     gates->options = *options;
+    *result = gates;
+    return WEIR_OK;
+}
+
+uint32_t weir_gates_count(const struct weir_gates *gates)
+{
+    return atomic_load_explicit(&gates->count, memory_order_acquire);
+}
+
+struct weir_slice weir_gates_name(const struct weir_gates *gates, uint32_t gate)
+{
+    const struct entrance *entrance = gates->entrances[gate];
+    return (struct weir_slice){entrance->name, entrance->name_bytes};
+}
+
+static enum weir_status make_entrance(const struct weir_gates *gates, struct weir_slice name,
+                                      struct entrance **result)
+{
+    const struct weir_gates_options *options = &gates->options;
+    struct weir_settings none = {0};
     struct weir_gate_options each = {.allocator = options->allocator,
                                      .seed = {options->seed[0], options->seed[1]},
                                      .keys_max = options->keys_max,
                                      .key_extra_bytes = sizeof(struct desk) +
                                                         options->loop_count * sizeof(struct alarm)};
-    for (uint32_t i = 0; i < options->gate_count; i++) {
-        struct weir_settings none = {0};
-        enum weir_status status = weir_gate_create(&each, &none, &gates->entrances[i].gate);
-        if (status != WEIR_OK) {
-            weir_gates_destroy(gates);
-            return status;
-        }
-        pthread_mutex_init(&gates->entrances[i].lock, NULL);
+    struct entrance *entrance =
+        weir_allocate_zeroed(options->allocator, sizeof *entrance + name.bytes);
+    if (entrance == NULL) {
+        return WEIR_NO_MEMORY;
     }
-    *result = gates;
+    enum weir_status status = weir_gate_create(&each, &none, &entrance->gate);
+    if (status != WEIR_OK) {
+        weir_release(options->allocator, entrance, sizeof *entrance + name.bytes);
+        return status;
+    }
+    pthread_mutex_init(&entrance->lock, NULL);
+    entrance->name_bytes = name.bytes;
+    memcpy(entrance->name, name.data, name.bytes);
+    *result = entrance;
     return WEIR_OK;
+}
+
+enum weir_status weir_gates_add(struct weir_gates *gates, struct weir_slice name, uint32_t *number)
+{
+    uint32_t count = weir_gates_count(gates);
+    for (uint32_t i = 0; i < count; i++) {
+        if (weir_slice_equal(weir_gates_name(gates, i), name)) {
+            *number = i;
+            return WEIR_OK;
+        }
+    }
+    if (count == WEIR_GATES_MAX) {
+        return WEIR_TOO_MANY_GATES;
+    }
+    enum weir_status status = make_entrance(gates, name, &gates->entrances[count]);
+    if (status == WEIR_OK) {
+        *number = count;
+        atomic_store_explicit(&gates->count, count + 1, memory_order_release);
+    }
+    return status;
 }
 
 /* Timers that no longer matter may still be set. */
@@ -426,13 +469,13 @@ void weir_gates_destroy(struct weir_gates *gates)
     if (gates == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < gates->options.gate_count; i++) {
-        struct entrance *entrance = &gates->entrances[i];
-        if (entrance->gate != NULL) {
-            disarm_all(gates, entrance);
-            weir_gate_destroy(entrance->gate);
-            pthread_mutex_destroy(&entrance->lock);
-        }
+    const struct weir_allocator *allocator = gates->options.allocator;
+    for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
+        struct entrance *entrance = gates->entrances[i];
+        disarm_all(gates, entrance);
+        weir_gate_destroy(entrance->gate);
+        pthread_mutex_destroy(&entrance->lock);
+        weir_release(allocator, entrance, sizeof *entrance + entrance->name_bytes);
     }
-    weir_release(gates->options.allocator, gates, gates_bytes(gates->options.gate_count));
+    weir_release(allocator, gates, sizeof *gates);
 }

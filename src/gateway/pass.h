@@ -14,6 +14,9 @@
 
 #define WEIR_LOOPS_MAX 64
 
+/* A config names at most 1,024; those that a reload has taken out stay. */
+#define WEIR_GATES_MAX 4096
+
 /* All gates of the program. Shared by the loops. */
 struct weir_gates;
 
@@ -37,16 +40,24 @@ struct weir_gates_options {
     uint64_t seed[2];
     struct weir_loop *const *loops; /* stay the caller's */
     uint32_t loop_count;            /* 1 .. WEIR_LOOPS_MAX */
-    uint32_t gate_count;
-    uint32_t keys_max; /* per gate; 0: the default */
+    uint32_t keys_max;              /* per gate; 0: the default */
 };
 
-/* Gates that follow the default settings until weir_gates_configure(). */
+/* None at first. */
 WEIR_MUST_CHECK enum weir_status weir_gates_create(const struct weir_gates_options *options,
                                                    struct weir_gates **gates);
 
 /* Once the loops have stopped and no pass is left. */
 void weir_gates_destroy(struct weir_gates *gates);
+
+/* The number of the gate of that name, which is added if there is none: gates have numbers from 0
+ * on, and keep them. One that is added follows the default settings until weir_gates_configure().
+ * WEIR_TOO_MANY_GATES at WEIR_GATES_MAX. Called by one thread at a time. */
+WEIR_MUST_CHECK enum weir_status weir_gates_add(struct weir_gates *gates, struct weir_slice name,
+                                                uint32_t *number);
+
+uint32_t weir_gates_count(const struct weir_gates *gates);
+struct weir_slice weir_gates_name(const struct weir_gates *gates, uint32_t gate);
 
 /* New settings for a gate, or for one key of it, from now on; keys that exist follow them. Called
  * in the loop `loop_index`. */

@@ -5,12 +5,13 @@
 #include "base/list.h"
 #include "gateway/client.h"
 #include "gateway/exchange.h"
-#include "gateway/settings.h"
+#include "gateway/site.h"
 #include "gateway/upstream.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,20 +33,33 @@ struct thread {
     pthread_t id;
     struct weir_door doors[LISTENERS_MAX]; /* as the server's listeners */
     struct weir_post drain;
+    struct weir_post adopt;
+    struct weir_site *next; /* what `adopt` brings */
     struct weir_timer grace;
     struct weir_timer sweep; /* of the first thread */
     struct server *server;
 };
 
+/* A new plan's way into the loops: the first applies it to the gates, then all adopt their sites.
+ * The thread that reloads waits for each step. */
+struct reload {
+    struct weir_post apply;
+    struct weir_plan *plan;
+    enum weir_status status;
+    sem_t done;
+};
+
 struct server {
-    const struct weir_config *config;
-    const struct weir_service *api;
+    const struct weir_serve_options *options;
+    struct weir_plan *first; /* which the listeners refer to */
+    struct weir_plan *plan;  /* the one in force */
     struct weir_gates *gates;
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;
     struct thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
+    struct reload reload;
 };
 
 static int complain(const char *what, const char *why)
@@ -85,14 +99,14 @@ static int open_listener(struct server *server, const struct weir_config_listene
 
 static int open_listeners(struct server *server)
 {
-    const struct weir_config *config = server->config;
+    const struct weir_config *config = server->first->config;
     for (uint32_t i = 0; i < config->listen_count; i++) {
         if (open_listener(server, &config->listen[i], &weir_proxy, "listening") != 0) {
             return 1;
         }
     }
     for (uint32_t i = 0; i < config->api_count; i++) {
-        if (open_listener(server, &config->api[i], server->api, "api") != 0) {
+        if (open_listener(server, &config->api[i], server->options->api, "api") != 0) {
             return 1;
         }
     }
@@ -136,7 +150,7 @@ static void on_drain(struct weir_post *post)
         }
     }
     weir_timer_set(&worker->loop, &thread->grace,
-                   worker->loop.now_ns + thread->server->config->grace_ns);
+                   worker->loop.now_ns + worker->site->config->grace_ns);
     stop_when_empty(thread);
 }
 
@@ -161,10 +175,8 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
 {
     struct weir_worker *worker = &thread->worker;
     thread->server = server;
-    *worker = (struct weir_worker){.index = index,
-                                   .allocator = &weir_allocator_libc,
-                                   .config = server->config,
-                                   .client_gone = on_client_gone};
+    *worker = (struct weir_worker){
+        .index = index, .allocator = &weir_allocator_libc, .client_gone = on_client_gone};
     weir_list_init(&worker->all_clients);
     weir_buffer_pool_init(&worker->buffers, CONNECTIONS_MAX * 2, worker->allocator);
     weir_slab_init(&worker->clients, sizeof(struct weir_client), CONNECTIONS_MAX,
@@ -175,7 +187,8 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
                    worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
-    weir_slab_init(&worker->calls, server->api->call_bytes, CONNECTIONS_MAX, worker->allocator);
+    weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
+                   worker->allocator);
     if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
         worker->random = index;
     }
@@ -188,7 +201,7 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
         weir_timer_set(&worker->loop, &thread->sweep, worker->loop.now_ns + SWEEP_NS);
     }
     server->loops[index] = &worker->loop;
-    return weir_upstreams_open(worker);
+    return NULL;
 }
 
 static void *run_thread(void *context)
@@ -209,7 +222,7 @@ static void close_clients(struct thread *thread)
 
 static void close_connections(struct thread *thread)
 {
-    weir_upstreams_close(&thread->worker);
+    weir_upstreams_close(thread->worker.site);
     for (uint32_t i = 0; i < thread->server->listener_count; i++) {
         weir_door_close(&thread->doors[i]);
     }
@@ -220,7 +233,7 @@ static void close_connections(struct thread *thread)
 static void free_worker(struct thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
-    weir_upstreams_free(worker);
+    weir_site_destroy(worker->site);
     weir_slab_deinit(&worker->clients);
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
@@ -250,27 +263,13 @@ static void close_threads(struct server *server)
     free(server->threads);
 }
 
-/* ---- gates ---- */
-
-static int configure_gate(struct server *server, uint32_t index)
-{
-    const struct weir_config_gate *gate = &server->config->gates[index];
-    struct weir_gate_settings made;
-    weir_gate_settings_make(&made, server->config, index, &gate->rules);
-    enum weir_status status = weir_gates_configure(server->gates, index, &made.settings, 0);
-    for (uint32_t i = 0; status == WEIR_OK && i < gate->key_count; i++) {
-        weir_gate_settings_make(&made, server->config, index, &gate->keys[i].rules);
-        status = weir_gates_override(server->gates, index, gate->keys[i].name, &made.settings);
-    }
-    return status == WEIR_OK ? 0 : complain("gates", weir_status_text(status));
-}
+/* ---- plans ---- */
 
 static int open_gates(struct server *server)
 {
     struct weir_gates_options options = {.allocator = &weir_allocator_libc,
                                          .loops = server->loops,
-                                         .loop_count = server->thread_count,
-                                         .gate_count = server->config->gate_count};
+                                         .loop_count = server->thread_count};
     if (getrandom(options.seed, sizeof options.seed, 0) != sizeof options.seed) {
         return complain("random", strerror(errno));
     }
@@ -278,23 +277,136 @@ static int open_gates(struct server *server)
     if (status != WEIR_OK) {
         return complain("gates", weir_status_text(status));
     }
-    for (uint32_t i = 0; i < server->config->gate_count; i++) {
-        if (configure_gate(server, i) != 0) {
-            return 1;
-        }
-    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.gates = server->gates;
     }
     return 0;
 }
 
+/* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
+static bool make_sites(struct server *server, struct weir_plan *plan)
+{
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        struct thread *thread = &server->threads[i];
+        thread->next = wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, &wrong);
+    }
+    if (wrong == NULL) {
+        return true;
+    }
+    complain("upstreams", wrong);
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        weir_site_destroy(server->threads[i].next);
+    }
+    return false;
+}
+
+/* The first plan, before any thread runs. */
+static int adopt_first(struct server *server, struct weir_config *config)
+{
+    const char *wrong;
+    server->plan = weir_plan_create(config, server->gates, &wrong);
+    if (server->plan == NULL) {
+        return complain("gates", wrong);
+    }
+    server->first = weir_plan_take(server->plan);
+    enum weir_status status = weir_plan_apply(server->plan, NULL, server->gates, 0);
+    if (status != WEIR_OK) {
+        return complain("gates", weir_status_text(status));
+    }
+    if (!make_sites(server, server->plan)) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.site = server->threads[i].next;
+    }
+    return 0;
+}
+
+/* ---- reloading ---- */
+
+static void on_apply(struct weir_post *post)
+{
+    struct reload *reload = weir_container_of(post, struct reload, apply);
+    struct server *server = weir_container_of(reload, struct server, reload);
+    reload->status = weir_plan_apply(reload->plan, server->plan, server->gates, 0);
+    sem_post(&reload->done);
+}
+
+static void on_adopt(struct weir_post *post)
+{
+    struct thread *thread = weir_container_of(post, struct thread, adopt);
+    struct weir_site *before = thread->worker.site;
+    thread->worker.site = thread->next;
+    weir_site_retire(before);
+    sem_post(&thread->server->reload.done);
+}
+
+static void await(sem_t *done, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        while (sem_wait(done) != 0) {
+        }
+    }
+}
+
+static void adopt(struct server *server, struct weir_plan *plan)
+{
+    struct reload *reload = &server->reload;
+    *reload = (struct reload){.apply = {.arrive = on_apply}, .plan = plan};
+    sem_init(&reload->done, 0, 0);
+    weir_loop_post(server->loops[0], &reload->apply);
+    await(&reload->done, 1);
+    if (reload->status !=
+        WEIR_OK) { /* out of memory: some keys follow the new settings, some not */
+        complain("reload", weir_status_text(reload->status));
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].adopt = (struct weir_post){.arrive = on_adopt};
+        weir_loop_post(server->loops[i], &server->threads[i].adopt);
+    }
+    await(&reload->done, server->thread_count);
+    sem_destroy(&reload->done);
+    weir_plan_give(server->plan);
+    server->plan = plan;
+}
+
+/* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
+static void reload_config(struct server *server)
+{
+    const struct weir_serve_options *options = server->options;
+    struct weir_config *config = options->load(options->context);
+    const char *wrong = NULL;
+    if (config == NULL) {
+        complain("reload", "the file is not used; everything goes on as before");
+        return;
+    }
+    const char *fixed = weir_plan_needs_restart(server->first->config, config);
+    struct weir_plan *plan = weir_plan_create(config, server->gates, &wrong);
+    if (plan == NULL || !make_sites(server, plan)) {
+        complain("reload", wrong != NULL ? wrong : "everything goes on as before");
+        weir_plan_give(plan);
+        return;
+    }
+    if (fixed != NULL) {
+        fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
+                fixed);
+    }
+    adopt(server, plan);
+    printf("weir: reloaded\n");
+    fflush(stdout);
+}
+
 /* ---- the whole ---- */
 
-static void wait_for_signal(const sigset_t *signals)
+/* Until one comes that ends the program. */
+static void obey_signals(struct server *server, const sigset_t *signals)
 {
-    int signal;
-    while (sigwait(signals, &signal) != 0) {
+    int signal = SIGHUP;
+    while (signal == SIGHUP) {
+        if (sigwait(signals, &signal) == 0 && signal == SIGHUP) {
+            reload_config(server);
+        }
     }
     printf("weir: draining\n");
     fflush(stdout);
@@ -314,8 +426,8 @@ static void admit_gaps(const struct weir_config *config)
 
 static int run(struct server *server, const sigset_t *signals)
 {
-    admit_gaps(server->config);
-    if (open_gates(server) != 0 || open_listeners(server) != 0) {
+    admit_gaps(server->first->config);
+    if (open_listeners(server) != 0) {
         return 1;
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
@@ -324,7 +436,7 @@ static int run(struct server *server, const sigset_t *signals)
             return complain("thread", strerror(errno));
         }
     }
-    wait_for_signal(signals);
+    obey_signals(server, signals);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct thread *thread = &server->threads[i];
         thread->drain = (struct weir_post){.arrive = on_drain};
@@ -336,33 +448,51 @@ static int run(struct server *server, const sigset_t *signals)
     return 0;
 }
 
-int weir_serve(const struct weir_config *config, const struct weir_service *api)
+static uint32_t thread_count(const struct weir_config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t count = config->threads != 0 ? config->threads : cores > 0 ? (uint32_t)cores : 1;
+    return count < WEIR_LOOPS_MAX ? count : WEIR_LOOPS_MAX;
+}
+
+static int open_threads(struct server *server)
+{
+    server->threads = calloc(server->thread_count, sizeof *server->threads);
+    if (server->threads == NULL) {
+        return complain("start", "there is no memory left");
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        const char *wrong = open_worker(server, &server->threads[i], i);
+        if (wrong != NULL) {
+            return complain("start", wrong);
+        }
+    }
+    return 0;
+}
+
+int weir_serve(const struct weir_serve_options *options)
 {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct server server = {.config = config,
-                            .api = api,
-                            .thread_count = config->threads != 0 ? config->threads
-                                            : cores > 0          ? (uint32_t)cores
-                                                                 : 1};
-    if (server.thread_count > WEIR_LOOPS_MAX) {
-        server.thread_count = WEIR_LOOPS_MAX;
+    struct weir_config *config = options->load(options->context);
+    if (config == NULL) {
+        return 1;
     }
-    server.threads = calloc(server.thread_count, sizeof *server.threads);
-    if (server.threads == NULL) {
-        return complain("start", "out of memory");
+    struct server server = {.options = options, .thread_count = thread_count(config)};
+    if (open_threads(&server) != 0 || open_gates(&server) != 0) {
+        weir_config_destroy(config);
+        return 1;
     }
-    for (uint32_t i = 0; i < server.thread_count; i++) {
-        const char *wrong = open_worker(&server, &server.threads[i], i);
-        if (wrong != NULL) {
-            return complain("start", wrong);
-        }
+    if (adopt_first(&server, config) != 0) {
+        return 1;
     }
     int status = run(&server, &signals);
     close_threads(&server);
+    weir_plan_give(server.plan);
+    weir_plan_give(server.first);
     return status;
 }

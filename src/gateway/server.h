@@ -6,8 +6,16 @@
 
 struct weir_service;
 
-/* Serves until SIGTERM or SIGINT, then drains; `api` is what the config's `api` addresses lead to.
- * The result is the program's exit status. What goes wrong is said on stderr. */
-int weir_serve(const struct weir_config *config, const struct weir_service *api);
+struct weir_serve_options {
+    /* Reads the config, at the start and again for each SIGHUP; the result is the server's. Null if
+     * something is wrong with it, which has been said then. */
+    struct weir_config *(*load)(void *context);
+    void *context;
+    const struct weir_service *api; /* what the config's `api` addresses lead to */
+};
+
+/* Serves until SIGTERM or SIGINT, then drains; SIGHUP takes up the config anew. The result is the
+ * program's exit status. What goes wrong is said on stderr. */
+int weir_serve(const struct weir_serve_options *options);
 
 #endif

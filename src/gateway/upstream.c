@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* How long connections beyond `keepalive` must have been idle before they are closed. */
+#define TRIM_NS WEIR_NS_PER_SECOND
+
 /* ---- servers ---- */
 
 static bool is_up(const struct weir_origin *origin)
@@ -70,8 +73,12 @@ static void free_backend(struct weir_dead *dead)
 
 static void leave_pool(struct weir_backend *backend)
 {
+    struct weir_origin *origin = backend->origin;
     weir_list_unlink(&backend->link);
-    backend->origin->idle_count--;
+    origin->idle_count--;
+    if (origin->idle_count < origin->idle_least) {
+        origin->idle_least = origin->idle_count;
+    }
 }
 
 /* Closes a connection that has neither a user nor a place in the pool. */
@@ -134,11 +141,11 @@ no_connection:
     return NULL;
 }
 
-struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user)
+struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used)
 {
     struct weir_backend *backend;
     assert(user != NULL);
-    if (!weir_list_empty(&origin->idle)) {
+    if (used && !weir_list_empty(&origin->idle)) {
         backend = weir_container_of(origin->idle.next, struct weir_backend, link);
         leave_pool(backend);
         backend->reused = true;
@@ -161,13 +168,56 @@ static void end_use(struct weir_backend *backend)
     backend->origin->outstanding--;
 }
 
+static void set_trim(struct weir_origin *origin)
+{
+    struct weir_loop *loop = &origin->worker->loop;
+    origin->idle_least = origin->idle_count;
+    weir_timer_set(loop, &origin->trim, loop->now_ns + TRIM_NS);
+}
+
+/* Closes the connections that nobody has needed since the last time, the longest idle first. */
+static void on_trim(struct weir_timer *timer)
+{
+    struct weir_origin *origin = weir_container_of(timer, struct weir_origin, trim);
+    uint32_t keepalive = origin->upstream->config->keepalive;
+    while (origin->idle_least > keepalive) {
+        struct weir_backend *backend =
+            weir_container_of(origin->idle.previous, struct weir_backend, link);
+        origin->idle_least--;
+        leave_pool(backend);
+        dispose(backend);
+    }
+    if (origin->idle_count > keepalive) {
+        set_trim(origin);
+    }
+}
+
+/* Whether one more may stay in the pool. */
+static bool has_room(struct weir_origin *origin)
+{
+    const struct weir_config_upstream *config = origin->upstream->config;
+    if (config->keepalive == 0 || origin->worker->draining || origin->upstream->site->retired) {
+        return false;
+    }
+    if (origin->idle_count < config->keepalive) {
+        return true;
+    }
+    if (!origin->has_timer) {
+        origin->has_timer = weir_timer_init(&origin->worker->loop, &origin->trim, on_trim);
+    }
+    if (origin->has_timer && origin->trim.due_ns == WEIR_NEVER) {
+        set_trim(origin);
+    }
+    return origin->has_timer;
+}
+
 void weir_backend_keep(struct weir_backend *backend)
 {
     struct weir_origin *origin = backend->origin;
     struct weir_worker *worker = origin->worker;
     end_use(backend);
     bool usable = !backend->stream.hung && weir_buffer_bytes(&backend->in) == 0;
-    if (!usable || worker->draining || origin->idle_count >= origin->upstream->config->keepalive) {
+    if (!usable || !has_room(origin)) {
         dispose(backend);
         return;
     }
@@ -218,16 +268,18 @@ static const char *open_origin(struct weir_worker *worker, struct weir_upstream 
     return weir_address_parse(&origin->address, (struct weir_slice){text, (size_t)length});
 }
 
-const char *weir_upstreams_open(struct weir_worker *worker)
+const char *weir_upstreams_open(struct weir_site *site)
 {
-    const struct weir_config *config = worker->config;
-    size_t bytes = config->upstream_count * sizeof *worker->upstreams;
-    worker->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
-    if (worker->upstreams == NULL && bytes > 0) {
+    struct weir_worker *worker = site->worker;
+    const struct weir_config *config = site->config;
+    size_t bytes = config->upstream_count * sizeof *site->upstreams;
+    site->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
+    if (site->upstreams == NULL && bytes > 0) {
         return "out of memory";
     }
     for (uint32_t i = 0; i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &worker->upstreams[i];
+        struct weir_upstream *upstream = &site->upstreams[i];
+        upstream->site = site;
         upstream->config = &config->upstreams[i];
         upstream->origins = weir_allocate_zeroed(worker->allocator, upstream->config->url_count *
                                                                         sizeof *upstream->origins);
@@ -246,7 +298,10 @@ const char *weir_upstreams_open(struct weir_worker *worker)
 
 static void close_origin(struct weir_origin *origin)
 {
-    assert(origin->outstanding == 0);
+    if (origin->has_timer) {
+        weir_timer_deinit(&origin->worker->loop, &origin->trim);
+        origin->has_timer = false;
+    }
     while (!weir_list_empty(&origin->idle)) {
         struct weir_backend *backend =
             weir_container_of(origin->idle.next, struct weir_backend, link);
@@ -255,11 +310,11 @@ static void close_origin(struct weir_origin *origin)
     }
 }
 
-void weir_upstreams_close(struct weir_worker *worker)
+void weir_upstreams_close(struct weir_site *site)
 {
-    const struct weir_config *config = worker->config;
-    for (uint32_t i = 0; worker->upstreams != NULL && i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &worker->upstreams[i];
+    const struct weir_config *config = site->config;
+    for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &site->upstreams[i];
         if (upstream->origins == NULL) {
             continue;
         }
@@ -269,19 +324,20 @@ void weir_upstreams_close(struct weir_worker *worker)
     }
 }
 
-void weir_upstreams_free(struct weir_worker *worker)
+void weir_upstreams_free(struct weir_site *site)
 {
-    const struct weir_config *config = worker->config;
-    for (uint32_t i = 0; worker->upstreams != NULL && i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &worker->upstreams[i];
+    const struct weir_config *config = site->config;
+    const struct weir_allocator *allocator = site->worker->allocator;
+    for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &site->upstreams[i];
         size_t bytes = upstream->config->url_count * sizeof *upstream->origins;
         for (uint32_t j = 0; upstream->origins != NULL && j < upstream->config->url_count; j++) {
             struct weir_origin *origin = &upstream->origins[j];
-            weir_release(worker->allocator, origin->authority_text, origin->authority.bytes);
+            assert(origin->outstanding == 0);
+            weir_release(allocator, origin->authority_text, origin->authority.bytes);
         }
-        weir_release(worker->allocator, upstream->origins, bytes);
+        weir_release(allocator, upstream->origins, bytes);
     }
-    weir_release(worker->allocator, worker->upstreams,
-                 config->upstream_count * sizeof *worker->upstreams);
-    worker->upstreams = NULL;
+    weir_release(allocator, site->upstreams, config->upstream_count * sizeof *site->upstreams);
+    site->upstreams = NULL;
 }

@@ -6,7 +6,7 @@
 #ifndef WEIR_GATEWAY_UPSTREAM_H
 #define WEIR_GATEWAY_UPSTREAM_H
 
-#include "gateway/worker.h"
+#include "gateway/site.h"
 #include "net/socket.h"
 #include "net/stream.h"
 #include "wire/http1.h"
@@ -20,6 +20,9 @@ struct weir_origin {
     char *authority_text;        /* its memory, or null */
     struct weir_link idle;       /* connections without a user, the last used first */
     uint32_t idle_count;
+    uint32_t idle_least;    /* the fewest since the last trim: these nobody needed */
+    struct weir_timer trim; /* set while more are idle than the config keeps */
+    bool has_timer;
     uint32_t outstanding; /* connections with a user */
     uint32_t failures;    /* in a row */
     uint64_t down_until_ns;
@@ -42,25 +45,25 @@ struct weir_backend {
     void (*late)(struct weir_backend *backend);  /* the timer has fired */
 };
 
-/* Makes the upstreams of the config known to the worker. Null on success, else why not. Looks
- * names up, so it may block. */
-const char *weir_upstreams_open(struct weir_worker *worker);
+/* Makes the site's upstreams. Null on success, else why not. Looks names up, so it may block. */
+const char *weir_upstreams_open(struct weir_site *site);
 
-/* Closes the idle connections; no other may be left. Then, once the loop has settled, the memory
- * can go. */
-void weir_upstreams_close(struct weir_worker *worker);
-void weir_upstreams_free(struct weir_worker *worker);
+/* Closes the idle connections; those in use close when their users are done. Once none is left, the
+ * memory can go. */
+void weir_upstreams_close(struct weir_site *site);
+void weir_upstreams_free(struct weir_site *site);
 
 /* The server with fewest connections in use among those that are up, but for `not_this`; if none
  * is up, the one that will be up soonest. Null only if there is no other. */
 struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
                                          const struct weir_origin *not_this);
 
-/* A connection for a user: from the pool, or a new one that is connecting. Null, with errno, if
- * that cannot even begin. */
-struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user);
+/* A connection for a user: from the pool if it may be a used one, else a new one that is
+ * connecting. Null, with errno, if that cannot even begin. */
+struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used);
 
-/* Back to the pool, if its upstream keeps any. */
+/* Back to the pool, if its upstream keeps any. More than `keepalive` stay for a while, since after
+ * a burst the next one may come at once; those that nobody needs for a second are closed then. */
 void weir_backend_keep(struct weir_backend *backend);
 
 /* Closes it. */

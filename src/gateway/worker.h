@@ -9,20 +9,13 @@
 #include "net/buffer.h"
 #include "net/loop.h"
 
-struct weir_origin;
-
-/* One upstream as this worker sees it. */
-struct weir_upstream {
-    const struct weir_config_upstream *config;
-    struct weir_origin *origins; /* one for each url */
-    uint32_t next;               /* where choosing among equals begins */
-};
+struct weir_site;
 
 struct weir_worker {
     struct weir_loop loop;
     uint32_t index;
     const struct weir_allocator *allocator;
-    const struct weir_config *config;
+    struct weir_site *site; /* the one in force */
     struct weir_gates *gates;
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
@@ -30,7 +23,6 @@ struct weir_worker {
     struct weir_slab backends;
     struct weir_slab heads; /* of requests that are being read */
     struct weir_slab calls; /* of the API */
-    struct weir_upstream *upstreams;
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     uint64_t random;  /* for request ids: unlikely to repeat, not secret */

@@ -74,10 +74,11 @@ void weir_loop_post(struct weir_loop *loop, struct weir_post *post)
     do {
         post->next = first;
     } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &first, post,
-                                                    memory_order_release, memory_order_relaxed));
-    if (first == NULL) {
-        /* Whoever fills an empty inbox rings. A full counter rings as well, so the result of the
-         * write does not matter. */
+                                                    memory_order_seq_cst, memory_order_relaxed));
+    /* Whoever fills the empty inbox of a sleeper rings. In one order of all these accesses either
+     * the sleeper is seen here, or the post is seen by it before it sleeps. */
+    if (first == NULL && atomic_load_explicit(&loop->asleep, memory_order_seq_cst)) {
+        /* A full counter rings as well, so the result of the write does not matter. */
         uint64_t one = 1;
         ssize_t written = write(loop->doorbell.fd, &one, sizeof one);
         (void)written;
@@ -189,8 +190,15 @@ static uint32_t readiness(uint32_t events)
 static void turn(struct weir_loop *loop)
 {
     struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, wait_ms(loop));
+    int timeout_ms = wait_ms(loop);
+    if (timeout_ms != 0) {
+        atomic_store_explicit(&loop->asleep, true, memory_order_seq_cst);
+        bool empty = atomic_load_explicit(&loop->inbox, memory_order_seq_cst) == NULL;
+        timeout_ms = empty ? timeout_ms : 0;
+    }
+    int count = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout_ms);
     assert(count >= 0 || errno == EINTR);
+    atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
     loop->now_ns = read_clock();
     for (int i = 0; i < count; i++) {
         struct weir_watch *watch = events[i].data.ptr;

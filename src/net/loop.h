@@ -53,8 +53,9 @@ struct weir_dead {
 struct weir_loop {
     uint64_t now_ns; /* CLOCK_MONOTONIC at the start of the turn */
     int epoll_fd;
-    struct weir_watch doorbell; /* an eventfd: rung when the inbox was empty */
+    struct weir_watch doorbell; /* an eventfd: rung when the loop sleeps */
     _Atomic(struct weir_post *) inbox;
+    atomic_bool asleep;         /* or about to be; then it looks into the inbox once more */
     struct weir_post *deferred; /* the loop's own posts, in order */
     struct weir_post **deferred_end;
     struct weir_heap timers;

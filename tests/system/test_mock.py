@@ -134,6 +134,18 @@ def test_a_body_has_the_size_that_was_asked_for(size):
     run(test())
 
 
+@pytest.mark.parametrize('flags', [[], ['--bytes=5'], ['--chunks=3'], ['--fail=100']])
+def test_the_reply_to_head_is_a_head(flags):
+    async def test():
+        async with mock(*flags) as server:
+            head = b'HEAD / HTTP/1.1\r\nHost: a\r\n'
+            reply = await server.say(head + b'\r\n' + head + LAST.encode() + b'\r\n')
+            assert re.fullmatch(rb'(HTTP/1\.1 \d+ [\w ]+\r\n([\w-]+: [^\r\n]+\r\n)+\r\n){2}', reply)
+            stats = await server.stats()
+            assert stats['served'] + stats['failed'] == 2
+    run(test())
+
+
 def test_a_slow_reader_gets_everything():
     async def test():
         async with mock('--bytes', '20000000') as server:
@@ -536,6 +548,25 @@ def test_counts_are_not_counted_and_can_be_zeroed():
             expected = await server.stats()
             assert list(expected.values()) == [0, 1, 1, 0, 0, 0, 0, 0]
         assert server.last_line == expected
+    run(test())
+
+
+def test_zeroed_counts_begin_with_those_that_are_inside():
+    async def test():
+        async with mock('--hang=100') as server:
+            writers = [(await server.connect())[1] for _ in range(3)]
+            for writer in writers:
+                writer.write(request('/'))
+            await server.until_stats(active=3, most=3)
+            for writer in writers[1:]:
+                writer.close()
+            await server.until_stats(active=1, most=3, gone=2)
+            reply = await server.say(b'DELETE /mock/stats HTTP/1.1\r\nHost: a\r\n'
+                                     b'Connection: close\r\n\r\n')
+            assert reply == b'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n'
+            await server.until_stats(active=1, most=1, gone=0)
+            writers[0].close()
+            await server.until_stats(active=0, most=1, gone=1)
     run(test())
 
 

@@ -7,6 +7,8 @@ import inspect
 import os
 import pathlib
 import re
+import signal
+import sys
 import tempfile
 
 import aiohttp
@@ -87,16 +89,39 @@ class Upstream:
 class Weir:
     """A running gateway: where it listens, and what its API says of its gates."""
 
-    def __init__(self, process, ports, session):
+    def __init__(self, process, addresses, session, path):
         self.process = process
-        self.port = ports.get('listening')
+        self.path = path
+        self.addresses = addresses
+        self.port = self._port('listening')
+        self.api_port = self._port('api')
         self.url = f'http://127.0.0.1:{self.port}'
-        self.api = f'http://127.0.0.1:{ports["api"]}' if 'api' in ports else None
+        self.api = f'http://127.0.0.1:{self.api_port}' if self.api_port else None
         self._session = session
+
+    def _port(self, word):
+        """The last port of 127.0.0.1 among the addresses, or None."""
+        matches = [re.fullmatch(r'127\.0\.0\.1:(\d+)', text) for text in self.addresses.get(word, [])]
+        return next((int(match[1]) for match in reversed(matches) if match), None)
 
     async def ask_api(self, path):
         async with self._session.get(self.api + path) as reply:
             return reply.status, await reply.json(content_type=None)
+
+    async def reload(self, *changes):
+        """Replaces texts in the config and has it taken up."""
+        config = self.path.read_text()
+        for before, after in changes:
+            assert before in config, before
+            config = config.replace(before, after)
+        self.path.write_text(config)
+        self.process.send_signal(signal.SIGHUP)
+        line = await asyncio.wait_for(self.process.stdout.readline(), PATIENCE)
+        assert line == b'weir: reloaded\n'
+
+    def complaints(self):
+        """What it has written to stderr so far."""
+        return self.path.with_suffix('.err').read_text()
 
     async def counts(self, key, gate='functions'):
         """The counts of a key; all zero if nobody has used it."""
@@ -111,17 +136,18 @@ class Weir:
         await until(holds, f'{key} has {expected}')
 
 
-async def read_ports(process, config):
-    """The ports that the program says it listens on: by `listening` and `api`."""
-    ports = {}
+async def read_addresses(process, config):
+    """The addresses that the program says it listens on: those of `listening` and of `api`. Several
+    of `listen` are all there if there is an `api`, which comes last."""
+    addresses = {}
     wanted = {word for field, word in (('listen', 'listening'), ('api', 'api'))
               if re.search(f'^{field}:', config, flags=re.M)}
-    while wanted - ports.keys():
+    while wanted - addresses.keys():
         line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
         assert line, 'the program ended before it listened'
-        match = re.fullmatch(r'weir: (\w+) on (?:127\.0\.0\.1:(\d+)|.*)\n', line)
-        ports[match[1]] = int(match[2]) if match[2] else None
-    return ports
+        match = re.fullmatch(r'weir: (\w+) on (.*)\n', line)
+        addresses.setdefault(match[1], []).append(match[2])
+    return addresses
 
 
 @contextlib.asynccontextmanager
@@ -130,12 +156,13 @@ async def weir(config):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'weir.yaml'
         path.write_text(config)
-        process = await asyncio.create_subprocess_exec(
-            PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE)
+        with open(path.with_suffix('.err'), 'wb') as errors:
+            process = await asyncio.create_subprocess_exec(
+                PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE, stderr=errors)
         try:
-            ports = await read_ports(process, config)
+            addresses = await read_addresses(process, config)
             async with aiohttp.ClientSession() as session:
-                yield Weir(process, ports, session)
+                yield Weir(process, addresses, session, path)
             if process.returncode is None:
                 process.terminate()
             assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
@@ -143,6 +170,7 @@ async def weir(config):
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+            sys.stderr.write(path.with_suffix('.err').read_text(errors='replace'))
 
 
 @contextlib.asynccontextmanager

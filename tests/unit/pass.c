@@ -114,6 +114,16 @@ static void one_turn(void)
     weir_loop_run(&scene.loop);
 }
 
+static void add_gates(struct weir_gates *gates, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char name = (char)('a' + i);
+        uint32_t number;
+        assert_int_equal(weir_gates_add(gates, (struct weir_slice){&name, 1}, &number), WEIR_OK);
+        assert_int_equal(number, i);
+    }
+}
+
 static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
 {
     memset(&scene, 0, sizeof scene);
@@ -126,9 +136,9 @@ static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
                                          .seed = {1, 2},
                                          .loops = scene.loops,
                                          .loop_count = 1,
-                                         .gate_count = 2,
                                          .keys_max = keys_max};
     assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
+    add_gates(scene.gates, 2);
     assert_int_equal(weir_gates_configure(scene.gates, 1, &settings, 0), WEIR_OK);
 }
 
@@ -635,6 +645,25 @@ TEST(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is)
     close_scene();
 }
 
+TEST(a_gate_keeps_its_number_and_there_are_only_so_many)
+{
+    open_scene(one_at_a_time);
+    uint32_t number;
+    assert_int_equal(weir_gates_add(scene.gates, weir_slice_of("b"), &number), WEIR_OK);
+    assert_int_equal(number, 1);
+    for (uint32_t i = 2; i < WEIR_GATES_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "gate %u", i);
+        assert_int_equal(weir_gates_add(scene.gates, weir_slice_of(name), &number), WEIR_OK);
+        assert_int_equal(number, i);
+    }
+    assert_int_equal(weir_gates_add(scene.gates, weir_slice_of("more"), &number),
+                     WEIR_TOO_MANY_GATES);
+    assert_int_equal(weir_gates_add(scene.gates, weir_slice_of("gate 2"), &number), WEIR_OK);
+    assert_int_equal(number, 2);
+    close_scene();
+}
+
 TEST(gates_that_cannot_be_made_leave_nothing_behind)
 {
     struct weir_loop loop;
@@ -645,17 +674,19 @@ TEST(gates_that_cannot_be_made_leave_nothing_behind)
         memory_init(&memory);
         memory.fail_at = fail_at;
         struct weir_gates_options options = {
-            .allocator = &memory.allocator, .loops = loops, .loop_count = 1, .gate_count = 3};
-        struct weir_gates *gates;
+            .allocator = &memory.allocator, .loops = loops, .loop_count = 1};
+        struct weir_gates *gates = NULL;
+        uint32_t number = 17;
         enum weir_status status = weir_gates_create(&options, &gates);
+        status = status != WEIR_OK ? status : weir_gates_add(gates, weir_slice_of("a"), &number);
+        assert_int_equal(status, memory.failed == 0 ? WEIR_OK : WEIR_NO_MEMORY);
+        assert_int_equal(number, memory.failed == 0 ? 0 : 17);
+        assert_int_equal(gates == NULL ? 0 : weir_gates_count(gates), memory.failed == 0);
+        weir_gates_destroy(gates);
+        expect_no_memory_out(&memory);
         if (memory.failed == 0) {
-            assert_int_equal(status, WEIR_OK);
-            weir_gates_destroy(gates);
-            expect_no_memory_out(&memory);
             break;
         }
-        assert_int_equal(status, WEIR_NO_MEMORY);
-        expect_no_memory_out(&memory);
     }
     weir_gates_destroy(NULL);
     weir_loop_deinit(&loop);
@@ -987,8 +1018,9 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
         loops[i] = &storm.stages[i].loop;
     }
     struct weir_gates_options options = {
-        .allocator = &memory.allocator, .loops = loops, .loop_count = loop_count, .gate_count = 1};
+        .allocator = &memory.allocator, .loops = loops, .loop_count = loop_count};
     assert_int_equal(weir_gates_create(&options, &storm.gates), WEIR_OK);
+    add_gates(storm.gates, 1);
     set_limits();
     for (uint32_t i = 0; i < loop_count; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, play, &storm.stages[i]), 0);
@@ -1059,6 +1091,7 @@ int main(void)
         cmocka_unit_test(an_alarm_that_is_set_keeps_its_key_until_it_rings),
         cmocka_unit_test(gates_may_end_while_alarms_are_set),
         cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
+        cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
         cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
         cmocka_unit_test(who_enters_without_memory_is_refused_and_may_come_again),
         cmocka_unit_test(in_a_storm_of_two_loops_nobody_is_lost_and_no_limit_is_passed),

@@ -1,0 +1,214 @@
+#include "gateway/site.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "gateway/settings.h"
+#include "gateway/upstream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- plans ---- */
+
+struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
+                                   const char **wrong)
+{
+    struct weir_plan *plan = calloc(1, sizeof *plan);
+    uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
+    if (plan == NULL || numbers == NULL) {
+        *wrong = "there is no memory left";
+        goto failed;
+    }
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        enum weir_status status = weir_gates_add(gates, config->gates[i].name, &numbers[i]);
+        if (status != WEIR_OK) {
+            *wrong = weir_status_text(status);
+            goto failed;
+        }
+    }
+    plan->config = config;
+    plan->gates = numbers;
+    atomic_init(&plan->users, 1);
+    return plan;
+
+failed:
+    free(numbers);
+    free(plan);
+    weir_config_destroy(config);
+    return NULL;
+}
+
+struct weir_plan *weir_plan_take(struct weir_plan *plan)
+{
+    atomic_fetch_add_explicit(&plan->users, 1, memory_order_relaxed);
+    return plan;
+}
+
+void weir_plan_give(struct weir_plan *plan)
+{
+    if (plan != NULL && atomic_fetch_sub_explicit(&plan->users, 1, memory_order_acq_rel) == 1) {
+        weir_config_destroy(plan->config);
+        free(plan->gates);
+        free(plan);
+    }
+}
+
+static const struct weir_config_gate *find_gate(const struct weir_config *config,
+                                                struct weir_slice name)
+{
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        if (weir_slice_equal(config->gates[i].name, name)) {
+            return &config->gates[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_key(const struct weir_config_gate *gate, struct weir_slice name)
+{
+    for (uint32_t i = 0; i < gate->key_count; i++) {
+        if (weir_slice_equal(gate->keys[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keys that have lost their own settings follow the gate's again. */
+static enum weir_status forget_overrides(const struct weir_config_gate *gate,
+                                         const struct weir_config_gate *before,
+                                         struct weir_gates *gates, uint32_t number)
+{
+    enum weir_status status = WEIR_OK;
+    for (uint32_t i = 0; before != NULL && status == WEIR_OK && i < before->key_count; i++) {
+        if (!has_key(gate, before->keys[i].name)) {
+            status = weir_gates_override(gates, number, before->keys[i].name, NULL);
+        }
+    }
+    return status;
+}
+
+enum weir_status weir_plan_apply(const struct weir_plan *plan, const struct weir_plan *before,
+                                 struct weir_gates *gates, uint32_t loop_index)
+{
+    const struct weir_config *config = plan->config;
+    enum weir_status status = WEIR_OK;
+    for (uint32_t i = 0; status == WEIR_OK && i < config->gate_count; i++) {
+        const struct weir_config_gate *gate = &config->gates[i];
+        uint32_t number = plan->gates[i];
+        struct weir_gate_settings made;
+        status = forget_overrides(
+            gate, before == NULL ? NULL : find_gate(before->config, gate->name), gates, number);
+        for (uint32_t j = 0; status == WEIR_OK && j < gate->key_count; j++) {
+            weir_gate_settings_make(&made, config, i, &gate->keys[j].rules);
+            status = weir_gates_override(gates, number, gate->keys[j].name, &made.settings);
+        }
+        if (status == WEIR_OK) {
+            weir_gate_settings_make(&made, config, i, &gate->rules);
+            status = weir_gates_configure(gates, number, &made.settings, loop_index);
+        }
+    }
+    return status;
+}
+
+static bool same_address(const struct weir_config_address *a, const struct weir_config_address *b)
+{
+    return a->kind == b->kind && weir_slice_equal(a->host, b->host) && a->port == b->port &&
+           weir_slice_equal(a->path, b->path);
+}
+
+static bool same_listeners(const struct weir_config_listener *a, uint32_t a_count,
+                           const struct weir_config_listener *b, uint32_t b_count)
+{
+    if (a_count != b_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a_count; i++) {
+        if (!same_address(&a[i].address, &b[i].address) || a[i].half_close != b[i].half_close ||
+            a[i].connections_max != b[i].connections_max || a[i].host_count != b[i].host_count) {
+            return false;
+        }
+        for (uint32_t j = 0; j < a[i].host_count; j++) {
+            if (!weir_slice_equal(a[i].hosts[j], b[i].hosts[j])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+const char *weir_plan_needs_restart(const struct weir_config *before,
+                                    const struct weir_config *after)
+{
+    if (!same_listeners(before->listen, before->listen_count, after->listen, after->listen_count)) {
+        return "listen";
+    }
+    if (!same_listeners(before->api, before->api_count, after->api, after->api_count)) {
+        return "api";
+    }
+    if (!weir_slice_equal(before->data, after->data)) {
+        return "data";
+    }
+    return before->threads != after->threads ? "threads" : NULL;
+}
+
+/* ---- sites ---- */
+
+struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,
+                                   const char **wrong)
+{
+    struct weir_site *site = weir_allocate_zeroed(worker->allocator, sizeof *site);
+    if (site == NULL) {
+        *wrong = "there is no memory left";
+        return NULL;
+    }
+    site->plan = weir_plan_take(plan);
+    site->config = plan->config;
+    site->worker = worker;
+    *wrong = weir_upstreams_open(site);
+    if (*wrong != NULL) {
+        weir_site_destroy(site);
+        return NULL;
+    }
+    return site;
+}
+
+void weir_site_destroy(struct weir_site *site)
+{
+    if (site != NULL) {
+        const struct weir_allocator *allocator = site->worker->allocator;
+        assert(site->users == 0);
+        weir_upstreams_free(site);
+        weir_plan_give(site->plan);
+        weir_release(allocator, site, sizeof *site);
+    }
+}
+
+static void bury_site(struct weir_dead *dead)
+{
+    weir_site_destroy(weir_container_of(dead, struct weir_site, dead));
+}
+
+struct weir_site *weir_site_take(struct weir_site *site)
+{
+    site->users++;
+    return site;
+}
+
+void weir_site_give(struct weir_site *site)
+{
+    assert(site->users > 0);
+    if (--site->users == 0 && site->retired) {
+        weir_loop_bury(&site->worker->loop, &site->dead, bury_site);
+    }
+}
+
+void weir_site_retire(struct weir_site *site)
+{
+    assert(!site->retired);
+    weir_upstreams_close(site);
+    site->users++; /* by way of the one above */
+    site->retired = true;
+    weir_site_give(site);
+}

@@ -1,0 +1,729 @@
+"""Clients and upstreams that mean harm, or are as broken as if they did. Each costs what it may cost and
+no more, and a client that behaves well is served meanwhile."""
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import time
+
+import pytest
+from storm_raw import (INSTRUMENTED, Malformed, RawUpstream, Steady, behind, cpu_seconds, descriptors,
+                       dial, memory, read_reply, request)
+from weir import until
+
+SEED = int(os.environ.get('WEIR_SEED', '0')) or random.SystemRandom().randrange(1, 1 << 32)
+
+KIB = 1024
+MIB = 1024 * 1024
+
+# How long a well-behaved request may take while others misbehave. It is about starving, not about
+# speed: sanitizers and a busy machine are slow.
+SOON = 3.0
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, 90))
+
+
+def bound(plain, sanitized):
+    """Sanitizers keep what was freed, and have shadows; so they get bounds of their own."""
+    return sanitized if INSTRUMENTED else plain
+
+
+async def answer(body, writer):
+    writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+    return True
+
+
+async def ok(_head, _reader, writer):
+    return await answer(b'ok', writer)
+
+
+def length_of(head):
+    field = re.search(rb'\r\ncontent-length: *(\d+)', head, flags=re.I)
+    return int(field[1]) if field else 0
+
+
+async def echo_length(head, reader, writer):
+    """Reads a body with a length, and says how long it was."""
+    await reader.readexactly(length_of(head))
+    return await answer(b'%d' % length_of(head), writer)
+
+
+@contextlib.asynccontextmanager
+async def under_attack(upstream, **more):
+    """The gateway with a well-behaved client; at the end everything has come back."""
+    async with behind(upstream, **more) as gateway:
+        before = descriptors(gateway.process.pid)
+        async with Steady(gateway.port).at_work() as steady:
+            yield gateway, steady
+
+            async def idle():
+                _, said = await gateway.ask_api('/gates/functions')
+                return all(key['active'] == key['waiting'] == key['reserved'] == 0
+                           for key in said['keys'] if key['key'] != 'steady')
+            await until(idle, 'all permits have come back')
+        assert steady.served >= 3
+        print(f'well-behaved: {steady.served} served, the slowest in {steady.slowest * 1000:.0f} ms')
+        assert steady.slowest < SOON, f'a well-behaved request took {steady.slowest:.1f} s'
+        # Besides what was open before: connections in the pools, 64 on each of 2 threads, and the API's.
+        await until(lambda: descriptors(gateway.process.pid) <= before + 2 * 64 + 2,
+                    'all descriptors have come back')
+
+
+# ---- slow clients
+
+def test_heads_that_come_a_byte_at_a_time_are_cut_off_and_hold_up_nobody():
+    async def test():
+        count = 300
+        async with under_attack(RawUpstream()) as (gateway, _):
+            before = memory(gateway.process.pid)
+            began = time.monotonic()
+            lived = []
+
+            text = request('/functions/f', 'X-Slow: ')[:-4]
+
+            async def drip(start):
+                async with dial(gateway.port) as wire:
+                    closed = asyncio.create_task(wire.reader.read())
+                    wire.writer.write(text[:start])
+                    for i in range(start, 10 ** 6):
+                        wire.writer.write(text[i:i + 1] or b'x')
+                        done, _ = await asyncio.wait([closed], timeout=0.5)
+                        if done:
+                            break
+                    with contextlib.suppress(ConnectionError):
+                        assert closed.result() == b''
+                    lived.append(time.monotonic() - began)
+
+            drips = [asyncio.create_task(drip(i % len(text))) for i in range(count)]
+            await until(lambda: descriptors(gateway.process.pid) > count, 'all are connected')
+            await asyncio.sleep(1)
+            each = (memory(gateway.process.pid) - before) / count
+            assert each < bound(8 * KIB, 40 * KIB), f'{each:.0f} bytes for each'
+            await asyncio.gather(*drips)
+            print(f'{count} slow heads: {each:.0f} bytes each, cut off after '
+                  f'{min(lived):.1f} to {max(lived):.1f} s')
+            assert 14.5 < min(lived)
+            assert max(lived) < 15 + 2 * SOON
+    run(test())
+
+
+def test_requests_of_one_byte_a_packet_are_requests():
+    async def test():
+        async with under_attack(RawUpstream(count=echo_length)) as (gateway, _):
+            async def drip(i):
+                body = b'b' * (i % 7)
+                async with dial(gateway.port) as wire:
+                    for byte in request(f'/functions/count?{i}', method='POST', body=body):
+                        wire.writer.write(bytes([byte]))
+                        await asyncio.sleep(0.001)
+                    status, _, said = await wire.reply()
+                    assert (status, said) == (200, b'%d' % len(body))
+            await asyncio.gather(*(drip(i) for i in range(50)))
+    run(test())
+
+
+def test_a_client_that_never_reads_costs_a_window():
+    async def test():
+        count, size = 20, 100 * MIB
+        written = []
+
+        async def large(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % size)
+            index = len(written)
+            written.append(0)
+            for _ in range(size // (64 * KIB)):
+                writer.write(b'x' * (64 * KIB))
+                await writer.drain()
+                written[index] += 64 * KIB
+            return True
+
+        async with under_attack(RawUpstream(large=large)) as (gateway, _):
+            before = memory(gateway.process.pid)
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(count):
+                    wire = await stack.enter_async_context(dial(gateway.port))
+                    wire.writer.transport.pause_reading()
+                    await wire.send(request('/functions/large'))
+                await until(lambda: len(written) == count and min(written) > 0, 'all replies run')
+                last = -1
+                while sum(written) != last:  # until nothing moves any more
+                    last = sum(written)
+                    await asyncio.sleep(0.3)
+                each = (memory(gateway.process.pid) - before) / count
+                print(f'{count} who never read: {each:.0f} bytes each, '
+                      f'{max(written) // KIB} KiB left the upstream')
+                assert each < bound(200 * KIB, 1 * MIB), f'{each:.0f} bytes for each'
+                assert max(written) < size / 2, 'the upstream is not held back'
+    run(test())
+
+
+def test_a_huge_length_with_nothing_behind_it_costs_nothing_and_ends_with_its_client():
+    async def test():
+        count = 200
+        upstream = RawUpstream(count=echo_length)
+        async with under_attack(upstream) as (gateway, _):
+            before = memory(gateway.process.pid)
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(count):
+                    wire = await stack.enter_async_context(dial(gateway.port))
+                    await wire.send(request('/functions/count', f'Content-Length: {2 ** 63 - 1}',
+                                            method='POST'))
+                await gateway.until('count', active=count)
+                await until(lambda: len(upstream.heads) == count, 'all are at the upstream')
+                each = (memory(gateway.process.pid) - before) / count
+                print(f'{count} huge lengths: {each:.0f} bytes each')
+                assert each < bound(32 * KIB, 128 * KIB), f'{each:.0f} bytes for each'
+            await gateway.until('count', active=0)
+            async with dial(gateway.port) as wire:
+                await wire.send(request('/functions/count', f'Content-Length: {2 ** 63}',
+                                        method='POST'))
+                assert (await wire.reply())[0] == 400
+    run(test())
+
+
+# ---- too much of something
+
+def test_a_million_tiny_chunks_arrive_each_way():
+    async def test():
+        count, piece = 1_000_000, b'1\r\nx\r\n'
+        end = b'0\r\n\r\n'
+        total = count * len(piece) + len(end)
+        block = piece * 10_000
+
+        def pattern(at, length):
+            at %= len(piece)
+            return (block[at:] + block * (length // len(block) + 1))[:length]
+
+        async def check(reader):
+            """Reads all of the chunks, each of them where it belongs."""
+            at = 0
+            while at < total:
+                data = await reader.read(256 * KIB)
+                assert data, f'it ended after {at} of {total} bytes'
+                inside = min(len(data), total - len(end) - at)
+                assert data[:inside] == pattern(at, inside)
+                at += len(data)
+            assert at == total
+
+        async def send(writer):
+            for _ in range(count // 10_000):
+                writer.write(block)
+                await writer.drain()
+            writer.write(end)
+
+        async def chunks(_head, reader, writer):
+            await check(reader)
+            writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+            await send(writer)
+            return True
+
+        async with under_attack(RawUpstream(chunks=chunks)) as (gateway, _):
+            before = memory(gateway.process.pid), cpu_seconds(gateway.process.pid)
+            async with dial(gateway.port) as wire:
+                await wire.send(request('/functions/chunks', 'Transfer-Encoding: chunked',
+                                        method='POST'))
+                await send(wire.writer)
+                head = await wire.reader.readuntil(b'\r\n\r\n')
+                assert head.startswith(b'HTTP/1.1 200 ')
+                await check(wire.reader)
+            grown = memory(gateway.process.pid) - before[0]
+            used = cpu_seconds(gateway.process.pid) - before[1]
+            print(f'a million chunks each way: {used:.2f} s, {grown // KIB} KiB')
+            assert grown < bound(1 * MIB, 8 * MIB)
+            assert used < bound(2, 15)
+    run(test())
+
+
+async def pour(wire, head, piece, total):
+    """Sends a head and `total` bytes of pieces, as long as the other side takes them. What it said, and
+    how much it took."""
+    wire.writer.transport.set_write_buffer_limits(high=256 * KIB)
+    sent = 0
+    said = asyncio.create_task(read_reply(wire.reader))
+    block = piece * (64 * KIB // len(piece) + 1)
+    with contextlib.suppress(ConnectionError):
+        await wire.send(head)
+        while sent < total:
+            await asyncio.wait_for(wire.send(block), 20)
+            sent += len(block)
+    return await asyncio.wait_for(said, 20), sent
+
+
+@pytest.mark.parametrize('head, piece, status', [
+    (b'GET /functions/f HTTP/1.1\r\nHost: localhost\r\n', b'X-Field: value\r\n', 431),
+    (b'GET /functions/f HTTP/1.1\r\nHost: localhost\r\nX-Long: ', b'v' * 1000, 431),
+    (b'GET /functions/f HTTP/1.1\r\nHost: localhost\r\n', b'n' * 1000, 431),
+    (b'GET /functions/', b'p' * 1000, 414),
+    (b'', b'M' * 1000, 501),
+], ids=['many fields', 'a long value', 'a long name', 'a long path', 'a long method'])
+def test_100_megabytes_of_a_head_are_refused_early(head, piece, status):
+    async def test():
+        upstream = RawUpstream()
+        async with under_attack(upstream) as (gateway, _):
+            before = memory(gateway.process.pid)
+            async with dial(gateway.port) as wire:
+                (said, _, body), sent = await pour(wire, head, piece, 100_000_000)
+            assert said in (status, 400), body
+            assert sent < 50_000_000, 'it was read to its end'
+            grown = memory(gateway.process.pid) - before
+            assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
+            assert not upstream.heads
+    run(test())
+
+
+@pytest.mark.parametrize('piece', [b'X-Field: value\r\n', b'v' * 1000], ids=['many', 'long'])
+def test_100_megabytes_of_a_replys_head_are_a_502(piece):
+    async def test():
+        sent = 0
+
+        async def endless(_head, _reader, writer):
+            nonlocal sent
+            writer.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
+            while sent < 100_000_000:
+                writer.write(piece * 64)
+                await writer.drain()
+                sent += len(piece) * 64
+            return False
+
+        async with under_attack(RawUpstream(endless=endless)) as (gateway, _):
+            before = memory(gateway.process.pid)
+            async with dial(gateway.port) as wire:
+                await wire.send(request('/functions/endless'))
+                status, _, body = await wire.reply()
+            assert status == 502, body
+            assert sent < 50_000_000
+            grown = memory(gateway.process.pid) - before
+            assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
+    run(test())
+
+
+def test_an_upstream_that_sends_interim_replies_without_end_is_cut_off():
+    async def test():
+        async def endless(_head, _reader, writer):
+            while True:
+                writer.write(b'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n' * 50)
+                await writer.drain()
+                await asyncio.sleep(0.001)
+
+        async with under_attack(RawUpstream(endless=endless), timeouts='first_byte: 500ms') as (gateway, _):
+            before = memory(gateway.process.pid)
+            async with dial(gateway.port) as wire:
+                await wire.send(request('/functions/endless'))
+                with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                    status, _, _ = await wire.reply()
+                    assert status in (502, 504)
+            grown = memory(gateway.process.pid) - before
+            assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
+    run(test())
+
+
+def test_a_flood_of_requests_on_one_connection_does_not_starve_others():
+    async def test():
+        count = 10_000
+
+        async def number(head, _reader, writer):
+            return await answer(re.search(rb'\?(\d+)', head)[1], writer)
+
+        for path, status in (('/functions/number', 200), ('/nowhere', 404)):
+            async with under_attack(RawUpstream(number=number)) as (gateway, _):
+                before = memory(gateway.process.pid)
+                async with dial(gateway.port) as wire:
+                    wire.writer.write(b''.join(request(f'{path}?{i}') for i in range(count)))
+                    for i in range(count):
+                        got, _, body = await read_reply(wire.reader)
+                        assert got == status
+                        assert status != 200 or body == b'%d' % i
+                    await wire.send(request('/functions/number?10000'))  # and nothing came besides
+                    assert (await wire.reply())[2] == b'10000'
+                grown = memory(gateway.process.pid) - before
+                assert grown < bound(1 * MIB, 16 * MIB), f'{grown} bytes'
+    run(test())
+
+
+def test_a_flood_of_requests_whose_answers_nobody_reads_is_not_read_either():
+    async def test():
+        async with under_attack(RawUpstream()) as (gateway, _):
+            before = memory(gateway.process.pid)
+            flood = b''.join(request(f'/nowhere?{i}') for i in range(1000))
+            async with dial(gateway.port) as wire:
+                wire.writer.transport.pause_reading()
+                wire.writer.transport.set_write_buffer_limits(high=len(flood))
+                taken = 0
+                with contextlib.suppress(asyncio.TimeoutError):
+                    while taken < 100_000_000:
+                        await asyncio.wait_for(wire.send(flood), 1)
+                        taken += len(flood)
+                assert taken < 50_000_000, 'it reads although it cannot answer'
+                grown = memory(gateway.process.pid) - before
+                assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
+    run(test())
+
+
+def test_whoever_moves_much_fast_leaves_room_for_others():
+    async def test():
+        total = bound(400, 200) * MIB
+
+        async def bulk(head, reader, writer):
+            left = length_of(head)
+            while left > 0:
+                left -= len(await reader.read(1 * MIB))
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % total)
+            for _ in range(total // MIB):
+                writer.write(b'x' * MIB)
+                await writer.drain()
+            return True
+
+        async with under_attack(RawUpstream(bulk=bulk)) as (gateway, _):
+            async def move():
+                async with dial(gateway.port, limit=4 * MIB) as wire:
+                    wire.writer.write(request('/functions/bulk', f'Content-Length: {total}',
+                                              method='POST'))
+                    for _ in range(total // MIB):
+                        await wire.send(b'x' * MIB)
+                    head = await wire.reader.readuntil(b'\r\n\r\n')
+                    assert head.startswith(b'HTTP/1.1 200 ')
+                    left = total
+                    while left > 0:
+                        data = await wire.reader.read(4 * MIB)
+                        assert data
+                        left -= len(data)
+                    assert left == 0
+            await asyncio.gather(move(), move())
+    run(test())
+
+
+# ---- nonsense
+
+CORPUS = [
+    request('/functions/ok?q=1', 'X-Tenant: acme', 'X-Flow: f-1'),
+    request('/functions/count', method='POST', body=b'a body'),
+    request('/functions/ok', 'Transfer-Encoding: chunked', method='PUT') + b'3\r\nabc\r\n0\r\n\r\n',
+    request('/functions/ok', 'Weir-Timeout: 1s', 'Expect: 100-continue', 'Connection: close'),
+    request('/functions/%C3%A9', 'Connection: upgrade', 'Upgrade: websocket',
+            'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version: 13'),
+    request('http://localhost/functions/ok', 'Forwarded: for=1.2.3.4', 'Via: 1.1 x'),
+]
+PIECES = [b'\r\n', b'\n', b'\r', b'\0', b' ', b'\t', b':', b',', b'\xff', b'HTTP/1.1', b'Host: x\r\n',
+          b'Content-Length: 5\r\n', b'Content-Length: 18446744073709551616\r\n', b'/../', b'%00', b'%2e',
+          b'Transfer-Encoding: chunked\r\n', b'Transfer-Encoding: identity\r\n', b'7fffffffffffffff\r\n',
+          b'Connection: close, host\r\n', b'Weir-Timeout: 99999999999999999d\r\n', b'\r\n\r\n',
+          b'Expect: 100-continue\r\n', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', b'\x16\x03\x01\x02\x00\x01']
+
+
+def mutate(rng):
+    data = bytearray(rng.choice(CORPUS))
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0:
+            data[at:at] = rng.choice(PIECES)
+        elif kind == 1:
+            del data[at:at + rng.randrange(1, 20)]
+        elif kind == 2 and at < len(data):
+            data[at] = rng.randrange(256)
+        elif kind == 3:
+            data[at:at] = data[at:at + rng.randrange(1, 60)] * rng.randrange(1, 30)
+        elif kind == 4:
+            data[at:] = rng.choice(CORPUS)
+        else:
+            other = rng.choice(CORPUS)
+            data[at:at + 10] = other[rng.randrange(len(other)):][:rng.randrange(1, 40)]
+    return bytes(data)
+
+
+def test_random_bytes_get_an_answer_or_an_end():
+    async def test():
+        print(f'WEIR_SEED={SEED}')
+        rng = random.Random(SEED)
+        inputs = [rng.randbytes(rng.randrange(1, 3000)) for _ in range(500)]
+        inputs += [b'GET ' + rng.randbytes(rng.randrange(1, 200)) + b'\r\n\r\n' for _ in range(500)]
+        random_count = len(inputs)
+        inputs += [mutate(rng) for _ in range(3000)]
+        seen = {}
+        room = asyncio.Semaphore(200)
+
+        async def body_or_not(head, reader, writer):
+            """Takes what it is given, and answers whatever it was."""
+            if b'chunked' in head.lower():
+                while (await reader.readline()) not in (b'0\r\n', b''):
+                    pass
+                await reader.readline()
+            else:
+                await reader.readexactly(length_of(head))
+            return await answer(b'ok', writer)
+
+        async def throw(index, data):
+            async with room, dial(gateway.port) as wire:
+                wire.writer.write(data)
+                statuses = []
+                try:
+                    # Whatever is answered is answered soon; the others wait for more, which never comes.
+                    async with asyncio.timeout(0.5):
+                        while True:
+                            status, _, _ = await read_reply(wire.reader)
+                            statuses.append(status)
+                except TimeoutError:
+                    if not wire.writer.is_closing():
+                        with contextlib.suppress(OSError):
+                            wire.writer.write_eof()
+                    with contextlib.suppress(ConnectionError):
+                        await asyncio.wait_for(wire.reader.read(), 20)
+                except asyncio.IncompleteReadError as error:
+                    assert error.partial == b'' or statuses, f'{data!r}: half an answer: {error.partial!r}'
+                except ConnectionError:
+                    pass
+                except Malformed as error:
+                    raise AssertionError(f'{data!r}: {error}') from error
+                if index < random_count:
+                    assert not any(status < 400 for status in statuses), data
+                for status in statuses or ['none']:
+                    seen[status] = seen.get(status, 0) + 1
+
+        async with under_attack(RawUpstream(anything=body_or_not)) as (gateway, _):
+            await asyncio.gather(*(throw(index, data) for index, data in enumerate(inputs)))
+        print('answers: ' + ', '.join(f'{status}: {n}' for status, n in sorted(seen.items(), key=str)))
+        assert {200, 400, 404, 'none'} <= seen.keys()
+    run(test())
+
+
+# ---- upstreams that break off
+
+def test_a_request_is_sent_again_only_where_that_does_no_harm():
+    async def test():
+        fail = False
+
+        async def flaky(_head, _reader, writer):
+            if fail:
+                writer.transport.abort()
+                return False
+            return await answer(b'ok', writer)
+
+        for method, body, status, seen in (('GET', b'', 502, 2), ('POST', b'', 502, 1),
+                                           ('POST', b'body', 502, 1), ('PUT', b'body', 502, 1)):
+            upstream = RawUpstream(flaky=flaky)
+            async with behind(upstream, limit=1) as gateway, dial(gateway.port) as wire:
+                fail = False
+                await wire.send(request('/functions/flaky'))  # its connection goes to the pool
+                assert (await wire.reply())[0] == 200
+                fail = True
+                upstream.heads.clear()
+                began = time.monotonic()
+                await wire.send(request('/functions/flaky', method=method, body=body))
+                assert (await wire.reply())[0] == status
+                assert time.monotonic() - began < SOON
+                assert len(upstream.heads) == seen, f'{method} was sent {len(upstream.heads)} times'
+                fail = False
+                async with dial(gateway.port) as other:  # the permit has come back
+                    await other.send(request('/functions/flaky'))
+                    assert (await other.reply())[0] == 200
+    run(test())
+
+
+# ---- one message in another
+
+def test_what_an_upstream_sends_beyond_its_reply_reaches_nobody():
+    async def test():
+        poison = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison'
+        sent = asyncio.Event()
+
+        async def at_once(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok' + poison)
+            return True
+
+        async def chunked(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n' + poison)
+            return True
+
+        async def bodiless(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 204 No Content\r\n\r\n' + poison)
+            return True
+
+        async def head_only(_head, _reader, writer):  # a body to HEAD, as broken servers send it
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(poison), poison))
+            return True
+
+        async def later(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+            await writer.drain()
+            await asyncio.sleep(0.02)
+            writer.write(poison)
+            sent.set()
+            return True
+
+        async def ask(gateway, name, method, body):
+            async with dial(gateway.port) as wire:
+                await wire.send(request(f'/functions/{name}', method=method))
+                status, _, said = await wire.reply(method=method)
+                assert status in (200, 204)
+                assert said == body
+                if name == 'later':
+                    await until(sent.is_set, 'it has been sent')
+                    await asyncio.sleep(0.02)  # and has arrived
+                await wire.send(request('/functions/ok'))
+                status, _, said = await wire.reply()
+                assert (status, said) == (200, b'ok'), name
+
+        upstream = RawUpstream(ok=ok, at_once=at_once, chunked=chunked, bodiless=bodiless,
+                               head=head_only, later=later)
+        async with under_attack(upstream) as (gateway, _):
+            for _ in range(10):
+                await ask(gateway, 'at_once', 'GET', b'ok')
+                await ask(gateway, 'chunked', 'GET', b'ok')
+                await ask(gateway, 'bodiless', 'GET', b'')
+                await ask(gateway, 'head', 'HEAD', b'')
+        # What comes when the connection has its next user cannot be told from a reply; so nobody
+        # else may be there here.
+        async with behind(upstream) as gateway:
+            for _ in range(3):
+                sent.clear()
+                await ask(gateway, 'later', 'GET', b'ok')
+    run(test())
+
+
+@pytest.mark.parametrize('head', [
+    b'X: a\rSet-Cookie: b=1\r\n', b'X: a\nSet-Cookie: b=1\r\n', b'X: a\r\n Set-Cookie: b=1\r\n',
+    b'X: a\0b\r\n', b'X : a\r\n', b': a\r\n', b'X\r\n', b'X: a\r\r\n',
+    b'Content-Length: 2\r\nContent-Length: 3\r\n', b'Content-Length: +2\r\n', b'Content-Length: 2,2\r\n',
+    b'Content-Length: 2\r\nTransfer-Encoding: chunked\r\n', b'Transfer-Encoding: gzip\r\n',
+    b'Transfer-Encoding: chunked, chunked\r\n', b'Connection: content-length\r\nContent-Length: 2\r\n',
+], ids=repr)
+def test_a_reply_that_could_be_split_is_a_502(head):
+    async def test():
+        async def split(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\n' + head + b'\r\nok')
+            return False
+
+        async with behind(RawUpstream(split=split, ok=ok)) as gateway:
+            async with dial(gateway.port) as wire:
+                await wire.send(request('/functions/split'))
+                status, fields, body = await wire.reply()
+                assert status == 502, body
+                assert b'set-cookie' not in fields
+                await wire.send(request('/functions/ok'))
+                assert (await wire.reply())[0] == 200
+    run(test())
+
+
+def test_what_clients_say_cannot_leave_the_place_where_it_is_repeated():
+    async def test():
+        gone = asyncio.Event()
+
+        async def hold(_head, _reader, _writer):
+            await gone.wait()
+            return False
+
+        names = ['"},"status":200,"x":{"', 'back\\slash\\', '\u00e9\xff' * 200, '<script>alert(1)</script>',
+                 'tab\tinside', '%0d%0aSet-Cookie:%20a=1', 'a' * 300, '\xc3', '\xf0\x9f\x98']
+        async with behind(RawUpstream(hold=hold), limit=1, line='timeout: 20ms') as gateway:
+            async with dial(gateway.port) as first:
+                await first.send(request('/functions/hold'))
+                await gateway.until('hold', active=1)
+                for name in names:
+                    async with dial(gateway.port) as wire:
+                        await wire.send(request('/functions/hold?%0d%0aSet-Cookie:a', f'X-Flow: {name}',
+                                                f'X-Tenant: {name}'))
+                        status, fields, body = await wire.reply()
+                        assert status == 429
+                        problem = json.loads(body.decode('utf-8'))
+                        assert problem['status'] == 429
+                        assert isinstance(problem['flow'], str)
+                        assert not {b'set-cookie', b'x-flow', b'x-tenant'} & fields.keys()
+                gone.set()
+    run(test())
+
+
+SMUGGLED = request('/functions/smuggled')
+
+
+@pytest.mark.parametrize('data', [
+    request('/functions/ok', 'Content-Length: 5', 'Transfer-Encoding: chunked', method='POST')
+    + b'0\r\n\r\n' + SMUGGLED,
+    request('/functions/ok', 'Transfer-Encoding: chunked', 'Content-Length: 5', method='POST')
+    + b'0\r\n\r\n' + SMUGGLED,
+    request('/functions/ok', 'Transfer-Encoding: xchunked', method='POST') + b'0\r\n\r\n' + SMUGGLED,
+    request('/functions/ok', 'Transfer-Encoding : chunked', method='POST') + b'0\r\n\r\n' + SMUGGLED,
+    request('/functions/ok', 'Content-Length: 0', 'Content-Length: 44', method='POST') + SMUGGLED,
+    request('/functions/ok', 'Transfer-Encoding: chunked', method='POST') + b'1\r\nab\r\n' + SMUGGLED,
+    request('/functions/ok', 'Transfer-Encoding: chunked', method='POST')
+    + b'0\nX: y\r\n\r\n' + SMUGGLED,
+    b'GET /functions/ok HTTP/1.1\r\nHost: localhost\r\nX: y\n\n' + SMUGGLED,
+], ids=range(8))
+def test_a_request_in_a_request_is_not_served(data):
+    async def test():
+        async def drink(_head, reader, writer):
+            await reader.read(1000)
+            return await answer(b'ok', writer)
+
+        upstream = RawUpstream(ok=drink, smuggled=ok)
+        async with behind(upstream) as gateway, dial(gateway.port) as wire:
+            await wire.send(data)
+            status, _, _ = await wire.reply()
+            assert 400 <= status < 600
+            assert await wire.until_closed() == b''
+            assert not any(b'smuggled' in head for head in upstream.heads)
+    run(test())
+
+
+def test_expectations_are_met_or_refused_and_never_block_others():
+    async def test():
+        async def impatient(_head, _reader, writer):  # says no before it has seen the body
+            writer.write(b'HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno')
+            return True
+
+        async def patient(head, reader, writer):
+            if b'100-continue' in head.lower():
+                writer.write(b'HTTP/1.1 100 Continue\r\n\r\n')
+                await writer.drain()
+            return await echo_length(head, reader, writer)
+
+        async def breaks(_head, reader, writer):  # promises to go on, and does not
+            writer.write(b'HTTP/1.1 100 Continue\r\n\r\n')
+            await writer.drain()
+            await reader.readexactly(3)
+            return False
+
+        upstream = RawUpstream(impatient=impatient, patient=patient, breaks=breaks, smuggled=ok)
+        expect = 'Expect: 100-continue'
+        async with under_attack(upstream) as (gateway, _):
+            async with dial(gateway.port) as wire:  # as it should be, twice
+                for _ in range(2):
+                    interim = []
+                    await wire.send(request('/functions/patient', expect, 'Content-Length: 3', method='POST'))
+                    assert (await wire.reader.readuntil(b'\r\n\r\n')).startswith(b'HTTP/1.1 100 ')
+                    await wire.send(b'abc')
+                    status, _, body = await wire.reply(interim=interim)
+                    assert (status, body) == (200, b'3')
+            async with dial(gateway.port) as wire:  # without waiting
+                await wire.send(request('/functions/patient', expect, method='POST', body=b'abcd'))
+                status, _, body = await wire.reply()
+                assert (status, body) == (200, b'4')
+            async with dial(gateway.port) as wire:  # refused, but the body comes all the same
+                await wire.send(request('/functions/impatient', expect,
+                                        f'Content-Length: {len(SMUGGLED)}', method='POST'))
+                assert (await wire.reply())[0] == 413
+                with contextlib.suppress(ConnectionError):
+                    await wire.send(SMUGGLED)
+                assert await wire.until_closed() == b''
+                assert not any(b'smuggled' in head for head in upstream.heads)
+            async with dial(gateway.port) as wire:  # unknown
+                await wire.send(request('/functions/patient', 'Expect: the-unexpected', method='POST', body=b'a'))
+                assert (await wire.reply())[0] == 417
+            async with dial(gateway.port) as wire:  # nothing to continue with
+                await wire.send(request('/functions/patient', expect))
+                status, _, body = await wire.reply()
+                assert (status, body) == (200, b'0')
+            async with dial(gateway.port) as wire:  # the upstream's end after its 100 is an answer, too
+                await wire.send(request('/functions/breaks', expect, 'Content-Length: 3', method='POST'))
+                assert (await wire.reader.readuntil(b'\r\n\r\n')).startswith(b'HTTP/1.1 100 ')
+                await wire.send(b'abc')
+                assert (await wire.reply())[0] == 502
+            async with contextlib.AsyncExitStack() as stack:  # many that never send it
+                for _ in range(100):
+                    wire = await stack.enter_async_context(dial(gateway.port))
+                    await wire.send(request('/functions/patient', expect, 'Content-Length: 3', method='POST'))
+                await gateway.until('patient', active=100)
+    run(test())

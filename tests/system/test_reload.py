@@ -1,0 +1,135 @@
+"""A new config is taken up while requests wait and pass: nobody is dropped."""
+import asyncio
+import signal
+
+from test_functions import ask, run
+from weir import Upstream, functions, until
+
+
+def test_a_higher_limit_lets_those_in_line_go_at_once():
+    async def test():
+        async with functions(limit=1) as (gateway, upstream, client):
+            tasks = [asyncio.create_task(ask(client, f'/functions/f?hold&id={i}'))
+                     for i in range(3)]
+            await gateway.until('f', active=1, waiting=2)
+            await gateway.reload(('limit: 1', 'limit: 3'))
+            await until(lambda: len(upstream.inside) == 3, 'all are inside')
+            assert (await gateway.counts('f'))['limit'] == 3
+            for i in range(3):
+                upstream.open(str(i))
+            assert [status for status, _, _ in await asyncio.gather(*tasks)] == [200] * 3
+    run(test())
+
+
+def test_a_lower_limit_keeps_who_is_inside_and_admits_nobody_until_they_have_left():
+    async def test():
+        async with functions(limit=2) as (gateway, upstream, client):
+            tasks = [asyncio.create_task(ask(client, f'/functions/f?hold&id={name}'))
+                     for name in 'ab']
+            await until(lambda: len(upstream.inside) == 2, 'two are inside')
+            await gateway.reload(('limit: 2', 'limit: 1'))
+            tasks.append(asyncio.create_task(ask(client, '/functions/f?hold&id=c')))
+            await gateway.until('f', active=2, waiting=1, limit=1)
+            upstream.open('a')
+            await gateway.until('f', active=1, waiting=1)
+            upstream.open('b')
+            await until(lambda: upstream.inside == ['c'], 'c is inside')
+            upstream.open('c')
+            assert [status for status, _, _ in await asyncio.gather(*tasks)] == [200] * 3
+    run(test())
+
+
+def test_a_key_of_its_own_comes_and_goes():
+    async def test():
+        own = 'limit: 1\n    keys: { f: { limit: 2 } }'
+        async with functions(limit=1) as (gateway, upstream, client):
+            first = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
+            await gateway.until('f', active=1, limit=1)
+            await gateway.reload(('limit: 1', own))
+            await gateway.until('f', active=1, limit=2)
+            await gateway.reload((own, 'limit: 1'))
+            await gateway.until('f', active=1, limit=1)
+            upstream.open('a')
+            assert (await first)[0] == 200
+    run(test())
+
+
+def test_what_is_under_way_ends_where_it_began_and_new_requests_go_elsewhere():
+    async def test():
+        other = Upstream()
+        async with functions(limit=2) as (gateway, upstream, client), other.serve() as port:
+            first = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
+            await until(lambda: upstream.inside == ['a'], 'a is inside')
+            url = gateway.path.read_text().split('url: "')[1].split('"')[0]
+            await gateway.reload((url, f'http://127.0.0.1:{port}'))
+            assert (await ask(client, '/functions/f?id=b'))[0] == 200
+            assert (upstream.came, other.came) == (['a'], ['b'])
+            upstream.open('a')
+            assert (await first)[0] == 200
+    run(test())
+
+
+def test_a_gate_that_is_taken_out_drains():
+    async def test():
+        async with functions(limit=1) as (gateway, upstream, client):
+            tasks = [asyncio.create_task(ask(client, f'/functions/f?hold&id={name}'))
+                     for name in 'ab']
+            await gateway.until('f', active=1, waiting=1)
+            await gateway.reload(('gates:\n  functions:', 'gates:\n  others:'),
+                                 ('gate: functions', 'gate: others'))
+            _, said = await gateway.ask_api('/gates')
+            assert {gate['gate']: gate['draining'] for gate in said['gates']} == {
+                'functions': True, 'others': False}
+            assert (await ask(client, '/functions/f?id=c'))[0] == 200  # through the new one
+            upstream.open('a')
+            upstream.open('b')
+            assert [status for status, _, _ in await asyncio.gather(*tasks)] == [200] * 2
+            _, said = await gateway.ask_api('/gates')
+            assert [gate['gate'] for gate in said['gates']] == ['others']
+    run(test())
+
+
+def test_a_bad_file_changes_nothing():
+    async def test():
+        async with functions(limit=1) as (gateway, _, client):
+            config = gateway.path.read_text()
+            gateway.path.write_text(config.replace('limit: 1', 'limt: 1'))
+            gateway.process.send_signal(signal.SIGHUP)
+            await until(lambda: 'everything goes on as before' in gateway.complaints(), 'a refusal')
+            assert 'weir.yaml:' in gateway.complaints() and 'limit' in gateway.complaints()
+            assert (await ask(client, '/functions/f?id=a'))[0] == 200
+            await gateway.until('f', limit=1)
+            gateway.path.write_text(config)
+            await gateway.reload()  # the first line on stdout is of this one
+    run(test())
+
+
+def test_what_needs_a_restart_is_not_taken_up_and_the_rest_is():
+    async def test():
+        async with functions(limit=1) as (gateway, _, client):
+            await gateway.reload(('threads: 2', 'threads: 1'), ('limit: 1', 'limit: 5'))
+            assert (await ask(client, '/functions/f?id=a'))[0] == 200
+            await gateway.until('f', limit=5)
+            assert 'a change of threads needs a restart' in gateway.complaints()
+    run(test())
+
+
+def test_reloads_during_traffic_lose_nothing():
+    async def test():
+        async with functions(limit=4) as (gateway, upstream, client):
+            stop = asyncio.Event()
+            statuses = []
+
+            async def keep_asking(name):
+                while not stop.is_set():
+                    statuses.append((await ask(client, f'/functions/f?id={name}'))[0])
+            tasks = [asyncio.create_task(keep_asking(i)) for i in range(16)]
+            for _ in range(10):
+                await gateway.reload(('limit: 4', 'limit: 2'))
+                await gateway.reload(('limit: 2', 'limit: 4'))
+            stop.set()
+            await asyncio.gather(*tasks)
+            assert set(statuses) == {200}
+            assert upstream.most <= 4
+            await gateway.until('f', active=0, waiting=0, reserved=0)
+    run(test())
