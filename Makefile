@@ -15,7 +15,7 @@ deps:
 	@tools/deps
 
 run: all
-	build/demo
+	@tools/run
 
 # ONLY="asan unit" narrows it down; see tools/test.
 test: deps
@@ -41,7 +41,7 @@ clean:
 
 help:
 	@echo 'make            build the library'
-	@echo 'make run        build and run the demo'
+	@echo 'make run        build and start the gateway on examples/quickstart.yaml'
 	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'

@@ -48,10 +48,14 @@ static void put_escaped(struct weir_head_writer *writer, struct weir_slice text)
     }
 }
 
+/* With its query, which follows it in the target. */
 static struct weir_slice path_of(const struct weir_visit *visit)
 {
     if (visit->head.path.bytes > 0) {
-        return weir_http1_slice(visit->in.data + visit->in.begin, visit->head.path);
+        struct weir_slice path =
+            weir_http1_slice(visit->in.data + visit->in.begin, visit->head.path);
+        path.bytes += visit->head.has_query ? 1 + (size_t)visit->head.query.bytes : 0;
+        return path;
     }
     return weir_slice_of(visit->head.form == WEIR_TARGET_ASTERISK ? "*" : "/");
 }
