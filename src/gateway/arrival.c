@@ -200,6 +200,9 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         break;
     case WEIR_WAITING:
         exchange->has_pass = true;
+        if (weir_buffer_bytes(&exchange->client->in) == 0) {
+            weir_buffer_release(&worker->buffers, &exchange->client->in);
+        }
         break;
     case WEIR_REFUSED:
         weir_exchange_refuse(exchange, problem_of((enum weir_status)exchange->pass.ticket.refusal),

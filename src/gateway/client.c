@@ -228,7 +228,8 @@ static void discard(struct weir_client *client)
         got = weir_stream_read(&client->stream, waste, sizeof waste);
         client->discarded_bytes += got > 0 ? (uint64_t)got : 0;
     }
-    if (got != WEIR_STREAM_AGAIN && (got <= 0 || client->discarded_bytes > LINGER_BYTES_MAX)) {
+    bool over = got <= 0 && got != WEIR_STREAM_AGAIN;
+    if (over || client->discarded_bytes > LINGER_BYTES_MAX) {
         weir_client_close(client);
     } else if (got > 0) {
         defer_resume(client);

@@ -6,10 +6,15 @@
 
 #include <assert.h>
 
+/* How many reads and writes of one exchange may follow each other before others have their turn. */
+#define ROUNDS_MAX 16
+
 static void serve_backend(struct weir_backend *backend);
 static void backend_late(struct weir_backend *backend);
 static void start(struct weir_exchange *exchange, const struct weir_origin *not_this);
 static void pump_reply(struct weir_exchange *exchange);
+static void go_on(struct weir_exchange *exchange);
+static void watch_client(struct weir_exchange *exchange);
 
 static void set_state(struct weir_exchange *exchange, enum weir_exchange_state state)
 {
@@ -27,9 +32,13 @@ static void free_exchange(struct weir_dead *dead)
     weir_slab_give(&exchange->worker->exchanges, exchange);
 }
 
-static void bury(struct weir_exchange *exchange)
+/* Once it is over and nothing to it is under way. */
+static void bury_if_free(struct weir_exchange *exchange)
 {
-    weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
+    if (exchange->state == WEIR_EXCHANGE_OVER && !exchange->pass_pending &&
+        !exchange->again_pending) {
+        weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
+    }
 }
 
 static enum weir_outcome outcome_of(uint16_t status)
@@ -43,17 +52,17 @@ static enum weir_outcome outcome_of(uint16_t status)
     return status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
 }
 
-/* The pass goes back; true if nothing of it is under way any more. */
-static bool end_pass(struct weir_exchange *exchange, enum weir_outcome outcome)
+/* The pass goes back, if there is one. */
+static void end_pass(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     if (!exchange->has_pass) {
-        return true;
+        return;
     }
     exchange->has_pass = false;
-    if (outcome == WEIR_OUTCOME_CANCELLED) {
-        return weir_pass_cancel(&exchange->pass);
-    }
-    return weir_pass_leave(&exchange->pass, &(struct weir_result){.outcome = outcome});
+    exchange->pass_pending =
+        outcome == WEIR_OUTCOME_CANCELLED
+            ? !weir_pass_cancel(&exchange->pass)
+            : !weir_pass_leave(&exchange->pass, &(struct weir_result){.outcome = outcome});
 }
 
 static void release_memory(struct weir_exchange *exchange)
@@ -74,9 +83,8 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     }
     release_memory(exchange);
     set_state(exchange, WEIR_EXCHANGE_OVER);
-    if (end_pass(exchange, outcome)) {
-        bury(exchange);
-    }
+    end_pass(exchange, outcome);
+    bury_if_free(exchange);
 }
 
 static void abort_call(struct weir_client *client)
@@ -129,6 +137,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     exchange->reply_ready = 0;
     set_state(exchange, WEIR_EXCHANGE_REPLYING);
     pump_reply(exchange);
+    watch_client(exchange);
 }
 
 void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
@@ -239,7 +248,38 @@ static void client_late(struct weir_client *client)
         exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408,
         "The next part of the request's body did not come in time. Send it without "
         "long pauses.");
+}
+
+/* ---- one turn among others ---- */
+
+static void on_again(struct weir_post *post)
+{
+    struct weir_exchange *exchange = weir_container_of(post, struct weir_exchange, again);
+    exchange->again_pending = false;
+    if (exchange->state == WEIR_EXCHANGE_OVER) {
+        bury_if_free(exchange);
+        return;
+    }
+    if (exchange->backend != NULL) {
+        go_on(exchange);
+    } else {
+        pump_reply(exchange);
+    }
     watch_client(exchange);
+}
+
+/* A transfer whose two sides both keep up must not keep the loop from everybody else. */
+static bool had_its_turn(struct weir_exchange *exchange, uint32_t rounds)
+{
+    if (rounds < ROUNDS_MAX) {
+        return false;
+    }
+    if (!exchange->again_pending) {
+        exchange->again_pending = true;
+        exchange->again = (struct weir_post){.arrive = on_again};
+        weir_loop_defer(&exchange->worker->loop, &exchange->again);
+    }
+    return true;
 }
 
 /* ---- the request, on its way up ---- */
@@ -326,7 +366,10 @@ static void lose_backend(struct weir_exchange *exchange)
 static bool pump_request(struct weir_exchange *exchange)
 {
     const struct weir_config_upstream *upstream = upstream_of(exchange);
-    while (!exchange->request_sent) {
+    for (uint32_t rounds = 0; !exchange->request_sent; rounds++) {
+        if (had_its_turn(exchange, rounds)) {
+            return true;
+        }
         check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             enum weir_http_fault fault = exchange->request_body.fault;
@@ -529,9 +572,7 @@ static void end_upstream(struct weir_exchange *exchange)
     } else {
         weir_backend_drop(backend);
     }
-    if (!end_pass(exchange, outcome_of(exchange->status))) {
-        exchange->has_pass = true; /* until the post has come */
-    }
+    end_pass(exchange, outcome_of(exchange->status));
 }
 
 static struct weir_buffer *reply_source(struct weir_exchange *exchange)
@@ -593,7 +634,10 @@ static bool write_client(struct weir_exchange *exchange)
 
 static void pump_reply(struct weir_exchange *exchange)
 {
-    while (exchange->state == WEIR_EXCHANGE_REPLYING) {
+    for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_REPLYING; rounds++) {
+        if (had_its_turn(exchange, rounds)) {
+            return;
+        }
         if (!check_reply(exchange) || !write_client(exchange)) {
             return;
         }
@@ -670,7 +714,6 @@ static void backend_late(struct weir_backend *backend)
             exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
             "The upstream took longer than its timeouts allow. Try again, or raise "
             "first_byte or deadline.");
-        watch_client(exchange);
     }
 }
 
@@ -728,10 +771,8 @@ void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
 {
     struct weir_exchange *exchange = weir_container_of(pass, struct weir_exchange, pass);
     if (state == WEIR_TICKET_IDLE) {
-        exchange->has_pass = false;
-        if (exchange->state == WEIR_EXCHANGE_OVER) {
-            bury(exchange);
-        }
+        exchange->pass_pending = false;
+        bury_if_free(exchange);
         return;
     }
     if (state == WEIR_TICKET_ADMITTED) {

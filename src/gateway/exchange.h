@@ -24,6 +24,7 @@ enum weir_exchange_state {
 struct weir_exchange {
     struct weir_pass pass;
     struct weir_dead dead;
+    struct weir_post again;     /* to go on after others have had their turn */
     struct weir_client *client; /* null once it is over */
     struct weir_worker *worker;
     struct weir_site *site;
@@ -33,6 +34,8 @@ struct weir_exchange {
     uint8_t minor;        /* of the client's version */
     uint8_t method;       /* enum weir_http_method */
     bool has_pass;        /* stands at a gate */
+    bool pass_pending;    /* it has left, and a post to it is still under way */
+    bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
     bool reply_begun;     /* bytes of a final reply have gone to the client */
     bool head_done;       /* the final reply's head is in `reply` */

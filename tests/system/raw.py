@@ -229,14 +229,16 @@ async def upstream(serve=reply(), host='127.0.0.1', port=0, path=None):
 
 
 @contextlib.asynccontextmanager
-async def front(*servers, listen='127.0.0.1:0', api='127.0.0.1:0', top='', gate='limit: 10', route='', more=''):
-    """A gateway on one thread for /functions/{function} to these servers, which are urls or have
-    one; what is given goes into the config where it says."""
+async def front(*servers, listen='127.0.0.1:0', api='127.0.0.1:0', threads=1, top='',
+                gate='limit: 10', route='', more=''):
+    """A gateway for /functions/{function} to these servers, which are urls or have one. What is
+    given goes into the config where it says, `more` at the upstream. With one thread there is one
+    pool of connections, so that tests can tell which is used."""
     urls = ', '.join(f'"{getattr(server, "url", server)}"' for server in servers)
     config = f'''
 listen: {listen}
 api: {api}
-threads: 1
+threads: {threads}
 grace: 5s
 {top}
 upstreams: {{ functions: {{ url: [{urls}]{', ' if more else ''}{more} }} }}

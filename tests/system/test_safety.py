@@ -121,7 +121,8 @@ async def test_hosts_lets_named_ones_in():
         for name in LISTENERS:
             for host in ('weir.example', 'WEIR.example:8080', '10.0.0.1', 'localhost'):
                 assert (await say(name, host=host)).status == 200, host
-                assert (await say(name, f'Origin: https://{host}', 'Sec-Fetch-Site: cross-site')).status == 200
+                page = (f'Origin: https://{host}', 'Sec-Fetch-Site: cross-site')
+                assert (await say(name, *page)).status == 200, host
             for host in ('evil.com', 'x.weir.example', 'weir.example.evil.com', '10.0.0.2'):
                 check_forbidden(await say(name, host=host))
                 check_forbidden(await say(name, f'Origin: https://{host}'))
@@ -168,6 +169,11 @@ def test_an_api_that_others_reach_needs_tokens(address):
 
 
 # ---- who speaks for others
+
+# A route whose key is the tenant; with a rate, a key is remembered.
+MINE = '''
+  - { match: /mine, key: "t-{tenant}", tenant: "header:X-Tenant", gate: functions, upstream: functions }'''
+
 
 @run
 async def test_a_priority_is_believed_only_from_trusted_peers():
@@ -261,9 +267,7 @@ async def test_a_trailer_that_belongs_into_the_head_ends_the_request(name):
 
 @run
 async def test_a_tenant_cannot_come_in_a_trailer():
-    async with upstream() as server, front(server, route='''
-  - { match: /mine, key: "t-{tenant}", tenant: "header:X-Tenant", gate: functions, upstream: functions }'''
-                                           ) as gateway:
+    async with upstream() as server, front(server, route=MINE, gate='limit: 10, rate: 100/d') as gateway:
         message = await ask(gateway.port, request(
             '/mine', 'Transfer-Encoding: chunked', method='POST', body=b'0\r\nX-Tenant: acme\r\n\r\n'))
         assert message.status == 200
@@ -348,7 +352,8 @@ async def test_secrets_of_an_upstream_are_in_no_answer(monkeypatch):
             await wire.send('nonsense\r\n\r\n')
         raise ConnectionError
     async with upstream(serve) as server, front(server, more=more) as gateway:
-        for target in ('/functions/f/slow', '/functions/f/bad', '/functions/f/gone', '/nowhere', '/functions/..'):
+        for target in ('/functions/f/slow', '/functions/f/bad', '/functions/f/gone', '/nowhere',
+                       '/functions/..'):
             message = await ask(gateway.port, request(target))
             assert message.status >= 400
             assert b'geheim' not in message.body
@@ -365,7 +370,9 @@ def test_secrets_are_not_shown_by_check(monkeypatch):
 api: 0.0.0.0:7070
 api_tokens: { a: { token: "${WEIR_TEST_SECRET}", scopes: [read] } }
 upstreams:
-  f: { url: "http://127.0.0.1:1", headers: { Authorization: "Bearer ${WEIR_TEST_SECRET}", X-Plain: "plain-geheim" } }
+  f:
+    url: http://127.0.0.1:1
+    headers: { Authorization: "Bearer ${WEIR_TEST_SECRET}", X-Plain: "plain-geheim" }
 routes: [ { match: /, upstream: f } ]
 '''
     bad = good.replace('Authorization:', 'Connection:').replace('match: /', 'match: x')

@@ -1,0 +1,413 @@
+"""What the gateway answers for itself, with every field, and what it makes of deadlines."""
+import asyncio
+import contextlib
+import json
+
+import pytest
+from raw import ask, connect, front, reply, request, run, upstream
+from weir import until
+
+ALWAYS = {'type', 'title', 'status', 'detail'}
+TICKET = {'gate', 'key', 'flow', 'tenant', 'active', 'waiting', 'limit', 'waited_ms', 'timeout_ms'}
+
+
+def read(message, kind, status, more=frozenset()):
+    """The problem that the message is, with exactly the fields that it has to have."""
+    assert message.status == status
+    assert message.one('content-type') == 'application/problem+json'
+    problem = json.loads(message.body)
+    assert problem['type'] == f'urn:weir:{kind}'
+    assert problem['status'] == status
+    assert problem['title']
+    assert len(problem['detail'].split()) > 3
+    assert set(problem) == ALWAYS | more
+    after = message.one('retry-after')
+    assert after is None or (after.isascii() and after.isdigit() and int(after) >= 1)
+    return problem
+
+
+def read_ticket(message, kind, status=429, **expected):
+    problem = read(message, kind, status, TICKET)
+    for name in ('active', 'waiting', 'waited_ms'):
+        assert isinstance(problem[name], int), name
+    assert {name: problem[name] for name in expected} == expected
+    return problem
+
+
+class Slow:
+    """Requests for .../hold stay until `go` is set; the others take `pause_s` each."""
+
+    def __init__(self, pause_s=0):
+        self.go = asyncio.Event()
+        self.pause_s = pause_s
+        self.came = []
+
+    async def serve(self, wire, message):
+        self.came.append(message.target)
+        if '/hold' in message.target:
+            await self.go.wait()
+        elif self.pause_s:
+            await asyncio.sleep(self.pause_s)
+        await wire.send(reply())
+
+
+@contextlib.asynccontextmanager
+async def busy(gate, pause_s=0, key='f', **more):
+    """A gateway whose key has one permit, which is taken: the gateway and its upstream."""
+    slow = Slow(pause_s)
+    async with upstream(slow.serve) as server, front(server, gate=f'limit: 1, {gate}', **more) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(request(f'/functions/{key}/hold'))
+            await gateway.until(key, active=1)
+            yield gateway, slow
+            slow.go.set()
+            assert (await wire.message()).status == 200
+
+
+# ---- who waited, and for how long
+
+@run
+async def test_a_timeout_in_line_tells_everything():
+    async with busy('line: { timeout: 150ms }') as (gateway, slow):
+        message = await ask(gateway.port, request('/functions/f', 'X-Tenant: acme', 'X-Flow: flow-7'))
+        problem = read_ticket(message, 'line-timeout', gate='functions', key='f', flow='flow-7',
+                              tenant='acme', active=1, waiting=0, limit=1, timeout_ms=150)
+        assert 150 <= problem['waited_ms'] < 5000
+        assert message.one('connection') == 'keep-alive'
+        assert slow.came == ['/functions/f/hold']
+
+
+@run
+async def test_nobody_in_particular_has_empty_names():
+    async with busy('line: { timeout: 20ms }') as (gateway, _):
+        read_ticket(await ask(gateway.port, request()), 'line-timeout', flow='', tenant='')
+
+
+@run
+async def test_names_of_any_bytes_make_valid_answers():
+    async with busy('line: { timeout: 20ms }', key='%22%C3%A9%5B%7F') as (gateway, _):
+        for tenant in ('"\\/', '\xc3\xa9', '\xe9', '\xff\xfe', 'x' * 255):
+            message = await ask(gateway.port, request('/functions/%22%C3%A9%5B%7F', f'X-Tenant: {tenant}',
+                                                      f'X-Flow: {tenant}'))
+            problem = read_ticket(message, 'line-timeout', key='"\xe9[\x7f')
+            if tenant.isascii():
+                assert problem['tenant'] == problem['flow'] == tenant
+        problem = read_ticket(await ask(gateway.port, request(
+            '/functions/%22%C3%A9%5B%7F', 'X-Tenant: \xc3\xa9')), 'line-timeout', tenant='\xe9')
+
+
+@run
+async def test_a_full_line_tells_everything_at_once():
+    async with busy('line: { timeout: 20s, max: 1 }') as (gateway, _):
+        async with connect(gateway.port) as wire:
+            await wire.send(request())
+            await gateway.until('f', waiting=1)
+            message = await ask(gateway.port, request('/functions/f', 'X-Tenant: acme', 'X-Flow: flow-7'))
+            problem = read_ticket(message, 'line-full', gate='functions', key='f', flow='flow-7',
+                                  tenant='acme', active=1, waiting=1, limit=1, timeout_ms=20000)
+            assert problem['waited_ms'] < 1000
+
+
+@run
+async def test_a_tenant_may_fill_only_its_part_of_the_line():
+    async with busy('line: { timeout: 20s, by_tenant: 1 }') as (gateway, slow):
+        tasks = []
+        for count, tenant in enumerate(('a', 'b'), 1):
+            tasks.append(asyncio.create_task(
+                ask(gateway.port, request('/functions/f', f'X-Tenant: {tenant}'))))
+            await gateway.until('f', waiting=count)
+        read_ticket(await ask(gateway.port, request('/functions/f', 'X-Tenant: a')), 'line-full',
+                    tenant='a', waiting=2)
+        slow.go.set()
+        assert {(await task).status for task in tasks} == {200}
+
+
+@run
+async def test_whoever_has_too_much_of_a_full_line_is_displaced():
+    async with busy('line: { timeout: 20s, max: 3 }') as (gateway, slow):
+        tasks = []
+        for count in (1, 2, 3):
+            tasks.append(asyncio.create_task(
+                ask(gateway.port, request('/functions/f', 'X-Tenant: much', f'X-Flow: {count}'))))
+            await gateway.until('f', waiting=count)
+        other = asyncio.create_task(ask(gateway.port, request('/functions/f', 'X-Tenant: little')))
+        problem = read_ticket(await tasks.pop(), 'displaced', tenant='much', flow='3', gate='functions',
+                              key='f', active=1, waiting=3, limit=1, timeout_ms=20000)
+        assert problem['waited_ms'] < 20000
+        slow.go.set()
+        assert (await other).status == 200
+        assert {(await task).status for task in tasks} == {200}
+
+
+@run
+async def test_the_config_chooses_503_for_all_three():
+    line = 'line: { timeout: 100ms, max: 1, status: 503 }'
+    async with busy(line) as (gateway, _):
+        first = asyncio.create_task(ask(gateway.port, request('/functions/f', 'X-Tenant: a')))
+        await gateway.until('f', waiting=1)
+        read_ticket(await ask(gateway.port, request('/functions/f', 'X-Tenant: a')), 'line-full', 503)
+        read_ticket(await first, 'line-timeout', 503)
+
+
+@run
+async def test_a_key_may_have_a_status_and_a_timeout_of_its_own():
+    gate = 'line: { timeout: 60ms }, keys: { g: { line: { status: 503, timeout: 30ms } } }'
+    async with busy(gate) as (gateway, _):
+        read_ticket(await ask(gateway.port, request()), 'line-timeout', 429, key='f', timeout_ms=60)
+    async with busy(gate, key='g') as (gateway, _):
+        read_ticket(await ask(gateway.port, request('/functions/g')), 'line-timeout', 503, key='g',
+                    timeout_ms=30)
+
+
+@run
+async def test_a_limit_of_none_lets_everybody_in_and_counts_them():
+    slow = Slow()
+    async with upstream(slow.serve) as server, front(server, gate='limit: none') as gateway:
+        tasks = [asyncio.create_task(ask(gateway.port, request('/functions/f/hold'))) for _ in range(50)]
+        await gateway.until('f', active=50, waiting=0, limit=None)
+        slow.go.set()
+        assert {(await task).status for task in tasks} == {200}
+        await gateway.until('f', active=0)
+
+
+@run
+async def test_a_line_without_a_timeout_has_none_to_tell():
+    async with busy('line: { timeout: none, max: 1 }') as (gateway, _):
+        async with connect(gateway.port) as wire:
+            await wire.send(request())
+            await gateway.until('f', waiting=1)
+            read_ticket(await ask(gateway.port, request()), 'line-full', timeout_ms=None)
+
+
+# ---- when to come again
+
+async def drain(gateway, count, target='/functions/f'):
+    """So many requests at once, of which all but the first start from the line."""
+    tasks = [asyncio.create_task(ask(gateway.port, request(target))) for _ in range(count)]
+    assert {(await task).status for task in tasks} == {200}
+
+
+@run
+async def test_retry_after_is_what_the_line_takes_to_drain():
+    gate = 'line: { timeout: 20s, max: 30 }'
+    slow = Slow(0.1)
+    async with upstream(slow.serve) as server, front(server, gate=f'limit: 1, {gate}') as gateway:
+        await drain(gateway, 12)
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(31):
+                wire = await stack.enter_async_context(connect(gateway.port))
+                await wire.send(request('/functions/f/hold'))
+            await gateway.until('f', active=1, waiting=30)
+            message = await ask(gateway.port, request())
+            read_ticket(message, 'line-full', waiting=30)
+            assert 3 <= int(message.one('retry-after')) <= 30  # 30 in line, 0.1 s each at least
+        slow.go.set()
+
+
+@run
+async def test_too_late_is_said_at_once_but_not_before_eight_have_left_the_line():
+    slow = Slow(0.05)
+    gate = 'limit: 1, line: { timeout: 20s }, early_reject: true'
+    async with upstream(slow.serve) as server, front(server, gate=gate) as gateway:
+        late = request('/functions/f', 'Weir-Timeout: 20ms', 'X-Tenant: acme')
+        for count, kind in ((8, 'line-timeout'), (5, 'too-late')):  # 7 from the line, then 4 more
+            await drain(gateway, count)
+            async with connect(gateway.port) as wire:
+                await wire.send(request('/functions/f/hold'))
+                await gateway.until('f', active=1)
+                message = await ask(gateway.port, late)
+                problem = read_ticket(message, kind, gate='functions', key='f', tenant='acme', active=1,
+                                      waiting=0, limit=1, timeout_ms=20)
+                if kind == 'too-late':
+                    assert int(message.one('retry-after')) >= 1
+                else:
+                    assert problem['waited_ms'] >= 20
+                # Whoever has the time is let in line.
+                patient = asyncio.create_task(ask(gateway.port, request('/functions/f', 'Weir-Timeout: 10s')))
+                await gateway.until('f', waiting=1)
+                slow.go.set()
+                assert (await patient).status == 200
+                assert (await wire.message()).status == 200
+                slow.go.clear()
+
+
+# ---- deadlines
+
+@run
+async def test_a_client_may_shorten_its_time_in_line_but_not_lengthen_it():
+    async with busy('line: { timeout: 200ms }') as (gateway, slow):
+        for asked, timeout_ms in (('20ms', 20), ('1m30s', 200), ('201ms', 200), ('7d', 200)):
+            message = await ask(gateway.port, request('/functions/f', f'Weir-Timeout: {asked}'))
+            problem = read_ticket(message, 'line-timeout', timeout_ms=timeout_ms)
+            assert timeout_ms <= problem['waited_ms']
+        assert slow.came == ['/functions/f/hold']
+
+
+@run
+async def test_no_time_at_all_is_refused_at_once():
+    async with busy('line: { timeout: 20s }') as (gateway, slow):
+        problem = read_ticket(await ask(gateway.port, request('/functions/f', 'Weir-Timeout: 0s')),
+                              'line-timeout', timeout_ms=0)
+        assert problem['waited_ms'] < 1000
+        assert slow.came == ['/functions/f/hold']
+
+
+@run
+@pytest.mark.parametrize('fields', [
+    ['Weir-Timeout: 10'], ['Weir-Timeout: 1.5s'], ['Weir-Timeout: -1s'], ['Weir-Timeout:'],
+    ['Weir-Timeout: 1x'], ['Weir-Timeout: 1s, 2s'], ['Weir-Timeout: none'], ['Weir-Timeout: "1s"'],
+    ['Weir-Timeout: 99999999999999999999s'], ['Weir-Timeout: 1s', 'Weir-Timeout: 1s']])
+async def test_a_timeout_that_cannot_be_read_is_a_bad_request(fields):
+    async with upstream() as server, front(server) as gateway:
+        problem = read(await ask(gateway.port, request('/functions/f', *fields)), 'bad-request', 400)
+        assert 'Weir-Timeout' in problem['detail']
+        assert server.seen == []
+
+
+@run
+async def test_the_upstream_does_not_see_the_clients_timeout():
+    async with upstream() as server, front(server) as gateway:
+        assert (await ask(gateway.port, request('/functions/f', 'Weir-Timeout: 10s'))).status == 200
+        assert server.seen[0].one('weir-timeout') is None
+
+
+@run
+@pytest.mark.parametrize('route, fields', [('deadline: 100ms', []), ('', ['Weir-Timeout: 100ms']),
+                                           ('deadline: 100ms', ['Weir-Timeout: 1m'])])
+async def test_a_deadline_ends_with_the_first_byte(route, fields):
+    async def serve(wire, message):
+        if message.target.endswith('slow'):
+            await wire.ended()
+        else:  # the head in time, the body much later
+            await wire.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n')
+            await asyncio.sleep(0.25)
+            await wire.send('ok')
+    async with upstream(serve) as server, front(server, route=route) as gateway:
+        read(await ask(gateway.port, request('/functions/f/slow', *fields)), 'upstream-timeout', 504)
+        assert (await ask(gateway.port, request('/functions/f', *fields))).body == b'ok'
+        await gateway.until('f', active=0)
+
+
+@run
+async def test_a_deadline_that_passes_in_line_is_a_timeout_there():
+    route = '''
+  - { match: /late, key: f, deadline: 100ms, gate: functions, upstream: functions }'''
+    async with busy('line: { timeout: 20s }', route=route) as (gateway, slow):
+        problem = read_ticket(await ask(gateway.port, request('/late')), 'line-timeout', timeout_ms=100)
+        assert problem['waited_ms'] >= 100
+        assert slow.came == ['/functions/f/hold']
+
+
+@run
+async def test_time_in_line_counts_against_the_deadline():
+    slow = Slow()
+    gate = 'limit: 1, line: { timeout: 20s }'
+    async with upstream(slow.serve) as server, front(server, gate=gate) as gateway:
+        async with connect(gateway.port) as first, connect(gateway.port) as second:
+            await first.send(request('/functions/f/hold'))
+            await gateway.until('f', active=1)
+            start = asyncio.get_running_loop().time()
+            await second.send(request('/functions/f/hold', 'Weir-Timeout: 400ms'))
+            await gateway.until('f', waiting=1)
+            await asyncio.sleep(0.2)
+            first.reset()  # now it is the second one's turn
+            read(await second.message(), 'upstream-timeout', 504)
+            assert 0.4 <= asyncio.get_running_loop().time() - start
+            line_and_upstream = asyncio.get_running_loop().time() - start
+            assert line_and_upstream < 5
+        await gateway.until('f', active=0)
+
+
+@run
+async def test_a_clients_deadline_does_not_count_against_the_server():
+    async def serve(wire, message):
+        if message.target.endswith('slow'):
+            await wire.ended()
+        await wire.send(reply())
+    async with upstream(serve) as a, upstream(serve) as b:
+        async with front(a, b, more='health: { failures: 1, pause: 1m }') as gateway:
+            for _ in range(4):
+                message = await ask(gateway.port, request('/functions/f/slow', 'Weir-Timeout: 20ms'))
+                read(message, 'upstream-timeout', 504)
+            before = len(a.seen), len(b.seen)
+            for _ in range(4):
+                assert (await ask(gateway.port, request())).status == 200
+            assert len(a.seen) > before[0] and len(b.seen) > before[1]
+
+
+# ---- what has nothing to do with a line
+
+@run
+async def test_each_other_answer_has_its_type_and_status():
+    async def serve(wire, message):
+        if message.target.endswith('slow'):
+            await wire.ended()
+        raise ConnectionError
+    more = 'timeouts: { first_byte: 50ms }'
+    async with upstream(serve) as server, front(server, more=more, route='max_body: 10B') as gateway:
+        for text, kind, status in (
+                (request('/functions/f/slow'), 'upstream-timeout', 504),
+                (request('/functions/f'), 'upstream-unreachable', 502),
+                (request('/nowhere'), 'no-route', 404),
+                (request('/functions'), 'no-route', 404),
+                (request('/functions/..'), 'bad-request', 400),
+                (b'nonsense\r\n\r\n', 'bad-request', 400),
+                (request('/functions/f', 'Expect: 200-ok', 'Content-Length: 1', method='POST'),
+                 'bad-request', 417),
+                (request('/functions/' + 'x' * 300), 'bad-request', 400),
+                (request('/' + 'x' * 10_000), 'bad-request', 414),
+                (request('/functions/f', 'X-Long: ' + 'x' * 100_000), 'bad-request', 431),
+                (request(host='evil.com'), 'forbidden', 403)):
+            message = await ask(gateway.port, text)
+            read(message, kind, status)
+            assert message.one('retry-after') is None
+
+
+@run
+async def test_a_body_is_refused_beyond_its_limit_and_not_at_it():
+    async with upstream() as server, front(server, route='max_body: 10B') as gateway:
+        for size, status in ((9, 200), (10, 200), (11, 413)):
+            message = await ask(gateway.port, request('/functions/f', f'Content-Length: {size}',
+                                                      method='POST', body=b'x' * size))
+            assert message.status == status
+            chunks = b'1\r\nx\r\n' * size + b'0\r\n\r\n'
+            message = await ask(gateway.port, request('/functions/f', 'Transfer-Encoding: chunked',
+                                                      method='POST', body=chunks))
+            assert message.status == status
+            if status == 413:
+                read(message, 'body-too-large', 413)
+                assert message.one('connection') == 'close'
+        assert len(server.seen) == 4
+        await gateway.until('f', active=0)
+
+
+# ---- going away
+
+@run
+async def test_while_draining_who_is_in_line_is_served_and_connections_are_closed():
+    async with busy('line: { timeout: 20s }') as (gateway, slow):
+        async with connect(gateway.port) as idle, connect(gateway.port) as waits:
+            await idle.send(request('/nowhere'))
+            assert (await idle.message()).one('connection') == 'keep-alive'
+            await waits.send(request())
+            await gateway.until('f', waiting=1)
+            gateway.process.terminate()
+            assert await idle.rest() == b''
+            slow.go.set()
+            message = await waits.message()
+            assert (message.status, message.one('connection')) == (200, 'close')
+            assert await waits.rest() == b''
+
+
+@run
+async def test_while_draining_a_refusal_is_the_last_word_of_its_connection():
+    async with busy('line: { timeout: 300ms }') as (gateway, _):
+        async with connect(gateway.port) as wire:
+            await wire.send(request() * 2)
+            await gateway.until('f', waiting=1)
+            gateway.process.terminate()
+            message = await wire.message()
+            read_ticket(message, 'line-timeout')
+            assert message.one('connection') == 'close'
+            with contextlib.suppress(ConnectionError):
+                assert await wire.rest() == b''
