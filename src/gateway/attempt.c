@@ -1,0 +1,202 @@
+/* attempt.c - an exchange and a server: finding one, connecting, going on as far as both sides
+ * allow, and losing it again. */
+#include "gateway/transfer.h"
+
+#include "base/list.h"
+#include "gateway/forward.h"
+
+/* How many reads and writes of one exchange may follow each other before others have their turn. */
+#define ROUNDS_MAX 16
+
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this);
+
+/* ---- how long anything may take ---- */
+
+const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange)
+{
+    return exchange->backend->origin->upstream->config;
+}
+
+void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
+{
+    uint64_t due_ns = exchange->worker->loop.now_ns + timeout_ns;
+    if (!exchange->head_done && exchange->deadline_ns < due_ns) {
+        due_ns = exchange->deadline_ns;
+    }
+    weir_timer_set(&exchange->worker->loop, &exchange->backend->timer, due_ns);
+}
+
+static void on_again(struct weir_post *post)
+{
+    struct weir_exchange *exchange = weir_container_of(post, struct weir_exchange, again);
+    exchange->again_pending = false;
+    if (exchange->state == WEIR_EXCHANGE_OVER) {
+        weir_exchange_bury_if_free(exchange);
+        return;
+    }
+    if (exchange->backend != NULL) {
+        weir_exchange_go_on(exchange);
+    } else {
+        weir_exchange_pump_reply(exchange);
+    }
+    weir_exchange_watch_client(exchange);
+}
+
+/* A transfer whose two sides both keep up must not keep the loop from everybody else. */
+bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
+{
+    if (rounds < ROUNDS_MAX) {
+        return false;
+    }
+    if (!exchange->again_pending) {
+        exchange->again_pending = true;
+        exchange->again = (struct weir_post){.arrive = on_again};
+        weir_loop_defer(&exchange->worker->loop, &exchange->again);
+    }
+    return true;
+}
+
+/* ---- a server ---- */
+
+/* Whether a server may get the request twice without doing more than once (RFC 9110, section
+ * 9.2.2). */
+static bool is_idempotent(enum weir_http_method method)
+{
+    return method == WEIR_METHOD_GET || method == WEIR_METHOD_HEAD || method == WEIR_METHOD_PUT ||
+           method == WEIR_METHOD_DELETE || method == WEIR_METHOD_OPTIONS ||
+           method == WEIR_METHOD_TRACE;
+}
+
+/* The connection broke before anything of a reply came. A pooled one was probably closed before it
+ * took anything; nobody knows, so what must not happen twice is not sent again. */
+void weir_exchange_lose_backend(struct weir_exchange *exchange)
+{
+    struct weir_origin *origin = exchange->backend->origin;
+    bool fresh = !exchange->backend->reused;
+    bool untouched = exchange->request_sent_bytes == 0;
+    weir_backend_drop(exchange->backend);
+    exchange->backend = NULL;
+    if (fresh) {
+        weir_origin_failed(origin);
+    }
+    bool harmless = untouched || (!fresh && is_idempotent((enum weir_http_method)exchange->method));
+    if (!exchange->retried && harmless && exchange->request_body.bytes == exchange->body_ready) {
+        exchange->retried = true;
+        exchange->request_sent = false;
+        exchange->request_sent_bytes = 0;
+        connect_to(exchange, fresh ? origin : NULL);
+        return;
+    }
+    weir_exchange_answer(
+        exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+        "The upstream closed the connection or refused it. Check that it is running, "
+        "and try again.");
+}
+
+void weir_exchange_go_on(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    if (!backend->connected) {
+        if (!backend->stream.writable) {
+            return;
+        }
+        if (weir_socket_error(backend->stream.watch.fd) != 0) {
+            weir_exchange_lose_backend(exchange);
+            return;
+        }
+        backend->connected = true;
+        weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
+    }
+    if (!weir_exchange_pump_request(exchange) || exchange->backend == NULL) {
+        return;
+    }
+    if (exchange->head_done || weir_exchange_read_head(exchange)) {
+        bool opened = exchange->upgraded && !exchange->reply_begun;
+        weir_exchange_pump_reply(exchange);
+        if (opened && exchange->backend != NULL) {
+            weir_exchange_pump_request(exchange); /* what the client has sent ahead */
+        }
+    } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->minor > 0 &&
+               weir_buffer_bytes(&exchange->reply) > 0) {
+        (void)!weir_exchange_write(exchange); /* an interim reply goes on at once */
+    }
+}
+
+static void serve_backend(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    weir_exchange_go_on(exchange);
+    weir_exchange_watch_client(exchange);
+}
+
+static void backend_late(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    bool by_client = weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange) ||
+                     exchange->upgraded;
+    /* A deadline is the client's or the route's, and says nothing about the server. */
+    bool expired = !exchange->head_done && exchange->deadline_ns <= exchange->worker->loop.now_ns;
+    if (!backend->connected && !expired) {
+        weir_exchange_lose_backend(exchange);
+        return;
+    }
+    if (!by_client && !expired) {
+        weir_origin_failed(backend->origin);
+    }
+    if (exchange->reply_begun) {
+        weir_exchange_abandon(exchange);
+    } else {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
+            "The upstream took longer than its timeouts allow. Try again, or raise "
+            "first_byte or deadline.");
+    }
+}
+
+/* Finds a server and a connection, and begins to send. */
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this)
+{
+    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
+    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
+    weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
+    struct weir_backend *backend =
+        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
+    if (backend == NULL) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+            "No server of the upstream can be reached. Check that one is running.");
+        return;
+    }
+    exchange->backend = backend;
+    backend->ready = serve_backend;
+    backend->late = backend_late;
+    weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
+                             (enum weir_http_method)exchange->method);
+    if (backend->connected) {
+        weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
+        serve_backend(backend);
+    } else {
+        weir_exchange_set_timer(exchange, origin->upstream->config->connect_timeout_ns);
+    }
+}
+
+void weir_exchange_admitted(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
+    const struct weir_upstream *upstream = &exchange->site->upstreams[index];
+    exchange->admitted_ns = worker->loop.now_ns;
+    size_t wanted = weir_buffer_bytes(&exchange->request) +
+                    weir_forward_finish_bytes(upstream->config, upstream->origins[0].authority);
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&worker->buffers, &exchange->request, (uint32_t)wanted) ||
+        !weir_forward_finish(upstream->config, upstream->origins[0].authority,
+                             &exchange->request)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                             "The header section is too long to be passed on.");
+        return;
+    }
+    connect_to(exchange, NULL);
+}

@@ -1,0 +1,74 @@
+/* transfer.h - the steps of an exchange, between the files that together make it:
+ *
+ *   arrival.c   where a request goes, on whose behalf, and into which line
+ *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
+ *   attempt.c   a server: finding one, connecting, and losing it
+ *   request.c   the request, on its way to the server
+ *   reply.c     the reply, on its way to the client
+ *
+ * Any step may end the exchange, after which its client is null; its memory stays until the end of
+ * the turn. */
+#ifndef WEIR_GATEWAY_TRANSFER_H
+#define WEIR_GATEWAY_TRANSFER_H
+
+#include "gateway/exchange.h"
+
+/* ---- exchange.c ---- */
+
+/* The one place that changes its state. */
+void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);
+
+/* The client's connection cannot go on: closes it, which ends the exchange as well. */
+void weir_exchange_abandon(struct weir_exchange *exchange);
+
+/* The reply has been written; the client goes on. */
+void weir_exchange_complete(struct weir_exchange *exchange);
+
+/* The pass goes back, if there is one. */
+void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+/* Frees it at the end of the turn, once it is over and nothing to it is under way. */
+void weir_exchange_bury_if_free(struct weir_exchange *exchange);
+
+/* Whether there is nothing to send until the client has sent more of its body; and whether there is
+ * something that it has not read yet. */
+bool weir_exchange_wants_body(const struct weir_exchange *exchange);
+bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
+
+/* A client that others wait for has a limited time to go on. After each step, also when it is over.
+ */
+void weir_exchange_watch_client(struct weir_exchange *exchange);
+
+/* ---- attempt.c ---- */
+
+const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange);
+
+/* How long the server has from now on; the deadline may be sooner. */
+void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns);
+
+/* Whether it has gone on for so long that others come first; then it goes on later by itself. */
+bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);
+
+/* Goes on as far as both sides allow. Requires a server's connection. */
+void weir_exchange_go_on(struct weir_exchange *exchange);
+
+/* The connection broke before anything of a reply came: another attempt, or a 502. */
+void weir_exchange_lose_backend(struct weir_exchange *exchange);
+
+/* ---- request.c ---- */
+
+/* Sends what can be sent. False if the exchange took another way on it. */
+bool weir_exchange_pump_request(struct weir_exchange *exchange);
+
+/* ---- reply.c ---- */
+
+/* Reads heads until the final one. False if it is not there yet, or another way was taken. */
+bool weir_exchange_read_head(struct weir_exchange *exchange);
+
+/* Writes what is there to the client. True if all of it went. */
+bool weir_exchange_write(struct weir_exchange *exchange);
+
+/* Passes on what comes, until the reply's end. */
+void weir_exchange_pump_reply(struct weir_exchange *exchange);
+
+#endif
