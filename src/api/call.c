@@ -248,7 +248,8 @@ static void decide(struct weir_call *call, const struct weir_http1_head *head, c
         return;
     }
     struct weir_slice path = weir_http1_slice(data, head->path);
-    const char *wrong = weir_guard_objection(call->client->listener, head, data);
+    const char *wrong =
+        weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
     if (wrong != NULL) {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
     } else if ((weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) != 0 || !split_path(call, path)) {

@@ -278,7 +278,8 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
 {
     const struct weir_http1_head *head = reading->head;
     uint16_t status;
-    const char *wrong = weir_guard_objection(exchange->client->listener, head, reading->data);
+    const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
+                                             head, reading->data);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
     }

@@ -23,6 +23,11 @@
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
      WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT))
 
+static inline void copy(struct weir_head_writer *writer, const char *text)
+{
+    weir_head_copy(writer, weir_slice_of(text));
+}
+
 static bool same_name(struct weir_slice a, struct weir_slice b)
 {
     return a.bytes == b.bytes && strncasecmp(a.data, b.data, a.bytes) == 0;
@@ -106,13 +111,13 @@ static void write_request_line(struct weir_head_writer *writer,
     const struct weir_http1_head *head = request->head;
     struct weir_slice target = forwarded_target(request);
     weir_head_copy(writer, weir_http1_slice(request->data, head->method_name));
-    weir_head_copy(writer, weir_slice_of(" "));
+    copy(writer, " ");
     if (target.bytes == 0 || target.data[0] != '/') {
-        weir_head_copy(writer, weir_slice_of("/"));
+        copy(writer, "/");
     }
     weir_head_copy(writer, target);
     /* A client of 1.0 must not get chunks, and a server that is asked in 1.0 sends none. */
-    weir_head_copy(writer, weir_slice_of(head->minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n"));
+    copy(writer, head->minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
 }
 
 static void write_framing(struct weir_head_writer *writer, const struct weir_http1_head *head)
@@ -120,7 +125,7 @@ static void write_framing(struct weir_head_writer *writer, const struct weir_htt
     if (head->framing == WEIR_FRAMING_LENGTH) {
         weir_head_field_number(writer, weir_slice_of("content-length"), head->content_length);
     } else if (head->framing == WEIR_FRAMING_CHUNKED) {
-        weir_head_field(writer, weir_slice_of("transfer-encoding"), weir_slice_of("chunked"));
+        copy(writer, "transfer-encoding: chunked\r\n");
     }
 }
 
@@ -128,15 +133,16 @@ static void write_framing(struct weir_head_writer *writer, const struct weir_htt
 static void write_list(struct weir_head_writer *writer, const struct weir_http1_head *head,
                        const char *data, enum weir_field_id id, struct weir_slice own)
 {
-    weir_head_open(writer, weir_field_name(id));
+    weir_head_copy(writer, weir_field_name(id));
+    copy(writer, ": ");
     for (uint16_t i = 0; (head->seen >> id & 1) != 0 && i < head->field_count; i++) {
         if (head->fields[i].id == id && head->fields[i].value_bytes > 0) {
-            weir_head_part(writer, weir_http1_value(data, &head->fields[i]));
-            weir_head_part(writer, weir_slice_of(", "));
+            weir_head_copy(writer, weir_http1_value(data, &head->fields[i]));
+            copy(writer, ", ");
         }
     }
-    weir_head_part(writer, own);
-    weir_head_close(writer);
+    weir_head_copy(writer, own);
+    copy(writer, "\r\n");
 }
 
 /* for=...;host=...;proto=http, as RFC 7239 has it. */
@@ -147,15 +153,15 @@ static struct weir_slice forwarded_element(const struct weir_forward_request *re
     bool v6 = strchr(request->peer, ':') != NULL;
     struct weir_head_writer writer;
     weir_head_init(&writer, element, FORWARDED_BYTES_MAX);
-    weir_head_copy(&writer, weir_slice_of(v6 ? "for=\"[" : "for="));
-    weir_head_copy(&writer, weir_slice_of(request->peer_is_unix ? "unknown" : request->peer));
-    weir_head_copy(&writer, weir_slice_of(v6 ? "]\"" : ""));
+    copy(&writer, v6 ? "for=\"[" : "for=");
+    copy(&writer, request->peer_is_unix ? "unknown" : request->peer);
+    copy(&writer, v6 ? "]\"" : "");
     if (host.bytes > 0) {
-        weir_head_copy(&writer, weir_slice_of(";host=\""));
+        copy(&writer, ";host=\"");
         weir_head_copy(&writer, host);
-        weir_head_copy(&writer, weir_slice_of("\""));
+        copy(&writer, "\"");
     }
-    weir_head_copy(&writer, weir_slice_of(";proto=http"));
+    copy(&writer, ";proto=http");
     return (struct weir_slice){element, writer.failed ? 0 : writer.bytes};
 }
 
@@ -171,10 +177,12 @@ static void write_who(struct weir_head_writer *writer, const struct weir_forward
     write_list(writer, believed, request->data, WEIR_FIELD_FORWARDED,
                forwarded_element(request, element));
     if (weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_PROTO) == NULL) {
-        weir_head_field(writer, weir_slice_of("x-forwarded-proto"), weir_slice_of("http"));
+        copy(writer, "x-forwarded-proto: http\r\n");
     }
     if (host.bytes > 0 && weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_HOST) == NULL) {
-        weir_head_field(writer, weir_slice_of("x-forwarded-host"), host);
+        copy(writer, "x-forwarded-host: ");
+        weir_head_copy(writer, host);
+        copy(writer, "\r\n");
     }
 }
 
@@ -188,7 +196,7 @@ static void write_via(struct weir_head_writer *writer, const struct weir_http1_h
 /* The two fields of an upgrade; each connection has its own, so they are not copied. */
 static void write_upgrade(struct weir_head_writer *writer)
 {
-    weir_head_copy(writer, weir_slice_of("connection: Upgrade\r\nupgrade: websocket\r\n"));
+    copy(writer, "connection: Upgrade\r\nupgrade: websocket\r\n");
 }
 
 static void write_request_id(struct weir_head_writer *writer, uint64_t id)
@@ -198,7 +206,9 @@ static void write_request_id(struct weir_head_writer *writer, uint64_t id)
     for (size_t i = sizeof text; i-- > 0; id >>= 4) {
         text[i] = digits[id & 15];
     }
-    weir_head_field(writer, weir_slice_of("x-request-id"), (struct weir_slice){text, sizeof text});
+    copy(writer, "x-request-id: ");
+    weir_head_copy(writer, (struct weir_slice){text, sizeof text});
+    copy(writer, "\r\n");
 }
 
 static bool passes(const struct weir_forward_request *request, uint16_t index)
@@ -267,7 +277,9 @@ bool weir_forward_finish(const struct weir_config_upstream *upstream, struct wei
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     if (!sets(upstream, weir_slice_of("host"))) {
-        weir_head_field(&writer, weir_slice_of("host"), authority);
+        copy(&writer, "host: ");
+        weir_head_copy(&writer, authority);
+        copy(&writer, "\r\n");
     }
     for (uint32_t i = 0; i < upstream->header_count; i++) {
         weir_head_field(&writer, upstream->headers[i].name, upstream->headers[i].value);
@@ -282,17 +294,29 @@ static void write_duration(struct weir_head_writer *writer, uint64_t duration_ns
     char decimals[] = {'.', (char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10),
                        (char)('0' + us % 10)};
     weir_head_number(writer, us / 1000);
-    weir_head_part(writer, (struct weir_slice){decimals, sizeof decimals});
+    weir_head_copy(writer, (struct weir_slice){decimals, sizeof decimals});
 }
 
 static void write_timing(struct weir_head_writer *writer, const struct weir_forward_reply *reply)
 {
-    weir_head_open(writer, weir_slice_of("server-timing"));
-    weir_head_part(writer, weir_slice_of("line;dur="));
+    copy(writer, "server-timing: line;dur=");
     write_duration(writer, reply->line_ns);
-    weir_head_part(writer, weir_slice_of(", upstream;dur="));
+    copy(writer, ", upstream;dur=");
     write_duration(writer, reply->upstream_ns);
-    weir_head_close(writer);
+    copy(writer, "\r\n");
+}
+
+/* The reason stays the upstream's; an empty one becomes the usual. */
+static void write_status(struct weir_head_writer *writer, const struct weir_forward_reply *reply)
+{
+    const struct weir_http1_head *head = reply->head;
+    struct weir_slice reason = weir_http1_slice(reply->data, head->reason);
+    char digits[] = {(char)('0' + head->status / 100), (char)('0' + head->status / 10 % 10),
+                     (char)('0' + head->status % 10), ' '};
+    copy(writer, "HTTP/1.1 ");
+    weir_head_copy(writer, (struct weir_slice){digits, sizeof digits});
+    weir_head_copy(writer, reason.bytes > 0 ? reason : weir_http_reason(head->status));
+    copy(writer, "\r\n");
 }
 
 bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buffer *buffer)
@@ -300,7 +324,7 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     const struct weir_http1_head *head = reply->head;
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
-    weir_head_status(&writer, head->status, weir_http1_slice(reply->data, head->reason));
+    write_status(&writer, reply);
     struct run run;
     begin_run(&run, &writer, head, reply->data);
     for (uint16_t i = 0; i < head->field_count; i++) {
@@ -316,12 +340,11 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
         write_timing(&writer, reply);
     } else if (head->status >= 200) {
         if (head->framing == WEIR_FRAMING_CHUNKED) {
-            weir_head_field(&writer, weir_slice_of("transfer-encoding"), weir_slice_of("chunked"));
+            copy(&writer, "transfer-encoding: chunked\r\n");
         }
         write_via(&writer, head, reply->data);
         write_timing(&writer, reply);
-        weir_head_field(&writer, weir_slice_of("connection"),
-                        weir_slice_of(reply->keep_alive ? "keep-alive" : "close"));
+        copy(&writer, reply->keep_alive ? "connection: keep-alive\r\n" : "connection: close\r\n");
     }
     return weir_head_end(&writer) && take(buffer, &writer);
 }

@@ -85,7 +85,26 @@ static bool is_known_origin(const struct weir_listener *listener, struct weir_sl
     return is_known(listener, origin); /* which only `hosts: ["*"]` makes true of null */
 }
 
-const char *weir_guard_objection(const struct weir_listener *listener,
+/* The same with a memory of one name: most requests at a listener name the same. */
+static bool is_known_host(struct weir_listener *listener, struct weir_guard_memory *memory,
+                          struct weir_slice text)
+{
+    if (memory->listener == listener && memory->bytes == text.bytes &&
+        memcmp(memory->host, text.data, text.bytes) == 0) {
+        return true;
+    }
+    if (!is_known(listener, text)) {
+        return false;
+    }
+    if (text.bytes <= sizeof memory->host) {
+        memory->listener = listener;
+        memory->bytes = text.bytes;
+        memcpy(memory->host, text.data, text.bytes);
+    }
+    return true;
+}
+
+const char *weir_guard_objection(struct weir_listener *listener, struct weir_guard_memory *memory,
                                  const struct weir_http1_head *head, const char *data)
 {
     const struct weir_http1_field *origin = weir_http1_find(head, WEIR_FIELD_ORIGIN);
@@ -94,7 +113,8 @@ const char *weir_guard_objection(const struct weir_listener *listener,
         return NULL;
     }
     struct weir_slice addressed = weir_http1_slice(data, head->authority);
-    if (addressed.bytes > 0 && !is_known(listener, addressed)) { /* HTTP/1.0 may name nobody */
+    if (addressed.bytes > 0 &&
+        !is_known_host(listener, memory, addressed)) { /* HTTP/1.0 may name nobody */
         return "This address serves its own machine, and Host names another. Address it as "
                "localhost or 127.0.0.1, or add the name to the listener's hosts.";
     }

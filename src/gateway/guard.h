@@ -11,7 +11,7 @@
 #include "wire/http1.h"
 
 /* Why a request must not be served at this listener, or null. */
-const char *weir_guard_objection(const struct weir_listener *listener,
+const char *weir_guard_objection(struct weir_listener *listener, struct weir_guard_memory *memory,
                                  const struct weir_http1_head *head, const char *data);
 
 #endif

@@ -3,6 +3,9 @@
 
 #include "gateway/forward.h"
 
+/* Up to so many bytes of a body are sent in one part with the head. */
+#define JOIN_BYTES_MAX 1024
+
 static bool read_backend(struct weir_exchange *exchange, ssize_t *got)
 {
     struct weir_backend *backend = exchange->backend;
@@ -193,9 +196,24 @@ static bool check_reply(struct weir_exchange *exchange)
 }
 
 /* Writes what is there to the client. True if all of it went. */
+/* A short body goes behind its head: copying it costs less than a second part does. */
+static void join_if_short(struct weir_exchange *exchange, struct weir_buffer *source)
+{
+    struct weir_buffer *reply = &exchange->reply;
+    uint32_t bytes = exchange->reply_ready;
+    if (bytes > 0 && bytes <= JOIN_BYTES_MAX && weir_buffer_bytes(reply) > 0 &&
+        bytes <= weir_buffer_room(reply)) {
+        memcpy(reply->data + reply->end, source->data + source->begin, bytes);
+        reply->end += bytes;
+        weir_buffer_consume(source, bytes);
+        exchange->reply_ready = 0;
+    }
+}
+
 bool weir_exchange_write(struct weir_exchange *exchange)
 {
     struct weir_buffer *source = reply_source(exchange);
+    join_if_short(exchange, source);
     struct iovec parts[2];
     int count = 0;
     struct weir_slice head = weir_buffer_slice(&exchange->reply);

@@ -9,7 +9,15 @@
 #include "net/buffer.h"
 #include "net/loop.h"
 
+struct weir_listener;
 struct weir_site;
+
+/* The name that was last found to be one that a listener serves; see guard.h. */
+struct weir_guard_memory {
+    const struct weir_listener *listener;
+    size_t bytes;
+    char host[64];
+};
 
 struct weir_worker {
     struct weir_loop loop;
@@ -25,7 +33,8 @@ struct weir_worker {
     struct weir_slab calls; /* of the API */
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
-    uint64_t random;  /* for request ids: unlikely to repeat, not secret */
+    struct weir_guard_memory guard;
+    uint64_t random; /* for request ids: unlikely to repeat, not secret */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
 };

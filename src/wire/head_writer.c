@@ -71,20 +71,7 @@ void weir_head_init(struct weir_head_writer *writer, char *data, size_t capacity
     *writer = (struct weir_head_writer){.data = data, .capacity = capacity};
 }
 
-bool weir_head_copy(struct weir_head_writer *writer, struct weir_slice bytes)
-{
-    assert(writer->bytes <= writer->capacity);
-    if (bytes.bytes > writer->capacity - writer->bytes) {
-        writer->failed = true;
-    }
-    if (!writer->failed && bytes.bytes > 0) {
-        memcpy(writer->data + writer->bytes, bytes.data, bytes.bytes);
-        writer->bytes += bytes.bytes;
-    }
-    return !writer->failed;
-}
-
-static bool copy_text(struct weir_head_writer *writer, const char *text)
+static inline bool copy_text(struct weir_head_writer *writer, const char *text)
 {
     return weir_head_copy(writer, weir_slice_of(text));
 }

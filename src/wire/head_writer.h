@@ -44,8 +44,19 @@ bool weir_head_part(struct weir_head_writer *writer, struct weir_slice part);
 bool weir_head_number(struct weir_head_writer *writer, uint64_t number);
 bool weir_head_close(struct weir_head_writer *writer);
 
-/* Bytes as they are: only for what the parser has accepted, or the program itself contains. */
-bool weir_head_copy(struct weir_head_writer *writer, struct weir_slice bytes);
+/* Bytes as they are: only for what the parser has accepted, or the program itself contains. Inline,
+ * since it is most of what a head is made of, and literals then cost a few stores. */
+static inline bool weir_head_copy(struct weir_head_writer *writer, struct weir_slice bytes)
+{
+    if (bytes.bytes > writer->capacity - writer->bytes) {
+        writer->failed = true;
+    }
+    if (!writer->failed && bytes.bytes > 0) {
+        memcpy(writer->data + writer->bytes, bytes.data, bytes.bytes);
+        writer->bytes += bytes.bytes;
+    }
+    return !writer->failed;
+}
 
 /* The empty line. Returns whether the head is complete; then `bytes` of `data` are it. */
 WEIR_MUST_CHECK bool weir_head_end(struct weir_head_writer *writer);

@@ -229,8 +229,8 @@ async def upstream(serve=reply(), host='127.0.0.1', port=0, path=None):
 
 
 @contextlib.asynccontextmanager
-async def front(*servers, listen='127.0.0.1:0', api='127.0.0.1:0', threads=1, top='',
-                gate='limit: 10', route='', more=''):
+async def front(*servers, listen='127.0.0.1:0', api='127.0.0.1:0', threads=1, grace='5s',
+                top='', gate='limit: 10', route='', more=''):
     """A gateway for /functions/{function} to these servers, which are urls or have one. What is
     given goes into the config where it says, `more` at the upstream. With one thread there is one
     pool of connections, so that tests can tell which is used."""
@@ -239,7 +239,7 @@ async def front(*servers, listen='127.0.0.1:0', api='127.0.0.1:0', threads=1, to
 listen: {listen}
 api: {api}
 threads: {threads}
-grace: 5s
+grace: {grace}
 {top}
 upstreams: {{ functions: {{ url: [{urls}]{', ' if more else ''}{more} }} }}
 gates:
