@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "gateway/guard.h"
+#include "gateway/site.h"
 #include "wire/head_writer.h"
 #include "wire/path.h"
 
@@ -239,6 +240,16 @@ static bool split_path(struct weir_call *call, struct weir_slice path)
     return true;
 }
 
+static uint32_t scopes_of(const struct weir_call *call, const struct weir_http1_head *head,
+                          const char *data)
+{
+    const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_AUTHORIZATION);
+    bool once = (head->repeated & WEIR_FIELD_BIT(AUTHORIZATION)) == 0;
+    return field == NULL || !once ? 0
+                                  : weir_tokens_scopes(call->worker->site->plan->tokens,
+                                                       weir_http1_value(data, field));
+}
+
 static void decide(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
@@ -256,6 +267,7 @@ static void decide(struct weir_call *call, const struct weir_http1_head *head, c
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "Nothing of the API has such a path. GET /gates lists the gates.");
     } else {
+        call->scopes = scopes_of(call, head, data);
         weir_call_dispatch(call, head->method == WEIR_METHOD_HEAD ? WEIR_METHOD_GET : head->method);
     }
 }

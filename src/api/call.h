@@ -38,6 +38,7 @@ struct weir_call {
     bool begun;     /* the reply's head has been made */
     bool complete;  /* so has the end of its body */
     uint8_t minor;
+    uint32_t scopes; /* what the caller's token lets it do */
     uint16_t status;
     const char *content_type;
     struct weir_buffer head;

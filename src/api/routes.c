@@ -3,6 +3,7 @@
 
 #include "api/gates.h"
 #include "base/slice.h"
+#include "gateway/site.h"
 
 static bool produce_health(struct weir_call *call, struct weir_json *json)
 {
@@ -31,16 +32,35 @@ struct route {
     enum weir_http_method method;
     const char *first;
     uint32_t segments; /* the first one counts */
+    uint32_t scope;    /* what its caller must be allowed to do; 0: nothing */
     void (*handle)(struct weir_call *call);
 };
 
 static const struct route routes[] = {
-    {WEIR_METHOD_GET, "healthz", 1, get_health},
-    {WEIR_METHOD_GET, "readyz", 1, get_readiness},
-    {WEIR_METHOD_GET, "gates", 1, weir_api_get_gates},
-    {WEIR_METHOD_GET, "gates", 2, weir_api_get_gate},
-    {WEIR_METHOD_GET, "gates", 3, weir_api_get_key},
+    {WEIR_METHOD_GET, "healthz", 1, 0, get_health},
+    {WEIR_METHOD_GET, "readyz", 1, 0, get_readiness},
+    {WEIR_METHOD_GET, "gates", 1, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
+    {WEIR_METHOD_GET, "gates", 2, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
+    {WEIR_METHOD_GET, "gates", 3, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
 };
+
+/* Whether the caller may do that; else it is told. */
+static bool may_call(struct weir_call *call, uint32_t scope)
+{
+    if (scope == 0 || !weir_tokens_needed(call->worker->site->plan->tokens) ||
+        (call->scopes & scope) != 0) {
+        return true;
+    }
+    if (call->scopes == 0) {
+        weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
+                          "This API asks for a token. Send one of the config's api_tokens as "
+                          "Authorization: Bearer TOKEN.");
+    } else {
+        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                          "The token does not have the scope that this call needs.");
+    }
+    return false;
+}
 
 void weir_call_dispatch(struct weir_call *call, enum weir_http_method method)
 {
@@ -53,7 +73,9 @@ void weir_call_dispatch(struct weir_call *call, enum weir_http_method method)
         }
         exists = true;
         if (route->method == method) {
-            route->handle(call);
+            if (may_call(call, route->scope)) {
+                route->handle(call);
+            }
             return;
         }
     }

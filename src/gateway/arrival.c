@@ -53,8 +53,10 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
         if (bytes + part.bytes > KEY_BYTES_MAX) {
             return 0;
         }
-        memcpy(key + bytes, part.data, part.bytes);
-        bytes += part.bytes;
+        if (part.bytes > 0) { /* a tenant that is not believed has no text */
+            memcpy(key + bytes, part.data, part.bytes);
+            bytes += part.bytes;
+        }
     }
     return bytes;
 }

@@ -79,7 +79,8 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
     if (fresh) {
         weir_origin_failed(origin);
     }
-    bool harmless = untouched || (!fresh && is_idempotent((enum weir_http_method)exchange->method));
+    bool harmless = untouched || (!fresh && !exchange->heard &&
+                                  is_idempotent((enum weir_http_method)exchange->method));
     if (!exchange->retried && harmless && exchange->request_body.bytes == exchange->body_ready) {
         exchange->retried = true;
         exchange->request_sent = false;

@@ -77,11 +77,18 @@ void weir_exchange_abandon(struct weir_exchange *exchange)
     weir_client_close(exchange->client);
 }
 
+/* What was checked of the body but never sent is not the beginning of the next request. */
+static void drop_body(struct weir_exchange *exchange)
+{
+    weir_buffer_consume(&exchange->client->in, exchange->body_ready);
+    exchange->body_ready = 0;
+}
+
 void weir_exchange_complete(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
-    bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED &&
-                exchange->body_ready == 0;
+    bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED;
+    drop_body(exchange);
     client->unfinished = exchange->request_body.state != WEIR_BODY_ENDED;
     finish(exchange, WEIR_OUTCOME_CANCELLED);
     weir_client_done(client, keep);
@@ -112,7 +119,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     exchange->status = problem->status;
     exchange->head_done = true;
     exchange->upstream_done = true;
-    exchange->body_ready = 0;
+    drop_body(exchange);
     exchange->reply_ready = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
     weir_exchange_pump_reply(exchange);

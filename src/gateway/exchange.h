@@ -41,6 +41,7 @@ struct weir_exchange {
     bool head_done;       /* the final reply's head is in `reply` */
     bool upstream_done;   /* the upstream's part is over */
     bool keep_client;     /* the connection goes on afterwards */
+    bool heard;           /* bytes of a reply have come, if only of an interim one */
     bool retried;         /* on another server */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */

@@ -119,7 +119,8 @@ const char *weir_guard_objection(struct weir_listener *listener, struct weir_gua
                "localhost or 127.0.0.1, or add the name to the listener's hosts.";
     }
     if (origin != NULL) {
-        return is_known_origin(listener, weir_http1_value(data, origin))
+        bool once = (head->repeated & WEIR_FIELD_BIT(ORIGIN)) == 0;
+        return once && is_known_origin(listener, weir_http1_value(data, origin))
                    ? NULL
                    : "The request comes from a web page of a foreign origin. If that page may "
                      "call, "

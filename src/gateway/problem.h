@@ -9,6 +9,7 @@
 #define WEIR_PROBLEMS(X)                                                              \
     X(BAD_REQUEST, "bad-request", "The request cannot be read")                       \
     X(FORBIDDEN, "forbidden", "Not for this caller")                                  \
+    X(UNAUTHORIZED, "unauthorized", "It must be known who asks")                      \
     X(NOT_FOUND, "not-found", "There is no such thing")                               \
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \

@@ -26,6 +26,7 @@ static bool read_backend(struct weir_exchange *exchange, ssize_t *got)
     *got = weir_stream_read(&backend->stream, in->data + in->end, weir_buffer_room(in));
     if (*got > 0) {
         in->end += (uint32_t)*got;
+        exchange->heard = true;
     }
     return *got > 0;
 }
@@ -80,9 +81,9 @@ static bool take_head(struct weir_exchange *exchange)
         return false;
     }
     if (final) {
-        exchange->keep_client = exchange->keep_client &&
-                                head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
-                                !exchange->worker->draining;
+        exchange->keep_client =
+            exchange->keep_client && head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
+            exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
     }
     if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,

@@ -222,7 +222,9 @@ static void close_clients(struct thread *thread)
 
 static void close_connections(struct thread *thread)
 {
-    weir_upstreams_close(thread->worker.site);
+    if (thread->worker.site != NULL) {
+        weir_upstreams_close(thread->worker.site);
+    }
     for (uint32_t i = 0; i < thread->server->listener_count; i++) {
         weir_door_close(&thread->doors[i]);
     }
@@ -433,7 +435,7 @@ static int run(struct server *server, const sigset_t *signals)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct thread *thread = &server->threads[i];
         if (pthread_create(&thread->id, NULL, run_thread, thread) != 0) {
-            return complain("thread", strerror(errno));
+            exit(complain("thread", strerror(errno))); /* others may run already */
         }
     }
     obey_signals(server, signals);
@@ -484,13 +486,12 @@ int weir_serve(const struct weir_serve_options *options)
     }
     struct server server = {.options = options, .thread_count = thread_count(config)};
     if (open_threads(&server) != 0 || open_gates(&server) != 0) {
-        weir_config_destroy(config);
-        return 1;
+        return 1; /* the machine lacks what every process has; what was made goes with this one */
     }
-    if (adopt_first(&server, config) != 0) {
-        return 1;
+    int status = adopt_first(&server, config);
+    if (status == 0) {
+        status = run(&server, &signals);
     }
-    int status = run(&server, &signals);
     close_threads(&server);
     weir_plan_give(server.plan);
     weir_plan_give(server.first);

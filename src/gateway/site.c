@@ -16,6 +16,10 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
 {
     struct weir_plan *plan = calloc(1, sizeof *plan);
     uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
+    struct weir_tokens *tokens = weir_tokens_load(config, wrong);
+    if (tokens == NULL) {
+        goto failed;
+    }
     if (plan == NULL || numbers == NULL) {
         *wrong = "there is no memory left";
         goto failed;
@@ -29,10 +33,12 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     }
     plan->config = config;
     plan->gates = numbers;
+    plan->tokens = tokens;
     atomic_init(&plan->users, 1);
     return plan;
 
 failed:
+    weir_tokens_destroy(tokens);
     free(numbers);
     free(plan);
     weir_config_destroy(config);
@@ -49,6 +55,7 @@ void weir_plan_give(struct weir_plan *plan)
 {
     if (plan != NULL && atomic_fetch_sub_explicit(&plan->users, 1, memory_order_acq_rel) == 1) {
         weir_config_destroy(plan->config);
+        weir_tokens_destroy(plan->tokens);
         free(plan->gates);
         free(plan);
     }

@@ -6,6 +6,7 @@
 #ifndef WEIR_GATEWAY_SITE_H
 #define WEIR_GATEWAY_SITE_H
 
+#include "gateway/token.h"
 #include "gateway/worker.h"
 
 struct weir_origin;
@@ -21,6 +22,7 @@ struct weir_upstream {
 struct weir_plan {
     struct weir_config *config;
     uint32_t *gates; /* of each of the config's gates: its number among all */
+    struct weir_tokens *tokens;
     atomic_uint users;
 };
 

@@ -136,6 +136,15 @@ async def open_wire(where):
     return Wire(*await asyncio.open_connection(host.strip('[]'), int(port), limit=LIMIT))
 
 
+async def open_narrow_wire(port):
+    """One whose receiving side holds little, so that whoever sends has to wait for it."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, ('127.0.0.1', port))
+    return Wire(*await asyncio.open_connection(sock=raw, limit=16384))
+
+
 @contextlib.asynccontextmanager
 async def connect(where):
     wire = await open_wire(where)

@@ -2,12 +2,11 @@
 import asyncio
 import contextlib
 import json
-import socket
 import tempfile
 import urllib.parse
 
 import pytest
-from raw import Wire, ask, connect, front, open_wire, reply, request, run, upstream
+from raw import ask, connect, front, open_narrow_wire, open_wire, reply, request, run, upstream
 from weir import until, weir
 
 REMEMBERED = 'limit: 10, rate: 1000/d'  # a bucket that is not full keeps a key from being forgotten
@@ -284,9 +283,9 @@ async def test_a_long_reply_is_whole_while_traffic_goes_on_and_in_both_versions(
         assert await busy > 0
 
         # A client that reads slowly gets all of it, and one that goes away in the middle nothing more.
-        slow = await open_small(gateway.api_port)
+        slow = await open_narrow_wire(gateway.api_port)
         await slow.send(request('/gates/functions'), request('/healthz'))
-        gone = [await open_small(gateway.api_port) for _ in range(6)]
+        gone = [await open_narrow_wire(gateway.api_port) for _ in range(6)]
         for i, wire in enumerate(gone):
             await wire.send(request('/gates/functions') * 3)
             assert (await wire.head()).status == 200
@@ -296,15 +295,6 @@ async def test_a_long_reply_is_whole_while_traffic_goes_on_and_in_both_versions(
         check_keys((await slow.message()).body)
         assert (await slow.message()).body == b'ok\n'
         slow.close()
-
-
-async def open_small(port):
-    """A connection whose receiving side holds little, so that the other has to wait."""
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(raw, ('127.0.0.1', port))
-    return Wire(*await asyncio.open_connection(sock=raw, limit=16384))
 
 
 # ---- other addresses

@@ -7,8 +7,8 @@ import socket
 import tempfile
 
 import pytest
-from raw import ask, connect, front, open_wire, reply, request, run, upstream
-from weir import until
+from raw import ask, connect, front, open_narrow_wire, open_wire, reply, request, run, upstream
+from weir import until, weir
 
 
 def numbers(timing):
@@ -503,6 +503,28 @@ async def test_a_long_host_does_not_make_a_head_too_long():
 
 
 @run
+async def test_long_heads_pass_both_ways():
+    fields = [f'X-Field-{i}: {"x" * 200}' for i in range(80)]
+    async with upstream(reply(b'ok', *fields)) as server, front(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for _ in range(2):
+                await wire.send(request('/functions/f?' + 'q' * 4000, *fields))
+                message = await wire.message()
+                assert message.body == b'ok'
+                for seen in (server.seen[-1], message):
+                    assert [seen.one(f'x-field-{i}') for i in range(80)] == ['x' * 200] * 80
+                assert len(server.seen[-1].target) > 4000
+        assert server.connections == 1
+
+
+@run
+async def test_a_head_of_an_upstream_that_is_too_long_is_a_502():
+    async with upstream(reply(b'ok', 'X-Long: ' + 'x' * 100_000)) as server, front(server) as gateway:
+        assert (await ask(gateway.port, request())).status == 502
+        await gateway.until('f', active=0)
+
+
+@run
 async def test_server_timing_tells_how_long_the_line_and_the_upstream_took():
     go = asyncio.Event()
 
@@ -835,6 +857,57 @@ async def test_an_upstream_that_sends_nonsense_is_a_502():
             message = await ask(gateway.port, request())
             assert message.status == 502, text
             assert message.one('content-type') == 'application/problem+json'
+
+
+@run
+@pytest.mark.parametrize('text, more', [
+    (reply(b'ok', 'Connection: close'), ''), (reply(), 'keepalive: 0'),
+    (b'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', '')])
+async def test_a_connection_that_is_not_to_be_kept_is_used_once(text, more):
+    async with upstream(text) as server, front(server, more=more) as gateway:
+        for count in (1, 2, 3):
+            assert (await ask(gateway.port, request())).body == b'ok'
+            await until(lambda n=count: server.ended == n or more, 'it has been closed')
+        assert server.connections == 3 or more
+
+
+@run
+async def test_a_body_behind_a_reply_to_head_spoils_the_connection():
+    async with upstream(reply(b'hello')) as server, front(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for _ in range(3):
+                await wire.send(request(method='HEAD'))
+                message = await wire.message('HEAD')
+                assert (message.status, message.one('content-length')) == (200, '5')
+            await wire.send(request())
+            assert (await wire.message()).body == b'hello'
+
+
+@run
+async def test_lanes_take_what_the_first_has_no_room_for():
+    go = asyncio.Event()
+
+    async def serve(wire, _):
+        await go.wait()
+        await wire.send(reply())
+    async with upstream(serve) as first, upstream(serve) as second:
+        async with weir(f'''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+upstreams:
+  one: {{ url: "{first.url}", headers: {{ X-Lane: "1" }} }}
+  two: {{ url: "{second.url}", headers: {{ X-Lane: "2" }} }}
+gates: {{ functions: {{ limit: 2 }} }}
+routes: [ {{ match: /, key: f, gate: functions, upstream: [one, two] }} ]
+''') as gateway:
+            tasks = [asyncio.create_task(ask(gateway.port, request())) for _ in range(6)]
+            await gateway.until('f', active=4, waiting=2)
+            await until(lambda: (len(first.seen), len(second.seen)) == (2, 2), 'both are full')
+            for server, lane in ((first, '1'), (second, '2')):
+                for seen in server.seen:
+                    assert (seen.one('x-lane'), seen.one('host')) == (lane, server.authority)
+            go.set()
+            assert {(await task).status for task in tasks} == {200}
 
 
 @run

@@ -1,0 +1,24 @@
+/* token.h - the secrets by which callers of the API show who they are.
+ *
+ * They stand in the environment or in files, which are read once, when a config is taken up. */
+#ifndef WEIR_GATEWAY_TOKEN_H
+#define WEIR_GATEWAY_TOKEN_H
+
+#include "config/config.h"
+
+struct weir_tokens;
+
+/* The tokens of a config. Null on failure, with a sentence that says why. */
+struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **wrong);
+
+/* Null is none. */
+void weir_tokens_destroy(struct weir_tokens *tokens);
+
+/* Whether callers need one at all. */
+bool weir_tokens_needed(const struct weir_tokens *tokens);
+
+/* What an Authorization field's value lets its sender do: a set of enum weir_config_scope, empty
+ * for one that is no token of ours. Takes the same time for every wrong one of a length. */
+uint32_t weir_tokens_scopes(const struct weir_tokens *tokens, struct weir_slice authorization);
+
+#endif
