@@ -160,8 +160,12 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
                                                WEIR_CONFIG_ADDRESS_UNIX,
                                            .trusted = exchange->client->trusted,
                                            .request_id = next_random(worker)};
-    return weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) &&
-           weir_forward_request(&request, &exchange->request);
+    if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
+        !weir_forward_request(&request, &exchange->request)) {
+        return false;
+    }
+    exchange->open_bytes = weir_buffer_bytes(&exchange->request);
+    return true;
 }
 
 static enum weir_problem_kind problem_of(enum weir_status refusal)

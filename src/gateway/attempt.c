@@ -5,6 +5,8 @@
 #include "base/list.h"
 #include "gateway/forward.h"
 
+#include <errno.h>
+
 /* How many reads and writes of one exchange may follow each other before others have their turn. */
 #define ROUNDS_MAX 16
 
@@ -133,15 +135,19 @@ static void serve_backend(struct weir_backend *backend)
 static void backend_late(struct weir_backend *backend)
 {
     struct weir_exchange *exchange = backend->user;
-    bool by_client = weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange) ||
-                     exchange->upgraded;
+    bool by_client = weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange);
     /* A deadline is the client's or the route's, and says nothing about the server. */
     bool expired = !exchange->head_done && exchange->deadline_ns <= exchange->worker->loop.now_ns;
     if (!backend->connected && !expired) {
         weir_exchange_lose_backend(exchange);
         return;
     }
-    if (!by_client && !expired) {
+    if (by_client && !expired) {
+        /* The client is what everybody waits for, and it has a time of its own. */
+        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+        return;
+    }
+    if (!expired && !exchange->upgraded) {
         weir_origin_failed(backend->origin);
     }
     if (exchange->reply_begun) {
@@ -154,21 +160,20 @@ static void backend_late(struct weir_backend *backend)
     }
 }
 
-/* Finds a server and a connection, and begins to send. */
-static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this)
+/* Ends the request's head as this server is to see it. False if it does not fit. */
+static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
 {
-    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
-    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
-    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
-    weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
-    struct weir_backend *backend =
-        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
-    if (backend == NULL) {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-            "No server of the upstream can be reached. Check that one is running.");
-        return;
-    }
+    struct weir_buffer *request = &exchange->request;
+    const struct weir_config_upstream *config = origin->upstream->config;
+    size_t wanted = exchange->open_bytes + weir_forward_finish_bytes(config, origin->authority);
+    request->end = request->begin + exchange->open_bytes;
+    return wanted <= WEIR_BUFFER_LARGE &&
+           weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted) &&
+           weir_forward_finish(config, origin->authority, request);
+}
+
+static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)
+{
     exchange->backend = backend;
     backend->ready = serve_backend;
     backend->late = backend_late;
@@ -178,26 +183,49 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
         serve_backend(backend);
     } else {
-        weir_exchange_set_timer(exchange, origin->upstream->config->connect_timeout_ns);
+        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->connect_timeout_ns);
     }
 }
 
-void weir_exchange_admitted(struct weir_exchange *exchange)
+/* Whether a connection could not even begin for a reason that is not the server's. */
+static bool is_our_lack(int why)
 {
-    struct weir_worker *worker = exchange->worker;
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == EAGAIN;
+}
+
+/* Finds a server and a connection, and begins to send. */
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this)
+{
     uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
     uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
-    const struct weir_upstream *upstream = &exchange->site->upstreams[index];
-    exchange->admitted_ns = worker->loop.now_ns;
-    size_t wanted = weir_buffer_bytes(&exchange->request) +
-                    weir_forward_finish_bytes(upstream->config, upstream->origins[0].authority);
-    if (wanted > WEIR_BUFFER_LARGE ||
-        !weir_buffer_reserve(&worker->buffers, &exchange->request, (uint32_t)wanted) ||
-        !weir_forward_finish(upstream->config, upstream->origins[0].authority,
-                             &exchange->request)) {
+    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
+    weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
+    if (origin != NULL && !finish_head(exchange, origin)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
                              "The header section is too long to be passed on.");
         return;
     }
+    struct weir_backend *backend =
+        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
+    if (backend == NULL && origin != NULL && !is_our_lack(errno)) {
+        weir_origin_failed(origin);
+        if (!exchange->retried) {
+            exchange->retried = true;
+            connect_to(exchange, origin);
+            return;
+        }
+    }
+    if (backend == NULL) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+            "No server of the upstream can be reached. Check that one is running.");
+        return;
+    }
+    begin_sending(exchange, backend);
+}
+
+void weir_exchange_admitted(struct weir_exchange *exchange)
+{
+    exchange->admitted_ns = exchange->worker->loop.now_ns;
     connect_to(exchange, NULL);
 }

@@ -50,7 +50,8 @@ struct weir_exchange {
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
     struct weir_body request_body;
     struct weir_body reply_body;
-    struct weir_buffer request; /* the head for the upstream, but for what only a server decides */
+    struct weir_buffer request; /* the head for the server */
+    uint32_t open_bytes;        /* of it: what does not depend on which server */
     uint32_t request_sent_bytes;
     struct weir_buffer reply; /* head of the reply, or all of our own */
     struct weir_buffer tail;  /* what is left of the reply once the backend is gone */

@@ -9,10 +9,9 @@ static bool read_client(struct weir_exchange *exchange)
     if (!client->stream.readable) {
         return false;
     }
-    weir_buffer_compact(in);
-    if (weir_buffer_room(in) == 0 &&
-        (in->capacity >= WEIR_BUFFER_MIDDLE ||
-         !weir_buffer_reserve(&exchange->worker->buffers, in, WEIR_BUFFER_MIDDLE))) {
+    /* More than came with the head: from now on in larger pieces. */
+    if (!weir_buffer_reserve(&exchange->worker->buffers, in, WEIR_BUFFER_MIDDLE) ||
+        weir_buffer_room(in) == 0) {
         return false;
     }
     ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));

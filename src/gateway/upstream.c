@@ -4,6 +4,7 @@
 #include "base/list.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 /* How long connections beyond `keepalive` must have been idle before they are closed. */
@@ -118,6 +119,7 @@ static struct weir_backend *connect_new(struct weir_origin *origin)
     struct weir_worker *worker = origin->worker;
     struct weir_backend *backend = weir_slab_take(&worker->backends);
     if (backend == NULL) {
+        errno = ENOMEM;
         return NULL;
     }
     memset(backend, 0, offsetof(struct weir_backend, head));
@@ -125,19 +127,28 @@ static struct weir_backend *connect_new(struct weir_origin *origin)
     backend->reused = false;
     backend->origin = origin;
     int fd = weir_socket_connect(&origin->address);
-    if (fd == -1 || !weir_timer_init(&worker->loop, &backend->timer, on_late)) {
+    int why = errno;
+    if (fd == -1) {
         goto no_connection;
     }
     weir_stream_init(&backend->stream, fd, on_ready);
+    if (!weir_timer_init(&worker->loop, &backend->timer, on_late)) {
+        why = ENOMEM;
+        goto no_timer;
+    }
     if (!weir_loop_watch(&worker->loop, &backend->stream.watch)) {
-        weir_timer_deinit(&worker->loop, &backend->timer);
-        weir_stream_close(&backend->stream);
-        goto no_connection;
+        why = errno;
+        goto no_watch;
     }
     return backend;
 
+no_watch:
+    weir_timer_deinit(&worker->loop, &backend->timer);
+no_timer:
+    weir_stream_close(&backend->stream);
 no_connection:
     weir_slab_give(&worker->backends, backend);
+    errno = why;
     return NULL;
 }
 

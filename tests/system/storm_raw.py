@@ -219,16 +219,21 @@ class RawUpstream:
             server.close()
 
 
+def url_of(where):
+    return where if isinstance(where, str) else f'http://127.0.0.1:{where}'
+
+
 @contextlib.asynccontextmanager
 async def behind(upstream, limit=1000, line='timeout: 10s, max: 100000', timeouts='', top=''):
-    """The gateway in front of such an upstream, with a route for its functions."""
-    async with upstream.serve() as port, weir(f'''
+    """The gateway in front of such an upstream, which tells its port or its url, with a route for its
+    functions."""
+    async with upstream.serve() as where, weir(f'''
 listen: 127.0.0.1:0
 api: 127.0.0.1:0
 threads: 2
 grace: 2s
 {top}
-upstreams: {{ functions: {{ url: "http://127.0.0.1:{port}", timeouts: {{ {timeouts} }} }} }}
+upstreams: {{ functions: {{ url: "{url_of(where)}", timeouts: {{ {timeouts} }} }} }}
 gates: {{ functions: {{ limit: {limit}, line: {{ {line} }} }} }}
 routes:
   - match: /functions/{{function}}

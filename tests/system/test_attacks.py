@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import socket
+import tempfile
 import time
 
 import pytest
@@ -268,7 +270,7 @@ def test_100_megabytes_of_a_head_are_refused_early(head, piece, status):
             async with dial(gateway.port) as wire:
                 (said, _, body), sent = await pour(wire, head, piece, 100_000_000)
             assert said in (status, 400), body
-            assert sent < 50_000_000, 'it was read to its end'
+            assert sent < 80_000_000, 'it was read to its end'
             grown = memory(gateway.process.pid) - before
             assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
             assert not upstream.heads
@@ -295,7 +297,7 @@ def test_100_megabytes_of_a_replys_head_are_a_502(piece):
                 await wire.send(request('/functions/endless'))
                 status, _, body = await wire.reply()
             assert status == 502, body
-            assert sent < 50_000_000
+            assert sent < 80_000_000
             grown = memory(gateway.process.pid) - before
             assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
     run(test())
@@ -357,7 +359,7 @@ def test_a_flood_of_requests_whose_answers_nobody_reads_is_not_read_either():
                     while taken < 100_000_000:
                         await asyncio.wait_for(wire.send(flood), 1)
                         taken += len(flood)
-                assert taken < 50_000_000, 'it reads although it cannot answer'
+                assert taken < 80_000_000, 'it reads although it cannot answer'
                 grown = memory(gateway.process.pid) - before
                 assert grown < bound(1 * MIB, 8 * MIB), f'{grown} bytes'
     run(test())
@@ -665,6 +667,89 @@ def test_a_request_in_a_request_is_not_served(data):
             assert 400 <= status < 600
             assert await wire.until_closed() == b''
             assert not any(b'smuggled' in head for head in upstream.heads)
+    run(test())
+
+
+class Deaf:
+    """An upstream that takes connections and reads nothing, until it closes all of them. Behind a Unix
+    socket, whose buffers do not grow."""
+
+    def __init__(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+
+    @contextlib.asynccontextmanager
+    async def serve(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.listener.bind(f'{folder}/deaf')
+            self.listener.listen(1000)
+            with self.listener:
+                yield f'unix:{folder}/deaf'
+
+    def close_all(self, count):
+        for connection in [self.listener.accept()[0] for _ in range(count)]:
+            connection.close()
+
+
+def test_the_rest_of_a_body_that_could_not_be_sent_is_no_request():
+    async def test():
+        # The kernel takes some 100 KiB for such a connection, the gateway at least 2 KiB more. So of bodies that
+        # differ by less, some are all in the gateway when their end cannot leave it.
+        sizes = range(60_000, 260_000, 700)
+        upstream = Deaf()
+        closing = asyncio.Event()
+        ends = {b'keep-alive': 0, b'close': 0}
+
+        async def post(size):
+            body = (SMUGGLED * (size // len(SMUGGLED) + 1))[-size:]
+            async with dial(gateway.port) as wire:
+                wire.writer.write(request('/functions/deaf', method='POST', body=body))
+                await closing.wait()
+                status, fields, _ = await wire.reply()
+                assert status == 502
+                ends[fields[b'connection']] += 1
+                if fields[b'connection'] == b'keep-alive':
+                    await wire.send(request('/nowhere'))  # this is the next request, and no other
+                    assert (await wire.reply())[0] == 404, size
+                else:
+                    assert await wire.until_closed() == b'', size
+
+        async with behind(upstream) as gateway:
+            posts = [asyncio.create_task(post(size)) for size in sizes]
+            await gateway.until('deaf', active=len(sizes))
+            await asyncio.sleep(0.5)  # until nothing moves any more
+            closing.set()
+            await asyncio.to_thread(upstream.close_all, len(sizes))
+            await asyncio.gather(*posts)
+        print(f'bodies that were read to their end, and others: {ends}')
+        assert ends[b'keep-alive'] > 3
+        assert ends[b'close'] > 3
+    run(test())
+
+
+def test_a_reply_that_comes_before_the_body_was_read_says_truly_whether_the_connection_goes_on():
+    async def test():
+        async def early(_head, _reader, writer):
+            writer.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok')
+            return False
+
+        kept = 0
+        async with under_attack(RawUpstream(early=early, ok=ok)) as (gateway, _):
+            async def post(body):
+                nonlocal kept
+                async with dial(gateway.port) as wire:
+                    with contextlib.suppress(ConnectionError):
+                        await wire.send(request('/functions/early', method='POST', body=body))
+                    status, fields, _ = await wire.reply()
+                    assert status in (200, 502)
+                    if fields[b'connection'] == b'keep-alive':
+                        kept += 1
+                        await wire.send(request('/functions/ok'))
+                        assert (await wire.reply())[0] == 200
+                    else:
+                        assert await wire.until_closed() == b''
+            for _ in range(10):
+                await asyncio.gather(*(post(b'b' * size) for size in (1, 1000, 15_000, 30_000) * 10))
+            print(f'{kept} of 400 connections went on')
     run(test())
 
 
