@@ -12,12 +12,13 @@ struct weir_client;
 /* What serves requests: the proxy, or the API. What it has under way for a client is the client's
  * `call`. */
 struct weir_service {
-    void (*begin)(struct weir_client *client); /* a head is complete, or at fault: take it over */
-    void (*ready)(struct weir_client *client); /* the stream has changed during a call */
-    void (*late)(struct weir_client *client);  /* the timer has fired during a call */
-    void (*abort)(struct weir_client *client); /* the connection closes, and with it the call */
-    bool awaited;                              /* a server that drains waits for its clients */
-    size_t call_bytes;                         /* of what it takes from the worker's `calls` */
+    void (*begin)(struct weir_client *client);   /* a head is complete, or at fault: take it over */
+    void (*ready)(struct weir_client *client);   /* the stream has changed during a call */
+    void (*late)(struct weir_client *client);    /* the timer has fired during a call */
+    void (*abort)(struct weir_client *client);   /* the connection closes, and with it the call */
+    void (*dismiss)(struct weir_client *client); /* the program ends: a last word, or null */
+    bool awaited;                                /* a server that drains waits for its clients */
+    size_t call_bytes;                           /* of what it takes from the worker's `calls` */
 };
 
 struct weir_client {

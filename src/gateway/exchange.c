@@ -167,7 +167,9 @@ void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind
         stats = weir_pass_stats(pass);
         problem.stats = &stats;
         problem.key = weir_key_name(pass->key);
-        problem.status = (uint16_t)rules_of(gate, problem.key)->line.status;
+        problem.status = kind == WEIR_PROBLEM_DRAINING
+                             ? 503
+                             : (uint16_t)rules_of(gate, problem.key)->line.status;
         if (pass->ticket.deadline_ns != WEIR_NEVER) {
             problem.timeout_ns = pass->ticket.deadline_ns - exchange->arrived_ns;
         }
@@ -271,8 +273,20 @@ static void client_ready(struct weir_client *client)
     weir_exchange_watch_client(exchange);
 }
 
+/* Whoever still stands in line when the program ends is told so. */
+static void dismiss(struct weir_client *client)
+{
+    struct weir_exchange *exchange = client->call;
+    if (exchange->state == WEIR_EXCHANGE_WAITING) {
+        weir_exchange_refuse(exchange, WEIR_PROBLEM_DRAINING,
+                             "This server is going away, and its grace period is over. Try again, "
+                             "and another one will answer.");
+    }
+}
+
 const struct weir_service weir_proxy = {.begin = weir_exchange_begin,
                                         .ready = client_ready,
                                         .late = client_late,
                                         .abort = abort_call,
+                                        .dismiss = dismiss,
                                         .awaited = true};

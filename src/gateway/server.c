@@ -126,6 +126,14 @@ static void stop_when_empty(struct thread *thread)
 static void on_grace_over(struct weir_timer *timer)
 {
     struct thread *thread = weir_container_of(timer, struct thread, grace);
+    struct weir_link *list = &thread->worker.all_clients;
+    for (struct weir_link *at = list->next; at != list;) {
+        struct weir_client *client = weir_container_of(at, struct weir_client, link);
+        at = at->next;
+        if (client->call != NULL && client->listener->service->dismiss != NULL) {
+            client->listener->service->dismiss(client);
+        }
+    }
     weir_loop_stop(&thread->worker.loop);
 }
 
@@ -417,6 +425,18 @@ static void obey_signals(struct server *server, const sigset_t *signals)
 /* What the config asks for and this program does not do, it says rather than passing over it. */
 static void admit_gaps(const struct weir_config *config)
 {
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        const struct weir_config_route *route = &config->routes[i];
+        if (route->llm != WEIR_CONFIG_LLM_NONE) {
+            fprintf(stderr,
+                    "weir: route %.*s is served as any other: this version does not read "
+                    "what LLMs are asked and answer\n",
+                    (int)route->match.bytes, route->match.data);
+        }
+    }
+    if (config->queue_count > 0) {
+        fprintf(stderr, "weir: queues are not served: this version has no jobs\n");
+    }
     for (uint32_t i = 0; i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
         if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {

@@ -23,6 +23,7 @@ def check_problem(message, kind, status):
     problem = json.loads(message.body)
     assert (problem['type'], problem['status']) == (f'urn:weir:{kind}', status)
     assert set(problem) == {'type', 'title', 'status', 'detail'}
+    assert problem['title'] and problem['detail']
 
 
 @run

@@ -612,6 +612,24 @@ async def test_a_slow_reader_slows_the_upstream_down_and_takes_no_memory():
 
 
 @run
+async def test_a_client_that_pauses_is_not_taken_for_an_idle_upstream():
+    body = b'x' * 12_000_000
+    async with upstream(reply(body)) as server:
+        async with front(server, more='timeouts: { idle: 300ms }') as gateway:
+            wire = await open_narrow_wire(gateway.port)
+            await wire.send(request('/functions/f', 'Content-Length: 2', method='POST'), b'a')
+            await gateway.until('f', active=1)
+            await asyncio.sleep(0.6)
+            await wire.send(b'b')
+            await wire.head()
+            wire.writer.transport.pause_reading()
+            await asyncio.sleep(0.6)
+            wire.writer.transport.resume_reading()
+            assert await wire.exactly(len(body)) == body
+            wire.close()
+
+
+@run
 async def test_a_slow_upstream_slows_the_client_down_and_takes_no_memory():
     flow = Flow()
     go = asyncio.Event()
@@ -682,6 +700,24 @@ async def test_the_server_with_the_fewest_requests_is_next():
                 assert max(seen) - min(seen) <= 1, seen
             go.set()
             assert {(await task).status for task in tasks} == {200}
+
+
+@run
+async def test_a_busy_server_is_passed_by():
+    go = asyncio.Event()
+
+    async def serve(wire, message):
+        if message.target.endswith('hold'):
+            await go.wait()
+        await wire.send(reply())
+    async with upstream(serve) as a, upstream(serve) as b, front(a, b) as gateway:
+        held = asyncio.create_task(ask(gateway.port, request('/functions/f/hold')))
+        await until(lambda: len(a.seen) + len(b.seen) == 1, 'it has come')
+        for _ in range(6):
+            assert (await ask(gateway.port, request())).status == 200
+        assert sorted([len(a.seen), len(b.seen)]) == [1, 6]
+        go.set()
+        assert (await held).status == 200
 
 
 @run
@@ -781,6 +817,21 @@ async def test_a_post_whose_body_was_partly_sent_is_not_sent_again():
                 assert message.status == 502
                 assert b'urn:weir:upstream-unreachable' in message.body
             assert first.connections + second.connections == 1
+
+
+@run
+async def test_what_may_be_done_twice_is_not_if_a_part_of_it_is_gone():
+    async def serve(wire):
+        await wire.message()
+        await wire.send(reply())
+        await wire.head()
+        await wire.exactly(1000)
+    async with upstream(serve) as server, front(server) as gateway:
+        assert (await ask(gateway.port, request())).status == 200
+        async with connect(gateway.port) as wire:
+            await wire.send(request('/functions/f', 'Content-Length: 2000', method='PUT'), b'x' * 1000)
+            assert (await wire.message()).status == 502
+        assert server.connections == 1
 
 
 @run
@@ -911,10 +962,20 @@ routes: [ {{ match: /, key: f, gate: functions, upstream: [one, two] }} ]
 
 
 @run
+async def test_each_server_is_addressed_by_its_own_name():
+    async with upstream() as a, upstream() as b, front(a, b) as gateway:
+        for _ in range(4):
+            assert (await ask(gateway.port, request())).status == 200
+        for server in (a, b):
+            assert {seen.one('host') for seen in server.seen} == {server.authority}
+
+
+@run
 async def test_what_a_server_says_beyond_its_reply_is_nobodys():
     async with upstream(reply(b'ok') + reply(b'for somebody else')) as server, front(server) as gateway:
         for _ in range(3):
             assert (await ask(gateway.port, request())).body == b'ok'
+        assert server.connections == 3  # who knows what such a connection says next
 
 
 # ---- clients that go away

@@ -2,6 +2,7 @@
 import asyncio
 import signal
 
+import aiohttp
 from test_functions import ask, run
 from weir import Upstream, functions, until
 
@@ -132,4 +133,24 @@ def test_reloads_during_traffic_lose_nothing():
             assert set(statuses) == {200}
             assert upstream.most <= 4
             await gateway.until('f', active=0, waiting=0, reserved=0)
+    run(test())
+
+
+def test_when_the_grace_is_over_who_is_in_line_is_told_so():
+    async def test():
+        async with functions(limit=1) as (gateway, upstream, client):
+            first = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
+            await until(lambda: upstream.inside == ['a'], 'a is inside')
+            second = asyncio.create_task(ask(client, '/functions/f?id=b'))
+            await gateway.until('f', waiting=1)
+            await gateway.reload(('grace: 5s', 'grace: 100ms'))
+            gateway.process.terminate()
+            status, headers, problem = await second
+            assert (status, problem['type']) == (503, 'urn:weir:draining')
+            assert (problem['gate'], problem['key'], problem['limit']) == ('functions', 'f', 1)
+            assert headers['Connection'] == 'close'
+            await asyncio.gather(first, return_exceptions=True)
+            assert isinstance(first.exception(), aiohttp.ClientError)
+            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert upstream.came == ['a']
     run(test())

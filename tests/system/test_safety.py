@@ -93,6 +93,14 @@ async def test_a_page_of_a_foreign_origin_is_refused():
 
 
 @run
+async def test_a_second_origin_does_not_hide_behind_the_first():
+    async with both() as (say, _):
+        for name in LISTENERS:
+            message = await say(name, 'Origin: http://localhost', 'Origin: http://evil.com')
+            assert message.status in (400, 403)
+
+
+@run
 async def test_a_page_of_this_machine_may_call():
     async with both() as (say, _):
         for name in LISTENERS:
@@ -195,6 +203,16 @@ async def test_a_priority_is_believed_only_from_trusted_peers():
             assert (await gateway.counts('f'))['waiting_by_priority'] == counts
             go.set()
             assert {(await task).status for task in tasks} == {200}
+
+
+@run
+async def test_a_key_made_of_the_tenant_is_not_the_clients_to_choose():
+    for top, key in (('', 't-acme'), ('trusted: []', 't-')):
+        gate = 'limit: 10, rate: 100/d'
+        async with upstream() as server, front(server, route=MINE, top=top, gate=gate) as gateway:
+            assert (await ask(gateway.port, request('/mine', 'X-Tenant: acme'))).status == 200
+            _, said = await gateway.ask_api('/gates/functions')
+            assert [entry['key'] for entry in said['keys']] == [key]
 
 
 # ---- other protocols
