@@ -67,6 +67,15 @@ struct weir_explanation {
     uint64_t start_ns;  /* predicted; 0 while nothing can be told */
 };
 
+/* One who waits. */
+struct weir_place {
+    const struct weir_ticket *ticket; /* valid until the next call on the key */
+    struct weir_slice tenant;         /* the same; empty for the anonymous one */
+    struct weir_explanation why;
+};
+
+#define WEIR_PLACES_MAX 1000
+
 struct weir_key_stats {
     uint32_t active;  /* permits held */
     uint32_t waiting; /* tickets in line */
@@ -124,6 +133,14 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_cancel(struct weir_key *key,
                                                           struct weir_ticket *ticket,
                                                           uint64_t now_ns, struct weir_news *news);
 
+/* Lets the lease of a permit begin anew, for `lease_ns` from now on. WEIR_NOT_HELD when the ticket
+ * is not admitted, also because its lease is over; WEIR_WRONG_KEY as above; WEIR_BAD_DURATION. A
+ * permit without a lease stays without. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_renew(struct weir_key *key,
+                                                         struct weir_ticket *ticket,
+                                                         uint64_t lease_ns, uint64_t now_ns,
+                                                         struct weir_news *news);
+
 /* Does what has become due: deadlines, leases, refills, ends of pauses. */
 WEIR_API void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news);
 
@@ -147,6 +164,11 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_pause(struct weir_key *key, u
  * before it. */
 WEIR_API struct weir_explanation
 weir_key_explain(const struct weir_key *key, const struct weir_ticket *ticket, uint64_t now_ns);
+
+/* Those who wait, the ones that will likely start first before the others: up to `places_max` of
+ * them, which is at most WEIR_PLACES_MAX. Returns how many. Looks at every tenant that waits. */
+WEIR_API uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns,
+                                struct weir_place *places, uint32_t places_max);
 
 /* How long somebody who came now would wait, from the measured drain: 0 if not at all, WEIR_NEVER
  * while too few have passed to tell, or while its tenant is at its own limit. Requires one of the

@@ -110,27 +110,95 @@ static uint64_t predict_start(const struct weir_key *key, const struct weir_tena
     return start_ns > not_before_ns ? start_ns : not_before_ns;
 }
 
-struct weir_explanation weir_key_explain(const struct weir_key *key,
-                                         const struct weir_ticket *ticket, uint64_t now_ns)
+/* The same with the number of those of its own tenant and priority that are before it. */
+static struct weir_explanation explain(const struct weir_key *key, const struct weir_ticket *ticket,
+                                       uint32_t ahead_own, uint64_t now_ns)
 {
-    struct weir_explanation result = {0};
-    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
-        return result;
-    }
     const struct weir_tenant *tenant = ticket->turn->tenant;
-    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
-    result.binding = find_binding(key, ticket, now_ns);
-    result.ahead_own = count_before(ticket);
+    struct weir_explanation result = {.binding = find_binding(key, ticket, now_ns),
+                                      .ahead_own = ahead_own};
     if (!is_next(key, ticket)) {
         result.ahead =
             estimate_ahead(key, (struct candidate){.priority = (enum weir_priority)ticket->priority,
                                                    .weight = tenant->weight,
                                                    .ready = tenant->hold == WEIR_TENANT_FREE,
                                                    .in_line = true,
-                                                   .before = result.ahead_own});
+                                                   .before = ahead_own});
     }
     result.start_ns = predict_start(key, tenant, result.ahead, now_ns);
     return result;
+}
+
+struct weir_explanation weir_key_explain(const struct weir_key *key,
+                                         const struct weir_ticket *ticket, uint64_t now_ns)
+{
+    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
+        return (struct weir_explanation){0};
+    }
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    return explain(key, ticket, count_before(ticket), now_ns);
+}
+
+/* ---- the line as a list ---- */
+
+struct listing {
+    struct weir_place *places; /* sorted */
+    uint32_t count;
+    uint32_t max;
+};
+
+static bool goes_before(const struct weir_place *a, const struct weir_place *b)
+{
+    return a->why.ahead != b->why.ahead ? a->why.ahead < b->why.ahead
+                                        : a->ticket->sequence < b->ticket->sequence;
+}
+
+/* Puts it where it belongs. False if that is behind as many as are wanted. */
+static bool list_place(struct listing *listing, const struct weir_place *place)
+{
+    uint32_t at = listing->count;
+    if (at == listing->max && !goes_before(place, &listing->places[at - 1])) {
+        return false;
+    }
+    at = at == listing->max ? at - 1 : at;
+    for (; at > 0 && goes_before(place, &listing->places[at - 1]); at--) {
+        listing->places[at] = listing->places[at - 1];
+    }
+    listing->places[at] = *place;
+    listing->count += listing->count < listing->max;
+    return true;
+}
+
+/* Those of one turn, of which each is later than the one before. */
+static void list_turn(const struct weir_key *key, const struct weir_turn *turn, uint64_t now_ns,
+                      struct listing *listing)
+{
+    uint32_t before = 0;
+    for (const struct weir_link *at = turn->tickets.next; at != &turn->tickets; at = at->next) {
+        const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
+        struct weir_place place = {.ticket = ticket,
+                                   .tenant = weir_tenant_name(turn->tenant),
+                                   .why = explain(key, ticket, before++, now_ns)};
+        if (!list_place(listing, &place)) {
+            return;
+        }
+    }
+}
+
+uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
+                       uint32_t places_max)
+{
+    struct listing listing = {.places = places, .max = places_max};
+    assert(places_max >= 1);
+    assert(places_max <= WEIR_PLACES_MAX);
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
+        const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
+        for (int i = 0; tenant->stake.tickets > 0 && i < WEIR_PRIORITY_COUNT; i++) {
+            list_turn(key, &tenant->turns[i], now_ns, &listing);
+        }
+    }
+    return listing.count;
 }
 
 /* Whether somebody of that tenant, which may be unknown yet, would not wait at all. */

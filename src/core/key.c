@@ -93,6 +93,27 @@ enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticke
     return WEIR_OK;
 }
 
+enum weir_status weir_key_renew(struct weir_key *key, struct weir_ticket *ticket, uint64_t lease_ns,
+                                uint64_t now_ns, struct weir_news *news)
+{
+    if (lease_ns == 0 || lease_ns > WEIR_DURATION_MAX_NS) {
+        return decline(key, news, WEIR_BAD_DURATION);
+    }
+    if (ticket->state == WEIR_TICKET_ADMITTED && ticket->key != key) {
+        return decline(key, news, WEIR_WRONG_KEY);
+    }
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state != WEIR_TICKET_ADMITTED) {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    if (ticket->lease_ns != WEIR_NEVER) {
+        ticket->lease_ns = lease_ns;
+        weir_heap_update(&key->timers, key->now_ns + lease_ns, ticket->sequence, &ticket->place);
+    }
+    weir_key_plan_wake(key, news);
+    return WEIR_OK;
+}
+
 void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
 {
     news->wake_ns = key->wake_ns;

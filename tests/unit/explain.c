@@ -349,6 +349,48 @@ TEST(a_time_in_which_nobody_waited_is_not_measured)
     close_key(&f);
 }
 
+/* ---- the line as a list ---- */
+
+TEST(the_line_is_listed_in_the_order_in_which_it_will_likely_go)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_ticket tickets[12] = {0};
+    struct weir_place places[WEIR_PLACES_MAX];
+    assert_int_equal(weir_key_line(f.key, 0, places, WEIR_PLACES_MAX), 0);
+    for (size_t i = 0; i < 12; i++) { /* the first is inside; ten of a, then one of b */
+        struct weir_request request = request_of(i == 11 ? "b" : "a", NORMAL, 1);
+        assert_int_equal(ask(&f, &tickets[i], request, 1), i == 0 ? WEIR_ADMITTED : WEIR_WAITING);
+    }
+    uint32_t count = weir_key_line(f.key, 1, places, WEIR_PLACES_MAX);
+    assert_int_equal(count, 11);
+    for (uint32_t i = 0; i < count; i++) {
+        struct weir_explanation why = explain(&f, places[i].ticket, 1);
+        assert_int_equal(places[i].why.binding, why.binding);
+        assert_int_equal(places[i].why.ahead, why.ahead);
+        assert_int_equal(places[i].why.ahead_own, why.ahead_own);
+        assert_int_equal(places[i].why.start_ns, why.start_ns);
+        assert_true(i == 0 || places[i - 1].why.ahead <= why.ahead);
+    }
+    assert_true(places[0].ticket == &tickets[1] || places[0].ticket == &tickets[11]);
+    /* b waits for one turn of a, not for ten. */
+    uint32_t place_of_b = 0;
+    while (places[place_of_b].ticket != &tickets[11]) {
+        place_of_b++;
+    }
+    assert_true(place_of_b <= 2);
+    assert_int_equal(places[place_of_b].tenant.bytes, 1);
+    assert_memory_equal(places[place_of_b].tenant.data, "b", 1);
+    /* Cut short, it is the beginning of the same. */
+    struct weir_place few[3];
+    assert_int_equal(weir_key_line(f.key, 1, few, 3), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ptr_equal(few[i].ticket, places[i].ticket);
+    }
+    end_all(&f, tickets, 12, 2);
+    close_key(&f);
+}
+
 /* ---- predictions for those who have not come ---- */
 
 TEST(whoever_would_pass_at_once_waits_for_no_time)
@@ -461,6 +503,7 @@ int main(void)
         BOTH_WAYS(the_mean_interval_follows_a_line_that_becomes_slower),
         BOTH_WAYS(a_time_in_which_nobody_waited_is_not_measured),
         BOTH_WAYS(whoever_would_pass_at_once_waits_for_no_time),
+        BOTH_WAYS(the_line_is_listed_in_the_order_in_which_it_will_likely_go),
         BOTH_WAYS(a_prediction_counts_those_ahead_times_the_interval),
         BOTH_WAYS(with_early_reject_whoever_would_start_too_late_is_refused_at_once),
         BOTH_WAYS(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait),

@@ -151,6 +151,54 @@ TEST(a_lease_lapses_at_exactly_its_end_counted_from_admission)
     close_key(&f);
 }
 
+static enum weir_status renew(struct fixture *f, struct weir_ticket *ticket, uint64_t lease_ns,
+                              uint64_t now_ns)
+{
+    enum weir_status status = weir_key_renew(f->key, ticket, lease_ns, now_ns, &f->news);
+    weir_key_validate(f->key);
+    return status;
+}
+
+TEST(a_lease_that_is_renewed_begins_anew_and_one_that_is_over_cannot_be)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), .lease_ns = 100, FOREVER});
+    struct weir_ticket tickets[2] = {0};
+    enter_many(&f, tickets, 2, 0);
+    assert_int_equal(renew(&f, &tickets[1], 100, 50), WEIR_NOT_HELD); /* it waits */
+    assert_int_equal(renew(&f, &tickets[0], 0, 50), WEIR_BAD_DURATION);
+    assert_int_equal(renew(&f, &tickets[0], WEIR_NEVER, 50), WEIR_BAD_DURATION);
+    assert_int_equal(renew(&f, &tickets[0], 100, 99), WEIR_OK);
+    wake(&f, 198);
+    expect_no_news(&f);
+    assert_int_equal(f.news.wake_ns, 199);
+    assert_int_equal(renew(&f, &tickets[0], 10, 198), WEIR_OK); /* shorter than before */
+    assert_int_equal(f.news.wake_ns, 208);
+    /* A call at the very end comes too late: the lease was first, and the next one goes. */
+    assert_int_equal(renew(&f, &tickets[0], 100, 208), WEIR_NOT_HELD);
+    expect_ended(&tickets[0], WEIR_END_LAPSED);
+    expect_admitted(&tickets[1]);
+    drop_news(&f);
+    end_all(&f, &tickets[1], 1, 209);
+    close_key(&f);
+}
+
+TEST(a_permit_without_a_lease_stays_without_and_another_keys_is_not_renewed)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_key *other;
+    assert_int_equal(weir_gate_take(f.gate, weir_slice_of("other"), 0, &other), WEIR_OK);
+    struct weir_ticket ticket = {0};
+    enter_many(&f, &ticket, 1, 0);
+    assert_int_equal(renew(&f, &ticket, 10, 5), WEIR_OK);
+    assert_int_equal(f.news.wake_ns, WEIR_NEVER);
+    assert_int_equal(weir_key_renew(other, &ticket, 10, 5, &f.news), WEIR_WRONG_KEY);
+    end_all(&f, &ticket, 1, 50);
+    weir_key_give(other);
+    close_key(&f);
+}
+
 TEST(every_permit_of_a_key_with_leases_has_one)
 {
     struct fixture f;
@@ -544,6 +592,8 @@ int main(void)
         BOTH_WAYS(deadlines_pass_in_the_order_of_their_moments_and_ties_in_the_order_of_arrival),
         BOTH_WAYS(a_deadline_in_the_far_future_does_not_hide_one_that_is_near),
         BOTH_WAYS(a_lease_lapses_at_exactly_its_end_counted_from_admission),
+        BOTH_WAYS(a_lease_that_is_renewed_begins_anew_and_one_that_is_over_cannot_be),
+        BOTH_WAYS(a_permit_without_a_lease_stays_without_and_another_keys_is_not_renewed),
         BOTH_WAYS(every_permit_of_a_key_with_leases_has_one),
         BOTH_WAYS(a_requests_own_lease_stands_for_the_keys_be_it_shorter_longer_or_never),
         BOTH_WAYS(a_permit_of_a_key_without_leases_may_have_one_of_its_own),
