@@ -168,22 +168,6 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
     return true;
 }
 
-static enum weir_problem_kind problem_of(enum weir_status refusal)
-{
-    switch (refusal) {
-    case WEIR_TOO_MANY_KEYS:
-        return WEIR_PROBLEM_TOO_MANY_KEYS;
-    case WEIR_TOO_LATE:
-        return WEIR_PROBLEM_TOO_LATE;
-    case WEIR_TIMED_OUT:
-        return WEIR_PROBLEM_LINE_TIMEOUT;
-    case WEIR_NO_MEMORY:
-        return WEIR_PROBLEM_OUT_OF_MEMORY;
-    default:
-        return WEIR_PROBLEM_LINE_FULL;
-    }
-}
-
 static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
 {
     struct weir_worker *worker = exchange->worker;
@@ -211,8 +195,7 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         }
         break;
     case WEIR_REFUSED:
-        weir_exchange_refuse(exchange, problem_of((enum weir_status)exchange->pass.ticket.refusal),
-                             weir_status_text((enum weir_status)exchange->pass.ticket.refusal));
+        weir_exchange_refuse(exchange);
         weir_pass_close(&exchange->pass);
         break;
     }
@@ -229,7 +212,7 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
         exchange->tenant =
             keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
     }
-    exchange->flow =
+    exchange->pass.flow =
         keep_text(exchange->flow_text, text_of(&found->flow, head, data, &reading->match));
     reading->priority = priority_of(found, text_of(&found->priority, head, data, &reading->match));
     if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {

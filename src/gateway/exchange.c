@@ -1,8 +1,7 @@
 #include "gateway/transfer.h"
 
 #include "base/list.h"
-#include "base/slice.h"
-#include "gateway/forward.h"
+#include "gateway/refusal.h"
 
 #include <assert.h>
 
@@ -133,52 +132,21 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
     answer(exchange, &problem);
 }
 
-static const struct weir_config_gate *gate_of(const struct weir_exchange *exchange)
+static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
-    return &exchange->site->config->gates[exchange->route->gate];
+    return (struct weir_refused){.gate = &exchange->site->config->gates[exchange->route->gate],
+                                 .pass = &exchange->pass,
+                                 .tenant = exchange->tenant,
+                                 .arrived_ns = exchange->arrived_ns,
+                                 .now_ns = exchange->worker->loop.now_ns};
 }
 
-/* The key's own rules, if it has any. */
-static const struct weir_config_rules *rules_of(const struct weir_config_gate *gate,
-                                                struct weir_slice key)
+void weir_exchange_refuse(struct weir_exchange *exchange)
 {
-    for (uint32_t i = 0; i < gate->key_count; i++) {
-        if (weir_slice_equal(gate->keys[i].name, key)) {
-            return &gate->keys[i].rules;
-        }
-    }
-    return &gate->rules;
-}
-
-void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
-                          const char *detail)
-{
-    struct weir_pass *pass = &exchange->pass;
-    const struct weir_config_gate *gate = gate_of(exchange);
-    struct weir_problem problem = {.kind = kind,
-                                   .detail = detail,
-                                   .gate = gate->name,
-                                   .flow = exchange->flow,
-                                   .tenant = exchange->tenant,
-                                   .timeout_ns = WEIR_NEVER,
-                                   .retry_ns = WEIR_NEVER};
-    struct weir_key_stats stats;
-    if (pass->key != NULL) {
-        stats = weir_pass_stats(pass);
-        problem.stats = &stats;
-        problem.key = weir_key_name(pass->key);
-        problem.status = kind == WEIR_PROBLEM_DRAINING
-                             ? 503
-                             : (uint16_t)rules_of(gate, problem.key)->line.status;
-        if (pass->ticket.deadline_ns != WEIR_NEVER) {
-            problem.timeout_ns = pass->ticket.deadline_ns - exchange->arrived_ns;
-        }
-        problem.waited_ns = exchange->worker->loop.now_ns - exchange->arrived_ns;
-        problem.retry_ns = weir_pass_predict(pass, exchange->tenant);
-    } else {
-        problem.status = 503;
-    }
-    answer(exchange, &problem);
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_at_door(&refusal, &refused);
+    answer(exchange, &refusal.problem);
 }
 
 /* ---- the gate ---- */
@@ -196,19 +164,10 @@ void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
         return;
     }
     exchange->has_pass = false;
-    switch ((enum weir_end)pass->ticket.end) {
-    case WEIR_END_DISPLACED:
-        weir_exchange_refuse(
-            exchange, WEIR_PROBLEM_DISPLACED,
-            "The line was full, and this tenant had more than its share of it. Wait "
-            "for some of its requests to pass before sending more.");
-        break;
-    default:
-        weir_exchange_refuse(
-            exchange, WEIR_PROBLEM_LINE_TIMEOUT,
-            "It waited as long as it may and its turn did not come. Try again after "
-            "Retry-After, or raise the gate's limit or its line's timeout.");
-    }
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_in_line(&refusal, &refused);
+    answer(exchange, &refusal.problem);
     if (exchange->pass.key != NULL) {
         weir_pass_close(&exchange->pass);
     }
@@ -278,9 +237,13 @@ static void dismiss(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
     if (exchange->state == WEIR_EXCHANGE_WAITING) {
-        weir_exchange_refuse(exchange, WEIR_PROBLEM_DRAINING,
-                             "This server is going away, and its grace period is over. Try again, "
-                             "and another one will answer.");
+        struct weir_refused refused = refused_of(exchange);
+        struct weir_refusal refusal;
+        weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING,
+                          "This server is going away, and its grace period is over. Try again, and "
+                          "another one will answer.",
+                          &refused);
+        answer(exchange, &refusal.problem);
     }
 }
 

@@ -58,8 +58,7 @@ struct weir_exchange {
     uint64_t arrived_ns;
     uint64_t admitted_ns;
     struct weir_slice tenant; /* in the text below */
-    struct weir_slice flow;
-    uint64_t deadline_ns; /* for the first byte; WEIR_NEVER: none */
+    uint64_t deadline_ns;     /* for the first byte; WEIR_NEVER: none */
     char tenant_text[WEIR_NAME_BYTES_MAX];
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
@@ -77,7 +76,6 @@ void weir_exchange_admitted(struct weir_exchange *exchange);
 void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state);
 void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
                           uint16_t status, const char *detail);
-void weir_exchange_refuse(struct weir_exchange *exchange, enum weir_problem_kind kind,
-                          const char *detail);
+void weir_exchange_refuse(struct weir_exchange *exchange);
 
 #endif

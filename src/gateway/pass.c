@@ -269,6 +269,39 @@ bool weir_pass_cancel(struct weir_pass *pass)
     return close_after(pass, posted);
 }
 
+enum weir_status weir_pass_release(struct weir_pass *pass, const struct weir_result *result,
+                                   uint32_t loop_index)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = {0};
+    lock_key(key);
+    enum weir_status status = weir_key_leave(key, &pass->ticket, result,
+                                             loop_of(gates, loop_index)->now_ns, &errands.news);
+    collect(key, &errands);
+    assert(status != WEIR_OK || !pass->posted);
+    unlock_key(key);
+    run(gates, key, loop_index, &errands);
+    if (status == WEIR_OK) {
+        weir_pass_close(pass);
+    }
+    return status;
+}
+
+enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint32_t loop_index)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = {0};
+    lock_key(key);
+    enum weir_status status = weir_key_renew(key, &pass->ticket, lease_ns,
+                                             loop_of(gates, loop_index)->now_ns, &errands.news);
+    collect(key, &errands);
+    unlock_key(key);
+    run(gates, key, loop_index, &errands);
+    return status;
+}
+
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
 {
     return weir_gates_stats(pass->key);
@@ -324,6 +357,20 @@ bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns
     bool found = weir_key_get_lane(key, index, now_ns, stats);
     unlock_key(key);
     return found;
+}
+
+void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
+                     uint32_t places_max,
+                     void (*visit)(void *context, const struct weir_place *place,
+                                   const struct weir_pass *pass),
+                     void *context)
+{
+    lock_key(key);
+    uint32_t count = weir_key_line(key, now_ns, places, places_max);
+    for (uint32_t i = 0; i < count; i++) {
+        visit(context, &places[i], weir_container_of(places[i].ticket, struct weir_pass, ticket));
+    }
+    unlock_key(key);
 }
 
 void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)

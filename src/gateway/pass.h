@@ -25,7 +25,9 @@ struct weir_pass {
     struct weir_ticket ticket;
     struct weir_post post;
     struct weir_gates *gates;
-    struct weir_key *key; /* pinned from enter until the ticket has ended and no post is left */
+    struct weir_key *key;   /* pinned from enter until the ticket has ended and no post is left */
+    struct weir_slice flow; /* the caller's own id of its work; may be read by any thread that holds
+                             * the key's lock while the ticket waits */
     uint32_t loop_index;
     bool posted; /* a post is under way; under the key's lock */
 
@@ -91,6 +93,14 @@ WEIR_MUST_CHECK bool weir_pass_leave(struct weir_pass *pass, const struct weir_r
 /* Ends the pass wherever it is, and closes it. The result is as above. */
 WEIR_MUST_CHECK bool weir_pass_cancel(struct weir_pass *pass);
 
+/* The same two for a permit that another loop may end as well: the ticket decides who was first.
+ * Not held: WEIR_NOT_HELD, and nothing changes; its own loop is told, or has been. Called in the
+ * loop `loop_index`. After a release the pass is closed. */
+WEIR_MUST_CHECK enum weir_status
+weir_pass_release(struct weir_pass *pass, const struct weir_result *result, uint32_t loop_index);
+WEIR_MUST_CHECK enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns,
+                                                 uint32_t loop_index);
+
 /* The counts at the key of a pass that is not closed. */
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
 
@@ -105,6 +115,14 @@ struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct
 struct weir_key_stats weir_gates_stats(const struct weir_key *key);
 bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                      struct weir_lane_stats *stats);
+
+/* The same as weir_key_line() under the key's lock; `visit` is called for each place, and must not
+ * block. */
+void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
+                     uint32_t places_max,
+                     void (*visit)(void *context, const struct weir_place *place,
+                                   const struct weir_pass *pass),
+                     void *context);
 
 /* Forgets keys that nothing is left to remember of; to be called now and then. */
 void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns);

@@ -5,7 +5,6 @@ import json
 
 import pytest
 from raw import ask, connect, front, reply, request, run, upstream
-from weir import until
 
 ALWAYS = {'type', 'title', 'status', 'detail'}
 TICKET = {'gate', 'key', 'flow', 'tenant', 'active', 'waiting', 'limit', 'waited_ms', 'timeout_ms'}
@@ -411,3 +410,24 @@ async def test_while_draining_a_refusal_is_the_last_word_of_its_connection():
             assert message.one('connection') == 'close'
             with contextlib.suppress(ConnectionError):
                 assert await wire.rest() == b''
+
+
+@run
+async def test_who_is_still_in_line_when_the_grace_is_over_is_told_so():
+    slow = Slow()
+    gate = 'limit: 1, line: { timeout: 20s }'
+    async with upstream(slow.serve) as server, front(server, gate=gate, grace='200ms') as gateway:
+        async with connect(gateway.port) as first, connect(gateway.port) as second:
+            await first.send(request('/functions/f/hold'))
+            await gateway.until('f', active=1)
+            await second.send(request('/functions/f', 'X-Tenant: acme', 'X-Flow: flow-7'))
+            await gateway.until('f', waiting=1)
+            gateway.process.terminate()
+            message = await second.message()
+            problem = read_ticket(message, 'draining', 503, gate='functions', key='f', flow='flow-7',
+                                  tenant='acme', limit=1, timeout_ms=20000)
+            assert problem['waited_ms'] >= 200
+            assert message.one('connection') == 'close'
+            await first.ended()
+            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+        assert slow.came == ['/functions/f/hold']

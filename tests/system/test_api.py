@@ -155,14 +155,16 @@ async def test_a_method_that_a_path_does_not_have_is_a_405():
                 message = await ask(gateway.api_port, request(target, method=method), method)
                 check_problem(message, 'bad-request', 405)
                 assert message.one('allow') in (None, 'GET, HEAD', 'GET')
-        message = await ask(gateway.api_port, request('/healthz', 'Content-Length: 5', method='POST', body=b'hello'))
+        message = await ask(gateway.api_port, request('/healthz', 'Content-Length: 5', method='POST',
+                                                      body=b'hello'))
         check_problem(message, 'bad-request', 405)
 
 
 @run
 async def test_what_cannot_be_read_is_a_400_and_the_end():
     async with upstream() as server, front(server) as gateway:
-        for text in (b'nonsense\r\n\r\n', b'GET /healthz HTTP/1.1\r\n\r\n', b'GET /healthz HTTP/1.1\nHost: a\n\n'):
+        for text in (b'nonsense\r\n\r\n', b'GET /healthz HTTP/1.1\r\n\r\n',
+                     b'GET /healthz HTTP/1.1\nHost: a\n\n'):
             async with connect(gateway.api_port) as wire:
                 await wire.send(text + request('/healthz'))
                 message = await wire.message()

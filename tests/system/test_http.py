@@ -1140,7 +1140,7 @@ async def test_an_answer_to_head_has_no_body():
 async def test_a_refused_client_that_still_sends_gets_to_read_why():
     async with upstream() as server, front(server, route='max_body: 1KB') as gateway:
         async with connect(gateway.port) as wire:
-            await wire.send(request('/functions/f', 'Content-Length: 2000000', method='POST'),
-                            b'x' * 2_000_000)
+            await wire.send(request('/functions/f', 'Content-Length: 10000000', method='POST'),
+                            b'x' * 10_000_000)
             assert (await wire.message()).status == 413
         assert server.seen == []

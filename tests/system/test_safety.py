@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 from raw import ask, connect, front, reply, request, run, upstream
-from weir import PROGRAM, until
+from weir import PROGRAM
 
 HERE = ['localhost', 'LOCALHOST', 'x.localhost', 'a.b.LocalHost', '127.0.0.1', '127.9.9.9', '[::1]',
         '[0:0:0:0:0:0:0:1]', 'localhost:1', 'x.localhost:65535', '127.0.0.1:80', '[::1]:8080']

@@ -1,0 +1,82 @@
+#include "gateway/refusal.h"
+
+#include "base/slice.h"
+
+/* The key's own rules, if it has any. */
+static const struct weir_config_rules *rules_of(const struct weir_config_gate *gate,
+                                                struct weir_slice key)
+{
+    for (uint32_t i = 0; i < gate->key_count; i++) {
+        if (weir_slice_equal(gate->keys[i].name, key)) {
+            return &gate->keys[i].rules;
+        }
+    }
+    return &gate->rules;
+}
+
+void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
+                       const char *detail, const struct weir_refused *refused)
+{
+    const struct weir_pass *pass = refused->pass;
+    struct weir_problem *problem = &refusal->problem;
+    *problem = (struct weir_problem){.kind = kind,
+                                     .status = 503,
+                                     .detail = detail,
+                                     .gate = refused->gate->name,
+                                     .flow = pass->flow,
+                                     .tenant = refused->tenant,
+                                     .waited_ns = refused->now_ns - refused->arrived_ns,
+                                     .timeout_ns = WEIR_NEVER,
+                                     .retry_ns = WEIR_NEVER};
+    if (pass->key == NULL) {
+        return;
+    }
+    refusal->stats = weir_pass_stats(pass);
+    problem->stats = &refusal->stats;
+    problem->key = weir_key_name(pass->key);
+    problem->retry_ns = weir_pass_predict(pass, refused->tenant);
+    if (kind != WEIR_PROBLEM_DRAINING) {
+        problem->status = (uint16_t)rules_of(refused->gate, problem->key)->line.status;
+    }
+    if (pass->ticket.deadline_ns != WEIR_NEVER) {
+        problem->timeout_ns = pass->ticket.deadline_ns - refused->arrived_ns;
+    }
+}
+
+void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
+{
+    enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
+    enum weir_problem_kind kind = WEIR_PROBLEM_LINE_FULL;
+    switch (why) {
+    case WEIR_TOO_MANY_KEYS:
+        kind = WEIR_PROBLEM_TOO_MANY_KEYS;
+        break;
+    case WEIR_TOO_LATE:
+        kind = WEIR_PROBLEM_TOO_LATE;
+        break;
+    case WEIR_TIMED_OUT:
+        kind = WEIR_PROBLEM_LINE_TIMEOUT;
+        break;
+    case WEIR_NO_MEMORY:
+        kind = WEIR_PROBLEM_OUT_OF_MEMORY;
+        break;
+    default:
+        break;
+    }
+    weir_refusal_make(refusal, kind, weir_status_text(why), refused);
+}
+
+void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused)
+{
+    if (refused->pass->ticket.end == WEIR_END_DISPLACED) {
+        weir_refusal_make(refusal, WEIR_PROBLEM_DISPLACED,
+                          "The line was full, and this tenant had more than its share of it. Wait "
+                          "for some of its requests to pass before sending more.",
+                          refused);
+    } else {
+        weir_refusal_make(refusal, WEIR_PROBLEM_LINE_TIMEOUT,
+                          "It waited as long as it may and its turn did not come. Try again after "
+                          "Retry-After, or raise the gate's limit or its line's timeout.",
+                          refused);
+    }
+}

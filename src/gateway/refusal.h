@@ -1,0 +1,31 @@
+/* refusal.h - a ticket that did not get through, in words. */
+#ifndef WEIR_GATEWAY_REFUSAL_H
+#define WEIR_GATEWAY_REFUSAL_H
+
+#include "gateway/pass.h"
+#include "gateway/problem.h"
+#include "gateway/site.h"
+
+/* A problem document with the counts of its key; must not be copied. */
+struct weir_refusal {
+    struct weir_problem problem;
+    struct weir_key_stats stats;
+};
+
+/* Who was refused, and where. */
+struct weir_refused {
+    const struct weir_config_gate *gate;
+    const struct weir_pass *pass; /* not closed; its key is null if there could not be one */
+    struct weir_slice tenant;
+    uint64_t arrived_ns;
+    uint64_t now_ns;
+};
+
+void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
+                       const char *detail, const struct weir_refused *refused);
+
+/* The same for one that the door refused, and for one that was told of its end in line. */
+void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused);
+void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused);
+
+#endif
