@@ -1,6 +1,7 @@
 #include "api/call.h"
 
 #include "api/api.h"
+#include "base/alloc.h"
 #include "gateway/guard.h"
 #include "gateway/site.h"
 #include "wire/head_writer.h"
@@ -26,6 +27,7 @@ static void free_call(struct weir_dead *dead)
 static void end(struct weir_call *call)
 {
     struct weir_worker *worker = call->worker;
+    weir_call_let_go(call);
     call->client = NULL;
     weir_buffer_release(&worker->buffers, &call->head);
     weir_buffer_release(&worker->buffers, &call->body);
@@ -33,7 +35,9 @@ static void end(struct weir_call *call)
         weir_key_give(call->key);
         call->key = NULL;
     }
-    if (!call->waiting) {
+    weir_release(&weir_allocator_libc, call->extra, call->extra_bytes);
+    call->extra = NULL;
+    if (!call->again_pending) {
         weir_loop_bury(&worker->loop, &call->dead, free_call);
     }
 }
@@ -46,7 +50,7 @@ static void on_abort(struct weir_client *client)
 static void on_again(struct weir_post *post)
 {
     struct weir_call *call = weir_container_of(post, struct weir_call, again);
-    call->waiting = false;
+    call->again_pending = false;
     if (call->client == NULL) {
         weir_loop_bury(&call->worker->loop, &call->dead, free_call);
     } else {
@@ -56,8 +60,8 @@ static void on_again(struct weir_post *post)
 
 static void go_on_later(struct weir_call *call)
 {
-    if (!call->waiting) {
-        call->waiting = true;
+    if (!call->again_pending) {
+        call->again_pending = true;
         call->again = (struct weir_post){.arrive = on_again};
         weir_loop_defer(&call->worker->loop, &call->again);
     }
@@ -73,14 +77,19 @@ void weir_call_reply(struct weir_call *call, uint16_t status, const char *conten
     call->produce = produce;
 }
 
+void weir_call_refuse(struct weir_call *call, const struct weir_problem *problem)
+{
+    struct weir_buffer_pool *buffers = &call->worker->buffers;
+    call->begun = weir_buffer_reserve(buffers, &call->head, WEIR_BUFFER_MIDDLE) &&
+                  weir_problem_write(problem, call->keep_client, call->with_body, &call->head);
+    call->complete = call->begun;
+}
+
 void weir_call_problem(struct weir_call *call, enum weir_problem_kind kind, uint16_t status,
                        const char *detail)
 {
     struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
-    struct weir_buffer_pool *buffers = &call->worker->buffers;
-    call->begun = weir_buffer_reserve(buffers, &call->head, WEIR_BUFFER_MIDDLE) &&
-                  weir_problem_write(&problem, call->keep_client, call->with_body, &call->head);
-    call->complete = call->begun;
+    weir_call_refuse(call, &problem);
 }
 
 /* Once it is known whether the first piece is all. */
@@ -208,11 +217,13 @@ static void advance(struct weir_call *call)
     }
     weir_client_relax(call->client);
     if (!call->complete) {
-        go_on_later(call);
+        if (!call->quiet) {
+            go_on_later(call);
+        }
         return;
     }
     struct weir_client *client = call->client;
-    bool keep = call->keep_client;
+    bool keep = call->keep_client && !client->unfinished;
     end(call);
     weir_client_done(client, keep);
 }
@@ -240,35 +251,152 @@ static bool split_path(struct weir_call *call, struct weir_slice path)
     return true;
 }
 
-static uint32_t scopes_of(const struct weir_call *call, const struct weir_http1_head *head,
-                          const char *data)
+static struct weir_credential credential_of(const struct weir_call *call,
+                                            const struct weir_http1_head *head, const char *data)
 {
     const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_AUTHORIZATION);
     bool once = (head->repeated & WEIR_FIELD_BIT(AUTHORIZATION)) == 0;
-    return field == NULL || !once ? 0
-                                  : weir_tokens_scopes(call->worker->site->plan->tokens,
-                                                       weir_http1_value(data, field));
+    return field == NULL || !once
+               ? (struct weir_credential){0}
+               : weir_tokens_find(call->worker->site->plan->tokens, weir_http1_value(data, field));
 }
 
-static void decide(struct weir_call *call, const struct weir_http1_head *head, const char *data)
+/* Once the reply has been decided; or it is pending. */
+static void proceed(struct weir_call *call)
 {
-    if (head->fault != WEIR_HTTP_FAULT_NONE) {
-        call->keep_client = false;
-        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(head->fault),
-                          weir_http_fault_text(head->fault));
+    if (call->pending) {
         return;
     }
+    if (call->produce == NULL && !call->begun) {
+        weir_client_close(call->client); /* not even a problem could be written */
+    } else {
+        advance(call);
+    }
+}
+
+void weir_call_resume(struct weir_call *call)
+{
+    call->pending = false;
+    proceed(call);
+}
+
+static void refuse(struct weir_call *call, enum weir_problem_kind kind, uint16_t status,
+                   const char *detail)
+{
+    weir_call_problem(call, kind, status, detail);
+    proceed(call);
+}
+
+static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
+{
+    call->keep_client = false;
+    refuse(call, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
+           weir_http_fault_text(fault));
+}
+
+/* The body without its frames, moved together in place. */
+static struct weir_slice decode_body(struct weir_call *call)
+{
+    char *data = call->client->in.data + call->client->in.begin;
+    struct weir_slice raw = {data, call->body_bytes};
+    struct weir_slice decoded = {data, 0};
+    struct weir_chunked chunked;
+    if (call->body_in.framing != WEIR_FRAMING_CHUNKED) {
+        return raw;
+    }
+    weir_chunked_init(&chunked, WEIR_CALL_BODY_MAX);
+    for (;;) {
+        size_t used;
+        struct weir_slice piece;
+        if (weir_chunked_next(&chunked, raw, &used, &piece) != WEIR_CHUNKED_BODY) {
+            return decoded; /* it has been checked before, so this is the end */
+        }
+        memmove(data + decoded.bytes, piece.data, piece.bytes);
+        decoded.bytes += piece.bytes;
+        raw.data += used;
+        raw.bytes -= used;
+    }
+}
+
+/* The request is complete. */
+static void dispatch(struct weir_call *call)
+{
+    struct weir_client *client = call->client;
+    weir_client_relax(client);
+    client->unfinished = false;
+    call->document = call->body_bytes == 0 ? (struct weir_slice){"", 0} : decode_body(call);
+    weir_call_dispatch(call);
+    call->document = (struct weir_slice){"", 0};
+    weir_buffer_consume(&client->in, call->body_bytes);
+    call->body_bytes = 0;
+    proceed(call);
+}
+
+/* Reads until the request is complete. */
+static void read_body(struct weir_call *call)
+{
+    struct weir_client *client = call->client;
+    struct weir_buffer *in = &client->in;
+    for (;;) {
+        struct weir_slice all = weir_buffer_slice(in);
+        struct weir_slice fresh = {all.data + call->body_bytes, all.bytes - call->body_bytes};
+        call->body_bytes += (uint32_t)weir_body_accept(&call->body_in, fresh);
+        if (call->body_in.state == WEIR_BODY_ENDED) {
+            dispatch(call);
+            return;
+        }
+        bool full = weir_buffer_bytes(in) == WEIR_CALL_BODY_MAX;
+        if (call->body_in.state == WEIR_BODY_FAULT || full) {
+            refuse_fault(call, full ? WEIR_HTTP_FAULT_BODY_LARGE : call->body_in.fault);
+            return;
+        }
+        if (!weir_buffer_reserve(&call->worker->buffers, in, WEIR_BUFFER_LARGE)) {
+            weir_client_close(client);
+            return;
+        }
+        ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
+        if (got == WEIR_STREAM_AGAIN) {
+            weir_client_press(client);
+            return;
+        }
+        if (got <= 0) {
+            weir_client_close(client);
+            return;
+        }
+        in->end += (uint32_t)got;
+    }
+}
+
+/* A client that waits for a 100 before it sends its body gets one. */
+static bool write_continue(struct weir_call *call)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {(char *)text, sizeof text - 1};
+    return weir_stream_write(&call->client->stream, &part, 1) == (ssize_t)(sizeof text - 1);
+}
+
+/* Looks at all of the head but for what the path's own handler wants. */
+static void judge(struct weir_call *call, const struct weir_http1_head *head, const char *data)
+{
     struct weir_slice path = weir_http1_slice(data, head->path);
     const char *wrong =
         weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
+    weir_body_init(&call->body_in, head, WEIR_CALL_BODY_MAX);
+    call->credential = credential_of(call, head, data);
+    bool known = (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path);
+    bool waits = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
+    weir_buffer_consume(&call->client->in, head->head_bytes);
     if (wrong != NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
-    } else if ((weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) != 0 || !split_path(call, path)) {
-        weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                          "Nothing of the API has such a path. GET /gates lists the gates.");
+        refuse(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
+    } else if (!known) {
+        refuse(call, WEIR_PROBLEM_NOT_FOUND, 404,
+               "Nothing of the API has such a path. GET /gates lists the gates.");
+    } else if (call->body_in.state == WEIR_BODY_FAULT) {
+        refuse_fault(call, call->body_in.fault);
+    } else if (waits && !write_continue(call)) {
+        weir_client_close(call->client);
     } else {
-        call->scopes = scopes_of(call, head, data);
-        weir_call_dispatch(call, head->method == WEIR_METHOD_HEAD ? WEIR_METHOD_GET : head->method);
+        read_body(call);
     }
 }
 
@@ -282,26 +410,23 @@ static void on_begin(struct weir_client *client)
         return;
     }
     bool fault = head->fault != WEIR_HTTP_FAULT_NONE;
-    bool bodiless = !fault && (head->framing == WEIR_FRAMING_NONE ||
-                               (head->framing == WEIR_FRAMING_LENGTH && head->content_length == 0));
+    bool only_head = !fault && head->method == WEIR_METHOD_HEAD;
     *call = (struct weir_call){.client = client,
                                .worker = worker,
                                .minor = head->minor,
-                               .with_body = fault || head->method != WEIR_METHOD_HEAD,
-                               .keep_client = !fault && head->persists && bodiless};
+                               .with_body = !only_head,
+                               .method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method),
+                               .keep_client = !fault && head->persists,
+                               .arrived_ns = worker->loop.now_ns};
     client->call = call;
     client->head = NULL;
-    client->unfinished = !bodiless;
-    decide(call, head, client->in.data + client->in.begin);
-    if (!fault) {
-        weir_buffer_consume(&client->in, head->head_bytes);
+    client->unfinished = true;
+    if (fault) {
+        refuse_fault(call, head->fault);
+    } else {
+        judge(call, head, client->in.data + client->in.begin);
     }
     weir_slab_give(&worker->heads, head);
-    if (call->produce == NULL && !call->begun) {
-        weir_client_close(client);
-    } else {
-        advance(call);
-    }
 }
 
 static void on_ready(struct weir_client *client)
@@ -309,15 +434,35 @@ static void on_ready(struct weir_client *client)
     struct weir_call *call = client->call;
     if (weir_client_gone(client)) {
         weir_client_close(client);
-    } else if (client->stream.writable && !call->waiting) {
+    } else if (call->produce == NULL && !call->begun && !call->pending) {
+        read_body(call);
+    } else if (client->stream.writable && !call->again_pending && !call->pending && !call->quiet) {
         advance(call);
     }
+}
+
+/* Whoever waits in line does not send or read; whoever does not go on has had its time. */
+static void on_late(struct weir_client *client)
+{
+    weir_client_close(client);
+}
+
+static void *open_api(void)
+{
+    return weir_grants_create();
+}
+
+static void close_api(void *grants)
+{
+    weir_grants_destroy(grants);
 }
 
 const struct weir_service weir_api = {
     .begin = on_begin,
     .ready = on_ready,
-    .late = weir_client_close,
+    .late = on_late,
     .abort = on_abort,
     .call_bytes = sizeof(struct weir_call),
+    .open = open_api,
+    .close = close_api,
 };

@@ -6,11 +6,17 @@
 #ifndef WEIR_API_CALL_H
 #define WEIR_API_CALL_H
 
+#include "api/grant.h"
+#include "gateway/body.h"
 #include "gateway/client.h"
 #include "gateway/problem.h"
+#include "gateway/token.h"
 #include "wire/json_writer.h"
 
 #define WEIR_CALL_SEGMENTS_MAX 4
+
+/* The most that a request to the API may bring along, frames included. */
+#define WEIR_CALL_BODY_MAX WEIR_BUFFER_LARGE
 
 struct weir_call;
 
@@ -31,14 +37,17 @@ struct weir_call {
     struct weir_worker *worker;
     struct weir_dead dead;
     struct weir_post again; /* to go on in a later turn */
-    bool waiting;           /* `again` is under way */
+    bool again_pending;     /* `again` is under way */
+    bool pending;           /* the reply will be decided later */
+    bool quiet;             /* the body goes on, but there is nothing to say for now */
     bool keep_client;
     bool chunked;
     bool with_body; /* of the reply: not after HEAD */
     bool begun;     /* the reply's head has been made */
     bool complete;  /* so has the end of its body */
     uint8_t minor;
-    uint32_t scopes; /* what the caller's token lets it do */
+    uint8_t method;                    /* enum weir_http_method; GET also for HEAD */
+    struct weir_credential credential; /* what the caller's token lets it do */
     uint16_t status;
     const char *content_type;
     struct weir_buffer head;
@@ -49,12 +58,32 @@ struct weir_call {
     struct weir_slice segments[WEIR_CALL_SEGMENTS_MAX]; /* decoded, in `text` */
     char text[1024];
 
+    /* The request's body, in the client's buffer until it is complete. */
+    struct weir_body body_in;
+    uint32_t body_bytes;
+    struct weir_slice document; /* decoded, while the call is decided */
+
+    /* A permit: asked for, waited for, given; or one that ends with the call. */
+    struct weir_grant *grant; /* waits */
+    bool holds;               /* it is to end with the call */
+    bool held;                /* and it has been given */
+    char permit[WEIR_GRANT_TEXT_BYTES];
+    uint64_t arrived_ns;
+    uint64_t lease_ns;
+    struct weir_key_stats stats;
+    struct weir_slice tenant; /* in the text below */
+    struct weir_slice flow;
+    char tenant_text[WEIR_NAME_BYTES_MAX];
+    char flow_text[WEIR_NAME_BYTES_MAX];
+
     /* How the body is made, and how far it is. */
     weir_call_produce *produce;
     uint32_t step;
     uint32_t gate;
     struct weir_key *key; /* pinned, or null */
     struct weir_call_sum sum;
+    void *extra; /* of libc's memory, or null */
+    size_t extra_bytes;
     struct weir_json json; /* of a document in several pieces: whether a comma is due */
 };
 
@@ -66,7 +95,16 @@ void weir_call_reply(struct weir_call *call, uint16_t status, const char *conten
 void weir_call_problem(struct weir_call *call, enum weir_problem_kind kind, uint16_t status,
                        const char *detail);
 
-/* Decides what the reply will be; in routes.c. `method` is GET also for HEAD. */
-void weir_call_dispatch(struct weir_call *call, enum weir_http_method method);
+/* The same with a problem that has more to say. */
+void weir_call_refuse(struct weir_call *call, const struct weir_problem *problem);
+
+/* Goes on with a call that was pending, now that its reply has been decided. */
+void weir_call_resume(struct weir_call *call);
+
+/* Decides what the reply will be, or that it is pending; in routes.c. */
+void weir_call_dispatch(struct weir_call *call);
+
+/* The call ends, and with it what it waits for or holds; in permits.c. */
+void weir_call_let_go(struct weir_call *call);
 
 #endif

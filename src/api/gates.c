@@ -6,13 +6,9 @@
 /* The most keys that one piece of a reply looks at: it bounds how long the loop is held up. */
 #define KEYS_AT_ONCE 256
 
-/* What a piece ends with when it finds no room: enough for the longest key, whose name may take six
- * times its length, with all of its numbers. */
-#define KEY_BYTES_MAX 4096
-
 /* ---- pieces ---- */
 
-static void put_limit(struct weir_json *json, uint32_t limit)
+void weir_api_put_limit(struct weir_json *json, uint32_t limit)
 {
     if (limit == WEIR_LIMIT_NONE) {
         weir_json_put_null(json, "limit");
@@ -30,7 +26,7 @@ static void put_counts(struct weir_json *json, const struct weir_key_stats *stat
         [WEIR_END_DISPLACED] = "displaced", [WEIR_END_LAPSED] = "lapsed"};
     weir_json_put_number(json, "active", stats->active);
     weir_json_put_number(json, "waiting", stats->waiting);
-    put_limit(json, stats->limit);
+    weir_api_put_limit(json, stats->limit);
     weir_json_put_number(json, "reserved", stats->reserved);
     weir_json_put_number(json, "waiting_cost", stats->waiting_cost);
     weir_json_name(json, "waiting_by_priority");
@@ -56,7 +52,7 @@ static void put_lane(struct weir_json *json, const struct weir_lane_stats *lane,
     weir_json_open(json, '{');
     weir_json_put_number(json, "lane", lane->id);
     weir_json_put_number(json, "active", lane->active);
-    put_limit(json, lane->limit);
+    weir_api_put_limit(json, lane->limit);
     weir_json_put_number(json, "reserved", lane->reserved);
     if (lane->paused_until_ns > now_ns) {
         weir_json_put_number(json, "paused_ms", (lane->paused_until_ns - now_ns) / 1000000 + 1);
@@ -104,7 +100,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
         }
         call->step++;
     }
-    if (json->capacity - json->bytes < KEY_BYTES_MAX) {
+    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
         return false;
     }
     weir_json_close(json, ']');
@@ -113,7 +109,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
     return true;
 }
 
-static bool find_gate(struct weir_call *call)
+bool weir_api_find_gate(struct weir_call *call)
 {
     struct weir_gates *gates = call->worker->gates;
     for (; call->gate < weir_gates_count(gates); call->gate++) {
@@ -126,19 +122,26 @@ static bool find_gate(struct weir_call *call)
     return false;
 }
 
-void weir_api_get_key(struct weir_call *call)
+bool weir_api_find_key(struct weir_call *call)
 {
-    if (!find_gate(call)) {
-        return;
+    if (!weir_api_find_gate(call)) {
+        return false;
     }
     call->key = weir_gates_find(call->worker->gates, call->gate, call->segments[2]);
     if (call->key == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "Nobody has used that key of the gate yet, or not for long. Its first "
                           "request makes it.");
-        return;
+        return false;
     }
-    weir_call_reply(call, 200, "application/json", produce_key);
+    return true;
+}
+
+void weir_api_get_key(struct weir_call *call)
+{
+    if (weir_api_find_key(call)) {
+        weir_call_reply(call, 200, "application/json", produce_key);
+    }
 }
 
 /* ---- GET /gates/{gate} ---- */
@@ -155,7 +158,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
         call->key = weir_gates_next(gates, call->gate, NULL);
     }
     for (uint32_t i = 0; call->key != NULL; i++) {
-        if (i == KEYS_AT_ONCE || json->capacity - json->bytes < KEY_BYTES_MAX) {
+        if (i == KEYS_AT_ONCE || json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
         struct weir_key_stats stats = weir_gates_stats(call->key);
@@ -165,7 +168,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
         weir_json_close(json, '}');
         call->key = weir_gates_next(gates, call->gate, call->key);
     }
-    if (json->capacity - json->bytes < KEY_BYTES_MAX) {
+    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
         return false;
     }
     weir_json_close(json, ']');
@@ -176,7 +179,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
 
 void weir_api_get_gate(struct weir_call *call)
 {
-    if (find_gate(call)) {
+    if (weir_api_find_gate(call)) {
         weir_call_reply(call, 200, "application/json", produce_gate);
     }
 }
@@ -184,7 +187,7 @@ void weir_api_get_gate(struct weir_call *call)
 /* ---- GET /gates ---- */
 
 /* What the config says of the gate at the cursor, or null if a reload has taken it out. */
-static const struct weir_config_gate *find_config(const struct weir_call *call)
+const struct weir_config_gate *weir_api_find_config(const struct weir_call *call)
 {
     const struct weir_site *site = call->worker->site;
     for (uint32_t i = 0; i < site->config->gate_count; i++) {
@@ -197,7 +200,7 @@ static const struct weir_config_gate *find_config(const struct weir_call *call)
 
 static void put_sum(struct weir_call *call, struct weir_json *json)
 {
-    const struct weir_config_gate *gate = find_config(call);
+    const struct weir_config_gate *gate = weir_api_find_config(call);
     const struct weir_call_sum *sum = &call->sum;
     if (gate == NULL && sum->active == 0 && sum->waiting == 0) {
         return; /* it has drained, too */
@@ -208,9 +211,9 @@ static void put_sum(struct weir_call *call, struct weir_json *json)
     weir_json_put_number(json, "active", sum->active);
     weir_json_put_number(json, "waiting", sum->waiting);
     weir_json_put_number(json, "reserved", sum->reserved);
-    put_limit(json, gate == NULL || gate->rules.limit.kind == WEIR_CONFIG_KIND_NONE
-                        ? WEIR_LIMIT_NONE
-                        : gate->rules.limit.start);
+    weir_api_put_limit(json, gate == NULL || gate->rules.limit.kind == WEIR_CONFIG_KIND_NONE
+                                 ? WEIR_LIMIT_NONE
+                                 : gate->rules.limit.start);
     weir_json_put_bool(json, "draining", gate == NULL);
     weir_json_close(json, '}');
 }
@@ -243,7 +246,7 @@ static bool produce_gates(struct weir_call *call, struct weir_json *json)
         weir_json_open(json, '[');
     }
     while (call->gate < weir_gates_count(call->worker->gates)) {
-        if (json->capacity - json->bytes < KEY_BYTES_MAX || !add_keys(call)) {
+        if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX || !add_keys(call)) {
             return false;
         }
         put_sum(call, json);

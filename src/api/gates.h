@@ -4,6 +4,19 @@
 
 #include "api/call.h"
 
+/* What a piece of a reply leaves free: enough for the longest item of a list, whose names may take
+ * six times their length, with all of its numbers. */
+#define WEIR_API_ITEM_BYTES_MAX 4096
+
+/* The gate, and the key, that the path names. False if there is none, which has been said then. */
+bool weir_api_find_gate(struct weir_call *call);
+bool weir_api_find_key(struct weir_call *call);
+
+/* What the config says of the call's gate, or null if a reload has taken it out. */
+const struct weir_config_gate *weir_api_find_config(const struct weir_call *call);
+
+void weir_api_put_limit(struct weir_json *json, uint32_t limit);
+
 void weir_api_get_gates(struct weir_call *call);
 void weir_api_get_gate(struct weir_call *call);
 void weir_api_get_key(struct weir_call *call);

@@ -2,6 +2,8 @@
 #include "api/call.h"
 
 #include "api/gates.h"
+#include "api/line.h"
+#include "api/permits.h"
 #include "base/slice.h"
 #include "gateway/site.h"
 
@@ -32,26 +34,38 @@ struct route {
     enum weir_http_method method;
     const char *first;
     uint32_t segments; /* the first one counts */
+    const char *last;  /* the fourth */
     uint32_t scope;    /* what its caller must be allowed to do; 0: nothing */
     void (*handle)(struct weir_call *call);
 };
 
 static const struct route routes[] = {
-    {WEIR_METHOD_GET, "healthz", 1, 0, get_health},
-    {WEIR_METHOD_GET, "readyz", 1, 0, get_readiness},
-    {WEIR_METHOD_GET, "gates", 1, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
-    {WEIR_METHOD_GET, "gates", 2, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
-    {WEIR_METHOD_GET, "gates", 3, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
+    {WEIR_METHOD_GET, "healthz", 1, NULL, 0, get_health},
+    {WEIR_METHOD_GET, "readyz", 1, NULL, 0, get_readiness},
+    {WEIR_METHOD_GET, "gates", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
+    {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
+    {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
+    {WEIR_METHOD_GET, "gates", 4, "line", WEIR_CONFIG_SCOPE_READ, weir_api_get_line},
+    {WEIR_METHOD_POST, "gates", 4, "acquire", WEIR_CONFIG_SCOPE_WORK, weir_api_acquire},
+    {WEIR_METHOD_POST, "gates", 4, "release", WEIR_CONFIG_SCOPE_WORK, weir_api_release},
+    {WEIR_METHOD_POST, "gates", 4, "renew", WEIR_CONFIG_SCOPE_WORK, weir_api_renew},
 };
+
+static bool leads_to(const struct route *route, const struct weir_call *call)
+{
+    return route->segments == call->segment_count &&
+           weir_slice_equal(call->segments[0], weir_slice_of(route->first)) &&
+           (route->last == NULL || weir_slice_equal(call->segments[3], weir_slice_of(route->last)));
+}
 
 /* Whether the caller may do that; else it is told. */
 static bool may_call(struct weir_call *call, uint32_t scope)
 {
     if (scope == 0 || !weir_tokens_needed(call->worker->site->plan->tokens) ||
-        (call->scopes & scope) != 0) {
+        (call->credential.scopes & scope) != 0) {
         return true;
     }
-    if (call->scopes == 0) {
+    if (call->credential.scopes == 0) {
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "This API asks for a token. Send one of the config's api_tokens as "
                           "Authorization: Bearer TOKEN.");
@@ -62,17 +76,16 @@ static bool may_call(struct weir_call *call, uint32_t scope)
     return false;
 }
 
-void weir_call_dispatch(struct weir_call *call, enum weir_http_method method)
+void weir_call_dispatch(struct weir_call *call)
 {
     bool exists = false;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *route = &routes[i];
-        if (route->segments != call->segment_count ||
-            !weir_slice_equal(call->segments[0], weir_slice_of(route->first))) {
+        if (!leads_to(route, call)) {
             continue;
         }
         exists = true;
-        if (route->method == method) {
+        if (route->method == (enum weir_http_method)call->method) {
             if (may_call(call, route->scope)) {
                 route->handle(call);
             }
@@ -80,8 +93,10 @@ void weir_call_dispatch(struct weir_call *call, enum weir_http_method method)
         }
     }
     if (exists) {
-        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 405,
-                          "This path has no such method. Try GET.");
+        weir_call_problem(
+            call, WEIR_PROBLEM_BAD_REQUEST, 405,
+            "This path has no such method. What is asked for is got with GET, what is "
+            "done with POST.");
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "Nothing of the API has such a path. GET /gates lists the gates.");

@@ -50,6 +50,9 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
     if (rounds < ROUNDS_MAX) {
         return false;
     }
+    if (exchange->backend != NULL) { /* bytes flow, so nobody is idle */
+        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+    }
     if (!exchange->again_pending) {
         exchange->again_pending = true;
         exchange->again = (struct weir_post){.arrive = on_again};

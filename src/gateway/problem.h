@@ -11,6 +11,7 @@
     X(FORBIDDEN, "forbidden", "Not for this caller")                                  \
     X(UNAUTHORIZED, "unauthorized", "It must be known who asks")                      \
     X(NOT_FOUND, "not-found", "There is no such thing")                               \
+    X(NOT_HELD, "not-held", "No such permit is held")                                 \
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \
     X(LINE_FULL, "line-full", "The line is full")                                     \

@@ -54,6 +54,7 @@ struct server {
     struct weir_plan *first; /* which the listeners refer to */
     struct weir_plan *plan;  /* the one in force */
     struct weir_gates *gates;
+    void *api; /* what its service keeps */
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;
@@ -266,6 +267,7 @@ static void close_threads(struct server *server)
             weir_loop_settle(&server->threads[i].worker.loop);
         }
     }
+    server->options->api->close(server->api);
     weir_gates_destroy(server->gates);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         free_worker(&server->threads[i]);
@@ -287,8 +289,13 @@ static int open_gates(struct server *server)
     if (status != WEIR_OK) {
         return complain("gates", weir_status_text(status));
     }
+    server->api = server->options->api->open();
+    if (server->api == NULL) {
+        return complain("api", "there is no memory left");
+    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.gates = server->gates;
+        server->threads[i].worker.api = server->api;
     }
     return 0;
 }

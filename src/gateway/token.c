@@ -12,7 +12,7 @@
 struct token {
     char *text;
     size_t bytes;
-    uint32_t scopes;
+    struct weir_credential credential;
 };
 
 struct weir_tokens {
@@ -59,7 +59,7 @@ static const char *load(struct token *token, const struct weir_config_api_token 
     }
     memcpy(token->text, secret.data, secret.bytes);
     token->bytes = secret.bytes;
-    token->scopes = config->scopes;
+    token->credential = (struct weir_credential){config->scopes, config->tenant};
     return NULL;
 }
 
@@ -108,17 +108,20 @@ static bool same_secret(const struct token *token, struct weir_slice text)
     return differs == 0;
 }
 
-uint32_t weir_tokens_scopes(const struct weir_tokens *tokens, struct weir_slice authorization)
+struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,
+                                        struct weir_slice authorization)
 {
     static const char scheme[] = "Bearer ";
     size_t bytes = sizeof scheme - 1;
-    uint32_t scopes = 0;
+    struct weir_credential found = {0};
     if (authorization.bytes <= bytes || strncasecmp(authorization.data, scheme, bytes) != 0) {
-        return 0;
+        return found;
     }
     struct weir_slice secret = {authorization.data + bytes, authorization.bytes - bytes};
     for (uint32_t i = 0; i < tokens->count; i++) {
-        scopes |= same_secret(&tokens->list[i], secret) ? tokens->list[i].scopes : 0;
+        if (same_secret(&tokens->list[i], secret)) {
+            found = tokens->list[i].credential;
+        }
     }
-    return scopes;
+    return found;
 }

@@ -17,8 +17,15 @@ void weir_tokens_destroy(struct weir_tokens *tokens);
 /* Whether callers need one at all. */
 bool weir_tokens_needed(const struct weir_tokens *tokens);
 
-/* What an Authorization field's value lets its sender do: a set of enum weir_config_scope, empty
- * for one that is no token of ours. Takes the same time for every wrong one of a length. */
-uint32_t weir_tokens_scopes(const struct weir_tokens *tokens, struct weir_slice authorization);
+/* What a token lets its sender do, and on whose behalf. */
+struct weir_credential {
+    uint32_t scopes;          /* a set of enum weir_config_scope; empty for no token of ours */
+    struct weir_slice tenant; /* the only one it speaks for; empty: any. The config's */
+};
+
+/* What an Authorization field's value is worth. Takes the same time for every wrong one of a
+ * length. */
+struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,
+                                        struct weir_slice authorization);
 
 #endif

@@ -31,6 +31,7 @@ struct weir_worker {
     struct weir_slab backends;
     struct weir_slab heads; /* of requests that are being read */
     struct weir_slab calls; /* of the API */
+    void *api;              /* what the API keeps; shared */
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     struct weir_guard_memory guard;

@@ -222,6 +222,25 @@ int weir_socket_connect(const struct weir_address *address)
     return fd;
 }
 
+void weir_socket_watch_peer(int fd)
+{
+    /* A probe after 5 s of silence and then each 5 s; gone after three without an answer. */
+    static const struct {
+        int level;
+        int option;
+        int value;
+    } options[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                   {IPPROTO_TCP, TCP_KEEPIDLE, 5},
+                   {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+                   {IPPROTO_TCP, TCP_KEEPCNT, 3},
+                   {IPPROTO_TCP, TCP_USER_TIMEOUT, 20000}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        /* A Unix socket refuses, and needs none: its peer cannot go without a word. */
+        setsockopt(fd, options[i].level, options[i].option, &options[i].value,
+                   sizeof options[i].value);
+    }
+}
+
 int weir_socket_error(int fd)
 {
     int error = 0;

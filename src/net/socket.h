@@ -38,6 +38,10 @@ bool weir_socket_local(int fd, struct weir_address *address);
 /* A socket that is connecting; it is writable when it has. -1, with errno, on failure. */
 int weir_socket_connect(const struct weir_address *address);
 
+/* Has the kernel find out within seconds when the peer's machine is gone without a word: by probes
+ * while nothing is said, by a limit while something is not acknowledged. */
+void weir_socket_watch_peer(int fd);
+
 /* What became of a connection attempt: 0, or an errno. */
 int weir_socket_error(int fd);
 

@@ -4,7 +4,8 @@ trusts nobody: storm_upstream.py RECORD.
 It prints its port, serves until its input ends, and then writes the record as JSON. A request is inside from
 its complete head until the last of its reply is on its way, it is broken off here, or the gateway has closed
 the connection. The gateway may give a permit to the next one as soon as it has closed a connection, before
-this program has looked at it; so at each arrival the kernel is asked which of the others are closed."""
+this program has looked at it, even before it has seen the request; so at each arrival the kernel is asked
+which connections are closed, that of the arrival included."""
 import asyncio
 import collections
 import json
@@ -68,17 +69,15 @@ class Visit(asyncio.Protocol):
     def enter(self, query):
         self.key = self.path_key
         others = inside[self.key]
-        self.others = others - closed(others)
         others.add(self)
+        really = others - closed(others)
         now = time.monotonic()
         record = {'id': query['id'], 'key': self.key, 'sent': float(query['sent']), 'now': now,
-                  'count': len(self.others) + 1, 'later': len(self.others) + 1,
+                  'count': len(really), 'later': len(really), 'dead': self not in really,
                   'reused': self.served > 0, 'method': self.method, 'fate': self.fate}
         arrivals.append(record)
-        if self.others:
-            seen = set(self.others)
-            for visit in seen:
-                visit.watchers.append((record, now))
+        for visit in really - {self}:
+            visit.watchers.append((record, now))
 
     watchers = ()
 

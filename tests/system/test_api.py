@@ -190,14 +190,18 @@ async def test_head_has_the_length_and_no_body():
 @run
 async def test_a_body_that_nobody_asked_for_is_thrown_away():
     async with upstream() as server, front(server) as gateway:
-        for fields, body in ((['Content-Length: 1000000'], b'x' * 1_000_000),
-                             (['Transfer-Encoding: chunked'], b'5\r\nhello\r\n0\r\n\r\n')):
-            async with connect(gateway.api_port) as wire:
+        async with connect(gateway.api_port) as wire:
+            for fields, body in ((['Content-Length: 60000'], b'x' * 60_000),
+                                 (['Transfer-Encoding: chunked'], b'5\r\nhello\r\n0\r\n\r\n')):
                 await wire.send(request('/healthz', *fields), body)
                 message = await wire.message()
                 assert (message.status, message.body) == (200, b'ok\n')
-                assert message.one('connection') == 'close'
-                assert await wire.rest() == b''
+        async with connect(gateway.api_port) as wire:
+            await wire.send(request('/healthz', 'Content-Length: 1000000'), b'x' * 1_000_000)
+            message = await wire.message()
+            assert message.status == 413
+            assert message.one('connection') == 'close'
+            assert await wire.rest() == b''
 
 
 @run

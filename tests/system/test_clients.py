@@ -132,6 +132,20 @@ async def test_curl_that_loses_patience_leaves():
         assert upstream_.came == ['admitted']
 
 
+@run
+async def test_transfers_may_take_longer_than_any_timeout_as_long_as_bytes_flow():
+    more = 'timeouts: { first_byte: 300ms, idle: 300ms }'
+    async with mock('--bytes', str(1 << 40)) as server, front(server.url, more=more) as gateway:
+        async def transfer(count, *how):  # 28: the time was up, and it had not ended before
+            said, _ = await curl('-m', '1.2', '-o', '/dev/null', '-w', count, *how,
+                                 f'{gateway.url}/functions/f', status=28)
+            assert int(said) > 1_000_000
+        await asyncio.gather(transfer('%{size_download}'),
+                             transfer('%{size_download}', '--limit-rate', '5M'),
+                             transfer('%{size_upload}', '-T', '/dev/zero'),
+                             transfer('%{size_upload}', '-T', '/dev/zero', '--limit-rate', '5M'))
+
+
 # ---- wrk
 
 @run

@@ -130,7 +130,10 @@ def check_record(record, limits, left, counts):
         # Whoever of those inside was admitted last, was so after this one had been sent, and then all of
         # them were active: so they are no more than the limit at some moment since.
         most, tight = limits.most(arrival['key'], arrival['sent'], arrival['now'])
-        if arrival['later'] > most:
+        if arrival['dead']:  # given up by the gateway before it was seen: it was never inside
+            counts['seen only after it was given up'] += 1
+            counts['... with as many inside as may be'] += arrival['count'] >= most
+        elif arrival['later'] > most:
             wrong.append(f'{arrival["later"]} inside where {most} may be: {arrival}')
         elif arrival['count'] > most:
             counts['closed a moment late'] += 1

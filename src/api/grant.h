@@ -1,0 +1,74 @@
+/* grant.h - permits that the API has given, and those that it waits for.
+ *
+ * A grant is a pass with an id. While it waits it belongs to its call, and to the loop of that.
+ * Once it is held it stands in a table, where any thread finds it by its id, or by gate, key and
+ * flow, and ends or renews it under the table's lock. Its own loop hears of the end of its lease;
+ * whoever was first, the ticket knows. docs/API.md tells the rest. */
+#ifndef WEIR_API_GRANT_H
+#define WEIR_API_GRANT_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "gateway/pass.h"
+
+#define WEIR_GRANTS_MAX       UINT32_C(1000000)
+#define WEIR_GRANT_TEXT_BYTES 32 /* of an id, in hexadecimal */
+
+struct weir_grants;
+struct weir_call;
+
+struct weir_grant {
+    struct weir_pass pass;
+    struct weir_map_node by_id;
+    struct weir_map_node by_flow;
+    struct weir_link link; /* among all that are held */
+    struct weir_grants *grants;
+    struct weir_call *call; /* that waits for it; null if it has gone */
+    uint64_t id[2];
+    uint64_t lease_ns; /* WEIR_NEVER: none */
+    uint32_t gate;
+    bool held; /* stands in the table; under its lock */
+    char flow_text[WEIR_NAME_BYTES_MAX];
+};
+
+/* How a caller names a grant: by its id, else by its flow. */
+struct weir_grant_name {
+    uint32_t gate;
+    struct weir_slice key;
+    struct weir_slice permit; /* empty: by flow */
+    struct weir_slice flow;
+};
+
+/* Null without memory. */
+struct weir_grants *weir_grants_create(void);
+
+/* Gives back what is still held. Once the loops have stopped. */
+void weir_grants_destroy(struct weir_grants *grants);
+
+/* A new one, zeroed but for its id. Null at WEIR_GRANTS_MAX or without memory. */
+struct weir_grant *weir_grant_take(struct weir_grants *grants);
+
+/* One that is not held, and whose pass is closed, goes. */
+void weir_grant_give(struct weir_grant *grant);
+
+/* It has been admitted, and can be found from now on. False, and nothing changed, without memory.
+ */
+WEIR_MUST_CHECK bool weir_grant_hold(struct weir_grant *grant);
+
+/* Its lease is over: it can be found no more, and goes. In its own loop. */
+void weir_grant_lapse(struct weir_grant *grant);
+
+void weir_grant_format(const struct weir_grant *grant, char text[WEIR_GRANT_TEXT_BYTES]);
+
+/* WEIR_NOT_HELD if there is none of that name. */
+WEIR_MUST_CHECK enum weir_status weir_grants_release(struct weir_grants *grants,
+                                                     const struct weir_grant_name *name,
+                                                     const struct weir_result *result,
+                                                     uint32_t loop_index);
+
+/* `lease_ns` only shortens what was granted; 0: all of that. Stores how long the lease is now. */
+WEIR_MUST_CHECK enum weir_status weir_grants_renew(struct weir_grants *grants,
+                                                   const struct weir_grant_name *name,
+                                                   uint64_t *lease_ns, uint32_t loop_index);
+
+#endif

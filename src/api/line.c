@@ -1,0 +1,131 @@
+#include "api/line.h"
+
+#include "api/gates.h"
+#include "base/alloc.h"
+
+/* The first so many are told of; how many wait in all is told as well. */
+#define PLACES_MAX 200
+
+/* What is kept of one who waits after the key's lock is let go. */
+struct entry {
+    uint64_t entered_ns;
+    uint64_t deadline_ns;
+    struct weir_explanation why;
+    uint32_t cost;
+    enum weir_priority priority;
+    uint8_t tenant_bytes;
+    uint8_t flow_bytes;
+    char text[2 * WEIR_NAME_BYTES_MAX]; /* the tenant, then the flow */
+};
+
+struct line {
+    uint64_t now_ns;
+    struct weir_key_stats stats;
+    uint32_t count;
+    struct weir_place places[PLACES_MAX];
+    struct entry entries[PLACES_MAX];
+};
+
+static const struct weir_allocator *const memory = &weir_allocator_libc;
+
+static void note(void *context, const struct weir_place *place, const struct weir_pass *pass)
+{
+    struct line *line = context;
+    struct entry *entry = &line->entries[line->count++];
+    *entry = (struct entry){.entered_ns = place->ticket->entered_ns,
+                            .deadline_ns = place->ticket->deadline_ns,
+                            .why = place->why,
+                            .cost = place->ticket->cost,
+                            .priority = (enum weir_priority)place->ticket->priority,
+                            .tenant_bytes = (uint8_t)place->tenant.bytes,
+                            .flow_bytes = (uint8_t)pass->flow.bytes};
+    if (entry->tenant_bytes > 0) {
+        memcpy(entry->text, place->tenant.data, entry->tenant_bytes);
+    }
+    if (entry->flow_bytes > 0) {
+        memcpy(entry->text + entry->tenant_bytes, pass->flow.data, entry->flow_bytes);
+    }
+}
+
+static uint64_t ms_between(uint64_t earlier_ns, uint64_t later_ns)
+{
+    return later_ns > earlier_ns ? (later_ns - earlier_ns) / 1000000 : 0;
+}
+
+static void put_entry(struct weir_json *json, const struct line *line, uint32_t index)
+{
+    static const char *const priorities[WEIR_PRIORITY_COUNT] = {"normal", "high", "low"};
+    static const char *const bindings[WEIR_BINDING_COUNT] = {
+        "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
+    const struct entry *entry = &line->entries[index];
+    weir_json_open(json, '{');
+    weir_json_put_number(json, "position", index + UINT64_C(1));
+    weir_json_put_string(json, "tenant", (struct weir_slice){entry->text, entry->tenant_bytes});
+    weir_json_put_string(json, "flow",
+                         (struct weir_slice){entry->text + entry->tenant_bytes, entry->flow_bytes});
+    weir_json_put_string(json, "priority", weir_slice_of(priorities[entry->priority]));
+    weir_json_put_number(json, "cost", entry->cost);
+    weir_json_put_number(json, "waited_ms", ms_between(entry->entered_ns, line->now_ns));
+    if (entry->deadline_ns == WEIR_NEVER) {
+        weir_json_put_null(json, "timeout_in_ms");
+    } else {
+        weir_json_put_number(json, "timeout_in_ms", ms_between(line->now_ns, entry->deadline_ns));
+    }
+    weir_json_put_string(json, "binding", weir_slice_of(bindings[entry->why.binding]));
+    weir_json_put_number(json, "ahead", entry->why.ahead);
+    weir_json_put_number(json, "ahead_own", entry->why.ahead_own);
+    if (entry->why.start_ns == 0) {
+        weir_json_put_null(json, "start_in_ms");
+    } else {
+        weir_json_put_number(json, "start_in_ms", ms_between(line->now_ns, entry->why.start_ns));
+    }
+    weir_json_close(json, '}');
+}
+
+static bool produce_line(struct weir_call *call, struct weir_json *json)
+{
+    const struct line *line = call->extra;
+    if (call->step == 0) {
+        weir_json_open(json, '{');
+        weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, call->gate));
+        weir_json_put_string(json, "key", call->segments[2]);
+        weir_json_put_number(json, "active", line->stats.active);
+        weir_json_put_number(json, "waiting", line->stats.waiting);
+        weir_api_put_limit(json, line->stats.limit);
+        weir_json_name(json, "line");
+        weir_json_open(json, '[');
+    }
+    for (; call->step < line->count; call->step++) {
+        if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
+            return false;
+        }
+        put_entry(json, line, call->step);
+    }
+    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
+        return false;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+void weir_api_get_line(struct weir_call *call)
+{
+    if (!weir_api_find_key(call)) {
+        return;
+    }
+    struct line *line = weir_allocate(memory, sizeof *line);
+    if (line == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory to list who waits. Try again later.");
+        return;
+    }
+    call->extra = line;
+    call->extra_bytes = sizeof *line;
+    line->count = 0;
+    line->now_ns = call->worker->loop.now_ns;
+    line->stats = weir_gates_stats(call->key);
+    weir_gates_line(call->key, line->now_ns, line->places, PLACES_MAX, note, line);
+    weir_call_reply(call, 200, "application/json", produce_line);
+}

@@ -1,0 +1,322 @@
+#include "api/permits.h"
+
+#include "api/gates.h"
+#include "api/wish.h"
+#include "base/slice.h"
+#include "gateway/refusal.h"
+
+#include <assert.h>
+
+/* ---- who asks, and for what ---- */
+
+static void refuse_wish(struct weir_call *call, const struct weir_wish *wish)
+{
+    weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400, wish->wrong);
+}
+
+/* The grant's name as the wish has it. False if it has none, or two; that has been said then. */
+static bool name_grant(struct weir_call *call, const struct weir_wish *wish,
+                       struct weir_grant_name *name)
+{
+    bool by_permit = (wish->present & WEIR_WISH_PERMIT) != 0;
+    if (by_permit == ((wish->present & WEIR_WISH_FLOW) != 0)) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "Name what is meant by its permit or by its flow: one of the two.");
+        return false;
+    }
+    *name = (struct weir_grant_name){
+        .gate = call->gate, .key = call->segments[2], .permit = wish->permit, .flow = wish->flow};
+    return true;
+}
+
+static struct weir_grants *grants_of(const struct weir_call *call)
+{
+    return call->worker->api;
+}
+
+/* ---- acquire ---- */
+
+static bool produce_permit(struct weir_call *call, struct weir_json *json)
+{
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "permit", (struct weir_slice){call->permit, sizeof call->permit});
+    weir_json_put_string(json, "flow", call->flow);
+    weir_json_put_number(json, "waited_ms",
+                         (call->worker->loop.now_ns - call->arrived_ns) / 1000000);
+    weir_json_put_number(json, "active", call->stats.active);
+    weir_json_put_number(json, "waiting", call->stats.waiting);
+    weir_api_put_limit(json, call->stats.limit);
+    if (call->lease_ns == WEIR_NEVER) {
+        weir_json_put_null(json, "lease_ms");
+    } else {
+        weir_json_put_number(json, "lease_ms", call->lease_ns / 1000000);
+    }
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    call->quiet = call->holds;
+    return !call->holds;
+}
+
+/* It is admitted: it goes into the table, and what the reply tells of it stays with the call, since
+ * anybody may release it from now on. */
+static void give_permit(struct weir_call *call, struct weir_grant *grant)
+{
+    struct weir_pass *pass = &grant->pass;
+    weir_grant_format(grant, call->permit);
+    call->stats = weir_pass_stats(pass);
+    call->lease_ns = grant->lease_ns;
+    memcpy(call->flow_text, pass->flow.data, pass->flow.bytes);
+    call->flow = (struct weir_slice){call->flow_text, pass->flow.bytes};
+    call->grant = NULL;
+    grant->call = NULL;
+    if (!weir_grant_hold(grant)) {
+        bool closed = weir_pass_cancel(pass);
+        assert(closed);
+        (void)closed;
+        weir_grant_give(grant);
+        call->holds = false;
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory for one more permit. Try again later.");
+        return;
+    }
+    call->held = call->holds;
+    weir_call_reply(call, 200, "application/json", produce_permit);
+}
+
+static void refuse_grant(struct weir_call *call, struct weir_grant *grant,
+                         void (*make)(struct weir_refusal *, const struct weir_refused *))
+{
+    struct weir_refusal refusal;
+    struct weir_refused refused = {.gate = weir_api_find_config(call),
+                                   .pass = &grant->pass,
+                                   .tenant = call->tenant,
+                                   .arrived_ns = call->arrived_ns,
+                                   .now_ns = call->worker->loop.now_ns};
+    if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
+        weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
+                          "The gate is no longer in the config, and its line has ended.");
+        return;
+    }
+    make(&refusal, &refused);
+    weir_call_refuse(call, &refusal.problem);
+}
+
+/* Called in the grant's own loop when somebody else's call has changed its ticket. */
+static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
+{
+    struct weir_grant *grant = weir_container_of(pass, struct weir_grant, pass);
+    struct weir_call *call = grant->call;
+    if (state == WEIR_TICKET_IDLE) {
+        weir_grant_give(grant);
+    } else if (state == WEIR_TICKET_ADMITTED) {
+        give_permit(call, grant);
+        weir_call_resume(call);
+    } else if (call == NULL) {
+        weir_grant_lapse(grant);
+    } else {
+        call->grant = NULL;
+        refuse_grant(call, grant, weir_refusal_in_line);
+        weir_pass_close(pass);
+        weir_grant_give(grant);
+        weir_call_resume(call);
+    }
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The lease: what the gate gives, or less if less is asked for. A permit that is held by a
+ * connection needs none. */
+static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_gate *gate)
+{
+    uint64_t asked_ns = (wish->present & WEIR_WISH_LEASE) != 0 ? wish->lease_ns : WEIR_NEVER;
+    return wish->hold ? asked_ns : smaller(asked_ns, gate->rules.lease_ns);
+}
+
+static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
+{
+    struct weir_worker *worker = call->worker;
+    struct weir_request request = {.tenant = call->tenant,
+                                   .priority = wish->priority,
+                                   .lease_ns = grant->lease_ns,
+                                   .cost = wish->cost};
+    struct weir_destination where = {
+        .gate = call->gate, .loop_index = worker->index, .key = call->segments[2]};
+    if ((wish->present & WEIR_WISH_TIMEOUT) != 0) {
+        request.deadline_ns = worker->loop.now_ns + wish->timeout_ns;
+    }
+    switch (weir_pass_enter(worker->gates, &grant->pass, &where, &request)) {
+    case WEIR_ADMITTED:
+        give_permit(call, grant);
+        break;
+    case WEIR_WAITING:
+        call->grant = grant;
+        call->pending = true;
+        weir_socket_watch_peer(call->client->stream.watch.fd);
+        break;
+    case WEIR_REFUSED:
+        refuse_grant(call, grant, weir_refusal_at_door);
+        weir_pass_close(&grant->pass);
+        weir_grant_give(grant);
+        break;
+    }
+}
+
+/* On whose behalf, if the caller may say so; kept beyond the request, whose memory goes. False, and
+ * said, if it may not. */
+static bool take_tenant(struct weir_call *call, const struct weir_wish *wish)
+{
+    struct weir_slice own = call->credential.tenant;
+    struct weir_slice tenant = own.bytes > 0 ? own : wish->tenant;
+    bool believed = call->credential.scopes != 0 || call->client->trusted;
+    if (wish->tenant.bytes > 0 && (!believed || !weir_slice_equal(wish->tenant, tenant))) {
+        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                          "This caller may not speak for that tenant. Leave the tenant out, or use "
+                          "its own token.");
+        return false;
+    }
+    if (tenant.bytes > 0) {
+        memcpy(call->tenant_text, tenant.data, tenant.bytes);
+    }
+    call->tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
+    return true;
+}
+
+static void acquire(struct weir_call *call, const struct weir_wish *wish)
+{
+    const struct weir_config_gate *gate = weir_api_find_config(call);
+    struct weir_grant *grant = gate == NULL ? NULL : weir_grant_take(grants_of(call));
+    if (gate == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
+                          "The gate is no longer in the config; it only drains.");
+        return;
+    }
+    if (grant == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "As many permits are held or waited for as may be. Try again later.");
+        return;
+    }
+    if (wish->flow.bytes > 0) {
+        memcpy(grant->flow_text, wish->flow.data, wish->flow.bytes);
+    }
+    grant->pass.flow = (struct weir_slice){grant->flow_text, wish->flow.bytes};
+    grant->pass.told = on_told;
+    grant->gate = call->gate;
+    grant->call = call;
+    grant->lease_ns = lease_of(wish, gate);
+    call->holds = wish->hold;
+    if (call->holds) {
+        weir_socket_watch_peer(call->client->stream.watch.fd);
+    }
+    enter(call, grant, wish);
+}
+
+void weir_api_acquire(struct weir_call *call)
+{
+    struct weir_wish wish;
+    if (!weir_api_find_gate(call)) {
+        return;
+    }
+    if (!weir_wish_read(&wish, call->document,
+                        WEIR_WISH_FLOW | WEIR_WISH_TENANT | WEIR_WISH_PRIORITY | WEIR_WISH_TIMEOUT |
+                            WEIR_WISH_LEASE | WEIR_WISH_COST | WEIR_WISH_HOLD)) {
+        refuse_wish(call, &wish);
+        return;
+    }
+    if (take_tenant(call, &wish)) {
+        acquire(call, &wish);
+    }
+    weir_wish_deinit(&wish);
+}
+
+/* ---- release and renew ---- */
+
+static bool produce_done(struct weir_call *call, struct weir_json *json)
+{
+    weir_json_open(json, '{');
+    if (call->lease_ns == WEIR_NEVER) {
+        weir_json_put_null(json, "lease_ms");
+    } else if (call->lease_ns > 0) {
+        weir_json_put_number(json, "lease_ms", call->lease_ns / 1000000);
+    }
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+static void reply_to(struct weir_call *call, enum weir_status status)
+{
+    if (status == WEIR_OK) {
+        weir_call_reply(call, 200, "application/json", produce_done);
+    } else {
+        weir_call_problem(call, WEIR_PROBLEM_NOT_HELD, 409,
+                          "No such permit is held here: it was never given, was given back, or its "
+                          "lease is over. Acquire a new one.");
+    }
+}
+
+void weir_api_release(struct weir_call *call)
+{
+    struct weir_wish wish;
+    struct weir_grant_name name;
+    if (!weir_api_find_gate(call)) {
+        return;
+    }
+    if (!weir_wish_read(&wish, call->document,
+                        WEIR_WISH_PERMIT | WEIR_WISH_FLOW | WEIR_WISH_OUTCOME | WEIR_WISH_COST)) {
+        refuse_wish(call, &wish);
+        return;
+    }
+    if (name_grant(call, &wish, &name)) {
+        struct weir_result result = {.outcome = wish.outcome,
+                                     .cost_known = (wish.present & WEIR_WISH_COST) != 0,
+                                     .cost = wish.cost};
+        reply_to(call, weir_grants_release(grants_of(call), &name, &result, call->worker->index));
+    }
+    weir_wish_deinit(&wish);
+}
+
+void weir_api_renew(struct weir_call *call)
+{
+    struct weir_wish wish;
+    struct weir_grant_name name;
+    if (!weir_api_find_gate(call)) {
+        return;
+    }
+    if (!weir_wish_read(&wish, call->document,
+                        WEIR_WISH_PERMIT | WEIR_WISH_FLOW | WEIR_WISH_LEASE)) {
+        refuse_wish(call, &wish);
+        return;
+    }
+    if (name_grant(call, &wish, &name)) {
+        call->lease_ns = wish.lease_ns;
+        reply_to(call,
+                 weir_grants_renew(grants_of(call), &name, &call->lease_ns, call->worker->index));
+    }
+    weir_wish_deinit(&wish);
+}
+
+/* ---- the end of a call ---- */
+
+void weir_call_let_go(struct weir_call *call)
+{
+    if (call->grant != NULL) {
+        struct weir_grant *grant = call->grant;
+        call->grant = NULL;
+        grant->call = NULL;
+        if (weir_pass_cancel(&grant->pass)) {
+            weir_grant_give(grant);
+        }
+    }
+    if (call->held) {
+        struct weir_grant_name name = {.gate = call->gate,
+                                       .key = call->segments[2],
+                                       .permit = {call->permit, sizeof call->permit}};
+        struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
+        call->held = false;
+        /* Released by its id before, or its lease is over: then there is nothing to do. */
+        (void)!weir_grants_release(grants_of(call), &name, &result, call->worker->index);
+    }
+}

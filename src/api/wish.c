@@ -1,0 +1,162 @@
+#include "api/wish.h"
+
+#include "base/slice.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <stdio.h>
+
+/* The longest that may be named: a year, as in the config. */
+#define DURATION_MAX_MS (UINT64_C(365) * 86400 * 1000)
+
+static bool fail(struct weir_wish *wish, const char *name, const char *expected)
+{
+    snprintf(wish->wrong, sizeof wish->wrong, "The field %.40s is %s.", name, expected);
+    return false;
+}
+
+static bool read_text(const json_t *value, struct weir_slice *text)
+{
+    *text = (struct weir_slice){json_string_value(value), json_string_length(value)};
+    return json_is_string(value) && text->bytes >= 1 && text->bytes <= WEIR_NAME_BYTES_MAX;
+}
+
+static bool read_ms(const json_t *value, uint64_t least_ms, uint64_t *duration_ns)
+{
+    json_int_t ms = json_integer_value(value);
+    *duration_ns = (uint64_t)ms * 1000000;
+    return json_is_integer(value) && ms >= (json_int_t)least_ms &&
+           ms <= (json_int_t)DURATION_MAX_MS;
+}
+
+/* The index of the word, or -1. */
+static int read_word(const json_t *value, const char *const *words)
+{
+    for (int i = 0; json_is_string(value) && words[i] != NULL; i++) {
+        if (weir_slice_equal(weir_slice_of(words[i]), weir_slice_of(json_string_value(value)))) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool read_priority(struct weir_wish *wish, const json_t *value)
+{
+    static const char *const words[] = {"normal", "high", "low", NULL};
+    static_assert(WEIR_PRIORITY_NORMAL == 0 && WEIR_PRIORITY_HIGH == 1 && WEIR_PRIORITY_LOW == 2,
+                  "the words stand in this order");
+    int index = read_word(value, words);
+    wish->priority = (enum weir_priority)(index < 0 ? 0 : index);
+    return index >= 0;
+}
+
+static bool read_outcome(struct weir_wish *wish, const json_t *value)
+{
+    static const struct {
+        const char *word;
+        enum weir_outcome outcome;
+    } outcomes[] = {{"success", WEIR_OUTCOME_SUCCESS},
+                    {"rate_limit", WEIR_OUTCOME_RATE_LIMIT},
+                    {"soft_loss", WEIR_OUTCOME_SOFT_LOSS},
+                    {"client_error", WEIR_OUTCOME_CLIENT_ERROR},
+                    {"cancelled", WEIR_OUTCOME_CANCELLED}};
+    for (size_t i = 0; json_is_string(value) && i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        if (weir_slice_equal(weir_slice_of(outcomes[i].word),
+                             weir_slice_of(json_string_value(value)))) {
+            wish->outcome = outcomes[i].outcome;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_field(struct weir_wish *wish, enum weir_wish_field field, const json_t *value)
+{
+    json_int_t cost;
+    switch (field) {
+    case WEIR_WISH_FLOW:
+        return read_text(value, &wish->flow);
+    case WEIR_WISH_TENANT:
+        return read_text(value, &wish->tenant);
+    case WEIR_WISH_PERMIT:
+        return read_text(value, &wish->permit);
+    case WEIR_WISH_PRIORITY:
+        return read_priority(wish, value);
+    case WEIR_WISH_OUTCOME:
+        return read_outcome(wish, value);
+    case WEIR_WISH_TIMEOUT:
+        return read_ms(value, 0, &wish->timeout_ns);
+    case WEIR_WISH_LEASE:
+        return read_ms(value, 1, &wish->lease_ns);
+    case WEIR_WISH_COST:
+        cost = json_integer_value(value);
+        wish->cost = (uint32_t)cost;
+        return json_is_integer(value) && cost >= 0 && cost <= (json_int_t)WEIR_COST_MAX;
+    case WEIR_WISH_HOLD:
+        wish->hold = json_is_true(value);
+        return json_is_boolean(value);
+    }
+    return false;
+}
+
+static const struct {
+    const char *name;
+    enum weir_wish_field field;
+    const char *expected;
+} fields[] = {
+    {"flow", WEIR_WISH_FLOW, "a text of 1 to 255 bytes"},
+    {"tenant", WEIR_WISH_TENANT, "a text of 1 to 255 bytes"},
+    {"permit", WEIR_WISH_PERMIT, "a text, as acquire gave it"},
+    {"priority", WEIR_WISH_PRIORITY, "high, normal or low"},
+    {"outcome", WEIR_WISH_OUTCOME, "success, rate_limit, soft_loss, client_error or cancelled"},
+    {"timeout_ms", WEIR_WISH_TIMEOUT, "a whole number of milliseconds, from 0 to a year"},
+    {"lease_ms", WEIR_WISH_LEASE, "a whole number of milliseconds, from 1 to a year"},
+    {"cost", WEIR_WISH_COST, "a whole number from 0 to 2^30"},
+    {"hold", WEIR_WISH_HOLD, "true or false"},
+};
+
+static bool read_named(struct weir_wish *wish, const char *name, const json_t *value,
+                       uint32_t known)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if ((fields[i].field & known) != 0 &&
+            weir_slice_equal(weir_slice_of(name), weir_slice_of(fields[i].name))) {
+            wish->present |= fields[i].field;
+            return read_field(wish, fields[i].field, value) || fail(wish, name, fields[i].expected);
+        }
+    }
+    return fail(wish, name, "not one that this call knows; check its spelling");
+}
+
+bool weir_wish_read(struct weir_wish *wish, struct weir_slice text, uint32_t known)
+{
+    *wish = (struct weir_wish){0};
+    if (text.bytes == 0) {
+        return true;
+    }
+    json_error_t error;
+    json_t *document = json_loadb(text.data, text.bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(document)) {
+        snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object%s%.150s.",
+                 document == NULL ? ": " : "", document == NULL ? error.text : "");
+        json_decref(document);
+        return false;
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(document, name, value)
+    {
+        if (!read_named(wish, name, value, known)) {
+            json_decref(document);
+            return false;
+        }
+    }
+    wish->document = document;
+    return true;
+}
+
+void weir_wish_deinit(struct weir_wish *wish)
+{
+    json_decref(wish->document);
+    wish->document = NULL;
+}

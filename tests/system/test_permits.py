@@ -1,0 +1,386 @@
+"""Reference 004's gate over HTTP: permits for callers in any language."""
+import asyncio
+import json
+import os
+import signal
+import sys
+
+import aiohttp
+from raw import run
+from weir import until, weir
+
+CONFIG = '''
+api: 127.0.0.1:0
+threads: 2
+gates:
+  agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
+  quick: { limit: 1, line: { timeout: 30s, max: 2 }, lease: 200ms }
+  free: { limit: none }
+'''
+
+
+class Agents:
+    """The calls of the API, as a caller makes them."""
+
+    def __init__(self, gateway, session):
+        self.gateway = gateway
+        self.session = session
+
+    async def call(self, what, key='b', gate='agents', **wish):
+        url = f'{self.gateway.api}/gates/{gate}/{key}/{what}'
+        async with self.session.post(url, json=wish) as reply:
+            return reply.status, await reply.json(content_type=None)
+
+    async def acquire(self, key='b', gate='agents', **wish):
+        status, said = await self.call('acquire', key, gate, **wish)
+        assert status == 200, said
+        return said
+
+    def later(self, key='b', gate='agents', **wish):
+        return asyncio.create_task(self.call('acquire', key, gate, **wish))
+
+    async def until(self, key='b', gate='agents', **counts):
+        await self.gateway.until(key, gate, **counts)
+
+
+def with_agents(test):
+    """Runs a test with a gateway and a session of many connections."""
+    @run
+    async def wrapper():
+        async with weir(CONFIG) as gateway:
+            connector = aiohttp.TCPConnector(limit=0)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                await test(Agents(gateway, session))
+    wrapper.__name__ = test.__name__
+    return wrapper
+
+
+@with_agents
+async def test_permits_within_the_limit_are_given_at_once(agents):
+    for active in (1, 2, 3):
+        said = await agents.acquire(flow=f'flow-{active}')
+        assert said['flow'] == f'flow-{active}'
+        assert (said['active'], said['waiting'], said['limit']) == (active, 0, 3)
+        assert said['lease_ms'] == 600_000
+        assert said['waited_ms'] < 5000
+        assert len(said['permit']) == 32
+    await agents.until(active=3, waiting=0)
+
+
+@with_agents
+async def test_the_fourth_flow_waits_and_goes_when_one_has_ended(agents):
+    permits = [await agents.acquire(flow=f'{i}') for i in range(3)]
+    fourth = agents.later(flow='fourth')
+    fifth = None
+    await agents.until(active=3, waiting=1)
+    fifth = agents.later(flow='fifth')
+    await agents.until(active=3, waiting=2)
+    assert (await agents.call('release', permit=permits[1]['permit']))[0] == 200
+    status, said = await fourth
+    assert (status, said['flow'], said['active'], said['waiting']) == (200, 'fourth', 3, 1)
+    assert not fifth.done()
+    assert (await agents.call('release', flow='fourth'))[0] == 200
+    assert (await fifth)[1]['flow'] == 'fifth'
+
+
+@with_agents
+async def test_whoever_waits_too_long_is_told_agent_flow_count_and_what_to_do(agents):
+    for i in range(3):
+        await agents.acquire(flow=f'{i}', tenant='t')
+    status, said = await agents.call('acquire', flow='late', tenant='t', timeout_ms=50)
+    assert (status, said['type']) == (429, 'urn:weir:line-timeout')
+    assert (said['gate'], said['key'], said['flow'], said['tenant']) == ('agents', 'b', 'late', 't')
+    assert (said['active'], said['waiting'], said['limit']) == (3, 0, 3)
+    assert said['timeout_ms'] == 50 and said['waited_ms'] >= 50
+    assert 'Try again' in said['detail']
+    status, said = await agents.call('acquire', timeout_ms=0)  # only if it need not wait
+    assert (status, said['waited_ms']) == (429, 0)
+
+
+@with_agents
+async def test_agents_do_not_wait_for_each_other(agents):
+    for i in range(3):
+        await agents.acquire('a')
+    said = await agents.acquire('b')
+    assert (said['active'], said['waited_ms'] < 5000) == (1, True)
+
+
+@with_agents
+async def test_an_unlimited_agent_is_counted_all_the_same(agents):
+    for i in range(1, 20):
+        said = await agents.acquire('x', 'free')
+        assert (said['active'], said['limit'], said['lease_ms']) == (i, None, None)
+
+
+@with_agents
+async def test_what_is_not_held_cannot_be_released_or_renewed(agents):
+    permit = (await agents.acquire(flow='f'))['permit']
+    for what, wish in (('release', {'permit': '0' * 32}), ('release', {'permit': 'x'}),
+                       ('release', {'flow': 'other'}), ('renew', {'permit': '0' * 32})):
+        status, said = await agents.call(what, **wish)
+        assert (status, said['type']) == (409, 'urn:weir:not-held'), wish
+    assert (await agents.call('release', 'other', permit=permit))[0] == 409  # another key's
+    assert (await agents.call('release', gate='free', permit=permit))[0] == 409
+    assert (await agents.call('release', permit=permit))[0] == 200
+    assert (await agents.call('release', permit=permit))[0] == 409
+    await agents.until(active=0)
+
+
+@with_agents
+async def test_of_many_releases_at_once_one_is_the_first(agents):
+    for _ in range(20):
+        permit = (await agents.acquire())['permit']
+        replies = await asyncio.gather(*(agents.call('release', permit=permit) for _ in range(8)))
+        assert sorted(status for status, _ in replies) == [200] + [409] * 7
+    await agents.until(active=0, reserved=0)
+
+
+@with_agents
+async def test_a_flow_with_several_permits_gives_the_oldest_back_first(agents):
+    permits = [(await agents.acquire(flow='f'))['permit'] for _ in range(3)]
+    assert (await agents.call('release', flow='f'))[0] == 200
+    assert (await agents.call('release', permit=permits[0]))[0] == 409
+    assert (await agents.call('release', permit=permits[1]))[0] == 200
+    assert (await agents.call('release', flow='f'))[0] == 200
+    assert (await agents.call('release', flow='f'))[0] == 409
+
+
+@with_agents
+async def test_a_permit_whose_lease_is_over_comes_back_by_itself(agents):
+    permit = (await agents.acquire('k', 'quick', flow='lost'))['permit']
+    status, said = await agents.later('k', 'quick', flow='next')  # waits for the lease
+    assert (status, said['flow']) == (200, 'next')
+    assert (await agents.call('release', 'k', 'quick', permit=permit))[0] == 409
+    assert (await agents.call('renew', 'k', 'quick', flow='lost'))[0] == 409
+    await agents.until('k', 'quick', active=0)
+    counts = await agents.gateway.counts('k', 'quick')
+    assert counts['ended']['lapsed'] == 2
+
+
+@with_agents
+async def test_a_permit_that_is_renewed_stays(agents):
+    permit = (await agents.acquire('k', 'quick'))['permit']
+    began = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() - began < 0.6:  # three leases long
+        status, said = await agents.call('renew', 'k', 'quick', permit=permit)
+        assert (status, said['lease_ms']) == (200, 200)
+        await asyncio.sleep(0.02)
+    status, said = await agents.call('renew', 'k', 'quick', permit=permit, lease_ms=100)
+    assert said['lease_ms'] == 100
+    assert (await agents.call('release', 'k', 'quick', permit=permit))[0] == 200
+
+
+@with_agents
+async def test_whoever_closes_the_connection_while_it_waits_leaves_the_line(agents):
+    for i in range(3):
+        await agents.acquire()
+    waiting = [agents.later() for _ in range(5)]
+    await agents.until(waiting=5)
+    for task in waiting[:3]:
+        task.cancel()
+    await agents.until(waiting=2, active=3)
+
+
+@with_agents
+async def test_a_permit_that_is_held_ends_with_its_connection(agents):
+    url = f'{agents.gateway.api}/gates/agents/b/acquire'
+    async with agents.session.post(url, json={'hold': True, 'flow': 'held'}) as reply:
+        said = json.loads(await reply.content.readline())
+        assert (reply.status, said['flow'], said['lease_ms']) == (200, 'held', None)
+        await agents.until(active=1)
+        reply.close()
+    await agents.until(active=0)
+    # And when it is given back before, closing changes nothing.
+    async with agents.session.post(url, json={'hold': True}) as reply:
+        said = json.loads(await reply.content.readline())
+        assert (await agents.call('release', permit=said['permit']))[0] == 200
+        other = await agents.acquire()
+        reply.close()
+    await agents.until(active=1)
+    assert (await agents.call('release', permit=other['permit']))[0] == 200
+
+
+CALLER = '''
+import json, socket, sys
+port, gate, wish = int(sys.argv[1]), sys.argv[2], sys.argv[3].encode()
+wire = socket.create_connection(('127.0.0.1', port))
+wire.sendall(b'POST /gates/%s/b/acquire HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: %d\\r\\n\\r\\n'
+             % (gate.encode(), len(wish)) + wish)
+print('sent', flush=True)
+wire.recv(65536)
+print('got', flush=True)
+wire.recv(65536)
+'''
+
+
+@with_agents
+async def test_a_caller_that_is_killed_in_any_state_gives_back_what_it_had(agents):
+    port = agents.gateway.api_port
+
+    async def caller(gate, wish):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, '-c', CALLER, str(port), gate, json.dumps(wish),
+            stdout=asyncio.subprocess.PIPE)
+        assert await process.stdout.readline() == b'sent\n'
+        return process
+
+    async def kill(process):
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+    holder = await caller('agents', {'hold': True})
+    assert await holder.stdout.readline() == b'got\n'
+    await agents.until(active=1)
+    await kill(holder)                                   # holding
+    await agents.until(active=0)
+    for _ in range(3):
+        await agents.acquire()
+    waiter = await caller('agents', {})
+    await agents.until(waiting=1)
+    await kill(waiter)                                   # waiting
+    await agents.until(waiting=0, active=3)
+    leased = await caller('quick', {})
+    assert await leased.stdout.readline() == b'got\n'
+    await agents.until('b', 'quick', active=1)
+    await kill(leased)                                   # with a lease
+    await agents.until('b', 'quick', active=0)
+
+
+@with_agents
+async def test_the_line_tells_who_waits_why_and_until_when(agents):
+    for i in range(3):
+        await agents.acquire()
+    tasks = []
+    for i, tenant in enumerate(('x', 'x', 'y')):
+        tasks.append(agents.later(flow=f'flow-{i}', tenant=tenant, priority='normal'))
+        await agents.until(waiting=i + 1)
+    status, said = await agents.gateway.ask_api('/gates/agents/b/line')
+    assert (status, said['active'], said['waiting'], said['limit']) == (200, 3, 3, 3)
+    line = said['line']
+    assert [entry['position'] for entry in line] == [1, 2, 3]
+    assert {entry['flow'] for entry in line} == {'flow-0', 'flow-1', 'flow-2'}
+    assert line[0]['flow'] == 'flow-0' and line[0]['binding'] == 'limit'
+    assert {entry['binding'] for entry in line[1:]} == {'turn'}
+    assert line[0]['tenant'] == 'x' and line[0]['priority'] == 'normal'
+    assert all(0 < entry['timeout_in_ms'] <= 30000 for entry in line)
+    assert [entry['ahead'] for entry in line] == sorted(entry['ahead'] for entry in line)
+    for task in tasks:
+        task.cancel()
+    await agents.until(waiting=0)
+    assert (await agents.gateway.ask_api('/gates/agents/b/line'))[1]['line'] == []
+
+
+@with_agents
+async def test_a_full_line_and_bad_wishes_are_refused(agents):
+    await agents.acquire('k', 'quick', lease_ms=150)
+    tasks = [agents.later('k', 'quick') for _ in range(2)]
+    await agents.until('k', 'quick', waiting=2)
+    status, said = await agents.call('acquire', 'k', 'quick')
+    assert (status, said['type']) == (429, 'urn:weir:line-full')
+    await asyncio.gather(*tasks)
+    for wish, word in (({'flw': 'x'}, 'flw'), ({'flow': 1}, 'flow'), ({'flow': ''}, 'flow'),
+                       ({'flow': 'x' * 256}, 'flow'), ({'priority': 'urgent'}, 'priority'),
+                       ({'timeout_ms': -1}, 'timeout_ms'), ({'timeout_ms': 1.5}, 'timeout_ms'),
+                       ({'lease_ms': 0}, 'lease_ms'), ({'cost': 1 << 40}, 'cost'),
+                       ({'hold': 'yes'}, 'hold'), ({'permit': 'x'}, 'permit')):
+        status, said = await agents.call('acquire', **wish)
+        assert (status, said['type']) == (400, 'urn:weir:bad-request'), wish
+        assert word in said['detail']
+    for text in ('[]', '{', '{"flow":"a","flow":"b"}', 'nonsense', '"x"'):
+        url = f'{agents.gateway.api}/gates/agents/b/acquire'
+        async with agents.session.post(url, data=text) as reply:
+            assert reply.status == 400, text
+    assert (await agents.call('release'))[0] == 400
+    assert (await agents.call('release', permit='a', flow='b'))[0] == 400
+    assert (await agents.call('acquire', gate='nowhere'))[0] == 404
+    await agents.until('b', active=0)
+
+
+@with_agents
+async def test_bodies_may_come_in_chunks_or_not_at_all(agents):
+    url = f'{agents.gateway.api}/gates/agents/b/acquire'
+
+    async def chunks():
+        for piece in (b'{"fl', b'ow":"in ', b'pieces"}'):
+            yield piece
+    async with agents.session.post(url, data=chunks()) as reply:
+        assert (reply.status, (await reply.json())['flow']) == (200, 'in pieces')
+    async with agents.session.post(url) as reply:
+        assert (reply.status, (await reply.json())['flow']) == (200, '')
+    async with agents.session.post(url, data=b' ' * 70000) as reply:
+        assert reply.status == 413
+
+
+@with_agents
+async def test_what_was_reserved_is_settled_with_what_it_cost(agents):
+    permit = (await agents.acquire(cost=100))['permit']
+    await agents.until(reserved=100)
+    assert (await agents.call('release', permit=permit, outcome='success', cost=7))[0] == 200
+    await agents.until(reserved=0, active=0)
+    permit = (await agents.acquire())['permit']
+    assert (await agents.call('release', permit=permit, outcome='fine'))[0] == 400
+    assert (await agents.call('release', permit=permit, outcome='soft_loss'))[0] == 200
+
+
+@with_agents
+async def test_permits_outlive_a_reload_and_a_drain_takes_them_along(agents):
+    permit = (await agents.acquire())['permit']
+    await agents.gateway.reload(('limit: 3', 'limit: 1'))
+    waiting = agents.later()
+    await agents.until(active=1, waiting=1, limit=1)
+    assert (await agents.call('release', permit=permit))[0] == 200
+    assert (await waiting)[0] == 200  # and it is still held when the gateway ends
+
+
+@with_agents
+async def test_many_callers_never_hold_more_than_the_limit(agents):
+    inside = most = 0
+
+    async def work(number):
+        nonlocal inside, most
+        for _ in range(10):
+            said = await agents.acquire('busy', flow=f'{number}')
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+            assert (await agents.call('release', 'busy', permit=said['permit']))[0] == 200
+    await asyncio.gather(*(work(i) for i in range(30)))
+    assert most <= 3
+    await agents.until('busy', active=0, waiting=0, reserved=0)
+
+
+def test_a_token_speaks_for_its_tenant_alone(monkeypatch):
+    monkeypatch.setenv('WEIR_ACME', 'a-secret-of-acme')
+    monkeypatch.setenv('WEIR_ANY', 'a-secret-of-anybody')
+    config = CONFIG + '''
+api_tokens:
+  acme: { token: "${WEIR_ACME}", scopes: [work], tenant: acme }
+  any: { token: "${WEIR_ANY}", scopes: [work, read] }
+'''
+
+    @run
+    async def test():
+        async with weir(config) as gateway, aiohttp.ClientSession() as session:
+            async def acquire(token, **wish):
+                headers = {'Authorization': f'Bearer {token}'} if token else {}
+                url = f'{gateway.api}/gates/agents/b/acquire'
+                async with session.post(url, json=wish, headers=headers) as reply:
+                    return reply.status
+            assert await acquire(os.environ['WEIR_ACME']) == 200
+            assert await acquire(os.environ['WEIR_ACME'], tenant='acme') == 200
+            assert await acquire(os.environ['WEIR_ACME'], tenant='other') == 403
+            assert await acquire(os.environ['WEIR_ANY'], tenant='other') == 200
+            assert await acquire(None) == 401
+    test()
+
+
+def test_who_is_not_trusted_has_no_tenant():
+    @run
+    async def test():
+        async with weir('trusted: []\n' + CONFIG) as gateway, aiohttp.ClientSession() as session:
+            url = f'{gateway.api}/gates/agents/b/acquire'
+            async with session.post(url, json={'tenant': 'acme'}) as reply:
+                assert reply.status == 403
+            async with session.post(url, json={}) as reply:
+                assert reply.status == 200
+    test()
