@@ -1,9 +1,9 @@
 #include "gateway/listener.h"
 
+#include "gateway/address.h"
 #include "gateway/client.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* How long to wait before trying again, when there are as many connections as may be. */
@@ -13,23 +13,10 @@ const char *weir_listener_init(struct weir_listener *listener,
                                const struct weir_config_listener *config,
                                const struct weir_service *service)
 {
-    const struct weir_config_address *address = &config->address;
-    char text[400];
-    int length;
-    if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {
-        length =
-            snprintf(text, sizeof text, "unix:%.*s", (int)address->path.bytes, address->path.data);
-    } else {
-        bool v6 = memchr(address->host.data, ':', address->host.bytes) != NULL;
-        length = snprintf(text, sizeof text, v6 ? "[%.*s]:%u" : "%.*s:%u", (int)address->host.bytes,
-                          address->host.data, address->port);
-    }
-    if (length < 0 || (size_t)length >= sizeof text) {
-        return "the address is too long";
-    }
+    char text[WEIR_ADDRESS_NAME_MAX];
     *listener = (struct weir_listener){.config = config, .service = service};
-    const char *wrong = weir_address_parse(&listener->address, weir_slice_of(text));
-    listener->loopback = wrong == NULL && address->kind != WEIR_CONFIG_ADDRESS_UNIX &&
+    const char *wrong = weir_address_resolve(&config->address, &listener->address, text);
+    listener->loopback = wrong == NULL && config->address.kind != WEIR_CONFIG_ADDRESS_UNIX &&
                          weir_address_is_local(&listener->address);
     return wrong;
 }

@@ -2,10 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "gateway/address.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 
 /* How long connections beyond `keepalive` must have been idle before they are closed. */
 #define TRIM_NS WEIR_NS_PER_SECOND
@@ -253,30 +253,20 @@ static const char *open_origin(struct weir_worker *worker, struct weir_upstream 
     struct weir_origin *origin = &upstream->origins[index];
     *origin = (struct weir_origin){.upstream = upstream, .worker = worker};
     weir_list_init(&origin->idle);
-    char text[WEIR_ADDRESS_TEXT_MAX + 256];
-    int length;
-    if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {
-        length =
-            snprintf(text, sizeof text, "unix:%.*s", (int)address->path.bytes, address->path.data);
-        origin->authority = weir_slice_of("localhost");
-    } else {
-        length = snprintf(
-            text, sizeof text,
-            memchr(address->host.data, ':', address->host.bytes) == NULL ? "%.*s:%u" : "[%.*s]:%u",
-            (int)address->host.bytes, address->host.data, address->port);
+    char text[WEIR_ADDRESS_NAME_MAX];
+    const char *wrong = weir_address_resolve(address, &origin->address, text);
+    if (wrong != NULL) {
+        return wrong;
     }
-    assert(length > 0);
-    assert((size_t)length < sizeof text);
-    if (origin->authority.bytes == 0) {
-        char *copy = weir_allocate(worker->allocator, (size_t)length);
-        if (copy == NULL) {
-            return "out of memory";
-        }
-        memcpy(copy, text, (size_t)length);
-        origin->authority_text = copy;
-        origin->authority = (struct weir_slice){copy, (size_t)length};
+    struct weir_slice authority =
+        weir_slice_of(address->kind == WEIR_CONFIG_ADDRESS_UNIX ? "localhost" : text);
+    origin->authority_text = weir_allocate(worker->allocator, authority.bytes);
+    if (origin->authority_text == NULL) {
+        return "there is no memory left";
     }
-    return weir_address_parse(&origin->address, (struct weir_slice){text, (size_t)length});
+    memcpy(origin->authority_text, authority.data, authority.bytes);
+    origin->authority = (struct weir_slice){origin->authority_text, authority.bytes};
+    return NULL;
 }
 
 const char *weir_upstreams_open(struct weir_site *site)
@@ -286,7 +276,7 @@ const char *weir_upstreams_open(struct weir_site *site)
     size_t bytes = config->upstream_count * sizeof *site->upstreams;
     site->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
     if (site->upstreams == NULL && bytes > 0) {
-        return "out of memory";
+        return "there is no memory left";
     }
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         struct weir_upstream *upstream = &site->upstreams[i];
@@ -295,7 +285,7 @@ const char *weir_upstreams_open(struct weir_site *site)
         upstream->origins = weir_allocate_zeroed(worker->allocator, upstream->config->url_count *
                                                                         sizeof *upstream->origins);
         if (upstream->origins == NULL) {
-            return "out of memory";
+            return "there is no memory left";
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
             const char *wrong = open_origin(worker, upstream, j);

@@ -17,7 +17,7 @@ struct weir_origin {
     struct weir_worker *worker;
     struct weir_address address;
     struct weir_slice authority; /* host:port as the config names it */
-    char *authority_text;        /* its memory, or null */
+    char *authority_text;        /* its memory */
     struct weir_link idle;       /* connections without a user, the last used first */
     uint32_t idle_count;
     uint32_t idle_least;    /* the fewest since the last trim: these nobody needed */

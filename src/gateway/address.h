@@ -1,0 +1,16 @@
+/* address.h - an address of the config as one that a socket can use. */
+#ifndef WEIR_GATEWAY_ADDRESS_H
+#define WEIR_GATEWAY_ADDRESS_H
+
+#include "config/config.h"
+#include "net/socket.h"
+
+/* host:port, [v6]:port or unix:/path; a host name has up to 255 bytes. */
+#define WEIR_ADDRESS_NAME_MAX 400
+
+/* Looks it up, which may block, and writes its text as the config has it, terminated. Null on
+ * success, else a sentence that says what is wrong. */
+const char *weir_address_resolve(const struct weir_config_address *config,
+                                 struct weir_address *address, char text[WEIR_ADDRESS_NAME_MAX]);
+
+#endif
