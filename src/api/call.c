@@ -1,6 +1,7 @@
 #include "api/call.h"
 
 #include "api/api.h"
+#include "api/steer.h"
 #include "base/alloc.h"
 #include "gateway/guard.h"
 #include "gateway/site.h"
@@ -28,6 +29,7 @@ static void end(struct weir_call *call)
 {
     struct weir_worker *worker = call->worker;
     weir_call_let_go(call);
+    weir_api_forget_reload(call);
     call->client = NULL;
     weir_buffer_release(&worker->buffers, &call->head);
     weir_buffer_release(&worker->buffers, &call->body);

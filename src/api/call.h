@@ -19,6 +19,7 @@
 #define WEIR_CALL_BODY_MAX WEIR_BUFFER_LARGE
 
 struct weir_call;
+struct weir_call_reload;
 
 /* What the keys of a gate have together. */
 struct weir_call_sum {
@@ -82,7 +83,8 @@ struct weir_call {
     uint32_t gate;
     struct weir_key *key; /* pinned, or null */
     struct weir_call_sum sum;
-    void *extra; /* of libc's memory, or null */
+    struct weir_call_reload *reload; /* that it waits for */
+    void *extra;                     /* of libc's memory, or null */
     size_t extra_bytes;
     struct weir_json json; /* of a document in several pieces: whether a comma is due */
 };

@@ -4,6 +4,7 @@
 #include "api/gates.h"
 #include "api/line.h"
 #include "api/permits.h"
+#include "api/steer.h"
 #include "base/slice.h"
 #include "gateway/site.h"
 
@@ -46,6 +47,7 @@ static const struct route routes[] = {
     {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
     {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
     {WEIR_METHOD_GET, "gates", 4, "line", WEIR_CONFIG_SCOPE_READ, weir_api_get_line},
+    {WEIR_METHOD_POST, "reload", 1, NULL, WEIR_CONFIG_SCOPE_ADMIN, weir_api_reload},
     {WEIR_METHOD_POST, "gates", 4, "acquire", WEIR_CONFIG_SCOPE_WORK, weir_api_acquire},
     {WEIR_METHOD_POST, "gates", 4, "release", WEIR_CONFIG_SCOPE_WORK, weir_api_release},
     {WEIR_METHOD_POST, "gates", 4, "renew", WEIR_CONFIG_SCOPE_WORK, weir_api_renew},

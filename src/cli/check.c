@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-struct weir_config *weir_load_config(const char *path)
+/* Room for every mistake that is told. */
+#define WRONG_BYTES_MAX 65536
+
+struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes)
 {
     struct weir_config_options options = {0};
     struct weir_config *config;
@@ -11,11 +14,14 @@ struct weir_config *weir_load_config(const char *path)
     if (weir_config_load_file(path, &options, &config, &errors)) {
         return config;
     }
-    for (uint32_t i = 0; i < errors.count; i++) {
-        fprintf(stderr, "%s\n", errors.list[i].text);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < errors.count && bytes < wrong_bytes; i++) {
+        int length = snprintf(wrong + bytes, wrong_bytes - bytes, i == 0 ? "%s" : "\n%s",
+                              errors.list[i].text);
+        bytes += length > 0 ? (size_t)length : 0;
     }
-    if (errors.left_out > 0) {
-        fprintf(stderr, "weir: and %u more\n", errors.left_out);
+    if (errors.left_out > 0 && bytes < wrong_bytes) {
+        snprintf(wrong + bytes, wrong_bytes - bytes, "\nweir: and %u more", errors.left_out);
     }
     return NULL;
 }
@@ -27,8 +33,10 @@ int weir_command_check(char **arguments)
     if (files[0] == NULL || files[1] != NULL) {
         return weir_usage("weir check [--print] FILE");
     }
-    struct weir_config *config = weir_load_config(files[0]);
+    static char wrong[WRONG_BYTES_MAX];
+    struct weir_config *config = weir_load_config(files[0], wrong, sizeof wrong);
     if (config == NULL) {
+        fprintf(stderr, "%s\n", wrong);
         return WEIR_EXIT_FAILED;
     }
     if (print) {

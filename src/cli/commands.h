@@ -13,8 +13,9 @@ int weir_command_check(char **arguments);
 int weir_command_mock(char **arguments);
 int weir_command_version(char **arguments);
 
-/* Loads a config file, or says on stderr what is wrong with it and returns null. */
-struct weir_config *weir_load_config(const char *path);
+/* Loads a config file. Null, and what is wrong with it written to `wrong`, a line for each mistake.
+ */
+struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes);
 
 /* Says how a command is called; the status of a wrong call. */
 int weir_usage(const char *how);

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-static struct weir_config *load(void *path)
+static struct weir_config *load(void *path, char *wrong, size_t wrong_bytes)
 {
-    return weir_load_config(path);
+    return weir_load_config(path, wrong, wrong_bytes);
 }
 
 int weir_command_serve(char **arguments)

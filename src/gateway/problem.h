@@ -12,6 +12,7 @@
     X(UNAUTHORIZED, "unauthorized", "It must be known who asks")                      \
     X(NOT_FOUND, "not-found", "There is no such thing")                               \
     X(NOT_HELD, "not-held", "No such permit is held")                                 \
+    X(BAD_CONFIG, "bad-config", "The config is not taken up")                         \
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \
     X(LINE_FULL, "line-full", "The line is full")                                     \

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "gateway/client.h"
 #include "gateway/exchange.h"
+#include "gateway/reload.h"
 #include "gateway/site.h"
 #include "gateway/upstream.h"
 
@@ -43,6 +44,10 @@ struct thread {
 /* A new plan's way into the loops: the first applies it to the gates, then all adopt their sites.
  * The thread that reloads waits for each step. */
 struct reload {
+    struct weir_reloader reloader;
+    pthread_t thread;                  /* which does it */
+    pthread_mutex_t lock;              /* of the next */
+    struct weir_reload_request *asked; /* by loops */
     struct weir_post apply;
     struct weir_plan *plan;
     enum weir_status status;
@@ -296,22 +301,22 @@ static int open_gates(struct server *server)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.api = server->api;
+        server->threads[i].worker.reloader = &server->reload.reloader;
     }
     return 0;
 }
 
 /* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
-static bool make_sites(struct server *server, struct weir_plan *plan)
+static bool make_sites(struct server *server, struct weir_plan *plan, const char **wrong)
 {
-    const char *wrong = NULL;
+    *wrong = NULL;
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct thread *thread = &server->threads[i];
-        thread->next = wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, &wrong);
+        thread->next = *wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, wrong);
     }
-    if (wrong == NULL) {
+    if (*wrong == NULL) {
         return true;
     }
-    complain("upstreams", wrong);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         weir_site_destroy(server->threads[i].next);
     }
@@ -331,8 +336,8 @@ static int adopt_first(struct server *server, struct weir_config *config)
     if (status != WEIR_OK) {
         return complain("gates", weir_status_text(status));
     }
-    if (!make_sites(server, server->plan)) {
-        return 1;
+    if (!make_sites(server, server->plan, &wrong)) {
+        return complain("upstreams", wrong);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.site = server->threads[i].next;
@@ -370,7 +375,8 @@ static void await(sem_t *done, uint32_t count)
 static void adopt(struct server *server, struct weir_plan *plan)
 {
     struct reload *reload = &server->reload;
-    *reload = (struct reload){.apply = {.arrive = on_apply}, .plan = plan};
+    reload->apply = (struct weir_post){.arrive = on_apply};
+    reload->plan = plan;
     sem_init(&reload->done, 0, 0);
     weir_loop_post(server->loops[0], &reload->apply);
     await(&reload->done, 1);
@@ -388,30 +394,75 @@ static void adopt(struct server *server, struct weir_plan *plan)
     server->plan = plan;
 }
 
-/* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
-static void reload_config(struct server *server)
+/* Takes up the file as it is now. If anything is wrong with it, nothing changes, and `wrong` says
+ * what. */
+static bool reload_config(struct server *server, char wrong[WEIR_RELOAD_WRONG_MAX])
 {
     const struct weir_serve_options *options = server->options;
-    struct weir_config *config = options->load(options->context);
-    const char *wrong = NULL;
+    struct weir_config *config = options->load(options->context, wrong, WEIR_RELOAD_WRONG_MAX);
     if (config == NULL) {
-        complain("reload", "the file is not used; everything goes on as before");
-        return;
+        return false;
     }
+    const char *why = NULL;
     const char *fixed = weir_plan_needs_restart(server->first->config, config);
-    struct weir_plan *plan = weir_plan_create(config, server->gates, &wrong);
-    if (plan == NULL || !make_sites(server, plan)) {
-        complain("reload", wrong != NULL ? wrong : "everything goes on as before");
+    struct weir_plan *plan = weir_plan_create(config, server->gates, &why);
+    if (plan == NULL || !make_sites(server, plan, &why)) {
+        snprintf(wrong, WEIR_RELOAD_WRONG_MAX, "%s", why);
         weir_plan_give(plan);
-        return;
+        return false;
     }
     if (fixed != NULL) {
         fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
                 fixed);
     }
     adopt(server, plan);
-    printf("weir: reloaded\n");
-    fflush(stdout);
+    return true;
+}
+
+static struct weir_reload_request *take_asked(struct reload *reload)
+{
+    pthread_mutex_lock(&reload->lock);
+    struct weir_reload_request *asked = reload->asked;
+    reload->asked = NULL;
+    pthread_mutex_unlock(&reload->lock);
+    return asked;
+}
+
+static void tell(struct weir_reload_request *asked, bool done, const char *wrong)
+{
+    while (asked != NULL) {
+        struct weir_reload_request *next = asked->next;
+        asked->done = done;
+        snprintf(asked->wrong, sizeof asked->wrong, "%s", wrong);
+        weir_loop_post(asked->loop, &asked->told);
+        asked = next;
+    }
+}
+
+/* For a signal, and for everybody who has asked before it began. */
+static void obey_reload(struct server *server)
+{
+    char wrong[WEIR_RELOAD_WRONG_MAX] = "";
+    struct weir_reload_request *asked = take_asked(&server->reload);
+    bool done = reload_config(server, wrong);
+    if (done) {
+        printf("weir: reloaded\n");
+        fflush(stdout);
+    } else {
+        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", wrong);
+    }
+    tell(asked, done, wrong);
+}
+
+/* Called in a loop: the main thread wakes up as for a signal from outside. */
+static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *request)
+{
+    struct reload *reload = weir_container_of(reloader, struct reload, reloader);
+    pthread_mutex_lock(&reload->lock);
+    request->next = reload->asked;
+    reload->asked = request;
+    pthread_mutex_unlock(&reload->lock);
+    pthread_kill(reload->thread, SIGHUP);
 }
 
 /* ---- the whole ---- */
@@ -422,9 +473,10 @@ static void obey_signals(struct server *server, const sigset_t *signals)
     int signal = SIGHUP;
     while (signal == SIGHUP) {
         if (sigwait(signals, &signal) == 0 && signal == SIGHUP) {
-            reload_config(server);
+            obey_reload(server);
         }
     }
+    tell(take_asked(&server->reload), false, "this server is going away");
     printf("weir: draining\n");
     fflush(stdout);
 }
@@ -507,11 +559,16 @@ int weir_serve(const struct weir_serve_options *options)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    struct weir_config *config = options->load(options->context);
+    char wrong[WEIR_RELOAD_WRONG_MAX];
+    struct weir_config *config = options->load(options->context, wrong, sizeof wrong);
     if (config == NULL) {
+        fprintf(stderr, "%s\n", wrong);
         return 1;
     }
-    struct server server = {.options = options, .thread_count = thread_count(config)};
+    struct server server = {.options = options,
+                            .thread_count = thread_count(config),
+                            .reload = {.reloader = {on_ask}, .thread = pthread_self()}};
+    pthread_mutex_init(&server.reload.lock, NULL);
     if (open_threads(&server) != 0 || open_gates(&server) != 0) {
         return 1; /* the machine lacks what every process has; what was made goes with this one */
     }

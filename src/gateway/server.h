@@ -7,9 +7,10 @@
 struct weir_service;
 
 struct weir_serve_options {
-    /* Reads the config, at the start and again for each SIGHUP; the result is the server's. Null if
-     * something is wrong with it, which has been said then. */
-    struct weir_config *(*load)(void *context);
+    /* Reads the config, at the start and again for each reload; the result is the server's. Null if
+     * something is wrong with it: what, a line for each mistake, is written to `wrong`, terminated
+     * and cut to fit. */
+    struct weir_config *(*load)(void *context, char *wrong, size_t wrong_bytes);
     void *context;
     const struct weir_service *api; /* what the config's `api` addresses lead to */
 };

@@ -10,6 +10,7 @@
 #include "net/loop.h"
 
 struct weir_listener;
+struct weir_reloader;
 struct weir_site;
 
 /* The name that was last found to be one that a listener serves; see guard.h. */
@@ -32,6 +33,7 @@ struct weir_worker {
     struct weir_slab heads; /* of requests that are being read */
     struct weir_slab calls; /* of the API */
     void *api;              /* what the API keeps; shared */
+    struct weir_reloader *reloader;
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     struct weir_guard_memory guard;

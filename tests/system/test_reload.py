@@ -154,3 +154,26 @@ def test_when_the_grace_is_over_who_is_in_line_is_told_so():
             assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
             assert upstream.came == ['a']
     run(test())
+
+
+def test_the_api_reloads_as_well_and_says_what_is_wrong():
+    async def test():
+        async with functions(limit=1) as (gateway, _, client), aiohttp.ClientSession() as operator:
+            async def reload():
+                async with operator.post(gateway.api + '/reload') as reply:
+                    return reply.status, await reply.json(content_type=None)
+            config = gateway.path.read_text()
+            assert (await ask(client, '/functions/f?id=a'))[0] == 200
+            gateway.path.write_text(config.replace('limit: 1', 'limit: 7'))
+            assert await reload() == (200, {})
+            assert (await gateway.counts('f'))['limit'] == 7
+            gateway.path.write_text(config.replace('limit: 1', 'limt: 1'))
+            status, problem = await reload()
+            assert (status, problem['type']) == (422, 'urn:weir:bad-config')
+            assert 'weir.yaml:' in problem['detail'] and 'limt' in problem['detail']
+            assert (await gateway.counts('f'))['limit'] == 7
+            gateway.path.write_text(config)
+            replies = await asyncio.gather(*(reload() for _ in range(20)))
+            assert {status for status, _ in replies} == {200}
+            assert (await gateway.counts('f'))['limit'] == 1
+    run(test())
