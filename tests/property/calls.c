@@ -154,6 +154,22 @@ enum weir_status call_cancel(struct run *run, struct pair *pair, int index)
     return expected;
 }
 
+enum weir_status call_renew(struct run *run, struct pair *pair, int index, uint64_t lease_ns)
+{
+    run_note(run, "renew ticket %d for %" PRIu64, index, lease_ns);
+    struct answers answers;
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct side *side = &pair->sides[i];
+        answers.status[i] =
+            weir_key_renew(side->key, &side->tickets[index], lease_ns, run->now_ns, &side->news);
+    }
+    compare_promises(run, pair, was_declined(answers.status[LOUD]));
+    enum weir_status expected = model_renew(&pair->model, index, lease_ns, run->now_ns);
+    compare_answers(run, pair, answers, expected);
+    run->coverage.renewals += expected == WEIR_OK;
+    return expected;
+}
+
 void call_at_wrong_key(struct run *run, struct pair *pair, struct pair *other, int index,
                        bool leave)
 {

@@ -398,6 +398,23 @@ enum weir_status model_cancel(struct model *model, int index, uint64_t now_ns)
     return status;
 }
 
+enum weir_status model_renew(struct model *model, int index, uint64_t lease_ns, uint64_t now_ns)
+{
+    struct model_ticket *ticket = &model->tickets[index];
+    if (lease_ns == 0 || lease_ns > WEIR_DURATION_MAX_NS) {
+        model_decline(model);
+        return WEIR_BAD_DURATION;
+    }
+    begin(model, now_ns);
+    enum weir_status status = ticket->state == WEIR_TICKET_ADMITTED ? WEIR_OK : WEIR_NOT_HELD;
+    if (status == WEIR_OK && ticket->lease_ns != WEIR_NEVER) {
+        ticket->lease_ns = lease_ns;
+        ticket->leased_ns = model->now_ns;
+    }
+    finish(model);
+    return status;
+}
+
 void model_wake(struct model *model, uint64_t now_ns)
 {
     begin(model, now_ns);

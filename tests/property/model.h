@@ -29,6 +29,7 @@ struct model_ticket {
     uint64_t admitted_ns;
     uint64_t deadline_ns;
     uint64_t lease_ns;
+    uint64_t leased_ns; /* when its lease began */
     uint16_t lane_id;
     int tenant;            /* an index into the model's tenants */
     int64_t place;         /* in its FIFO: the least is first */
@@ -115,6 +116,7 @@ enum weir_verdict model_enter(struct model *model, int index, const struct weir_
 enum weir_status model_leave(struct model *model, int index, const struct weir_result *result,
                              uint64_t now_ns);
 enum weir_status model_cancel(struct model *model, int index, uint64_t now_ns);
+enum weir_status model_renew(struct model *model, int index, uint64_t lease_ns, uint64_t now_ns);
 void model_wake(struct model *model, uint64_t now_ns);
 
 /* What a call does that was declined for its arguments: nothing, whatever is due. */

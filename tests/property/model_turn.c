@@ -176,6 +176,7 @@ void model_admit(struct model *model, int index, int lane_index)
     ticket->state = WEIR_TICKET_ADMITTED;
     ticket->lane_id = lane->id;
     ticket->admitted_ns = model->now_ns;
+    ticket->leased_ns = model->now_ns;
     ticket->changes_seen = model->changes;
     ticket->trips_seen = lane->trips;
     model_tell(model, WEIR_EVENT_ADMIT, ticket, lane, 0, model->now_ns - ticket->entered_ns);
@@ -226,7 +227,7 @@ static uint64_t ticket_moment(const struct model_ticket *ticket)
         return ticket->deadline_ns;
     }
     if (ticket->state == WEIR_TICKET_ADMITTED && ticket->lease_ns != WEIR_NEVER) {
-        return ticket->admitted_ns + ticket->lease_ns;
+        return ticket->leased_ns + ticket->lease_ns;
     }
     return WEIR_NEVER;
 }
