@@ -191,7 +191,6 @@ static bool send_piece(struct weir_call *call)
     }
     ssize_t sent = weir_stream_write(&call->client->stream, vectors, count);
     if (sent == WEIR_STREAM_AGAIN) {
-        weir_client_press(call->client);
         return false;
     }
     if (sent < 0) {
@@ -212,10 +211,11 @@ static void advance(struct weir_call *call)
         weir_client_close(call->client);
         return;
     }
-    while (!send_piece(call)) {
-        if (call->client == NULL || !call->client->stream.writable) {
-            return;
+    if (!send_piece(call)) {
+        if (call->client != NULL) {
+            weir_client_press(call->client); /* a part of it may have gone, which is a step */
         }
+        return;
     }
     weir_client_relax(call->client);
     if (!call->complete) {

@@ -16,7 +16,7 @@
 #define TREE_CHUNK_BYTES   (UINT32_C(64) << 10)
 #define CONFIG_CHUNK_BYTES (UINT32_C(16) << 10)
 
-#define THREADS_MAX      1024
+#define THREADS_MAX      64
 #define GRACE_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
 
 /* ---- the top ---- */

@@ -88,11 +88,13 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
                                   is_idempotent((enum weir_http_method)exchange->method));
     if (!exchange->retried && harmless && exchange->request_body.bytes == exchange->body_ready) {
         exchange->retried = true;
+        exchange->server_failed = fresh; /* should there be no other */
         exchange->request_sent = false;
         exchange->request_sent_bytes = 0;
         connect_to(exchange, fresh ? origin : NULL);
         return;
     }
+    exchange->server_failed = true;
     weir_exchange_answer(
         exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
         "The upstream closed the connection or refused it. Check that it is running, "
@@ -152,6 +154,7 @@ static void backend_late(struct weir_backend *backend)
     }
     if (!expired && !exchange->upgraded) {
         weir_origin_failed(backend->origin);
+        exchange->server_failed = true;
     }
     if (exchange->reply_begun) {
         weir_exchange_abandon(exchange);
@@ -178,6 +181,7 @@ static bool finish_head(struct weir_exchange *exchange, const struct weir_origin
 static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)
 {
     exchange->backend = backend;
+    exchange->server_failed = false;
     backend->ready = serve_backend;
     backend->late = backend_late;
     weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
@@ -210,13 +214,22 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     }
     struct weir_backend *backend =
         origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
-    if (backend == NULL && origin != NULL && !is_our_lack(errno)) {
+    bool our_lack = backend == NULL && origin != NULL && is_our_lack(errno);
+    if (backend == NULL && origin != NULL && !our_lack) {
         weir_origin_failed(origin);
+        exchange->server_failed = true;
         if (!exchange->retried) {
             exchange->retried = true;
             connect_to(exchange, origin);
             return;
         }
+    }
+    if (our_lack) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
+            "This gateway has no descriptor or memory left for a connection to the "
+            "upstream. Try again, or raise its limit of open files.");
+        return;
     }
     if (backend == NULL) {
         weir_exchange_answer(

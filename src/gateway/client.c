@@ -253,7 +253,9 @@ void weir_client_done(struct weir_client *client, bool keep)
     struct weir_worker *worker = client->worker;
     client->call = NULL;
     if (!keep || (worker->draining && client->listener->service->awaited)) {
-        if (client->unfinished && !client->stream.hung) {
+        /* Not only the rest of this request: also a next one that nobody will read. */
+        bool more = client->unfinished || client->stream.readable;
+        if (more && !client->stream.hung) {
             linger(client);
         } else {
             weir_client_close(client);

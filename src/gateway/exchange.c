@@ -37,6 +37,7 @@ void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome ou
         return;
     }
     exchange->has_pass = false;
+    outcome = exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome;
     exchange->pass_pending =
         outcome == WEIR_OUTCOME_CANCELLED
             ? !weir_pass_cancel(&exchange->pass)
@@ -102,7 +103,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;
     }
-    if (exchange->reply_begun) {
+    if (exchange->reply_begun || exchange->interim_cut) {
         weir_exchange_abandon(exchange);
         return;
     }
@@ -115,6 +116,8 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
         weir_exchange_abandon(exchange);
         return;
     }
+    /* The server has no more part in it. After the document, which names the key. */
+    weir_exchange_end_pass(exchange, WEIR_OUTCOME_CANCELLED);
     exchange->status = problem->status;
     exchange->head_done = true;
     exchange->upstream_done = true;
@@ -197,7 +200,9 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
         return;
     }
     if (weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange)) {
-        weir_client_press(client);
+        if (client->timer.due_ns == WEIR_NEVER) { /* what the server does is no step of its own */
+            weir_client_press(client);
+        }
     } else if (client->timer.due_ns != WEIR_NEVER) {
         weir_client_relax(client);
     }
@@ -219,12 +224,21 @@ static void client_late(struct weir_client *client)
 static void client_ready(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
+    if (exchange->upgraded && exchange->backend != NULL && !client->stream.broken &&
+        client->stream.hung) {
+        (void)!weir_exchange_pump_request(exchange); /* its last words; they end with its close */
+        weir_exchange_watch_client(exchange);
+        return;
+    }
     if (weir_client_gone(client) && !exchange->upstream_done) {
         weir_exchange_abandon(exchange); /* out of the line, or from under the upstream's hands */
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_REPLYING) {
         weir_exchange_pump_reply(exchange);
+    } else if (weir_exchange_wants_reader(exchange) && !weir_exchange_write(exchange) &&
+               exchange->client == NULL) {
+        return; /* an interim reply, of which the client has made room for more */
     }
     if (exchange->backend != NULL && exchange->backend->connected && !exchange->request_sent) {
         weir_exchange_go_on(exchange);

@@ -38,11 +38,13 @@ struct weir_exchange {
     bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
     bool reply_begun;     /* bytes of a final reply have gone to the client */
+    bool interim_cut;     /* a part of an interim one has, and the rest is in `reply` */
     bool head_done;       /* the final reply's head is in `reply` */
     bool upstream_done;   /* the upstream's part is over */
     bool keep_client;     /* the connection goes on afterwards */
     bool heard;           /* bytes of a reply have come, if only of an interim one */
     bool retried;         /* on another server */
+    bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
     uint16_t status;      /* of the reply */

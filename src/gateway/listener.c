@@ -4,17 +4,37 @@
 #include "gateway/client.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* How long to wait before trying again, when there are as many connections as may be. */
 #define RETRY_NS (WEIR_NS_PER_SECOND / 20)
+
+/* What clients leave of the descriptors. */
+#define DESCRIPTORS_RESERVED 512
+
+/* Each client that is served needs a connection to an upstream. If clients took all descriptors,
+ * everybody would be let in, and nobody further; so they wait in the backlog instead. */
+static uint32_t bounded_by_descriptors(uint32_t connections_max)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return connections_max;
+    }
+    uint64_t half = limit.rlim_cur / 2;
+    uint64_t most = limit.rlim_cur - (half < DESCRIPTORS_RESERVED ? half : DESCRIPTORS_RESERVED);
+    return most < connections_max ? (uint32_t)most : connections_max;
+}
 
 const char *weir_listener_init(struct weir_listener *listener,
                                const struct weir_config_listener *config,
                                const struct weir_service *service)
 {
     char text[WEIR_ADDRESS_NAME_MAX];
-    *listener = (struct weir_listener){.config = config, .service = service};
+    *listener =
+        (struct weir_listener){.config = config,
+                               .service = service,
+                               .connections_max = bounded_by_descriptors(config->connections_max)};
     const char *wrong = weir_address_resolve(&config->address, &listener->address, text);
     listener->loopback = wrong == NULL && config->address.kind != WEIR_CONFIG_ADDRESS_UNIX &&
                          weir_address_is_local(&listener->address);
@@ -33,7 +53,7 @@ static void accept_all(struct weir_door *door)
 {
     struct weir_listener *listener = door->listener;
     while (atomic_load_explicit(&listener->connections, memory_order_relaxed) <
-           listener->config->connections_max) {
+           listener->connections_max) {
         struct weir_address peer;
         int fd = weir_socket_accept(door->watch.fd, &peer);
         if (fd >= 0) {
@@ -58,9 +78,25 @@ static void on_retry(struct weir_timer *timer)
     accept_all(weir_container_of(timer, struct weir_door, retry));
 }
 
+/* Threads share a port, and the kernel would let another process of the same user share it too:
+ * two gates, and nobody knows of the other's limit. Whoever asks for it alone is told. */
+static bool is_free(const struct weir_address *address)
+{
+    int fd = weir_socket_listen(address, false);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
 bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
                     struct weir_listener *listener)
 {
+    bool first = worker->index == 0;
+    bool unix_path = listener->config->address.kind == WEIR_CONFIG_ADDRESS_UNIX;
+    if (first && !unix_path && !is_free(&listener->address)) {
+        return false;
+    }
     int fd = weir_socket_listen(&listener->address, true);
     *door =
         (struct weir_door){.watch = {fd, on_connection}, .worker = worker, .listener = listener};

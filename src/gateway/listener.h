@@ -13,7 +13,8 @@ struct weir_listener {
     const struct weir_config_listener *config;
     const struct weir_service *service;
     struct weir_address address;
-    bool loopback; /* this machine's alone, and so within reach of its browsers */
+    bool loopback;            /* this machine's alone, and so within reach of its browsers */
+    uint32_t connections_max; /* the config's, or fewer: what is served needs descriptors too */
     atomic_uint connections;
 };
 

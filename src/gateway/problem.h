@@ -24,6 +24,7 @@
     X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \
     X(BODY_TOO_LARGE, "body-too-large", "The body is too large")                      \
     X(REQUEST_TIMEOUT, "request-timeout", "The request did not come in time")         \
+    X(OUT_OF_DESCRIPTORS, "out-of-descriptors", "No connection can be opened")        \
     X(OUT_OF_MEMORY, "out-of-memory", "There is no memory left")
 
 enum weir_problem_kind {

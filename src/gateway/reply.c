@@ -111,7 +111,7 @@ static bool take_head(struct weir_exchange *exchange)
 /* Reads heads until the final one. False if it is not there yet, or another way was taken. */
 bool weir_exchange_read_head(struct weir_exchange *exchange)
 {
-    while (!exchange->head_done) {
+    for (uint32_t rounds = 0; !exchange->head_done;) {
         struct weir_backend *backend = exchange->backend;
         struct weir_slice bytes = weir_buffer_slice(&backend->in);
         enum weir_http1_result result =
@@ -125,11 +125,15 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
         }
         if (result == WEIR_HTTP1_FAULT) {
             weir_origin_failed(backend->origin);
+            exchange->server_failed = true;
             weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                                  weir_http_fault_text(backend->head.fault));
             return false;
         }
         ssize_t got;
+        if (weir_exchange_had_turn(exchange, rounds++)) {
+            return false;
+        }
         if (!read_backend(exchange, &got)) {
             if (got != WEIR_STREAM_AGAIN) {
                 weir_exchange_lose_backend(exchange);
@@ -196,7 +200,6 @@ static bool check_reply(struct weir_exchange *exchange)
     return true;
 }
 
-/* Writes what is there to the client. True if all of it went. */
 /* A short body goes behind its head: copying it costs less than a second part does. */
 static void join_if_short(struct weir_exchange *exchange, struct weir_buffer *source)
 {
@@ -211,6 +214,7 @@ static void join_if_short(struct weir_exchange *exchange, struct weir_buffer *so
     }
 }
 
+/* Writes what is there to the client. True if all of it went. */
 bool weir_exchange_write(struct weir_exchange *exchange)
 {
     struct weir_buffer *source = reply_source(exchange);
@@ -241,6 +245,8 @@ bool weir_exchange_write(struct weir_exchange *exchange)
     size_t of_body = (size_t)sent - of_head;
     exchange->reply_ready -= (uint32_t)of_body;
     weir_buffer_consume(source, of_body);
+    exchange->interim_cut = !exchange->head_done && weir_buffer_bytes(&exchange->reply) > 0;
+    weir_client_relax(exchange->client); /* it has gone on: its time begins anew */
     return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
 }
 

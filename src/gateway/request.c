@@ -23,6 +23,7 @@ static bool read_client(struct weir_exchange *exchange)
         return false;
     }
     in->end += (uint32_t)got;
+    weir_client_relax(client); /* it has gone on: its time begins anew */
     return true;
 }
 

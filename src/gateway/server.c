@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Connections and exchanges at once, per worker; the descriptor limit is usually lower. */
@@ -34,10 +35,12 @@ struct thread {
     pthread_t id;
     struct weir_door doors[LISTENERS_MAX]; /* as the server's listeners */
     struct weir_post drain;
+    struct weir_post stop;
     struct weir_post adopt;
     struct weir_site *next; /* what `adopt` brings */
     struct weir_timer grace;
     struct weir_timer sweep; /* of the first thread */
+    bool drained;            /* nobody is awaited any more */
     struct server *server;
 };
 
@@ -65,6 +68,7 @@ struct server {
     uint32_t thread_count;
     struct thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
+    atomic_uint drained; /* threads */
     struct reload reload;
 };
 
@@ -122,10 +126,26 @@ static int open_listeners(struct server *server)
 
 /* ---- draining ---- */
 
+static void on_stop(struct weir_post *post)
+{
+    weir_loop_stop(&weir_container_of(post, struct thread, stop)->worker.loop);
+}
+
+/* A thread that has nobody left goes on until none has: it may have set the timer by which a line
+ * of the others moves, and its part of the API still answers. */
 static void stop_when_empty(struct thread *thread)
 {
-    if (thread->worker.awaited == 0) {
-        weir_loop_stop(&thread->worker.loop);
+    struct server *server = thread->server;
+    if (thread->drained || thread->worker.awaited > 0) {
+        return;
+    }
+    thread->drained = true;
+    if (atomic_fetch_add(&server->drained, 1) + 1 < server->thread_count) {
+        return;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].stop = (struct weir_post){.arrive = on_stop};
+        weir_loop_post(server->loops[i], &server->threads[i].stop);
     }
 }
 
@@ -470,15 +490,17 @@ static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *r
 /* Until one comes that ends the program. */
 static void obey_signals(struct server *server, const sigset_t *signals)
 {
-    int signal = SIGHUP;
-    while (signal == SIGHUP) {
-        if (sigwait(signals, &signal) == 0 && signal == SIGHUP) {
+    int which = SIGHUP;
+    while (which == SIGHUP) {
+        if (sigwait(signals, &which) == 0 && which == SIGHUP) {
             obey_reload(server);
         }
     }
     tell(take_asked(&server->reload), false, "this server is going away");
     printf("weir: draining\n");
     fflush(stdout);
+    signal(SIGHUP, SIG_IGN);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends the program at once */
 }
 
 /* What the config asks for and this program does not do, it says rather than passing over it. */
@@ -551,8 +573,19 @@ static int open_threads(struct server *server)
     return 0;
 }
 
+/* Up to what the system allows: the usual 1,024 is meant for programs that use select(). */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int weir_serve(const struct weir_serve_options *options)
 {
+    raise_descriptor_limit();
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

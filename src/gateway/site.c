@@ -96,11 +96,27 @@ static enum weir_status forget_overrides(const struct weir_config_gate *gate,
     return status;
 }
 
+/* Those of gates that are no longer named: should one come back, it comes without them. */
+static enum weir_status forget_gates(const struct weir_plan *plan, const struct weir_plan *before,
+                                     struct weir_gates *gates)
+{
+    static const struct weir_config_gate nothing;
+    enum weir_status status = WEIR_OK;
+    for (uint32_t i = 0; before != NULL && status == WEIR_OK && i < before->config->gate_count;
+         i++) {
+        const struct weir_config_gate *gate = &before->config->gates[i];
+        if (find_gate(plan->config, gate->name) == NULL) {
+            status = forget_overrides(&nothing, gate, gates, before->gates[i]);
+        }
+    }
+    return status;
+}
+
 enum weir_status weir_plan_apply(const struct weir_plan *plan, const struct weir_plan *before,
                                  struct weir_gates *gates, uint32_t loop_index)
 {
     const struct weir_config *config = plan->config;
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = forget_gates(plan, before, gates);
     for (uint32_t i = 0; status == WEIR_OK && i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
         uint32_t number = plan->gates[i];

@@ -58,6 +58,9 @@ void weir_origin_failed(struct weir_origin *origin)
     if (health->failures == 0 || origin->failures < health->failures) {
         return;
     }
+    if (!is_up(origin)) {
+        return; /* those that were under way when it was taken out tell nothing new */
+    }
     uint64_t pause_ns = origin->pause_ns == 0 ? health->pause_ns : origin->pause_ns * 2;
     uint64_t longest_ns = health->pause_max_ns == 0 ? health->pause_ns : health->pause_max_ns;
     origin->pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
@@ -227,7 +230,10 @@ void weir_backend_keep(struct weir_backend *backend)
     struct weir_origin *origin = backend->origin;
     struct weir_worker *worker = origin->worker;
     end_use(backend);
-    bool usable = !backend->stream.hung && weir_buffer_bytes(&backend->in) == 0;
+    /* Readable means that there may be more, which nobody has asked for: the next user would take
+     * it for the reply to its own request. */
+    bool usable =
+        !backend->stream.hung && !backend->stream.readable && weir_buffer_bytes(&backend->in) == 0;
     if (!usable || !has_room(origin)) {
         dispose(backend);
         return;
@@ -331,8 +337,11 @@ void weir_upstreams_free(struct weir_site *site)
     const struct weir_allocator *allocator = site->worker->allocator;
     for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
         struct weir_upstream *upstream = &site->upstreams[i];
+        if (upstream->origins == NULL) {
+            break; /* one before it could not be made */
+        }
         size_t bytes = upstream->config->url_count * sizeof *upstream->origins;
-        for (uint32_t j = 0; upstream->origins != NULL && j < upstream->config->url_count; j++) {
+        for (uint32_t j = 0; j < upstream->config->url_count; j++) {
             struct weir_origin *origin = &upstream->origins[j];
             assert(origin->outstanding == 0);
             weir_release(allocator, origin->authority_text, origin->authority.bytes);

@@ -390,7 +390,7 @@ async def test_while_draining_who_is_in_line_is_served_and_connections_are_close
             assert (await idle.message()).one('connection') == 'keep-alive'
             await waits.send(request())
             await gateway.until('f', waiting=1)
-            gateway.process.terminate()
+            gateway.terminate()
             assert await idle.rest() == b''
             slow.go.set()
             message = await waits.message()
@@ -404,7 +404,7 @@ async def test_while_draining_a_refusal_is_the_last_word_of_its_connection():
         async with connect(gateway.port) as wire:
             await wire.send(request() * 2)
             await gateway.until('f', waiting=1)
-            gateway.process.terminate()
+            gateway.terminate()
             message = await wire.message()
             read_ticket(message, 'line-timeout')
             assert message.one('connection') == 'close'
@@ -422,7 +422,7 @@ async def test_who_is_still_in_line_when_the_grace_is_over_is_told_so():
             await gateway.until('f', active=1)
             await second.send(request('/functions/f', 'X-Tenant: acme', 'X-Flow: flow-7'))
             await gateway.until('f', waiting=1)
-            gateway.process.terminate()
+            gateway.terminate()
             message = await second.message()
             problem = read_ticket(message, 'draining', 503, gate='functions', key='f', flow='flow-7',
                                   tenant='acme', limit=1, timeout_ms=20000)

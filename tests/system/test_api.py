@@ -49,7 +49,7 @@ async def test_while_it_drains_it_lives_and_is_not_ready():
             await gateway.until('f', active=1)
             await kept.send(request('/readyz'))
             assert (await kept.message()).status == 200
-            gateway.process.terminate()
+            gateway.terminate()
 
             async def drains():
                 return (await get(gateway, '/readyz'))[0] == 503

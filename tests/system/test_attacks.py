@@ -440,7 +440,9 @@ routes:
                                                   asyncio.to_thread(draw_in, gateway.port, 2))
                 print(f'{got // MIB} MiB in 2 s; meanwhile {steady.served} served, the slowest in '
                       f'{steady.slowest * 1000:.0f} ms')
-                assert steady.served >= 100  # of about 300; a loop that is kept busy serves 50
+                # On an idle machine 300, and 50 by a loop that is kept busy; on one that has other
+                # things to do both move less, so they are compared with each other.
+                assert steady.served >= got / MIB / 30
                 assert steady.slowest < SOON
     run(test())
 

@@ -525,7 +525,7 @@ async def test_a_drain_waits_for_sockets_as_long_as_the_grace_lasts():
     async with sockets(grace='300ms') as (gateway, echo, session):
         async with open_socket(session) as socket:
             await gateway.until('f', active=1)
-            gateway.process.terminate()
+            gateway.terminate()
             await socket.send_str('still here')
             assert await socket.receive_str() == 'still here'
             message = await socket.receive()

@@ -257,7 +257,7 @@ def test_a_draining_gateway_serves_what_it_has_and_exits_cleanly():
         async with functions(limit=1) as (gateway, upstream, client):
             first = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
             await until(lambda: upstream.inside == ['a'], 'a is inside')
-            gateway.process.terminate()
+            gateway.terminate()
             upstream.open('a')
             status, headers, _ = await first
             assert status == 200

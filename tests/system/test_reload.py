@@ -144,7 +144,7 @@ def test_when_the_grace_is_over_who_is_in_line_is_told_so():
             second = asyncio.create_task(ask(client, '/functions/f?id=b'))
             await gateway.until('f', waiting=1)
             await gateway.reload(('grace: 5s', 'grace: 100ms'))
-            gateway.process.terminate()
+            gateway.terminate()
             status, headers, problem = await second
             assert (status, problem['type']) == (503, 'urn:weir:draining')
             assert (problem['gate'], problem['key'], problem['limit']) == ('functions', 'f', 1)

@@ -92,6 +92,7 @@ class Weir:
     def __init__(self, process, addresses, session, path):
         self.process = process
         self.path = path
+        self.ending = False
         self.addresses = addresses
         self.port = self._port('listening')
         self.api_port = self._port('api')
@@ -107,6 +108,12 @@ class Weir:
     async def ask_api(self, path):
         async with self._session.get(self.api + path) as reply:
             return reply.status, await reply.json(content_type=None)
+
+    def terminate(self):
+        """Has it drain; a second signal would end it at once."""
+        if not self.ending:
+            self.ending = True
+            self.process.terminate()
 
     async def reload(self, *changes):
         """Replaces texts in the config and has it taken up."""
@@ -162,9 +169,10 @@ async def weir(config):
         try:
             addresses = await read_addresses(process, config)
             async with aiohttp.ClientSession() as session:
-                yield Weir(process, addresses, session, path)
+                gateway = Weir(process, addresses, session, path)
+                yield gateway
             if process.returncode is None:
-                process.terminate()
+                gateway.terminate()
             assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
         finally:
             if process.returncode is None:

@@ -72,25 +72,25 @@ TEST(a_section_is_a_mapping)
 TEST(numbers_are_strict_and_bounded)
 {
     expect_errors(API "threads: 0\n",
-                  "weir.yaml:2:10: threads is \"0\"; expected a whole number from 1 to 1024\n");
-    expect_errors(API "threads: 1025\n",
-                  "weir.yaml:2:10: threads is \"1025\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"0\"; expected a whole number from 1 to 64\n");
+    expect_errors(API "threads: 65\n",
+                  "weir.yaml:2:10: threads is \"65\"; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: 1.5\n",
-                  "weir.yaml:2:10: threads is \"1.5\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"1.5\"; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: 010\n",
-                  "weir.yaml:2:10: threads is \"010\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"010\"; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: 0x2\n",
-                  "weir.yaml:2:10: threads is \"0x2\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"0x2\"; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: '2'\n", "weir.yaml:2:10: threads is \"2\"; expected a whole number "
-                                        "from 1 to 1024, without quotes\n");
+                                        "from 1 to 64, without quotes\n");
     expect_errors(API "threads: []\n",
-                  "weir.yaml:2:10: threads is a list; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is a list; expected a whole number from 1 to 64\n");
     expect_errors(API "threads:\n",
-                  "weir.yaml:2:9: threads is empty; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:9: threads is empty; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: -1\n",
-                  "weir.yaml:2:10: threads is \"-1\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"-1\"; expected a whole number from 1 to 64\n");
     expect_errors(API "threads: 1_0\n",
-                  "weir.yaml:2:10: threads is \"1_0\"; expected a whole number from 1 to 1024\n");
+                  "weir.yaml:2:10: threads is \"1_0\"; expected a whole number from 1 to 64\n");
 }
 
 TEST(durations_need_their_unit)

@@ -1,0 +1,974 @@
+/* Heads as they go on. Every head is read by the parser, forwarded from memory that ends where it
+ * does, and what comes out is read by the same strict parser and compared field by field. */
+#include "gateway/forward.h"
+
+#include "unit/wire.h"
+
+#include <strings.h>
+
+#define ID      UINT64_C(0x0123456789abcdef)
+#define ID_TEXT "0123456789abcdef"
+#define PEER    "10.0.0.9"
+#define SERVER  "up.example:8080"
+
+/* ---- what is forwarded, and how ---- */
+
+static struct weir_config_header headers[2][4];
+static struct weir_config_upstream upstreams[2];
+static const uint32_t both[] = {0, 1};
+static struct weir_config config;
+static struct weir_config_route route;
+static struct weir_forward_request request;
+
+/* One upstream that sets nothing, and a peer of whom nobody knows anything. */
+static void begin_anew(void)
+{
+    memset(upstreams, 0, sizeof upstreams);
+    upstreams[0].headers = headers[0];
+    upstreams[1].headers = headers[1];
+    config = (struct weir_config){.upstreams = upstreams, .upstream_count = 2};
+    route = (struct weir_config_route){.upstreams = both, .upstream_count = 1};
+    request = (struct weir_forward_request){
+        .config = &config, .route = &route, .peer = PEER, .request_id = ID};
+}
+
+static void set_header(uint32_t upstream, const char *name, const char *value)
+{
+    assert_true(upstreams[upstream].header_count < COUNT_OF(headers[0]));
+    headers[upstream][upstreams[upstream].header_count++] =
+        (struct weir_config_header){weir_slice_of(name), weir_slice_of(value)};
+}
+
+/* ---- what comes out ---- */
+
+static char out_data[WEIR_BUFFER_LARGE + 1];
+static struct weir_buffer out;
+static struct weir_http1_head out_head;
+
+static void begin_out(size_t capacity)
+{
+    memset(out_data, '?', sizeof out_data);
+    out = (struct weir_buffer){.data = out_data, .capacity = (uint32_t)capacity};
+}
+
+/* Forwards to the first upstream. */
+static void forward(struct weir_slice bytes)
+{
+    struct weir_http1_head head = accept_request(bytes);
+    request.head = &head;
+    request.data = guarded(bytes);
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_request(&request, &out));
+    uint32_t open = out.end;
+    assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+    assert_true(out.end - open <= weir_forward_finish_bytes(&upstreams[0], weir_slice_of(SERVER)));
+    out_head = accept_request(weir_buffer_slice(&out));
+    assert_int_equal(out_head.head_bytes, out.end);
+    assert_int_equal(out_head.framing, head.framing);
+    assert_true(out_head.content_length == head.content_length);
+    assert_int_equal(out_head.minor, head.minor);
+    assert_int_equal(out_head.method, head.method);
+}
+
+/* A request with these fields. */
+#define GET(fields) BYTES("GET /a?q HTTP/1.1\r\n" fields "\r\n")
+
+static void expect_target(const char *target)
+{
+    expect_span(out.data, out_head.target, target);
+}
+
+/* Exactly one field of that name, with that value. */
+static void expect_field(const char *name, const char *value)
+{
+    bool repeated;
+    const struct weir_http1_field *field =
+        weir_http1_find_name(&out_head, out.data, weir_slice_of(name), &repeated);
+    if (field == NULL || repeated) {
+        fail_msg("%s is %s in:\n%.*s", name, field == NULL ? "missing" : "repeated", (int)out.end,
+                 out.data);
+    }
+    expect_text(weir_http1_value(out.data, field), value);
+}
+
+static void expect_no_field(const char *name)
+{
+    if (weir_http1_find_name(&out_head, out.data, weir_slice_of(name), NULL) != NULL) {
+        fail_msg("%s is in:\n%.*s", name, (int)out.end, out.data);
+    }
+}
+
+/* Whether Weir writes a field of that name itself. */
+static bool is_own(struct weir_slice name)
+{
+    static const char *const names[] = {
+        "host",           "via",
+        "forwarded",      "x-forwarded-for",
+        "x-request-id",   "x-forwarded-host",
+        "content-length", "x-forwarded-proto",
+        "connection",     "transfer-encoding",
+        "upgrade",        "server-timing",
+    };
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (name.bytes == strlen(names[i]) && strncasecmp(name.data, names[i], name.bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The others, in their order, each as `name=value;`. */
+static void expect_passed(const char *expected)
+{
+    static struct text text;
+    text.bytes = 0;
+    for (uint16_t i = 0; i < out_head.field_count; i++) {
+        struct weir_slice name = weir_http1_name(out.data, &out_head.fields[i]);
+        struct weir_slice value = weir_http1_value(out.data, &out_head.fields[i]);
+        if (!is_own(name)) {
+            add_bytes(&text, name.data, name.bytes);
+            add(&text, "=");
+            add_bytes(&text, value.data, value.bytes);
+            add(&text, ";");
+        }
+    }
+    expect_text(slice_of(&text), expected);
+}
+
+/* ---- which fields pass ---- */
+
+TEST(a_plain_request_goes_on_with_what_weir_adds)
+{
+    begin_anew();
+    forward(GET("Host: a.example\r\nAccept: */*\r\nX-Own:  1\t\r\n"));
+    expect_span(out.data, out_head.method_name, "GET");
+    expect_target("/a?q");
+    expect_passed("Accept=*/*;X-Own=1;");
+    expect_field("host", SERVER);
+    expect_field("via", "1.1 weir");
+    expect_field("x-request-id", ID_TEXT);
+    expect_field("x-forwarded-for", PEER);
+    expect_field("x-forwarded-proto", "http");
+    expect_field("x-forwarded-host", "a.example");
+    expect_field("forwarded", "for=" PEER ";host=\"a.example\";proto=http");
+    expect_no_field("content-length");
+    expect_no_field("transfer-encoding");
+    expect_no_field("connection");
+    assert_int_equal(out_head.field_count, 9);
+}
+
+/* Lines are copied in runs; a run may be cut anywhere. */
+TEST(what_stays_behind_may_stand_first_last_between_or_alone)
+{
+    static const struct {
+        struct weir_slice head;
+        const char *passed;
+    } cases[] = {
+        {GET("Host: a\r\nA: 1\r\nB: 2\r\n"), "A=1;B=2;"},
+        {GET("A: 1\r\nHost: a\r\nB: 2\r\n"), "A=1;B=2;"},
+        {GET("A: 1\r\nB: 2\r\nHost: a\r\n"), "A=1;B=2;"},
+        {GET("Host: a\r\nTE: trailers\r\nA: 1\r\n"), "A=1;"},
+        {GET("A: 1\r\nTE: trailers\r\nHost: a\r\n"), "A=1;"},
+        {GET("TE: trailers\r\nA: 1\r\nHost: a\r\n"), "A=1;"},
+        {GET("A: 1\r\nHost: a\r\nB: 2\r\nTE: trailers\r\nC: 3\r\n"), "A=1;B=2;C=3;"},
+        {GET("A: 1\r\nHost: a\r\nTE: trailers\r\nKeep-Alive: 1\r\nB: 2\r\n"), "A=1;B=2;"},
+        {GET("Host: a\r\nTE: trailers\r\nKeep-Alive: 1\r\n"), ""},
+        {GET("Host: a\r\n"), ""},
+        {BYTES("GET /a?q HTTP/1.0\r\nA: 1\r\n\r\n"), "A=1;"},
+        {BYTES("GET /a?q HTTP/1.0\r\nA: 1\r\nB:\r\nA:2\r\n\r\n"), "A=1;B=;A=2;"},
+        {BYTES("GET /a?q HTTP/1.0\r\n\r\n"), ""},
+        {BYTES("\r\nGET /a?q HTTP/1.0\r\nA: 1\r\n\r\n"), "A=1;"},
+    };
+    begin_anew();
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        forward(cases[i].head);
+        expect_target("/a?q");
+        expect_passed(cases[i].passed);
+    }
+}
+
+TEST(fields_of_one_connection_stay_behind)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nConnection: close, X-Listed, x-OTHER\r\nA: 1\r\nX-Listed: 1\r\n"
+                "X-Other: 2\r\nx-listed: 3\r\nX-Listed-Not: 4\r\nKeep-Alive: timeout=5\r\n"
+                "Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\n"
+                "Proxy-Authenticate: Basic\r\nTE: trailers\r\nHTTP2-Settings: AAA\r\n"
+                "Upgrade: h2c\r\nTrailer: X\r\nB: 2\r\n"));
+    expect_passed("A=1;X-Listed-Not=4;Trailer=X;B=2;");
+    expect_no_field("connection");
+    expect_no_field("upgrade");
+}
+
+TEST(a_connection_field_may_list_what_is_not_there_and_come_twice)
+{
+    begin_anew();
+    forward(
+        GET("Host: a\r\nConnection: X-A\r\nX-B: 1\r\nConnection: keep-alive, X-B\r\nX-C: 2\r\n"));
+    expect_passed("X-C=2;");
+    expect_no_field("connection");
+}
+
+TEST(what_the_gateway_itself_is_told_stays_behind)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nWeir-Timeout: 5s\r\nA: 1\r\n"));
+    expect_passed("A=1;");
+}
+
+TEST(the_body_is_announced_as_it_was_and_once)
+{
+    begin_anew();
+    forward(BYTES("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+    expect_field("content-length", "0");
+    forward(BYTES("POST / HTTP/1.1\r\nContent-Length: 9223372036854775807\r\nHost: a\r\n\r\n"));
+    expect_field("content-length", "9223372036854775807");
+    expect_no_field("transfer-encoding");
+    forward(BYTES("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\nA: 1\r\n\r\n"));
+    expect_field("transfer-encoding", "chunked");
+    expect_no_field("content-length");
+    expect_passed("A=1;");
+}
+
+TEST(as_many_fields_as_may_be_pass)
+{
+    static struct text text;
+    static struct text passed;
+    begin_anew();
+    text.bytes = 0;
+    passed.bytes = 0;
+    add(&text, "GET / HTTP/1.0\r\n");
+    /* Weir adds six, and the one who reads it here takes no more than others do. */
+    for (int i = 0; i < WEIR_HTTP1_FIELDS_MAX - 6; i++) {
+        add(&text, "X: y\r\n");
+        add(&passed, "X=y;");
+    }
+    add(&text, "\r\n");
+    add_bytes(&passed, "", 1);
+    forward(slice_of(&text));
+    expect_passed(passed.data);
+}
+
+/* ---- what an upstream sets ---- */
+
+TEST(what_an_upstream_sets_replaces_what_the_client_sent)
+{
+    begin_anew();
+    set_header(0, "Authorization", "Bearer ours");
+    set_header(0, "X-Own", "");
+    forward(GET("Host: a\r\nAUTHORIZATION: Bearer theirs\r\nA: 1\r\nx-own: 1\r\nX-Own: 2\r\n"
+                "X-Owner: 3\r\nX-Ow: 4\r\n"));
+    expect_passed("A=1;X-Owner=3;X-Ow=4;Authorization=Bearer ours;X-Own=;");
+    expect_field("host", SERVER);
+}
+
+/* The upstream is chosen later, so nothing that any of them replaces may pass. */
+TEST(what_another_upstream_of_the_route_sets_does_not_pass_either)
+{
+    begin_anew();
+    set_header(1, "Authorization", "Bearer ours");
+    forward(GET("Host: a\r\nAuthorization: Bearer theirs\r\n"));
+    expect_passed("Authorization=Bearer theirs;");
+    route.upstream_count = 2;
+    forward(GET("Host: a\r\nAuthorization: Bearer theirs\r\n"));
+    expect_passed("");
+}
+
+TEST(an_upstream_may_set_the_host)
+{
+    begin_anew();
+    set_header(0, "HOST", "virtual.example");
+    forward(GET("Host: a\r\nA: 1\r\n"));
+    expect_field("host", "virtual.example");
+    expect_field("x-forwarded-host", "a");
+    expect_passed("A=1;");
+}
+
+TEST(a_header_that_would_break_the_head_is_not_written)
+{
+    struct weir_http1_head head = accept_request(GET("Host: a\r\n"));
+    begin_anew();
+    set_header(0, "X-Own", "1\r\nX-Smuggled: 2");
+    request.head = &head;
+    request.data = guarded(GET("Host: a\r\n"));
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_request(&request, &out));
+    uint32_t end = out.end;
+    assert_false(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+    assert_int_equal(out.end, end);
+}
+
+/* ---- the target ---- */
+
+static const char *stripped(const char *target, uint32_t segments)
+{
+    static struct text text;
+    static char result[256];
+    text.bytes = 0;
+    add(&text, "GET ");
+    add(&text, target);
+    add(&text, " HTTP/1.1\r\nHost: a\r\n\r\n");
+    begin_anew();
+    route.strip_segments = segments;
+    forward(slice_of(&text));
+    expect_field("host", SERVER);
+    snprintf(result, sizeof result, "%.*s", (int)out_head.target.bytes,
+             out.data + out_head.target.at);
+    return result;
+}
+
+TEST(a_target_goes_on_as_it_is)
+{
+    static const char *const targets[] = {
+        "/",      "/a",      "/a/",     "/a/b/c?d=e&f", "/?",       "/?a?b/c",
+        "/a%2Fb", "/a%2fb?", "/a;b=c,", "/a//b",        "/~user/+", "/a?b=%00",
+    };
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        assert_string_equal(stripped(targets[i], 0), targets[i]);
+    }
+}
+
+TEST(segments_are_stripped_from_the_front_and_the_query_stays)
+{
+    assert_string_equal(stripped("/a/b/c", 1), "/b/c");
+    assert_string_equal(stripped("/a/b/c", 2), "/c");
+    assert_string_equal(stripped("/a/b/c?x=/y/z", 1), "/b/c?x=/y/z");
+    assert_string_equal(stripped("/a/b/c?x", 2), "/c?x");
+    assert_string_equal(stripped("/a/b/", 1), "/b/");
+    assert_string_equal(stripped("/a/b/", 2), "/");
+    assert_string_equal(stripped("/a/b/?", 2), "/?");
+    assert_string_equal(stripped("/a%2Fb/c", 1), "/c");
+}
+
+TEST(a_path_of_which_nothing_is_left_becomes_a_slash)
+{
+    assert_string_equal(stripped("/", 1), "/");
+    assert_string_equal(stripped("/a", 1), "/");
+    assert_string_equal(stripped("/a?x", 1), "/?x");
+    assert_string_equal(stripped("/a?", 1), "/?");
+    assert_string_equal(stripped("/?x", 1), "/?x");
+    assert_string_equal(stripped("/a/b", 2), "/");
+    assert_string_equal(stripped("/a/b", 3), "/");
+    assert_string_equal(stripped("/a/b?/c/d", 3), "/?/c/d");
+    assert_string_equal(stripped("/a/b?/c/d", UINT32_MAX), "/?/c/d");
+}
+
+TEST(an_absolute_target_goes_on_as_a_path)
+{
+    assert_string_equal(stripped("http://a", 0), "/");
+    assert_string_equal(stripped("http://a/", 0), "/");
+    assert_string_equal(stripped("http://a?x", 0), "/?x");
+    assert_string_equal(stripped("http://a?", 1), "/?");
+    assert_string_equal(stripped("http://a/b/c?x", 0), "/b/c?x");
+    assert_string_equal(stripped("http://a/b/c?x", 1), "/c?x");
+    assert_string_equal(stripped("http://a/b/c", 2), "/");
+    begin_anew();
+    forward(BYTES("GET http://a.example:80/b HTTP/1.1\r\nHost: a.example:80\r\n\r\n"));
+    expect_field("x-forwarded-host", "a.example:80");
+    expect_field("forwarded", "for=" PEER ";host=\"a.example:80\";proto=http");
+}
+
+TEST(a_method_of_any_name_goes_on)
+{
+    begin_anew();
+    forward(BYTES("PROPFIND /a HTTP/1.1\r\nHost: a\r\n\r\n"));
+    expect_span(out.data, out_head.method_name, "PROPFIND");
+    forward(BYTES("OPTIONS /a HTTP/1.1\r\nHost: a\r\n\r\n"));
+    expect_span(out.data, out_head.method_name, "OPTIONS");
+}
+
+TEST(a_request_of_http_1_0_stays_one)
+{
+    begin_anew();
+    forward(
+        BYTES("POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\nA: 1\r\n\r\n"));
+    assert_int_equal(out_head.minor, 0);
+    assert_false(out_head.persists);
+    expect_passed("A=1;");
+    expect_field("via", "1.0 weir");
+    expect_field("host", SERVER);
+    expect_field("content-length", "3");
+    expect_no_field("x-forwarded-host");
+    expect_field("forwarded", "for=" PEER ";proto=http");
+    forward(BYTES("GET /a HTTP/1.0\r\nHost: a\r\n\r\n"));
+    expect_field("x-forwarded-host", "a");
+}
+
+/* ---- who asked ---- */
+
+#define TOLD_BEFORE                                                                         \
+    "Host: a\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\nA: 1\r\n"             \
+    "X-Forwarded-For: 2.2.2.2, 3.3.3.3\r\nX-Forwarded-Proto: https\r\nForwarded: for=x\r\n" \
+    "X-Forwarded-Host: before.example\r\nX-Real-IP: 1.1.1.1\r\nX-Forwarded-For:\r\nB: 2\r\n"
+
+TEST(a_peer_that_is_not_believed_says_nothing_of_others)
+{
+    begin_anew();
+    forward(GET(TOLD_BEFORE));
+    expect_field("x-forwarded-for", PEER);
+    expect_field("forwarded", "for=" PEER ";host=\"a\";proto=http");
+    expect_field("x-forwarded-proto", "http");
+    expect_field("x-forwarded-host", "a");
+    expect_passed("A=1;B=2;");
+}
+
+TEST(a_peer_that_is_believed_is_added_to_what_it_says)
+{
+    begin_anew();
+    request.trusted = true;
+    forward(GET(TOLD_BEFORE));
+    expect_field("x-forwarded-for", "1.1.1.1, 2.2.2.2, 3.3.3.3, " PEER);
+    expect_field("forwarded", "for=1.1.1.1, for=x, for=" PEER ";host=\"a\";proto=http");
+    expect_field("x-forwarded-proto", "https");
+    expect_field("x-forwarded-host", "before.example");
+    expect_passed("A=1;X-Real-IP=1.1.1.1;B=2;");
+}
+
+TEST(a_peer_that_is_believed_and_says_nothing_is_told_of_itself)
+{
+    begin_anew();
+    request.trusted = true;
+    forward(GET("Host: a\r\nX-Forwarded-For:\r\nForwarded: \r\n"));
+    expect_field("x-forwarded-for", PEER);
+    expect_field("forwarded", "for=" PEER ";host=\"a\";proto=http");
+    expect_field("x-forwarded-proto", "http");
+    expect_field("x-forwarded-host", "a");
+    expect_passed("");
+}
+
+TEST(an_ipv6_address_is_quoted_where_rfc_7239_wants_it)
+{
+    begin_anew();
+    request.peer = "2001:db8::1";
+    forward(GET("Host: [::1]:80\r\n"));
+    expect_field("x-forwarded-for", "2001:db8::1");
+    expect_field("forwarded", "for=\"[2001:db8::1]\";host=\"[::1]:80\";proto=http");
+}
+
+TEST(a_peer_behind_a_unix_socket_has_no_address)
+{
+    begin_anew();
+    request.peer = "unix";
+    request.peer_is_unix = true;
+    forward(GET("Host: a\r\n"));
+    expect_field("forwarded", "for=unknown;host=\"a\";proto=http");
+    request.trusted = true;
+    forward(GET("Host: a\r\nForwarded: for=1.1.1.1\r\n"));
+    expect_field("forwarded", "for=1.1.1.1, for=unknown;host=\"a\";proto=http");
+}
+
+TEST(the_longest_host_is_told_in_full)
+{
+    static struct text text;
+    char host[512];
+    char expected[1024];
+    memset(host, 'h', 255);
+    memcpy(host + 255, ":65535", 7);
+    text.bytes = 0;
+    add(&text, "GET / HTTP/1.1\r\nHost: ");
+    add(&text, host);
+    add(&text, "\r\n\r\n");
+    begin_anew();
+    request.peer = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255";
+    forward(slice_of(&text));
+    expect_field("x-forwarded-host", host);
+    snprintf(expected, sizeof expected, "for=\"[%s]\";host=\"%s\";proto=http", request.peer, host);
+    expect_field("forwarded", expected);
+}
+
+TEST(via_lists_everybody_on_the_way_whoever_the_peer_is)
+{
+    begin_anew();
+    forward(GET("Via: 1.1 first\r\nHost: a\r\nA: 1\r\nvia: 1.0 second, 1.1 third\r\nVia:\r\n"));
+    expect_field("via", "1.1 first, 1.0 second, 1.1 third, 1.1 weir");
+    expect_passed("A=1;");
+}
+
+TEST(a_request_id_is_kept_or_made)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nX-REQUEST-ID: theirs\r\n"));
+    expect_field("x-request-id", "theirs");
+    request.request_id = 0;
+    forward(GET("Host: a\r\n"));
+    expect_field("x-request-id", "0000000000000000");
+    request.request_id = UINT64_MAX;
+    forward(GET("Host: a\r\n"));
+    expect_field("x-request-id", "ffffffffffffffff");
+}
+
+/* ---- upgrades ---- */
+
+TEST(a_websocket_is_asked_for_anew)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n"
+                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                "Sec-WebSocket-Protocol: chat\r\n"));
+    assert_int_equal(out_head.upgrade, WEIR_UPGRADE_WEBSOCKET);
+    expect_field("connection", "Upgrade");
+    expect_field("upgrade", "websocket");
+    expect_passed("Sec-WebSocket-Version=13;Sec-WebSocket-Key=dGhlIHNhbXBsZSBub25jZQ==;"
+                  "Sec-WebSocket-Protocol=chat;");
+}
+
+TEST(any_other_upgrade_is_not_asked_for)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nA: 1\r\n"));
+    assert_int_equal(out_head.upgrade, WEIR_UPGRADE_NONE);
+    expect_no_field("connection");
+    expect_no_field("upgrade");
+    expect_passed("A=1;");
+}
+
+/* ---- room ---- */
+
+#define WITH_EVERYTHING                                                                          \
+    GET("Host: a\r\nA: 1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nB: 2\r\nVia: 1.1 x\r\n" \
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"           \
+        "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\nForwarded: for=1.1.1.1\r\nC: "  \
+        "3\r\n")
+
+TEST(a_request_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer)
+{
+    struct weir_http1_head head = accept_request(WITH_EVERYTHING);
+    begin_anew();
+    request.trusted = true;
+    request.head = &head;
+    request.data = guarded(WITH_EVERYTHING);
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_request(&request, &out));
+    uint32_t needed = out.end;
+    static char whole[4096];
+    memcpy(whole, out_data, needed);
+    for (uint32_t capacity = 0; capacity <= needed + 1; capacity++) {
+        begin_out(capacity);
+        bool fits = weir_forward_request(&request, &out);
+        assert_int_equal(fits, capacity >= needed);
+        assert_int_equal(out.begin, 0);
+        assert_int_equal(out.end, fits ? needed : 0);
+        assert_int_equal(out_data[capacity], '?');
+        assert_memory_equal(out_data, whole, out.end);
+    }
+}
+
+TEST(an_end_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer)
+{
+    begin_anew();
+    set_header(0, "X-Own", "1");
+    set_header(0, "X-Empty", "");
+    static const char expected[] = "host: " SERVER "\r\nX-Own: 1\r\nX-Empty: \r\n\r\n";
+    size_t needed = strlen(expected);
+    assert_true(needed <= weir_forward_finish_bytes(&upstreams[0], weir_slice_of(SERVER)));
+    for (uint32_t capacity = 3; capacity <= needed + 4; capacity++) {
+        begin_out(capacity);
+        memcpy(out_data, "abc", 3);
+        out.begin = 1;
+        out.end = 3;
+        bool fits = weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out);
+        assert_int_equal(fits, capacity >= needed + 3);
+        assert_int_equal(out.begin, 1);
+        assert_int_equal(out.end, fits ? needed + 3 : 3);
+        assert_int_equal(out_data[capacity], '?');
+        assert_memory_equal(out_data, "abc", 3);
+        assert_memory_equal(out_data + 3, expected, out.end - 3);
+    }
+}
+
+TEST(the_end_takes_no_more_than_was_foretold)
+{
+    begin_anew();
+    for (size_t bytes = 1; bytes <= 3; bytes++) {
+        struct weir_slice authority = {"abc", bytes};
+        begin_out(weir_forward_finish_bytes(&upstreams[0], authority));
+        assert_true(weir_forward_finish(&upstreams[0], authority, &out));
+        set_header(0, bytes == 2 ? "Host" : "X-Own", "abcdefgh");
+    }
+}
+
+TEST(a_head_is_written_behind_what_is_in_the_buffer)
+{
+    struct weir_http1_head head = accept_request(GET("Host: a\r\n"));
+    begin_anew();
+    request.head = &head;
+    request.data = guarded(GET("Host: a\r\n"));
+    begin_out(WEIR_BUFFER_LARGE);
+    memcpy(out_data, "abc", 3);
+    out.begin = 1;
+    out.end = 3;
+    assert_true(weir_forward_request(&request, &out));
+    assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+    assert_memory_equal(out_data, "abcGET /a?q HTTP/1.1\r\n", 22);
+    accept_request((struct weir_slice){out_data + 3, out.end - 3});
+}
+
+/* ---- heads of all kinds ---- */
+
+static uint64_t random_state;
+
+static uint32_t any(uint32_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 32) % below;
+}
+
+/* What becomes of a field. */
+enum fate {
+    PASSES,
+    STAYS,
+    TRUSTED_ONLY,
+    LISTED /* only if Connection lists it */
+};
+
+static const struct kind {
+    const char *name;
+    enum fate fate;
+} kinds[] = {
+    {"Accept", PASSES},
+    {"x", PASSES},
+    {"Cookie", PASSES},
+    {"AUTHORIZATION", PASSES},
+    {"User-Agent", PASSES},
+    {"Origin", PASSES},
+    {"X-Forwarded-Port", PASSES},
+    {"Hostname", PASSES},
+    {"Keep-Alive", STAYS},
+    {"Proxy-Authorization", STAYS},
+    {"proxy-connection", STAYS},
+    {"Weir-Timeout", STAYS},
+    {"X-Key", STAYS}, /* which the upstream sets */
+    {"x-kEY", STAYS},
+    {"X-Real-IP", TRUSTED_ONLY},
+    {"x-l1", LISTED},
+    {"X-L2", LISTED},
+    {"X-L3", LISTED},
+};
+
+static void add_value(struct text *text, struct text *model)
+{
+    static const char inside[] = "abcXYZ019 \t,;=\"/:\\?\xc3\xa4\xff(){}[]";
+    static const char *const blanks[] = {"", " ", "  ", "\t", " \t "};
+    char value[40];
+    uint32_t bytes = any(sizeof value);
+    for (uint32_t i = 0; i < bytes; i++) {
+        bool edge = i == 0 || i + 1 == bytes;
+        value[i] = edge ? 'v' : inside[any(sizeof inside - 1)];
+    }
+    add(text, blanks[any(COUNT_OF(blanks))]);
+    add_bytes(text, value, bytes);
+    add(text, blanks[any(COUNT_OF(blanks))]);
+    add_bytes(model, value, bytes);
+}
+
+/* Writes a request head, and into the model what must come out. */
+static void add_random_head(struct text *text, struct text *model, bool trusted)
+{
+    static const char *const methods[] = {"GET", "POST", "M-SEARCH"};
+    static const char *const framings[] = {"", "Content-Length: 12\r\n",
+                                           "Transfer-Encoding: chunked\r\n"};
+    uint32_t listed = any(8); /* which of X-L1 to X-L3 */
+    uint32_t field_count = any(20);
+    uint32_t host_at = any(field_count + 1);
+    uint32_t connection_at = any(field_count + 1);
+    uint32_t framing_at = any(field_count + 1);
+    static struct text skipped;
+    add(text, methods[any(COUNT_OF(methods))]);
+    add(text, " /a/b?c HTTP/1.1\r\n");
+    for (uint32_t i = 0; i <= field_count; i++) {
+        if (i == host_at) {
+            add(text, "Host: a\r\n");
+        }
+        if (i == connection_at) {
+            add(text, "Connection: keep-alive");
+            add(text, (listed & 1) != 0 ? ", X-L1" : "");
+            add(text, (listed & 2) != 0 ? ", x-l2" : "");
+            add(text, (listed & 4) != 0 ? " ,X-L3" : "");
+            add(text, "\r\n");
+        }
+        if (i == framing_at) {
+            add(text, framings[any(COUNT_OF(framings))]);
+        }
+        if (i == field_count) {
+            break;
+        }
+        const struct kind *kind = &kinds[any(COUNT_OF(kinds))];
+        bool passes = kind->fate == PASSES || (kind->fate == TRUSTED_ONLY && trusted) ||
+                      (kind->fate == LISTED && (listed >> (kind->name[3] - '1') & 1) == 0);
+        struct text *passed = passes ? model : &skipped;
+        skipped.bytes = 0;
+        add(text, kind->name);
+        add(text, ":");
+        add(passed, kind->name);
+        add(passed, "=");
+        add_value(text, passed);
+        add(text, "\r\n");
+        add(passed, ";");
+    }
+    add(text, "\r\n");
+}
+
+TEST(of_any_head_exactly_what_may_pass_does_and_in_order)
+{
+    static struct text text;
+    static struct text model;
+    random_state = UINT64_C(0x5eed0fda77a11ed5);
+    for (int round = 0; round < 2000; round++) {
+        begin_anew();
+        set_header(0, "X-Key", "ours");
+        request.trusted = any(2) != 0;
+        text.bytes = 0;
+        model.bytes = 0;
+        add_random_head(&text, &model, request.trusted);
+        add(&model, "X-Key=ours;");
+        add_bytes(&model, "", 1);
+
+        struct weir_http1_head head;
+        weir_http1_init_request(&head, WEIR_HTTP1_LIMITS_DEFAULT);
+        request.head = &head;
+        request.data = guarded(slice_of(&text));
+        if (weir_http1_parse(&head, request.data, text.bytes) != WEIR_HTTP1_DONE) {
+            fail_msg("round %d: %s in:\n%.*s", round, weir_http_fault_name(head.fault),
+                     (int)text.bytes, text.data);
+        }
+        begin_out(WEIR_BUFFER_LARGE);
+        assert_true(weir_forward_request(&request, &out));
+        assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+        weir_http1_init_request(&out_head, WEIR_HTTP1_LIMITS_DEFAULT);
+        assert_int_equal(weir_http1_parse(&out_head, out.data, out.end), WEIR_HTTP1_DONE);
+        assert_int_equal(out_head.head_bytes, out.end);
+        assert_int_equal(out_head.framing, head.framing);
+        assert_true(out_head.content_length == head.content_length);
+        assert_true(out_head.persists);
+        expect_target("/a/b?c");
+        expect_passed(model.data);
+        expect_field("host", SERVER);
+        expect_field("via", "1.1 weir");
+        expect_field("x-request-id", ID_TEXT);
+        expect_field("x-forwarded-for", PEER);
+        expect_no_field("connection");
+    }
+}
+
+/* ---- replies ---- */
+
+#define TIMING "server-timing: line;dur=0.000, upstream;dur=0.000\r\n"
+
+static void forward_reply_of(struct weir_forward_reply reply, struct weir_slice bytes,
+                             enum weir_http_method method, const char *expected)
+{
+    struct weir_http1_head head = accept_response(bytes, method);
+    reply.head = &head;
+    reply.data = guarded(bytes);
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_reply(&reply, &out));
+    expect_text(weir_buffer_slice(&out), expected);
+    struct weir_http1_head again = accept_response(weir_buffer_slice(&out), method);
+    assert_int_equal(again.head_bytes, out.end);
+    assert_int_equal(again.status, head.status);
+    assert_int_equal(again.framing, head.framing);
+    assert_true(again.content_length == head.content_length);
+    assert_int_equal(again.upgrade, head.upgrade);
+}
+
+#define expect_reply(bytes, expected)                                                         \
+    forward_reply_of((struct weir_forward_reply){.keep_alive = true}, bytes, WEIR_METHOD_GET, \
+                     expected)
+
+TEST(a_reply_goes_on_with_what_weir_adds)
+{
+    expect_reply(BYTES("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag:  \"x\" \r\n\r\n"),
+                 "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag:  \"x\" \r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 204 No Content\r\n\r\n"),
+                 "HTTP/1.1 204 No Content\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+}
+
+TEST(a_reason_stays_the_upstreams_and_an_empty_one_becomes_the_usual)
+{
+    expect_reply(BYTES("HTTP/1.1 404 Gone \xc3\xa4way\r\nContent-Length: 0\r\n\r\n"),
+                 "HTTP/1.1 404 Gone \xc3\xa4way\r\nContent-Length: 0\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 404 \r\nContent-Length: 0\r\n\r\n"),
+                 "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n"),
+                 "HTTP/1.1 999 Unknown\r\nContent-Length: 0\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+}
+
+TEST(what_concerns_the_upstreams_connection_stays_behind)
+{
+    expect_reply(BYTES("HTTP/1.1 200 OK\r\nConnection: close, X-Listed\r\nA: 1\r\nX-Listed: 2\r\n"
+                       "Keep-Alive: timeout=5\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\n"
+                       "B: 2\r\nContent-Length: 0\r\nProxy-Connection: close\r\n\r\n"),
+                 "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nContent-Length: 0\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
+                 "HTTP/1.1 204 No Content\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+}
+
+TEST(a_chunked_reply_stays_chunked)
+{
+    expect_reply(BYTES("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: 1\r\n\r\n"),
+                 "HTTP/1.1 200 OK\r\nA: 1\r\ntransfer-encoding: chunked\r\nvia: 1.1 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+}
+
+TEST(a_reply_to_head_announces_the_length_and_no_chunks)
+{
+    struct weir_forward_reply reply = {.keep_alive = true};
+    forward_reply_of(reply, BYTES("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"), WEIR_METHOD_HEAD,
+                     "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nvia: 1.1 weir\r\n" TIMING
+                     "connection: keep-alive\r\n\r\n");
+    forward_reply_of(
+        reply, BYTES("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), WEIR_METHOD_HEAD,
+        "HTTP/1.1 200 OK\r\nvia: 1.1 weir\r\n" TIMING "connection: keep-alive\r\n\r\n");
+}
+
+TEST(whether_the_clients_connection_stays_open_is_said)
+{
+    forward_reply_of((struct weir_forward_reply){.keep_alive = false},
+                     BYTES("HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n\r\n"), WEIR_METHOD_GET,
+                     "HTTP/1.1 200 OK\r\nvia: 1.1 weir\r\n" TIMING "connection: close\r\n\r\n");
+}
+
+TEST(a_reply_of_http_1_0_is_sent_as_1_1_and_via_tells)
+{
+    expect_reply(BYTES("HTTP/1.0 200 OK\r\nVia: 1.1 x\r\nContent-Length: 1\r\nvia: 1.0 y\r\n\r\n"),
+                 "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nvia: 1.1 x, 1.0 y, 1.0 weir\r\n" TIMING
+                 "connection: keep-alive\r\n\r\n");
+}
+
+TEST(times_are_told_in_milliseconds_with_three_decimals)
+{
+    static const struct {
+        uint64_t line_ns;
+        uint64_t upstream_ns;
+        const char *expected;
+    } cases[] = {
+        {0, 0, "line;dur=0.000, upstream;dur=0.000"},
+        {999, 1000, "line;dur=0.000, upstream;dur=0.001"},
+        {999 * 1000, 999999, "line;dur=0.999, upstream;dur=0.999"},
+        {1000000, 1001000, "line;dur=1.000, upstream;dur=1.001"},
+        {1010000, 1100000, "line;dur=1.010, upstream;dur=1.100"},
+        {HOUR, HOUR + 123456789, "line;dur=3600000.000, upstream;dur=3600123.456"},
+        {UINT64_MAX, 0, "line;dur=18446744073709.551, upstream;dur=0.000"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char expected[256];
+        snprintf(expected, sizeof expected,
+                 "HTTP/1.1 200 OK\r\nServer-Timing: db;dur=53\r\nContent-Length: 0\r\n"
+                 "via: 1.1 weir\r\nserver-timing: %s\r\nconnection: close\r\n\r\n",
+                 cases[i].expected);
+        forward_reply_of((struct weir_forward_reply){.line_ns = cases[i].line_ns,
+                                                     .upstream_ns = cases[i].upstream_ns},
+                         BYTES("HTTP/1.1 200 OK\r\nServer-Timing: db;dur=53\r\n"
+                               "Content-Length: 0\r\n\r\n"),
+                         WEIR_METHOD_GET, expected);
+    }
+}
+
+TEST(an_upgrade_is_accepted_anew)
+{
+    struct weir_forward_reply reply = {.keep_alive = true};
+    forward_reply_of(reply,
+                     BYTES("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                           "Connection: upgrade\r\n"
+                           "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"),
+                     WEIR_METHOD_GET,
+                     "HTTP/1.1 101 Switching Protocols\r\n"
+                     "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+                     "connection: Upgrade\r\nupgrade: websocket\r\n" TIMING "\r\n");
+    assert_int_equal(accept_response(weir_buffer_slice(&out), WEIR_METHOD_GET).upgrade,
+                     WEIR_UPGRADE_WEBSOCKET);
+}
+
+TEST(what_comes_before_the_reply_says_nothing_of_connections_or_times)
+{
+    expect_reply(BYTES("HTTP/1.1 100 Continue\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 103 \r\nLink: </a>\r\nConnection: close\r\n\r\n"),
+                 "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+}
+
+TEST(a_reply_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer)
+{
+    static const struct {
+        struct weir_slice bytes;
+    } cases[] = {
+        {BYTES(
+            "HTTP/1.1 200 \r\nA: 1\r\nTransfer-Encoding: chunked\r\nVia: 1.0 a\r\nB: 2\r\n\r\n")},
+        {BYTES("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")},
+        {BYTES("HTTP/1.1 100 Continue\r\n\r\n")},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct weir_http1_head head = accept_response(cases[i].bytes, WEIR_METHOD_GET);
+        struct weir_forward_reply reply = {.head = &head, .data = guarded(cases[i].bytes)};
+        begin_out(WEIR_BUFFER_LARGE);
+        assert_true(weir_forward_reply(&reply, &out));
+        uint32_t needed = out.end;
+        for (uint32_t capacity = 0; capacity <= needed + 1; capacity++) {
+            begin_out(capacity);
+            bool fits = weir_forward_reply(&reply, &out);
+            assert_int_equal(fits, capacity >= needed);
+            assert_int_equal(out.end, fits ? needed : 0);
+            assert_int_equal(out_data[capacity], '?');
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plain_request_goes_on_with_what_weir_adds),
+        cmocka_unit_test(what_stays_behind_may_stand_first_last_between_or_alone),
+        cmocka_unit_test(fields_of_one_connection_stay_behind),
+        cmocka_unit_test(a_connection_field_may_list_what_is_not_there_and_come_twice),
+        cmocka_unit_test(what_the_gateway_itself_is_told_stays_behind),
+        cmocka_unit_test(the_body_is_announced_as_it_was_and_once),
+        cmocka_unit_test(as_many_fields_as_may_be_pass),
+        cmocka_unit_test(what_an_upstream_sets_replaces_what_the_client_sent),
+        cmocka_unit_test(what_another_upstream_of_the_route_sets_does_not_pass_either),
+        cmocka_unit_test(an_upstream_may_set_the_host),
+        cmocka_unit_test(a_header_that_would_break_the_head_is_not_written),
+        cmocka_unit_test(a_target_goes_on_as_it_is),
+        cmocka_unit_test(segments_are_stripped_from_the_front_and_the_query_stays),
+        cmocka_unit_test(a_path_of_which_nothing_is_left_becomes_a_slash),
+        cmocka_unit_test(an_absolute_target_goes_on_as_a_path),
+        cmocka_unit_test(a_method_of_any_name_goes_on),
+        cmocka_unit_test(a_request_of_http_1_0_stays_one),
+        cmocka_unit_test(a_peer_that_is_not_believed_says_nothing_of_others),
+        cmocka_unit_test(a_peer_that_is_believed_is_added_to_what_it_says),
+        cmocka_unit_test(a_peer_that_is_believed_and_says_nothing_is_told_of_itself),
+        cmocka_unit_test(an_ipv6_address_is_quoted_where_rfc_7239_wants_it),
+        cmocka_unit_test(a_peer_behind_a_unix_socket_has_no_address),
+        cmocka_unit_test(the_longest_host_is_told_in_full),
+        cmocka_unit_test(via_lists_everybody_on_the_way_whoever_the_peer_is),
+        cmocka_unit_test(a_request_id_is_kept_or_made),
+        cmocka_unit_test(a_websocket_is_asked_for_anew),
+        cmocka_unit_test(any_other_upgrade_is_not_asked_for),
+        cmocka_unit_test(a_request_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer),
+        cmocka_unit_test(an_end_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer),
+        cmocka_unit_test(the_end_takes_no_more_than_was_foretold),
+        cmocka_unit_test(a_head_is_written_behind_what_is_in_the_buffer),
+        cmocka_unit_test(of_any_head_exactly_what_may_pass_does_and_in_order),
+        cmocka_unit_test(a_reply_goes_on_with_what_weir_adds),
+        cmocka_unit_test(a_reason_stays_the_upstreams_and_an_empty_one_becomes_the_usual),
+        cmocka_unit_test(what_concerns_the_upstreams_connection_stays_behind),
+        cmocka_unit_test(a_chunked_reply_stays_chunked),
+        cmocka_unit_test(a_reply_to_head_announces_the_length_and_no_chunks),
+        cmocka_unit_test(whether_the_clients_connection_stays_open_is_said),
+        cmocka_unit_test(a_reply_of_http_1_0_is_sent_as_1_1_and_via_tells),
+        cmocka_unit_test(times_are_told_in_milliseconds_with_three_decimals),
+        cmocka_unit_test(an_upgrade_is_accepted_anew),
+        cmocka_unit_test(what_comes_before_the_reply_says_nothing_of_connections_or_times),
+        cmocka_unit_test(a_reply_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer),
+    };
+    return cmocka_run_group_tests_name("forward", tests, NULL, NULL);
+}

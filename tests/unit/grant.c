@@ -1,0 +1,723 @@
+/* Grants: permits that are found by their id or their flow, on one loop whose time is set by hand,
+ * and by several threads that want the same ones. */
+#define _GNU_SOURCE
+#include "api/grant.h"
+
+#include "base/slice.h"
+#include "unit/helpers.h"
+
+#include <pthread.h>
+
+#define LOOPS 4
+#define GATES 3
+
+struct scene {
+    struct memory memory; /* of the gates; what grants take is their own */
+    struct memory loop_memory[LOOPS];
+    struct weir_loop loop[LOOPS];
+    struct weir_loop *loops[LOOPS];
+    struct weir_gates *gates;
+    struct weir_grants *grants;
+    struct weir_post end_of_turn;
+    uint32_t admitted; /* how many were told so */
+    uint32_t lapsed;
+    uint32_t gone;
+};
+
+static struct scene scene;
+
+/* As the API does it, but that nobody waits for the reply. */
+static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
+{
+    struct weir_grant *grant = weir_container_of(pass, struct weir_grant, pass);
+    if (state == WEIR_TICKET_ADMITTED) {
+        scene.admitted++;
+        assert_true(weir_grant_hold(grant));
+    } else if (state == WEIR_TICKET_ENDED) {
+        scene.lapsed++;
+        weir_grant_lapse(grant);
+    } else {
+        scene.gone++;
+        weir_grant_give(grant);
+    }
+}
+
+static void stop_at_post(struct weir_post *post)
+{
+    (void)post;
+    weir_loop_stop(&scene.loop[0]);
+}
+
+/* Lets everything that was deferred so far arrive. */
+static void one_turn(void)
+{
+    scene.end_of_turn.arrive = stop_at_post;
+    weir_loop_defer(&scene.loop[0], &scene.end_of_turn);
+    weir_loop_run(&scene.loop[0]);
+}
+
+static void open_scene(struct weir_settings settings)
+{
+    memset(&scene, 0, sizeof scene);
+    memory_init(&scene.memory);
+    for (size_t i = 0; i < LOOPS; i++) {
+        memory_init(&scene.loop_memory[i]);
+        assert_true(weir_loop_init(&scene.loop[i], &scene.loop_memory[i].allocator));
+        scene.loops[i] = &scene.loop[i];
+    }
+    struct weir_gates_options options = {.allocator = &scene.memory.allocator,
+                                         .seed = {1, 2},
+                                         .loops = scene.loops,
+                                         .loop_count = LOOPS};
+    assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
+    for (uint32_t i = 0; i < GATES; i++) {
+        char name = (char)('a' + i);
+        uint32_t number;
+        assert_int_equal(weir_gates_add(scene.gates, (struct weir_slice){&name, 1}, &number),
+                         WEIR_OK);
+        assert_int_equal(weir_gates_configure(scene.gates, number, &settings, 0), WEIR_OK);
+    }
+    scene.grants = weir_grants_create();
+    assert_non_null(scene.grants);
+}
+
+static void close_scene(void)
+{
+    weir_grants_destroy(scene.grants);
+    weir_gates_destroy(scene.gates);
+    for (size_t i = 0; i < LOOPS; i++) {
+        weir_loop_deinit(&scene.loop[i]);
+        expect_no_memory_out(&scene.loop_memory[i]);
+    }
+    expect_no_memory_out(&scene.memory);
+}
+
+static const struct weir_settings many_at_once = {LANE(.no_limit = true), .timeout_ns = WEIR_NEVER};
+static const struct weir_settings one_at_a_time = {LANE(.limit = 1), .timeout_ns = WEIR_NEVER};
+
+/* ---- acquire ---- */
+
+static struct weir_grant *take(const char *flow)
+{
+    struct weir_grant *grant = weir_grant_take(scene.grants);
+    assert_non_null(grant);
+    size_t bytes = strlen(flow);
+    assert_true(bytes <= sizeof grant->flow_text);
+    memcpy(grant->flow_text, flow, bytes);
+    grant->pass.flow = (struct weir_slice){grant->flow_text, bytes};
+    grant->pass.told = on_told;
+    grant->lease_ns = WEIR_NEVER;
+    return grant;
+}
+
+static enum weir_verdict enter_gate(struct weir_grant *grant, uint32_t gate, const char *key)
+{
+    struct weir_request request = {.lease_ns = grant->lease_ns};
+    struct weir_destination where = {.gate = gate, .key = weir_slice_of(key)};
+    grant->gate = gate;
+    return weir_pass_enter(scene.gates, &grant->pass, &where, &request);
+}
+
+static struct weir_grant *acquire_for(uint64_t lease_ns, uint32_t gate, const char *key,
+                                      const char *flow)
+{
+    struct weir_grant *grant = take(flow);
+    grant->lease_ns = lease_ns;
+    assert_int_equal(enter_gate(grant, gate, key), WEIR_ADMITTED);
+    assert_true(weir_grant_hold(grant));
+    return grant;
+}
+
+static struct weir_grant *acquire(uint32_t gate, const char *key, const char *flow)
+{
+    return acquire_for(WEIR_NEVER, gate, key, flow);
+}
+
+/* ---- release and renew ---- */
+
+struct id {
+    char text[WEIR_GRANT_TEXT_BYTES];
+};
+
+static struct id id_of(const struct weir_grant *grant)
+{
+    struct id id;
+    weir_grant_format(grant, id.text);
+    return id;
+}
+
+static struct weir_grant_name by_id(uint32_t gate, const char *key, const struct id *id)
+{
+    return (struct weir_grant_name){
+        .gate = gate, .key = weir_slice_of(key), .permit = {id->text, sizeof id->text}};
+}
+
+static struct weir_grant_name by_flow(uint32_t gate, const char *key, const char *flow)
+{
+    return (struct weir_grant_name){
+        .gate = gate, .key = weir_slice_of(key), .flow = weir_slice_of(flow)};
+}
+
+static enum weir_status release(struct weir_grant_name name)
+{
+    return weir_grants_release(scene.grants, &name, &(struct weir_result){0}, 0);
+}
+
+static enum weir_status renew(struct weir_grant_name name, uint64_t *lease_ns)
+{
+    return weir_grants_renew(scene.grants, &name, lease_ns, 0);
+}
+
+#define expect_released(name) assert_int_equal(release(name), WEIR_OK)
+#define expect_not_held(name)                                     \
+    do {                                                          \
+        uint64_t lease_ns_ = 1;                                   \
+        assert_int_equal(renew(name, &lease_ns_), WEIR_NOT_HELD); \
+        assert_int_equal(lease_ns_, 1);                           \
+        assert_int_equal(release(name), WEIR_NOT_HELD);           \
+    } while (0)
+
+static uint32_t active_at(uint32_t gate)
+{
+    uint32_t active = 0;
+    for (struct weir_key *key = weir_gates_next(scene.gates, gate, NULL); key != NULL;
+         key = weir_gates_next(scene.gates, gate, key)) {
+        weir_key_validate(key);
+        active += weir_gates_stats(key).active;
+    }
+    return active;
+}
+
+/* ---- names ---- */
+
+TEST(a_grant_is_released_by_its_id_once)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", "flow"));
+    assert_int_equal(active_at(1), 1);
+    expect_released(by_id(1, "key", &id));
+    assert_int_equal(active_at(1), 0);
+    expect_not_held(by_id(1, "key", &id));
+    expect_not_held(by_flow(1, "key", "flow"));
+    close_scene();
+}
+
+TEST(a_grant_is_released_by_its_flow_once)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", "flow"));
+    expect_released(by_flow(1, "key", "flow"));
+    assert_int_equal(active_at(1), 0);
+    expect_not_held(by_flow(1, "key", "flow"));
+    expect_not_held(by_id(1, "key", &id));
+    close_scene();
+}
+
+TEST(at_another_gate_or_key_a_grant_is_not_found)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", "flow"));
+    expect_not_held(by_id(0, "key", &id));
+    expect_not_held(by_id(2, "key", &id));
+    expect_not_held(by_id(1, "ke", &id));
+    expect_not_held(by_id(1, "keys", &id));
+    expect_not_held(by_id(1, "KEY", &id));
+    expect_not_held(by_id(1, "", &id));
+    expect_not_held(by_flow(0, "key", "flow"));
+    expect_not_held(by_flow(2, "key", "flow"));
+    expect_not_held(by_flow(1, "ke", "flow"));
+    expect_not_held(by_flow(1, "keys", "flow"));
+    expect_not_held(by_flow(1, "key", "flo"));
+    expect_not_held(by_flow(1, "key", "flows"));
+    expect_not_held(by_flow(1, "key", "FLOW"));
+    expect_not_held(by_flow(1, "keyf", "low"));
+    expect_not_held(by_flow(1, "flow", "key"));
+    assert_int_equal(active_at(1), 1);
+    expect_released(by_id(1, "key", &id));
+    close_scene();
+}
+
+TEST(a_text_that_is_no_id_finds_nothing)
+{
+    open_scene(many_at_once);
+    struct weir_grant *grant = acquire(1, "key", "flow");
+    struct weir_grant *other = acquire(1, "key", "other");
+    struct id id = id_of(grant);
+    char longer[WEIR_GRANT_TEXT_BYTES + 1];
+    memcpy(longer, id.text, sizeof id.text);
+    longer[sizeof id.text] = '0';
+    struct weir_grant_name name = by_id(1, "key", &id);
+    name.permit = (struct weir_slice){longer, sizeof longer};
+    expect_not_held(name);
+    for (size_t bytes = 1; bytes < sizeof id.text; bytes++) {
+        name.permit = (struct weir_slice){id.text, bytes};
+        expect_not_held(name);
+    }
+    for (size_t at = 0; at < sizeof id.text; at++) {
+        static const char bad[] = {'g', ' ', '-', '/', ':', '`', 'A', 'F', '\0', '\xff'};
+        for (size_t i = 0; i < sizeof bad; i++) {
+            struct id changed = id;
+            changed.text[at] = bad[i];
+            expect_not_held(by_id(1, "key", &changed));
+        }
+        struct id changed = id;
+        changed.text[at] = id.text[at] == '0' ? '1' : '0';
+        expect_not_held(by_id(1, "key", &changed));
+    }
+    assert_int_equal(active_at(1), 2);
+    expect_released(by_id(1, "key", &id));
+    id = id_of(other);
+    expect_released(by_id(1, "key", &id));
+    close_scene();
+}
+
+TEST(an_id_is_32_digits_in_lower_case_with_the_highest_first)
+{
+    struct weir_grant grant = {.id = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)}};
+    struct id id = id_of(&grant);
+    assert_memory_equal(id.text, "0123456789abcdeffedcba9876543210", sizeof id.text);
+    grant = (struct weir_grant){.id = {0, 1}};
+    id = id_of(&grant);
+    assert_memory_equal(id.text, "00000000000000000000000000000001", sizeof id.text);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct id));
+}
+
+TEST(ids_differ_in_both_halves)
+{
+    enum {
+        COUNT = 2000
+    };
+    static struct id ids[COUNT];
+    static struct id halves[COUNT];
+    static struct weir_grant *taken[COUNT];
+    open_scene(many_at_once);
+    for (size_t i = 0; i < COUNT; i++) {
+        taken[i] = weir_grant_take(scene.grants);
+        assert_non_null(taken[i]);
+        ids[i] = id_of(taken[i]);
+        memset(&halves[i], 0, sizeof halves[i]);
+        memcpy(halves[i].text, ids[i].text + 16, 16);
+        memset(ids[i].text + 16, 0, 16);
+    }
+    qsort(ids, COUNT, sizeof ids[0], compare_ids);
+    qsort(halves, COUNT, sizeof halves[0], compare_ids);
+    for (size_t i = 1; i < COUNT; i++) {
+        assert_true(compare_ids(&ids[i - 1], &ids[i]) != 0);
+        assert_true(compare_ids(&halves[i - 1], &halves[i]) != 0);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        weir_grant_give(taken[i]);
+    }
+    close_scene();
+}
+
+TEST(a_new_grant_is_zeroed_even_if_its_memory_was_used_before)
+{
+    open_scene(many_at_once);
+    struct weir_grant *used = acquire_for(HOUR, 2, "key", "flow");
+    struct id id = id_of(used);
+    expect_released(by_id(2, "key", &id));
+    struct weir_grant *grant = weir_grant_take(scene.grants);
+    assert_ptr_equal(grant, used); /* else this test shows nothing */
+    struct id other = id_of(grant);
+    assert_true(compare_ids(&id, &other) != 0);
+    assert_ptr_equal(grant->grants, scene.grants);
+    assert_null(grant->call);
+    assert_null(grant->pass.key);
+    assert_null(grant->pass.told);
+    assert_int_equal(grant->pass.flow.bytes, 0);
+    assert_int_equal(grant->pass.ticket.state, WEIR_TICKET_IDLE);
+    assert_int_equal(grant->lease_ns, 0);
+    assert_int_equal(grant->gate, 0);
+    assert_false(grant->held);
+    weir_grant_give(grant);
+    close_scene();
+}
+
+TEST(of_one_flow_the_oldest_goes_first)
+{
+    open_scene(many_at_once);
+    struct weir_grant *grants[5];
+    struct id ids[5];
+    for (size_t i = 0; i < COUNT_OF(grants); i++) {
+        grants[i] = acquire(1, "key", "flow");
+        ids[i] = id_of(grants[i]);
+        acquire(1, "other", "flow");
+        acquire(2, "key", "flow");
+        acquire(1, "key", "other");
+    }
+    expect_released(by_id(1, "key", &ids[1])); /* out of its turn */
+    static const size_t order[] = {0, 2, 3, 4};
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        assert_true(grants[order[i]]->held);
+        expect_released(by_flow(1, "key", "flow"));
+        expect_not_held(by_id(1, "key", &ids[order[i]]));
+    }
+    expect_not_held(by_flow(1, "key", "flow"));
+    assert_int_equal(active_at(1), 10);
+    assert_int_equal(active_at(2), 5);
+    close_scene();
+}
+
+TEST(the_id_counts_before_the_flow)
+{
+    open_scene(many_at_once);
+    struct id first = id_of(acquire(1, "key", "flow"));
+    struct id second = id_of(acquire(1, "key", "flow"));
+    struct weir_grant_name name = by_id(1, "key", &second);
+    name.flow = weir_slice_of("flow");
+    expect_released(name);
+    expect_not_held(name);
+    expect_released(by_id(1, "key", &first));
+    close_scene();
+}
+
+TEST(a_grant_without_a_flow_is_found_by_its_id)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", ""));
+    expect_not_held(by_flow(1, "key", "flow"));
+    expect_released(by_id(1, "key", &id));
+    close_scene();
+}
+
+TEST(names_may_be_as_long_as_names_are)
+{
+    char longest[WEIR_NAME_BYTES_MAX + 1];
+    char other[WEIR_NAME_BYTES_MAX + 1];
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    memcpy(other, longest, sizeof other);
+    other[sizeof other - 2] = 'm';
+    open_scene(many_at_once);
+    acquire(1, longest, longest);
+    expect_not_held(by_flow(1, longest, other));
+    expect_not_held(by_flow(1, other, longest));
+    expect_not_held(by_flow(1, longest, longest + 1));
+    expect_not_held(by_flow(1, longest + 1, longest));
+    expect_released(by_flow(1, longest, longest));
+    close_scene();
+}
+
+/* ---- waiting ---- */
+
+TEST(a_permit_that_is_given_back_goes_to_who_waits_and_can_be_found_then)
+{
+    open_scene(one_at_a_time);
+    acquire(1, "key", "first");
+    struct weir_grant *second = take("second");
+    struct id id = id_of(second);
+    assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
+    expect_not_held(by_flow(1, "key", "second"));
+    expect_not_held(by_id(1, "key", &id));
+    expect_released(by_flow(1, "key", "first"));
+    assert_int_equal(scene.admitted, 0); /* not within the call */
+    one_turn();
+    assert_int_equal(scene.admitted, 1);
+    expect_released(by_id(1, "key", &id));
+    assert_int_equal(active_at(1), 0);
+    close_scene();
+}
+
+TEST(one_that_waited_in_vain_is_given_back_without_ever_being_held)
+{
+    open_scene(one_at_a_time);
+    acquire(1, "key", "first");
+    struct weir_grant *second = take("second");
+    assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
+    assert_true(weir_pass_cancel(&second->pass));
+    weir_grant_give(second);
+    expect_released(by_flow(1, "key", "first"));
+    one_turn();
+    assert_int_equal(scene.admitted, 0);
+    close_scene();
+}
+
+/* A breaker that trips at the first failure shows what the gate was told. */
+TEST(what_became_of_the_work_is_passed_on)
+{
+    struct weir_settings careful = {
+        LANE(.no_limit = true, .breaker = {.failures = 1, .pause_ns = HOUR}),
+        .timeout_ns = WEIR_NEVER};
+    open_scene(careful);
+    acquire(1, "key", "flow");
+    expect_released(by_flow(1, "key", "flow"));
+    acquire(1, "key", "flow");
+    struct weir_result result = {.outcome = WEIR_OUTCOME_SOFT_LOSS};
+    struct weir_grant_name name = by_flow(1, "key", "flow");
+    assert_int_equal(weir_grants_release(scene.grants, &name, &result, 0), WEIR_OK);
+    struct weir_grant *next = take("next");
+    assert_int_equal(enter_gate(next, 1, "key"), WEIR_WAITING);
+    assert_true(weir_pass_cancel(&next->pass));
+    weir_grant_give(next);
+    close_scene();
+}
+
+/* ---- leases ---- */
+
+TEST(a_lease_is_renewed_for_what_was_granted_or_less)
+{
+    static const struct {
+        uint64_t asked_ns;
+        uint64_t got_ns;
+    } cases[] = {
+        {0, 10 * SECOND},           {1, 1},
+        {SECOND, SECOND},           {10 * SECOND - 1, 10 * SECOND - 1},
+        {10 * SECOND, 10 * SECOND}, {10 * SECOND + 1, 10 * SECOND},
+        {HOUR, 10 * SECOND},        {WEIR_NEVER, 10 * SECOND},
+    };
+    open_scene(many_at_once);
+    acquire_for(10 * SECOND, 1, "key", "flow");
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        uint64_t lease_ns = cases[i].asked_ns;
+        assert_int_equal(renew(by_flow(1, "key", "flow"), &lease_ns), WEIR_OK);
+        assert_int_equal(lease_ns, cases[i].got_ns);
+    }
+    expect_released(by_flow(1, "key", "flow"));
+    close_scene();
+}
+
+TEST(a_permit_without_a_lease_needs_none)
+{
+    open_scene(many_at_once);
+    acquire(1, "key", "flow");
+    uint64_t lease_ns = 0;
+    assert_int_equal(renew(by_flow(1, "key", "flow"), &lease_ns), WEIR_OK);
+    assert_true(lease_ns == WEIR_NEVER);
+    scene.loop[0].now_ns += 365 * DAY;
+    expect_released(by_flow(1, "key", "flow"));
+    close_scene();
+}
+
+TEST(a_renewed_lease_begins_anew)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire_for(10 * SECOND, 1, "key", "flow"));
+    uint64_t lease_ns = 0;
+    scene.loop[0].now_ns += 10 * SECOND - 1;
+    assert_int_equal(renew(by_id(1, "key", &id), &lease_ns), WEIR_OK);
+    scene.loop[0].now_ns += 10 * SECOND - 1;
+    assert_int_equal(renew(by_id(1, "key", &id), &lease_ns), WEIR_OK);
+    scene.loop[0].now_ns += 10 * SECOND - 1;
+    expect_released(by_id(1, "key", &id));
+    assert_int_equal(scene.lapsed, 0);
+    close_scene();
+}
+
+TEST(a_renewal_may_shorten_a_lease)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire_for(10 * SECOND, 1, "key", "flow"));
+    uint64_t lease_ns = SECOND;
+    assert_int_equal(renew(by_id(1, "key", &id), &lease_ns), WEIR_OK);
+    scene.loop[0].now_ns += SECOND;
+    assert_int_equal(release(by_id(1, "key", &id)), WEIR_NOT_HELD);
+    one_turn();
+    assert_int_equal(scene.lapsed, 1);
+    close_scene();
+}
+
+/* One below, at it, and one above. */
+TEST(a_lease_that_is_over_is_no_longer_held_and_told_to_its_loop)
+{
+    for (uint64_t held_ns = 10 * SECOND - 1; held_ns <= 10 * SECOND + 1; held_ns++) {
+        open_scene(many_at_once);
+        struct id id = id_of(acquire_for(10 * SECOND, 1, "key", "flow"));
+        scene.loop[0].now_ns += held_ns;
+        if (held_ns < 10 * SECOND) {
+            expect_released(by_id(1, "key", &id));
+        } else {
+            uint64_t lease_ns = 0;
+            assert_int_equal(renew(by_id(1, "key", &id), &lease_ns), WEIR_NOT_HELD);
+            assert_int_equal(release(by_id(1, "key", &id)), WEIR_NOT_HELD);
+            assert_int_equal(release(by_flow(1, "key", "flow")), WEIR_NOT_HELD);
+            assert_int_equal(scene.lapsed, 0); /* not within the call */
+            one_turn();
+            assert_int_equal(scene.lapsed, 1);
+            expect_not_held(by_id(1, "key", &id));
+            expect_not_held(by_flow(1, "key", "flow"));
+        }
+        assert_int_equal(active_at(1), 0);
+        one_turn();
+        assert_int_equal(scene.lapsed, held_ns >= 10 * SECOND);
+        close_scene();
+    }
+}
+
+TEST(a_lease_ends_by_itself)
+{
+    open_scene(many_at_once);
+    acquire_for(1, 1, "key", "flow");
+    acquire(1, "key", "stays");
+    uint64_t patience_ns = scene.loop[0].now_ns + 5 * SECOND;
+    while (scene.lapsed == 0 && scene.loop[0].now_ns < patience_ns) {
+        one_turn();
+    }
+    assert_int_equal(scene.lapsed, 1);
+    expect_not_held(by_flow(1, "key", "flow"));
+    assert_int_equal(active_at(1), 1);
+    expect_released(by_flow(1, "key", "stays"));
+    close_scene();
+}
+
+TEST(the_end_of_a_lease_lets_the_next_one_in)
+{
+    open_scene(one_at_a_time);
+    acquire_for(10 * SECOND, 1, "key", "first");
+    struct weir_grant *second = take("second");
+    assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
+    scene.loop[0].now_ns += 10 * SECOND;
+    assert_int_equal(release(by_flow(1, "key", "first")), WEIR_NOT_HELD);
+    one_turn();
+    assert_int_equal(scene.lapsed, 1);
+    assert_int_equal(scene.admitted, 1);
+    expect_released(by_flow(1, "key", "second"));
+    close_scene();
+}
+
+/* ---- all of them ---- */
+
+TEST(what_is_still_held_goes_with_the_table)
+{
+    open_scene(many_at_once);
+    for (int i = 0; i < 100; i++) {
+        acquire_for(i % 2 == 0 ? HOUR : WEIR_NEVER, (uint32_t)i % GATES, i % 5 == 0 ? "a" : "b",
+                    "flow");
+    }
+    assert_int_equal(active_at(0) + active_at(1) + active_at(2), 100);
+    weir_grants_destroy(scene.grants);
+    assert_int_equal(active_at(0) + active_at(1) + active_at(2), 0);
+    scene.grants = weir_grants_create();
+    assert_non_null(scene.grants);
+    close_scene();
+    weir_grants_destroy(NULL);
+}
+
+TEST(what_one_table_holds_another_one_does_not)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", "flow"));
+    struct weir_grants *other = weir_grants_create();
+    assert_non_null(other);
+    struct weir_grant_name name = by_id(1, "key", &id);
+    assert_int_equal(weir_grants_release(other, &name, &(struct weir_result){0}, 0), WEIR_NOT_HELD);
+    name = by_flow(1, "key", "flow");
+    assert_int_equal(weir_grants_release(other, &name, &(struct weir_result){0}, 0), WEIR_NOT_HELD);
+    weir_grants_destroy(other);
+    expect_released(by_id(1, "key", &id));
+    close_scene();
+}
+
+/* ---- many, and several threads ---- */
+
+#define MANY 3000
+
+static struct id many_ids[MANY];
+static char many_flows[MANY][8];
+
+static void hold_many(void)
+{
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(many_flows[i], sizeof many_flows[i], "f%u", (unsigned)i);
+        many_ids[i] = id_of(acquire(1, i % 2 == 0 ? "even" : "odd", many_flows[i]));
+    }
+}
+
+static struct weir_grant_name name_of(size_t i, bool flow)
+{
+    const char *key = i % 2 == 0 ? "even" : "odd";
+    return flow ? by_flow(1, key, many_flows[i]) : by_id(1, key, &many_ids[i]);
+}
+
+TEST(many_are_held_at_once_and_each_is_found)
+{
+    open_scene(many_at_once);
+    hold_many();
+    assert_int_equal(active_at(1), MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        size_t at = i * 1237 % MANY; /* in no order */
+        expect_released(name_of(at, i % 3 == 0));
+        expect_not_held(name_of(at, i % 3 != 0));
+    }
+    assert_int_equal(active_at(1), 0);
+    close_scene();
+}
+
+struct thief {
+    pthread_t thread;
+    uint32_t loop_index;
+    uint32_t released;
+    uint32_t renewed;
+};
+
+/* Renews and releases them all; what another one was first at is not held. */
+static void *release_all(void *context)
+{
+    struct thief *thief = context;
+    for (size_t i = 0; i < MANY; i++) {
+        size_t at = thief->loop_index % 2 == 0 ? i : MANY - 1 - i;
+        struct weir_grant_name name = name_of(at, thief->loop_index < 2);
+        uint64_t lease_ns = 0;
+        thief->renewed +=
+            weir_grants_renew(scene.grants, &name, &lease_ns, thief->loop_index) == WEIR_OK;
+        thief->released += weir_grants_release(scene.grants, &name, &(struct weir_result){0},
+                                               thief->loop_index) == WEIR_OK;
+    }
+    return NULL;
+}
+
+TEST(of_several_threads_that_release_the_same_one_is_first)
+{
+    static struct thief thieves[LOOPS];
+    uint32_t released = 0;
+    open_scene(many_at_once);
+    hold_many();
+    for (uint32_t i = 0; i < LOOPS; i++) {
+        thieves[i] = (struct thief){.loop_index = i};
+        assert_int_equal(pthread_create(&thieves[i].thread, NULL, release_all, &thieves[i]), 0);
+    }
+    for (uint32_t i = 0; i < LOOPS; i++) {
+        assert_int_equal(pthread_join(thieves[i].thread, NULL), 0);
+        assert_true(thieves[i].renewed >= thieves[i].released);
+        released += thieves[i].released;
+    }
+    assert_int_equal(released, MANY);
+    assert_int_equal(active_at(1), 0);
+    close_scene();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_grant_is_released_by_its_id_once),
+        cmocka_unit_test(a_grant_is_released_by_its_flow_once),
+        cmocka_unit_test(at_another_gate_or_key_a_grant_is_not_found),
+        cmocka_unit_test(a_text_that_is_no_id_finds_nothing),
+        cmocka_unit_test(an_id_is_32_digits_in_lower_case_with_the_highest_first),
+        cmocka_unit_test(ids_differ_in_both_halves),
+        cmocka_unit_test(a_new_grant_is_zeroed_even_if_its_memory_was_used_before),
+        cmocka_unit_test(of_one_flow_the_oldest_goes_first),
+        cmocka_unit_test(the_id_counts_before_the_flow),
+        cmocka_unit_test(a_grant_without_a_flow_is_found_by_its_id),
+        cmocka_unit_test(names_may_be_as_long_as_names_are),
+        cmocka_unit_test(a_permit_that_is_given_back_goes_to_who_waits_and_can_be_found_then),
+        cmocka_unit_test(one_that_waited_in_vain_is_given_back_without_ever_being_held),
+        cmocka_unit_test(what_became_of_the_work_is_passed_on),
+        cmocka_unit_test(a_lease_is_renewed_for_what_was_granted_or_less),
+        cmocka_unit_test(a_permit_without_a_lease_needs_none),
+        cmocka_unit_test(a_renewed_lease_begins_anew),
+        cmocka_unit_test(a_renewal_may_shorten_a_lease),
+        cmocka_unit_test(a_lease_that_is_over_is_no_longer_held_and_told_to_its_loop),
+        cmocka_unit_test(a_lease_ends_by_itself),
+        cmocka_unit_test(the_end_of_a_lease_lets_the_next_one_in),
+        cmocka_unit_test(what_is_still_held_goes_with_the_table),
+        cmocka_unit_test(what_one_table_holds_another_one_does_not),
+        cmocka_unit_test(many_are_held_at_once_and_each_is_found),
+        cmocka_unit_test(of_several_threads_that_release_the_same_one_is_first),
+    };
+    return cmocka_run_group_tests_name("grant", tests, NULL, NULL);
+}
