@@ -32,6 +32,7 @@ __all__ = ['Gate', 'AsyncGate', 'Permit', 'AsyncPermit', 'WeirError', 'WeirRefus
            'WeirNotHeld', 'WeirUnreachable']
 
 PATIENCE = 10.0  # seconds for a connection, and for a reply beyond what was asked to wait
+ABANDON = 3.0    # for the end of a call that was cancelled, where the server lets half-closed connections wait
 IDLE_MAX = 16    # a few threads' worth; more are made as needed, and closed after use
 LINE_BYTES_MAX = 1 << 16  # of a reply's head, and of a chunk's size
 
@@ -692,7 +693,7 @@ class AsyncGate(_Calls):
 
     async def _abandon(self, wire: _Wire, key: str) -> None:
         """Leaves the line, whose answer may be under way already: then the permit has to go back."""
-        timer = wire.loop.call_later(1, wire.abort)
+        timer = wire.loop.call_later(ABANDON, wire.abort)
         try:
             wire.writer.write_eof()
             status, fields = await wire.head()

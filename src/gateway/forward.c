@@ -165,21 +165,25 @@ static struct weir_slice forwarded_element(const struct weir_forward_request *re
     return (struct weir_slice){element, writer.failed ? 0 : writer.bytes};
 }
 
-static void write_who(struct weir_head_writer *writer, const struct weir_forward_request *request)
+static void write_who(struct weir_head_writer *writer, const struct weir_forward_request *request,
+                      uint64_t said)
 {
     static const struct weir_http1_head nobody;
-    const struct weir_http1_head *head = request->head;
-    const struct weir_http1_head *believed = request->trusted ? head : &nobody;
-    struct weir_slice host = weir_http1_slice(request->data, head->authority);
+    const struct weir_http1_head *believed = request->trusted ? request->head : &nobody;
+    struct weir_slice host = weir_http1_slice(request->data, request->head->authority);
     char element[FORWARDED_BYTES_MAX];
-    write_list(writer, believed, request->data, WEIR_FIELD_X_FORWARDED_FOR,
-               weir_slice_of(request->peer));
-    write_list(writer, believed, request->data, WEIR_FIELD_FORWARDED,
-               forwarded_element(request, element));
-    if (weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_PROTO) == NULL) {
+    if ((said & WEIR_FIELD_BIT(X_FORWARDED_FOR)) == 0) {
+        write_list(writer, believed, request->data, WEIR_FIELD_X_FORWARDED_FOR,
+                   weir_slice_of(request->peer));
+    }
+    if ((said & WEIR_FIELD_BIT(FORWARDED)) == 0) {
+        write_list(writer, believed, request->data, WEIR_FIELD_FORWARDED,
+                   forwarded_element(request, element));
+    }
+    if ((said & WEIR_FIELD_BIT(X_FORWARDED_PROTO)) == 0) {
         copy(writer, "x-forwarded-proto: http\r\n");
     }
-    if (host.bytes > 0 && weir_http1_find(believed, WEIR_FIELD_X_FORWARDED_HOST) == NULL) {
+    if (host.bytes > 0 && (said & WEIR_FIELD_BIT(X_FORWARDED_HOST)) == 0) {
         copy(writer, "x-forwarded-host: ");
         weir_head_copy(writer, host);
         copy(writer, "\r\n");
@@ -211,17 +215,32 @@ static void write_request_id(struct weir_head_writer *writer, uint64_t id)
     copy(writer, "\r\n");
 }
 
-static bool passes(const struct weir_forward_request *request, uint16_t index)
+/* Those of the listed names that the route's upstreams set themselves. */
+static uint64_t set_by_upstreams(const struct weir_forward_request *request)
+{
+    uint64_t names = 0;
+    for (uint32_t i = 0; i < request->route->upstream_count; i++) {
+        const struct weir_config_upstream *upstream =
+            &request->config->upstreams[request->route->upstreams[i]];
+        for (uint32_t j = 0; j < upstream->header_count; j++) {
+            names |= UINT64_C(1) << weir_field_find(upstream->headers[j].name);
+        }
+    }
+    return names & ~WEIR_FIELD_BIT(OTHER);
+}
+
+static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t set)
 {
     const struct weir_http1_field *field = &request->head->fields[index];
-    uint64_t bit = field->id == WEIR_FIELD_OTHER ? 0 : UINT64_C(1) << field->id;
-    if ((bit & WRITTEN_ANEW) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
+    uint64_t bit = UINT64_C(1) << field->id;
+    if ((bit & (WRITTEN_ANEW | set)) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
         return false;
     }
     if ((bit & SAYS_WHO) != 0) {
         return request->trusted && (bit & LISTS_ALL) == 0;
     }
-    return !replaced(request, weir_http1_name(request->data, field));
+    return field->id != WEIR_FIELD_OTHER ||
+           !replaced(request, weir_http1_name(request->data, field));
 }
 
 static bool take(struct weir_buffer *buffer, const struct weir_head_writer *writer)
@@ -238,10 +257,14 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     write_request_line(&writer, request);
+    uint64_t set = set_by_upstreams(request);
+    uint64_t said = set; /* these names, and those that pass, need no word of ours */
     struct run run;
     begin_run(&run, &writer, request->head, request->data);
     for (uint16_t i = 0; i < request->head->field_count; i++) {
-        if (!passes(request, i)) {
+        if (passes(request, i, set)) {
+            said |= UINT64_C(1) << request->head->fields[i].id;
+        } else {
             end_run(&run, i);
         }
     }
@@ -249,9 +272,11 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
         end_run(&run, request->head->field_count);
     }
     write_framing(&writer, request->head);
-    write_who(&writer, request);
-    write_via(&writer, request->head, request->data);
-    if (weir_http1_find(request->head, WEIR_FIELD_X_REQUEST_ID) == NULL) {
+    write_who(&writer, request, said);
+    if ((said & WEIR_FIELD_BIT(VIA)) == 0) {
+        write_via(&writer, request->head, request->data);
+    }
+    if ((said & WEIR_FIELD_BIT(X_REQUEST_ID)) == 0) {
         write_request_id(&writer, request->request_id);
     }
     if (request->head->upgrade == WEIR_UPGRADE_WEBSOCKET) {

@@ -54,7 +54,7 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
 /* Whole seconds, at least one. */
 static uint64_t retry_seconds(uint64_t retry_ns)
 {
-    uint64_t seconds = (retry_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+    uint64_t seconds = retry_ns / WEIR_NS_PER_SECOND + (retry_ns % WEIR_NS_PER_SECOND != 0);
     return seconds == 0 ? 1 : seconds;
 }
 
@@ -83,16 +83,8 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     }
     weir_head_field(&head, weir_slice_of("connection"),
                     weir_slice_of(keep_alive ? "keep-alive" : "close"));
-    if (!weir_head_end(&head)) {
-        return false;
-    }
-    buffer->end += (uint32_t)head.bytes;
-    if (with_body) {
-        if (json.bytes > weir_buffer_room(buffer)) {
-            return false;
-        }
-        memcpy(buffer->data + buffer->end, document, json.bytes);
-        buffer->end += (uint32_t)json.bytes;
-    }
-    return true;
+    bool fits = weir_head_end(&head) &&
+                (!with_body || weir_head_copy(&head, (struct weir_slice){document, json.bytes}));
+    buffer->end += fits ? (uint32_t)head.bytes : 0;
+    return fits;
 }

@@ -35,7 +35,9 @@ static bool read_line(struct weir_slice path, char text[TOKEN_BYTES_MAX], size_t
     }
     bool read = fgets(text, TOKEN_BYTES_MAX, file) != NULL;
     fclose(file);
-    *bytes = read ? strcspn(text, "\r\n") : 0;
+    /* A line that fills the room without its end has been cut. */
+    bool whole = read && (strchr(text, '\n') != NULL || strlen(text) < TOKEN_BYTES_MAX - 1);
+    *bytes = whole ? strcspn(text, "\r\n") : 0;
     while (*bytes > 0 && (text[*bytes - 1] == ' ' || text[*bytes - 1] == '\t')) {
         --*bytes;
     }
@@ -48,7 +50,7 @@ static const char *load(struct token *token, const struct weir_config_api_token 
     struct weir_slice secret = config->token;
     if (config->file.bytes > 0) {
         if (!read_line(config->file, text, &secret.bytes)) {
-            return "the file of an api token cannot be read, or its first line is shorter than 16 "
+            return "the file of an api token cannot be read, or its first line has not 16 to 4,094 "
                    "characters";
         }
         secret.data = text;

@@ -387,11 +387,13 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_line(server, g
     for hold in (True, False):
         waiting = [asyncio.create_task(gate.acquire(key, hold=hold)) for _ in range(5)]
         await server.until(key, waiting=5)
+        began = time.monotonic()
         for task in waiting:
             task.cancel()
         assert all(isinstance(end, asyncio.CancelledError)
                    for end in await asyncio.gather(*waiting, return_exceptions=True))
         await server.until(key, active=3, waiting=0)
+        assert time.monotonic() - began < weir_client.ABANDON  # it did not come to that
     await leave(*insides)
 
 

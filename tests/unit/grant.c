@@ -271,6 +271,37 @@ TEST(a_text_that_is_no_id_finds_nothing)
     close_scene();
 }
 
+/* Ids for which a careless reading of these texts would come out right. */
+TEST(a_text_that_only_amounts_to_an_id_is_none)
+{
+    static const struct {
+        uint64_t second;
+        const char *text;
+    } cases[] = {
+        {5, "00000000000000015"},
+        {0, "0000000000000001"},
+        {16, "0000000000000001000000000000000g"},
+        {10, "0000000000000001000000000000000A"},
+        {UINT64_MAX, "0000000000000001fffffffffffffffg"},
+        {UINT64_MAX, "0000000000000001fffffffffffffff "},
+        {1, "000000000000000100000000000000001"},
+    };
+    open_scene(many_at_once);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct weir_grant *grant = take("flow");
+        grant->id[0] = 1;
+        grant->id[1] = cases[i].second;
+        struct id id = id_of(grant);
+        assert_int_equal(enter_gate(grant, 1, "key"), WEIR_ADMITTED);
+        assert_true(weir_grant_hold(grant));
+        struct weir_grant_name name = by_id(1, "key", &id);
+        name.permit = weir_slice_of(cases[i].text);
+        expect_not_held(name);
+        expect_released(by_id(1, "key", &id));
+    }
+    close_scene();
+}
+
 TEST(an_id_is_32_digits_in_lower_case_with_the_highest_first)
 {
     struct weir_grant grant = {.id = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)}};
@@ -697,6 +728,7 @@ int main(void)
         cmocka_unit_test(a_grant_is_released_by_its_flow_once),
         cmocka_unit_test(at_another_gate_or_key_a_grant_is_not_found),
         cmocka_unit_test(a_text_that_is_no_id_finds_nothing),
+        cmocka_unit_test(a_text_that_only_amounts_to_an_id_is_none),
         cmocka_unit_test(an_id_is_32_digits_in_lower_case_with_the_highest_first),
         cmocka_unit_test(ids_differ_in_both_halves),
         cmocka_unit_test(a_new_grant_is_zeroed_even_if_its_memory_was_used_before),
