@@ -25,8 +25,8 @@ def in_node(api, *names):
         if line.startswith('{'):
             said = json.loads(line)
             results[said['name']] = said['failure']
-    if done.returncode != 0:
-        results.setdefault('the process', done.stdout)
+    if done.returncode != (1 if any(results.values()) else 0):
+        results['the process'] = f'ended with {done.returncode}: {done.stdout}'
     return results
 
 

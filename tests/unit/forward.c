@@ -274,6 +274,29 @@ TEST(what_another_upstream_of_the_route_sets_does_not_pass_either)
     expect_passed("");
 }
 
+/* Also what Weir would say itself, and what a believed peer has said. */
+TEST(what_an_upstream_sets_is_said_once_whatever_else_would_be_said)
+{
+    static const char *const names[] = {"X-Forwarded-For",  "Forwarded", "X-Forwarded-Proto",
+                                        "X-Forwarded-Host", "Via",       "X-Request-Id",
+                                        "X-Real-IP"};
+    for (size_t i = 0; i < 2 * COUNT_OF(names); i++) {
+        const char *name = names[i / 2];
+        static struct text text;
+        text.bytes = 0;
+        add(&text, "GET / HTTP/1.1\r\nHost: a\r\n");
+        add(&text, name);
+        add(&text, ": theirs\r\n\r\n");
+        begin_anew();
+        request.trusted = i % 2 == 0;
+        set_header(0, name, "ours");
+        forward(slice_of(&text));
+        expect_field(name, "ours");
+        forward(GET("Host: a\r\n"));
+        expect_field(name, "ours");
+    }
+}
+
 TEST(an_upstream_may_set_the_host)
 {
     begin_anew();
@@ -495,6 +518,19 @@ TEST(a_request_id_is_kept_or_made)
     request.request_id = UINT64_MAX;
     forward(GET("Host: a\r\n"));
     expect_field("x-request-id", "ffffffffffffffff");
+}
+
+/* Else whoever asks could make fields vanish that the upstream relies on. */
+TEST(what_connection_lists_away_is_said_anew)
+{
+    begin_anew();
+    forward(GET("Host: a\r\nConnection: X-Request-Id\r\nX-Request-Id: theirs\r\n"));
+    expect_field("x-request-id", ID_TEXT);
+    request.trusted = true;
+    forward(GET("Host: a\r\nConnection: X-Forwarded-Proto, X-Forwarded-Host\r\n"
+                "X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n"));
+    expect_field("x-forwarded-proto", "http");
+    expect_field("x-forwarded-host", "a");
 }
 
 /* ---- upgrades ---- */
@@ -935,6 +971,7 @@ int main(void)
         cmocka_unit_test(as_many_fields_as_may_be_pass),
         cmocka_unit_test(what_an_upstream_sets_replaces_what_the_client_sent),
         cmocka_unit_test(what_another_upstream_of_the_route_sets_does_not_pass_either),
+        cmocka_unit_test(what_an_upstream_sets_is_said_once_whatever_else_would_be_said),
         cmocka_unit_test(an_upstream_may_set_the_host),
         cmocka_unit_test(a_header_that_would_break_the_head_is_not_written),
         cmocka_unit_test(a_target_goes_on_as_it_is),
@@ -951,6 +988,7 @@ int main(void)
         cmocka_unit_test(the_longest_host_is_told_in_full),
         cmocka_unit_test(via_lists_everybody_on_the_way_whoever_the_peer_is),
         cmocka_unit_test(a_request_id_is_kept_or_made),
+        cmocka_unit_test(what_connection_lists_away_is_said_anew),
         cmocka_unit_test(a_websocket_is_asked_for_anew),
         cmocka_unit_test(any_other_upgrade_is_not_asked_for),
         cmocka_unit_test(a_request_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer),

@@ -227,11 +227,17 @@ TEST(when_to_come_back_is_told_in_whole_seconds_rounded_up_and_at_least_one)
         uint64_t retry_ns;
         const char *expected;
     } cases[] = {
-        {0, "1"},          {1, "1"},
-        {SECOND - 1, "1"}, {SECOND, "1"},
-        {SECOND + 1, "2"}, {2 * SECOND - 1, "2"},
-        {2 * SECOND, "2"}, {2 * SECOND + 1, "3"},
-        {HOUR, "3600"},    {365 * DAY, "31536000"},
+        {0, "1"},
+        {1, "1"},
+        {SECOND - 1, "1"},
+        {SECOND, "1"},
+        {SECOND + 1, "2"},
+        {2 * SECOND - 1, "2"},
+        {2 * SECOND, "2"},
+        {2 * SECOND + 1, "3"},
+        {HOUR, "3600"},
+        {365 * DAY, "31536000"},
+        {WEIR_NEVER - 1, "18446744074"},
     };
     struct weir_problem problem = refusal();
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -377,7 +383,7 @@ TEST(a_reply_that_does_not_fit_fails_to_the_byte)
             begin_out(capacity);
             bool fits = weir_problem_write(&problem, true, with_body != 0, &out);
             assert_int_equal(fits, capacity >= needed);
-            assert_true(out.end <= capacity);
+            assert_int_equal(out.end, fits ? needed : 0);
             assert_int_equal(out_data[capacity], '?');
         }
     }

@@ -158,15 +158,23 @@ TEST(a_file_with_a_nul_in_its_first_bytes_holds_no_token)
     expect_no_token_in_file(BYTES("0123456789abcde\0f\n"));
 }
 
-TEST(a_long_line_is_a_long_token)
+TEST(a_line_has_up_to_4094_bytes_and_is_not_cut_beyond)
 {
-    static struct text text;
-    static char secret[4095];
-    memset(secret, 's', sizeof secret - 1);
-    text.bytes = 0;
-    add(&text, secret);
-    add(&text, "\n");
-    expect_in_file(slice_of(&text), secret);
+    for (size_t bytes = 4093; bytes <= 4097; bytes++) {
+        for (int with_end = 0; with_end < 2; with_end++) {
+            static struct text text;
+            char secret[4098] = {0};
+            memset(secret, 's', bytes);
+            text.bytes = 0;
+            add(&text, secret);
+            add(&text, with_end != 0 ? "\n" : "");
+            if (bytes <= 4094) {
+                expect_in_file(slice_of(&text), secret);
+            } else {
+                expect_no_token_in_file(slice_of(&text));
+            }
+        }
+    }
 }
 
 TEST(a_file_that_cannot_be_read_is_told)
@@ -361,7 +369,7 @@ int main(void)
         cmocka_unit_test(blanks_at_the_start_and_within_belong_to_the_token),
         cmocka_unit_test(a_token_has_16_bytes_or_more_without_the_blanks_at_its_end),
         cmocka_unit_test(a_file_with_a_nul_in_its_first_bytes_holds_no_token),
-        cmocka_unit_test(a_long_line_is_a_long_token),
+        cmocka_unit_test(a_line_has_up_to_4094_bytes_and_is_not_cut_beyond),
         cmocka_unit_test(a_file_that_cannot_be_read_is_told),
         cmocka_unit_test(a_path_that_is_too_long_is_told),
         cmocka_unit_test(the_path_is_read_to_its_end_and_not_beyond),
