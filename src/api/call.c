@@ -37,6 +37,9 @@ static void end(struct weir_call *call)
         weir_key_give(call->key);
         call->key = NULL;
     }
+    if (call->drop_extra != NULL && call->extra != NULL) {
+        call->drop_extra(call->extra);
+    }
     weir_release(&weir_allocator_libc, call->extra, call->extra_bytes);
     call->extra = NULL;
     if (!call->again_pending) {
@@ -157,6 +160,9 @@ static bool make_piece(struct weir_call *call)
     json->comma = comma;
     call->complete = call->produce(call, json);
     assert(!json->failed);
+    if (call->failed) {
+        return false;
+    }
     frame(call, json->bytes);
     if (!call->begun && !make_head(call)) {
         return false;

@@ -86,7 +86,9 @@ struct weir_call {
     struct weir_call_reload *reload; /* that it waits for */
     void *extra;                     /* of libc's memory, or null */
     size_t extra_bytes;
-    struct weir_json json; /* of a document in several pieces: whether a comma is due */
+    void (*drop_extra)(void *extra); /* frees what it refers to; null: nothing */
+    bool failed;                     /* the body cannot go on: the connection closes instead */
+    struct weir_json json;           /* of a document in several pieces: whether a comma is due */
 };
 
 /* The reply will be a body of this kind that `produce` makes. */

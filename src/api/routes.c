@@ -3,6 +3,7 @@
 
 #include "api/gates.h"
 #include "api/line.h"
+#include "api/metrics.h"
 #include "api/permits.h"
 #include "api/steer.h"
 #include "base/slice.h"
@@ -43,6 +44,7 @@ struct route {
 static const struct route routes[] = {
     {WEIR_METHOD_GET, "healthz", 1, NULL, 0, get_health},
     {WEIR_METHOD_GET, "readyz", 1, NULL, 0, get_readiness},
+    {WEIR_METHOD_GET, "metrics", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_metrics},
     {WEIR_METHOD_GET, "gates", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
     {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
     {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},

@@ -284,6 +284,7 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
                                 "add a route for it."};
     }
     exchange->route = &exchange->site->config->routes[reading->match.route];
+    exchange->tally = exchange->site->routes[reading->match.route];
     return check_route(exchange, reading);
 }
 
@@ -321,6 +322,7 @@ void weir_exchange_begin(struct weir_client *client)
     exchange->client = client;
     exchange->worker = worker;
     exchange->site = weir_site_take(worker->site);
+    exchange->tally = exchange->site->routes[exchange->site->config->route_count];
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;
     exchange->deadline_ns = WEIR_NEVER;

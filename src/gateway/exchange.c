@@ -56,6 +56,7 @@ static void release_memory(struct weir_exchange *exchange)
 static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     exchange->client = NULL;
+    weir_tally_reply(exchange->tally, exchange->status);
     if (exchange->backend != NULL) {
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;

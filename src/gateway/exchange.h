@@ -29,6 +29,7 @@ struct weir_exchange {
     struct weir_worker *worker;
     struct weir_site *site;
     const struct weir_config_route *route;
+    struct weir_tally *tally; /* the route's, or that of requests without any; the site's */
     struct weir_backend *backend;
     uint8_t state;        /* enum weir_exchange_state */
     uint8_t minor;        /* of the client's version */

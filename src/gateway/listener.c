@@ -110,6 +110,11 @@ bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
     if (!weir_loop_watch(&worker->loop, &door->watch)) {
         goto no_watch;
     }
+    struct weir_door **end = &worker->doors;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = door;
     door->open = true;
     return true;
 

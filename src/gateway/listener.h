@@ -24,6 +24,7 @@ struct weir_door {
     struct weir_timer retry; /* when connections wait that could not be taken */
     struct weir_worker *worker;
     struct weir_listener *listener;
+    struct weir_door *next; /* of the worker's; stays when it is closed */
     bool open;
 };
 

@@ -1,6 +1,7 @@
 #include "gateway/pass.h"
 
 #include "base/alloc.h"
+#include "base/hints.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "core/key.h"
@@ -22,14 +23,16 @@ struct alarm {
 
 /* What the gates keep with each key; zeroed at first. */
 struct desk {
-    pthread_mutex_t lock;  /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
-    uint64_t armed_ns;     /* the earliest moment that a loop looks after, or 0; under the lock */
-    struct alarm alarms[]; /* one for each loop, which alone uses it */
+    pthread_mutex_t lock;    /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
+    uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
+    struct weir_waits waits; /* of those who were admitted; under the lock */
+    struct alarm alarms[];   /* one for each loop, which alone uses it */
 };
 
 struct entrance {
     pthread_mutex_t lock; /* of the table of keys */
     struct weir_gate *gate;
+    struct weir_rest rest; /* under the lock */
     size_t name_bytes;
     char name[];
 };
@@ -71,18 +74,33 @@ struct errands {
 
 static void arrive(struct weir_post *post);
 
-/* Under the lock: marks those in the news as posted, and sees whether a timer is needed. */
-static void collect(struct weir_key *key, struct errands *errands)
+/* Marks those in the news, of whom `ticket` is the first, as posted. Whoever is admitted from the
+ * line is in the news once, so here its wait is counted. Most calls have no news, and do not pay
+ * for this. */
+static WEIR_APART void collect_news(struct weir_key *key, struct errands *errands,
+                                    struct weir_ticket *ticket)
 {
     struct weir_post **end = &errands->posts;
-    for (struct weir_ticket *ticket; (ticket = weir_news_next(&errands->news)) != NULL;) {
+    for (; ticket != NULL; ticket = weir_news_next(&errands->news)) {
         struct weir_pass *pass = weir_container_of(ticket, struct weir_pass, ticket);
+        if (ticket->state == WEIR_TICKET_ADMITTED) {
+            weir_waits_add(&desk_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
+        }
         if (!pass->posted) {
             pass->posted = true;
             pass->post = (struct weir_post){.arrive = arrive};
             *end = &pass->post;
             end = &pass->post.next;
         }
+    }
+}
+
+/* Under the lock: takes the news, and sees whether a timer is needed. */
+static void collect(struct weir_key *key, struct errands *errands)
+{
+    struct weir_ticket *first = weir_news_next(&errands->news);
+    if (first != NULL) {
+        collect_news(key, errands, first);
     }
     struct desk *desk = desk_of(key);
     uint64_t wake_ns = errands->news.wake_ns;
@@ -206,11 +224,15 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     pass->key = key;
     pass->loop_index = where->loop_index;
     struct weir_request bounded = *request;
-    lock_key(key);
+    struct desk *desk = desk_of(key);
+    pthread_mutex_lock(&desk->lock);
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
     enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
+    if (verdict == WEIR_ADMITTED) {
+        weir_waits_add_none(&desk->waits);
+    }
     collect(key, &errands);
-    unlock_key(key);
+    pthread_mutex_unlock(&desk->lock);
     run(gates, key, where->loop_index, &errands);
     return verdict;
 }
@@ -350,6 +372,15 @@ struct weir_key_stats weir_gates_stats(const struct weir_key *key)
     return stats;
 }
 
+struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_waits *waits)
+{
+    lock_key(key);
+    struct weir_key_stats stats = weir_key_get_stats(key);
+    *waits = desk_of(key)->waits;
+    unlock_key(key);
+    return stats;
+}
+
 bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                      struct weir_lane_stats *stats)
 {
@@ -437,6 +468,26 @@ enum weir_status weir_gates_create(const struct weir_gates_options *options,
     gates->options = *options;
     *result = gates;
     return WEIR_OK;
+}
+
+void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
+                     uint64_t counters[WEIR_REST_COUNTERS])
+{
+    struct entrance *entrance = gates->entrances[gate];
+    pthread_mutex_lock(&entrance->lock);
+    weir_rest_mend(&entrance->rest, span, counters);
+    pthread_mutex_unlock(&entrance->lock);
+}
+
+uint32_t weir_gates_loop_count(const struct weir_gates *gates)
+{
+    return gates->options.loop_count;
+}
+
+struct weir_loop *weir_gates_loop(const struct weir_gates *gates, uint32_t index)
+{
+    assert(index < gates->options.loop_count);
+    return loop_of(gates, index);
 }
 
 uint32_t weir_gates_count(const struct weir_gates *gates)

@@ -9,6 +9,8 @@
 #ifndef WEIR_GATEWAY_PASS_H
 #define WEIR_GATEWAY_PASS_H
 
+#include "gateway/rest.h"
+#include "gateway/waits.h"
 #include "net/loop.h"
 #include "weir/gate.h"
 
@@ -115,6 +117,17 @@ struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct
 struct weir_key_stats weir_gates_stats(const struct weir_key *key);
 bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                      struct weir_lane_stats *stats);
+
+/* The counts and the waits of one moment. */
+struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_waits *waits);
+
+/* Sums over keys of the gate that are not told of by name; see rest.h. */
+void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
+                     uint64_t counters[WEIR_REST_COUNTERS]);
+
+/* The loops that the gates were made for. */
+uint32_t weir_gates_loop_count(const struct weir_gates *gates);
+struct weir_loop *weir_gates_loop(const struct weir_gates *gates, uint32_t index);
 
 /* The same as weir_key_line() under the key's lock; `visit` is called for each place, and must not
  * block. */

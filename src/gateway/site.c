@@ -178,6 +178,38 @@ const char *weir_plan_needs_restart(const struct weir_config *before,
 
 /* ---- sites ---- */
 
+/* What requests that no route leads on are counted as; a route's own match begins with a slash. */
+#define NO_ROUTE "_none"
+
+static bool open_routes(struct weir_site *site)
+{
+    struct weir_worker *worker = site->worker;
+    uint32_t count = site->config->route_count;
+    site->routes = weir_allocate_zeroed(worker->allocator,
+                                        (count + UINT32_C(1)) * sizeof(struct weir_tally *));
+    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
+        struct weir_slice name =
+            i < count ? site->config->routes[i].match : weir_slice_of(NO_ROUTE);
+        site->routes[i] =
+            weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_ROUTE, name);
+        if (site->routes[i] == NULL) {
+            return false;
+        }
+    }
+    return site->routes != NULL;
+}
+
+static void close_routes(struct weir_site *site)
+{
+    struct weir_worker *worker = site->worker;
+    uint32_t count = site->config->route_count;
+    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
+        weir_tally_give(&worker->tallies, worker->allocator, site->routes[i]);
+    }
+    weir_release(worker->allocator, site->routes,
+                 (count + UINT32_C(1)) * sizeof(struct weir_tally *));
+}
+
 struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,
                                    const char **wrong)
 {
@@ -189,7 +221,7 @@ struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *w
     site->plan = weir_plan_take(plan);
     site->config = plan->config;
     site->worker = worker;
-    *wrong = weir_upstreams_open(site);
+    *wrong = open_routes(site) ? weir_upstreams_open(site) : "there is no memory left";
     if (*wrong != NULL) {
         weir_site_destroy(site);
         return NULL;
@@ -203,6 +235,7 @@ void weir_site_destroy(struct weir_site *site)
         const struct weir_allocator *allocator = site->worker->allocator;
         assert(site->users == 0);
         weir_upstreams_free(site);
+        close_routes(site);
         weir_plan_give(site->plan);
         weir_release(allocator, site, sizeof *site);
     }

@@ -16,7 +16,8 @@ struct weir_upstream {
     const struct weir_config_upstream *config;
     struct weir_site *site;
     struct weir_origin *origins; /* one for each url */
-    uint32_t next;               /* where choosing among equals begins */
+    struct weir_tally *tally;
+    uint32_t next; /* where choosing among equals begins */
 };
 
 struct weir_plan {
@@ -31,6 +32,7 @@ struct weir_site {
     const struct weir_config *config; /* the plan's */
     struct weir_worker *worker;
     struct weir_upstream *upstreams;
+    struct weir_tally **routes; /* one for each of the config's, and one for requests without any */
     struct weir_dead dead;
     uint32_t users; /* exchanges */
     bool retired;   /* another one has taken its place */

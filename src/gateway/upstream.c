@@ -55,6 +55,7 @@ void weir_origin_failed(struct weir_origin *origin)
 {
     const struct weir_breaker_settings *health = &origin->upstream->config->health;
     origin->failures++;
+    weir_tally_raise(origin->tally, WEIR_TALLY_FAILURES);
     if (health->failures == 0 || origin->failures < health->failures) {
         return;
     }
@@ -75,11 +76,12 @@ static void free_backend(struct weir_dead *dead)
     weir_slab_give(&backend->origin->worker->backends, backend);
 }
 
-static void leave_pool(struct weir_backend *backend)
+static inline void leave_pool(struct weir_backend *backend)
 {
     struct weir_origin *origin = backend->origin;
     weir_list_unlink(&backend->link);
     origin->idle_count--;
+    weir_tally_lower(origin->tally, WEIR_TALLY_IDLE);
     if (origin->idle_count < origin->idle_least) {
         origin->idle_least = origin->idle_count;
     }
@@ -171,15 +173,17 @@ struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, b
     }
     backend->user = user;
     origin->outstanding++;
+    weir_tally_raise(origin->tally, WEIR_TALLY_ACTIVE);
     return backend;
 }
 
-static void end_use(struct weir_backend *backend)
+static inline void end_use(struct weir_backend *backend)
 {
     assert(backend->user != NULL);
     assert(backend->origin->outstanding > 0);
     backend->user = NULL;
     backend->origin->outstanding--;
+    weir_tally_lower(backend->origin->tally, WEIR_TALLY_ACTIVE);
 }
 
 static void set_trim(struct weir_origin *origin)
@@ -242,6 +246,7 @@ void weir_backend_keep(struct weir_backend *backend)
     weir_buffer_release(&worker->buffers, &backend->in);
     weir_list_push_front(&origin->idle, &backend->link);
     origin->idle_count++;
+    weir_tally_raise(origin->tally, WEIR_TALLY_IDLE);
 }
 
 void weir_backend_drop(struct weir_backend *backend)
@@ -257,7 +262,8 @@ static const char *open_origin(struct weir_worker *worker, struct weir_upstream 
 {
     const struct weir_config_address *address = &upstream->config->urls[index].address;
     struct weir_origin *origin = &upstream->origins[index];
-    *origin = (struct weir_origin){.upstream = upstream, .worker = worker};
+    *origin =
+        (struct weir_origin){.upstream = upstream, .worker = worker, .tally = upstream->tally};
     weir_list_init(&origin->idle);
     char text[WEIR_ADDRESS_NAME_MAX];
     const char *wrong = weir_address_resolve(address, &origin->address, text);
@@ -288,9 +294,11 @@ const char *weir_upstreams_open(struct weir_site *site)
         struct weir_upstream *upstream = &site->upstreams[i];
         upstream->site = site;
         upstream->config = &config->upstreams[i];
+        upstream->tally = weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_UPSTREAM,
+                                          upstream->config->name);
         upstream->origins = weir_allocate_zeroed(worker->allocator, upstream->config->url_count *
                                                                         sizeof *upstream->origins);
-        if (upstream->origins == NULL) {
+        if (upstream->origins == NULL || upstream->tally == NULL) {
             return "there is no memory left";
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
@@ -347,6 +355,7 @@ void weir_upstreams_free(struct weir_site *site)
             weir_release(allocator, origin->authority_text, origin->authority.bytes);
         }
         weir_release(allocator, upstream->origins, bytes);
+        weir_tally_give(&site->worker->tallies, allocator, upstream->tally);
     }
     weir_release(allocator, site->upstreams, config->upstream_count * sizeof *site->upstreams);
     site->upstreams = NULL;

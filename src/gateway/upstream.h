@@ -15,6 +15,7 @@
 struct weir_origin {
     struct weir_upstream *upstream;
     struct weir_worker *worker;
+    struct weir_tally *tally; /* the upstream's */
     struct weir_address address;
     struct weir_slice authority; /* host:port as the config names it */
     char *authority_text;        /* its memory */

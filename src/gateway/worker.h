@@ -1,14 +1,17 @@
 /* worker.h - what one thread has of its own: a loop, memory for what lives on it, and its
- * connections to upstreams. Nothing here is shared but the gates and the config. */
+ * connections to upstreams. Nothing here is shared but the gates and the config; other threads may
+ * read the doors and the tallies, to tell of all. */
 #ifndef WEIR_GATEWAY_WORKER_H
 #define WEIR_GATEWAY_WORKER_H
 
 #include "base/slab.h"
 #include "config/config.h"
 #include "gateway/pass.h"
+#include "gateway/tally.h"
 #include "net/buffer.h"
 #include "net/loop.h"
 
+struct weir_door;
 struct weir_listener;
 struct weir_reloader;
 struct weir_site;
@@ -37,9 +40,17 @@ struct weir_worker {
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     struct weir_guard_memory guard;
+    struct weir_door *doors; /* those it has opened, in order; fixed before the loops run */
+    struct weir_tallies tallies;
     uint64_t random; /* for request ids: unlikely to repeat, not secret */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
 };
+
+/* The worker whose loop it is. */
+static inline struct weir_worker *weir_worker_of(struct weir_loop *loop)
+{
+    return weir_container_of(loop, struct weir_worker, loop);
+}
 
 #endif

@@ -50,3 +50,44 @@ bool weir_text_all(struct weir_slice text, enum weir_char_class class)
     }
     return text.bytes > 0;
 }
+
+size_t weir_text_character(struct weir_slice text)
+{
+    const unsigned char *at = (const unsigned char *)text.data;
+    unsigned char lowest = 0x80, highest = 0xbf;
+    size_t bytes;
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
+        bytes = 2;
+    } else if (at[0] >= 0xe0 && at[0] <= 0xef) {
+        bytes = 3;
+        lowest = at[0] == 0xe0 ? 0xa0 : 0x80;
+        highest = at[0] == 0xed ? 0x9f : 0xbf;
+    } else if (at[0] >= 0xf0 && at[0] <= 0xf4) {
+        bytes = 4;
+        lowest = at[0] == 0xf0 ? 0x90 : 0x80;
+        highest = at[0] == 0xf4 ? 0x8f : 0xbf;
+    } else {
+        return 0;
+    }
+    if (text.bytes < bytes || at[1] < lowest || at[1] > highest) {
+        return 0;
+    }
+    for (size_t i = 2; i < bytes; i++) {
+        if (at[i] < 0x80 || at[i] > 0xbf) {
+            return 0;
+        }
+    }
+    return bytes;
+}
+
+bool weir_text_is_utf8(struct weir_slice text)
+{
+    size_t bytes = 1;
+    for (; text.bytes > 0 && bytes > 0; text.data += bytes, text.bytes -= bytes) {
+        bytes = weir_text_character(text);
+    }
+    return bytes > 0;
+}

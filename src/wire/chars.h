@@ -52,4 +52,11 @@ bool weir_text_same(struct weir_slice a, struct weir_slice b);
 /* Whether there is at least one byte, and all are of the class. */
 bool weir_text_all(struct weir_slice text, enum weir_char_class class);
 
+/* The length of the UTF-8 character at the start, or 0 if there is none: overlong forms, halves of
+ * surrogates and what is beyond U+10FFFF are none. Requires at least one byte. */
+size_t weir_text_character(struct weir_slice text);
+
+/* Whether it consists of such characters only. */
+bool weir_text_is_utf8(struct weir_slice text);
+
 #endif

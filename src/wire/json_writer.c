@@ -1,5 +1,7 @@
 #include "wire/json_writer.h"
 
+#include "wire/chars.h"
+
 #include <assert.h>
 
 void weir_json_init(struct weir_json *json, char *data, size_t capacity)
@@ -47,40 +49,6 @@ void weir_json_close(struct weir_json *json, char bracket)
     json->comma = true;
 }
 
-/* The length of the UTF-8 character at the start, or 0 if there is none: overlong forms, halves of
- * surrogates and what is beyond U+10FFFF are none. */
-static size_t character_bytes(struct weir_slice text)
-{
-    const unsigned char *at = (const unsigned char *)text.data;
-    unsigned char lowest = 0x80, highest = 0xbf;
-    size_t bytes;
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
-        bytes = 2;
-    } else if (at[0] >= 0xe0 && at[0] <= 0xef) {
-        bytes = 3;
-        lowest = at[0] == 0xe0 ? 0xa0 : 0x80;
-        highest = at[0] == 0xed ? 0x9f : 0xbf;
-    } else if (at[0] >= 0xf0 && at[0] <= 0xf4) {
-        bytes = 4;
-        lowest = at[0] == 0xf0 ? 0x90 : 0x80;
-        highest = at[0] == 0xf4 ? 0x8f : 0xbf;
-    } else {
-        return 0;
-    }
-    if (text.bytes < bytes || at[1] < lowest || at[1] > highest) {
-        return 0;
-    }
-    for (size_t i = 2; i < bytes; i++) {
-        if (at[i] < 0x80 || at[i] > 0xbf) {
-            return 0;
-        }
-    }
-    return bytes;
-}
-
 static void put_escape(struct weir_json *json, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
@@ -92,7 +60,7 @@ static void put_text(struct weir_json *json, struct weir_slice text)
 {
     put_char(json, '"');
     while (text.bytes > 0) {
-        size_t bytes = character_bytes(text);
+        size_t bytes = weir_text_character(text);
         unsigned char c = (unsigned char)text.data[0];
         if (bytes == 0) {
             weir_json_raw(json, weir_slice_of("\\ufffd"));

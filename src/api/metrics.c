@@ -1,0 +1,247 @@
+#include "api/metrics.h"
+
+#include "api/moment.h"
+#include "base/alloc.h"
+#include "base/slice.h"
+#include "wire/exposition.h"
+
+#include <assert.h>
+
+/* One line of a record: what follows the metric's name, and what follows the record's labels. */
+struct sample {
+    const char *suffix;
+    const char *label;
+};
+
+/* One metric: a line for each of `samples` and each record of the kind, with its numbers from
+ * `first` on. */
+struct family {
+    const char *name;
+    const char *type;
+    const char *help;
+    enum weir_record_kind kind;
+    uint32_t first;
+    uint32_t count;
+    const struct sample *samples;
+    uint32_t ns_index; /* which of the samples is told in seconds; NONE: none */
+};
+
+#define NONE UINT32_MAX
+
+static const struct sample plain[] = {{"", ""}};
+
+static const struct sample ends[] = {
+    [WEIR_END_LEFT - 1] = {"", "end=\"left\""},
+    [WEIR_END_TIMEOUT - 1] = {"", "end=\"timeout\""},
+    [WEIR_END_CANCELLED - 1] = {"", "end=\"cancelled\""},
+    [WEIR_END_REFUSED - 1] = {"", "end=\"refused\""},
+    [WEIR_END_DISPLACED - 1] = {"", "end=\"displaced\""},
+    [WEIR_END_LAPSED - 1] = {"", "end=\"lapsed\""},
+};
+
+/* As weir_waits_bounds_ns, in seconds. */
+static const struct sample waits[] = {
+    {"_bucket", "le=\"0.005\""},
+    {"_bucket", "le=\"0.01\""},
+    {"_bucket", "le=\"0.02\""},
+    {"_bucket", "le=\"0.05\""},
+    {"_bucket", "le=\"0.1\""},
+    {"_bucket", "le=\"0.2\""},
+    {"_bucket", "le=\"0.5\""},
+    {"_bucket", "le=\"1\""},
+    {"_bucket", "le=\"2\""},
+    {"_bucket", "le=\"5\""},
+    {"_bucket", "le=\"10\""},
+    {"_bucket", "le=\"30\""},
+    {"_bucket", "le=\"+Inf\""},
+    {"_sum", ""},
+    {"_count", ""},
+};
+
+static const struct sample codes[WEIR_TALLY_COUNTS] = {
+    {"", "code=\"none\""}, {"", "code=\"1xx\""}, {"", "code=\"2xx\""},
+    {"", "code=\"3xx\""},  {"", "code=\"4xx\""}, {"", "code=\"5xx\""},
+};
+
+static const struct sample states[] = {
+    [WEIR_TALLY_IDLE] = {"", "state=\"idle\""},
+    [WEIR_TALLY_ACTIVE] = {"", "state=\"active\""},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
+static_assert(COUNT(waits) == WEIR_WAITS_BOUNDS + 3, "a bound has no name");
+static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1,
+              "a histogram's numbers follow each other");
+
+static const struct family families[] = {
+    {"weir_gate_active", "gauge", "Permits that are held.", WEIR_RECORD_KEY, WEIR_RECORD_ACTIVE, 1,
+     plain, NONE},
+    {"weir_gate_waiting", "gauge", "Tickets that stand in line.", WEIR_RECORD_KEY,
+     WEIR_RECORD_WAITING, 1, plain, NONE},
+    {"weir_gate_limit", "gauge", "The most permits at once; absent where there is no limit.",
+     WEIR_RECORD_KEY, WEIR_RECORD_LIMIT, 1, plain, NONE},
+    {"weir_gate_reserved", "gauge", "Cost of the permits that are held.", WEIR_RECORD_KEY,
+     WEIR_RECORD_RESERVED, 1, plain, NONE},
+    {"weir_gate_entered_total", "counter", "Tickets that came.", WEIR_RECORD_KEY,
+     WEIR_RECORD_ENTERED, 1, plain, NONE},
+    {"weir_gate_tickets_total", "counter", "Tickets that ended, by how.", WEIR_RECORD_KEY,
+     WEIR_RECORD_ENDED, COUNT(ends), ends, NONE},
+    {"weir_gate_wait_seconds", "histogram", "Time in line of the tickets that were admitted.",
+     WEIR_RECORD_KEY, WEIR_RECORD_WAITS, COUNT(waits), waits, WEIR_WAITS_BOUNDS + 1},
+    {"weir_requests_total", "counter", "Proxied requests, by the status of their reply.",
+     WEIR_RECORD_ROUTE, 0, COUNT(codes), codes, NONE},
+    {"weir_client_connections", "gauge", "Connections of clients.", WEIR_RECORD_LISTENER, 0, 1,
+     plain, NONE},
+    {"weir_upstream_connections", "gauge", "Connections to upstreams.", WEIR_RECORD_UPSTREAM,
+     WEIR_TALLY_IDLE, COUNT(states), states, NONE},
+    {"weir_upstream_failures_total", "counter",
+     "Failures of an upstream's servers that count against their health.", WEIR_RECORD_UPSTREAM,
+     WEIR_TALLY_FAILURES, 1, plain, NONE},
+    {"weir_build_info", "gauge", "1, with the version of this program.", WEIR_RECORD_BUILD, 0, 1,
+     plain, NONE},
+    {"process_cpu_seconds_total", "counter", "Time that all threads have computed.",
+     WEIR_RECORD_PROCESS, WEIR_RECORD_CPU_NS, 1, plain, 0},
+    {"process_resident_memory_bytes", "gauge", "Memory that is resident.", WEIR_RECORD_PROCESS,
+     WEIR_RECORD_RESIDENT_BYTES, 1, plain, NONE},
+    {"process_open_fds", "gauge", "Descriptors that are open.", WEIR_RECORD_PROCESS,
+     WEIR_RECORD_DESCRIPTORS, 1, plain, NONE},
+    {"process_max_fds", "gauge", "The most descriptors that may be open.", WEIR_RECORD_PROCESS,
+     WEIR_RECORD_DESCRIPTORS_MAX, 1, plain, NONE},
+    {"process_start_time_seconds", "gauge", "When the process began, since 1970.",
+     WEIR_RECORD_PROCESS, WEIR_RECORD_STARTED_NS, 1, plain, 0},
+};
+
+/* The longest line: names and fixed labels are below 128 bytes together, help texts as well. */
+#define LINE_BYTES_MAX (WEIR_MOMENT_LABEL_BYTES_MAX + 256)
+static_assert(LINE_BYTES_MAX <= WEIR_BUFFER_SMALL, "a piece of a reply has many lines");
+
+/* How far a reply is. */
+struct progress {
+    struct weir_moment *moment;
+    bool looked; /* the moment is complete */
+    uint32_t family;
+    bool headed; /* the family's help and type are written */
+    uint32_t sample;
+    const struct weir_record *record; /* the one to be written; null: the next one */
+    struct weir_moment_cursor cursor;
+};
+
+static char *put_head(char *to, const struct family *family)
+{
+    const char *const parts[] = {"# HELP ",    family->name, " ",
+                                 family->help, "\n# TYPE ",  family->name,
+                                 " ",          family->type, "\n"};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        to = weir_exposition_raw(to, weir_slice_of(parts[i]));
+    }
+    return to;
+}
+
+static char *put_sample(char *to, const struct family *family, const struct weir_record *record,
+                        uint32_t index)
+{
+    const struct sample *sample = &family->samples[index];
+    struct weir_slice labels = weir_record_label(record);
+    struct weir_slice label = weir_slice_of(sample->label);
+    uint64_t number = record->numbers[family->first + index];
+    if (number == WEIR_MOMENT_ABSENT) {
+        return to;
+    }
+    to = weir_exposition_raw(to, weir_slice_of(family->name));
+    to = weir_exposition_raw(to, weir_slice_of(sample->suffix));
+    if (labels.bytes > 0) {
+        *to++ = '{';
+        to = weir_exposition_raw(to, labels);
+        if (label.bytes > 0) {
+            *to++ = ',';
+            to = weir_exposition_raw(to, label);
+        }
+        *to++ = '}';
+    }
+    *to++ = ' ';
+    to = index == family->ns_index ? weir_exposition_seconds(to, number)
+                                   : weir_exposition_number(to, number);
+    *to++ = '\n';
+    return to;
+}
+
+/* The next record of the family's kind, or null. */
+static const struct weir_record *find_record(struct progress *progress)
+{
+    const struct family *family = &families[progress->family];
+    const struct weir_record *record = progress->record;
+    while (record == NULL || record->kind != family->kind) {
+        record = weir_moment_next(progress->moment, &progress->cursor);
+        if (record == NULL) {
+            break;
+        }
+    }
+    progress->record = record;
+    return record;
+}
+
+/* Writes one line, or goes on to the next family. */
+static char *put_line(char *to, struct progress *progress)
+{
+    const struct family *family = &families[progress->family];
+    if (!progress->headed) {
+        progress->headed = true;
+        return put_head(to, family);
+    }
+    const struct weir_record *record = find_record(progress);
+    if (record == NULL) {
+        progress->family++;
+        progress->headed = false;
+        progress->cursor = (struct weir_moment_cursor){0};
+        return to;
+    }
+    to = put_sample(to, family, record, progress->sample);
+    if (++progress->sample == family->count) {
+        progress->sample = 0;
+        progress->record = NULL;
+    }
+    return to;
+}
+
+/* First all is looked at, some of it a turn; then it is written, a buffer a turn. */
+static bool produce_metrics(struct weir_call *call, struct weir_json *json)
+{
+    struct progress *progress = call->extra;
+    if (!progress->looked) {
+        enum weir_moment_progress look = weir_moment_look(progress->moment);
+        call->failed = look == WEIR_MOMENT_NO_MEMORY;
+        progress->looked = look == WEIR_MOMENT_COMPLETE;
+        return false;
+    }
+    char *to = json->data + json->bytes;
+    const char *end = json->data + json->capacity;
+    while (progress->family < COUNT(families) && end - to >= LINE_BYTES_MAX) {
+        to = put_line(to, progress);
+    }
+    json->bytes = (size_t)(to - json->data);
+    return progress->family == COUNT(families);
+}
+
+static void drop_progress(void *extra)
+{
+    struct progress *progress = extra;
+    weir_moment_destroy(progress->moment);
+}
+
+void weir_api_get_metrics(struct weir_call *call)
+{
+    struct progress *progress = weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
+    struct weir_moment *moment = progress == NULL ? NULL : weir_moment_create(call->worker);
+    if (moment == NULL) {
+        weir_release(&weir_allocator_libc, progress, sizeof *progress);
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory to tell all counts. Try again later.");
+        return;
+    }
+    progress->moment = moment;
+    call->extra = progress;
+    call->extra_bytes = sizeof *progress;
+    call->drop_extra = drop_progress;
+    weir_call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", produce_metrics);
+}

@@ -1,0 +1,418 @@
+#include "api/moment.h"
+
+#include "api/process.h"
+#include "base/alloc.h"
+#include "base/slice.h"
+#include "gateway/listener.h"
+#include "wire/chars.h"
+#include "wire/exposition.h"
+
+#include <assert.h>
+
+/* The most keys that are looked at in one turn. */
+#define KEYS_AT_ONCE 256
+
+/* What the keys that have no record of their own are called together. */
+#define OTHER "_other"
+
+#define BLOCK_BYTES (UINT32_C(64) << 10)
+
+struct weir_moment_block {
+    struct weir_moment_block *next;
+    size_t used;
+    uint64_t data[(BLOCK_BYTES - 2 * sizeof(size_t)) / sizeof(uint64_t)];
+};
+
+static_assert(sizeof(struct weir_moment_block) <= BLOCK_BYTES, "what is asked of the allocator");
+
+enum step {
+    PROCESS,
+    LISTENERS,
+    WORKERS, /* one after the other: what each has counted */
+    KEYS,
+    COMPLETE
+};
+
+struct weir_moment {
+    struct weir_worker *worker;
+    struct weir_moment_block *first;
+    struct weir_moment_block *last;
+    bool failed; /* there was no memory for a record */
+    enum step step;
+    struct weir_process process;
+
+    uint32_t index;                          /* of the worker or the gate that is looked at */
+    struct weir_moment_cursor tallies;       /* before the first record of a tally */
+    struct weir_moment_cursor last_tally;    /* behind the one that was found last */
+    struct weir_key *key;                    /* pinned: the one to be looked at next; or null */
+    uint32_t gate_keys;                      /* that have a record of their own */
+    uint32_t keys;                           /* of all gates */
+    uint64_t began_ns;                       /* when the first key of the gate was looked at */
+    uint32_t others;                         /* keys of the gate without one */
+    uint64_t other[WEIR_RECORD_KEY_NUMBERS]; /* what they have together */
+    size_t gate_label_bytes;
+    char label[WEIR_MOMENT_LABEL_BYTES_MAX]; /* the gate's part of it stays while its keys follow */
+};
+
+static const struct weir_allocator *const memory = &weir_allocator_libc;
+
+/* ---- records ---- */
+
+static struct weir_moment_block *add_block(struct weir_moment *moment)
+{
+    struct weir_moment_block *block = weir_allocate(memory, sizeof *block);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->next = NULL;
+    block->used = 0;
+    *(moment->last == NULL ? &moment->first : &moment->last->next) = block;
+    moment->last = block;
+    return block;
+}
+
+/* Adds a record with the label that ends at `label_end`. Null without memory. */
+static struct weir_record *add(struct weir_moment *moment, enum weir_record_kind kind,
+                               const uint64_t *numbers, uint32_t number_count,
+                               const char *label_end)
+{
+    size_t label_bytes = (size_t)(label_end - moment->label);
+    size_t bytes = sizeof(struct weir_record) + number_count * sizeof *numbers + label_bytes;
+    struct weir_moment_block *block = moment->last;
+    assert(label_bytes <= WEIR_MOMENT_LABEL_BYTES_MAX);
+    bytes = (bytes + sizeof *numbers - 1) / sizeof *numbers * sizeof *numbers;
+    if (block == NULL || bytes > sizeof block->data - block->used) {
+        block = add_block(moment);
+        if (block == NULL) {
+            moment->failed = true;
+            return NULL;
+        }
+    }
+    struct weir_record *record =
+        (struct weir_record *)(block->data + block->used / sizeof *numbers);
+    block->used += bytes;
+    record->bytes = (uint32_t)bytes;
+    record->kind = (uint8_t)kind;
+    record->number_count = (uint8_t)number_count;
+    record->label_bytes = (uint16_t)label_bytes;
+    memcpy(record->numbers, numbers, number_count * sizeof *numbers);
+    memcpy(record->numbers + number_count, moment->label, label_bytes);
+    return record;
+}
+
+const struct weir_record *weir_moment_next(const struct weir_moment *moment,
+                                           struct weir_moment_cursor *cursor)
+{
+    if (cursor->block == NULL) {
+        cursor->block = moment->first;
+        cursor->at = 0;
+    }
+    while (cursor->block != NULL && cursor->at == cursor->block->used &&
+           cursor->block->next != NULL) {
+        cursor->block = cursor->block->next;
+        cursor->at = 0;
+    }
+    if (cursor->block == NULL || cursor->at == cursor->block->used) {
+        return NULL;
+    }
+    const struct weir_record *record =
+        (const struct weir_record *)(cursor->block->data + cursor->at / sizeof(uint64_t));
+    cursor->at += record->bytes;
+    return record;
+}
+
+static struct weir_moment_cursor end_of(const struct weir_moment *moment)
+{
+    return (struct weir_moment_cursor){moment->last, moment->last == NULL ? 0 : moment->last->used};
+}
+
+/* Writes `name="value"` to the label. */
+static char *put_label(char *to, const char *name, struct weir_slice value)
+{
+    to = weir_exposition_raw(to, weir_slice_of(name));
+    to = weir_exposition_raw(to, weir_slice_of("=\""));
+    to = weir_exposition_label(to, value);
+    *to++ = '"';
+    return to;
+}
+
+/* ---- the process ---- */
+
+static void add_process(struct weir_moment *moment)
+{
+    const struct weir_process *process = &moment->process;
+    const uint64_t one = 1;
+    uint64_t numbers[WEIR_RECORD_PROCESS_NUMBERS] = {
+        [WEIR_RECORD_CPU_NS] = process->cpu_ns,
+        [WEIR_RECORD_RESIDENT_BYTES] = process->resident_bytes,
+        [WEIR_RECORD_DESCRIPTORS] = process->descriptors,
+        [WEIR_RECORD_DESCRIPTORS_MAX] = process->descriptors_max,
+        [WEIR_RECORD_STARTED_NS] = process->started_ns};
+    static_assert(WEIR_PROCESS_UNKNOWN == WEIR_MOMENT_ABSENT, "one stands for the other");
+    add(moment, WEIR_RECORD_PROCESS, numbers, WEIR_RECORD_PROCESS_NUMBERS, moment->label);
+    add(moment, WEIR_RECORD_BUILD, &one, 1,
+        put_label(moment->label, "version", weir_slice_of(WEIR_VERSION)));
+}
+
+/* ---- what the workers have counted ---- */
+
+static struct weir_worker *worker_at(const struct weir_moment *moment, uint32_t index)
+{
+    return weir_worker_of(weir_gates_loop(moment->worker->gates, index));
+}
+
+/* The first worker has a door to every listener. */
+static void add_listeners(struct weir_moment *moment)
+{
+    for (const struct weir_door *door = worker_at(moment, 0)->doors; door != NULL;
+         door = door->next) {
+        char text[WEIR_ADDRESS_TEXT_MAX];
+        uint64_t count = atomic_load_explicit(&door->listener->connections, memory_order_relaxed);
+        weir_address_format(&door->listener->address, text);
+        add(moment, WEIR_RECORD_LISTENER, &count, 1,
+            put_label(moment->label, "listener", weir_slice_of(text)));
+    }
+}
+
+/* Whether the next record of a tally has the label; if so the cursor is behind it. */
+static struct weir_record *match(const struct weir_moment *moment,
+                                 struct weir_moment_cursor *cursor, struct weir_slice label)
+{
+    const struct weir_record *record = weir_moment_next(moment, cursor);
+    return record != NULL && weir_slice_equal(weir_record_label(record), label)
+               ? (struct weir_record *)record
+               : NULL;
+}
+
+/* The workers' tallies are nearly always in the same order, so the one that is looked for is mostly
+ * the next. */
+static struct weir_record *find_tally(struct weir_moment *moment, struct weir_slice label)
+{
+    struct weir_record *record = match(moment, &moment->last_tally, label);
+    struct weir_moment_cursor end = end_of(moment);
+    if (record != NULL) {
+        return record;
+    }
+    moment->last_tally = moment->tallies;
+    while (moment->last_tally.block != end.block || moment->last_tally.at != end.at) {
+        record = match(moment, &moment->last_tally, label);
+        if (record != NULL) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static void note_tally(void *context, const struct weir_tally *tally)
+{
+    struct weir_moment *moment = context;
+    bool is_route = tally->kind == WEIR_TALLY_ROUTE;
+    char *end = put_label(moment->label, is_route ? "route" : "upstream",
+                          (struct weir_slice){tally->name, tally->name_bytes});
+    uint64_t numbers[WEIR_TALLY_COUNTS];
+    for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
+        numbers[i] = atomic_load_explicit(&tally->counts[i], memory_order_relaxed);
+    }
+    /* The names of one worker differ, so for the first there is nothing to look for. */
+    struct weir_slice label = {moment->label, (size_t)(end - moment->label)};
+    struct weir_record *record = moment->index == 0 ? NULL : find_tally(moment, label);
+    if (record == NULL) {
+        add(moment, is_route ? WEIR_RECORD_ROUTE : WEIR_RECORD_UPSTREAM, numbers, WEIR_TALLY_COUNTS,
+            end);
+        return;
+    }
+    for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
+        record->numbers[i] += numbers[i];
+    }
+}
+
+/* ---- keys ---- */
+
+static void begin_gate(struct weir_moment *moment)
+{
+    struct weir_gates *gates = moment->worker->gates;
+    char *end = put_label(moment->label, "gate", weir_gates_name(gates, moment->index));
+    *end++ = ',';
+    moment->gate_label_bytes = (size_t)(end - moment->label);
+    moment->gate_keys = 0;
+    moment->others = 0;
+    moment->began_ns = moment->worker->loop.now_ns;
+    moment->key = weir_gates_next(gates, moment->index, NULL);
+}
+
+static void add_key_record(struct weir_moment *moment, const uint64_t *numbers,
+                           struct weir_slice name)
+{
+    char *end = put_label(moment->label + moment->gate_label_bytes, "key", name);
+    add(moment, WEIR_RECORD_KEY, numbers, WEIR_RECORD_KEY_NUMBERS, end);
+}
+
+/* All numbers of a key, of one moment. */
+static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY_NUMBERS])
+{
+    struct weir_waits waits;
+    struct weir_key_stats stats = weir_gates_measure(key, &waits);
+    uint64_t admitted = 0;
+    numbers[WEIR_RECORD_ACTIVE] = stats.active;
+    numbers[WEIR_RECORD_WAITING] = stats.waiting;
+    numbers[WEIR_RECORD_LIMIT] = stats.limit == WEIR_LIMIT_NONE ? WEIR_MOMENT_ABSENT : stats.limit;
+    numbers[WEIR_RECORD_RESERVED] = stats.reserved;
+    numbers[WEIR_RECORD_ENTERED] = stats.entered;
+    memcpy(numbers + WEIR_RECORD_ENDED, stats.ended + WEIR_END_LEFT,
+           (WEIR_END_COUNT - WEIR_END_LEFT) * sizeof *numbers);
+    for (uint32_t i = 0; i <= WEIR_WAITS_BOUNDS; i++) {
+        admitted += waits.counts[i];
+        numbers[WEIR_RECORD_WAITS + i] = admitted;
+    }
+    numbers[WEIR_RECORD_WAITS_SUM] = waits.sum_ns;
+    numbers[WEIR_RECORD_WAITS_COUNT] = admitted;
+}
+
+/* Adds a key to those without a record. Their limits have a sum only if each has one. */
+static void add_to_others(struct weir_moment *moment, const uint64_t *numbers)
+{
+    uint64_t *other = moment->other;
+    if (moment->others++ == 0) {
+        memcpy(other, numbers, sizeof moment->other);
+        return;
+    }
+    bool limited = other[WEIR_RECORD_LIMIT] != WEIR_MOMENT_ABSENT &&
+                   numbers[WEIR_RECORD_LIMIT] != WEIR_MOMENT_ABSENT;
+    for (uint32_t i = 0; i < WEIR_RECORD_KEY_NUMBERS; i++) {
+        other[i] += numbers[i];
+    }
+    if (!limited) {
+        other[WEIR_RECORD_LIMIT] = WEIR_MOMENT_ABSENT;
+    }
+}
+
+/* The keys without a record become one. Their counters must not fall when one of them is forgotten;
+ * buckets are mended each by itself, so that they still add up. */
+static void add_others(struct weir_moment *moment)
+{
+    uint64_t *buckets = moment->other + WEIR_RECORD_WAITS;
+    struct weir_rest_span span = {moment->began_ns, moment->worker->loop.now_ns};
+    static_assert(WEIR_RECORD_WAITS_COUNT - WEIR_RECORD_ENTERED == WEIR_REST_COUNTERS,
+                  "all counters but the last, which follows from the others");
+    for (uint32_t i = WEIR_WAITS_BOUNDS; i > 0; i--) {
+        buckets[i] -= buckets[i - 1];
+    }
+    weir_gates_mend(moment->worker->gates, moment->index, span,
+                    moment->other + WEIR_RECORD_ENTERED);
+    for (uint32_t i = 1; i <= WEIR_WAITS_BOUNDS; i++) {
+        buckets[i] += buckets[i - 1];
+    }
+    moment->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_WAITS_BOUNDS];
+    add_key_record(moment, moment->other, weir_slice_of(OTHER));
+}
+
+/* Whether the name can be a label's value of its own. Names that are not UTF-8 could only be
+ * written so that several look alike, and a series that comes twice is an error. */
+static bool can_be_named(struct weir_slice name)
+{
+    return !weir_slice_equal(name, weir_slice_of(OTHER)) && weir_text_is_utf8(name);
+}
+
+static void look_at_key(struct weir_moment *moment)
+{
+    struct weir_slice name = weir_key_name(moment->key);
+    uint64_t numbers[WEIR_RECORD_KEY_NUMBERS];
+    measure(moment->key, numbers);
+    if (moment->gate_keys < WEIR_MOMENT_GATE_KEYS_MAX && moment->keys < WEIR_MOMENT_KEYS_MAX &&
+        can_be_named(name)) {
+        moment->gate_keys++;
+        moment->keys++;
+        add_key_record(moment, numbers, name);
+    } else {
+        add_to_others(moment, numbers);
+    }
+}
+
+/* Looks at some keys. True once all gates are done. */
+static bool look_at_keys(struct weir_moment *moment)
+{
+    struct weir_gates *gates = moment->worker->gates;
+    for (uint32_t looks = 0; moment->index < weir_gates_count(gates); looks++) {
+        if (looks >= KEYS_AT_ONCE || moment->failed) {
+            return false;
+        }
+        if (moment->gate_label_bytes == 0) {
+            begin_gate(moment);
+        }
+        if (moment->key != NULL) {
+            look_at_key(moment);
+            moment->key = weir_gates_next(gates, moment->index, moment->key);
+            continue;
+        }
+        if (moment->others > 0) {
+            add_others(moment);
+        }
+        moment->gate_label_bytes = 0;
+        moment->index++;
+    }
+    return true;
+}
+
+/* ---- the whole ---- */
+
+struct weir_moment *weir_moment_create(struct weir_worker *worker)
+{
+    struct weir_moment *moment = weir_allocate_zeroed(memory, sizeof *moment);
+    if (moment != NULL) {
+        moment->worker = worker;
+        weir_process_read(&moment->process);
+    }
+    return moment;
+}
+
+void weir_moment_destroy(struct weir_moment *moment)
+{
+    weir_process_end(&moment->process);
+    if (moment->key != NULL) {
+        weir_key_give(moment->key);
+    }
+    while (moment->first != NULL) {
+        struct weir_moment_block *block = moment->first;
+        moment->first = block->next;
+        weir_release(memory, block, sizeof *block);
+    }
+    weir_release(memory, moment, sizeof *moment);
+}
+
+static enum step take_step(struct weir_moment *moment)
+{
+    switch (moment->step) {
+    case PROCESS:
+        if (!weir_process_count(&moment->process)) {
+            return PROCESS;
+        }
+        add_process(moment);
+        return LISTENERS;
+    case LISTENERS:
+        add_listeners(moment);
+        moment->tallies = end_of(moment);
+        return WORKERS;
+    case WORKERS:
+        moment->last_tally = moment->tallies;
+        weir_tallies_visit(&worker_at(moment, moment->index)->tallies, note_tally, moment);
+        if (++moment->index < weir_gates_loop_count(moment->worker->gates)) {
+            return WORKERS;
+        }
+        moment->index = 0;
+        return KEYS;
+    case KEYS:
+        return look_at_keys(moment) ? COMPLETE : KEYS;
+    case COMPLETE:
+        break;
+    }
+    return COMPLETE;
+}
+
+enum weir_moment_progress weir_moment_look(struct weir_moment *moment)
+{
+    moment->step = take_step(moment);
+    if (moment->failed) {
+        return WEIR_MOMENT_NO_MEMORY;
+    }
+    return moment->step == COMPLETE ? WEIR_MOMENT_COMPLETE : WEIR_MOMENT_GOES_ON;
+}

@@ -1,0 +1,22 @@
+#include "gateway/rest.h"
+
+#include <stdbool.h>
+
+void weir_rest_mend(struct weir_rest *rest, struct weir_rest_span span,
+                    uint64_t counters[WEIR_REST_COUNTERS])
+{
+    bool alone = span.began_ns > rest->ended_ns;
+    for (int i = 0; i < WEIR_REST_COUNTERS; i++) {
+        uint64_t seen = rest->seen[i];
+        if (alone) {
+            rest->lost[i] += counters[i] < seen ? seen - counters[i] : 0;
+            rest->seen[i] = counters[i];
+        } else if (counters[i] < seen) {
+            counters[i] = seen;
+        }
+        counters[i] += rest->lost[i];
+    }
+    if (alone) {
+        rest->ended_ns = span.ended_ns;
+    }
+}
