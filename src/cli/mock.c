@@ -1,6 +1,7 @@
 #include "mock/mock.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
+#include "config/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -181,14 +182,25 @@ static const struct flag *find_flag(const char *argument, size_t name_bytes)
     return NULL;
 }
 
+static void complain_unknown(struct weir_slice name)
+{
+    struct weir_suggestion suggestion = weir_suggestion_for(name);
+    for (size_t i = 0; i < FLAGS; i++) {
+        weir_suggestion_offer(&suggestion, weir_slice_of(flags[i].name));
+    }
+    bool close = suggestion.best.bytes > 0;
+    fprintf(stderr, "weir mock: there is no flag %.*s%s%.*s%s; `weir mock --help` lists them\n",
+            (int)name.bytes, name.data, close ? " (did you mean " : "", (int)suggestion.best.bytes,
+            close ? suggestion.best.data : "", close ? "?)" : "");
+}
+
 /* Takes one flag and its value, and returns what follows; null after a complaint. */
 static char **take_flag(struct weir_mock_settings *settings, char **arguments)
 {
     size_t name_bytes = strcspn(arguments[0], "=");
     const struct flag *flag = find_flag(arguments[0], name_bytes);
     if (flag == NULL) {
-        fprintf(stderr, "weir mock: there is no flag %.*s; `weir mock --help` lists them\n",
-                (int)name_bytes, arguments[0]);
+        complain_unknown((struct weir_slice){arguments[0], name_bytes});
         return NULL;
     }
     bool is_joined = arguments[0][name_bytes] == '=';

@@ -1,0 +1,71 @@
+/* acquire.c - `weir acquire GATE KEY`: waits in line and prints the permit. */
+#include "cli/commands.h"
+#include "cli/permit.h"
+#include "cli/show.h"
+
+#include <signal.h>
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAGS_OF_PERMIT,
+    WEIR_FLAG(DURATION, "--lease", "DURATION", lease_ns,
+              "how long it is held at most; the gate may say less"),
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static const struct weir_syntax syntax = {
+    .command = "acquire",
+    .usage = "GATE KEY [FLAG]...",
+    .what =
+        "Waits in line and prints the permit, which `weir release` gives back. It outlives this\n"
+        "command, until its lease is over; `weir run` holds one as long as a command runs.",
+    .flags = flags,
+    .words_min = 2,
+    .words_max = 2,
+};
+
+static int print_permit(const char *permit)
+{
+    weir_show_text(stdout, permit);
+    fputc('\n', stdout);
+    if (fflush(stdout) == 0) {
+        return 0;
+    }
+    perror("weir acquire: the permit cannot be written");
+    return WEIR_EXIT_FAILED;
+}
+
+/* Nobody has heard of it, so nobody else would. */
+static void give_back(const struct weir_talk *talk)
+{
+    struct weir_request_path path = {talk->options->words[0], talk->options->words[1], "release"};
+    json_t *wish = json_pack("{s:s}", "permit", weir_show_string(talk->document, "permit"));
+    struct weir_options quiet = *talk->options;
+    struct weir_talk second;
+    quiet.json = false;
+    weir_talk_init(&second, talk->command, &quiet);
+    (void)!weir_talk_ask(&second, path, wish);
+    weir_talk_deinit(&second);
+}
+
+int weir_command_acquire(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error that we can act on */
+    weir_talk_init(&talk, syntax.command, &options);
+    int status = weir_permit_acquire(&talk, options.words[0], options.words[1], false);
+    bool given = talk.status == 200;
+    if (status == 0 && !options.json) {
+        status = print_permit(weir_show_string(talk.document, "permit"));
+    }
+    if (status != 0 && given) {
+        give_back(&talk);
+    }
+    weir_talk_deinit(&talk);
+    return status;
+}

@@ -1,0 +1,445 @@
+#define _POSIX_C_SOURCE 200809L
+#include "cli/client.h"
+
+#include "config/address.h"
+#include "net/socket.h"
+#include "wire/chunked.h"
+#include "wire/head_writer.h"
+#include "wire/http1.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNECT_PATIENCE_MS 10000
+#define FINISH_PATIENCE_MS  1000
+
+/* A path of three names of 255 bytes, each written %xx, a token and the rest. */
+#define REQUEST_BYTES_MAX 16384
+
+#define FIRST_ROOM 16384
+
+/* What has come of a reply: its head, then its body without frames. */
+struct receipt {
+    char *data;
+    size_t bytes;
+    size_t capacity;
+    uint64_t until_ns; /* no longer; WEIR_NEVER */
+    struct weir_http1_head head;
+};
+
+static bool fail(struct weir_caller *caller, const char *what, const char *why)
+{
+    snprintf(caller->wrong, sizeof caller->wrong, "%s: %s", what, why);
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t after_ms(uint64_t ms)
+{
+    return clock_ns() + ms * 1000000;
+}
+
+static int ms_until(uint64_t until_ns)
+{
+    uint64_t now_ns = clock_ns();
+    if (until_ns == WEIR_NEVER) {
+        return -1;
+    }
+    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+}
+
+/* Waits until the socket is ready. 0, or an errno: ETIMEDOUT, ECANCELED when stopped. */
+static int wait_for(struct weir_caller *caller, short events, uint64_t until_ns)
+{
+    for (;;) {
+        struct pollfd polled[] = {{.fd = caller->fd, .events = events},
+                                  {.fd = caller->stop_fd, .events = POLLIN}};
+        int ready = poll(polled, 2, ms_until(until_ns));
+        if (ready == -1 && errno != EINTR) {
+            return errno;
+        }
+        if (ready == 0) {
+            return ETIMEDOUT;
+        }
+        if (ready > 0 && polled[1].revents != 0) {
+            caller->stopped = true;
+            return ECANCELED;
+        }
+        if (ready > 0) {
+            return 0;
+        }
+    }
+}
+
+/* ---- connecting ---- */
+
+static bool fail_to_connect(struct weir_caller *caller, const char *address, const char *why)
+{
+    snprintf(caller->wrong, sizeof caller->wrong,
+             "cannot connect to %.200s: %s. Is `weir serve` running, and is that the `api` of its "
+             "config? --api or WEIR_API say where it is.",
+             address, why);
+    return false;
+}
+
+/* 0, or an errno. */
+static int connect_to(struct weir_caller *caller, const struct weir_address *address)
+{
+    caller->fd = weir_socket_connect(address);
+    if (caller->fd == -1) {
+        return errno;
+    }
+    int error = wait_for(caller, POLLOUT, after_ms(CONNECT_PATIENCE_MS));
+    if (error == 0) {
+        error = weir_socket_error(caller->fd);
+    }
+    if (error != 0) {
+        weir_caller_close(caller);
+    }
+    return error;
+}
+
+static bool connect_unix(struct weir_caller *caller, const char *text, struct weir_slice path)
+{
+    char copy[WEIR_ADDRESS_PATH_BYTES_MAX + 6];
+    struct weir_address address;
+    int bytes = snprintf(copy, sizeof copy, "unix:%.*s", (int)path.bytes, path.data);
+    assert(bytes > 0 && (size_t)bytes < sizeof copy);
+    const char *wrong = weir_address_parse(&address, weir_slice_of(copy));
+    if (wrong != NULL) {
+        return fail(caller, text, wrong);
+    }
+    int error = connect_to(caller, &address);
+    return error == 0 || fail_to_connect(caller, text, strerror(error));
+}
+
+/* A name may have several addresses, of which perhaps one is listened on: localhost has two. */
+static bool connect_tcp(struct weir_caller *caller, const char *text, const char *host,
+                        const char *port)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    int error = getaddrinfo(host, port, &hints, &found);
+    if (error != 0) {
+        return fail_to_connect(caller, text, gai_strerror(error));
+    }
+    error = ENOENT;
+    for (struct addrinfo *each = found; each != NULL && error != 0; each = each->ai_next) {
+        struct weir_address address = {.bytes = each->ai_addrlen};
+        memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+        error = connect_to(caller, &address);
+    }
+    freeaddrinfo(found);
+    return error == 0 || fail_to_connect(caller, text, strerror(error));
+}
+
+static bool read_address(const char *text, struct weir_config_address *address)
+{
+    struct weir_config_url url;
+    if (weir_config_address_read(weir_slice_of(text), address)) {
+        return true;
+    }
+    if (weir_config_url_read(weir_slice_of(text), &url) != WEIR_URL_GOOD || url.tls) {
+        return false;
+    }
+    *address = url.address;
+    return true;
+}
+
+bool weir_caller_open(struct weir_caller *caller, const char *text, int stop_fd, bool *usage)
+{
+    struct weir_config_address address;
+    char host[256], port[8];
+    *caller = (struct weir_caller){.fd = -1, .stop_fd = stop_fd, .host = "localhost"};
+    *usage =
+        !read_address(text, &address) || (address.kind != WEIR_CONFIG_ADDRESS_UNIX &&
+                                          (address.port == 0 || address.host.bytes >= sizeof host));
+    if (*usage) {
+        snprintf(caller->wrong, sizeof caller->wrong,
+                 "%.200s is no address of an API: expected host:port, [v6]:port, http://host:port "
+                 "or unix:/path",
+                 text);
+        return false;
+    }
+    if (address.kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        return connect_unix(caller, text, address.path);
+    }
+    snprintf(host, sizeof host, "%.*s", (int)address.host.bytes, address.host.data);
+    snprintf(port, sizeof port, "%u", address.port);
+    bool is_v6 = strchr(host, ':') != NULL;
+    snprintf(caller->host, sizeof caller->host, "%s%s%s:%s", is_v6 ? "[" : "", host,
+             is_v6 ? "]" : "", port);
+    return connect_tcp(caller, text, host, port);
+}
+
+void weir_caller_close(struct weir_caller *caller)
+{
+    if (caller->fd != -1) {
+        close(caller->fd);
+        caller->fd = -1;
+    }
+}
+
+void weir_caller_finish(struct weir_caller *caller)
+{
+    char rest[1024];
+    uint64_t until_ns = after_ms(FINISH_PATIENCE_MS);
+    if (caller->fd == -1 || shutdown(caller->fd, SHUT_WR) == -1) {
+        return;
+    }
+    while (wait_for(caller, POLLIN, until_ns) == 0) {
+        ssize_t got = recv(caller->fd, rest, sizeof rest, 0);
+        if (got == 0 || (got == -1 && errno != EAGAIN && errno != EINTR)) {
+            return;
+        }
+    }
+}
+
+/* ---- the request ---- */
+
+static bool send_all(struct weir_caller *caller, struct weir_slice bytes)
+{
+    uint64_t until_ns = after_ms(WEIR_ANSWER_PATIENCE_MS);
+    while (bytes.bytes > 0) {
+        ssize_t sent = send(caller->fd, bytes.data, bytes.bytes, MSG_NOSIGNAL);
+        int error = sent == -1 ? errno : 0;
+        if (error == EAGAIN) {
+            error = wait_for(caller, POLLOUT, until_ns);
+            sent = 0;
+        }
+        if (error != 0 && error != EINTR) {
+            return fail(caller, "the API cannot be asked", strerror(error));
+        }
+        size_t went = error == EINTR ? 0 : (size_t)sent;
+        bytes.data += went;
+        bytes.bytes -= went;
+    }
+    return true;
+}
+
+static bool send_call(struct weir_caller *caller, const struct weir_question *question)
+{
+    char head[REQUEST_BYTES_MAX];
+    struct weir_head_writer writer;
+    weir_head_init(&writer, head, sizeof head);
+    weir_head_request(&writer, weir_slice_of(question->method), weir_slice_of(question->path));
+    weir_head_field(&writer, weir_slice_of("host"), weir_slice_of(caller->host));
+    if (question->token.bytes > 0) {
+        weir_head_open(&writer, weir_slice_of("authorization"));
+        weir_head_part(&writer, weir_slice_of("Bearer "));
+        weir_head_part(&writer, question->token);
+        weir_head_close(&writer);
+    }
+    if (question->body.bytes > 0) {
+        weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of("application/json"));
+        weir_head_field_number(&writer, weir_slice_of("content-length"), question->body.bytes);
+    }
+    if (!question->line_only) {
+        weir_head_field(&writer, weir_slice_of("connection"), weir_slice_of("close"));
+    }
+    if (!weir_head_end(&writer)) {
+        return fail(caller, "the API cannot be asked",
+                    "the token or a name is too long, or has characters that HTTP does not allow");
+    }
+    return send_all(caller, (struct weir_slice){head, writer.bytes}) &&
+           send_all(caller, question->body);
+}
+
+/* ---- the reply ---- */
+
+/* One byte is kept for the zero at the end. */
+static bool make_room(struct receipt *receipt)
+{
+    if (receipt->capacity - receipt->bytes > 1) {
+        return true;
+    }
+    size_t capacity = receipt->capacity == 0 ? FIRST_ROOM : receipt->capacity * 2;
+    char *data =
+        capacity > 2 * WEIR_ANSWER_BODY_MAX ? NULL : realloc(receipt->data, capacity); /* bounded */
+    if (data == NULL) {
+        return false;
+    }
+    receipt->data = data;
+    receipt->capacity = capacity;
+    return true;
+}
+
+/* Appends what comes next. 0 also at the end, which `ended` tells; else an errno. */
+static int receive_some(struct weir_caller *caller, struct receipt *receipt, bool *ended)
+{
+    *ended = false;
+    if (!make_room(receipt)) {
+        return ENOMEM;
+    }
+    for (;;) {
+        int error = wait_for(caller, POLLIN, receipt->until_ns);
+        if (error != 0) {
+            return error;
+        }
+        ssize_t got = recv(caller->fd, receipt->data + receipt->bytes,
+                           receipt->capacity - receipt->bytes - 1, 0);
+        if (got >= 0) {
+            receipt->bytes += (size_t)got;
+            *ended = got == 0;
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EINTR) {
+            return errno;
+        }
+    }
+}
+
+static bool fail_to_receive(struct weir_caller *caller, int error)
+{
+    if (error == ETIMEDOUT) {
+        return fail(caller, "the API does not answer",
+                    "is that address a weir's api, and is it overloaded?");
+    }
+    return fail(caller, "the connection to the API broke",
+                error == 0 ? "it was closed before the reply; has `weir serve` ended?"
+                           : strerror(error));
+}
+
+static bool is_hint(const struct weir_http1_head *head)
+{
+    return head->status >= 100 && head->status < 200;
+}
+
+/* Reads heads until one is the reply's own, and takes it off what has come. */
+static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
+                         enum weir_http_method method)
+{
+    for (;;) {
+        weir_http1_init_response(&receipt->head, WEIR_HTTP1_LIMITS_DEFAULT, method);
+        enum weir_http1_result result;
+        while ((result = weir_http1_parse(&receipt->head, receipt->data, receipt->bytes)) ==
+               WEIR_HTTP1_NEED_MORE) {
+            bool ended;
+            int error = receive_some(caller, receipt, &ended);
+            if (error != 0 || ended) {
+                return fail_to_receive(caller, error);
+            }
+        }
+        if (result == WEIR_HTTP1_FAULT) {
+            return fail(caller, "what answers is no weir API",
+                        weir_http_fault_text(receipt->head.fault));
+        }
+        size_t head_bytes = receipt->head.head_bytes;
+        receipt->bytes -= head_bytes;
+        memmove(receipt->data, receipt->data + head_bytes, receipt->bytes);
+        if (!is_hint(&receipt->head)) {
+            return true;
+        }
+    }
+}
+
+/* How far a body has come: which of what was received has been looked at, and what of that is
+ * body, which is moved together at the front. */
+struct progress {
+    struct weir_chunked chunked;
+    size_t looked;
+    size_t body;
+    bool complete;
+};
+
+static bool take_chunks(struct progress *progress, struct receipt *receipt)
+{
+    for (;;) {
+        struct weir_slice fresh = {receipt->data + progress->looked,
+                                   receipt->bytes - progress->looked};
+        struct weir_slice piece;
+        size_t used;
+        enum weir_chunked_event event = weir_chunked_next(&progress->chunked, fresh, &used, &piece);
+        progress->looked += used;
+        if (event == WEIR_CHUNKED_BODY) {
+            memmove(receipt->data + progress->body, piece.data, piece.bytes);
+            progress->body += piece.bytes;
+            continue;
+        }
+        progress->complete = event == WEIR_CHUNKED_END;
+        /* What is left are frames that have been looked at: their room is free again. */
+        if (event == WEIR_CHUNKED_NEED_MORE) {
+            receipt->bytes = progress->looked = progress->body;
+        }
+        return event != WEIR_CHUNKED_FAULT;
+    }
+}
+
+/* False if it is no body. */
+static bool take_body(struct progress *progress, struct receipt *receipt, bool ended)
+{
+    const struct weir_http1_head *head = &receipt->head;
+    if (head->framing == WEIR_FRAMING_CHUNKED) {
+        return take_chunks(progress, receipt);
+    }
+    progress->body = receipt->bytes;
+    if (head->framing == WEIR_FRAMING_UNTIL_CLOSE) {
+        progress->complete = ended;
+        return true;
+    }
+    uint64_t length = head->framing == WEIR_FRAMING_LENGTH ? head->content_length : 0;
+    progress->complete = receipt->bytes >= length;
+    progress->body = progress->complete ? (size_t)length : progress->body;
+    return true;
+}
+
+static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bool line_only,
+                         size_t *body_bytes)
+{
+    struct progress progress = {0};
+    bool ended = false;
+    weir_chunked_init(&progress.chunked, WEIR_ANSWER_BODY_MAX);
+    for (;;) {
+        if (!take_body(&progress, receipt, ended)) {
+            return fail(caller, "what answers is no weir API", "its reply cannot be read");
+        }
+        bool has_line =
+            line_only && progress.body > 0 && memchr(receipt->data, '\n', progress.body) != NULL;
+        if (progress.complete || has_line) {
+            *body_bytes = progress.body;
+            return true;
+        }
+        int error = ended ? 0 : receive_some(caller, receipt, &ended);
+        if (error != 0 || (ended && receipt->head.framing != WEIR_FRAMING_UNTIL_CLOSE)) {
+            return fail_to_receive(caller, error);
+        }
+    }
+}
+
+bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *question,
+                     struct weir_answer *answer)
+{
+    struct receipt receipt = {.until_ns =
+                                  question->waits ? WEIR_NEVER : after_ms(WEIR_ANSWER_PATIENCE_MS)};
+    enum weir_http_method method =
+        strcmp(question->method, "GET") == 0 ? WEIR_METHOD_GET : WEIR_METHOD_POST;
+    size_t body_bytes = 0;
+    if (question->waits) {
+        weir_socket_watch_peer(caller->fd); /* nobody else would tell that its machine is gone */
+    }
+    if (!make_room(&receipt)) {
+        return fail(caller, "the API cannot be asked", strerror(ENOMEM));
+    }
+    if (!send_call(caller, question) || !receive_head(caller, &receipt, method) ||
+        !receive_body(caller, &receipt, question->line_only, &body_bytes)) {
+        free(receipt.data);
+        return false;
+    }
+    receipt.data[body_bytes] = '\0';
+    *answer = (struct weir_answer){receipt.head.status, receipt.data, body_bytes};
+    return true;
+}

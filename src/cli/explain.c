@@ -1,0 +1,177 @@
+/* explain.c - `weir explain GATE KEY [FLOW]`: the same as `weir line`, in sentences about one. */
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/show.h"
+#include "cli/talk.h"
+
+#include <string.h>
+
+static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
+
+static const struct weir_syntax syntax = {
+    .command = "explain",
+    .usage = "GATE KEY [FLOW] [FLAG]...",
+    .what = "Why the first in line waits, or the one of that flow, and when it will likely start.",
+    .flags = flags,
+    .words_min = 2,
+    .words_max = 3,
+};
+
+/* The first of that flow; of any, if none is named. Null if nobody waits. */
+static const json_t *find_entry(const json_t *document, const char *flow)
+{
+    size_t index;
+    const json_t *entry;
+    json_array_foreach(json_object_get(document, "line"), index, entry)
+    {
+        if (flow == NULL || strcmp(weir_show_string(entry, "flow"), flow) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static json_int_t number_of(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+/* ---- sentences ---- */
+
+static void say_who(const json_t *entry)
+{
+    const char *flow = weir_show_string(entry, "flow");
+    const char *tenant = weir_show_string(entry, "tenant");
+    weir_show_text(stdout, flow[0] == '\0' ? "Somebody without a flow" : flow);
+    if (tenant[0] != '\0') {
+        fputs(" of tenant ", stdout);
+        weir_show_text(stdout, tenant);
+    }
+}
+
+static void say_turn(const json_t *entry)
+{
+    json_int_t ahead = number_of(entry, "ahead"), own = number_of(entry, "ahead_own");
+    printf(" waits for its turn: about %lld %s before it", (long long)ahead,
+           ahead == 1 ? "goes" : "go");
+    if (own > 0) {
+        printf(", %lld of them of its own tenant and priority", (long long)own);
+    }
+    fputs(". ", stdout);
+}
+
+static void say_limit(const json_t *document)
+{
+    json_int_t limit = number_of(document, "limit");
+    if (limit == 1) {
+        fputs(" is next and waits for a permit: the only one is held. ", stdout);
+    } else {
+        printf(" is next and waits for a permit: all %lld are held. ", (long long)limit);
+    }
+}
+
+static void say_why(const json_t *document, const json_t *entry)
+{
+    static const struct {
+        const char *binding;
+        const char *sentence;
+    } reasons[] = {
+        {"bucket", " is next and waits for the rate: so many may go in that time, and they have. "},
+        {"pause", " is next and waits for a pause to end: what is behind the gate asked for it. "},
+        {"breaker",
+         " is next and waits for the breaker: what is behind the gate has failed, and is "
+         "left alone for a while. "},
+        {"tenant_limit", " waits for its own tenant, which holds as many permits as it may. "},
+        {"tenant_rate", " waits for its own tenant, which goes as fast as it may. "},
+        {"none", " is about to go. "},
+    };
+    const char *binding = weir_show_string(entry, "binding");
+    if (strcmp(binding, "turn") == 0) {
+        say_turn(entry);
+        return;
+    }
+    if (strcmp(binding, "limit") == 0) {
+        say_limit(document);
+        return;
+    }
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (strcmp(binding, reasons[i].binding) == 0) {
+            fputs(reasons[i].sentence, stdout);
+            return;
+        }
+    }
+    fputs(" waits. ", stdout); /* for something that a newer weir knows */
+}
+
+static void say_when(const json_t *entry)
+{
+    const json_t *start = json_object_get(entry, "start_in_ms");
+    const json_t *timeout = json_object_get(entry, "timeout_in_ms");
+    printf("It has waited %s and ", weir_show_ms(number_of(entry, "waited_ms")).text);
+    if (!json_is_integer(start)) {
+        fputs("nothing can be told yet of when it will start", stdout);
+    } else if (json_integer_value(start) == 0) {
+        fputs("will likely start any moment", stdout);
+    } else {
+        printf("will likely start in %s", weir_show_duration(start).text);
+    }
+    if (json_is_integer(timeout)) {
+        printf("; it gives up in %s.\n", weir_show_duration(timeout).text);
+    } else {
+        fputs("; it does not give up.\n", stdout);
+    }
+}
+
+static void say_nobody(const json_t *document)
+{
+    const json_t *limit = json_object_get(document, "limit");
+    printf("Nobody waits there. Permits held: %lld of %s.\n",
+           (long long)number_of(document, "active"),
+           json_is_integer(limit) ? weir_show_number(limit).text : "any number");
+}
+
+static int explain(const json_t *document, const char *flow)
+{
+    const json_t *entry = find_entry(document, flow);
+    if (entry != NULL) {
+        say_who(entry);
+        say_why(document, entry);
+        say_when(entry);
+        return 0;
+    }
+    if (flow == NULL) {
+        say_nobody(document);
+        return 0;
+    }
+    json_int_t waiting = number_of(document, "waiting");
+    size_t listed = json_array_size(json_object_get(document, "line"));
+    fputs("weir explain: ", stderr);
+    weir_show_text(stderr, flow);
+    if (waiting > (json_int_t)listed) {
+        fprintf(stderr, " is not among the first %zu of the %lld that wait; try again later\n",
+                listed, (long long)waiting);
+    } else {
+        fputs(" does not wait there: it is inside, has ended or never came; `weir line` lists who "
+              "waits\n",
+              stderr);
+    }
+    return WEIR_EXIT_FAILED;
+}
+
+int weir_command_explain(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    weir_talk_init(&talk, syntax.command, &options);
+    int status = weir_talk_ask(
+        &talk, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
+    if (status == 0 && !options.json) {
+        status = explain(talk.document, options.words[2]);
+    }
+    weir_talk_deinit(&talk);
+    return status;
+}

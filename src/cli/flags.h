@@ -1,0 +1,91 @@
+/* flags.h - what a command is asked for: its words and its flags, read by a table.
+ *
+ * A command describes itself once, as a struct weir_syntax; its help, its complaints and what is
+ * suggested to whoever mistypes come from there. Values go into one struct of options that all
+ * commands share. Flags and words may come in any order; behind `--` everything is a word. */
+#ifndef WEIR_CLI_FLAGS_H
+#define WEIR_CLI_FLAGS_H
+
+#include "weir/types.h"
+
+#include <stdbool.h>
+
+/* The most words that a command takes; those of a command to run are not counted. */
+#define WEIR_WORDS_MAX 3
+
+/* What is not given is null, false or WEIR_NEVER. The texts are the caller's arguments. */
+struct weir_options {
+    const char *words[WEIR_WORDS_MAX];
+    char **rest; /* the command to run, null at its end; only if the syntax takes one */
+
+    const char *api;
+    bool json;
+    bool watch;
+    const char *gate;
+    const char *key;
+    const char *flow;
+    const char *tenant;
+    const char *priority;
+    const char *outcome;
+    uint64_t interval_ns;
+    uint64_t timeout_ns;
+    uint64_t lease_ns;
+    uint64_t cost;
+};
+
+enum weir_flag_kind {
+    WEIR_FLAG_SWITCH,   /* a bool, without a value */
+    WEIR_FLAG_TEXT,     /* a const char *, not empty */
+    WEIR_FLAG_DURATION, /* nanoseconds; 0 needs no unit */
+    WEIR_FLAG_NUMBER,   /* up to 2^30, as the API takes it */
+};
+
+struct weir_flag {
+    const char *name;  /* with its dashes; null ends a table */
+    const char *value; /* as the help calls it; "" for a switch */
+    const char *what;
+    enum weir_flag_kind kind;
+    size_t at; /* where it goes: offsetof(struct weir_options, ...) */
+};
+
+struct weir_syntax {
+    const char *command;
+    const char *usage; /* what follows the command */
+    const char *what;  /* what it does, for the help; lines */
+    const struct weir_flag *flags;
+    uint32_t words_min;
+    uint32_t words_max;
+    bool runs; /* the first word begins a command of the caller's, flags and all */
+};
+
+/* One flag of a table: its kind, name, value, field of the options, and what it is for. */
+#define WEIR_FLAG(kind, name, value, field, what)                                 \
+    {                                                                             \
+        name, value, what, WEIR_FLAG_##kind, offsetof(struct weir_options, field) \
+    }
+
+#define WEIR_API_DEFAULT "127.0.0.1:7070"
+
+/* The flags that all commands have which speak to the API. */
+#define WEIR_FLAGS_OF_API                                                     \
+    WEIR_FLAG(TEXT, "--api", "ADDRESS", api,                                  \
+              "where the API is; default $WEIR_API, else " WEIR_API_DEFAULT), \
+        WEIR_FLAG(SWITCH, "--json", "", json, "print what the API said, one document a line")
+
+enum weir_flags_result {
+    WEIR_FLAGS_GOOD,
+    WEIR_FLAGS_HELPED, /* the help was asked for, and has been printed */
+    WEIR_FLAGS_WRONG,  /* and stderr says what */
+};
+
+/* Reads the arguments, ended by a null, into `options`, which are written whatever the result. */
+WEIR_MUST_CHECK enum weir_flags_result
+weir_flags_read(const struct weir_syntax *syntax, char **arguments, struct weir_options *options);
+
+/* The exit status of a command whose arguments were not good. */
+int weir_flags_status(enum weir_flags_result result);
+
+/* Says on stderr what is wrong with a call, and where its help is; the status of a wrong call. */
+int weir_flags_complain(const struct weir_syntax *syntax, const char *complaint);
+
+#endif

@@ -1,0 +1,187 @@
+/* gates.c - `weir gates`: how many are inside, how many wait, and what became of the others. */
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/show.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "cli/watch.h"
+
+#define INTERVAL_NS     WEIR_NS_PER_SECOND
+#define INTERVAL_MIN_NS (WEIR_NS_PER_SECOND / 20) /* faster than anybody reads */
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(SWITCH, "--watch", "", watch, "draw it again and again, until Ctrl-C"),
+    WEIR_FLAG(DURATION, "--interval", "DURATION", interval_ns,
+              "how often, from 50ms on; default 1s"),
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static const struct weir_syntax syntax = {
+    .command = "gates",
+    .usage = "[GATE [KEY]] [FLAG]...",
+    .what = "All gates; or the keys of one; or one key and its lanes.",
+    .flags = flags,
+    .words_max = 2,
+};
+
+/* ---- tables ---- */
+
+static void put_number(struct weir_table *table, const json_t *object, const char *name)
+{
+    weir_table_put(table, weir_show_number(json_object_get(object, name)).text);
+}
+
+static bool print_gates(const json_t *document, FILE *out)
+{
+    static const struct weir_column columns[] = {
+        {"GATE", false},   {"KEYS", true},     {"ACTIVE", true}, {"LIMIT", true},
+        {"WAITING", true}, {"RESERVED", true}, {"STATE", false}, {0}};
+    struct weir_table table;
+    size_t index;
+    const json_t *gate;
+    weir_table_init(&table, columns);
+    json_array_foreach(json_object_get(document, "gates"), index, gate)
+    {
+        weir_table_put(&table, weir_show_string(gate, "gate"));
+        put_number(&table, gate, "keys");
+        put_number(&table, gate, "active");
+        put_number(&table, gate, "limit");
+        put_number(&table, gate, "waiting");
+        put_number(&table, gate, "reserved");
+        weir_table_put(&table,
+                       json_is_true(json_object_get(gate, "draining")) ? "draining" : "open");
+    }
+    bool printed = weir_table_print(&table, out);
+    weir_table_deinit(&table);
+    return printed;
+}
+
+static const struct weir_column key_columns[] = {{"GATE", false},
+                                                 {"KEY", false},
+                                                 {"ACTIVE", true},
+                                                 {"LIMIT", true},
+                                                 {"WAITING", true},
+                                                 {"ENTERED", true},
+                                                 {"LEFT", true},
+                                                 {"TIMEOUT", true},
+                                                 {"CANCELLED", true},
+                                                 {"REFUSED", true},
+                                                 {"DISPLACED", true},
+                                                 {"LAPSED", true},
+                                                 {0}};
+
+static void put_key(struct weir_table *table, const char *gate, const json_t *key)
+{
+    static const char *const ends[] = {"left",    "timeout",   "cancelled",
+                                       "refused", "displaced", "lapsed"};
+    const json_t *ended = json_object_get(key, "ended");
+    weir_table_put(table, gate);
+    weir_table_put(table, weir_show_string(key, "key"));
+    put_number(table, key, "active");
+    put_number(table, key, "limit");
+    put_number(table, key, "waiting");
+    put_number(table, key, "entered");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        put_number(table, ended, ends[i]);
+    }
+}
+
+static bool print_keys(const json_t *document, FILE *out)
+{
+    struct weir_table table;
+    size_t index;
+    const json_t *key;
+    weir_table_init(&table, key_columns);
+    json_array_foreach(json_object_get(document, "keys"), index, key)
+    {
+        put_key(&table, weir_show_string(document, "gate"), key);
+    }
+    bool printed = weir_table_print(&table, out);
+    weir_table_deinit(&table);
+    return printed;
+}
+
+static void put_lane(struct weir_table *table, const json_t *lane)
+{
+    const json_t *paused = json_object_get(lane, "paused_ms");
+    bool probing = json_is_true(json_object_get(lane, "probing"));
+    put_number(table, lane, "lane");
+    put_number(table, lane, "active");
+    put_number(table, lane, "limit");
+    put_number(table, lane, "reserved");
+    weir_table_put(table, weir_show_duration(paused).text);
+    weir_table_put(table, probing ? "probing" : paused != NULL ? "paused" : "open");
+}
+
+static bool print_lanes(const json_t *document, FILE *out)
+{
+    static const struct weir_column columns[] = {{"LANE", true},
+                                                 {"ACTIVE", true},
+                                                 {"LIMIT", true},
+                                                 {"RESERVED", true},
+                                                 {"PAUSED FOR", true},
+                                                 {"STATE", false},
+                                                 {0}};
+    struct weir_table table;
+    size_t index;
+    const json_t *lane;
+    weir_table_init(&table, columns);
+    json_array_foreach(json_object_get(document, "lanes"), index, lane)
+    {
+        put_lane(&table, lane);
+    }
+    bool printed = weir_table_print(&table, out);
+    weir_table_deinit(&table);
+    return printed;
+}
+
+static bool print_key(const json_t *document, FILE *out)
+{
+    struct weir_table table;
+    weir_table_init(&table, key_columns);
+    put_key(&table, weir_show_string(document, "gate"), document);
+    bool printed = weir_table_print(&table, out);
+    weir_table_deinit(&table);
+    fputc('\n', out);
+    return printed && print_lanes(document, out);
+}
+
+/* ---- the command ---- */
+
+static int draw(void *context, int stop_fd, FILE *out)
+{
+    const struct weir_options *options = context;
+    struct weir_talk talk;
+    bool printed = true;
+    weir_talk_init(&talk, syntax.command, options);
+    talk.out = out;
+    talk.stop_fd = stop_fd;
+    int status = weir_talk_ask(
+        &talk, (struct weir_request_path){options->words[0], options->words[1], NULL}, NULL);
+    if (status == 0 && !options->json) {
+        printed = options->words[1] != NULL   ? print_key(talk.document, out)
+                  : options->words[0] != NULL ? print_keys(talk.document, out)
+                                              : print_gates(talk.document, out);
+    }
+    weir_talk_deinit(&talk);
+    return printed ? status : WEIR_EXIT_FAILED;
+}
+
+int weir_command_gates(char **arguments)
+{
+    struct weir_options options;
+    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    bool timed = options.interval_ns != WEIR_NEVER;
+    if (timed && !options.watch) {
+        return weir_flags_complain(&syntax, "--interval goes with --watch");
+    }
+    if (timed && options.interval_ns < INTERVAL_MIN_NS) {
+        return weir_flags_complain(&syntax, "--interval: expected at least 50ms");
+    }
+    return options.watch ? weir_watch(draw, &options, timed ? options.interval_ns : INTERVAL_NS)
+                         : draw(&options, -1, stdout);
+}

@@ -1,0 +1,59 @@
+#include "cli/permit.h"
+
+static void put_text(json_t *wish, const char *name, const char *text)
+{
+    if (text != NULL) {
+        json_t *value = json_string(text);
+        /* Not UTF-8, and so no JSON: the API's complaint about a null names the field. */
+        json_object_set_new(wish, name, value == NULL ? json_null() : value);
+    }
+}
+
+static void put_number(json_t *wish, const char *name, uint64_t number)
+{
+    if (number != WEIR_NEVER) {
+        json_object_set_new(wish, name, json_integer((json_int_t)number));
+    }
+}
+
+static void put_ms(json_t *wish, const char *name, uint64_t duration_ns)
+{
+    put_number(wish, name, duration_ns == WEIR_NEVER ? WEIR_NEVER : duration_ns / 1000000);
+}
+
+/* The fields that were given; which of them a command knows, its flags decide. */
+static json_t *make_wish(const struct weir_options *options)
+{
+    json_t *wish = json_object();
+    put_text(wish, "flow", options->flow);
+    put_text(wish, "tenant", options->tenant);
+    put_text(wish, "priority", options->priority);
+    put_text(wish, "outcome", options->outcome);
+    put_ms(wish, "timeout_ms", options->timeout_ns);
+    put_ms(wish, "lease_ms", options->lease_ns);
+    put_number(wish, "cost", options->cost);
+    return wish;
+}
+
+int weir_permit_acquire(struct weir_talk *talk, const char *gate, const char *key, bool hold)
+{
+    json_t *wish = make_wish(talk->options);
+    if (hold) {
+        json_object_set_new(wish, "hold", json_true());
+    }
+    return weir_talk_wait(talk, (struct weir_request_path){gate, key, "acquire"}, wish, hold);
+}
+
+int weir_permit_change(struct weir_talk *talk, const struct weir_syntax *syntax)
+{
+    const struct weir_options *options = talk->options;
+    const char *permit = options->words[2];
+    if ((permit == NULL) == (options->flow == NULL)) {
+        return weir_flags_complain(syntax,
+                                   "name what is meant by its permit or by --flow: one of the two");
+    }
+    json_t *wish = make_wish(options);
+    put_text(wish, "permit", permit);
+    struct weir_request_path path = {options->words[0], options->words[1], syntax->command};
+    return weir_talk_ask(talk, path, wish);
+}

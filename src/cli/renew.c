@@ -1,0 +1,39 @@
+/* renew.c - `weir renew GATE KEY PERMIT`: begins a permit's lease anew. */
+#include "cli/commands.h"
+#include "cli/permit.h"
+#include "cli/show.h"
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG_OF_HOLDER,
+    WEIR_FLAG(DURATION, "--lease", "DURATION", lease_ns,
+              "how long from now; at most what was granted, which is the default"),
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static const struct weir_syntax syntax = {
+    .command = "renew",
+    .usage = "GATE KEY (PERMIT | --flow NAME) [FLAG]...",
+    .what = "Begins the lease of a permit anew, and prints how long it is.",
+    .flags = flags,
+    .words_min = 2,
+    .words_max = 3,
+};
+
+int weir_command_renew(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    weir_talk_init(&talk, syntax.command, &options);
+    int status = weir_permit_change(&talk, &syntax);
+    if (status == 0 && !options.json) {
+        const json_t *lease = json_object_get(talk.document, "lease_ms");
+        printf("%s\n", json_is_integer(lease) ? weir_show_duration(lease).text : "no lease");
+    }
+    weir_talk_deinit(&talk);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* run.c - `weir run`: a command that holds a permit as long as it runs.
+ *
+ * The permit is held by the connection to the API, and so by this process: however it ends, the
+ * permit comes back. The command does not inherit the connection. If this process is killed, the
+ * kernel sends the command a SIGTERM, because it would go on without a permit.
+ *
+ * While the command runs, all signals of interest come through one descriptor, which is waited on
+ * together with the connection. */
+#define _GNU_SOURCE /* POLLRDHUP */
+#include "cli/commands.h"
+#include "cli/permit.h"
+#include "cli/show.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* As shells have them, and sysexits.h: the service is not available. */
+#define EXIT_NO_PERMIT    69
+#define EXIT_NOT_RUNNABLE 126
+#define EXIT_NOT_FOUND    127
+#define EXIT_SIGNAL       128
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(TEXT, "--gate", "GATE", gate, "whose permit; required"),
+    WEIR_FLAG(TEXT, "--key", "KEY", key, "of that gate; required"),
+    WEIR_FLAGS_OF_PERMIT,
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static const struct weir_syntax syntax = {
+    .command = "run",
+    .usage = "--gate GATE --key KEY [FLAG]... -- COMMAND [ARGUMENT]...",
+    .what =
+        "Waits in line, then runs COMMAND, which holds the permit as long as it runs; its id is\n"
+        "in the environment as WEIR_PERMIT. Exits as COMMAND does, with 128 and the number of\n"
+        "the signal that ended it, or with 69 if the gate gave no permit.",
+    .flags = flags,
+    .runs = true,
+};
+
+struct run {
+    struct weir_talk talk;
+    sigset_t watched;
+    sigset_t before; /* what was blocked when we began: the command gets it so */
+    int signal_fd;
+    pid_t child;
+    int status; /* as waitpid() tells */
+};
+
+/* ---- the command ---- */
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+static bool watch_signals(struct run *run)
+{
+    sigemptyset(&run->watched);
+    sigaddset(&run->watched, SIGCHLD);
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        sigaddset(&run->watched, passed_on[i]);
+    }
+    signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would hide how the command ended */
+    sigprocmask(SIG_BLOCK, &run->watched, &run->before);
+    run->signal_fd = signalfd(-1, &run->watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    return run->signal_fd != -1;
+}
+
+_Noreturn static void become(const struct run *run, char **command, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, &run->before, NULL);
+    if (getppid() != parent) {
+        raise(SIGTERM); /* it ended before it could be asked for */
+    }
+    execvp(command[0], command);
+    int error = errno;
+    fprintf(stderr, "weir run: cannot run %s: %s\n", command[0], strerror(error));
+    _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE);
+}
+
+static bool start(struct run *run, char **command)
+{
+    pid_t parent = getpid();
+    if (setenv("WEIR_PERMIT", weir_show_string(run->talk.document, "permit"), 1) == -1) {
+        return false;
+    }
+    fflush(stdout);
+    run->child = fork();
+    if (run->child == 0) {
+        become(run, command, parent);
+    }
+    return run->child != -1;
+}
+
+/* ---- while it runs ---- */
+
+/* What a key of the terminal sent has reached the command already: it is of the same group. */
+static bool has_it_already(const struct signalfd_siginfo *info)
+{
+    return info->ssi_code == SI_KERNEL && (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT);
+}
+
+/* True once the command has ended. */
+static bool take_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    bool ended = false;
+    while (read(run->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCHLD) {
+            ended = waitpid(run->child, &run->status, WNOHANG) == run->child;
+        } else if (!has_it_already(&info)) {
+            kill(run->child, (int)info.ssi_signo);
+        }
+        if (ended) {
+            break; /* its number may soon be another's */
+        }
+    }
+    return ended;
+}
+
+/* Nothing is expected there but the end. */
+static void take_news(struct run *run)
+{
+    char rest[1024];
+    ssize_t got = recv(run->talk.caller.fd, rest, sizeof rest, 0);
+    if (got > 0 || (got == -1 && (errno == EAGAIN || errno == EINTR))) {
+        return;
+    }
+    fputs("weir run: the gateway is gone, and with it the permit; the command goes on without\n",
+          stderr);
+    weir_caller_close(&run->talk.caller);
+}
+
+static void attend(struct run *run)
+{
+    for (;;) {
+        struct pollfd polled[] = {{.fd = run->signal_fd, .events = POLLIN},
+                                  {.fd = run->talk.caller.fd, .events = POLLIN | POLLRDHUP}};
+        if (poll(polled, 2, -1) == -1) {
+            continue; /* no memory in the kernel, perhaps: the command runs all the same */
+        }
+        if (polled[0].revents != 0 && take_signals(run)) {
+            return;
+        }
+        if (polled[1].revents != 0) {
+            take_news(run);
+        }
+    }
+}
+
+static int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int run_command(struct run *run, char **command)
+{
+    if (!watch_signals(run) || !start(run, command)) {
+        fprintf(stderr, "weir run: cannot start a command: %s\n", strerror(errno));
+        return WEIR_EXIT_FAILED;
+    }
+    attend(run);
+    /* So that the permit is back when we have ended, not soon after. */
+    weir_caller_finish(&run->talk.caller);
+    return exit_status(run->status);
+}
+
+/* ---- the permit ---- */
+
+/* A refusal that may be another answer next time, rather than a mistake in the call. */
+static bool is_unavailable(uint16_t status)
+{
+    return status == 429 || status == 503;
+}
+
+int weir_command_run(char **arguments)
+{
+    struct weir_options options;
+    struct run run = {.signal_fd = -1};
+    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    if (options.gate == NULL || options.key == NULL) {
+        return weir_flags_complain(&syntax, "--gate and --key say whose permit is needed");
+    }
+    weir_talk_init(&run.talk, syntax.command, &options);
+    int status = weir_permit_acquire(&run.talk, options.gate, options.key, true);
+    if (status == 0) {
+        status = run_command(&run, options.rest);
+    } else if (is_unavailable(run.talk.status)) {
+        status = EXIT_NO_PERMIT;
+    }
+    weir_talk_deinit(&run.talk);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* show.h - numbers, durations and other people's texts, as people read them. */
+#ifndef WEIR_CLI_SHOW_H
+#define WEIR_CLI_SHOW_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct weir_shown_text {
+    char text[32];
+};
+
+/* 0.8 s, 2 m 05 s, 1 h 00 m. */
+struct weir_shown_text weir_show_ms(json_int_t ms);
+
+/* A number of a document; a null, or none, is "-". */
+struct weir_shown_text weir_show_number(const json_t *value);
+
+/* A duration of a document, in milliseconds; the same. */
+struct weir_shown_text weir_show_duration(const json_t *value);
+
+/* A text of a document; "" if it is none. */
+const char *weir_show_string(const json_t *object, const char *name);
+
+/* Prints a text of others: control characters, which could steer a terminal, become '?'. */
+void weir_show_text(FILE *out, const char *text);
+
+#endif

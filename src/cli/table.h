@@ -1,0 +1,39 @@
+/* table.h - rows under a heading, each column as wide as its widest cell.
+ *
+ * Cells are put one after the other, row by row, and printed at the end. One that runs out of
+ * memory stays failed. */
+#ifndef WEIR_CLI_TABLE_H
+#define WEIR_CLI_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define WEIR_TABLE_COLUMNS_MAX 16
+
+struct weir_column {
+    const char *name; /* null ends the list */
+    bool right;       /* where its cells stand */
+};
+
+struct weir_table {
+    const struct weir_column *columns;
+    size_t column_count;
+    char **cells;
+    size_t cell_count;
+    size_t capacity;
+    bool failed;
+};
+
+/* Requires 1 to WEIR_TABLE_COLUMNS_MAX columns, which stay the caller's. */
+void weir_table_init(struct weir_table *table, const struct weir_column *columns);
+
+/* The next cell; the text is copied, without what could steer a terminal. */
+void weir_table_put(struct weir_table *table, const char *text);
+
+/* False if it has failed, or writing does. Requires whole rows. */
+bool weir_table_print(const struct weir_table *table, FILE *out);
+
+void weir_table_deinit(struct weir_table *table);
+
+#endif

@@ -1,0 +1,48 @@
+/* talk.h - a command's talk with the API: asks, and says on stderr what went wrong.
+ *
+ * Where the API is comes from --api, else from WEIR_API; the token from WEIR_TOKEN. With --json,
+ * what the API said is printed as it came, also if it was a refusal. */
+#ifndef WEIR_CLI_TALK_H
+#define WEIR_CLI_TALK_H
+
+#include "cli/client.h"
+#include "cli/flags.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct weir_talk {
+    const char *command;
+    const struct weir_options *options;
+    FILE *out;                 /* where --json prints to; stdout */
+    int stop_fd;               /* as the caller's; -1: none */
+    struct weir_caller caller; /* open after a question that is held */
+    uint16_t status;           /* of the last answer; 0: there was none */
+    json_t *document;          /* the same, parsed; an object */
+    bool stopped;              /* by stop_fd; nothing was said then */
+};
+
+/* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
+ * null, each a name as people write it. */
+struct weir_request_path {
+    const char *gate;
+    const char *key;
+    const char *what;
+};
+
+void weir_talk_init(struct weir_talk *talk, const char *command,
+                    const struct weir_options *options);
+
+/* 0, and then `document` is what the API said; otherwise the exit status, and it has been said why.
+ * Takes over `wish`, which may be null. */
+WEIR_MUST_CHECK int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path,
+                                  json_t *wish);
+
+/* The same for an answer that may take as long as it likes. With `hold`, it goes on: its first line
+ * is the document, and the connection stays open. */
+WEIR_MUST_CHECK int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path,
+                                   json_t *wish, bool hold);
+
+void weir_talk_deinit(struct weir_talk *talk);
+
+#endif

@@ -1,0 +1,115 @@
+#define _DEFAULT_SOURCE /* struct winsize, open_memstream */
+#include "cli/watch.h"
+
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* Lines that are too long for the terminal are cut rather than wrapped: what is drawn again begins
+ * as many lines above as were written. */
+#define TERMINAL_BEGIN "\033[?25l\033[?7l"
+#define TERMINAL_END   "\033[?25h\033[?7h"
+
+struct watch {
+    int stop_fd;
+    bool terminal;
+    unsigned lines; /* that the last drawing took */
+};
+
+static unsigned terminal_lines(void)
+{
+    struct winsize size;
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+    return known ? size.ws_row : 24;
+}
+
+/* Goes back to where the last drawing began, and writes what fits of this one. */
+static void show_in_place(struct watch *watch, const char *text)
+{
+    unsigned room = terminal_lines() - 1, lines = 0;
+    const char *end = text;
+    while (*end != '\0' && lines < room) {
+        const char *newline = strchr(end, '\n');
+        end = newline == NULL ? end + strlen(end) : newline + 1;
+        lines++;
+    }
+    if (watch->lines > 0) {
+        printf("\033[%uA", watch->lines);
+    }
+    printf("\r\033[J%.*s", (int)(end - text), text);
+    watch->lines = lines;
+}
+
+/* True when it is time to end. */
+static bool is_stopped(const struct watch *watch, int timeout_ms)
+{
+    struct pollfd polled = {.fd = watch->stop_fd, .events = POLLIN};
+    return poll(&polled, 1, timeout_ms) != 0; /* no signal has a handler, so none interrupts */
+}
+
+static int draw_once(struct watch *watch, weir_watch_draw *draw, void *context)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) {
+        return WEIR_EXIT_FAILED;
+    }
+    int status = draw(context, watch->stop_fd, out);
+    if (fclose(out) != 0) {
+        status = WEIR_EXIT_FAILED;
+    } else if (status == 0 && watch->terminal) {
+        show_in_place(watch, text);
+    } else if (status == 0) {
+        fputs(text, stdout);
+    }
+    free(text);
+    return status == 0 && fflush(stdout) != 0 ? WEIR_EXIT_FAILED : status;
+}
+
+static int watch_on(struct watch *watch, weir_watch_draw *draw, void *context, int interval_ms)
+{
+    int status;
+    if (watch->terminal) {
+        fputs(TERMINAL_BEGIN, stdout);
+    }
+    do {
+        status = draw_once(watch, draw, context);
+    } while (status == 0 && !is_stopped(watch, interval_ms));
+    if (watch->terminal) {
+        fputs(TERMINAL_END, stdout);
+        fflush(stdout);
+    }
+    return is_stopped(watch, 0) ? 0 : status;
+}
+
+int weir_watch(weir_watch_draw *draw, void *context, uint64_t interval_ns)
+{
+    sigset_t stops;
+    uint64_t interval_ms = interval_ns / 1000000;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGINT);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGHUP);
+    sigaddset(&stops, SIGQUIT);
+    struct watch watch = {.stop_fd = signalfd(-1, &stops, SFD_CLOEXEC),
+                          .terminal = isatty(STDOUT_FILENO) == 1};
+    if (watch.stop_fd == -1) {
+        fprintf(stderr, "weir: cannot watch: %s\n", strerror(errno));
+        return WEIR_EXIT_FAILED;
+    }
+    sigprocmask(SIG_BLOCK, &stops, NULL);
+    int status =
+        watch_on(&watch, draw, context, interval_ms > INT32_MAX ? INT32_MAX : (int)interval_ms);
+    /* What was held back has been obeyed: the program ends, with a status of its own. */
+    close(watch.stop_fd);
+    return status;
+}

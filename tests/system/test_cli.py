@@ -1,0 +1,759 @@
+"""The commands that speak to the API, as people and scripts call them."""
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import sys
+import tempfile
+import termios
+
+import pytest
+import yarl
+from raw import run
+from weir import PATIENCE, PROGRAM, until, weir
+
+GATES = '''
+threads: 2
+gates:
+  agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
+  one: { limit: 1, line: { timeout: 30s, max: 2 } }
+  free: { limit: none }
+'''
+CONFIG = 'api: 127.0.0.1:0\n' + GATES
+COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'mock',
+            'version', 'help')
+
+
+class Said:
+    """What a command that has ended said."""
+
+    def __init__(self, status, out, err):
+        self.status = status
+        self.out = (out or b'').decode()
+        self.err = (err or b'').decode()
+
+    @property
+    def documents(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def rows(self):
+        """Of a table, each row as the names of its columns and their cells."""
+        lines = self.out.split('\n\n')[0].splitlines()
+        names = re.split(' {2,}', lines[0].strip())
+        return [dict(zip(names, re.split(' {2,}', line.strip()), strict=True)) for line in lines[1:]]
+
+    def complained(self, status, *words):
+        """It ended so, with one line on stderr that has these words."""
+        assert self.status == status, self.err
+        assert self.err.count('\n') == 1 and self.err.endswith('\n'), self.err
+        return all(word in self.err for word in words) or pytest.fail(self.err)
+
+
+class Cli:
+    """The program, with the address of a gateway in its environment."""
+
+    def __init__(self, api, **environment):
+        clean = {name: value for name, value in os.environ.items()
+                 if name not in ('WEIR_API', 'WEIR_TOKEN', 'WEIR_PERMIT')}
+        self.environment = {**clean, **({'WEIR_API': api} if api else {}), **environment}
+
+    async def start(self, *words, **more):
+        pipes = dict(stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                     stderr=asyncio.subprocess.PIPE)
+        return await asyncio.create_subprocess_exec(PROGRAM, *words, env=self.environment,
+                                                    **{**pipes, **more})
+
+    async def __call__(self, *words, **more):
+        return await ended(await self.start(*words, **more))
+
+    async def good(self, *words):
+        said = await self(*words)
+        assert (said.status, said.err) == (0, '')
+        return said
+
+    async def acquire(self, gate='agents', key='b', *words):
+        return (await self.good('acquire', gate, key, *words)).out.strip()
+
+
+async def ended(process):
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    return Said(process.returncode, out, err)
+
+
+def with_cli(test):
+    """Runs a test with a gateway and the program."""
+    @run
+    async def wrapper():
+        async with weir(CONFIG) as gateway:
+            await test(Cli(f'127.0.0.1:{gateway.api_port}'), gateway)
+    wrapper.__name__ = test.__name__
+    return wrapper
+
+
+# ---- help and wrong calls
+
+@run
+async def test_help_lists_every_command_and_each_has_its_own():
+    cli = Cli(None)
+    said = await cli.good('help')
+    for name in COMMANDS:
+        assert re.search(f'^  weir {name} ', said.out, flags=re.M), name
+        own = await cli.good('help', name)
+        assert own.out.startswith(f'usage: weir {name}')
+        assert own.out == (await cli.good(name, '--help')).out
+    for name in ('gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run'):
+        own = (await cli.good('help', name)).out
+        assert '--api' in own and '--json' in own and '--help' in own
+    assert (await cli.good('--help')).out == said.out
+    nothing = await cli()
+    assert (nothing.status, nothing.out, nothing.err) == (2, '', said.out)
+
+
+@run
+async def test_what_is_mistyped_is_guessed():
+    cli = Cli(None)
+    for words, guess in ((['gatse'], 'did you mean gates?'), (['explian'], 'did you mean explain?'),
+                         (['help', 'relase'], 'did you mean release?'),
+                         (['gates', '--jsno'], 'did you mean --json?'),
+                         (['gates', '--wacth'], 'did you mean --watch?'),
+                         (['run', '--timeuot=5s', 'true'], 'did you mean --timeout?'),
+                         (['mock', '--latnecy', '5s'], 'did you mean --latency?')):
+        (await cli(*words)).complained(2, guess)
+    said = await cli('frobnicate')
+    assert said.complained(2, 'no command frobnicate') and 'mean' not in said.err
+
+
+@run
+async def test_a_wrong_call_is_told_what_is_expected():
+    cli = Cli('127.0.0.1:1')
+    for words, word in ((['gates', 'a', 'b', 'c'], 'c is one word too many'),
+                        (['gates', ''], 'not empty'), (['gates', '--interval', '1s'], '--watch'),
+                        (['gates', '--watch', '--interval', '49ms'], 'at least 50ms'),
+                        (['gates', '--watch', '--interval', '5'], '--interval 5: expected a duration'),
+                        (['gates', '--json=yes'], '--json yes: expected no value'),
+                        (['line', 'a'], 'expected GATE KEY'), (['explain', 'a'], 'expected GATE KEY'),
+                        (['acquire', 'a'], 'expected GATE KEY'),
+                        (['acquire', 'a', 'b', '--timeout'], '--timeout: expected a duration'),
+                        (['acquire', 'a', 'b', '--flow='], '--flow : expected a text'),
+                        (['acquire', 'a', 'b', '--cost', '-1'], '--cost -1: expected a whole number'),
+                        (['acquire', 'a', 'b', '--cost', '1073741825'], 'from 0 to 1073741824'),
+                        (['release', 'a', 'b'], 'one of the two'),
+                        (['release', 'a', 'b', 'p', '--flow', 'f'], 'one of the two'),
+                        (['renew', 'a', 'b'], 'one of the two'),
+                        (['run', '--gate', 'a', '--key', 'b'], 'COMMAND'),
+                        (['run', '--gate', 'a', '--key', 'b', '--'], 'COMMAND'),
+                        (['run', '--gate', 'a', '--', 'true'], '--gate and --key')):
+        (await cli(*words)).complained(2, word)
+
+
+# ---- where the API is
+
+@run
+async def test_without_a_gateway_it_is_told_what_to_look_at():
+    for words in (['gates'], ['line', 'a', 'b'], ['explain', 'a', 'b'], ['acquire', 'a', 'b'],
+                  ['release', 'a', 'b', 'p'], ['renew', 'a', 'b', 'p'], ['gates', '--watch'],
+                  ['run', '--gate', 'a', '--key', 'b', 'false']):
+        said = await Cli('127.0.0.1:1')(*words)
+        said.complained(1, f'weir {words[0]}: cannot connect to 127.0.0.1:1', '`weir serve` running', '--api')
+    (await Cli('unix:/nowhere/at/all')('gates')).complained(1, 'unix:/nowhere/at/all', 'weir serve')
+    (await Cli('127.0.0.1:1')('gates', '--api', 'localhost:2')).complained(1, 'localhost:2')
+
+
+@run
+async def test_what_is_no_address_is_a_wrong_call():
+    for address in ('nonsense', '127.0.0.1', ':7070', 'localhost:0', 'localhost:65536', 'https://localhost:1',
+                    'http://localhost:1/gates', 'unix:', '::1:70'):
+        (await Cli(address)('gates')).complained(2, f'{address} is no address', 'host:port')
+
+
+@run
+async def test_every_form_of_an_address_leads_to_the_api():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f'unix:{folder}/api'
+        config = f'api: ["{path}", "[::1]:0", "127.0.0.1:0"]\n' + GATES
+        async with weir(config) as gateway:
+            assert gateway.addresses['api'] == [path]
+            lines = [await asyncio.wait_for(gateway.process.stdout.readline(), PATIENCE) for _ in range(2)]
+            six, four = (line.decode().removeprefix('weir: api on ').strip() for line in lines)
+            port = four.rsplit(':', 1)[1]
+            both = '::1' in (found[4][0] for found in socket.getaddrinfo('localhost', None))  # then, try each
+            for address in ([f'localhost:{six.rsplit(":", 1)[1]}'] if both else []) + [
+                            f'127.0.0.1:{port}', f'localhost:{port}', f'http://127.0.0.1:{port}',
+                            f'http://localhost:{port}/', six, f'http://{six}', path]:
+                assert len((await Cli(address).good('gates')).rows) == 3, address
+                assert len((await Cli('127.0.0.1:1').good('gates', '--api', address)).rows) == 3
+
+
+@run
+async def test_what_is_no_api_is_recognized():
+    replies = [b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello', b'SSH-2.0-OpenSSH_9.2\r\n', b'',
+               b'HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}',
+               b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+               b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n',
+               b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]']
+    words = ['is no weir API (status 200)', 'is no weir API', 'closed before the reply',
+             'closed before the reply', 'is no weir API', 'closed before the reply', 'is no weir API']
+    for reply, word in zip(replies, words, strict=True):
+        async def answer(reader, writer, reply=reply):
+            await reader.readuntil(b'\r\n\r\n')
+            writer.write(reply)
+            writer.close()
+        server = await asyncio.start_server(answer, '127.0.0.1', 0)
+        port = server.sockets[0].getsockname()[1]
+        (await Cli(f'127.0.0.1:{port}')('gates')).complained(1, word)
+        server.close()
+
+
+@run
+async def test_replies_are_read_however_they_are_framed_and_cut():
+    document = b'{"gates":[{"gate":"g","keys":1,"active":2,"waiting":3,"reserved":4,"limit":5}]}'
+    halves = b'%x\r\n%s\r\n%x;x=y\r\n%s\r\n0\r\nX: y\r\n\r\n' % (9, document[:9], len(document) - 9, document[9:])
+    for reply in (b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(document), document),
+                  b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n' + halves,
+                  b'HTTP/1.0 200 OK\r\n\r\n' + document):
+        async def answer(reader, writer, reply=reply):
+            await reader.readuntil(b'\r\n\r\n')
+            for byte in reply:
+                writer.write(bytes([byte]))
+                await writer.drain()
+            writer.close()
+        server = await asyncio.start_server(answer, '127.0.0.1', 0)
+        port = server.sockets[0].getsockname()[1]
+        rows = (await Cli(f'127.0.0.1:{port}').good('gates')).rows
+        assert rows == [{'GATE': 'g', 'KEYS': '1', 'ACTIVE': '2', 'WAITING': '3', 'RESERVED': '4',
+                         'LIMIT': '5', 'STATE': 'open'}]
+        server.close()
+
+
+def test_the_token_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv('WEIR_SECRET', 'a-secret-of-somebody')
+    config = CONFIG + 'api_tokens: { all: { token: "${WEIR_SECRET}", scopes: [work, read] } }\n'
+
+    @run
+    async def test():
+        async with weir(config) as gateway:
+            api = f'127.0.0.1:{gateway.api_port}'
+            (await Cli(api)('gates')).complained(1, 'asks for a token', 'WEIR_TOKEN')
+            (await Cli(api, WEIR_TOKEN='wrong')('gates')).complained(1, 'asks for a token')
+            (await Cli(api, WEIR_TOKEN='a\nb: c')('gates')).complained(1, 'token')
+            cli = Cli(api, WEIR_TOKEN='a-secret-of-somebody')
+            assert len((await cli.good('gates')).rows) == 3
+            assert (await cli('run', '--gate', 'one', '--key', 'k', 'true')).status == 0
+    test()
+
+
+# ---- gates
+
+@with_cli
+async def test_gates_are_a_table_with_aligned_columns(cli, gateway):
+    await cli.acquire('agents', 'b')
+    await cli.acquire('agents', 'b')
+    said = await cli.good('gates')
+    assert said.rows[0] == {'GATE': 'agents', 'KEYS': '1', 'ACTIVE': '2', 'LIMIT': '3', 'WAITING': '0',
+                            'RESERVED': '2', 'STATE': 'open'}
+    assert [row['LIMIT'] for row in said.rows] == ['3', '1', '-']
+    lines = said.out.splitlines()
+    assert all(line.startswith(name + ' ') for line, name in zip(lines, ('GATE', 'agents', 'one', 'free')))
+    end = lines[0].index('ACTIVE') + len('ACTIVE')  # numbers end where their heading does
+    assert [line[end - 1] for line in lines] == ['E', '2', '0', '0']
+    assert all(line[end:end + 2] == '  ' and line == line.rstrip() for line in lines)
+    assert (await cli.good('gates', '--json')).documents == [(await gateway.ask_api('/gates'))[1]]
+
+
+@with_cli
+async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
+    permits = [await cli.acquire('agents', 'b') for _ in range(3)]
+    (await cli('acquire', 'agents', 'b', '--timeout', '10ms')).complained(1)
+    for permit in permits[:2]:
+        await cli.good('release', 'agents', 'b', permit)
+    row = {'GATE': 'agents', 'KEY': 'b', 'ACTIVE': '1', 'LIMIT': '3', 'WAITING': '0', 'ENTERED': '4', 'LEFT': '2',
+           'TIMEOUT': '1', 'CANCELLED': '0', 'REFUSED': '0', 'DISPLACED': '0', 'LAPSED': '0'}
+    assert (await cli.good('gates', 'agents')).rows == [row]
+    one = await cli.good('gates', 'agents', 'b')
+    assert one.rows == [row]
+    lanes = Said(0, one.out.split('\n\n')[1].encode(), b'').rows
+    assert lanes == [{'LANE': '0', 'ACTIVE': '1', 'LIMIT': '3', 'RESERVED': '1', 'PAUSED FOR': '-', 'STATE': 'open'}]
+    for words in (['agents'], ['agents', 'b']):
+        path = '/'.join(['/gates', *words])
+        assert (await cli.good('gates', *words, '--json')).documents == [(await gateway.ask_api(path))[1]]
+    (await cli('gates', 'nowhere')).complained(1, 'weir gates: There is no gate of that name')
+    (await cli('gates', 'agents', 'nobody')).complained(1, 'Nobody has used that key')
+    refused = await cli('gates', 'nowhere', '--json')
+    assert refused.status == 1 and refused.documents[0]['type'] == 'urn:weir:not-found'
+
+
+@with_cli
+async def test_a_long_list_is_complete(cli, gateway):
+    async def ask(number):
+        async with gateway._session.post(f'{gateway.api}/gates/free/key-{number}/acquire') as reply:
+            assert reply.status == 200
+    for begin in range(0, 2000, 100):
+        await asyncio.gather(*(ask(number) for number in range(begin, begin + 100)))
+    assert {row['KEY'] for row in (await cli.good('gates', 'free')).rows} == {f'key-{n}' for n in range(2000)}
+    assert len((await cli.good('gates', 'free', '--json')).documents[0]['keys']) == 2000
+
+
+@with_cli
+async def test_odd_names_go_there_and_come_back_without_steering_the_terminal(cli, gateway):
+    for key in ('a/b', 'c d', '100%', '..', 'grün', '?x=y#z', '-', 'q' * 255):
+        await cli.acquire('free', key)
+        assert (await cli.good('gates', 'free', key, '--json')).documents[0]['key'] == key
+    await cli.acquire('free', '\033[2J\x9b\u009b')
+    said = await cli.good('gates', 'free')
+    assert '\033' not in said.out and '\u009b' not in said.out and '?[2J' in said.out
+    green, other = (next(line for line in said.out.splitlines() if name in line) for name in ('grün', 'a/b'))
+    assert len(green) == len(other)  # a character takes one place, whatever its bytes
+    (await cli('gates', 'free', 'q' * 5000)).complained(2, 'too long')
+    for odd in ('%00', '%ff'):  # what no argument, or no JSON, can be
+        async with gateway._session.post(yarl.URL(f'{gateway.api}/gates/one/{odd}/acquire', encoded=True)) as reply:
+            assert reply.status == 200
+    assert len((await cli.good('gates', 'one')).out.splitlines()) == 3
+
+
+@with_cli
+async def test_watching_without_a_terminal_prints_plainly_until_interrupted(cli, gateway):
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        process = await cli.start('gates', 'free', '--watch', '--interval', '50ms', '--json')
+        active = sum(key['active'] for key in json.loads(await process.stdout.readline())['keys'])
+        await cli.acquire('free', 'k')
+        while sum(key['active'] for key in json.loads(await asyncio.wait_for(
+                process.stdout.readline(), PATIENCE))['keys']) != active + 1:
+            pass
+        process.send_signal(signum)
+        said = await ended(process)
+        assert (said.status, said.err) == (0, '') and '\033' not in said.out
+    process = await cli.start('gates', '--watch', '--interval', '50ms')
+    for _ in range(3):
+        assert (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).startswith(b'GATE  ')
+        for _ in range(3):
+            await process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process)).status == 0
+
+
+class Terminal:
+    """A program that thinks it is in front of somebody."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+        self.text = ''
+
+    def _read(self):
+        try:
+            self.text += os.read(self.descriptor, 65536).decode()
+        except BlockingIOError:
+            pass
+        except OSError:  # the other side has ended
+            return
+
+    async def until(self, condition, what):
+        def holds():
+            self._read()
+            return condition(self.text)
+        await until(holds, f'{what}; there is {self.text!r}')
+
+    def type(self, text):
+        os.write(self.descriptor, text.encode())
+
+
+@contextlib.asynccontextmanager
+async def on_terminal(cli, *words):
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    process = await cli.start(*words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(theirs)
+    try:
+        yield process, Terminal(ours)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(ours)
+
+
+@with_cli
+async def test_watching_on_a_terminal_draws_in_place_and_leaves_the_cursor_shown(cli, gateway):
+    async with on_terminal(cli, 'gates', '--watch', '--interval', '50ms') as (process, terminal):
+        await terminal.until(lambda text: text.count('agents') >= 3, 'it is drawn thrice')
+        assert terminal.text.startswith('\033[?25l')
+        assert terminal.text.count('\033[4A') >= 2  # up again, by what was drawn
+        assert '\033[?25h' not in terminal.text
+        terminal.type('\x03')
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        await terminal.until(lambda text: '\033[?25h\033[?7h' in text, 'the cursor is shown')
+
+
+@run
+async def test_watching_can_be_interrupted_while_the_gateway_does_not_answer():
+    asked = asyncio.Event()
+
+    async def answer(reader, writer):
+        asked.set()
+        await reader.read()
+        writer.close()
+    server = await asyncio.start_server(answer, '127.0.0.1', 0)
+    process = await Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}').start('gates', '--watch')
+    await asyncio.wait_for(asked.wait(), PATIENCE)
+    process.send_signal(signal.SIGINT)
+    said = await ended(process)
+    assert (said.status, said.out, said.err) == (0, '', '')
+    server.close()
+
+
+@run
+async def test_watching_ends_when_the_gateway_does():
+    async with weir(CONFIG) as gateway:
+        process = await Cli(f'127.0.0.1:{gateway.api_port}').start('gates', '--watch', '--interval', '50ms')
+        await process.stdout.readline()
+    (await ended(process)).complained(1, 'weir gates: ')
+
+
+# ---- who waits
+
+@contextlib.asynccontextmanager
+async def waiting(cli, gateway, *wishes, gate='agents', key='b'):
+    """Callers that wait, one after the other, as long as the block lasts."""
+    processes = []
+    try:
+        for wish in wishes:
+            processes.append(await cli.start('acquire', gate, key, *wish))
+            await gateway.until(key, gate, waiting=len(processes))
+        yield processes
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+
+
+@with_cli
+async def test_the_line_is_a_table_of_who_waits(cli, gateway):
+    for _ in range(3):
+        await cli.acquire()
+    wishes = (['--flow', 'f1', '--tenant', 'acme'], [], ['--flow', 'f3', '--priority', 'low'])
+    async with waiting(cli, gateway, *wishes):
+        rows = (await cli.good('line', 'agents', 'b')).rows
+        assert [row['POSITION'] for row in rows] == ['1', '2', '3']
+        assert (rows[0]['TENANT'], rows[0]['FLOW'], rows[0]['PRIORITY']) == ('acme', 'f1', 'normal')
+        assert (rows[1]['TENANT'], rows[1]['FLOW']) == ('-', '-')
+        assert (rows[0]['BINDING'], rows[0]['AHEAD']) == ('limit', '0')
+        assert rows[2]['PRIORITY'] == 'low' and rows[2]['BINDING'] == 'turn'
+        assert all(re.fullmatch(r'\d+\.\d s', row['WAITED']) for row in rows)
+        assert all(re.fullmatch(r'\d+\.\d s', row['GIVES UP IN']) for row in rows)
+        document = (await cli.good('line', 'agents', 'b', '--json')).documents[0]
+        assert [entry['flow'] for entry in document['line']] == [row['FLOW'].strip('-') for row in rows]
+    await gateway.until('b', 'agents', waiting=0)
+    assert (await cli.good('line', 'agents', 'b')).rows == []
+    (await cli('line', 'agents', 'nobody')).complained(1, 'Nobody has used that key')
+
+
+@with_cli
+async def test_why_somebody_waits_is_explained_in_sentences(cli, gateway):
+    permits = [await cli.acquire() for _ in range(3)]
+    assert (await cli.good('explain', 'agents', 'b')).out == 'Nobody waits there. Permits held: 3 of 3.\n'
+    await cli.acquire('free', 'x')
+    assert (await cli.good('explain', 'free', 'x')).out == 'Nobody waits there. Permits held: 1 of any number.\n'
+    wishes = (['--flow', 'flow-7', '--tenant', 'acme', '--timeout', '9s'], ['--flow', 'flow-8', '--tenant', 'acme'])
+    async with waiting(cli, gateway, *wishes) as processes:
+        said = (await cli.good('explain', 'agents', 'b')).out
+        assert re.fullmatch(r'flow-7 of tenant acme is next and waits for a permit: all 3 are held\. It has waited '
+                            r'\d\.\d s and nothing can be told yet of when it will start; it gives up in \d\.\d s\.\n',
+                            said), said
+        assert (await cli.good('explain', 'agents', 'b', 'flow-7')).out[:40] == said[:40]
+        said = (await cli.good('explain', 'agents', 'b', 'flow-8')).out
+        assert re.match(r'flow-8 of tenant acme waits for its turn: about 1 goes before it, 1 of them of its own '
+                        r'tenant and priority\. It has waited \d', said), said
+        (await cli('explain', 'agents', 'b', 'flow-9')).complained(1, 'flow-9 does not wait there')
+        assert len((await cli.good('explain', 'agents', 'b', '--json')).documents[0]['line']) == 2
+        await cli.good('release', 'agents', 'b', permits[0])
+        await asyncio.wait_for(processes[0].wait(), PATIENCE)
+        said = (await cli.good('explain', 'agents', 'b')).out
+        assert said.startswith('flow-8 of tenant acme is next and waits for a permit: all 3 are held.'), said
+    await cli.acquire('one', 'k')
+    async with waiting(cli, gateway, [], gate='one', key='k'):
+        said = (await cli.good('explain', 'one', 'k')).out
+        assert said.startswith('Somebody without a flow is next and waits for a permit: the only one is held.'), said
+
+
+@run
+async def test_every_reason_has_its_sentence():
+    reasons = {'bucket': 'waits for the rate', 'pause': 'a pause to end', 'breaker': 'the breaker',
+               'tenant_limit': 'as many permits as it may', 'tenant_rate': 'as fast as it may',
+               'none': 'is about to go', 'of-the-future': ' waits. '}
+    starts = {None: 'nothing can be told yet', 0: 'any moment', 800: 'likely start in 0.8 s',
+              125_000: 'in 2 m 05 s', 3_660_000: 'in 1 h 01 m'}
+    pairs = [*((binding, word, 800) for binding, word in reasons.items()),
+             *(('limit', word, start) for start, word in starts.items())]
+    for binding, word, start in pairs:
+        entry = {'flow': 'f', 'tenant': '', 'waited_ms': 1249, 'binding': binding, 'ahead': 0, 'ahead_own': 0,
+                 'start_in_ms': start, 'timeout_in_ms': None}
+        body = json.dumps({'limit': 2, 'active': 2, 'waiting': 500, 'line': [entry]}).encode()
+
+        async def answer(reader, writer, body=body):
+            await reader.readuntil(b'\r\n\r\n')
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+            writer.close()
+        server = await asyncio.start_server(answer, '127.0.0.1', 0)
+        cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
+        said = (await cli.good('explain', 'g', 'k')).out
+        assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
+        (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the first 1 of the 500')
+        assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
+        server.close()
+
+
+# ---- permits
+
+@with_cli
+async def test_a_permit_is_acquired_renewed_and_released(cli, gateway):
+    permit = await cli.acquire('agents', 'b', '--flow', 'f', '--tenant', 't', '--priority', 'high', '--cost', '7',
+                               '--lease', '5m')
+    assert re.fullmatch('[0-9a-f]{32}', permit)
+    await gateway.until('b', 'agents', active=1, reserved=7)
+    assert (await cli.good('renew', 'agents', 'b', permit)).out == '5 m 00 s\n'
+    assert (await cli.good('renew', 'agents', 'b', '--flow', 'f', '--lease', '1500ms')).out == '1.5 s\n'
+    assert (await cli.good('renew', 'agents', 'b', permit, '--json')).documents[0]['lease_ms'] > 0
+    said = await cli.good('release', 'agents', 'b', permit, '--outcome', 'soft_loss', '--cost', '9')
+    assert said.out == ''
+    await gateway.until('b', 'agents', active=0, reserved=0)
+    (await cli('release', 'agents', 'b', permit)).complained(1, 'No such permit is held')
+    (await cli('renew', 'agents', 'b', permit)).complained(1, 'No such permit is held')
+    document = (await cli.good('acquire', 'agents', 'b', '--flow', 'g', '--json')).documents[0]
+    assert (document['flow'], document['active'], document['lease_ms']) == ('g', 1, 600_000)
+    assert (await cli.good('release', 'agents', 'b', '--flow', 'g', '--json')).documents == [{}]
+    await cli.acquire('free', 'k', '--flow', 'f')
+    assert (await cli.good('renew', 'free', 'k', '--flow', 'f')).out == 'no lease\n'
+    (await cli('acquire', 'agents', 'b', '--priority', 'urgent')).complained(1, 'priority', 'high, normal or low')
+    (await cli('release', 'agents', 'b', 'x', '--outcome', 'fine')).complained(1, 'outcome')
+    (await cli('acquire', 'nowhere', 'b')).complained(1, 'no gate of that name')
+    (await cli('acquire', 'agents', 'b', '--flow', b'\xff')).complained(1, 'flow')
+
+
+@with_cli
+async def test_whoever_waits_too_long_is_told_so(cli, gateway):
+    await cli.acquire('one', 'k')
+    for timeout in ('0', '10ms'):
+        (await cli('acquire', 'one', 'k', '--timeout', timeout)).complained(1, 'its turn did not come'
+                                                                            if timeout != '0' else 'weir acquire: ')
+    said = await cli('acquire', 'one', 'k', '--timeout=10ms', '--json')
+    assert said.status == 1 and said.documents[0]['type'] == 'urn:weir:line-timeout'
+
+
+@with_cli
+async def test_who_is_interrupted_while_it_waits_leaves_the_line(cli, gateway):
+    await cli.acquire('one', 'k')
+    process = await cli.start('acquire', 'one', 'k')
+    await gateway.until('k', 'one', waiting=1)
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process)).status == -signal.SIGINT
+    await gateway.until('k', 'one', waiting=0, active=1)
+
+
+@with_cli
+async def test_a_permit_that_cannot_be_told_is_given_back(cli, gateway):
+    for words in ([], ['--json']):
+        with open('/dev/full', 'wb') as full:
+            said = await cli('acquire', 'one', 'k', *words, stdout=full)
+        said.complained(1, 'weir acquire: ', 'cannot be written')
+        await gateway.until('k', 'one', active=0, entered=1 + len(words))
+    reader, writer = os.pipe()
+    os.close(reader)
+    said = await cli('acquire', 'one', 'k', stdout=writer)
+    os.close(writer)
+    said.complained(1, 'cannot be written')
+    await gateway.until('k', 'one', active=0, entered=3)
+    with open('/dev/full', 'wb') as full:
+        (await cli('gates', '--json', stdout=full)).complained(1, 'cannot be written')
+        assert (await cli('gates', stdout=full)).status == 1
+
+
+# ---- run
+
+RUN = ('run', '--gate', 'one', '--key', 'k')
+
+
+@with_cli
+async def test_a_command_runs_while_it_holds_a_permit_and_its_status_is_passed_on(cli, gateway):
+    for status in (0, 1, 7, 255):
+        said = await cli(*RUN, '--flow', 'f', '--', 'sh', '-c', f'echo out; echo err >&2; exit {status}')
+        assert (said.status, said.out, said.err) == (status, 'out\n', 'err\n')
+        assert (await gateway.counts('k', 'one'))['active'] == 0  # at once, not soon
+    for signum in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+        said = await cli(*RUN, 'sh', '-c', f'kill -{int(signum)} $$')
+        assert said.status == 128 + signum
+    inside = f'{PROGRAM} gates one k --json; echo $WEIR_PERMIT; {PROGRAM} renew one k $WEIR_PERMIT --json'
+    said = await cli(*RUN, '--', 'sh', '-c', inside)
+    first, permit, renewed = said.out.splitlines()
+    assert json.loads(first)['active'] == 1 and re.fullmatch('[0-9a-f]{32}', permit)
+    assert json.loads(renewed) == {'lease_ms': None}
+
+
+@with_cli
+async def test_arguments_of_the_command_are_its_own(cli, gateway):
+    script = 'import sys; print(sys.argv[1:])'
+    for dashes in ([], ['--']):
+        said = await cli(*RUN, *dashes, sys.executable, '-c', script, '--flow', '--help', '--', '-x')
+        assert said.out == "['--flow', '--help', '--', '-x']\n"
+
+
+@with_cli
+async def test_the_command_inherits_neither_the_connection_nor_blocked_signals(cli, gateway):
+    look = ('import os, signal; print([n for n in os.listdir("/proc/self/fd") if n.isdigit() and '
+            'os.path.exists(f"/proc/self/fd/{n}") and int(n) > 2 and '
+            'os.readlink(f"/proc/self/fd/{n}").startswith(("socket:", "anon_inode:"))], '
+            'signal.pthread_sigmask(signal.SIG_BLOCK, []))')
+    said = await cli(*RUN, '--', sys.executable, '-c', look)
+    assert (said.status, said.out) == (0, '[] set()\n')
+
+
+@with_cli
+async def test_what_cannot_be_run_gives_the_permit_back(cli, gateway):
+    (await cli(*RUN, '--', '/no/such/command')).complained(127, 'cannot run /no/such/command')
+    (await cli(*RUN, '--', '/etc/passwd')).complained(126, 'Permission denied')
+    assert (await gateway.counts('k', 'one'))['active'] == 0
+
+
+LISTENER = '''
+import os, signal, sys
+def hear(number, frame):
+    print(signal.Signals(number).name, flush=True)
+for name in ('INT', 'TERM', 'HUP', 'QUIT', 'USR1', 'USR2'):
+    signal.signal(getattr(signal, 'SIG' + name), hear)
+signal.signal(signal.SIGALRM, lambda number, frame: sys.exit(3))
+print('ready', os.getpid(), flush=True)
+while True:
+    signal.pause()
+'''
+
+
+@with_cli
+async def test_signals_are_passed_on_to_the_command(cli, gateway):
+    process = await cli.start(*RUN, '--', sys.executable, '-c', LISTENER)
+    ready = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+    for name in ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'):
+        process.send_signal(signal.Signals[name])
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == f'{name}\n'.encode()
+    await gateway.until('k', 'one', active=1)  # it is still there
+    os.kill(int(ready.split()[1]), signal.SIGALRM)
+    assert (await ended(process)).status == 3
+
+
+@with_cli
+async def test_a_command_that_a_passed_signal_ends_is_told_by_the_status(cli, gateway):
+    process = await cli.start(*RUN, '--', 'sleep', '1000')
+    await gateway.until('k', 'one', active=1)
+    process.send_signal(signal.SIGTERM)
+    # Before the permit it would have ended by the signal itself, and after it by the command's.
+    assert (await ended(process)).status in (128 + signal.SIGTERM, -signal.SIGTERM)
+    await gateway.until('k', 'one', active=0)
+
+
+@with_cli
+async def test_what_is_typed_reaches_the_command_once(cli, gateway):
+    async with on_terminal(cli, *RUN, '--', sys.executable, '-c', LISTENER) as (process, terminal):
+        await terminal.until(lambda text: re.search(r'ready \d+\r\n', text), 'it listens')
+        terminal.type('\x03')
+        await terminal.until(lambda text: 'SIGINT' in text, 'it hears')
+        process.send_signal(signal.SIGUSR1)  # what was passed on before comes before
+        await terminal.until(lambda text: 'SIGUSR1' in text, 'it hears more')
+        assert terminal.text.count('SIGINT') == 1
+        os.kill(int(re.search(r'ready (\d+)', terminal.text)[1]), signal.SIGALRM)
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 3
+
+
+@with_cli
+async def test_killing_weir_run_gives_the_permit_back_and_ends_the_command(cli, gateway):
+    script = ('import os, signal, sys; print(os.getpid(), flush=True); '
+              'signal.sigwait([signal.SIGTERM]); print("told", flush=True)')
+    script = 'import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); ' + script
+    process = await cli.start(*RUN, '--', sys.executable, '-c', script)
+    assert int(await asyncio.wait_for(process.stdout.readline(), PATIENCE)) > 0
+    await gateway.until('k', 'one', active=1)
+    process.kill()
+    await gateway.until('k', 'one', active=0)
+    assert await asyncio.wait_for(process.stdout.read(), PATIENCE) == b'told\n'
+    await process.wait()
+
+
+@with_cli
+async def test_killing_weir_run_while_it_waits_leaves_the_line(cli, gateway):
+    await cli.acquire('one', 'k')
+    process = await cli.start(*RUN, '--', 'true')
+    await gateway.until('k', 'one', waiting=1)
+    process.kill()
+    await process.communicate()
+    await gateway.until('k', 'one', waiting=0, active=1)
+
+
+@with_cli
+async def test_a_command_that_ends_lets_the_next_go(cli, gateway):
+    first = await cli.start(*RUN, '--', 'cat', stdin=asyncio.subprocess.PIPE)
+    await gateway.until('k', 'one', active=1)
+    second = await cli.start(*RUN, '--', 'echo', 'mine')
+    await gateway.until('k', 'one', waiting=1)
+    first.stdin.close()
+    assert (await ended(second)).out == 'mine\n'
+    assert (await ended(first)).status == 0
+
+
+@with_cli
+async def test_without_a_permit_the_command_does_not_run(cli, gateway):
+    await cli.acquire('one', 'k')
+    (await cli(*RUN, '--timeout', '10ms', '--', 'echo', 'never')).complained(69, 'its turn did not come')
+    said = await cli(*RUN, '--timeout', '0', '--', 'echo', 'never')
+    assert said.complained(69) and said.out == ''
+    said = await cli('run', '--gate', 'nowhere', '--key', 'k', '--', 'echo', 'never')
+    assert said.complained(1, 'no gate of that name') and said.out == ''
+    async with waiting(cli, gateway, [], [], gate='one', key='k'):
+        (await cli(*RUN, '--', 'echo', 'never')).complained(69, 'weir run: ')  # the line is full
+
+
+@run
+async def test_a_command_goes_on_when_the_gateway_is_gone():
+    async with weir(CONFIG) as gateway:
+        cli = Cli(f'127.0.0.1:{gateway.api_port}')
+        process = await cli.start(*RUN, '--', 'sh', '-c', 'read line; exit 5', stdin=asyncio.subprocess.PIPE)
+        await gateway.until('k', 'one', active=1)
+        gateway.process.terminate()
+        assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
+        warning = await asyncio.wait_for(process.stderr.readline(), PATIENCE)
+        assert warning == b'weir run: the gateway is gone, and with it the permit; the command goes on without\n'
+        assert process.returncode is None
+        process.stdin.write(b'\n')
+        said = await ended(process)
+        assert (said.status, said.err) == (5, '')
+
+
+@run
+async def test_run_ends_only_when_the_gateway_has_heard_of_it():
+    heard, close = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader, writer):
+        await reader.readuntil(b'\r\n\r\n')
+        writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{"permit": "p"}\n\r\n')
+        await reader.read()
+        heard.set()
+        await close.wait()
+        writer.close()
+    server = await asyncio.start_server(answer, '127.0.0.1', 0)
+    process = await Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}').start(*RUN, '--', 'true')
+    await asyncio.wait_for(heard.wait(), PATIENCE)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.shield(process.wait()), 0.2)
+    close.set()
+    assert (await ended(process)).status == 0
+    server.close()
+
+
+@with_cli
+async def test_run_says_what_it_was_given_if_asked(cli, gateway):
+    said = await cli(*RUN, '--flow', 'f', '--json', '--', 'sh', '-c', 'echo $WEIR_PERMIT')
+    document, permit = said.out.splitlines()
+    assert (json.loads(document)['permit'], json.loads(document)['flow']) == (permit, 'f')
