@@ -332,6 +332,7 @@ static void dispatch(struct weir_call *call)
     struct weir_client *client = call->client;
     weir_client_relax(client);
     client->unfinished = false;
+    call->arrived_ns = call->worker->loop.now_ns;
     call->document = call->body_bytes == 0 ? (struct weir_slice){"", 0} : decode_body(call);
     weir_call_dispatch(call);
     call->document = (struct weir_slice){"", 0};
@@ -424,8 +425,7 @@ static void on_begin(struct weir_client *client)
                                .minor = head->minor,
                                .with_body = !only_head,
                                .method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method),
-                               .keep_client = !fault && head->persists,
-                               .arrived_ns = worker->loop.now_ns};
+                               .keep_client = !fault && head->persists};
     client->call = call;
     client->head = NULL;
     client->unfinished = true;

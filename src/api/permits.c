@@ -314,7 +314,9 @@ void weir_call_let_go(struct weir_call *call)
         struct weir_grant_name name = {.gate = call->gate,
                                        .key = call->segments[2],
                                        .permit = {call->permit, sizeof call->permit}};
-        struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
+        /* Whoever was well says so by a release; a connection that just ends may be a caller that
+         * has died, which must not count as a success. */
+        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
         call->held = false;
         /* Released by its id before, or its lease is over: then there is nothing to do. */
         (void)!weir_grants_release(grants_of(call), &name, &result, call->worker->index);
