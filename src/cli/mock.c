@@ -189,9 +189,9 @@ static void complain_unknown(struct weir_slice name)
         weir_suggestion_offer(&suggestion, weir_slice_of(flags[i].name));
     }
     bool close = suggestion.best.bytes > 0;
-    fprintf(stderr, "weir mock: there is no flag %.*s%s%.*s%s; `weir mock --help` lists them\n",
-            (int)name.bytes, name.data, close ? " (did you mean " : "", (int)suggestion.best.bytes,
-            close ? suggestion.best.data : "", close ? "?)" : "");
+    fprintf(stderr, "weir mock: there is no flag %.*s;%s%.*s%s `weir mock --help` lists them\n",
+            (int)name.bytes, name.data, close ? " did you mean " : "", (int)suggestion.best.bytes,
+            close ? suggestion.best.data : "", close ? "?" : "");
 }
 
 /* Takes one flag and its value, and returns what follows; null after a complaint. */

@@ -161,6 +161,26 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* A command that ended well counts as a success; the end of a connection alone does not, because it
+ * may be that of a caller that has died. If the gateway has gone, there is nobody to tell. */
+static void report_success(struct run *run)
+{
+    if (run->talk.caller.fd < 0) {
+        return;
+    }
+    struct weir_options quiet = *run->talk.options;
+    struct weir_request_path path = {quiet.gate, quiet.key, "release"};
+    struct weir_talk talk;
+    quiet.json = false;
+    weir_talk_init(&talk, syntax.command, &quiet);
+    json_t *permit = json_object_get(run->talk.document, "permit");
+    json_t *wish = json_pack("{s:O, s:s}", "permit", permit, "outcome", "success");
+    if (wish != NULL) {
+        (void)!weir_talk_ask(&talk, path, wish);
+    }
+    weir_talk_deinit(&talk);
+}
+
 static int run_command(struct run *run, char **command)
 {
     if (!watch_signals(run) || !start(run, command)) {
@@ -168,6 +188,9 @@ static int run_command(struct run *run, char **command)
         return WEIR_EXIT_FAILED;
     }
     attend(run);
+    if (exit_status(run->status) == 0) {
+        report_success(run);
+    }
     /* So that the permit is back when we have ended, not soon after. */
     weir_caller_finish(&run->talk.caller);
     return exit_status(run->status);

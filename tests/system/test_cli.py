@@ -743,13 +743,38 @@ async def test_run_ends_only_when_the_gateway_has_heard_of_it():
         await close.wait()
         writer.close()
     server = await asyncio.start_server(answer, '127.0.0.1', 0)
-    process = await Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}').start(*RUN, '--', 'true')
+    process = await Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}').start(*RUN, '--', 'false')
     await asyncio.wait_for(heard.wait(), PATIENCE)
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(asyncio.shield(process.wait()), 0.2)
     close.set()
-    assert (await ended(process)).status == 0
+    assert (await ended(process)).status == 1
     server.close()
+
+
+@run
+async def test_run_says_that_a_command_ended_well_and_nothing_if_it_did_not():
+    for command, expected in (('true', 1), ('false', 0)):
+        asked = []
+
+        async def answer(reader, writer):
+            head = await reader.readuntil(b'\r\n\r\n')
+            length = int(re.search(rb'content-length: (\d+)', head, flags=re.I)[1])
+            asked.append((head.split()[1], json.loads(await reader.readexactly(length))))
+            if head.split()[1].endswith(b'acquire'):
+                writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+                             b'10\r\n{"permit": "p"}\n\r\n')
+                await reader.read()
+            else:
+                writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+            writer.close()
+        server = await asyncio.start_server(answer, '127.0.0.1', 0)
+        cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
+        await ended(await cli.start(*RUN, '--', command))
+        server.close()
+        assert len(asked) == 1 + expected
+        if expected:
+            assert asked[1] == (b'/gates/one/k/release', {'permit': 'p', 'outcome': 'success'})
 
 
 @with_cli
