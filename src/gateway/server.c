@@ -520,6 +520,10 @@ static void admit_gaps(const struct weir_config *config)
     }
     for (uint32_t i = 0; i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
+        if (gate->events_a2a) {
+            fprintf(stderr, "weir: gate %.*s writes no events: this version has none\n",
+                    (int)gate->name.bytes, gate->name.data);
+        }
         if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
             fprintf(stderr, "weir: gate %.*s keeps its start limit: this version does not adapt\n",
                     (int)gate->name.bytes, gate->name.data);
