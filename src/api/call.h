@@ -40,7 +40,7 @@ struct weir_call {
     struct weir_post again; /* to go on in a later turn */
     bool again_pending;     /* `again` is under way */
     bool pending;           /* the reply will be decided later */
-    bool quiet;             /* the body goes on, but there is nothing to say for now */
+    bool quiet;             /* the body goes on, and nothing more is said in it */
     bool keep_client;
     bool chunked;
     bool with_body; /* of the reply: not after HEAD */

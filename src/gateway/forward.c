@@ -1,10 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* strncasecmp */
 #include "gateway/forward.h"
 
 #include "base/slice.h"
+#include "config/scalars.h"
 #include "wire/head_writer.h"
-
-#include <strings.h>
 
 /* What says who asked: ours to say, unless the peer is believed. */
 #define SAYS_WHO                                                            \
@@ -28,15 +26,10 @@ static inline void copy(struct weir_head_writer *writer, const char *text)
     weir_head_copy(writer, weir_slice_of(text));
 }
 
-static bool same_name(struct weir_slice a, struct weir_slice b)
-{
-    return a.bytes == b.bytes && strncasecmp(a.data, b.data, a.bytes) == 0;
-}
-
 static bool sets(const struct weir_config_upstream *upstream, struct weir_slice name)
 {
     for (uint32_t i = 0; i < upstream->header_count; i++) {
-        if (same_name(upstream->headers[i].name, name)) {
+        if (weir_scalar_same_word(upstream->headers[i].name, name)) {
             return true;
         }
     }

@@ -2,15 +2,11 @@
 #include "gateway/guard.h"
 
 #include "base/slice.h"
+#include "config/scalars.h"
 #include "wire/authority.h"
 
 #include <arpa/inet.h>
 #include <strings.h>
-
-static bool same_name(struct weir_slice a, struct weir_slice b)
-{
-    return a.bytes == b.bytes && strncasecmp(a.data, b.data, a.bytes) == 0;
-}
 
 /* A name of digits and dots is an address to every resolver, or nothing. */
 static bool is_loopback_v4(struct weir_slice host)
@@ -43,7 +39,7 @@ static bool is_localhost(struct weir_slice host)
 {
     static const char suffix[] = ".localhost";
     size_t bytes = sizeof suffix - 1;
-    return same_name(host, weir_slice_of("localhost")) ||
+    return weir_scalar_same_word(host, weir_slice_of("localhost")) ||
            (host.bytes > bytes && strncasecmp(host.data + host.bytes - bytes, suffix, bytes) == 0);
 }
 
@@ -64,7 +60,7 @@ static bool is_known(const struct weir_listener *listener, struct weir_slice tex
         return is_loopback_v6(authority.host);
     }
     for (uint32_t i = 0; i < config->host_count; i++) {
-        if (same_name(config->hosts[i], authority.host)) {
+        if (weir_scalar_same_word(config->hosts[i], authority.host)) {
             return true;
         }
     }
@@ -127,7 +123,8 @@ const char *weir_guard_objection(struct weir_listener *listener, struct weir_gua
                      "add its host to the listener's hosts.";
     }
     /* A page that may call says so in Origin; without one, the browser's word has to do. */
-    if (site != NULL && same_name(weir_http1_value(data, site), weir_slice_of("cross-site"))) {
+    if (site != NULL &&
+        weir_scalar_same_word(weir_http1_value(data, site), weir_slice_of("cross-site"))) {
         return "A browser sent this request for a page of another site. Call from a program, or "
                "open the address itself.";
     }

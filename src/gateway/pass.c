@@ -113,7 +113,7 @@ static void collect(struct weir_key *key, struct errands *errands)
 static void ring(struct weir_timer *timer);
 
 /* Sets this loop's timer for the key. Without memory for a timer the next call at the key has to
- * do, and to set it; exchanges look after their own deadlines as well. */
+ * do, and to set it. */
 static void arm(struct weir_gates *gates, struct weir_key *key, uint32_t loop_index,
                 uint64_t wake_ns)
 {
