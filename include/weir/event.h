@@ -68,6 +68,9 @@ WEIR_API bool weir_event_ring_pop(struct weir_event_ring *ring, struct weir_even
 /* The kind as a word: "throttle", "admit", ... Never null. */
 WEIR_API const char *weir_event_kind_name(enum weir_event_kind kind);
 
+/* The priority as a word: "normal", "high" or "low". Never null. */
+WEIR_API const char *weir_priority_name(enum weir_priority priority);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 #include "api/call.h"
 
 #include "api/api.h"
+#include "api/events.h"
 #include "api/steer.h"
 #include "base/alloc.h"
 #include "gateway/guard.h"
@@ -30,6 +31,7 @@ static void end(struct weir_call *call)
     struct weir_worker *worker = call->worker;
     weir_call_let_go(call);
     weir_api_forget_reload(call);
+    weir_api_forget_events(call);
     call->client = NULL;
     weir_buffer_release(&worker->buffers, &call->head);
     weir_buffer_release(&worker->buffers, &call->body);
@@ -181,6 +183,12 @@ static bool make_piece(struct weir_call *call)
     return true;
 }
 
+/* Whether all that has been made has been sent. */
+static bool is_sent(const struct weir_call *call)
+{
+    return weir_buffer_bytes(&call->head) == 0 && weir_buffer_bytes(&call->body) == 0;
+}
+
 /* Sends what is there. True if all of it went. */
 static bool send_piece(struct weir_call *call)
 {
@@ -206,14 +214,13 @@ static bool send_piece(struct weir_call *call)
     size_t of_head = (size_t)sent < parts[0].bytes ? (size_t)sent : parts[0].bytes;
     weir_buffer_consume(&call->head, of_head);
     weir_buffer_consume(&call->body, (size_t)sent - of_head);
-    return weir_buffer_bytes(&call->head) == 0 && weir_buffer_bytes(&call->body) == 0;
+    return is_sent(call);
 }
 
 /* One piece a turn, so that a long reply lets others go on meanwhile. */
 static void advance(struct weir_call *call)
 {
-    bool nothing = weir_buffer_bytes(&call->head) == 0 && weir_buffer_bytes(&call->body) == 0;
-    if (nothing && !call->complete && !make_piece(call)) {
+    if (is_sent(call) && !call->complete && !make_piece(call)) {
         weir_client_close(call->client);
         return;
     }
@@ -225,7 +232,10 @@ static void advance(struct weir_call *call)
     }
     weir_client_relax(call->client);
     if (!call->complete) {
-        if (!call->quiet) {
+        if (call->quiet) {
+            weir_buffer_release(&call->worker->buffers, &call->head);
+            weir_buffer_release(&call->worker->buffers, &call->body);
+        } else {
             go_on_later(call);
         }
         return;
@@ -239,23 +249,35 @@ static void advance(struct weir_call *call)
 /* ---- the request ---- */
 
 /* Takes the path apart. False if it has more segments than anything here, or one that is too long.
- */
-static bool split_path(struct weir_call *call, struct weir_slice path)
+ * Counts the bytes of `text` that it takes. */
+static bool split_path(struct weir_call *call, struct weir_slice path, size_t *used)
 {
-    size_t used = 0;
     while (path.bytes > 0) {
         const char *slash = memchr(path.data + 1, '/', path.bytes - 1);
         size_t bytes = slash == NULL ? path.bytes : (size_t)(slash - path.data);
         struct weir_slice segment = {path.data + 1, bytes - 1};
-        size_t decoded = weir_path_decode(segment, call->text + used, sizeof call->text - used);
+        size_t decoded = weir_path_decode(segment, call->text + *used, sizeof call->text - *used);
         if (call->segment_count == WEIR_CALL_SEGMENTS_MAX || (decoded == 0 && segment.bytes > 0)) {
             return false;
         }
-        call->segments[call->segment_count++] = (struct weir_slice){call->text + used, decoded};
-        used += decoded;
+        call->segments[call->segment_count++] = (struct weir_slice){call->text + *used, decoded};
+        *used += decoded;
         path.data += bytes;
         path.bytes -= bytes;
     }
+    return true;
+}
+
+/* Keeps the query beyond the head. False if it is too long. */
+static bool keep_query(struct weir_call *call, struct weir_slice query, size_t used)
+{
+    if (query.bytes > sizeof call->text - used) {
+        return false;
+    }
+    if (query.bytes > 0) {
+        memcpy(call->text + used, query.data, query.bytes);
+    }
+    call->query = (struct weir_slice){call->text + used, query.bytes};
     return true;
 }
 
@@ -392,7 +414,10 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
         weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
     weir_body_init(&call->body_in, head, WEIR_CALL_BODY_MAX);
     call->credential = credential_of(call, head, data);
-    bool known = (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path);
+    size_t used = 0;
+    bool known =
+        (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path, &used);
+    bool fits = keep_query(call, weir_http1_slice(data, head->query), used);
     bool waits = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
     weir_buffer_consume(&call->client->in, head->head_bytes);
     if (wrong != NULL) {
@@ -400,6 +425,9 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     } else if (!known) {
         refuse(call, WEIR_PROBLEM_NOT_FOUND, 404,
                "Nothing of the API has such a path. GET /gates lists the gates.");
+    } else if (!fits) {
+        refuse(call, WEIR_PROBLEM_BAD_REQUEST, 414,
+               "The query is longer than anything here takes.");
     } else if (call->body_in.state == WEIR_BODY_FAULT) {
         refuse_fault(call, call->body_in.fault);
     } else if (waits && !write_continue(call)) {
@@ -444,7 +472,8 @@ static void on_ready(struct weir_client *client)
         weir_client_close(client);
     } else if (call->produce == NULL && !call->begun && !call->pending) {
         read_body(call);
-    } else if (client->stream.writable && !call->again_pending && !call->pending && !call->quiet) {
+    } else if (client->stream.writable && !call->again_pending && !call->pending &&
+               !(call->quiet && is_sent(call))) {
         advance(call);
     }
 }

@@ -19,6 +19,7 @@
 #define WEIR_CALL_BODY_MAX WEIR_BUFFER_LARGE
 
 struct weir_call;
+struct weir_call_events;
 struct weir_call_reload;
 
 /* What the keys of a gate have together. */
@@ -57,6 +58,7 @@ struct weir_call {
     /* The path, and what it stands for. */
     uint32_t segment_count;
     struct weir_slice segments[WEIR_CALL_SEGMENTS_MAX]; /* decoded, in `text` */
+    struct weir_slice query;                            /* as it came; there as well */
     char text[1024];
 
     /* The request's body, in the client's buffer until it is complete. */
@@ -72,9 +74,7 @@ struct weir_call {
     uint64_t arrived_ns;
     uint64_t lease_ns;
     struct weir_key_stats stats;
-    struct weir_slice tenant; /* in the text below */
-    struct weir_slice flow;
-    char tenant_text[WEIR_NAME_BYTES_MAX];
+    struct weir_slice flow; /* in the text below */
     char flow_text[WEIR_NAME_BYTES_MAX];
 
     /* How the body is made, and how far it is. */
@@ -84,6 +84,7 @@ struct weir_call {
     struct weir_key *key; /* pinned, or null */
     struct weir_call_sum sum;
     struct weir_call_reload *reload; /* that it waits for */
+    struct weir_call_events *events; /* that it reads */
     void *extra;                     /* of libc's memory, or null */
     size_t extra_bytes;
     void (*drop_extra)(void *extra); /* frees what it refers to; null: nothing */

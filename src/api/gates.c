@@ -19,7 +19,6 @@ void weir_api_put_limit(struct weir_json *json, uint32_t limit)
 
 static void put_counts(struct weir_json *json, const struct weir_key_stats *stats)
 {
-    static const char *const priorities[WEIR_PRIORITY_COUNT] = {"normal", "high", "low"};
     static const char *const ends[WEIR_END_COUNT] = {
         [WEIR_END_LEFT] = "left",           [WEIR_END_TIMEOUT] = "timeout",
         [WEIR_END_CANCELLED] = "cancelled", [WEIR_END_REFUSED] = "refused",
@@ -32,7 +31,8 @@ static void put_counts(struct weir_json *json, const struct weir_key_stats *stat
     weir_json_name(json, "waiting_by_priority");
     weir_json_open(json, '{');
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        weir_json_put_number(json, priorities[i], stats->waiting_by_priority[i]);
+        weir_json_put_number(json, weir_priority_name((enum weir_priority)i),
+                             stats->waiting_by_priority[i]);
     }
     weir_json_close(json, '}');
     weir_json_put_number(json, "tenants", stats->tenants);

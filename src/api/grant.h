@@ -27,7 +27,8 @@ struct weir_grant {
     uint64_t id[2];
     uint64_t lease_ns; /* WEIR_NEVER: none */
     uint32_t gate;
-    bool held; /* stands in the table; under its lock */
+    bool held;                             /* stands in the table; under its lock */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the pass's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
 

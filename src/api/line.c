@@ -54,7 +54,6 @@ static uint64_t ms_between(uint64_t earlier_ns, uint64_t later_ns)
 
 static void put_entry(struct weir_json *json, const struct line *line, uint32_t index)
 {
-    static const char *const priorities[WEIR_PRIORITY_COUNT] = {"normal", "high", "low"};
     static const char *const bindings[WEIR_BINDING_COUNT] = {
         "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
     const struct entry *entry = &line->entries[index];
@@ -63,7 +62,7 @@ static void put_entry(struct weir_json *json, const struct line *line, uint32_t 
     weir_json_put_string(json, "tenant", (struct weir_slice){entry->text, entry->tenant_bytes});
     weir_json_put_string(json, "flow",
                          (struct weir_slice){entry->text + entry->tenant_bytes, entry->flow_bytes});
-    weir_json_put_string(json, "priority", weir_slice_of(priorities[entry->priority]));
+    weir_json_put_string(json, "priority", weir_slice_of(weir_priority_name(entry->priority)));
     weir_json_put_number(json, "cost", entry->cost);
     weir_json_put_number(json, "waited_ms", ms_between(entry->entered_ns, line->now_ns));
     if (entry->deadline_ns == WEIR_NEVER) {

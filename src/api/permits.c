@@ -89,7 +89,6 @@ static void refuse_grant(struct weir_call *call, struct weir_grant *grant,
     struct weir_refusal refusal;
     struct weir_refused refused = {.gate = weir_api_find_config(call),
                                    .pass = &grant->pass,
-                                   .tenant = call->tenant,
                                    .arrived_ns = call->arrived_ns,
                                    .now_ns = call->worker->loop.now_ns};
     if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
@@ -138,7 +137,7 @@ static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_
 static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
 {
     struct weir_worker *worker = call->worker;
-    struct weir_request request = {.tenant = call->tenant,
+    struct weir_request request = {.tenant = grant->pass.tenant,
                                    .priority = wish->priority,
                                    .lease_ns = grant->lease_ns,
                                    .cost = wish->cost};
@@ -164,27 +163,32 @@ static void enter(struct weir_call *call, struct weir_grant *grant, const struct
     }
 }
 
-/* On whose behalf, if the caller may say so; kept beyond the request, whose memory goes. False, and
- * said, if it may not. */
-static bool take_tenant(struct weir_call *call, const struct weir_wish *wish)
+/* On whose behalf, if the caller may say so. False, and said, if it may not. */
+static bool find_tenant(struct weir_call *call, const struct weir_wish *wish,
+                        struct weir_slice *tenant)
 {
     struct weir_slice own = call->credential.tenant;
-    struct weir_slice tenant = own.bytes > 0 ? own : wish->tenant;
+    *tenant = own.bytes > 0 ? own : wish->tenant;
     bool believed = call->credential.scopes != 0 || call->client->trusted;
-    if (wish->tenant.bytes > 0 && (!believed || !weir_slice_equal(wish->tenant, tenant))) {
+    if (wish->tenant.bytes > 0 && (!believed || !weir_slice_equal(wish->tenant, *tenant))) {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
                           "This caller may not speak for that tenant. Leave the tenant out, or use "
                           "its own token.");
         return false;
     }
-    if (tenant.bytes > 0) {
-        memcpy(call->tenant_text, tenant.data, tenant.bytes);
-    }
-    call->tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
     return true;
 }
 
-static void acquire(struct weir_call *call, const struct weir_wish *wish)
+/* A name that stays when the request's memory goes. */
+static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_slice name)
+{
+    if (name.bytes > 0) {
+        memcpy(room, name.data, name.bytes);
+    }
+    return (struct weir_slice){room, name.bytes};
+}
+
+static void acquire(struct weir_call *call, const struct weir_wish *wish, struct weir_slice tenant)
 {
     const struct weir_config_gate *gate = weir_api_find_config(call);
     struct weir_grant *grant = gate == NULL ? NULL : weir_grant_take(grants_of(call));
@@ -198,10 +202,8 @@ static void acquire(struct weir_call *call, const struct weir_wish *wish)
                           "As many permits are held or waited for as may be. Try again later.");
         return;
     }
-    if (wish->flow.bytes > 0) {
-        memcpy(grant->flow_text, wish->flow.data, wish->flow.bytes);
-    }
-    grant->pass.flow = (struct weir_slice){grant->flow_text, wish->flow.bytes};
+    grant->pass.flow = keep_name(grant->flow_text, wish->flow);
+    grant->pass.tenant = keep_name(grant->tenant_text, tenant);
     grant->pass.told = on_told;
     grant->gate = call->gate;
     grant->call = call;
@@ -216,6 +218,7 @@ static void acquire(struct weir_call *call, const struct weir_wish *wish)
 void weir_api_acquire(struct weir_call *call)
 {
     struct weir_wish wish;
+    struct weir_slice tenant;
     if (!weir_api_find_gate(call)) {
         return;
     }
@@ -225,8 +228,8 @@ void weir_api_acquire(struct weir_call *call)
         refuse_wish(call, &wish);
         return;
     }
-    if (take_tenant(call, &wish)) {
-        acquire(call, &wish);
+    if (find_tenant(call, &wish, &tenant)) {
+        acquire(call, &wish, tenant);
     }
     weir_wish_deinit(&wish);
 }

@@ -1,6 +1,7 @@
 /* routes.c - which paths the API has, and what each of them tells. */
 #include "api/call.h"
 
+#include "api/events.h"
 #include "api/gates.h"
 #include "api/line.h"
 #include "api/metrics.h"
@@ -45,6 +46,7 @@ static const struct route routes[] = {
     {WEIR_METHOD_GET, "healthz", 1, NULL, 0, get_health},
     {WEIR_METHOD_GET, "readyz", 1, NULL, 0, get_readiness},
     {WEIR_METHOD_GET, "metrics", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_metrics},
+    {WEIR_METHOD_GET, "events", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_events},
     {WEIR_METHOD_GET, "gates", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
     {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
     {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},

@@ -16,8 +16,10 @@
 #define TREE_CHUNK_BYTES   (UINT32_C(64) << 10)
 #define CONFIG_CHUNK_BYTES (UINT32_C(16) << 10)
 
-#define THREADS_MAX      64
-#define GRACE_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
+#define THREADS_MAX          64
+#define GRACE_DEFAULT_NS     (30 * WEIR_NS_PER_SECOND)
+#define ROTATE_DEFAULT_BYTES (UINT64_C(64) << 20)
+#define ROTATED_KEPT_DEFAULT 5
 
 /* ---- the top ---- */
 
@@ -29,6 +31,7 @@ static const struct weir_field top_fields[] = {
     WEIR_FIELD_TEXT("data", struct weir_config, data),
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
     WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
+    WEIR_FIELD_SECTION("events", struct weir_config, events, weir_section_events),
     {.name = "trusted", .read = weir_read_trusted},
     {.name = "upstreams", .read = weir_read_upstreams, .section = &weir_section_upstream},
     {.name = "gates", .read = weir_read_gates, .section = &weir_section_gate},
@@ -49,6 +52,8 @@ static void set_defaults(struct weir_config *config)
 {
     config->data = weir_slice_of("./weir-data");
     config->grace_ns = GRACE_DEFAULT_NS;
+    config->events.rotate_bytes = ROTATE_DEFAULT_BYTES;
+    config->events.keep = ROTATED_KEPT_DEFAULT;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
 }

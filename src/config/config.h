@@ -242,6 +242,13 @@ struct weir_config_api_token {
 
 struct weir_matcher;
 
+/* Where events are written besides the API. */
+struct weir_config_events {
+    struct weir_slice file; /* empty: nowhere */
+    uint64_t rotate_bytes;
+    uint32_t keep;
+};
+
 struct weir_config {
     struct weir_slice file; /* for messages */
     const struct weir_config_listener *listen;
@@ -251,6 +258,7 @@ struct weir_config {
     struct weir_slice data;
     uint32_t threads; /* 0: as many as there are cores */
     uint64_t grace_ns;
+    struct weir_config_events events;
     const struct weir_config_network *trusted;
     uint32_t trusted_count;
     const struct weir_config_upstream *upstreams;

@@ -121,6 +121,11 @@ static void print_server(FILE *out, const struct weir_config *config)
         fprintf(out, "threads: %u\n", config->threads);
     }
     print_duration(out, "grace: ", config->grace_ns);
+    if (config->events.file.bytes > 0) {
+        print_text_field(out, "\nevents:\n  file: ", config->events.file);
+        fprintf(out, "  rotate: %s\n  keep: %u",
+                weir_scalar_show_size(config->events.rotate_bytes).text, config->events.keep);
+    }
     fputs("\ntrusted: [", out);
     for (uint32_t i = 0; i < config->trusted_count; i++) {
         fprintf(out, "%s\"%s\"", i == 0 ? "" : ", ",

@@ -35,7 +35,7 @@ struct weir_field {
     weir_field_read *read;
     size_t offset; /* of the member in the section's struct */
     bool required;
-    bool or_none; /* a duration may be `none`, which is stored as WEIR_NEVER */
+    bool or_none; /* a duration or size may be `none`, which is stored as WEIR_NEVER */
     uint64_t min; /* of numbers, durations and sizes; of words: the value of the first */
     uint64_t max;
     const char *const *words;           /* ended by a null */
@@ -72,6 +72,16 @@ struct weir_section {
     {                                                                                      \
         .name = field, .read = weir_read_duration, .offset = WEIR_MEMBER(type, member, 8), \
         .min = least, .max = most, .or_none = true                                         \
+    }
+#define WEIR_FIELD_SIZE(field, type, member, least, most)                              \
+    {                                                                                  \
+        .name = field, .read = weir_read_size, .offset = WEIR_MEMBER(type, member, 8), \
+        .min = least, .max = most                                                      \
+    }
+#define WEIR_FIELD_SIZE_OR_NONE(field, type, member)                                   \
+    {                                                                                  \
+        .name = field, .read = weir_read_size, .offset = WEIR_MEMBER(type, member, 8), \
+        .max = UINT64_MAX, .or_none = true                                             \
     }
 #define WEIR_FIELD_BOOLEAN(field, type, member)                                          \
     {                                                                                    \
@@ -154,6 +164,7 @@ struct weir_slice weir_reader_text(struct weir_reader *reader, const struct weir
 weir_field_read weir_read_count;    /* uint32_t */
 weir_field_read weir_read_amount;   /* uint64_t */
 weir_field_read weir_read_duration; /* uint64_t, in nanoseconds */
+weir_field_read weir_read_size;     /* uint64_t, in bytes */
 weir_field_read weir_read_boolean;  /* bool */
 weir_field_read weir_read_word;     /* an enum */
 weir_field_read weir_read_text;     /* struct weir_slice */

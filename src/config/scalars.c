@@ -147,6 +147,19 @@ bool weir_scalar_size(struct weir_slice text, uint64_t *bytes)
     return true;
 }
 
+struct weir_size_text weir_scalar_show_size(uint64_t bytes)
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    struct weir_size_text shown;
+    size_t unit = 0;
+    while (unit < 4 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(shown.text, sizeof shown.text, "%llu%s", (unsigned long long)bytes, names[unit]);
+    return shown;
+}
+
 bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate)
 {
     static const struct unit units[] = {

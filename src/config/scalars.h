@@ -30,6 +30,13 @@ struct weir_duration_text weir_scalar_show_duration(uint64_t duration_ns);
  * of 1024. */
 bool weir_scalar_size(struct weir_slice text, uint64_t *bytes);
 
+/* A size in whole units of the largest of 1024 that divides it, such as 64MiB. */
+struct weir_size_text {
+    char text[32];
+};
+
+struct weir_size_text weir_scalar_show_size(uint64_t bytes);
+
 /* 500/s, 600/m, 10000/h, 1000000/d: at least one, and not more than a bucket may have. */
 bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate);
 

@@ -11,6 +11,7 @@ extern const struct weir_section weir_section_top;
 
 /* schema_server.c: where to listen, and who is believed. */
 extern const struct weir_section weir_section_listener;
+extern const struct weir_section weir_section_events;
 weir_field_read weir_read_listen;
 weir_field_read weir_read_api;
 weir_field_read weir_read_trusted;

@@ -131,20 +131,6 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
     weir_reader_expect(reader, value, suggestion.best, "%s", expected);
 }
 
-static void read_body_max(struct weir_reader *reader, const struct weir_yaml *value,
-                          const struct weir_field *field, void *target)
-{
-    (void)field;
-    uint64_t bytes = UINT64_MAX;
-    if (!weir_yaml_is(value, "none") &&
-        (value->kind != WEIR_YAML_SCALAR || !weir_scalar_size(value->text, &bytes))) {
-        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
-                           "a size such as 512B, 64KiB, 1MB or 2GiB, or none");
-        return;
-    }
-    *(uint64_t *)target = bytes;
-}
-
 static const char *const llm_words[] = {"openai", "anthropic", "custom", NULL};
 
 static const struct weir_field route_fields[] = {
@@ -162,9 +148,7 @@ static const struct weir_field route_fields[] = {
     {.name = "upstream", .read = read_upstream, .required = true},
     WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
     WEIR_FIELD_BOOLEAN("websocket", struct weir_config_route, websocket),
-    {.name = "max_body",
-     .read = read_body_max,
-     .offset = WEIR_MEMBER(struct weir_config_route, body_bytes_max, 8)},
+    WEIR_FIELD_SIZE_OR_NONE("max_body", struct weir_config_route, body_bytes_max),
 };
 
 WEIR_SECTION(weir_section_route, "routes", route_fields);

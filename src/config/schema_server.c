@@ -6,6 +6,11 @@
 #define HOSTS_MAX               64
 #define CONNECTIONS_MAX         1000000
 #define CONNECTIONS_MAX_DEFAULT 10000
+#define ROTATED_KEPT_MAX        100
+
+/* What is written at once fits into a file of the smallest size. */
+#define ROTATE_MIN_BYTES (UINT64_C(64) << 10)
+#define ROTATE_MAX_BYTES (UINT64_C(1) << 40)
 
 /* ---- listeners ---- */
 
@@ -101,6 +106,20 @@ void weir_read_api(struct weir_reader *reader, const struct weir_yaml *value,
     struct weir_config *config = target;
     config->api = read_listeners(reader, value, &config->api_count);
 }
+
+/* ---- the event file ---- */
+
+static const struct weir_field events_fields[] = {
+    {.name = "file",
+     .read = weir_read_text,
+     .offset = WEIR_MEMBER(struct weir_config_events, file, sizeof(struct weir_slice)),
+     .required = true},
+    WEIR_FIELD_SIZE("rotate", struct weir_config_events, rotate_bytes, ROTATE_MIN_BYTES,
+                    ROTATE_MAX_BYTES),
+    WEIR_FIELD_COUNT("keep", struct weir_config_events, keep, 0, ROTATED_KEPT_MAX),
+};
+
+WEIR_SECTION(weir_section_events, "events", events_fields);
 
 /* ---- who is believed ---- */
 

@@ -98,6 +98,25 @@ void weir_read_duration(struct weir_reader *reader, const struct weir_yaml *valu
                        alternative);
 }
 
+void weir_read_size(struct weir_reader *reader, const struct weir_yaml *value,
+                    const struct weir_field *field, void *target)
+{
+    const char *alternative = field->or_none ? ", or none" : "";
+    uint64_t bytes;
+    if (field->or_none && weir_yaml_is(value, "none")) {
+        *(uint64_t *)target = WEIR_NEVER;
+    } else if (value->kind != WEIR_YAML_SCALAR || !weir_scalar_size(value->text, &bytes)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "a size such as 512B, 64KiB, 1MB or 2GiB%s", alternative);
+    } else if (bytes < field->min || bytes > field->max) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "a size from %s to %s%s",
+                           weir_scalar_show_size(field->min).text,
+                           weir_scalar_show_size(field->max).text, alternative);
+    } else {
+        *(uint64_t *)target = bytes;
+    }
+}
+
 void weir_read_boolean(struct weir_reader *reader, const struct weir_yaml *value,
                        const struct weir_field *field, void *target)
 {

@@ -37,7 +37,7 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
     for (uint32_t i = 0; i < route->key_parts; i++) {
         struct weir_slice part = text_of(&route->key[i], head, data, match);
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
-            part = exchange->tenant;
+            part = exchange->pass.tenant;
         } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
             part = exchange->site->config->upstreams[route->upstreams[0]].name;
         }
@@ -175,10 +175,9 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         weir_exchange_admitted(exchange);
         return;
     }
-    struct weir_request request = {.tenant = exchange->tenant,
+    struct weir_request request = {.tenant = exchange->pass.tenant,
                                    .priority = reading->priority,
-                                   .deadline_ns = exchange->deadline_ns,
-                                   .tag = (uintptr_t)exchange};
+                                   .deadline_ns = exchange->deadline_ns};
     struct weir_destination where = {.gate = exchange->site->plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
                                      .key = reading->key};
@@ -209,7 +208,7 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     const char *data = reading->data;
     bool trusted = exchange->client->trusted;
     if (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
-        exchange->tenant =
+        exchange->pass.tenant =
             keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
     }
     exchange->pass.flow =

@@ -140,7 +140,6 @@ static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
     return (struct weir_refused){.gate = &exchange->site->config->gates[exchange->route->gate],
                                  .pass = &exchange->pass,
-                                 .tenant = exchange->tenant,
                                  .arrived_ns = exchange->arrived_ns,
                                  .now_ns = exchange->worker->loop.now_ns};
 }

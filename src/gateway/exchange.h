@@ -60,9 +60,8 @@ struct weir_exchange {
     struct weir_buffer tail;  /* what is left of the reply once the backend is gone */
     uint64_t arrived_ns;
     uint64_t admitted_ns;
-    struct weir_slice tenant; /* in the text below */
-    uint64_t deadline_ns;     /* for the first byte; WEIR_NEVER: none */
-    char tenant_text[WEIR_NAME_BYTES_MAX];
+    uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the pass's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
 

@@ -21,9 +21,20 @@ struct alarm {
     uint32_t loop_index;
 };
 
+/* How many events one call may bring; more are counted as missed. A call decides on a batch of
+ * tickets at most, but for displacement by summed cost. */
+#define EARSHOT (WEIR_BATCH_MAX + 64)
+
+/* What a loop's calls have decided, until it is in the journal. */
+struct ears {
+    struct weir_event_ring ring;
+    struct weir_event slots[EARSHOT];
+};
+
 /* What the gates keep with each key; zeroed at first. */
 struct desk {
     pthread_mutex_t lock;    /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
+    uint32_t gate;           /* whose key it is */
     uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
     struct weir_waits waits; /* of those who were admitted; under the lock */
     struct alarm alarms[];   /* one for each loop, which alone uses it */
@@ -33,6 +44,7 @@ struct entrance {
     pthread_mutex_t lock; /* of the table of keys */
     struct weir_gate *gate;
     struct weir_rest rest; /* under the lock */
+    atomic_bool a2a;
     size_t name_bytes;
     char name[];
 };
@@ -40,6 +52,7 @@ struct entrance {
 /* Entrances are added and never taken away; whoever sees the count sees what it counts. */
 struct weir_gates {
     struct weir_gates_options options;
+    struct ears *ears; /* one for each loop */
     atomic_uint count;
     struct entrance *entrances[WEIR_GATES_MAX];
 };
@@ -68,11 +81,57 @@ static struct weir_loop *loop_of(const struct weir_gates *gates, uint32_t loop_i
 
 struct errands {
     struct weir_news news;
+    struct weir_gates *gates;
+    uint32_t loop_index;     /* of the loop that calls */
     struct weir_post *posts; /* a chain of passes that somebody's loop has to be told of */
     bool arm;
+    bool wake; /* somebody sleeps who reads the journal */
 };
 
 static void arrive(struct weir_post *post);
+
+static struct errands errands_of(struct weir_gates *gates, uint32_t loop_index)
+{
+    const struct weir_journal *journal = gates->options.journal;
+    bool heard = journal != NULL && weir_journal_read_by_any(journal);
+    return (struct errands){.news.events = heard ? &gates->ears[loop_index].ring : NULL,
+                            .gates = gates,
+                            .loop_index = loop_index};
+}
+
+/* How long the ticket may wait. */
+static uint64_t timeout_of(const struct weir_ticket *ticket)
+{
+    if (ticket->deadline_ns == WEIR_NEVER) {
+        return WEIR_NEVER;
+    }
+    return ticket->deadline_ns > ticket->entered_ns ? ticket->deadline_ns - ticket->entered_ns : 0;
+}
+
+/* Under the lock, which keeps those whom the events are about. */
+static WEIR_APART void write_down(const struct weir_key *key, struct errands *errands)
+{
+    struct weir_journal *journal = errands->gates->options.journal;
+    struct weir_event_ring *ring = errands->news.events;
+    struct weir_event event;
+    while (weir_event_ring_pop(ring, &event)) {
+        const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event.tag;
+        struct weir_notice notice = {.event = &event,
+                                     .gate = desk_of(key)->gate,
+                                     .key = weir_key_name(key),
+                                     .timeout_ns = WEIR_NEVER};
+        if (pass != NULL) {
+            notice.flow = pass->flow;
+            notice.tenant = pass->tenant;
+            notice.timeout_ns = timeout_of(&pass->ticket);
+        }
+        errands->wake = weir_journal_write(journal, &notice);
+    }
+    if (ring->lost > 0) {
+        weir_journal_skip(journal, ring->lost);
+        ring->lost = 0;
+    }
+}
 
 /* Marks those in the news, of whom `ticket` is the first, as posted. Whoever is admitted from the
  * line is in the news once, so here its wait is counted. Most calls have no news, and do not pay
@@ -95,12 +154,16 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
     }
 }
 
-/* Under the lock: takes the news, and sees whether a timer is needed. */
+/* Under the lock: takes the news and the events, and sees whether a timer is needed. */
 static void collect(struct weir_key *key, struct errands *errands)
 {
     struct weir_ticket *first = weir_news_next(&errands->news);
     if (first != NULL) {
         collect_news(key, errands, first);
+    }
+    if (errands->news.events != NULL &&
+        errands->news.events->written > errands->news.events->read) {
+        write_down(key, errands);
     }
     struct desk *desk = desk_of(key);
     uint64_t wake_ns = errands->news.wake_ns;
@@ -142,9 +205,10 @@ static void disarm(struct alarm *alarm)
 }
 
 /* Without the lock. The caller still pins the key. */
-static void run(struct weir_gates *gates, struct weir_key *key, uint32_t loop_index,
-                struct errands *errands)
+static void run(struct weir_key *key, struct errands *errands)
 {
+    struct weir_gates *gates = errands->gates;
+    uint32_t loop_index = errands->loop_index;
     while (errands->posts != NULL) {
         struct weir_post *post = errands->posts;
         uint32_t to = weir_container_of(post, struct weir_pass, post)->loop_index;
@@ -158,6 +222,9 @@ static void run(struct weir_gates *gates, struct weir_key *key, uint32_t loop_in
     if (errands->arm) {
         arm(gates, key, loop_index, errands->news.wake_ns);
     }
+    if (weir_unlikely(errands->wake)) {
+        weir_journal_wake(gates->options.journal);
+    }
 }
 
 static void ring(struct weir_timer *timer)
@@ -166,14 +233,14 @@ static void ring(struct weir_timer *timer)
     struct weir_gates *gates = alarm->gates;
     struct weir_key *key = weir_key_pin(alarm->key);
     uint32_t loop_index = alarm->loop_index;
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, loop_index);
     disarm(alarm);
     lock_key(key);
     desk_of(key)->armed_ns = 0;
     weir_key_wake(key, loop_of(gates, loop_index)->now_ns, &errands.news);
     collect(key, &errands);
     unlock_key(key);
-    run(gates, key, loop_index, &errands);
+    run(key, &errands);
     weir_key_give(key);
 }
 
@@ -220,12 +287,14 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
         pass->ticket.refusal = (uint8_t)status;
         return WEIR_REFUSED;
     }
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, where->loop_index);
     pass->key = key;
     pass->loop_index = where->loop_index;
     struct weir_request bounded = *request;
+    bounded.tag = (uintptr_t)pass;
     struct desk *desk = desk_of(key);
     pthread_mutex_lock(&desk->lock);
+    desk->gate = where->gate;
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
     enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
     if (verdict == WEIR_ADMITTED) {
@@ -233,7 +302,7 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     }
     collect(key, &errands);
     pthread_mutex_unlock(&desk->lock);
-    run(gates, key, where->loop_index, &errands);
+    run(key, &errands);
     return verdict;
 }
 
@@ -263,7 +332,7 @@ bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, pass->loop_index);
     lock_key(key);
     enum weir_status status = weir_key_leave(
         key, &pass->ticket, result, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
@@ -271,7 +340,7 @@ bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result)
     collect(key, &errands);
     bool posted = pass->posted;
     unlock_key(key);
-    run(gates, key, pass->loop_index, &errands);
+    run(key, &errands);
     return close_after(pass, posted);
 }
 
@@ -279,7 +348,7 @@ bool weir_pass_cancel(struct weir_pass *pass)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, pass->loop_index);
     lock_key(key);
     enum weir_status status = weir_key_cancel(
         key, &pass->ticket, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
@@ -287,7 +356,7 @@ bool weir_pass_cancel(struct weir_pass *pass)
     collect(key, &errands);
     bool posted = pass->posted;
     unlock_key(key);
-    run(gates, key, pass->loop_index, &errands);
+    run(key, &errands);
     return close_after(pass, posted);
 }
 
@@ -296,14 +365,14 @@ enum weir_status weir_pass_release(struct weir_pass *pass, const struct weir_res
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, loop_index);
     lock_key(key);
     enum weir_status status = weir_key_leave(key, &pass->ticket, result,
                                              loop_of(gates, loop_index)->now_ns, &errands.news);
     collect(key, &errands);
     assert(status != WEIR_OK || !pass->posted);
     unlock_key(key);
-    run(gates, key, loop_index, &errands);
+    run(key, &errands);
     if (status == WEIR_OK) {
         weir_pass_close(pass);
     }
@@ -314,13 +383,13 @@ enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, loop_index);
     lock_key(key);
     enum weir_status status = weir_key_renew(key, &pass->ticket, lease_ns,
                                              loop_of(gates, loop_index)->now_ns, &errands.news);
     collect(key, &errands);
     unlock_key(key);
-    run(gates, key, loop_index, &errands);
+    run(key, &errands);
     return status;
 }
 
@@ -329,12 +398,12 @@ struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
     return weir_gates_stats(pass->key);
 }
 
-uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant)
+uint64_t weir_pass_predict(const struct weir_pass *pass)
 {
     uint64_t now_ns = loop_of(pass->gates, pass->loop_index)->now_ns;
     lock_key(pass->key);
-    uint64_t wait_ns =
-        weir_key_predict(pass->key, tenant, (enum weir_priority)pass->ticket.priority, now_ns);
+    uint64_t wait_ns = weir_key_predict(pass->key, pass->tenant,
+                                        (enum weir_priority)pass->ticket.priority, now_ns);
     unlock_key(pass->key);
     return wait_ns;
 }
@@ -416,7 +485,7 @@ void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)
 static enum weir_status apply(struct weir_gates *gates, struct entrance *entrance,
                               struct weir_key *key, uint32_t loop_index)
 {
-    struct errands errands = {0};
+    struct errands errands = errands_of(gates, loop_index);
     pthread_mutex_lock(&entrance->lock);
     lock_key(key);
     enum weir_status status =
@@ -424,7 +493,7 @@ static enum weir_status apply(struct weir_gates *gates, struct entrance *entranc
     collect(key, &errands);
     unlock_key(key);
     pthread_mutex_unlock(&entrance->lock);
-    run(gates, key, loop_index, &errands);
+    run(key, &errands);
     return status;
 }
 
@@ -465,6 +534,16 @@ enum weir_status weir_gates_create(const struct weir_gates_options *options,
     if (gates == NULL) {
         return WEIR_NO_MEMORY;
     }
+    gates->ears =
+        weir_allocate_zeroed(options->allocator, options->loop_count * sizeof *gates->ears);
+    if (gates->ears == NULL) {
+        weir_release(options->allocator, gates, sizeof *gates);
+        return WEIR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < options->loop_count; i++) {
+        struct ears *ears = &gates->ears[i];
+        weir_event_ring_init(&ears->ring, ears->slots, EARSHOT, WEIR_EVENTS_STREAM);
+    }
     gates->options = *options;
     *result = gates;
     return WEIR_OK;
@@ -477,6 +556,11 @@ void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_s
     pthread_mutex_lock(&entrance->lock);
     weir_rest_mend(&entrance->rest, span, counters);
     pthread_mutex_unlock(&entrance->lock);
+}
+
+struct weir_journal *weir_gates_journal(const struct weir_gates *gates)
+{
+    return gates->options.journal;
 }
 
 uint32_t weir_gates_loop_count(const struct weir_gates *gates)
@@ -499,6 +583,16 @@ struct weir_slice weir_gates_name(const struct weir_gates *gates, uint32_t gate)
 {
     const struct entrance *entrance = gates->entrances[gate];
     return (struct weir_slice){entrance->name, entrance->name_bytes};
+}
+
+void weir_gates_set_a2a(struct weir_gates *gates, uint32_t gate, bool speaks)
+{
+    atomic_store_explicit(&gates->entrances[gate]->a2a, speaks, memory_order_relaxed);
+}
+
+bool weir_gates_speak_a2a(const struct weir_gates *gates, uint32_t gate)
+{
+    return atomic_load_explicit(&gates->entrances[gate]->a2a, memory_order_relaxed);
 }
 
 static enum weir_status make_entrance(const struct weir_gates *gates, struct weir_slice name,
@@ -575,5 +669,6 @@ void weir_gates_destroy(struct weir_gates *gates)
         pthread_mutex_destroy(&entrance->lock);
         weir_release(allocator, entrance, sizeof *entrance + entrance->name_bytes);
     }
+    weir_release(allocator, gates->ears, gates->options.loop_count * sizeof *gates->ears);
     weir_release(allocator, gates, sizeof *gates);
 }

@@ -9,6 +9,7 @@
 #ifndef WEIR_GATEWAY_PASS_H
 #define WEIR_GATEWAY_PASS_H
 
+#include "gateway/journal.h"
 #include "gateway/rest.h"
 #include "gateway/waits.h"
 #include "net/loop.h"
@@ -28,8 +29,9 @@ struct weir_pass {
     struct weir_post post;
     struct weir_gates *gates;
     struct weir_key *key;   /* pinned from enter until the ticket has ended and no post is left */
-    struct weir_slice flow; /* the caller's own id of its work; may be read by any thread that holds
-                             * the key's lock while the ticket waits */
+    struct weir_slice flow; /* the caller's own id of its work; this and the next may be read by any
+                             * thread that holds the key's lock until the ticket has ended */
+    struct weir_slice tenant; /* as the request's */
     uint32_t loop_index;
     bool posted; /* a post is under way; under the key's lock */
 
@@ -45,6 +47,7 @@ struct weir_gates_options {
     struct weir_loop *const *loops; /* stay the caller's */
     uint32_t loop_count;            /* 1 .. WEIR_LOOPS_MAX */
     uint32_t keys_max;              /* per gate; 0: the default */
+    struct weir_journal *journal;   /* of what they decide; stays the caller's; may be null */
 };
 
 /* None at first. */
@@ -61,6 +64,11 @@ WEIR_MUST_CHECK enum weir_status weir_gates_add(struct weir_gates *gates, struct
                                                 uint32_t *number);
 
 uint32_t weir_gates_count(const struct weir_gates *gates);
+
+/* Whether the gate's events are told in the words of agents as well; from any thread. */
+void weir_gates_set_a2a(struct weir_gates *gates, uint32_t gate, bool speaks);
+bool weir_gates_speak_a2a(const struct weir_gates *gates, uint32_t gate);
+
 struct weir_slice weir_gates_name(const struct weir_gates *gates, uint32_t gate);
 
 /* New settings for a gate, or for one key of it, from now on; keys that exist follow them. Called
@@ -79,7 +87,8 @@ struct weir_destination {
     struct weir_slice key;
 };
 
-/* As weir_key_enter(), but that a deadline only shortens the key's own timeout. Also refused, with
+/* As weir_key_enter(), but that a deadline only shortens the key's own timeout, and that the tag is
+ * used here. Also refused, with
  * the reason in the ticket, if the key cannot be had. A pass that was refused, or was told that it
  * has ended, is closed with weir_pass_close(); until then its key can be asked. */
 WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
@@ -107,7 +116,7 @@ WEIR_MUST_CHECK enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
 
 /* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
-uint64_t weir_pass_predict(const struct weir_pass *pass, struct weir_slice tenant);
+uint64_t weir_pass_predict(const struct weir_pass *pass);
 
 /* The key of that name, pinned, or null; and all keys of a gate in turn, as weir_gate_next(). */
 struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice key);
@@ -124,6 +133,9 @@ struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir
 /* Sums over keys of the gate that are not told of by name; see rest.h. */
 void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
                      uint64_t counters[WEIR_REST_COUNTERS]);
+
+/* The journal that they write, or null. */
+struct weir_journal *weir_gates_journal(const struct weir_gates *gates);
 
 /* The loops that the gates were made for. */
 uint32_t weir_gates_loop_count(const struct weir_gates *gates);

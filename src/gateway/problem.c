@@ -3,14 +3,21 @@
 #include "wire/head_writer.h"
 #include "wire/json_writer.h"
 
+#define URN "urn:weir:"
+
 static const struct {
     const char *type;
     const char *title;
 } problems[WEIR_PROBLEM_COUNT] = {
-#define WEIR_PROBLEM_TEXT(name, type, title) {"urn:weir:" type, title},
+#define WEIR_PROBLEM_TEXT(name, type, title) {URN type, title},
     WEIR_PROBLEMS(WEIR_PROBLEM_TEXT)
 #undef WEIR_PROBLEM_TEXT
 };
+
+const char *weir_problem_name(enum weir_problem_kind kind)
+{
+    return problems[kind].type + sizeof URN - 1;
+}
 
 /* A document is short: what it is made of is bounded, names by 255 bytes of up to six each. */
 #define DOCUMENT_BYTES_MAX 8192

@@ -50,6 +50,9 @@ struct weir_problem {
     uint64_t retry_ns; /* WEIR_NEVER: nothing is known */
 };
 
+/* What its type ends with: "line-full", ... */
+const char *weir_problem_name(enum weir_problem_kind kind);
+
 /* Writes the whole reply into the buffer. False if it does not fit, which it does unless names are
  * longer than they may be. */
 WEIR_MUST_CHECK bool weir_problem_write(const struct weir_problem *problem, bool keep_alive,

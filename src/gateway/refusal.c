@@ -24,7 +24,7 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
                                      .detail = detail,
                                      .gate = refused->gate->name,
                                      .flow = pass->flow,
-                                     .tenant = refused->tenant,
+                                     .tenant = pass->tenant,
                                      .waited_ns = refused->now_ns - refused->arrived_ns,
                                      .timeout_ns = WEIR_NEVER,
                                      .retry_ns = WEIR_NEVER};
@@ -34,7 +34,7 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
     refusal->stats = weir_pass_stats(pass);
     problem->stats = &refusal->stats;
     problem->key = weir_key_name(pass->key);
-    problem->retry_ns = weir_pass_predict(pass, refused->tenant);
+    problem->retry_ns = weir_pass_predict(pass);
     if (kind != WEIR_PROBLEM_DRAINING) {
         problem->status = (uint16_t)rules_of(refused->gate, problem->key)->line.status;
     }
@@ -43,27 +43,26 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
     }
 }
 
+enum weir_problem_kind weir_refusal_kind(enum weir_status why)
+{
+    switch (why) {
+    case WEIR_TOO_MANY_KEYS:
+        return WEIR_PROBLEM_TOO_MANY_KEYS;
+    case WEIR_TOO_LATE:
+        return WEIR_PROBLEM_TOO_LATE;
+    case WEIR_TIMED_OUT:
+        return WEIR_PROBLEM_LINE_TIMEOUT;
+    case WEIR_NO_MEMORY:
+        return WEIR_PROBLEM_OUT_OF_MEMORY;
+    default:
+        return WEIR_PROBLEM_LINE_FULL;
+    }
+}
+
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
     enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
-    enum weir_problem_kind kind = WEIR_PROBLEM_LINE_FULL;
-    switch (why) {
-    case WEIR_TOO_MANY_KEYS:
-        kind = WEIR_PROBLEM_TOO_MANY_KEYS;
-        break;
-    case WEIR_TOO_LATE:
-        kind = WEIR_PROBLEM_TOO_LATE;
-        break;
-    case WEIR_TIMED_OUT:
-        kind = WEIR_PROBLEM_LINE_TIMEOUT;
-        break;
-    case WEIR_NO_MEMORY:
-        kind = WEIR_PROBLEM_OUT_OF_MEMORY;
-        break;
-    default:
-        break;
-    }
-    weir_refusal_make(refusal, kind, weir_status_text(why), refused);
+    weir_refusal_make(refusal, weir_refusal_kind(why), weir_status_text(why), refused);
 }
 
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused)

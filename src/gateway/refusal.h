@@ -16,10 +16,12 @@ struct weir_refusal {
 struct weir_refused {
     const struct weir_config_gate *gate;
     const struct weir_pass *pass; /* not closed; its key is null if there could not be one */
-    struct weir_slice tenant;
     uint64_t arrived_ns;
     uint64_t now_ns;
 };
+
+/* As what a ticket is refused that the door does not let in, for this reason. */
+enum weir_problem_kind weir_refusal_kind(enum weir_status why);
 
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "gateway/client.h"
+#include "gateway/event_file.h"
 #include "gateway/exchange.h"
 #include "gateway/reload.h"
 #include "gateway/site.h"
@@ -61,6 +62,8 @@ struct server {
     const struct weir_serve_options *options;
     struct weir_plan *first; /* which the listeners refer to */
     struct weir_plan *plan;  /* the one in force */
+    struct weir_journal *journal;
+    struct weir_event_file *event_file; /* or null */
     struct weir_gates *gates;
     void *api; /* what its service keeps */
     struct weir_listener listeners[LISTENERS_MAX];
@@ -293,7 +296,9 @@ static void close_threads(struct server *server)
         }
     }
     server->options->api->close(server->api);
+    weir_event_file_close(server->event_file);
     weir_gates_destroy(server->gates);
+    weir_journal_destroy(server->journal);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         free_worker(&server->threads[i]);
     }
@@ -304,9 +309,14 @@ static void close_threads(struct server *server)
 
 static int open_gates(struct server *server)
 {
+    server->journal = weir_journal_create();
+    if (server->journal == NULL) {
+        return complain("events", "there is no memory left");
+    }
     struct weir_gates_options options = {.allocator = &weir_allocator_libc,
                                          .loops = server->loops,
-                                         .loop_count = server->thread_count};
+                                         .loop_count = server->thread_count,
+                                         .journal = server->journal};
     if (getrandom(options.seed, sizeof options.seed, 0) != sizeof options.seed) {
         return complain("random", strerror(errno));
     }
@@ -324,6 +334,32 @@ static int open_gates(struct server *server)
         server->threads[i].worker.reloader = &server->reload.reloader;
     }
     return 0;
+}
+
+/* What will write events where the config says: what does so already, a new one, or null for
+ * nothing. False, with a sentence, if it cannot be had. */
+static bool prepare_events(const struct server *server, const struct weir_config_events *config,
+                           struct weir_event_file **next, const char **wrong)
+{
+    *next = server->event_file;
+    if (config->file.bytes == 0) {
+        *next = NULL;
+    } else if (*next == NULL || !weir_event_file_is(*next, config->file)) {
+        *next = weir_event_file_open(config, server->gates, wrong);
+        return *next != NULL;
+    }
+    return true;
+}
+
+static void adopt_events(struct server *server, const struct weir_config_events *config,
+                         struct weir_event_file *next)
+{
+    if (next != server->event_file) {
+        weir_event_file_close(server->event_file);
+        server->event_file = next;
+    } else if (next != NULL) {
+        weir_event_file_refresh(next, config);
+    }
 }
 
 /* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
@@ -358,6 +394,9 @@ static int adopt_first(struct server *server, struct weir_config *config)
     }
     if (!make_sites(server, server->plan, &wrong)) {
         return complain("upstreams", wrong);
+    }
+    if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
+        return complain("events", wrong);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.site = server->threads[i].next;
@@ -426,8 +465,13 @@ static bool reload_config(struct server *server, char wrong[WEIR_RELOAD_WRONG_MA
     const char *why = NULL;
     const char *fixed = weir_plan_needs_restart(server->first->config, config);
     struct weir_plan *plan = weir_plan_create(config, server->gates, &why);
-    if (plan == NULL || !make_sites(server, plan, &why)) {
+    struct weir_event_file *events = server->event_file;
+    if (plan == NULL || !prepare_events(server, &config->events, &events, &why) ||
+        !make_sites(server, plan, &why)) {
         snprintf(wrong, WEIR_RELOAD_WRONG_MAX, "%s", why);
+        if (events != server->event_file) {
+            weir_event_file_close(events);
+        }
         weir_plan_give(plan);
         return false;
     }
@@ -436,6 +480,7 @@ static bool reload_config(struct server *server, char wrong[WEIR_RELOAD_WRONG_MA
                 fixed);
     }
     adopt(server, plan);
+    adopt_events(server, &plan->config->events, events);
     return true;
 }
 
@@ -520,10 +565,6 @@ static void admit_gaps(const struct weir_config *config)
     }
     for (uint32_t i = 0; i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
-        if (gate->events_a2a) {
-            fprintf(stderr, "weir: gate %.*s writes no events: this version has none\n",
-                    (int)gate->name.bytes, gate->name.data);
-        }
         if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
             fprintf(stderr, "weir: gate %.*s keeps its start limit: this version does not adapt\n",
                     (int)gate->name.bytes, gate->name.data);

@@ -56,10 +56,28 @@ static void put_escape(struct weir_json *json, unsigned char c)
     weir_json_raw(json, (struct weir_slice){escape, sizeof escape});
 }
 
+/* How many bytes at the start are ASCII that stands for itself: mostly all. */
+static size_t plain_bytes(struct weir_slice text)
+{
+    size_t bytes = 0;
+    while (bytes < text.bytes && text.data[bytes] >= 0x20 && text.data[bytes] < 0x7f &&
+           text.data[bytes] != '"' && text.data[bytes] != '\\') {
+        bytes++;
+    }
+    return bytes;
+}
+
 static void put_text(struct weir_json *json, struct weir_slice text)
 {
     put_char(json, '"');
     while (text.bytes > 0) {
+        size_t plain = plain_bytes(text);
+        weir_json_raw(json, (struct weir_slice){text.data, plain});
+        text.data += plain;
+        text.bytes -= plain;
+        if (text.bytes == 0) {
+            break;
+        }
         size_t bytes = weir_text_character(text);
         unsigned char c = (unsigned char)text.data[0];
         if (bytes == 0) {
@@ -82,8 +100,9 @@ static void put_text(struct weir_json *json, struct weir_slice text)
 void weir_json_name(struct weir_json *json, const char *name)
 {
     begin_item(json);
-    put_text(json, weir_slice_of(name));
-    put_char(json, ':');
+    put_char(json, '"');
+    weir_json_raw(json, weir_slice_of(name));
+    weir_json_raw(json, (struct weir_slice){"\":", 2});
     json->comma = false;
 }
 

@@ -21,9 +21,9 @@ struct weir_json {
 /* Begins to write into `data`, which stays the caller's. */
 void weir_json_init(struct weir_json *json, char *data, size_t capacity);
 
-void weir_json_open(struct weir_json *json, char bracket);  /* '{' or '[' */
-void weir_json_close(struct weir_json *json, char bracket); /* '}' or ']' */
-void weir_json_name(struct weir_json *json, const char *name);
+void weir_json_open(struct weir_json *json, char bracket);     /* '{' or '[' */
+void weir_json_close(struct weir_json *json, char bracket);    /* '}' or ']' */
+void weir_json_name(struct weir_json *json, const char *name); /* without anything to escape */
 
 /* Values. A text is somebody's bytes: what is not UTF-8 in it becomes U+FFFD. */
 void weir_json_string(struct weir_json *json, struct weir_slice text);

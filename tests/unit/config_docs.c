@@ -72,6 +72,12 @@ static void check_range(const struct weir_section *section, const struct weir_fi
         snprintf(range, sizeof range, "duration, `%s` to `%s`%s",
                  weir_scalar_show_duration(field->min).text,
                  weir_scalar_show_duration(field->max).text, field->or_none ? ", or `none`" : " |");
+    } else if (field->read == weir_read_size) {
+        if (!field->or_none) {
+            snprintf(range, sizeof range, "size, `%s` to `%s` |",
+                     weir_scalar_show_size(field->min).text,
+                     weir_scalar_show_size(field->max).text);
+        }
     } else if (field->max > 0) {
         snprintf(range, sizeof range, "| %s to %s", write_number(field->min).text,
                  write_number(field->max).text);

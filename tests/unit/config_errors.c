@@ -11,8 +11,8 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
 {
     expect_errors(
         API "lissten: 1\n",
-        "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, trusted, "
-        "upstreams, gates, routes, queues or api_tokens; did you mean listen?\n");
+        "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, events, "
+        "trusted, upstreams, gates, routes, queues or api_tokens; did you mean listen?\n");
     expect_errors(
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
@@ -23,9 +23,10 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
     expect_errors(API "gates: { f: { zzzzz: 3 } }\n",
                   "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
                   "lease, early_reject, weights, choice, breaker, events, tenants or keys\n");
-    expect_errors(API "Data: x\n",
-                  "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
-                  "trusted, upstreams, gates, routes, queues or api_tokens; did you mean data?\n");
+    expect_errors(
+        API "Data: x\n",
+        "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
+        "events, trusted, upstreams, gates, routes, queues or api_tokens; did you mean data?\n");
 }
 
 TEST(a_file_without_an_address_is_refused)
@@ -43,11 +44,11 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "data, threads, grace, trusted, upstreams, gates, routes, queues or api_tokens\n");
+        "data, threads, grace, events, trusted, upstreams, gates, routes, queues or api_tokens\n");
     expect_errors(
         "- a\n",
         "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, data, "
-        "threads, grace, trusted, upstreams, gates, routes, queues or api_tokens\n");
+        "threads, grace, events, trusted, upstreams, gates, routes, queues or api_tokens\n");
 }
 
 TEST(a_section_is_a_mapping)
@@ -191,6 +192,21 @@ TEST(an_api_that_others_can_reach_needs_tokens)
                   "api_tokens: {}\n",
                   "weir.yaml:1:20: api[1] can be reached from other machines; expected api_tokens "
                   "then, or an address of this machine such as 127.0.0.1:7070\n");
+}
+
+TEST(an_event_file_is_told_how_it_looks)
+{
+    expect_errors(
+        API "events: { rotate: 1KiB, keep: 101 }\n",
+        "weir.yaml:2:9: events has no file; expected one\n"
+        "weir.yaml:2:19: events.rotate is \"1KiB\"; expected a size from 64KiB to 1TiB\n"
+        "weir.yaml:2:31: events.keep is \"101\"; expected a whole number from 0 to 100\n");
+    expect_errors(API "events: { file: e, rotate: 64 }\n",
+                  "weir.yaml:2:28: events.rotate is \"64\"; expected a size such as 512B, 64KiB, "
+                  "1MB or 2GiB\n");
+    expect_errors(API "events: { file: e, rotate: none }\n",
+                  "weir.yaml:2:28: events.rotate is \"none\"; expected a size such as 512B, 64KiB, "
+                  "1MB or 2GiB\n");
 }
 
 TEST(networks_are_told_how_they_look)
@@ -978,6 +994,7 @@ int main(void)
         cmocka_unit_test(names_have_letters_digits_and_a_few_signs),
         cmocka_unit_test(addresses_are_told_how_they_look),
         cmocka_unit_test(an_api_that_others_can_reach_needs_tokens),
+        cmocka_unit_test(an_event_file_is_told_how_it_looks),
         cmocka_unit_test(networks_are_told_how_they_look),
         cmocka_unit_test(routes_without_listen_lead_nowhere),
         cmocka_unit_test(urls_are_told_how_they_look),

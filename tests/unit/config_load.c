@@ -337,6 +337,22 @@ TEST(addresses_may_be_a_list_in_short_and_long_form)
     unload(config);
 }
 
+TEST(events_are_written_to_a_file_that_is_rotated)
+{
+    struct weir_config *config = load(API);
+    assert_int_equal(config->events.file.bytes, 0);
+    unload(config);
+    config = load(API "events: { file: e }\n");
+    expect_slice(config->events.file, "e");
+    assert_int_equal(config->events.rotate_bytes, 64 << 20);
+    assert_int_equal(config->events.keep, 5);
+    unload(config);
+    config = load(API "events: { file: e, rotate: 1TiB, keep: 100 }\n");
+    assert_int_equal(config->events.rotate_bytes, UINT64_C(1) << 40);
+    assert_int_equal(config->events.keep, 100);
+    unload(config);
+}
+
 TEST(this_machine_is_trusted_unless_somebody_else_is_named)
 {
     struct weir_config *config = load(API);
@@ -832,6 +848,10 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "data: \"d\"\n"
         "threads: 1\n"
         "grace: 0s\n"
+        "events:\n"
+        "  file: \"/e\"\n"
+        "  rotate: 65KiB\n"
+        "  keep: 0\n"
         "trusted: []\n"
         "\n"
         "upstreams:\n"
@@ -976,6 +996,7 @@ int main(void)
         cmocka_unit_test(without_tls_the_example_has_one_mistake),
         cmocka_unit_test(an_api_address_alone_is_a_configuration),
         cmocka_unit_test(addresses_may_be_a_list_in_short_and_long_form),
+        cmocka_unit_test(events_are_written_to_a_file_that_is_rotated),
         cmocka_unit_test(this_machine_is_trusted_unless_somebody_else_is_named),
         cmocka_unit_test(the_api_is_open_to_others_with_tokens_only),
         cmocka_unit_test(a_gate_that_names_nothing_has_10_permits_and_10_seconds),

@@ -117,6 +117,10 @@ TEST(every_kind_has_a_name_of_its_own)
     assert_string_equal(weir_event_kind_name(WEIR_EVENT_DISPLACE), "displace");
     assert_string_equal(weir_event_kind_name(WEIR_EVENT_LAPSE), "lapse");
     assert_string_equal(weir_event_kind_name(WEIR_EVENT_LIMIT), "limit");
+    assert_string_equal(weir_priority_name(WEIR_PRIORITY_NORMAL), "normal");
+    assert_string_equal(weir_priority_name(WEIR_PRIORITY_HIGH), "high");
+    assert_string_equal(weir_priority_name(WEIR_PRIORITY_LOW), "low");
+    assert_string_equal(weir_priority_name(WEIR_PRIORITY_COUNT), "unknown");
     assert_string_equal(weir_event_kind_name(WEIR_EVENT_PAUSE), "pause");
     assert_string_equal(weir_event_kind_name(WEIR_EVENT_KIND_COUNT), "unknown");
     assert_string_equal(weir_event_kind_name((enum weir_event_kind)UINT32_MAX), "unknown");

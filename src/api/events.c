@@ -1,0 +1,233 @@
+#include "api/events.h"
+
+#include "base/slice.h"
+#include "gateway/event_line.h"
+#include "gateway/site.h"
+#include "wire/query.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The first event after a quiet time is sent at once; those that follow within this time go
+ * together, so that a reader costs so many turns a second and not one per event. */
+#define PAUSE_NS (WEIR_NS_PER_SECOND / 50)
+
+/* The most notes that are looked at in a turn, wanted or not. */
+#define NOTES_PER_TURN 256
+
+#define FILTER_GATES_MAX 16
+
+/* One that reads. Lives until it is neither needed by its call nor about to be woken. */
+struct weir_call_events {
+    struct weir_follower follower;
+    struct weir_post woken;
+    struct weir_timer pause;
+    struct weir_journal *journal;
+    struct weir_worker *worker;
+    struct weir_call *call; /* null once it has gone */
+    struct weir_bookmark mark;
+    bool sleeps; /* until `woken` arrives */
+    uint32_t types;
+    uint32_t gate_count; /* 0: all */
+    uint32_t gates[FILTER_GATES_MAX];
+};
+
+/* ---- waiting for more ---- */
+
+static void free_reader(struct weir_call_events *reader)
+{
+    weir_timer_deinit(&reader->worker->loop, &reader->pause);
+    weir_journal_quit(reader->journal);
+    free(reader);
+}
+
+static void go_on(struct weir_call_events *reader)
+{
+    reader->call->quiet = false;
+    weir_call_resume(reader->call);
+}
+
+static void on_woken(struct weir_post *post)
+{
+    struct weir_call_events *reader = weir_container_of(post, struct weir_call_events, woken);
+    reader->sleeps = false;
+    if (reader->call == NULL) {
+        free_reader(reader);
+    } else {
+        go_on(reader);
+    }
+}
+
+/* In whichever thread has written. */
+static void on_wake(struct weir_follower *follower)
+{
+    struct weir_call_events *reader =
+        weir_container_of(follower, struct weir_call_events, follower);
+    reader->woken = (struct weir_post){.arrive = on_woken};
+    weir_loop_post(&reader->worker->loop, &reader->woken);
+}
+
+static void on_pause_over(struct weir_timer *timer)
+{
+    struct weir_call_events *reader = weir_container_of(timer, struct weir_call_events, pause);
+    reader->sleeps = weir_journal_sleep(reader->journal, &reader->follower, &reader->mark);
+    if (!reader->sleeps) {
+        go_on(reader);
+    }
+}
+
+void weir_api_forget_events(struct weir_call *call)
+{
+    struct weir_call_events *reader = call->events;
+    if (reader == NULL) {
+        return;
+    }
+    call->events = NULL;
+    weir_timer_set(&reader->worker->loop, &reader->pause, WEIR_NEVER);
+    reader->call = NULL;
+    if (!reader->sleeps || weir_journal_rouse(reader->journal, &reader->follower)) {
+        free_reader(reader);
+    }
+}
+
+/* ---- lines ---- */
+
+static bool wants(const struct weir_call_events *reader, const struct weir_note *note)
+{
+    for (uint32_t i = 0; i < reader->gate_count; i++) {
+        if (reader->gates[i] == note->gate) {
+            return true;
+        }
+    }
+    return reader->gate_count == 0;
+}
+
+/* As many lines as fit. There is never a last one. */
+static bool produce_lines(struct weir_call *call, struct weir_json *json)
+{
+    struct weir_call_events *reader = call->events;
+    _Alignas(struct weir_note) char room[WEIR_NOTE_BYTES_MAX];
+    struct weir_note *note = (struct weir_note *)(void *)room;
+    uint64_t epoch_ns = weir_event_epoch_ns();
+    bool more = true;
+    for (uint32_t i = 0; i < NOTES_PER_TURN && more; i++) {
+        if (json->capacity - json->bytes < WEIR_EVENT_LINES_MAX) {
+            return false;
+        }
+        more = weir_journal_read(reader->journal, &reader->mark, note);
+        if (reader->mark.missed > 0) {
+            weir_event_missed(json, reader->mark.missed, epoch_ns);
+            reader->mark.missed = 0;
+        }
+        if (more && wants(reader, note)) {
+            weir_event_lines(json, note, call->worker->gates, reader->types, epoch_ns);
+        }
+    }
+    if (!more) {
+        struct weir_loop *loop = &call->worker->loop;
+        call->quiet = true;
+        weir_timer_set(loop, &reader->pause, loop->now_ns + PAUSE_NS);
+    }
+    return false;
+}
+
+/* ---- the question ---- */
+
+static void refuse(struct weir_call *call, uint16_t status, const char *format,
+                   struct weir_slice what)
+{
+    char detail[512];
+    snprintf(detail, sizeof detail, format, (int)what.bytes, what.data);
+    weir_call_problem(call, status == 404 ? WEIR_PROBLEM_NOT_FOUND : WEIR_PROBLEM_BAD_REQUEST,
+                      status, detail);
+}
+
+/* Each of these adds what is named to the filter; false, and said, if there is no such thing. */
+static bool add_type(struct weir_call *call, struct weir_call_events *reader,
+                     struct weir_slice name)
+{
+    for (uint32_t i = 0; i < WEIR_EVENT_TYPE_COUNT; i++) {
+        if (weir_slice_equal(name, weir_slice_of(weir_event_type_name((enum weir_event_type)i)))) {
+            reader->types |= 1u << i;
+            return true;
+        }
+    }
+    refuse(
+        call, 400,
+        "There is no type of events called %.*s. There are gate.throttle, gate.timeout, "
+        "gate.refused, gate.cancelled, gate.limit, gate.paused, lease.expired and, of gates with "
+        "events: a2a, a2a.concurrency.throttle and a2a.concurrency.timeout.",
+        name);
+    return false;
+}
+
+static bool add_gate(struct weir_call *call, struct weir_call_events *reader,
+                     struct weir_slice name)
+{
+    const struct weir_gates *gates = call->worker->gates;
+    if (reader->gate_count == FILTER_GATES_MAX) {
+        refuse(call, 400, "%.*s is one gate too many: name up to 16, or none for all.", name);
+        return false;
+    }
+    for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
+        if (weir_slice_equal(name, weir_gates_name(gates, i))) {
+            reader->gates[reader->gate_count++] = i;
+            return true;
+        }
+    }
+    refuse(call, 404, "There is no gate called %.*s. GET /gates lists them.", name);
+    return false;
+}
+
+static bool read_filter(struct weir_call *call, struct weir_call_events *reader)
+{
+    struct weir_slice rest = call->query, name, value;
+    char room[sizeof call->text];
+    for (;;) {
+        switch (weir_query_next(&rest, room, sizeof room, &name, &value)) {
+        case WEIR_QUERY_END:
+            reader->types = reader->types == 0 ? WEIR_EVENT_TYPES_ALL : reader->types;
+            return true;
+        case WEIR_QUERY_FAULT:
+            refuse(call, 400, "The query cannot be read: an escape is a %% and two digits.%.*s",
+                   (struct weir_slice){"", 0});
+            return false;
+        case WEIR_QUERY_PAIR:
+            break;
+        }
+        bool by_type = weir_slice_equal(name, weir_slice_of("type"));
+        if (!by_type && !weir_slice_equal(name, weir_slice_of("gate"))) {
+            refuse(call, 400, "%.*s is no parameter here: there are gate and type.", name);
+            return false;
+        }
+        if (by_type ? !add_type(call, reader, value) : !add_gate(call, reader, value)) {
+            return false;
+        }
+    }
+}
+
+void weir_api_get_events(struct weir_call *call)
+{
+    struct weir_worker *worker = call->worker;
+    struct weir_call_events *reader = calloc(1, sizeof *reader);
+    if (reader == NULL || !weir_timer_init(&worker->loop, &reader->pause, on_pause_over)) {
+        free(reader);
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory for one more reader. Try again later.");
+        return;
+    }
+    if (!read_filter(call, reader)) {
+        weir_timer_deinit(&worker->loop, &reader->pause);
+        free(reader);
+        return;
+    }
+    reader->follower.wake = on_wake;
+    reader->worker = worker;
+    reader->call = call;
+    reader->journal = weir_gates_journal(worker->gates);
+    reader->mark = weir_journal_join(reader->journal);
+    call->events = reader;
+    weir_socket_watch_peer(call->client->stream.watch.fd);
+    weir_call_reply(call, 200, "application/x-ndjson", produce_lines);
+}

@@ -1,0 +1,94 @@
+/* journal.h - what the keys decide, in the order in which they do, for whoever reads along.
+ *
+ * One ring of notes in memory. A note is written under the lock of its key, so that the notes of a
+ * key stand in the order of its decisions, and costs a copy of some 150 bytes under the journal's
+ * own lock. Readers go at their own pace, each with a bookmark: whoever is too slow finds that the
+ * oldest notes have made room, and how many it missed. Nobody ever waits for a reader, and a reader
+ * costs no memory. While nobody reads, nothing is written. */
+#ifndef WEIR_GATEWAY_JOURNAL_H
+#define WEIR_GATEWAY_JOURNAL_H
+
+#include "base/list.h"
+#include "weir/event.h"
+#include "weir/settings.h"
+
+#include <stdbool.h>
+
+struct weir_journal;
+
+/* One decision with the names that it needs to be understood. */
+struct weir_note {
+    uint32_t bytes; /* of all of it, a multiple of 8 */
+    uint32_t gate;  /* its number */
+    struct weir_event event;
+    uint64_t timeout_ns; /* how long its ticket may wait; WEIR_NEVER: no bound */
+    uint16_t key_bytes;
+    uint16_t flow_bytes;
+    uint16_t tenant_bytes;
+    char names[]; /* key, flow, tenant */
+};
+
+#define WEIR_NOTE_BYTES_MAX (sizeof(struct weir_note) + 3 * (size_t)WEIR_NAME_BYTES_MAX + 8)
+
+/* What a note is made of. */
+struct weir_notice {
+    const struct weir_event *event;
+    uint32_t gate;
+    struct weir_slice key;
+    struct weir_slice flow;
+    struct weir_slice tenant;
+    uint64_t timeout_ns;
+};
+
+/* How far somebody has read. */
+struct weir_bookmark {
+    uint64_t at;     /* private */
+    uint64_t count;  /* private: notes before that */
+    uint64_t missed; /* notes that made room before they were read; the reader sets it back */
+};
+
+/* Somebody who wants to be called when there is more to read. */
+struct weir_follower {
+    struct weir_link link; /* among those who sleep */
+    bool asleep;           /* under the journal's lock, as the link is */
+
+    /* Called once per sleep, by whichever thread has written, without any lock. It must not sleep
+     * again before. */
+    void (*wake)(struct weir_follower *follower);
+};
+
+/* Null without memory. */
+struct weir_journal *weir_journal_create(void);
+void weir_journal_destroy(struct weir_journal *journal);
+
+/* Whether anybody reads, so that it is worth writing. Cheap. */
+bool weir_journal_read_by_any(const struct weir_journal *journal);
+
+/* Begins to read at the present end, and stops. */
+struct weir_bookmark weir_journal_join(struct weir_journal *journal);
+void weir_journal_quit(struct weir_journal *journal);
+
+/* Adds a note. Makes no system call. Returns whether weir_journal_wake() is due. */
+WEIR_MUST_CHECK bool weir_journal_write(struct weir_journal *journal,
+                                        const struct weir_notice *notice);
+
+/* Notes that could not be written count as missed by all. */
+void weir_journal_skip(struct weir_journal *journal, uint64_t count);
+
+/* Wakes those who sleep. Without any lock of the caller's. */
+void weir_journal_wake(struct weir_journal *journal);
+
+/* Copies the next note to `note`, which has WEIR_NOTE_BYTES_MAX bytes. False if there is none. */
+WEIR_MUST_CHECK bool weir_journal_read(struct weir_journal *journal, struct weir_bookmark *mark,
+                                       struct weir_note *note);
+
+/* Sleeps until there is more. False if there is more already. */
+WEIR_MUST_CHECK bool weir_journal_sleep(struct weir_journal *journal,
+                                        struct weir_follower *follower,
+                                        const struct weir_bookmark *mark);
+
+/* Sleeps no longer. False if it was not asleep: `wake` has been called, or is about to be. */
+WEIR_MUST_CHECK bool weir_journal_rouse(struct weir_journal *journal,
+                                        struct weir_follower *follower);
+
+#endif
