@@ -61,7 +61,7 @@ void weir_client_close(struct weir_client *client)
     weir_timer_deinit(&client->worker->loop, &client->timer);
     weir_buffer_release(&client->worker->buffers, &client->in);
     weir_list_unlink(&client->link);
-    atomic_fetch_sub_explicit(&client->listener->connections, 1, memory_order_relaxed);
+    weir_listener_forget(client->listener, client->worker);
     client->worker->awaited -= client->listener->service->awaited;
     client->worker->client_gone(client->worker);
     dispose(client);
@@ -342,6 +342,7 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
     if (client == NULL) {
         weir_stream_init(&stream, fd, on_ready);
         weir_stream_close(&stream);
+        weir_listener_forget(listener, worker);
         return;
     }
     *client = (struct weir_client){.worker = worker, .listener = listener};
@@ -349,10 +350,10 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
     if (!weir_timer_init(&worker->loop, &client->timer, on_late)) {
         weir_stream_close(&client->stream);
         weir_slab_give(&worker->clients, client);
+        weir_listener_forget(listener, worker);
         return;
     }
     name_peer(client, peer);
-    atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed);
     worker->awaited += listener->service->awaited;
     weir_list_push_back(&worker->all_clients, &client->link);
     weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);

@@ -4,6 +4,7 @@
 #include "gateway/client.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -41,6 +42,83 @@ const char *weir_listener_init(struct weir_listener *listener,
     return wrong;
 }
 
+/* ---- whose connection it will be ---- */
+
+/* A connection on its way to another thread. */
+struct transfer {
+    struct weir_post post;
+    struct weir_worker *to;
+    struct weir_listener *listener;
+    int fd;
+    struct weir_address peer;
+};
+
+static uint32_t count_of(struct weir_listener *listener, uint32_t worker)
+{
+    return atomic_load_explicit(&listener->by_worker[worker], memory_order_relaxed);
+}
+
+/* The thread that has fewest, if the difference is worth it; else the one that has accepted. */
+static uint32_t choose_worker(const struct weir_door *door)
+{
+    uint32_t own = door->worker->index, fewest = own;
+    uint32_t count = weir_gates_loop_count(door->worker->gates);
+    for (uint32_t i = 0; i < count; i++) {
+        if (count_of(door->listener, i) < count_of(door->listener, fewest)) {
+            fewest = i;
+        }
+    }
+    uint32_t few = count_of(door->listener, fewest);
+    return count_of(door->listener, own) > few + few / 16 ? fewest : own;
+}
+
+static void remember(struct weir_listener *listener, uint32_t worker)
+{
+    atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&listener->by_worker[worker], 1, memory_order_relaxed);
+}
+
+void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker)
+{
+    atomic_fetch_sub_explicit(&listener->connections, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&listener->by_worker[worker->index], 1, memory_order_relaxed);
+}
+
+/* In its new thread; which, once it drains, takes no more. */
+static void on_transfer(struct weir_post *post)
+{
+    struct transfer *transfer = weir_container_of(post, struct transfer, post);
+    if (transfer->to->draining) {
+        close(transfer->fd);
+        weir_listener_forget(transfer->listener, transfer->to);
+    } else {
+        weir_client_open(transfer->to, transfer->listener, transfer->fd, &transfer->peer);
+    }
+    free(transfer);
+}
+
+static void settle(struct weir_door *door, int fd, const struct weir_address *peer)
+{
+    struct weir_worker *worker = door->worker;
+    uint32_t to = worker->draining ? worker->index : choose_worker(door);
+    struct transfer *transfer = to == worker->index ? NULL : malloc(sizeof *transfer);
+    if (transfer == NULL) {
+        remember(door->listener, worker->index);
+        weir_client_open(worker, door->listener, fd, peer);
+        return;
+    }
+    struct weir_loop *loop = weir_gates_loop(worker->gates, to);
+    remember(door->listener, to);
+    *transfer = (struct transfer){.post = {.arrive = on_transfer},
+                                  .to = weir_worker_of(loop),
+                                  .listener = door->listener,
+                                  .fd = fd,
+                                  .peer = *peer};
+    weir_loop_post(loop, &transfer->post);
+}
+
+/* ---- accepting ---- */
+
 /* What was wrong with one connection says nothing about the next. */
 static bool passes_over(int why)
 {
@@ -57,7 +135,7 @@ static void accept_all(struct weir_door *door)
         struct weir_address peer;
         int fd = weir_socket_accept(door->watch.fd, &peer);
         if (fd >= 0) {
-            weir_client_open(door->worker, listener, fd, &peer);
+            settle(door, fd, &peer);
         } else if (errno == EAGAIN) {
             return;
         } else if (!passes_over(errno)) {

@@ -1,5 +1,7 @@
 /* listener.h - sockets that accept clients for a service. Every thread has a door of its own to
- * each listener; the kernel spreads the connections over them. */
+ * each listener, but that a Unix path has only one. The kernel spreads connections over the doors
+ * by a hash, which is even for many and not for few; so a thread that has more than its share hands
+ * what it accepts to the one that has the fewest. */
 #ifndef WEIR_GATEWAY_LISTENER_H
 #define WEIR_GATEWAY_LISTENER_H
 
@@ -8,7 +10,7 @@
 
 struct weir_service;
 
-/* An address that is listened on. Shared by the threads; only the count changes. */
+/* An address that is listened on. Shared by the threads; only the counts change. */
 struct weir_listener {
     const struct weir_config_listener *config;
     const struct weir_service *service;
@@ -16,6 +18,7 @@ struct weir_listener {
     bool loopback;            /* this machine's alone, and so within reach of its browsers */
     uint32_t connections_max; /* the config's, or fewer: what is served needs descriptors too */
     atomic_uint connections;
+    atomic_uint by_worker[WEIR_LOOPS_MAX]; /* the same, for each */
 };
 
 /* One thread's socket. Zeroed, it is closed. */
@@ -38,6 +41,9 @@ const char *weir_listener_init(struct weir_listener *listener,
  * errno, if it cannot be. */
 WEIR_MUST_CHECK bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
                                     struct weir_listener *listener);
+
+/* A connection that was accepted has been closed by the worker that had it. */
+void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker);
 
 /* Safe to call on a closed one. */
 void weir_door_close(struct weir_door *door);

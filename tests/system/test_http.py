@@ -1,6 +1,7 @@
 """What HTTP/1 asks of a proxy, seen from both of its ends, byte by byte."""
 import asyncio
 import contextlib
+import os
 import pathlib
 import re
 import socket
@@ -364,6 +365,35 @@ async def test_a_path_that_was_left_behind_is_taken_over():
             for _ in range(2):
                 async with front(server, listen=f'unix:{path}'):
                     assert (await ask(f'unix:{path}', request())).status == 200
+
+
+def watched_by_loops(pid):
+    """How many descriptors each thread's loop looks after."""
+    folder = pathlib.Path(f'/proc/{pid}/fdinfo')
+    counts = [(folder / name).read_text().count('tfd:') for name in os.listdir(folder)]
+    return [count for count in counts if count > 0]
+
+
+@pytest.mark.parametrize('kind', ['tcp', 'unix'])
+@run
+async def test_threads_share_the_connections_evenly(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        listen = '127.0.0.1:0' if kind == 'tcp' else f'unix:{folder}/weir.sock'
+        async with upstream() as server, front(server, listen=listen, threads=2) as gateway:
+            where = gateway.port if kind == 'tcp' else listen
+            alone = watched_by_loops(gateway.process.pid)
+            assert len(alone) == 2
+            async with contextlib.AsyncExitStack() as stack:
+                wires = [await stack.enter_async_context(connect(where)) for _ in range(60)]
+                await until(lambda: sum(watched_by_loops(gateway.process.pid)) >= sum(alone) + 60,
+                            'all are accepted')
+                counts = watched_by_loops(gateway.process.pid)
+                assert max(counts) - min(counts) <= 4
+                for wire in wires:
+                    await wire.send(request())
+                assert [(await wire.message()).status for wire in wires] == [200] * 60
+            await until(lambda: sum(watched_by_loops(gateway.process.pid)) < sum(alone) + 60,
+                        'they are gone')
 
 
 # ---- fields
