@@ -69,6 +69,14 @@ export class Permit {
     cost: number | undefined;
 }
 
+/** docs/EVENTS.md names the fields of each type. */
+export interface WeirEvent {
+    type: string;
+    /** In milliseconds since 1970. */
+    timestamp: number;
+    [field: string]: unknown;
+}
+
 export class Gate {
     constructor(options?: GateOptions);
     readonly api: string;
@@ -83,6 +91,7 @@ export class Gate {
     renew(key: string, flow: string, lease?: { leaseMs?: number }): Promise<number | null>;
     counts(key: string): Promise<Counts>;
     line(key: string): Promise<Waiting[]>;
+    events(options?: { types?: string[]; signal?: AbortSignal }): Promise<AsyncGenerator<WeirEvent, void, void>>;
     close(): void;
 }
 

@@ -226,6 +226,36 @@ export class Gate {
         return (await this.#look(key, this.#path(this.gate, key, 'line')))?.line ?? [];
     }
 
+    /** What is decided at the gate from now on, as it happens; of these types, or of all: docs/EVENTS.md. Throws
+     * WeirUnreachable when the server ends.
+     *
+     *     for await (const event of await gate.events({ types: ['gate.throttle'] })) { ... } */
+    async events({ types = [], signal } = {}) {
+        signal?.throwIfAborted();
+        const query = new URLSearchParams([['gate', this.gate], ...types.map((type) => ['type', type])]);
+        const request = http.request({
+            ...this.#place(), path: `${this.#base()}/events?${query}`, agent: false, headers: this.#headers, signal,
+        });
+        const lost = (error) => signal?.reason ?? new WeirUnreachable(
+            `${this.api} does not answer: ${error.message}`, { cause: error });
+        const response = await new Promise((resolve, reject) => {
+            const timer = setTimeout(() => request.destroy(new Error('no answer in time')), PATIENCE_MS);
+            request.on('error', (error) => { clearTimeout(timer); reject(lost(error)); });
+            request.on('response', (reply) => { clearTimeout(timer); resolve(reply); });
+            request.end();
+        });
+        response.setEncoding('utf8');
+        if (response.statusCode !== 200) {
+            let text = '';
+            for await (const piece of response) {
+                text += piece;
+            }
+            throw refusal({ status: response.statusCode, headers: response.headers, text }, {});
+        }
+        request.socket.setKeepAlive(true, 10_000);
+        return readLines(request, response, lost);
+    }
+
     /** Closes idle connections, and those that hold a permit. The gate may still be used. */
     close() {
         this.#agent.destroy();
@@ -233,8 +263,16 @@ export class Gate {
 
     // ---- calls
 
+    #place() {
+        return { host: this.#url.hostname.replace(/^\[|\]$/g, ''), port: this.#url.port || 80 };
+    }
+
+    #base() {
+        return this.#url.pathname.replace(/\/+$/, '');
+    }
+
     #path(...segments) {
-        return [this.#url.pathname.replace(/\/+$/, ''), 'gates', ...segments.map(segment)].join('/');
+        return [this.#base(), 'gates', ...segments.map(segment)].join('/');
     }
 
     #judge(reply, about) {
@@ -299,7 +337,7 @@ export class Gate {
         const text = wish === undefined ? undefined : JSON.stringify(wish);
         return new Promise((resolve, reject) => {
             const request = http.request({
-                host: this.#url.hostname.replace(/^\[|\]$/g, ''), port: this.#url.port || 80, method, path, agent,
+                ...this.#place(), method, path, agent,
                 headers: text === undefined ? this.#headers :
                     { ...this.#headers, 'Content-Length': Buffer.byteLength(text) },
             });
@@ -354,6 +392,25 @@ export class Gate {
             request.on('response', (response) => receive(response, request, hold, answer, fail));
             request.end(text);
         });
+    }
+}
+
+/** The events of a reply, line by line; leaving the loop ends the connection. */
+async function* readLines(request, response, lost) {
+    let rest = '';
+    try {
+        for await (const piece of response) {
+            const lines = (rest + piece).split('\n');
+            rest = lines.pop();
+            for (const line of lines) {
+                yield JSON.parse(line);
+            }
+        }
+        throw new Error('it sends no more events');
+    } catch (error) {
+        throw lost(error);
+    } finally {
+        request.destroy();
     }
 }
 

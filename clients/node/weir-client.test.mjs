@@ -399,6 +399,49 @@ test('what is no Weir is told so', async () => {
         error instanceof WeirUnreachable && error.message.includes(gone));
 });
 
+// ---- events
+
+test('a throttle and a timeout are events, also in the words of agents', async (gate, key) => {
+    const insides = await enterMany(3, gate, key);
+    const seen = [];
+    const events = await gate.events({ types: ['gate.throttle', 'gate.timeout', 'a2a.concurrency.throttle',
+        'a2a.concurrency.timeout'] });
+    await assert.rejects(gate.acquire(key, { flow: 'fourth', timeoutMs: 30 }), WeirTimeout);
+    for await (const event of events) {
+        if (event.flow === 'fourth' || event.flowId === 'fourth') {
+            seen.push(event);
+        }
+        if (seen.length === 4) {
+            break;
+        }
+    }
+    assert.deepEqual(seen.map((event) => event.type), ['gate.throttle', 'a2a.concurrency.throttle', 'gate.timeout',
+        'a2a.concurrency.timeout']);
+    assert.deepEqual([seen[0].key, seen[0].active, seen[0].waiting, seen[0].limit], [key, 3, 0, 3]);
+    const { timestamp, ...throttle } = seen[1];
+    assert.ok(Math.abs(timestamp - Date.now()) < 1_000_000);
+    assert.deepEqual(throttle, { type: 'a2a.concurrency.throttle', agentId: key, flowId: 'fourth', activeCount: 3,
+        queuedCount: 0, maxConcurrentFlows: 3 });
+    assert.equal(seen[3].queueTimeoutMs, 30);
+    await leaveAll(insides);
+});
+
+test('events that do not exist are refused, and a signal ends those that do', async (gate) => {
+    await assert.rejects(gate.events({ types: ['nope'] }), (error) => error instanceof WeirRefused && error.status === 400);
+    await assert.rejects(new Gate({ api, gate: 'nope' }).events(), (error) => error.status === 404);
+    await pretend([['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n8\r\n{"a":1}\n\r\n0\r\n\r\n']], async (other) => {
+        const events = await other.events();
+        assert.deepEqual((await events.next()).value, { a: 1 });
+        await assert.rejects(events.next(), WeirUnreachable);
+    });
+    const controller = new AbortController();
+    const events = await gate.events({ signal: controller.signal });
+    const next = events.next();
+    controller.abort(new Error('enough'));
+    await assert.rejects(next, /enough/);
+    await assert.rejects(gate.events({ signal: controller.signal }), /enough/);
+});
+
 // ---- all that were named, one after the other
 
 const late = (name) => sleep(PATIENCE_MS + 5000, undefined, { ref: false }).then(() => assert.fail(`${name} hangs`));

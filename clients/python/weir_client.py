@@ -218,6 +218,10 @@ class _Calls:
     def _path(self, *segments: str) -> str:
         return '/'.join([self._base, 'gates', *(_segment(segment) for segment in segments)])
 
+    def _events_path(self, types: Tuple[str, ...]) -> str:
+        query = urllib.parse.urlencode([('gate', self.gate), *(('type', name) for name in types)])
+        return f'{self._base}/events?{query}'
+
     def _unused(self, key: str, gates: Document, error: WeirError) -> Document:
         """The counts of a key that nobody has used, which the server does not know; if the gate is there."""
         if all(entry.get('gate') != self.gate for entry in gates.get('gates', [])):
@@ -380,6 +384,36 @@ class Gate(_Calls):
             self._unused(key, self._call('GET', self._path(), None), error)
             return []
         return list(said['line'])
+
+    # -- events
+
+    @contextlib.contextmanager
+    def events(self, *types: str) -> Iterator[Iterator[Document]]:
+        """What is decided at the gate, from the beginning of the block on, as it happens; of these types, or of
+        all: docs/EVENTS.md. Ends with WeirUnreachable when the server does.
+
+            with gate.events('gate.throttle') as events:
+                for event in events: ..."""
+        connection, response = self._open('GET', self._events_path(types), None, PATIENCE)
+        if response.status != 200:
+            self._finish(connection, response, None, None)  # which raises
+        if connection.sock is not None:
+            connection.sock.settimeout(None)
+        try:
+            yield self._lines(response)
+        finally:
+            _hang_up(connection)
+            response.close()
+
+    def _lines(self, response: http.client.HTTPResponse) -> Iterator[Document]:
+        while True:
+            try:
+                line = response.readline(LINE_BYTES_MAX)
+            except (OSError, http.client.HTTPException) as error:
+                raise _unreachable(self.api, error) from error
+            if not line:
+                raise WeirUnreachable(f'{self.api} sends no more events')
+            yield _parse(line)
 
     # -- functions
 
@@ -653,6 +687,42 @@ class AsyncGate(_Calls):
             self._unused(key, await self._call('GET', self._path(), None), error)
             return []
         return list(said['line'])
+
+    # -- events
+
+    @contextlib.asynccontextmanager
+    async def events(self, *types: str) -> AsyncIterator[AsyncIterator[Document]]:
+        """As Gate.events(), with `async with` and `async for`."""
+        wire: Optional[_Wire] = None
+        try:
+            wire = await self._connect()
+            wire.writer.write(self._text('GET', self._events_path(types), None))
+            status, fields = await wire.head()
+            if status != 200:
+                raise _refusal(_Reply(status, fields, await wire.body(fields)), None, None)
+        except _BROKEN as error:
+            raise _unreachable(self.api, error) from error
+        except BaseException:
+            if wire is not None:
+                wire.abort()
+            raise
+        try:
+            yield self._lines(wire)
+        finally:
+            wire.abort()
+
+    async def _lines(self, wire: _Wire) -> AsyncIterator[Document]:
+        rest = b''
+        while True:
+            try:
+                piece = await wire.chunk()
+            except _BROKEN as error:
+                raise _unreachable(self.api, error) from error
+            if not piece:
+                raise WeirUnreachable(f'{self.api} sends no more events')
+            *lines, rest = (rest + piece).split(b'\n')
+            for line in lines:
+                yield _parse(line)
 
     # -- functions
 

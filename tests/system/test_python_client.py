@@ -31,7 +31,7 @@ api: 127.0.0.1:0
 threads: 2
 grace: 2s
 gates:
-  agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
+  agents: { limit: 3, line: { timeout: 30s }, lease: 10m, events: a2a }
   quick: { limit: 1, line: { timeout: 30s, max: 1 }, lease: 150ms }
   free: { limit: none }
 '''
@@ -84,14 +84,24 @@ class InThreads:
             self.pool, functools.partial(call, *args, **more))
 
     @contextlib.asynccontextmanager
-    async def permit(self, *args, **more):
+    async def in_scope(self, scope):
         loop = asyncio.get_running_loop()
-        scope = self.gate.permit(*args, **more)
-        permit = await loop.run_in_executor(self.pool, scope.__enter__)
+        value = await loop.run_in_executor(self.pool, scope.__enter__)
         try:
-            yield permit
+            yield value
         finally:
             await loop.run_in_executor(self.pool, scope.__exit__, None, None, None)
+
+    def permit(self, *args, **more):
+        return self.in_scope(self.gate.permit(*args, **more))
+
+    @contextlib.asynccontextmanager
+    async def events(self, *types):
+        async def each():
+            while True:
+                yield await asyncio.get_running_loop().run_in_executor(self.pool, next, lines)
+        async with self.in_scope(self.gate.events(*types)) as lines:
+            yield each()
 
 
 @pytest.fixture(params=[InThreads, AsyncGate], ids=['threads', 'asyncio'])
@@ -205,6 +215,31 @@ async def test_whoever_waits_too_long_is_told_agent_flow_count_and_what_to_do(se
         await gate.acquire(key, timeout=0)  # only if it need not wait
     assert caught.value.waited < 5
     await leave(*insides)
+
+
+@with_gate
+async def test_a_throttle_and_a_timeout_are_events_also_in_the_words_of_agents(server, gate, key):
+    inside = [await enter(gate, key) for _ in range(3)]
+    types = ['gate.throttle', 'a2a.concurrency.throttle', 'gate.timeout', 'a2a.concurrency.timeout']
+    async with gate.events(*types) as events:
+        with pytest.raises(WeirTimeout):
+            await gate.acquire(key, flow='fourth', timeout=0.03)
+        seen = []
+        while len(seen) < 4:
+            event = await asyncio.wait_for(events.__anext__(), PATIENCE)
+            if 'fourth' in (event.get('flow'), event.get('flowId')) and \
+                    key in (event.get('key'), event.get('agentId')):
+                seen.append(event)
+    assert [event['type'] for event in seen] == types
+    assert (seen[0]['active'], seen[0]['waiting'], seen[0]['limit']) == (3, 0, 3)
+    assert abs(seen[1].pop('timestamp') - time.time() * 1000) < 1_000_000
+    assert seen[1] == {'type': types[1], 'agentId': key, 'flowId': 'fourth', 'activeCount': 3,
+                       'queuedCount': 0, 'maxConcurrentFlows': 3}
+    assert seen[3]['queueTimeoutMs'] == 30
+    with pytest.raises(WeirRefused, match='no type of events'):
+        async with gate.events('nope'):
+            pass
+    await leave(*inside)
 
 
 @with_gate
