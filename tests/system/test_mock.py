@@ -101,6 +101,22 @@ def request(path, version='1.1', fields=''):
 
 LAST = 'Connection: close\r\n'
 
+# Of a reply that stays under way until it is read: no buffers on the way hold so much.
+ENDLESS = '--bytes=20000000'
+
+
+async def stay_inside(server):
+    """A request that is inside until its reply is read by finish()."""
+    wire = await open_narrow_wire(server.port)
+    await wire.send(request('/'))
+    return wire
+
+
+async def finish(wire):
+    reply = await wire.message()
+    wire.close()
+    return reply.status, len(reply.body)
+
 
 # ---- replies
 
@@ -152,14 +168,10 @@ def test_the_reply_to_head_is_a_head(flags):
 
 def test_a_slow_reader_gets_everything():
     async def test():
-        async with mock('--bytes', '20000000') as server:
-            wire = await open_narrow_wire(server.port)
-            await wire.send(request('/', fields=LAST))
-            await server.until_stats(active=1)  # no buffer on the way holds so much
-            reply = await wire.message()
-            assert reply.one('Content-Length') == '20000000'
-            assert len(reply.body) == 20000000
-            wire.close()
+        async with mock(ENDLESS) as server:
+            wire = await stay_inside(server)
+            await server.until_stats(active=1)
+            assert await finish(wire) == (200, 20000000)
             await server.until_stats(active=0, served=1, gone=0)
     run(test())
 
@@ -175,28 +187,31 @@ def test_latency_is_waited_for_at_least():
 
 def test_jitter_goes_both_ways_and_stays_within():
     async def test():
-        async with mock_and_client('--latency=400ms', '--jitter=300ms') as (_, client):
+        async with mock_and_client('--latency=1200ms', '--jitter=1s') as (_, client):
             async def measure():
                 start = time.monotonic()
                 assert await status_of(client) == 200
                 return time.monotonic() - start
             took = await asyncio.gather(*(measure() for _ in range(30)))
-            assert min(took) >= 0.1
-            assert min(took) < 0.4  # some 120 ms are to be expected
-            assert max(took) > 0.4
+            assert min(took) >= 0.2
+            assert min(took) < 1.2  # some 260 ms are to be expected
+            assert max(took) > 1.2
     run(test())
 
 
 def test_events_come_one_each_interval():
     async def test():
+        event = b'data: {"n":1,"part":1}\n\n'
+        async with mock_and_client('--chunks', '4', '--interval', '20s') as (server, client):
+            async with client.get('/') as reply:  # the first does not wait for the others
+                assert await reply.content.readexactly(len(event)) == event
+                assert (await server.stats())['active'] == 1
         async with mock_and_client('--chunks', '4', '--interval', '50ms') as (server, client):
             start = time.monotonic()
             async with client.get('/') as reply:
                 assert reply.content_type == 'text/event-stream'
                 assert reply.headers['Transfer-Encoding'] == 'chunked'
-                event = b'data: {"n":1,"part":1}\n\n'
                 assert await reply.content.readexactly(len(event)) == event
-                assert (await server.stats())['active'] == 1
                 rest = await reply.read()
             assert time.monotonic() - start >= 0.15
             assert rest == b''.join(b'data: {"n":1,"part":%d}\n\n' % i for i in (2, 3, 4))
@@ -222,13 +237,14 @@ def test_events_without_an_interval_and_for_http_1_0():
 
 def test_more_than_the_concurrency_are_refused_at_once():
     async def test():
-        async with mock_and_client('--concurrency', '2', '--latency', '300ms') as (server, client):
-            inside = [asyncio.create_task(status_of(client)) for _ in range(2)]
+        async with mock_and_client('--concurrency', '2', ENDLESS) as (server, client):
+            inside = [await stay_inside(server) for _ in range(2)]
             await server.until_stats(active=2)
-            start = time.monotonic()
             assert await status_of(client) == 429
-            assert time.monotonic() - start < 0.3
-            assert await asyncio.gather(*inside) == [200, 200]
+            assert (await server.stats())['active'] == 2  # it did not wait for any of them
+            for wire in inside:
+                assert await finish(wire) == (200, 20000000)
+            await server.until_stats(active=0)
             assert await status_of(client) == 200
             stats = await server.stats()
             assert (stats['most'], stats['served'], stats['refused']) == (2, 3, 1)
@@ -238,12 +254,11 @@ def test_more_than_the_concurrency_are_refused_at_once():
 def test_the_rate_is_kept_and_retry_after_is_true():
     async def test():
         async with mock_and_client('--rate', '2/s') as (server, client):
-            assert [await status_of(client) for _ in range(2)] == [200, 200]
-            async with client.get('/') as reply:
-                assert reply.status == 429
-                wait_s = int(reply.headers['Retry-After'])
-            assert wait_s == 1
-            await asyncio.sleep(wait_s)  # what the reply told to do
+            # In one packet, so that no time passes between them.
+            reply = await server.say(request('/') * 2 + request('/', fields=LAST))
+            assert re.findall(rb'HTTP/1.1 (\d+)', reply) == [b'200', b'200', b'429']
+            assert re.findall(rb'Retry-After: (\d+)', reply) == [b'1']
+            await asyncio.sleep(1)  # what the reply told to do
             assert await status_of(client) == 200
             assert (await server.stats())['refused'] == 1
         async with mock_and_client('--rate', '2/m') as (_, client):
@@ -316,9 +331,8 @@ def test_who_goes_away_inside_is_counted_and_nothing_is_left(flags):
 
 def test_who_goes_away_while_a_reply_is_written_is_counted():
     async def test():
-        async with mock('--bytes', '20000000') as server:
-            wire = await open_narrow_wire(server.port)
-            await wire.send(request('/'))
+        async with mock(ENDLESS) as server:
+            wire = await stay_inside(server)
             await server.until_stats(active=1)
             wire.abort()
             await server.until_stats(active=0, gone=1, served=0)
@@ -530,9 +544,8 @@ def test_a_websocket_that_is_not_read_is_not_read_either():
 
 def test_counts_are_not_counted_and_can_be_zeroed():
     async def test():
-        async with mock_and_client('--concurrency=1', '--rate=1/m', '--latency=1s') as (
-                server, client):
-            task = asyncio.create_task(status_of(client))
+        async with mock_and_client('--concurrency=1', '--rate=1/m', ENDLESS) as (server, client):
+            inside = await stay_inside(server)
             await server.until_stats(active=1)
             assert await status_of(client) == 429
             names = ['active', 'most', 'served', 'refused', 'failed', 'reset', 'gone',
@@ -548,8 +561,8 @@ def test_counts_are_not_counted_and_can_be_zeroed():
             async with client.put('/mock/stats') as reply:
                 assert reply.status == 405
                 assert reply.headers['Allow'] == 'GET, HEAD, DELETE'
-            assert await task == 200
-            expected = await server.stats()
+            assert await finish(inside) == (200, 20000000)
+            expected = await server.until_stats(active=0)
             assert list(expected.values()) == [0, 1, 1, 0, 0, 0, 0, 0]
         assert server.last_line == expected
     run(test())
