@@ -118,10 +118,18 @@ test('an unlimited agent is counted all the same', async (_, key) => {
 test('of fifty at once never more than the limit are inside', async (gate, key) => {
     let inside = 0;
     let most = 0;
+    let fill;
+    const full = new Promise((resolve) => {
+        fill = resolve;
+    });
     await Promise.all(Array.from({ length: 50 }, (_, number) =>
         gate.run(key, { flow: `${number}`, hold: number % 2 === 0 }, async () => {
             inside += 1;
             most = Math.max(most, inside);
+            if (inside === 3) {
+                fill();
+            }
+            await full; // until as many as may be are inside, once
             await sleep(1);
             inside -= 1;
         })));
@@ -266,7 +274,7 @@ test('a key that nobody used has no counts, and a gate that is not there is an e
 test('a full line and a bad wish are refused', async (gate, key) => {
     const quick = new Gate({ api, gate: 'quick' });
     const { leave } = await enter(quick, key);
-    const waiting = quick.acquire(key, { timeoutMs: 5000 });
+    const waiting = quick.acquire(key, { timeoutMs: 20_000, leaseMs: 60_000 });
     await until(quick, key, { waiting: 1 });
     await assert.rejects(quick.acquire(key), (error) =>
         error.type === 'urn:weir:line-full' && !(error instanceof WeirTimeout));

@@ -159,15 +159,19 @@ async def test_a_permit_whose_lease_is_over_comes_back_by_itself(agents):
 
 @with_agents
 async def test_a_permit_that_is_renewed_stays(agents):
-    permit = (await agents.acquire('k', 'quick'))['permit']
-    began = asyncio.get_running_loop().time()
-    while asyncio.get_running_loop().time() - began < 0.6:  # three leases long
-        status, said = await agents.call('renew', 'k', 'quick', permit=permit)
-        assert (status, said['lease_ms']) == (200, 200)
+    renewed, other = [(await agents.acquire(lease_ms=2000))['permit'] for _ in range(2)]
+    while (await agents.gateway.counts('b', 'agents'))['active'] == 2:  # until the other one has lapsed
+        status, said = await agents.call('renew', permit=renewed)
+        assert (status, said['lease_ms']) == (200, 2000)
         await asyncio.sleep(0.02)
-    status, said = await agents.call('renew', 'k', 'quick', permit=permit, lease_ms=100)
-    assert said['lease_ms'] == 100
-    assert (await agents.call('release', 'k', 'quick', permit=permit))[0] == 200
+    assert (await agents.call('release', permit=other))[0] == 409
+    assert (await agents.call('release', permit=renewed))[0] == 200
+    # A lease may also be made shorter.
+    permit = (await agents.acquire())['permit']
+    status, said = await agents.call('renew', permit=permit, lease_ms=100)
+    assert (status, said['lease_ms']) == (200, 100)
+    await agents.until(active=0)
+    assert (await agents.call('release', permit=permit))[0] == 409
 
 
 @with_agents
@@ -240,9 +244,8 @@ async def test_a_caller_that_is_killed_in_any_state_gives_back_what_it_had(agent
     await agents.until(waiting=0, active=3)
     leased = await caller('quick', {})
     assert await leased.stdout.readline() == b'got\n'
-    await agents.until('b', 'quick', active=1)
     await kill(leased)                                   # with a lease
-    await agents.until('b', 'quick', active=0)
+    await agents.until('b', 'quick', active=0, entered=1)
 
 
 @with_agents
@@ -271,12 +274,13 @@ async def test_the_line_tells_who_waits_why_and_until_when(agents):
 
 @with_agents
 async def test_a_full_line_and_bad_wishes_are_refused(agents):
-    await agents.acquire('k', 'quick', lease_ms=150)
+    permit = (await agents.acquire('k', 'quick', lease_ms=60_000))['permit']
     tasks = [agents.later('k', 'quick') for _ in range(2)]
     await agents.until('k', 'quick', waiting=2)
     status, said = await agents.call('acquire', 'k', 'quick')
     assert (status, said['type']) == (429, 'urn:weir:line-full')
-    await asyncio.gather(*tasks)
+    assert (await agents.call('release', 'k', 'quick', permit=permit))[0] == 200
+    assert [status for status, _ in await asyncio.gather(*tasks)] == [200, 200]
     for wish, word in (({'flw': 'x'}, 'flw'), ({'flow': 1}, 'flow'), ({'flow': ''}, 'flow'),
                        ({'flow': 'x' * 256}, 'flow'), ({'priority': 'urgent'}, 'priority'),
                        ({'timeout_ms': -1}, 'timeout_ms'), ({'timeout_ms': 1.5}, 'timeout_ms'),

@@ -266,12 +266,16 @@ def test_an_unlimited_agent_is_counted_all_the_same(server, kind, key):
 @with_gate
 async def test_of_fifty_at_once_never_more_than_the_limit_are_inside(server, gate, key):
     inside = most = 0
+    full = asyncio.Event()
 
     async def work(number):
         nonlocal inside, most
         async with gate.permit(key, flow=f'{number}', hold=number % 2 == 0):
             inside += 1
             most = max(most, inside)
+            if inside == 3:
+                full.set()
+            await full.wait()  # until as many as may be are inside, once
             await asyncio.sleep(0.001)
             inside -= 1
     await asyncio.gather(*(work(number) for number in range(50)))
@@ -505,7 +509,7 @@ async def test_a_key_that_nobody_used_has_no_counts_and_a_gate_that_is_not_there
 async def test_a_full_line_and_a_bad_wish_are_refused(server, gate, key):
     quick = type(gate)(server.api, 'quick')
     async with quick.permit(key):
-        waiting = asyncio.ensure_future(quick.acquire(key, timeout=5))
+        waiting = asyncio.ensure_future(quick.acquire(key, timeout=20, lease=60))
         await server.until(key, 'quick', waiting=1)
         with pytest.raises(WeirRefused) as caught:
             await quick.acquire(key)
@@ -869,6 +873,7 @@ def test_in_the_process_settings_may_change_and_bad_ones_are_refused(weir_sync):
 def test_in_the_process_of_fifty_threads_never_more_than_the_limit_are_inside(weir_sync):
     gate = weir_sync.Gate(limit=3, timeout=30)
     lock = threading.Lock()
+    full = threading.Event()
     inside = most = 0
 
     def work():
@@ -878,6 +883,9 @@ def test_in_the_process_of_fifty_threads_never_more_than_the_limit_are_inside(we
                 with lock:
                     inside += 1
                     most = max(most, inside)
+                    if inside == 3:
+                        full.set()
+                full.wait(PATIENCE)  # until as many as may be are inside, once
                 time.sleep(0.0005)
                 with lock:
                     inside -= 1

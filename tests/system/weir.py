@@ -17,6 +17,10 @@ from aiohttp import web
 PROGRAM = os.environ['WEIR_PROGRAM']
 PATIENCE = 20
 
+# A shell has whatever runs in its background ignore this signal, and so would all that is started here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 async def until(condition, what):
     """Waits until the condition, which may be a coroutine function, holds."""
