@@ -207,9 +207,9 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def upstream(serve=reply(), host='127.0.0.1', port=0, path=None):
+async def upstream(serve=reply(), host='127.0.0.1', path=None, bound=None):
     """An upstream at which `serve` is a coroutine function of a connection, or of a connection and a
-    request, or else the bytes that answer every request."""
+    request, or else the bytes that answer every request. `bound` is a socket to listen on."""
     async def answer(wire):
         while True:
             message = await wire.message()
@@ -224,7 +224,8 @@ async def upstream(serve=reply(), host='127.0.0.1', port=0, path=None):
         listening = await asyncio.start_unix_server(server.accept, path, limit=LIMIT)
         server.url, server.authority = f'unix:{path}', 'localhost'
     else:
-        listening = await asyncio.start_server(server.accept, host, port, limit=LIMIT)
+        where = {'sock': bound} if bound is not None else {'host': host, 'port': 0}
+        listening = await asyncio.start_server(server.accept, **where, limit=LIMIT)
         port = listening.sockets[0].getsockname()[1]
         server.authority = f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
         server.url, server.port = f'http://{server.authority}', port

@@ -43,7 +43,7 @@ async def test_while_it_drains_it_lives_and_is_not_ready():
     async def serve(wire, _):
         await go.wait()
         await wire.send(reply())
-    async with upstream(serve) as server, front(server) as gateway:
+    async with upstream(serve) as server, front(server, grace='1m') as gateway:
         async with connect(gateway.port) as wire, connect(gateway.api_port) as kept:
             await wire.send(request())
             await gateway.until('f', active=1)

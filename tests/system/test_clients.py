@@ -118,26 +118,25 @@ async def test_curl_uploads_files_of_known_and_unknown_length():
 
 @run
 async def test_curl_that_loses_patience_leaves():
+    # 28: nothing came for a second, from when it had sent its request.
+    patience = ('--speed-time', '1', '--speed-limit', '1')
     async with functions(limit=1) as (gateway, upstream_, _):
-        for name in ('admitted', 'waiting'):  # 28: it took too long
-            task = asyncio.create_task(curl('-m', '0.3' if name == 'waiting' else '1',
-                                            f'{gateway.url}/functions/f?hold&id={name}', status=28))
-            if name == 'admitted':
-                first = task
-                await gateway.until('f', active=1)
-        await task
-        await gateway.until('f', waiting=0, active=1)
-        await first
-        await gateway.until('f', active=0)
-        assert upstream_.came == ['admitted']
+        await curl(*patience, f'{gateway.url}/functions/f?hold&id=admitted', status=28)
+        await gateway.until('f', active=0, entered=1)
+        async with connect(gateway.port) as first:
+            await first.send(request('/functions/f?hold&id=first'))
+            await gateway.until('f', active=1)
+            await curl(*patience, f'{gateway.url}/functions/f?hold&id=waiting', status=28)
+            await gateway.until('f', waiting=0, active=1, entered=3)
+        assert upstream_.came == ['admitted', 'first']
 
 
 @run
 async def test_transfers_may_take_longer_than_any_timeout_as_long_as_bytes_flow():
-    more = 'timeouts: { first_byte: 300ms, idle: 300ms }'
+    more = 'timeouts: { first_byte: 1s, idle: 1s }'
     async with mock('--bytes', str(1 << 40)) as server, front(server.url, more=more) as gateway:
         async def transfer(count, *how):  # 28: the time was up, and it had not ended before
-            said, _ = await curl('-m', '1.2', '-o', '/dev/null', '-w', count, *how,
+            said, _ = await curl('-m', '2.5', '-o', '/dev/null', '-w', count, *how,
                                  f'{gateway.url}/functions/f', status=28)
             assert int(said) > 1_000_000
         await asyncio.gather(transfer('%{size_download}'),
@@ -487,10 +486,10 @@ async def test_an_upstream_that_refuses_the_upgrade_is_passed_on():
 
 @run
 async def test_timeouts_of_requests_do_not_end_a_socket():
-    more = 'timeouts: { first_byte: 100ms }'
-    async with sockets(route='websocket: true\n    deadline: 100ms', more=more) as (gateway, echo, session):
+    more = 'timeouts: { first_byte: 1s }'
+    async with sockets(route='websocket: true\n    deadline: 1s', more=more) as (gateway, echo, session):
         async with open_socket(session) as socket:
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(1.2)
             await socket.send_str('still here')
             assert await socket.receive_str() == 'still here'
 
@@ -522,10 +521,11 @@ async def test_what_is_sent_ahead_of_the_reply_and_right_behind_it_arrives():
 
 @run
 async def test_a_drain_waits_for_sockets_as_long_as_the_grace_lasts():
-    async with sockets(grace='300ms') as (gateway, echo, session):
+    async with sockets(grace='2s') as (gateway, echo, session):
         async with open_socket(session) as socket:
             await gateway.until('f', active=1)
             gateway.terminate()
+            assert await asyncio.wait_for(gateway.process.stdout.readline(), PATIENCE) == b'weir: draining\n'
             await socket.send_str('still here')
             assert await socket.receive_str() == 'still here'
             message = await socket.receive()

@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 from raw import ask, connect, front, open_narrow_wire, open_wire, reply, request, run, upstream
-from weir import until, weir
+from weir import until, until_still, weir
 
 
 def numbers(timing):
@@ -603,13 +603,11 @@ class Flow:
             await wire.send(bytes([self.bytes // 50_000 % 251]) * 50_000)
             self.bytes += 50_000
 
-    async def stands_still(self):
-        """Waits until nothing has gone for a while."""
-        last = -1
-        while self.bytes != last:
-            last = self.bytes
-            await asyncio.sleep(0.15)
-        assert 0 < self.bytes < BIG
+    async def stands_still(self, gateway):
+        """Waits until some has gone, and no more goes."""
+        await until(lambda: self.bytes > 0, 'it has begun')
+        await until_still(gateway.process.pid)
+        assert self.bytes < BIG
 
 
 async def check_flow(wire):
@@ -633,7 +631,7 @@ async def test_a_slow_reader_slows_the_upstream_down_and_takes_no_memory():
         async with connect(gateway.port) as wire:
             wire.writer.transport.pause_reading()
             await wire.send(request())
-            await flow.stands_still()
+            await flow.stands_still(gateway)
             assert memory(gateway) - before < SLACK
             wire.writer.transport.resume_reading()
             assert (await wire.head()).status == 200
@@ -645,18 +643,19 @@ async def test_a_slow_reader_slows_the_upstream_down_and_takes_no_memory():
 async def test_a_client_that_pauses_is_not_taken_for_an_idle_upstream():
     body = b'x' * 12_000_000
     async with upstream(reply(body)) as server:
-        async with front(server, more='timeouts: { idle: 300ms }') as gateway:
-            wire = await open_narrow_wire(gateway.port)
-            await wire.send(request('/functions/f', 'Content-Length: 2', method='POST'), b'a')
-            await gateway.until('f', active=1)
-            await asyncio.sleep(0.6)
-            await wire.send(b'b')
-            await wire.head()
-            wire.writer.transport.pause_reading()
-            await asyncio.sleep(0.6)
-            wire.writer.transport.resume_reading()
-            assert await wire.exactly(len(body)) == body
-            wire.close()
+        async with front(server, more='timeouts: { idle: 1s }') as gateway:
+            sends = await open_wire(gateway.port)
+            await sends.send(request('/functions/f', 'Content-Length: 2', method='POST'), b'a')
+            reads = await open_narrow_wire(gateway.port)
+            await reads.send(request())
+            await gateway.until('f', active=2)
+            await reads.head()
+            await asyncio.sleep(1.5)
+            await sends.send(b'b')
+            assert (await sends.message()).body == body
+            assert await reads.exactly(len(body)) == body
+            sends.close()
+            reads.close()
 
 
 @run
@@ -683,7 +682,7 @@ async def test_a_slow_upstream_slows_the_client_down_and_takes_no_memory():
         async with connect(gateway.port) as wire:
             await wire.send(request('/functions/f', f'Content-Length: {BIG}', method='POST'))
             sending = asyncio.create_task(flow.send(wire))
-            await flow.stands_still()
+            await flow.stands_still(gateway)
             assert memory(gateway) - before < SLACK
             go.set()
             await sending
@@ -707,10 +706,13 @@ async def silent_server():
         yield f'http://127.0.0.1:{listening.getsockname()[1]}'
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+class Dead(socket.socket):
+    """A port at which nobody listens, and which nobody else can take meanwhile."""
+
+    def __init__(self):
+        super().__init__()
+        self.bind(('127.0.0.1', 0))
+        self.url = f'http://127.0.0.1:{self.getsockname()[1]}'
 
 
 @run
@@ -752,14 +754,13 @@ async def test_a_busy_server_is_passed_by():
 
 @run
 async def test_a_dead_server_is_left_alone_and_comes_back():
-    port = free_port()
     more = 'health: { failures: 2, pause: 300ms, pause_max: 300ms }'
-    async with upstream() as alive:
-        async with front(alive, f'http://127.0.0.1:{port}', more=more) as gateway:
+    with Dead() as dead:
+        async with upstream() as alive, front(alive, dead, more=more) as gateway:
             for _ in range(20):  # a request that nothing was sent of goes to the other one
                 assert (await ask(gateway.port, request())).status == 200
             assert len(alive.seen) == 20
-            async with upstream(port=port) as back:
+            async with upstream(bound=dead) as back:
                 async def is_back():
                     assert (await ask(gateway.port, request())).status == 200
                     return len(back.seen) > 0
@@ -768,18 +769,17 @@ async def test_a_dead_server_is_left_alone_and_comes_back():
 
 @run
 async def test_when_no_server_is_there_each_request_is_told_so_at_once():
-    ports = [free_port() for _ in range(2)]
-    urls = [f'http://127.0.0.1:{port}' for port in ports]
-    async with front(*urls, more='health: { failures: 1, pause: 1m }') as gateway:
-        for _ in range(5):
-            message = await ask(gateway.port, request())
-            assert message.status == 502
-            assert b'urn:weir:upstream-unreachable' in message.body
-        await gateway.until('f', active=0)
-        async with upstream(port=ports[0]):  # paused, but there is no better one
-            async def works():
-                return (await ask(gateway.port, request())).status == 200
-            await until(works, 'it is tried nevertheless')
+    with Dead() as first, Dead() as second:
+        async with front(first, second, more='health: { failures: 1, pause: 1m }') as gateway:
+            for _ in range(5):
+                message = await ask(gateway.port, request())
+                assert message.status == 502
+                assert b'urn:weir:upstream-unreachable' in message.body
+            await gateway.until('f', active=0)
+            async with upstream(bound=first):  # paused, but there is no better one
+                async def works():
+                    return (await ask(gateway.port, request())).status == 200
+                await until(works, 'it is tried nevertheless')
 
 
 @run
@@ -906,11 +906,11 @@ async def test_first_byte_counts_from_the_end_of_the_request():
         await wire.send(reply())
         await wire.ended()
     async with upstream(serve) as server:
-        async with front(server, more='timeouts: { first_byte: 200ms }') as gateway:
+        async with front(server, more='timeouts: { first_byte: 1s }') as gateway:
             async with connect(gateway.port) as wire:
                 await wire.send(request('/functions/f', 'Content-Length: 5', method='POST'))
                 for byte in b'hello':
-                    await asyncio.sleep(0.08)
+                    await asyncio.sleep(0.3)
                     await wire.send(bytes([byte]))
                 assert (await wire.message()).status == 200
 

@@ -72,12 +72,16 @@ async def test_servers_that_fail_together_pause_once():
             await stop.wait()
             raise ConnectionError  # all of them in one moment
         await wire.send(reply(b'flaky'))
+
+    async def steady(wire, _message):
+        await stop.wait()  # so that each of the two servers has half of them
+        await wire.send(reply(b'steady'))
     more = 'health: { failures: 3, pause: 200ms, pause_max: 1h }'
-    async with (upstream(flaky) as first, upstream(reply(b'steady')) as second,
+    async with (upstream(flaky) as first, upstream(steady) as second,
                 front(first, second, gate='limit: 100', more=more, threads=1) as gateway):
         tasks = [asyncio.create_task(ask(gateway.port, request('/functions/f')))
                  for _ in range(40)]
-        await until(lambda: len(first.seen) >= 15, 'they are there')
+        await until(lambda: len(first.seen) == 20, 'they are there')
         stop.set()
         await asyncio.gather(*tasks, return_exceptions=True)
 

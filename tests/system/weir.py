@@ -35,6 +35,28 @@ async def until(condition, what):
         await asyncio.sleep(0.005)
 
 
+def sleeps(pid):
+    """Whether each thread of the process waits for something: it has done all that it could so far. One that
+    is ready to run, or stopped, does not sleep, however long it has to wait for a core."""
+    try:
+        states = [pathlib.Path(f'/proc/{pid}/task/{task}/stat').read_text().rsplit(')', 1)[1].split()[0]
+                  for task in os.listdir(f'/proc/{pid}/task')]
+    except FileNotFoundError:  # a thread that has just ended
+        return False
+    return set(states) == {'S'}
+
+
+async def until_still(pid):
+    """Waits until the process has nothing more to do, and nothing of what goes on in this loop wakes it."""
+    looks = 0
+
+    def stays_asleep():
+        nonlocal looks
+        looks = looks + 1 if sleeps(pid) else 0
+        return looks == 10
+    await until(stays_asleep, 'it has nothing more to do')
+
+
 class Upstream:
     """Requests stay until they are let go; who is inside, and in which order they came, is kept."""
 
