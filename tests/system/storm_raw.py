@@ -226,16 +226,19 @@ def url_of(where):
 @contextlib.asynccontextmanager
 async def behind(upstream, limit=1000, line='timeout: 10s, max: 100000', timeouts='', top=''):
     """The gateway in front of such an upstream, which tells its port or its url, with a route for its
-    functions."""
+    functions. The timeouts are not for whoever behaves well."""
     async with upstream.serve() as where, weir(f'''
 listen: 127.0.0.1:0
 api: 127.0.0.1:0
 threads: 2
 grace: 2s
 {top}
-upstreams: {{ functions: {{ url: "{url_of(where)}", timeouts: {{ {timeouts} }} }} }}
+upstreams:
+  functions: {{ url: "{url_of(where)}", timeouts: {{ {timeouts} }} }}
+  steady: {{ url: "{url_of(where)}" }}
 gates: {{ functions: {{ limit: {limit}, line: {{ {line} }} }} }}
 routes:
+  - {{ match: /functions/steady, key: steady, gate: functions, upstream: steady }}
   - match: /functions/{{function}}
     key: "{{function}}"
     tenant: header:X-Tenant
