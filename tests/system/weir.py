@@ -184,14 +184,14 @@ async def read_addresses(process, config):
 
 
 @contextlib.asynccontextmanager
-async def weir(config):
-    """Runs the gateway; at the end it must drain and exit 0."""
+async def weir(config, **more):
+    """Runs the gateway; at the end it must drain and exit 0. `more` goes to whoever starts it."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'weir.yaml'
         path.write_text(config)
         with open(path.with_suffix('.err'), 'wb') as errors:
             process = await asyncio.create_subprocess_exec(
-                PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE, stderr=errors)
+                PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE, stderr=errors, **more)
         try:
             addresses = await read_addresses(process, config)
             async with aiohttp.ClientSession() as session:

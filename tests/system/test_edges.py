@@ -1,0 +1,441 @@
+"""Where something ends: descriptors, connections, the grace, a reader's time, an upstream's last words."""
+import asyncio
+import contextlib
+import itertools
+import resource
+import socket
+import time
+
+import pytest
+from raw import ask, connect, front, open_narrow_wire, open_wire, reply, request, run, upstream
+from storm_raw import INSTRUMENTED, descriptors, memory
+from weir import PATIENCE, sleeps, until, until_still, weir
+
+SLACK = 8 << 20 if INSTRUMENTED else 1 << 20  # of what memory may grow by where nothing is kept
+
+
+class Crowd:
+    """Clients that ask at once, each on a connection of its own, and stay when they have been answered."""
+
+    def __init__(self, port, text, count):
+        self.answered = []
+        self.tasks = [asyncio.create_task(self._ask(port, text)) for _ in range(count)]
+
+    async def _ask(self, port, text):
+        wire = await open_wire(port)
+        await wire.send(text)
+        self.answered.append((wire, await wire.message()))
+
+    def statuses(self):
+        return {message.status for _, message in self.answered}
+
+    async def until_answered(self, count):
+        await until(lambda: len(self.answered) >= count, f'{count} are answered')
+
+    def leave(self):
+        """Those who have been answered go."""
+        for wire, _ in self.answered:
+            wire.close()
+
+
+# ---- as many as may be
+
+@run
+async def test_clients_leave_descriptors_for_what_they_wait_for():
+    most = 200  # of which each listener may take a half
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    async with upstream() as server, weir(f'''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 2
+upstreams: {{ functions: {{ url: "{server.url}" }} }}
+gates: {{ functions: {{ limit: 10 }} }}
+routes: [ {{ match: /functions/, gate: functions, upstream: functions }} ]
+''', preexec_fn=few) as gateway:
+        pid = gateway.process.pid
+        clients = Crowd(gateway.port, request(), most)
+        await clients.until_answered(most // 2)
+        await until_still(pid)
+        assert len(clients.answered) == most // 2  # the others wait outside
+        assert clients.statuses() == {200}
+        assert (await ask(gateway.api_port, request('/healthz'))).status == 200
+
+        # Both listeners together may take all of them. Who is in is served all the same.
+        callers = Crowd(gateway.api_port, request('/healthz'), most // 2)
+        await until(lambda: descriptors(pid) == most, 'there are no more descriptors')
+        await until_still(pid)
+        assert 0 < len(callers.answered) < most // 2
+        wire, _ = clients.answered[0]
+        await wire.send(request())
+        assert (await wire.message()).status == 200
+
+        # Whoever goes makes room, and nobody is forgotten outside.
+        def all_have_been_in():
+            clients.leave()
+            callers.leave()
+            return (len(clients.answered), len(callers.answered)) == (most, most // 2)
+        await until(all_have_been_in, 'all have been in')
+        assert (clients.statuses(), callers.statuses()) == ({200}, {200})
+        await until(lambda: descriptors(pid) < most / 4, 'descriptors come back')
+
+
+@run
+async def test_more_connections_than_may_be_wait_until_one_has_gone():
+    listen = '{ address: "127.0.0.1:0", max_connections: 3 }'
+    async with upstream() as server, front(server, listen=listen, threads=2) as gateway:
+        clients = Crowd(gateway.port, request(), 5)
+        for count in (3, 4, 5):
+            await clients.until_answered(count)
+            await until_still(gateway.process.pid)
+            assert len(clients.answered) == count
+            clients.answered[count - 3][0].close()
+        clients.leave()
+        assert clients.statuses() == {200}
+
+
+# ---- the grace
+
+@run
+async def test_what_is_under_way_when_the_grace_is_over_is_cut_off_on_both_sides():
+    upstreams_ended = []
+
+    async def serve(wire):
+        head = await wire.head()
+        if head.target.endswith('half'):
+            await wire.send('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello')
+        await wire.ended()
+        upstreams_ended.append(head.target)
+    async with upstream(serve) as server, front(server, threads=2, grace='500ms') as gateway:
+        async with contextlib.AsyncExitStack() as stack:
+            silent, half, sends, holds = [await stack.enter_async_context(connect(port)) for port in (
+                gateway.port, gateway.port, gateway.port, gateway.api_port)]
+            await silent.send(request('/functions/silent'))
+            await half.send(request('/functions/half'))
+            assert (await half.head()).status == 200
+            assert await half.exactly(5) == b'hello'
+            await sends.send(request('/functions/sends', 'Content-Length: 10', method='POST'), b'hello')
+            await holds.send(request('/gates/functions/held/acquire', 'Content-Length: 14', method='POST'),
+                             b'{"hold": true}')
+            assert (await holds.head()).status == 200
+            for key in ('silent', 'half', 'sends', 'held'):
+                await gateway.until(key, active=1)
+            began = time.monotonic()
+            gateway.terminate()
+            for wire in (silent, half, sends):
+                with contextlib.suppress(ConnectionError):
+                    assert await wire.rest() == b''
+            assert time.monotonic() - began >= 0.5
+            await holds.ended()
+            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            await until(lambda: len(upstreams_ended) == 3, 'the upstream is told of each')
+
+
+# ---- readers
+
+KEYS = 2000
+
+
+async def make_keys(gateway):
+    """Keys of long names, so that a list of them has some 2 MB."""
+    async with connect(gateway.port) as wire:
+        for start in range(0, KEYS, 500):
+            await wire.send(b''.join(request(f'/functions/{"k" * 200}{start + i}') for i in range(500)))
+            for _ in range(500):
+                assert (await wire.message()).status == 200
+
+
+def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
+    """The time that it has is 30 s, and not to be had shorter; so all of them wait at once."""
+    @contextlib.asynccontextmanager
+    async def who_stops(gateway):
+        api = await open_narrow_wire(gateway.api_port)
+        await api.send(request('/gates/functions') * 30)
+        proxy = await open_narrow_wire(gateway.port)
+        await proxy.send(request('/functions/large'))
+        body = await open_wire(gateway.port)
+        await body.send(request('/functions/body', 'Content-Length: 10', method='POST'), b'hello')
+        call = await open_wire(gateway.api_port)
+        await call.send(request('/gates/functions/f/acquire', 'Content-Length: 10', method='POST'), b'{"flo')
+        try:
+            yield api, proxy, body, call
+        finally:
+            for wire in (api, proxy, body, call):
+                wire.abort()
+
+    async def serve(wire):
+        while True:
+            head = await wire.head()
+            if head.target.endswith('large'):
+                await wire.send(reply(b'x' * 20_000_000))
+            elif head.target.endswith('body'):
+                await asyncio.Event().wait()
+            else:
+                await wire.send(reply())
+
+    async def test():
+        async with upstream(serve) as server, front(server, threads=1) as gateway:
+            pid = gateway.process.pid
+            await make_keys(gateway)
+            await ask(gateway.api_port, request('/gates/functions'))  # what one of them takes
+            await until_still(pid)
+            memory_before, before = memory(pid), descriptors(pid)
+            began = time.monotonic()
+            async with who_stops(gateway) as (api, proxy, body, call):
+                await gateway.until('large', active=1)
+                await gateway.until('body', active=1)
+                await until_still(pid)
+                assert descriptors(pid) >= before + 6  # these four, and two to the upstream
+                assert memory(pid) - memory_before < SLACK
+                message = await asyncio.wait_for(body.reader.readuntil(b'\r\n\r\n'), 60)
+                assert message.startswith(b'HTTP/1.1 408 ')
+                assert 29 < time.monotonic() - began
+                await gateway.until('body', active=0)
+                await gateway.until('large', active=0)
+                with contextlib.suppress(ConnectionError):
+                    assert await call.rest() == b''
+                await until(lambda: descriptors(pid) <= before + 1, 'all of them are closed')  # but for `body`
+                assert memory(pid) - memory_before < SLACK
+                for wire, whole in ((api, 30 * 2000 * KEYS), (proxy, 20_000_000)):
+                    with contextlib.suppress(ConnectionError):
+                        assert len(await wire.rest()) < whole / 2  # what was on its way
+    asyncio.run(asyncio.wait_for(test(), 120))
+
+
+# ---- interim replies
+
+HINTS = b'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n'
+
+
+@run
+async def test_interim_replies_may_come_in_pieces():
+    whole = HINTS + HINTS + reply(b'done')
+    cuts = [[1] * len(whole), [len(HINTS) - 1, 2, len(HINTS) - 3, 5], [len(HINTS) + 9], [len(HINTS) * 2 - 2]]
+
+    async def serve(wire, message):
+        at = 0
+        for size in cuts[int(message.target[-1])]:
+            await wire.send(whole[at:at + size])
+            at += size
+            await until_still(pid[0]) if size > 1 else await asyncio.sleep(0)
+        await wire.send(whole[at:])
+    pid = []
+    async with upstream(serve) as server, front(server) as gateway:
+        pid.append(gateway.process.pid)
+        async with connect(gateway.port) as wire:
+            for index in range(len(cuts)):
+                await wire.send(request(f'/functions/{index}'))
+                for _ in range(2):
+                    hints = await wire.message()
+                    assert (hints.status, hints.fields) == (103, [('link', '</style.css>; rel=preload')])
+                message = await wire.message()
+                assert (message.status, message.body) == (200, b'done')
+        assert server.connections == 1
+
+
+def check_cut(said, piece):
+    """That these are interim replies, of which the last may be cut off, and nothing else."""
+    assert said == (piece * (len(said) // len(piece) + 1))[:len(said)]
+
+
+async def read_interim(wire, whole):
+    """Reads interim replies, all of them these bytes, until they end: with an answer, or with the connection. Then of
+    the last there may be a part, which nothing may follow: it would be read as more of it. Returns how many came."""
+    first = b''
+    for count in itertools.count():
+        try:
+            first = await asyncio.wait_for(wire.reader.readuntil(b'\r\n'), PATIENCE)
+            if first.startswith(b'HTTP/1.1 502 '):
+                return count
+            assert first + await wire.exactly(len(whole) - len(first)) == whole
+        except asyncio.IncompleteReadError as cut:
+            assert whole.startswith(cut.partial) or whole.startswith(first + cut.partial)
+            return count
+        except ConnectionError:
+            return count
+
+
+LONG_HINTS = b'HTTP/1.1 103 Early Hints\r\n' + b'Link: %s\r\n' % (b'l' * 600) * 45 + b'\r\n'
+
+
+@run
+async def test_a_flood_of_interim_replies_that_nobody_reads_is_bounded():
+    sent = 0
+
+    async def serve(wire):
+        nonlocal sent
+        await wire.head()
+        while sent < 200_000_000:
+            await wire.send(LONG_HINTS)
+            sent += len(LONG_HINTS)
+    async with upstream(serve) as server, front(server) as gateway:
+        before = memory(gateway.process.pid)
+        wire = await open_narrow_wire(gateway.port)
+        await wire.send(request())
+        await until(lambda: server.ended == 1, 'the upstream is cut off')
+        await gateway.until('f', active=0)
+        assert sent < 100_000_000
+        assert memory(gateway.process.pid) - before < SLACK
+        await read_interim(wire, LONG_HINTS)
+        wire.close()
+
+
+def queued(here, there):
+    """What the kernel has for the connection between these ports of ours: not yet acknowledged, and not yet read."""
+    with open('/proc/net/tcp', encoding='ascii') as file:
+        for line in file:
+            fields = line.split()
+            if fields[1].endswith(f':{here:04X}') and fields[2].endswith(f':{there:04X}'):
+                return [int(number, 16) for number in fields[4].split(':')]
+    return [0, 0]
+
+
+@run
+async def test_an_interim_reply_that_is_cut_is_not_followed_by_an_answer():
+    sent = 0
+
+    async def stands_still(gateway, wire):
+        """Waits until all that was sent is on its way to the client, or has come. Or else, whether it stays."""
+        port = wire.writer.get_extra_info('sockname')[1]
+        asleep = 0
+        while sent > queued(gateway.port, port)[0] + queued(port, gateway.port)[1] + len(wire.reader._buffer):
+            asleep = asleep + 1 if sleeps(gateway.process.pid) else 0
+            if asleep == 5:
+                return True
+            await asyncio.sleep(0.005)
+        return False
+
+    async def serve(upstream_wire):
+        nonlocal sent
+        await upstream_wire.head()
+        while not await stands_still(gateway, wire):
+            await upstream_wire.send(LONG_HINTS)
+            sent += len(LONG_HINTS)
+        # The gateway has a part of the last one. Now the upstream ends without a reply.
+    async with upstream(serve) as server, front(server) as gateway:
+        wire = await open_narrow_wire(gateway.port)
+        await wire.send(request())
+        await until(lambda: server.ended == 1, 'it has ended')
+        await gateway.until('f', active=0)
+        assert await read_interim(wire, LONG_HINTS) + 1 == sent // len(LONG_HINTS)
+        wire.close()
+
+
+def pour_interim(listener):
+    """An upstream that answers a request with interim replies, in blocks that keep the kernel busy by itself, until
+    it is cut off."""
+    connection, _ = listener.accept()
+    block = b'HTTP/1.1 102 Processing\r\n\r\n' * 200_000
+    with connection, contextlib.suppress(ConnectionError):
+        connection.recv(65536)
+        while True:
+            connection.sendall(block)
+
+
+@run
+@pytest.mark.parametrize('route, more', [('deadline: 1s', '')])
+async def test_a_flood_of_interim_replies_leaves_room_for_others_and_is_no_reply(route, more):
+    """To a client of 1.0, to which none of them passes, so that no reader holds them up."""
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        flood = asyncio.create_task(asyncio.to_thread(pour_interim, listener))
+        async with front(f'http://127.0.0.1:{listener.getsockname()[1]}', route=route, more=more) as gateway:
+            async with connect(gateway.port) as wire:
+                await wire.send(request(version='1.0'))
+                await gateway.until('f', active=1)  # the API answers, in the same thread
+                assert (await wire.message()).status == 504
+            await gateway.until('f', active=0)
+        await flood
+
+
+# ---- the last words
+
+@run
+async def test_what_follows_a_request_that_closes_does_not_cost_the_reply_of_it():
+    """Closing a connection on which something has come that nobody has read would reset it."""
+    body = b'y' * 300_000
+    go = asyncio.Event()
+
+    async def serve(wire, message):
+        await go.wait()
+        if message.target.endswith('until-close'):
+            await wire.send(b'HTTP/1.1 200 OK\r\n\r\n', body)
+            raise ConnectionError
+        await wire.send(reply(body))
+    async with upstream(serve) as server, front(server) as gateway:
+        for index, text in enumerate((request('/functions/until-close'),
+                                      request('/functions/f', 'Connection: close'))):
+            go.clear()
+            wire = await open_narrow_wire(gateway.port)
+            await wire.send(text)
+            await until(lambda: len(server.seen) == index + 1, 'it has come')
+            await wire.send(request('/functions/next') * 10)
+            go.set()
+            await until_still(gateway.process.pid)  # all of the reply has gone as far as it goes
+            message = await wire.head()
+            assert (message.status, message.one('connection')) == (200, 'close')
+            assert await wire.rest() == body
+            assert len(server.seen) == index + 1
+            wire.close()
+
+
+@run
+async def test_what_follows_a_request_that_is_refused_does_not_cost_the_answer():
+    async with upstream() as server, front(server, route='max_body: 1KB') as gateway:
+        for text in (b'nonsense\r\n\r\n', request('/functions/f', 'Content-Length: 5000000', method='POST'),
+                     request('/nowhere', 'Connection: close')):
+            for port in (gateway.port, gateway.api_port):
+                wire = await open_wire(port)
+                wire.writer.write(text + request() * 20_000)
+                await until_still(gateway.process.pid)
+                message = await wire.message()
+                assert message.status in (400, 404, 405, 413)
+                assert message.one('connection') == 'close'
+                assert await wire.rest() == b''
+                wire.close()
+        assert server.seen == []
+
+
+SWITCH = (b'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n'
+          b'Sec-WebSocket-Accept: x\r\n\r\n')
+UPGRADE = request('/functions/f', 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13',
+                  'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==')
+
+
+@run
+@pytest.mark.parametrize('size', [16, 300_000])
+async def test_the_last_words_of_a_websocket_arrive_although_their_side_has_closed(size):
+    words = b'w' * size
+    closed = asyncio.Event()
+    heard = []
+
+    async def serve(wire, message):
+        await wire.send(SWITCH)
+        if message.target.endswith('client'):
+            wire.writer.transport.pause_reading()
+            await closed.wait()
+            wire.writer.transport.resume_reading()
+            heard.append(await wire.rest())
+        else:
+            await wire.send(words)
+        raise ConnectionError  # which closes it
+    async with upstream(serve) as server, front(server, route='websocket: true') as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(UPGRADE.replace(b'/f ', b'/client '))
+            assert (await wire.head()).status == 101
+            await wire.send(words)
+            wire.close()  # when all has been sent
+            await asyncio.wait_for(wire.writer.wait_closed(), PATIENCE)
+            await until_still(gateway.process.pid)
+            closed.set()
+            await until(lambda: heard, 'the upstream has heard it')
+            assert heard == [words]
+            await gateway.until('client', active=0)
+        wire = await open_narrow_wire(gateway.port)
+        await wire.send(UPGRADE.replace(b'/f ', b'/server '))
+        assert (await wire.head()).status == 101
+        await until(lambda: server.ended == 2, 'it has closed')
+        await until_still(gateway.process.pid)
+        assert await wire.rest() == words
+        wire.close()
+        await gateway.until('server', active=0)
