@@ -13,17 +13,6 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-static const struct weir_syntax syntax = {
-    .command = "acquire",
-    .usage = "GATE KEY [FLAG]...",
-    .what =
-        "Waits in line and prints the permit, which `weir release` gives back. It outlives this\n"
-        "command, until its lease is over; `weir run` holds one as long as a command runs.",
-    .flags = flags,
-    .words_min = 2,
-    .words_max = 2,
-};
-
 static int print_permit(const char *permit)
 {
     weir_show_text(stdout, permit);
@@ -48,16 +37,16 @@ static void give_back(const struct weir_talk *talk)
     weir_talk_deinit(&second);
 }
 
-int weir_command_acquire(char **arguments)
+static int run_acquire(char **arguments)
 {
     struct weir_options options;
     struct weir_talk talk;
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_acquire, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error that we can act on */
-    weir_talk_init(&talk, syntax.command, &options);
+    weir_talk_init(&talk, weir_command_acquire.name, &options);
     int status = weir_permit_acquire(&talk, options.words[0], options.words[1], false);
     bool given = talk.status == 200;
     if (status == 0 && !options.json) {
@@ -69,3 +58,16 @@ int weir_command_acquire(char **arguments)
     weir_talk_deinit(&talk);
     return status;
 }
+
+const struct weir_command weir_command_acquire = {
+    .name = "acquire",
+    .brief = "wait in line and print a permit",
+    .usage = "GATE KEY [FLAG]...",
+    .what =
+        "Waits in line and prints the permit, which `weir release` gives back. It outlives this\n"
+        "command, until its lease is over; `weir run` holds one as long as a command runs.",
+    .flags = flags,
+    .words = {"GATE", "KEY"},
+    .words_min = 2,
+    .run = run_acquire,
+};

@@ -1,10 +1,12 @@
 #include "cli/commands.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Room for every mistake that is told. */
 #define WRONG_BYTES_MAX 65536
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(SWITCH, "--print", "", print, "print it as it was understood, without its secrets"),
+    {0},
+};
 
 struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes)
 {
@@ -26,25 +28,36 @@ struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong
     return NULL;
 }
 
-int weir_command_check(char **arguments)
+static int run_check(char **arguments)
 {
-    bool print = arguments[0] != NULL && strcmp(arguments[0], "--print") == 0;
-    char **files = arguments + (print ? 1 : 0);
-    if (files[0] == NULL || files[1] != NULL) {
-        return weir_usage("weir check [--print] FILE");
+    struct weir_options options;
+    enum weir_flags_result read = weir_flags_read(&weir_command_check, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
     }
     static char wrong[WRONG_BYTES_MAX];
-    struct weir_config *config = weir_load_config(files[0], wrong, sizeof wrong);
+    struct weir_config *config = weir_load_config(options.words[0], wrong, sizeof wrong);
     if (config == NULL) {
         fprintf(stderr, "%s\n", wrong);
         return WEIR_EXIT_FAILED;
     }
-    if (print) {
+    if (options.print) {
         weir_config_print(config, stdout);
     } else {
-        printf("%s: %u routes, %u gates, %u upstreams: good\n", files[0], config->route_count,
-               config->gate_count, config->upstream_count);
+        printf("%s: %u routes, %u gates, %u upstreams: good\n", options.words[0],
+               config->route_count, config->gate_count, config->upstream_count);
     }
     weir_config_destroy(config);
     return 0;
 }
+
+const struct weir_command weir_command_check = {
+    .name = "check",
+    .brief = "say what is wrong with a file, without starting anything",
+    .usage = "[--print] FILE",
+    .what = "Says what is wrong with FILE, and in which line, without starting anything.",
+    .flags = flags,
+    .words = {"FILE"},
+    .words_min = 1,
+    .run = run_check,
+};

@@ -1,31 +1,46 @@
-/* commands.h - the subcommands of `weir`. Each gets the arguments behind its own name, ended by a
- * null, and returns the exit status: 0, 1 for what went wrong, 2 for a wrong call; `weir run` also
- * that of what it ran. */
+/* commands.h - the subcommands of `weir`, each described where it is implemented. They exit with 0,
+ * 1 for what went wrong, 2 for a wrong call; `weir run` also as what it ran. */
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
+#include "cli/flags.h"
 #include "config/config.h"
+
+#include <stdio.h>
 
 #define WEIR_EXIT_FAILED 1
 #define WEIR_EXIT_USAGE  2
 
-int weir_command_serve(char **arguments);
-int weir_command_check(char **arguments);
-int weir_command_mock(char **arguments);
-int weir_command_gates(char **arguments);
-int weir_command_line(char **arguments);
-int weir_command_explain(char **arguments);
-int weir_command_acquire(char **arguments);
-int weir_command_release(char **arguments);
-int weir_command_renew(char **arguments);
-int weir_command_run(char **arguments);
-int weir_command_version(char **arguments);
+/* What Weir does, in a sentence without its full stop. */
+#define WEIR_DOES "decides who goes next to something scarce, how many at once and how fast"
+
+extern const struct weir_command weir_command_serve;
+extern const struct weir_command weir_command_check;
+extern const struct weir_command weir_command_gates;
+extern const struct weir_command weir_command_line;
+extern const struct weir_command weir_command_explain;
+extern const struct weir_command weir_command_acquire;
+extern const struct weir_command weir_command_release;
+extern const struct weir_command weir_command_renew;
+extern const struct weir_command weir_command_run;
+extern const struct weir_command weir_command_mock;
+extern const struct weir_command weir_command_version;
+extern const struct weir_command weir_command_help;
+
+/* All of them, in the order in which they are listed, ended by a null. */
+extern const struct weir_command *const weir_commands[];
+
+/* The command of that name, or null. */
+const struct weir_command *weir_command_find(const char *name);
+
+/* Says that there is no such command, and which may have been meant; the status of a wrong call. */
+int weir_command_unknown(const char *name);
+
+/* Lists the commands. */
+void weir_command_list(FILE *out);
 
 /* Loads a config file. Null, and what is wrong with it written to `wrong`, a line for each mistake.
  */
 struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes);
-
-/* Says how a command is called; the status of a wrong call. */
-int weir_usage(const char *how);
 
 #endif

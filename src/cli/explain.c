@@ -8,15 +8,6 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
-static const struct weir_syntax syntax = {
-    .command = "explain",
-    .usage = "GATE KEY [FLOW] [FLAG]...",
-    .what = "Why the first in line waits, or the one of that flow, and when it will likely start.",
-    .flags = flags,
-    .words_min = 2,
-    .words_max = 3,
-};
-
 /* The first of that flow; of any, if none is named. Null if nobody waits. */
 static const json_t *find_entry(const json_t *document, const char *flow)
 {
@@ -158,15 +149,15 @@ static int explain(const json_t *document, const char *flow)
     return WEIR_EXIT_FAILED;
 }
 
-int weir_command_explain(char **arguments)
+static int run_explain(char **arguments)
 {
     struct weir_options options;
     struct weir_talk talk;
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_explain, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, syntax.command, &options);
+    weir_talk_init(&talk, weir_command_explain.name, &options);
     int status = weir_talk_ask(
         &talk, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
     if (status == 0 && !options.json) {
@@ -175,3 +166,14 @@ int weir_command_explain(char **arguments)
     weir_talk_deinit(&talk);
     return status;
 }
+
+const struct weir_command weir_command_explain = {
+    .name = "explain",
+    .brief = "the same in sentences about one",
+    .usage = "GATE KEY [FLOW] [FLAG]...",
+    .what = "Why the first in line waits, or the one of that flow, and when it will likely start.",
+    .flags = flags,
+    .words = {"GATE", "KEY", "FLOW"},
+    .words_min = 2,
+    .run = run_explain,
+};

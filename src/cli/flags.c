@@ -1,5 +1,6 @@
 #include "cli/flags.h"
 
+#include "base/slice.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
 #include "config/suggest.h"
@@ -9,28 +10,60 @@
 
 #define NUMBER_MAX (UINT64_C(1) << 30)
 
-static const struct weir_flag help_flag = {"--help", "", "print this", WEIR_FLAG_SWITCH, 0};
+static const struct weir_flag help_flag = {.name = "--help", .value = "", .what = "print this"};
+
+/* Where the help says what a flag is for; names and values that are longer get a line. */
+#define NAME_COLUMNS  14
+#define VALUE_COLUMNS 10
 
 /* ---- help and complaints ---- */
 
+const struct weir_flag *weir_flags_at(const struct weir_command *command, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (command->flags[i].name == NULL) {
+            return NULL;
+        }
+    }
+    return command->flags[index].name == NULL ? &help_flag : &command->flags[index];
+}
+
+const struct weir_flag *weir_flags_find(const struct weir_command *command, struct weir_slice name)
+{
+    const struct weir_flag *flag;
+    for (size_t i = 0; (flag = weir_flags_at(command, i)) != NULL; i++) {
+        if (weir_slice_equal(weir_slice_of(flag->name), name)) {
+            return flag;
+        }
+    }
+    return NULL;
+}
+
 static void print_flag(const struct weir_flag *flag)
 {
-    printf("  %-12s%-10s%s\n", flag->name, flag->value, flag->what);
+    bool fits = strlen(flag->value) < VALUE_COLUMNS;
+    printf("  %-*s%-*s", NAME_COLUMNS, flag->name, VALUE_COLUMNS, flag->value);
+    if (!fits) {
+        printf("\n  %-*s", NAME_COLUMNS + VALUE_COLUMNS, "");
+    }
+    printf("%s\n", flag->what);
 }
 
-static void print_help(const struct weir_syntax *syntax)
+void weir_flags_help(const struct weir_command *command)
 {
-    printf("usage: weir %s %s\n\n%s\n\n", syntax->command, syntax->usage, syntax->what);
-    for (const struct weir_flag *flag = syntax->flags; flag->name != NULL; flag++) {
+    const struct weir_flag *flag;
+    bool more = command->usage[0] != '\0';
+    printf("usage: weir %s%s%s\n\n%s\n\n", command->name, more ? " " : "", command->usage,
+           command->what);
+    for (size_t i = 0; (flag = weir_flags_at(command, i)) != NULL; i++) {
         print_flag(flag);
     }
-    print_flag(&help_flag);
 }
 
-int weir_flags_complain(const struct weir_syntax *syntax, const char *complaint)
+int weir_flags_complain(const struct weir_command *command, const char *complaint)
 {
-    fprintf(stderr, "weir %s: %s; `weir %s --help` tells more\n", syntax->command, complaint,
-            syntax->command);
+    fprintf(stderr, "weir %s: %s; `weir %s --help` tells more\n", command->name, complaint,
+            command->name);
     return WEIR_EXIT_USAGE;
 }
 
@@ -39,24 +72,24 @@ int weir_flags_status(enum weir_flags_result result)
     return result == WEIR_FLAGS_HELPED ? 0 : WEIR_EXIT_USAGE;
 }
 
-static enum weir_flags_result complain_unknown(const struct weir_syntax *syntax,
+static enum weir_flags_result complain_unknown(const struct weir_command *command,
                                                struct weir_slice name)
 {
     struct weir_suggestion suggestion = weir_suggestion_for(name);
     char complaint[200];
-    weir_suggestion_offer(&suggestion, weir_slice_of(help_flag.name));
-    for (const struct weir_flag *flag = syntax->flags; flag->name != NULL; flag++) {
+    const struct weir_flag *flag;
+    for (size_t i = 0; (flag = weir_flags_at(command, i)) != NULL; i++) {
         weir_suggestion_offer(&suggestion, weir_slice_of(flag->name));
     }
     bool close = suggestion.best.bytes > 0;
     snprintf(complaint, sizeof complaint, "there is no flag %.*s%s%.*s%s",
              (int)(name.bytes < 60 ? name.bytes : 60), name.data, close ? " (did you mean " : "",
              (int)suggestion.best.bytes, close ? suggestion.best.data : "", close ? "?)" : "");
-    weir_flags_complain(syntax, complaint);
+    weir_flags_complain(command, complaint);
     return WEIR_FLAGS_WRONG;
 }
 
-static enum weir_flags_result complain_value(const struct weir_syntax *syntax,
+static enum weir_flags_result complain_value(const struct weir_command *command,
                                              const struct weir_flag *flag, const char *value)
 {
     static const char *const expected[] = {
@@ -67,8 +100,9 @@ static enum weir_flags_result complain_value(const struct weir_syntax *syntax,
     };
     char complaint[200];
     snprintf(complaint, sizeof complaint, "%s%s%.60s: expected %s", flag->name,
-             value == NULL ? "" : " ", value == NULL ? "" : value, expected[flag->kind]);
-    weir_flags_complain(syntax, complaint);
+             value == NULL ? "" : " ", value == NULL ? "" : value,
+             flag->kind == WEIR_FLAG_OWN ? flag->expected : expected[flag->kind]);
+    weir_flags_complain(command, complaint);
     return WEIR_FLAGS_WRONG;
 }
 
@@ -93,9 +127,15 @@ static bool read_number(const char *text, uint64_t *number)
     return true;
 }
 
-static bool store(struct weir_options *options, const struct weir_flag *flag, const char *value)
+/* Where values go. */
+struct target {
+    struct weir_options *options;
+    void *own;
+};
+
+static bool store(const struct target *target, const struct weir_flag *flag, const char *value)
 {
-    void *place = (char *)options + flag->at;
+    void *place = (char *)target->options + flag->at;
     switch (flag->kind) {
     case WEIR_FLAG_SWITCH:
         *(bool *)place = true;
@@ -107,81 +147,75 @@ static bool store(struct weir_options *options, const struct weir_flag *flag, co
         return read_duration(value, place);
     case WEIR_FLAG_NUMBER:
         return read_number(value, place);
+    case WEIR_FLAG_OWN:
+        return flag->read(target->own, weir_slice_of(value));
     }
     return false;
 }
 
-static const struct weir_flag *find_flag(const struct weir_syntax *syntax, const char *name,
-                                         size_t bytes)
-{
-    for (const struct weir_flag *flag = syntax->flags; flag->name != NULL; flag++) {
-        if (strlen(flag->name) == bytes && memcmp(flag->name, name, bytes) == 0) {
-            return flag;
-        }
-    }
-    return NULL;
-}
-
 /* Takes one flag with its value, and moves on behind them. */
-static enum weir_flags_result take_flag(const struct weir_syntax *syntax, char ***arguments,
-                                        struct weir_options *options)
+static enum weir_flags_result take_flag(const struct weir_command *command, char ***arguments,
+                                        const struct target *target)
 {
     const char *argument = *(*arguments)++;
     size_t bytes = strcspn(argument, "=");
-    if (strcmp(argument, help_flag.name) == 0 || strcmp(argument, "-h") == 0) {
-        print_help(syntax);
-        return WEIR_FLAGS_HELPED;
-    }
-    const struct weir_flag *flag = find_flag(syntax, argument, bytes);
+    struct weir_slice name = {argument, bytes};
+    const struct weir_flag *flag =
+        strcmp(argument, "-h") == 0 ? &help_flag : weir_flags_find(command, name);
     if (flag == NULL) {
-        return complain_unknown(syntax, (struct weir_slice){argument, bytes});
+        return complain_unknown(command, name);
     }
     const char *joined = argument[bytes] == '=' ? argument + bytes + 1 : NULL;
+    if (flag == &help_flag && joined == NULL) {
+        weir_flags_help(command);
+        return WEIR_FLAGS_HELPED;
+    }
     if (flag->kind == WEIR_FLAG_SWITCH) {
-        return joined == NULL && store(options, flag, NULL) ? WEIR_FLAGS_GOOD
-                                                            : complain_value(syntax, flag, joined);
+        return joined == NULL && store(target, flag, NULL) ? WEIR_FLAGS_GOOD
+                                                           : complain_value(command, flag, joined);
     }
     const char *value = joined != NULL ? joined : **arguments;
-    if (value == NULL || !store(options, flag, value)) {
-        return complain_value(syntax, flag, value);
+    if (value == NULL || !store(target, flag, value)) {
+        return complain_value(command, flag, value);
     }
     *arguments += joined != NULL ? 0 : 1;
     return WEIR_FLAGS_GOOD;
 }
 
-static enum weir_flags_result take_word(const struct weir_syntax *syntax, uint32_t *count,
+static enum weir_flags_result take_word(const struct weir_command *command, uint32_t *count,
                                         const char *word, struct weir_options *options)
 {
     char complaint[100];
     if (word[0] == '\0') {
-        weir_flags_complain(syntax, "a name is not empty");
+        weir_flags_complain(command, "a name is not empty");
         return WEIR_FLAGS_WRONG;
     }
-    if (*count == syntax->words_max) {
+    if (*count == WEIR_WORDS_MAX || command->words[*count] == NULL) {
         snprintf(complaint, sizeof complaint, "%.60s is one word too many", word);
-        weir_flags_complain(syntax, complaint);
+        weir_flags_complain(command, complaint);
         return WEIR_FLAGS_WRONG;
     }
     options->words[(*count)++] = word;
     return WEIR_FLAGS_GOOD;
 }
 
-static enum weir_flags_result check_count(const struct weir_syntax *syntax, uint32_t count,
+static enum weir_flags_result check_count(const struct weir_command *command, uint32_t count,
                                           const struct weir_options *options)
 {
-    bool nothing_to_run = syntax->runs && (options->rest == NULL || options->rest[0] == NULL);
-    if (count >= syntax->words_min && !nothing_to_run) {
+    bool nothing_to_run = command->runs && (options->rest == NULL || options->rest[0] == NULL);
+    if (count >= command->words_min && !nothing_to_run) {
         return WEIR_FLAGS_GOOD;
     }
     char complaint[200];
-    snprintf(complaint, sizeof complaint, "expected %s", syntax->usage);
-    weir_flags_complain(syntax, complaint);
+    snprintf(complaint, sizeof complaint, "expected %s", command->usage);
+    weir_flags_complain(command, complaint);
     return WEIR_FLAGS_WRONG;
 }
 
-enum weir_flags_result weir_flags_read(const struct weir_syntax *syntax, char **arguments,
-                                       struct weir_options *options)
+enum weir_flags_result weir_flags_read_own(const struct weir_command *command, char **arguments,
+                                           struct weir_options *options, void *own)
 {
+    const struct target target = {options, own};
     uint32_t count = 0;
     bool words_only = false;
     *options = (struct weir_options){.interval_ns = WEIR_NEVER,
@@ -196,16 +230,22 @@ enum weir_flags_result weir_flags_read(const struct weir_syntax *syntax, char **
             words_only = true;
             arguments++;
         } else if (flag) {
-            result = take_flag(syntax, &arguments, options);
-        } else if (syntax->runs) {
+            result = take_flag(command, &arguments, &target);
+        } else if (command->runs) {
             options->rest = arguments;
             break;
         } else {
-            result = take_word(syntax, &count, *arguments++, options);
+            result = take_word(command, &count, *arguments++, options);
         }
         if (result != WEIR_FLAGS_GOOD) {
             return result;
         }
     }
-    return check_count(syntax, count, options);
+    return check_count(command, count, options);
+}
+
+enum weir_flags_result weir_flags_read(const struct weir_command *command, char **arguments,
+                                       struct weir_options *options)
+{
+    return weir_flags_read_own(command, arguments, options, NULL);
 }

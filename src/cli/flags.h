@@ -1,8 +1,9 @@
-/* flags.h - what a command is asked for: its words and its flags, read by a table.
+/* flags.h - what a command is, and what it is asked for: its words and its flags, by a table.
  *
- * A command describes itself once, as a struct weir_syntax; its help, its complaints and what is
- * suggested to whoever mistypes come from there. Values go into one struct of options that all
- * commands share. Flags and words may come in any order; behind `--` everything is a word. */
+ * A command describes itself once, as a struct weir_command; its help, its part of the manual page,
+ * what shells complete, its complaints and what is suggested to whoever mistypes come from there.
+ * Values go into one struct of options that the commands share. Flags and words may come in any
+ * order; behind `--` everything is a word. */
 #ifndef WEIR_CLI_FLAGS_H
 #define WEIR_CLI_FLAGS_H
 
@@ -16,10 +17,11 @@
 /* What is not given is null, false or WEIR_NEVER. The texts are the caller's arguments. */
 struct weir_options {
     const char *words[WEIR_WORDS_MAX];
-    char **rest; /* the command to run, null at its end; only if the syntax takes one */
+    char **rest; /* the command to run, null at its end; only if the command takes one */
 
     const char *api;
     bool json;
+    bool print;
     bool watch;
     const char *gate;
     const char *key;
@@ -38,30 +40,37 @@ enum weir_flag_kind {
     WEIR_FLAG_TEXT,     /* a const char *, not empty */
     WEIR_FLAG_DURATION, /* nanoseconds; 0 needs no unit */
     WEIR_FLAG_NUMBER,   /* up to 2^30, as the API takes it */
+    WEIR_FLAG_OWN,      /* what only this command has: it reads it itself */
 };
 
 struct weir_flag {
     const char *name;  /* with its dashes; null ends a table */
-    const char *value; /* as the help calls it; "" for a switch */
+    const char *value; /* as the help calls it, or the words it may be, as a|b|c; "" for a switch */
     const char *what;
     enum weir_flag_kind kind;
     size_t at; /* where it goes: offsetof(struct weir_options, ...) */
+
+    /* Of an own one. */
+    const char *expected; /* by `read`, for complaints */
+    bool (*read)(void *own, struct weir_slice text);
 };
 
-struct weir_syntax {
-    const char *command;
-    const char *usage; /* what follows the command */
+struct weir_command {
+    const char *name;
+    const char *brief; /* what it does, in a list; null: it is called by programs, and not listed */
+    const char *usage; /* what follows the name */
     const char *what;  /* what it does, for the help; lines */
     const struct weir_flag *flags;
+    const char *words[WEIR_WORDS_MAX]; /* what they are; GATE and KEY are completed by asking */
     uint32_t words_min;
-    uint32_t words_max;
     bool runs; /* the first word begins a command of the caller's, flags and all */
+    int (*run)(char **arguments); /* those behind its name, ended by a null; the exit status */
 };
 
 /* One flag of a table: its kind, name, value, field of the options, and what it is for. */
-#define WEIR_FLAG(kind, name, value, field, what)                                 \
-    {                                                                             \
-        name, value, what, WEIR_FLAG_##kind, offsetof(struct weir_options, field) \
+#define WEIR_FLAG(kind, name, value, field, what)                                             \
+    {                                                                                         \
+        name, value, what, WEIR_FLAG_##kind, offsetof(struct weir_options, field), NULL, NULL \
     }
 
 #define WEIR_API_DEFAULT "127.0.0.1:7070"
@@ -78,14 +87,28 @@ enum weir_flags_result {
     WEIR_FLAGS_WRONG,  /* and stderr says what */
 };
 
+/* The flags of a command one after the other, --help as the last; null behind it. */
+const struct weir_flag *weir_flags_at(const struct weir_command *command, size_t index);
+
+/* The flag with that name, or null. */
+const struct weir_flag *weir_flags_find(const struct weir_command *command, struct weir_slice name);
+
+/* Prints how a command is called. */
+void weir_flags_help(const struct weir_command *command);
+
 /* Reads the arguments, ended by a null, into `options`, which are written whatever the result. */
 WEIR_MUST_CHECK enum weir_flags_result
-weir_flags_read(const struct weir_syntax *syntax, char **arguments, struct weir_options *options);
+weir_flags_read(const struct weir_command *command, char **arguments, struct weir_options *options);
+
+/* The same for a command with flags that it reads itself: into `own`. */
+WEIR_MUST_CHECK enum weir_flags_result weir_flags_read_own(const struct weir_command *command,
+                                                           char **arguments,
+                                                           struct weir_options *options, void *own);
 
 /* The exit status of a command whose arguments were not good. */
 int weir_flags_status(enum weir_flags_result result);
 
 /* Says on stderr what is wrong with a call, and where its help is; the status of a wrong call. */
-int weir_flags_complain(const struct weir_syntax *syntax, const char *complaint);
+int weir_flags_complain(const struct weir_command *command, const char *complaint);
 
 #endif

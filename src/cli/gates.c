@@ -17,14 +17,6 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-static const struct weir_syntax syntax = {
-    .command = "gates",
-    .usage = "[GATE [KEY]] [FLAG]...",
-    .what = "All gates; or the keys of one; or one key and its lanes.",
-    .flags = flags,
-    .words_max = 2,
-};
-
 /* ---- tables ---- */
 
 static void put_number(struct weir_table *table, const json_t *object, const char *name)
@@ -154,7 +146,7 @@ static int draw(void *context, int stop_fd, FILE *out)
     const struct weir_options *options = context;
     struct weir_talk talk;
     bool printed = true;
-    weir_talk_init(&talk, syntax.command, options);
+    weir_talk_init(&talk, weir_command_gates.name, options);
     talk.out = out;
     talk.stop_fd = stop_fd;
     int status = weir_talk_ask(
@@ -168,20 +160,30 @@ static int draw(void *context, int stop_fd, FILE *out)
     return printed ? status : WEIR_EXIT_FAILED;
 }
 
-int weir_command_gates(char **arguments)
+static int run_gates(char **arguments)
 {
     struct weir_options options;
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_gates, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
     bool timed = options.interval_ns != WEIR_NEVER;
     if (timed && !options.watch) {
-        return weir_flags_complain(&syntax, "--interval goes with --watch");
+        return weir_flags_complain(&weir_command_gates, "--interval goes with --watch");
     }
     if (timed && options.interval_ns < INTERVAL_MIN_NS) {
-        return weir_flags_complain(&syntax, "--interval: expected at least 50ms");
+        return weir_flags_complain(&weir_command_gates, "--interval: expected at least 50ms");
     }
     return options.watch ? weir_watch(draw, &options, timed ? options.interval_ns : INTERVAL_NS)
                          : draw(&options, -1, stdout);
 }
+
+const struct weir_command weir_command_gates = {
+    .name = "gates",
+    .brief = "how many are inside and how many wait",
+    .usage = "[GATE [KEY]] [FLAG]...",
+    .what = "All gates; or the keys of one; or one key and its lanes.",
+    .flags = flags,
+    .words = {"GATE", "KEY"},
+    .run = run_gates,
+};

@@ -7,15 +7,6 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
-static const struct weir_syntax syntax = {
-    .command = "line",
-    .usage = "GATE KEY [FLAG]...",
-    .what = "Who waits at a key, who goes first at the top. BINDING is what each waits for.",
-    .flags = flags,
-    .words_min = 2,
-    .words_max = 2,
-};
-
 static void put_entry(struct weir_table *table, const json_t *entry)
 {
     static const char *const names[] = {"tenant", "flow", "priority"};
@@ -55,15 +46,15 @@ static bool print_line(const json_t *document)
     return printed;
 }
 
-int weir_command_line(char **arguments)
+static int run_line(char **arguments)
 {
     struct weir_options options;
     struct weir_talk talk;
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_line, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, syntax.command, &options);
+    weir_talk_init(&talk, weir_command_line.name, &options);
     int status = weir_talk_ask(
         &talk, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
     if (status == 0 && !options.json && !print_line(talk.document)) {
@@ -72,3 +63,14 @@ int weir_command_line(char **arguments)
     weir_talk_deinit(&talk);
     return status;
 }
+
+const struct weir_command weir_command_line = {
+    .name = "line",
+    .brief = "who waits at a key, why, and until when",
+    .usage = "GATE KEY [FLAG]...",
+    .what = "Who waits at a key, who goes first at the top. BINDING is what each waits for.",
+    .flags = flags,
+    .words = {"GATE", "KEY"},
+    .words_min = 2,
+    .run = run_line,
+};

@@ -1,9 +1,7 @@
 #include "mock/mock.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
-#include "config/suggest.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_LISTEN "127.0.0.1:9001"
@@ -12,8 +10,9 @@
 
 /* ---- values: each says whether the text is one, and stores it ---- */
 
-static bool read_listen(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_listen(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return weir_address_parse(&settings->listen, text) == NULL;
 }
 
@@ -27,18 +26,21 @@ static bool read_duration(struct weir_slice text, uint64_t *duration_ns)
     return weir_scalar_duration(text, duration_ns);
 }
 
-static bool read_latency(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_latency(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_duration(text, &settings->latency_ns);
 }
 
-static bool read_jitter(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_jitter(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_duration(text, &settings->jitter_ns);
 }
 
-static bool read_interval(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_interval(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_duration(text, &settings->interval_ns);
 }
 
@@ -52,18 +54,21 @@ static bool read_count(struct weir_slice text, uint32_t max, uint32_t *count)
     return true;
 }
 
-static bool read_concurrency(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_concurrency(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_count(text, WEIR_MOCK_CONCURRENCY_MAX, &settings->concurrency_max);
 }
 
-static bool read_chunks(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_chunks(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_count(text, WEIR_MOCK_EVENTS_MAX, &settings->events);
 }
 
-static bool read_rate(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_rate(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     struct weir_config_rate rate;
     if (!weir_scalar_rate(text, &rate) || rate.tokens > WEIR_MOCK_TOKENS_MAX ||
         rate.period_ns > WEIR_MOCK_PERIOD_MAX_NS) {
@@ -95,23 +100,27 @@ static bool read_share(struct weir_slice text, uint32_t *share)
     return value <= WEIR_MOCK_SHARE_ALL;
 }
 
-static bool read_fail(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_fail(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_share(text, &settings->fail_share);
 }
 
-static bool read_reset(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_reset(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_share(text, &settings->reset_share);
 }
 
-static bool read_hang(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_hang(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return read_share(text, &settings->hang_share);
 }
 
-static bool read_bytes(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_bytes(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     uint64_t bytes;
     if (!weir_scalar_number(text, &bytes) || bytes > WEIR_MOCK_BODY_BYTES_MAX) {
         return false;
@@ -120,101 +129,45 @@ static bool read_bytes(struct weir_mock_settings *settings, struct weir_slice te
     return true;
 }
 
-static bool read_seed(struct weir_mock_settings *settings, struct weir_slice text)
+static bool read_seed(void *own, struct weir_slice text)
 {
+    struct weir_mock_settings *settings = own;
     return weir_scalar_number(text, &settings->seed);
 }
 
 /* ---- flags ---- */
 
-struct flag {
-    const char *name;
-    const char *value;
-    const char *what;
-    const char *expected;
-    bool (*read)(struct weir_mock_settings *settings, struct weir_slice text);
-};
-
 static const char duration[] = "a duration such as 50ms, 2s or 0";
 static const char percentage[] = "a percentage from 0 to 100, with up to 4 digits behind the point";
 
-static const struct flag flags[] = {
-    {"--listen", "ADDRESS", "where to listen; default " DEFAULT_LISTEN,
-     "host:port with a known host, [v6]:port or unix:/path", read_listen},
-    {"--latency", "DURATION", "time from a complete request to its reply; default 0", duration,
-     read_latency},
-    {"--jitter", "DURATION", "plus or minus so much, uniformly", duration, read_jitter},
-    {"--concurrency", "N", "more than N at once are answered 429", "a number from 1 to 1000000000",
-     read_concurrency},
-    {"--rate", "N/s", "more than that, or N/m, are answered 429 with Retry-After",
-     "a rate such as 10/s or 600/m", read_rate},
-    {"--fail", "PERCENT", "so many are answered 503", percentage, read_fail},
-    {"--reset", "PERCENT", "so many have their connection reset", percentage, read_reset},
-    {"--hang", "PERCENT", "so many never get a reply", percentage, read_hang},
-    {"--bytes", "N", "size of the reply's body; default: a short JSON document",
-     "a number of bytes from 0 to 1099511627776", read_bytes},
-    {"--chunks", "N", "the body as N server-sent events", "a number from 1 to 1000000000",
-     read_chunks},
-    {"--interval", "DURATION", "time between events", duration, read_interval},
-    {"--seed", "N", "for jitter and percentages; default 1", "a number from 0 to 2^64 - 1",
-     read_seed},
+/* One flag of the table below. */
+#define OWN_FLAG(name, value, what, expected, read)          \
+    {                                                        \
+        name, value, what, WEIR_FLAG_OWN, 0, expected, read, \
+    }
+
+static const struct weir_flag flags[] = {
+    OWN_FLAG("--listen", "ADDRESS", "where to listen; default " DEFAULT_LISTEN,
+             "host:port with a known host, [v6]:port or unix:/path", read_listen),
+    OWN_FLAG("--latency", "DURATION", "time from a complete request to its reply; default 0",
+             duration, read_latency),
+    OWN_FLAG("--jitter", "DURATION", "plus or minus so much, uniformly", duration, read_jitter),
+    OWN_FLAG("--concurrency", "N", "more than N at once are answered 429",
+             "a number from 1 to 1000000000", read_concurrency),
+    OWN_FLAG("--rate", "N/s", "more than that, or N/m, are answered 429 with Retry-After",
+             "a rate such as 10/s or 600/m", read_rate),
+    OWN_FLAG("--fail", "PERCENT", "so many are answered 503", percentage, read_fail),
+    OWN_FLAG("--reset", "PERCENT", "so many have their connection reset", percentage, read_reset),
+    OWN_FLAG("--hang", "PERCENT", "so many never get a reply", percentage, read_hang),
+    OWN_FLAG("--bytes", "N", "size of the reply's body; default: a short JSON document",
+             "a number of bytes from 0 to 1099511627776", read_bytes),
+    OWN_FLAG("--chunks", "N", "the body as N server-sent events", "a number from 1 to 1000000000",
+             read_chunks),
+    OWN_FLAG("--interval", "DURATION", "time between events", duration, read_interval),
+    OWN_FLAG("--seed", "N", "for jitter and percentages; default 1", "a number from 0 to 2^64 - 1",
+             read_seed),
+    {0},
 };
-
-#define FLAGS (sizeof flags / sizeof flags[0])
-
-static void print_help(void)
-{
-    printf("usage: weir mock [FLAG VALUE]...\n\n"
-           "An emulated upstream; GET /mock/stats tells what it has counted.\n\n");
-    for (size_t i = 0; i < FLAGS; i++) {
-        printf("  %-14s%-10s%s\n", flags[i].name, flags[i].value, flags[i].what);
-    }
-}
-
-static const struct flag *find_flag(const char *argument, size_t name_bytes)
-{
-    for (size_t i = 0; i < FLAGS; i++) {
-        if (strlen(flags[i].name) == name_bytes &&
-            memcmp(flags[i].name, argument, name_bytes) == 0) {
-            return &flags[i];
-        }
-    }
-    return NULL;
-}
-
-static void complain_unknown(struct weir_slice name)
-{
-    struct weir_suggestion suggestion = weir_suggestion_for(name);
-    for (size_t i = 0; i < FLAGS; i++) {
-        weir_suggestion_offer(&suggestion, weir_slice_of(flags[i].name));
-    }
-    bool close = suggestion.best.bytes > 0;
-    fprintf(stderr, "weir mock: there is no flag %.*s;%s%.*s%s `weir mock --help` lists them\n",
-            (int)name.bytes, name.data, close ? " did you mean " : "", (int)suggestion.best.bytes,
-            close ? suggestion.best.data : "", close ? "?" : "");
-}
-
-/* Takes one flag and its value, and returns what follows; null after a complaint. */
-static char **take_flag(struct weir_mock_settings *settings, char **arguments)
-{
-    size_t name_bytes = strcspn(arguments[0], "=");
-    const struct flag *flag = find_flag(arguments[0], name_bytes);
-    if (flag == NULL) {
-        complain_unknown((struct weir_slice){arguments[0], name_bytes});
-        return NULL;
-    }
-    bool is_joined = arguments[0][name_bytes] == '=';
-    const char *value = is_joined ? arguments[0] + name_bytes + 1 : arguments[1];
-    if (value == NULL) {
-        fprintf(stderr, "weir mock: %s has no value: expected %s\n", flag->name, flag->expected);
-        return NULL;
-    }
-    if (!flag->read(settings, weir_slice_of(value))) {
-        fprintf(stderr, "weir mock: %s %s: expected %s\n", flag->name, value, flag->expected);
-        return NULL;
-    }
-    return arguments + (is_joined ? 1 : 2);
-}
 
 /* What is wrong with the flags together, or null. */
 static const char *find_conflict(const struct weir_mock_settings *settings)
@@ -231,23 +184,18 @@ static const char *find_conflict(const struct weir_mock_settings *settings)
     return NULL;
 }
 
-int weir_command_mock(char **arguments)
+static int run_mock(char **arguments)
 {
+    struct weir_options options;
     struct weir_mock_settings settings = {.body_bytes = WEIR_MOCK_DOCUMENT, .seed = 1};
-    while (arguments[0] != NULL) {
-        if (strcmp(arguments[0], "--help") == 0) {
-            print_help();
-            return 0;
-        }
-        arguments = take_flag(&settings, arguments);
-        if (arguments == NULL) {
-            return WEIR_EXIT_USAGE;
-        }
+    enum weir_flags_result read =
+        weir_flags_read_own(&weir_command_mock, arguments, &options, &settings);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
     }
     const char *conflict = find_conflict(&settings);
     if (conflict != NULL) {
-        fprintf(stderr, "weir mock: %s\n", conflict);
-        return WEIR_EXIT_USAGE;
+        return weir_flags_complain(&weir_command_mock, conflict);
     }
     if (settings.listen.bytes == 0 && !read_listen(&settings, weir_slice_of(DEFAULT_LISTEN))) {
         fprintf(stderr, "weir mock: %s cannot be listened on\n", DEFAULT_LISTEN);
@@ -255,3 +203,12 @@ int weir_command_mock(char **arguments)
     }
     return weir_mock_run(&settings);
 }
+
+const struct weir_command weir_command_mock = {
+    .name = "mock",
+    .brief = "run an emulated upstream",
+    .usage = "[FLAG]...",
+    .what = "An emulated upstream; GET /mock/stats tells what it has counted.",
+    .flags = flags,
+    .run = run_mock,
+};

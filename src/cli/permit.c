@@ -44,16 +44,16 @@ int weir_permit_acquire(struct weir_talk *talk, const char *gate, const char *ke
     return weir_talk_wait(talk, (struct weir_request_path){gate, key, "acquire"}, wish, hold);
 }
 
-int weir_permit_change(struct weir_talk *talk, const struct weir_syntax *syntax)
+int weir_permit_change(struct weir_talk *talk, const struct weir_command *command)
 {
     const struct weir_options *options = talk->options;
     const char *permit = options->words[2];
     if ((permit == NULL) == (options->flow == NULL)) {
-        return weir_flags_complain(syntax,
+        return weir_flags_complain(command,
                                    "name what is meant by its permit or by --flow: one of the two");
     }
     json_t *wish = make_wish(options);
     put_text(wish, "permit", permit);
-    struct weir_request_path path = {options->words[0], options->words[1], syntax->command};
+    struct weir_request_path path = {options->words[0], options->words[1], command->name};
     return weir_talk_ask(talk, path, wish);
 }

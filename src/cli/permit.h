@@ -5,13 +5,14 @@
 #include "cli/talk.h"
 
 /* The flags of who acquires a permit. */
-#define WEIR_FLAGS_OF_PERMIT                                                    \
-    WEIR_FLAG(TEXT, "--flow", "NAME", flow,                                     \
-              "what it is for; shown in lists, and names the permit"),          \
-        WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "on whose behalf"),         \
-        WEIR_FLAG(TEXT, "--priority", "WORD", priority, "high, normal or low"), \
-        WEIR_FLAG(DURATION, "--timeout", "DURATION", timeout_ns,                \
-                  "how long to wait at most; 0: only if there is room"),        \
+#define WEIR_FLAGS_OF_PERMIT                                             \
+    WEIR_FLAG(TEXT, "--flow", "NAME", flow,                              \
+              "what it is for; shown in lists, and names the permit"),   \
+        WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "on whose behalf"),  \
+        WEIR_FLAG(TEXT, "--priority", "high|normal|low", priority,       \
+                  "who goes first; default normal"),                     \
+        WEIR_FLAG(DURATION, "--timeout", "DURATION", timeout_ns,         \
+                  "how long to wait at most; 0: only if there is room"), \
         WEIR_FLAG(NUMBER, "--cost", "N", cost, "what it will likely cost, in the gate's units")
 
 /* The flag of who names a permit that is held. */
@@ -23,8 +24,8 @@
 WEIR_MUST_CHECK int weir_permit_acquire(struct weir_talk *talk, const char *gate, const char *key,
                                         bool hold);
 
-/* Asks for a change of a permit that is held, by the name of the syntax's command. The words are
+/* Asks for a change of a permit that is held, by the name of the command. The words are
  * gate, key and permit. */
-WEIR_MUST_CHECK int weir_permit_change(struct weir_talk *talk, const struct weir_syntax *syntax);
+WEIR_MUST_CHECK int weir_permit_change(struct weir_talk *talk, const struct weir_command *command);
 
 #endif

@@ -11,25 +11,16 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-static const struct weir_syntax syntax = {
-    .command = "renew",
-    .usage = "GATE KEY (PERMIT | --flow NAME) [FLAG]...",
-    .what = "Begins the lease of a permit anew, and prints how long it is.",
-    .flags = flags,
-    .words_min = 2,
-    .words_max = 3,
-};
-
-int weir_command_renew(char **arguments)
+static int run_renew(char **arguments)
 {
     struct weir_options options;
     struct weir_talk talk;
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_renew, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, syntax.command, &options);
-    int status = weir_permit_change(&talk, &syntax);
+    weir_talk_init(&talk, weir_command_renew.name, &options);
+    int status = weir_permit_change(&talk, &weir_command_renew);
     if (status == 0 && !options.json) {
         const json_t *lease = json_object_get(talk.document, "lease_ms");
         printf("%s\n", json_is_integer(lease) ? weir_show_duration(lease).text : "no lease");
@@ -37,3 +28,14 @@ int weir_command_renew(char **arguments)
     weir_talk_deinit(&talk);
     return status;
 }
+
+const struct weir_command weir_command_renew = {
+    .name = "renew",
+    .brief = "begin a permit's lease anew",
+    .usage = "GATE KEY (PERMIT | --flow NAME) [FLAG]...",
+    .what = "Begins the lease of a permit anew, and prints how long it is.",
+    .flags = flags,
+    .words = {"GATE", "KEY", "PERMIT"},
+    .words_min = 2,
+    .run = run_renew,
+};

@@ -36,17 +36,6 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-static const struct weir_syntax syntax = {
-    .command = "run",
-    .usage = "--gate GATE --key KEY [FLAG]... -- COMMAND [ARGUMENT]...",
-    .what =
-        "Waits in line, then runs COMMAND, which holds the permit as long as it runs; its id is\n"
-        "in the environment as WEIR_PERMIT. Exits as COMMAND does, with 128 and the number of\n"
-        "the signal that ended it, or with 69 if the gate gave no permit.",
-    .flags = flags,
-    .runs = true,
-};
-
 struct run {
     struct weir_talk talk;
     sigset_t watched;
@@ -172,7 +161,7 @@ static void report_success(struct run *run)
     struct weir_request_path path = {quiet.gate, quiet.key, "release"};
     struct weir_talk talk;
     quiet.json = false;
-    weir_talk_init(&talk, syntax.command, &quiet);
+    weir_talk_init(&talk, weir_command_run.name, &quiet);
     json_t *permit = json_object_get(run->talk.document, "permit");
     json_t *wish = json_pack("{s:O, s:s}", "permit", permit, "outcome", "success");
     if (wish != NULL) {
@@ -204,18 +193,19 @@ static bool is_unavailable(uint16_t status)
     return status == 429 || status == 503;
 }
 
-int weir_command_run(char **arguments)
+static int run_with_permit(char **arguments)
 {
     struct weir_options options;
     struct run run = {.signal_fd = -1};
-    enum weir_flags_result read = weir_flags_read(&syntax, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_run, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
     if (options.gate == NULL || options.key == NULL) {
-        return weir_flags_complain(&syntax, "--gate and --key say whose permit is needed");
+        return weir_flags_complain(&weir_command_run,
+                                   "--gate and --key say whose permit is needed");
     }
-    weir_talk_init(&run.talk, syntax.command, &options);
+    weir_talk_init(&run.talk, weir_command_run.name, &options);
     int status = weir_permit_acquire(&run.talk, options.gate, options.key, true);
     if (status == 0) {
         status = run_command(&run, options.rest);
@@ -225,3 +215,16 @@ int weir_command_run(char **arguments)
     weir_talk_deinit(&run.talk);
     return status;
 }
+
+const struct weir_command weir_command_run = {
+    .name = "run",
+    .brief = "run a command that holds a permit meanwhile",
+    .usage = "--gate GATE --key KEY [FLAG]... -- COMMAND [ARGUMENT]...",
+    .what =
+        "Waits in line, then runs COMMAND, which holds the permit as long as it runs; its id is\n"
+        "in the environment as WEIR_PERMIT. Exits as COMMAND does, with 128 and the number of\n"
+        "the signal that ended it, or with 69 if the gate gave no permit.",
+    .flags = flags,
+    .runs = true,
+    .run = run_with_permit,
+};

@@ -2,18 +2,35 @@
 #include "cli/commands.h"
 #include "gateway/server.h"
 
-#include <stddef.h>
+static const struct weir_flag flags[] = {{0}};
 
 static struct weir_config *load(void *path, char *wrong, size_t wrong_bytes)
 {
     return weir_load_config(path, wrong, wrong_bytes);
 }
 
-int weir_command_serve(char **arguments)
+static int run_serve(char **arguments)
 {
-    if (arguments[0] == NULL || arguments[1] != NULL) {
-        return weir_usage("weir serve FILE");
+    struct weir_options options;
+    enum weir_flags_result read = weir_flags_read(&weir_command_serve, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
     }
-    struct weir_serve_options options = {.load = load, .context = arguments[0], .api = &weir_api};
-    return weir_serve(&options);
+    struct weir_serve_options serve = {
+        .load = load, .context = (char *)options.words[0], .api = &weir_api};
+    return weir_serve(&serve);
 }
+
+const struct weir_command weir_command_serve = {
+    .name = "serve",
+    .brief = "run the gateway that a file describes",
+    .usage = "FILE",
+    .what =
+        "Runs the gateway that FILE describes. SIGTERM or SIGINT drains it: no new work, and what\n"
+        "is in flight has the grace period to finish; a second one ends it at once. SIGHUP takes\n"
+        "up FILE anew, without dropping anybody.",
+    .flags = flags,
+    .words = {"FILE"},
+    .words_min = 1,
+    .run = run_serve,
+};

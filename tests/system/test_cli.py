@@ -132,7 +132,11 @@ async def test_what_is_mistyped_is_guessed():
 @run
 async def test_a_wrong_call_is_told_what_is_expected():
     cli = Cli('127.0.0.1:1')
-    for words, word in ((['gates', 'a', 'b', 'c'], 'c is one word too many'),
+    for words, word in ((['serve'], 'expected FILE'), (['serve', 'a', 'b'], 'b is one word too many'),
+                        (['check', '--print'], 'expected [--print] FILE'), (['version', 'a'], 'one word too many'),
+                        (['check', '--help=yes'], '--help yes: expected no value'),
+                        (['help', 'gates', 'line'], 'line is one word too many'),
+                        (['gates', 'a', 'b', 'c'], 'c is one word too many'),
                         (['gates', ''], 'not empty'), (['gates', '--interval', '1s'], '--watch'),
                         (['gates', '--watch', '--interval', '49ms'], 'at least 50ms'),
                         (['gates', '--watch', '--interval', '5'], '--interval 5: expected a duration'),

@@ -1,0 +1,33 @@
+/* help.c - `weir help [COMMAND]`: the commands, or how one of them is called. */
+#include "cli/commands.h"
+
+static const struct weir_flag flags[] = {{0}};
+
+static int run_help(char **arguments)
+{
+    struct weir_options options;
+    enum weir_flags_result read = weir_flags_read(&weir_command_help, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    if (options.words[0] == NULL) {
+        weir_command_list(stdout);
+        return 0;
+    }
+    const struct weir_command *command = weir_command_find(options.words[0]);
+    if (command == NULL) {
+        return weir_command_unknown(options.words[0]);
+    }
+    weir_flags_help(command);
+    return 0;
+}
+
+const struct weir_command weir_command_help = {
+    .name = "help",
+    .brief = "list the commands, or tell how one is called",
+    .usage = "[COMMAND]",
+    .what = "Lists the commands, or tells how one of them is called.",
+    .flags = flags,
+    .words = {"COMMAND"},
+    .run = run_help,
+};
