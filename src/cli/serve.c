@@ -27,8 +27,8 @@ const struct weir_command weir_command_serve = {
     .usage = "FILE",
     .what =
         "Runs the gateway that FILE describes. SIGTERM or SIGINT drains it: no new work, and what\n"
-        "is in flight has the grace period to finish; a second one ends it at once. SIGHUP takes\n"
-        "up FILE anew, without dropping anybody.",
+        "is in flight has the grace period to finish; a second one ends it at once. SIGHUP, or\n"
+        "`weir reload`, takes up FILE anew, without dropping anybody.",
     .flags = flags,
     .words = {"FILE"},
     .words_min = 1,

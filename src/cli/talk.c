@@ -56,7 +56,8 @@ static bool append_segment(char path[PATH_BYTES_MAX], size_t *bytes, const char 
 
 static bool make_path(char path[PATH_BYTES_MAX], struct weir_request_path parts)
 {
-    const char *const segments[] = {"gates", parts.gate, parts.key, parts.what};
+    bool of_gates = parts.gate != NULL || parts.what == NULL;
+    const char *const segments[] = {of_gates ? "gates" : NULL, parts.gate, parts.key, parts.what};
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof segments / sizeof segments[0]; i++) {
         if (segments[i] != NULL && !append_segment(path, &bytes, segments[i])) {
@@ -82,10 +83,27 @@ static int complain(const struct weir_talk *talk, const char *what, int status)
 
 /* ---- the answer ---- */
 
+/* What is wrong with a file: a line for each mistake as it came, so that editors find the place. */
+static int report_mistakes(const struct weir_talk *talk, const char *detail)
+{
+    const char *line = detail;
+    for (const char *end = line; *end != '\0'; line = end + 1) {
+        char text[400];
+        end = line + strcspn(line, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)(end - line), line);
+        weir_show_text(stderr, text);
+        fputc('\n', stderr);
+    }
+    return complain(talk, "everything goes on as before", WEIR_EXIT_FAILED);
+}
+
 static int report_problem(const struct weir_talk *talk)
 {
     const char *detail = json_string_value(json_object_get(talk->document, "detail"));
     char text[700];
+    if (talk->status == 422 && detail != NULL) {
+        return report_mistakes(talk, detail);
+    }
     snprintf(text, sizeof text, "%.500s%s",
              detail == NULL ? "the API refused, and did not say why." : detail,
              talk->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");

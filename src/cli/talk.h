@@ -23,7 +23,7 @@ struct weir_talk {
 };
 
 /* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
- * null, each a name as people write it. */
+ * null, each a name as people write it; or of /what, if there is no gate. */
 struct weir_request_path {
     const char *gate;
     const char *key;

@@ -52,6 +52,7 @@ struct reload {
     pthread_t thread;                  /* which does it */
     pthread_mutex_t lock;              /* of the next */
     struct weir_reload_request *asked; /* by loops */
+    bool over;                         /* the thread looks at them no more */
     struct weir_post apply;
     struct weir_plan *plan;
     enum weir_status status;
@@ -453,14 +454,15 @@ static void adopt(struct server *server, struct weir_plan *plan)
     server->plan = plan;
 }
 
-/* Takes up the file as it is now. If anything is wrong with it, nothing changes, and `wrong` says
- * what. */
-static bool reload_config(struct server *server, char wrong[WEIR_RELOAD_WRONG_MAX])
+/* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
+static void reload_config(struct server *server, struct weir_reload_outcome *outcome)
 {
     const struct weir_serve_options *options = server->options;
-    struct weir_config *config = options->load(options->context, wrong, WEIR_RELOAD_WRONG_MAX);
+    *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_REFUSED};
+    struct weir_config *config =
+        options->load(options->context, outcome->wrong, sizeof outcome->wrong);
     if (config == NULL) {
-        return false;
+        return;
     }
     const char *why = NULL;
     const char *fixed = weir_plan_needs_restart(server->first->config, config);
@@ -468,37 +470,52 @@ static bool reload_config(struct server *server, char wrong[WEIR_RELOAD_WRONG_MA
     struct weir_event_file *events = server->event_file;
     if (plan == NULL || !prepare_events(server, &config->events, &events, &why) ||
         !make_sites(server, plan, &why)) {
-        snprintf(wrong, WEIR_RELOAD_WRONG_MAX, "%s", why);
+        snprintf(outcome->wrong, sizeof outcome->wrong, "%s", why);
         if (events != server->event_file) {
             weir_event_file_close(events);
         }
         weir_plan_give(plan);
-        return false;
+        return;
     }
-    if (fixed != NULL) {
-        fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
-                fixed);
-    }
+    *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_DONE,
+                                            .gates = config->gate_count,
+                                            .routes = config->route_count,
+                                            .upstreams = config->upstream_count,
+                                            .needs_restart = fixed};
     adopt(server, plan);
     adopt_events(server, &plan->config->events, events);
-    return true;
 }
 
-static struct weir_reload_request *take_asked(struct reload *reload)
+/* Says on the server's own streams what became of it. */
+static void report(const struct weir_reload_outcome *outcome)
+{
+    if (outcome->end == WEIR_RELOAD_REFUSED) {
+        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->wrong);
+        return;
+    }
+    if (outcome->needs_restart != NULL) {
+        fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
+                outcome->needs_restart);
+    }
+    printf("weir: reloaded\n");
+    fflush(stdout);
+}
+
+static struct weir_reload_request *take_asked(struct reload *reload, bool over)
 {
     pthread_mutex_lock(&reload->lock);
     struct weir_reload_request *asked = reload->asked;
     reload->asked = NULL;
+    reload->over = over;
     pthread_mutex_unlock(&reload->lock);
     return asked;
 }
 
-static void tell(struct weir_reload_request *asked, bool done, const char *wrong)
+static void tell(struct weir_reload_request *asked, const struct weir_reload_outcome *outcome)
 {
     while (asked != NULL) {
         struct weir_reload_request *next = asked->next;
-        asked->done = done;
-        snprintf(asked->wrong, sizeof asked->wrong, "%s", wrong);
+        asked->outcome = *outcome;
         weir_loop_post(asked->loop, &asked->told);
         asked = next;
     }
@@ -507,27 +524,29 @@ static void tell(struct weir_reload_request *asked, bool done, const char *wrong
 /* For a signal, and for everybody who has asked before it began. */
 static void obey_reload(struct server *server)
 {
-    char wrong[WEIR_RELOAD_WRONG_MAX] = "";
-    struct weir_reload_request *asked = take_asked(&server->reload);
-    bool done = reload_config(server, wrong);
-    if (done) {
-        printf("weir: reloaded\n");
-        fflush(stdout);
-    } else {
-        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", wrong);
-    }
-    tell(asked, done, wrong);
+    struct weir_reload_outcome outcome;
+    struct weir_reload_request *asked = take_asked(&server->reload, false);
+    reload_config(server, &outcome);
+    report(&outcome);
+    tell(asked, &outcome);
 }
+
+static const struct weir_reload_outcome draining = {.end = WEIR_RELOAD_DRAINING};
 
 /* Called in a loop: the main thread wakes up as for a signal from outside. */
 static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *request)
 {
     struct reload *reload = weir_container_of(reloader, struct reload, reloader);
     pthread_mutex_lock(&reload->lock);
-    request->next = reload->asked;
-    reload->asked = request;
+    bool over = reload->over;
+    request->next = over ? NULL : reload->asked;
+    reload->asked = over ? reload->asked : request;
     pthread_mutex_unlock(&reload->lock);
-    pthread_kill(reload->thread, SIGHUP);
+    if (over) {
+        tell(request, &draining);
+    } else {
+        pthread_kill(reload->thread, SIGHUP);
+    }
 }
 
 /* ---- the whole ---- */
@@ -541,7 +560,7 @@ static void obey_signals(struct server *server, const sigset_t *signals)
             obey_reload(server);
         }
     }
-    tell(take_asked(&server->reload), false, "this server is going away");
+    tell(take_asked(&server->reload, true), &draining);
     printf("weir: draining\n");
     fflush(stdout);
     signal(SIGHUP, SIG_IGN);

@@ -25,8 +25,8 @@ gates:
   free: { limit: none }
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
-COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'mock',
-            'version', 'help')
+COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'reload',
+            'mock', 'version', 'help')
 
 
 class Said:
@@ -107,7 +107,7 @@ async def test_help_lists_every_command_and_each_has_its_own():
         own = await cli.good('help', name)
         assert own.out.startswith(f'usage: weir {name}')
         assert own.out == (await cli.good(name, '--help')).out
-    for name in ('gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run'):
+    for name in ('gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'reload'):
         own = (await cli.good('help', name)).out
         assert '--api' in own and '--json' in own and '--help' in own
     assert (await cli.good('--help')).out == said.out
@@ -161,7 +161,7 @@ async def test_a_wrong_call_is_told_what_is_expected():
 @run
 async def test_without_a_gateway_it_is_told_what_to_look_at():
     for words in (['gates'], ['line', 'a', 'b'], ['explain', 'a', 'b'], ['acquire', 'a', 'b'],
-                  ['release', 'a', 'b', 'p'], ['renew', 'a', 'b', 'p'], ['gates', '--watch'],
+                  ['release', 'a', 'b', 'p'], ['renew', 'a', 'b', 'p'], ['gates', '--watch'], ['reload'],
                   ['run', '--gate', 'a', '--key', 'b', 'false']):
         said = await Cli('127.0.0.1:1')(*words)
         said.complained(1, f'weir {words[0]}: cannot connect to 127.0.0.1:1', '`weir serve` running', '--api')
@@ -786,3 +786,53 @@ async def test_run_says_what_it_was_given_if_asked(cli, gateway):
     said = await cli(*RUN, '--flow', 'f', '--json', '--', 'sh', '-c', 'echo $WEIR_PERMIT')
     document, permit = said.out.splitlines()
     assert (json.loads(document)['permit'], json.loads(document)['flow']) == (permit, 'f')
+
+
+# ---- reload
+
+@with_cli
+async def test_reload_says_what_is_in_force(cli, gateway):
+    said = await cli.good('reload')
+    assert said.out == 'In force now: 3 gates, 0 routes, 0 upstreams.\n'
+    config = gateway.path.read_text()
+    gateway.path.write_text(config.replace('limit: none', 'limit: 7').replace('threads: 2', 'threads: 1'))
+    said = await cli.good('reload')
+    assert said.out.splitlines()[1] == 'A change of threads needs a restart, and is not in force.'
+    await cli.acquire('free', 'k')
+    assert (await gateway.counts('k', 'free'))['limit'] == 7
+    [said] = (await cli.good('reload', '--json')).documents
+    assert said == {'gates': 3, 'routes': 0, 'upstreams': 0, 'needs_restart': 'threads'}
+
+
+@with_cli
+async def test_reload_tells_mistakes_by_their_lines_and_changes_nothing(cli, gateway):
+    config = gateway.path.read_text()
+    gateway.path.write_text(config.replace('limit: none', 'limt: none').replace('limit: 3', 'limit: many'))
+    said = await cli('reload')
+    lines = said.err.splitlines()
+    assert (said.status, said.out, len(lines)) == (1, '', 3), said.err
+    at = [number for number, line in enumerate(gateway.path.read_text().splitlines(), 1)
+          if 'limt' in line or 'many' in line]
+    assert [line.startswith(f'{gateway.path}:{number}') for line, number in zip(lines, at, strict=False)] == [True] * 2
+    assert lines[2] == 'weir reload: everything goes on as before'
+    told = await cli('reload', '--json')
+    assert told.status == 1 and told.err == said.err
+    assert told.documents[0]['type'] == 'urn:weir:bad-config'
+    await cli.acquire('agents', 'b')
+    assert (await gateway.counts('b', 'agents'))['limit'] == 3
+
+
+@run
+async def test_reload_needs_a_token_that_may(monkeypatch):
+    monkeypatch.setenv('WEIR_TEST_ADMIN', 'a-secret-of-the-admin')
+    monkeypatch.setenv('WEIR_TEST_READER', 'a-secret-of-the-reader')
+    config = CONFIG + '''
+api_tokens:
+  admin: { token: "${WEIR_TEST_ADMIN}", scopes: [admin] }
+  reader: { token: "${WEIR_TEST_READER}", scopes: [read] }
+'''
+    async with weir(config) as gateway:
+        api = f'127.0.0.1:{gateway.api_port}'
+        (await Cli(api)('reload')).complained(1, 'WEIR_TOKEN')
+        (await Cli(api, WEIR_TOKEN='a-secret-of-the-reader')('reload')).complained(1, 'scope')
+        await Cli(api, WEIR_TOKEN='a-secret-of-the-admin').good('reload')

@@ -165,7 +165,7 @@ def test_the_api_reloads_as_well_and_says_what_is_wrong():
             config = gateway.path.read_text()
             assert (await ask(client, '/functions/f?id=a'))[0] == 200
             gateway.path.write_text(config.replace('limit: 1', 'limit: 7'))
-            assert await reload() == (200, {})
+            assert await reload() == (200, {'gates': 1, 'routes': 1, 'upstreams': 1, 'needs_restart': None})
             assert (await gateway.counts('f'))['limit'] == 7
             gateway.path.write_text(config.replace('limit: 1', 'limt: 1'))
             status, problem = await reload()
@@ -176,4 +176,25 @@ def test_the_api_reloads_as_well_and_says_what_is_wrong():
             replies = await asyncio.gather(*(reload() for _ in range(20)))
             assert {status for status, _ in replies} == {200}
             assert (await gateway.counts('f'))['limit'] == 1
+            gateway.path.write_text(config.replace('threads: 2', 'threads: 3'))
+            assert (await reload())[1]['needs_restart'] == 'threads'
+    run(test())
+
+
+def test_a_server_that_drains_says_so_instead_of_reloading():
+    async def test():
+        async with functions(limit=1) as (gateway, upstream, client), aiohttp.ClientSession() as operator:
+            held = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
+            await until(lambda: upstream.inside == ['a'], 'a is inside')
+            gateway.terminate()
+
+            async def drains():
+                async with operator.get(gateway.api + '/readyz') as reply:
+                    return reply.status == 503
+            await until(drains, 'it drains')
+            async with operator.post(gateway.api + '/reload') as reply:
+                problem = await reply.json(content_type=None)
+                assert (reply.status, problem['type']) == (503, 'urn:weir:draining')
+            upstream.open('a')
+            assert (await held)[0] == 200
     run(test())
