@@ -21,7 +21,7 @@ const struct weir_command *weir_command_find(const char *name)
             return *each;
         }
     }
-    return NULL;
+    return strcmp(name, weir_command_complete.name) == 0 ? &weir_command_complete : NULL;
 }
 
 int weir_command_unknown(const char *name)

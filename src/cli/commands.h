@@ -27,11 +27,12 @@ extern const struct weir_command weir_command_reload;
 extern const struct weir_command weir_command_mock;
 extern const struct weir_command weir_command_version;
 extern const struct weir_command weir_command_help;
+extern const struct weir_command weir_command_complete; /* for shells, not for people */
 
-/* All of them, in the order in which they are listed, ended by a null. */
+/* Those for people, in the order in which they are listed, ended by a null. */
 extern const struct weir_command *const weir_commands[];
 
-/* The command of that name, or null. */
+/* The command of that name, whoever it is for, or null. */
 const struct weir_command *weir_command_find(const char *name);
 
 /* Says that there is no such command, and which may have been meant; the status of a wrong call. */

@@ -10,7 +10,8 @@
 
 #define NUMBER_MAX (UINT64_C(1) << 30)
 
-static const struct weir_flag help_flag = {.name = "--help", .value = "", .what = "print this"};
+static const struct weir_flag help_flag = {
+    .name = "--help", .value = "", .what = "print this help"};
 
 /* Where the help says what a flag is for; names and values that are longer get a line. */
 #define NAME_COLUMNS  14

@@ -21,6 +21,7 @@ struct weir_options {
 
     const char *api;
     bool json;
+    bool man;
     bool print;
     bool watch;
     const char *gate;
@@ -57,7 +58,7 @@ struct weir_flag {
 
 struct weir_command {
     const char *name;
-    const char *brief; /* what it does, in a list; null: it is called by programs, and not listed */
+    const char *brief; /* what it does, in a list */
     const char *usage; /* what follows the name */
     const char *what;  /* what it does, for the help; lines */
     const struct weir_flag *flags;

@@ -1,7 +1,12 @@
-/* help.c - `weir help [COMMAND]`: the commands, or how one of them is called. */
+/* help.c - `weir help [COMMAND]`: the commands, how one of them is called, or the manual page. */
 #include "cli/commands.h"
+#include "cli/man.h"
 
-static const struct weir_flag flags[] = {{0}};
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(SWITCH, "--man", "", man,
+              "print the manual page, weir(1), for man or mandoc to format"),
+    {0},
+};
 
 static int run_help(char **arguments)
 {
@@ -9,6 +14,10 @@ static int run_help(char **arguments)
     enum weir_flags_result read = weir_flags_read(&weir_command_help, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
+    }
+    if (options.man) {
+        weir_man_print(stdout);
+        return 0;
     }
     if (options.words[0] == NULL) {
         weir_command_list(stdout);
@@ -25,7 +34,7 @@ static int run_help(char **arguments)
 const struct weir_command weir_command_help = {
     .name = "help",
     .brief = "list the commands, or tell how one is called",
-    .usage = "[COMMAND]",
+    .usage = "[COMMAND] [FLAG]...",
     .what = "Lists the commands, or tells how one of them is called.",
     .flags = flags,
     .words = {"COMMAND"},

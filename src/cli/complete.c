@@ -1,0 +1,229 @@
+/* complete.c - `weir complete WORD...`: what the last word may become, for shells to ask.
+ *
+ * The words are those behind `weir` as far as they are typed; the last may be empty. A line for
+ * each candidate: the word, a tab, and what it is. So a shell's script knows nothing of commands
+ * and flags, and cannot be wrong about them. Names of gates and keys are asked of the API, which
+ * has a moment to answer; nobody has typed anything wrong yet, so nothing is ever complained of but
+ * what cannot be asked, on stderr, and the status is 0. */
+#include "cli/commands.h"
+#include "cli/show.h"
+#include "cli/talk.h"
+
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define PATIENCE_S 1
+
+/* More than anybody reads. */
+#define NAMES_MAX 1000
+
+static const struct weir_flag flags[] = {{0}};
+
+/* What is known of the call from the words before the last. */
+struct call {
+    const struct weir_command *command;
+    const struct weir_flag *flag; /* whose value comes next, or null */
+    uint32_t word_count;
+    const char *words[WEIR_WORDS_MAX];
+    bool words_only;
+    bool rests; /* the rest is another program's business */
+    struct weir_options options;
+};
+
+/* What is being completed. */
+struct stem {
+    struct weir_slice kept; /* a flag and its equals sign, which candidates begin with */
+    const char *text;
+};
+
+/* Names with what would steer a terminal, or end a line, are not offered. */
+static bool is_printable(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool offer(const struct stem *stem, struct weir_slice word, const char *what)
+{
+    size_t bytes = strlen(stem->text);
+    if (word.bytes < bytes || memcmp(word.data, stem->text, bytes) != 0) {
+        return false;
+    }
+    printf("%.*s%.*s\t%s\n", (int)stem->kept.bytes, stem->kept.data, (int)word.bytes, word.data,
+           what);
+    return true;
+}
+
+/* ---- names, by asking ---- */
+
+/* Offers the keys of a gate; without one, the gates. */
+static void offer_names(const struct call *call, const struct stem *stem, const char *gate)
+{
+    const char *name = gate == NULL ? "gate" : "key";
+    const char *list = gate == NULL ? "gates" : "keys";
+    struct itimerspec patience = {.it_value = {.tv_sec = PATIENCE_S}};
+    struct weir_talk talk;
+    size_t index;
+    uint32_t offered = 0;
+    const json_t *object;
+    weir_talk_init(&talk, weir_command_complete.name, &call->options);
+    talk.stop_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    timerfd_settime(talk.stop_fd, 0, &patience, NULL);
+    if (weir_talk_ask(&talk, (struct weir_request_path){.gate = gate}, NULL) == 0) {
+        json_array_foreach(json_object_get(talk.document, list), index, object)
+        {
+            const char *text = weir_show_string(object, name);
+            if (text[0] != '\0' && is_printable(text) && offered < NAMES_MAX) {
+                offered += offer(stem, weir_slice_of(text), name);
+            }
+        }
+    }
+    close(talk.stop_fd);
+    weir_talk_deinit(&talk);
+}
+
+static void offer_commands(const struct stem *stem)
+{
+    for (const struct weir_command *const *each = weir_commands; *each != NULL; each++) {
+        offer(stem, weir_slice_of((*each)->name), (*each)->brief);
+    }
+}
+
+/* ---- values and words ---- */
+
+static void offer_choices(const struct weir_flag *flag, const struct stem *stem)
+{
+    const char *word = flag->value;
+    bool more = strchr(word, '|') != NULL;
+    while (more) {
+        size_t bytes = strcspn(word, "|");
+        offer(stem, (struct weir_slice){word, bytes}, flag->what);
+        more = word[bytes] != '\0';
+        word += bytes + 1;
+    }
+}
+
+/* Offers what is called so in a usage; nothing for what only the caller can know. */
+static void offer_kind(const struct call *call, const struct stem *stem, const char *kind)
+{
+    const char *gate = call->options.gate != NULL ? call->options.gate : call->words[0];
+    if (strcmp(kind, "GATE") == 0) {
+        offer_names(call, stem, NULL);
+    } else if (strcmp(kind, "KEY") == 0 && gate != NULL) {
+        offer_names(call, stem, gate);
+    } else if (strcmp(kind, "COMMAND") == 0) {
+        offer_commands(stem);
+    }
+}
+
+static void offer_value(const struct call *call, const struct weir_flag *flag,
+                        const struct stem *stem)
+{
+    offer_choices(flag, stem);
+    offer_kind(call, stem, flag->value);
+}
+
+static void offer_flags(const struct call *call, const struct stem *stem)
+{
+    const struct weir_flag *flag;
+    for (size_t i = 0; (flag = weir_flags_at(call->command, i)) != NULL; i++) {
+        offer(stem, weir_slice_of(flag->name), flag->what);
+    }
+}
+
+/* ---- the words before ---- */
+
+static void keep_value(struct call *call, const struct weir_flag *flag, const char *value)
+{
+    if (flag->kind == WEIR_FLAG_TEXT) {
+        *(const char **)((char *)&call->options + flag->at) = value;
+    }
+}
+
+static void take_flag(struct call *call, const char *argument)
+{
+    size_t bytes = strcspn(argument, "=");
+    const struct weir_flag *flag =
+        weir_flags_find(call->command, (struct weir_slice){argument, bytes});
+    if (flag == NULL || flag->kind == WEIR_FLAG_SWITCH) {
+        return;
+    }
+    if (argument[bytes] == '=') {
+        keep_value(call, flag, argument + bytes + 1);
+    } else {
+        call->flag = flag;
+    }
+}
+
+static void take(struct call *call, const char *argument)
+{
+    if (call->flag != NULL) {
+        keep_value(call, call->flag, argument);
+        call->flag = NULL;
+    } else if (!call->words_only && strcmp(argument, "--") == 0) {
+        call->words_only = true;
+    } else if (!call->words_only && argument[0] == '-' && argument[1] != '\0') {
+        take_flag(call, argument);
+    } else if (call->command->runs) {
+        call->rests = true;
+    } else if (call->word_count < WEIR_WORDS_MAX) {
+        call->words[call->word_count++] = argument;
+    }
+}
+
+static void complete(struct call *call, const char *last)
+{
+    struct stem stem = {.kept = {"", 0}, .text = last};
+    const char *equals = strchr(last, '=');
+    if (call->flag != NULL) {
+        offer_value(call, call->flag, &stem);
+    } else if (!call->words_only && last[0] == '-' && equals != NULL) {
+        struct weir_slice name = {last, (size_t)(equals - last)};
+        const struct weir_flag *flag = weir_flags_find(call->command, name);
+        stem.kept = (struct weir_slice){last, name.bytes + 1};
+        stem.text = equals + 1;
+        if (flag != NULL) {
+            offer_value(call, flag, &stem);
+        }
+    } else if (!call->words_only && last[0] == '-') {
+        offer_flags(call, &stem);
+    } else if (call->word_count < WEIR_WORDS_MAX &&
+               call->command->words[call->word_count] != NULL) {
+        offer_kind(call, &stem, call->command->words[call->word_count]);
+    }
+}
+
+static int run_complete(char **arguments)
+{
+    struct call call = {0};
+    struct stem first = {.kept = {"", 0}, .text = arguments[0] == NULL ? "" : arguments[0]};
+    if (arguments[0] == NULL || arguments[1] == NULL) {
+        offer_commands(&first);
+        return 0;
+    }
+    call.command = weir_command_find(arguments[0]);
+    if (call.command == NULL) {
+        return 0;
+    }
+    for (arguments++; arguments[1] != NULL; arguments++) {
+        take(&call, arguments[0]);
+    }
+    if (!call.rests) {
+        complete(&call, arguments[0]);
+    }
+    return 0;
+}
+
+const struct weir_command weir_command_complete = {
+    .name = "complete",
+    .brief = "what the last word may become",
+    .usage = "WORD...",
+    .what = "What the last of the words may become, for shells to ask.",
+    .flags = flags,
+    .run = run_complete,
+};
