@@ -3,6 +3,8 @@
 #include "base/slice.h"
 #include "gateway/site.h"
 
+#include <stdio.h>
+
 /* The most keys that one piece of a reply looks at: it bounds how long the loop is held up. */
 #define KEYS_AT_ONCE 256
 
@@ -109,6 +111,16 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
     return true;
 }
 
+/* Says that a name of the path is not there. */
+static void miss(struct weir_call *call, const char *before, struct weir_slice name,
+                 const char *after)
+{
+    char detail[2 * WEIR_NAME_BYTES_MAX];
+    int bytes = (int)(name.bytes < WEIR_NAME_BYTES_MAX ? name.bytes : WEIR_NAME_BYTES_MAX);
+    snprintf(detail, sizeof detail, "%s \"%.*s\"%s", before, bytes, name.data, after);
+    weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404, detail);
+}
+
 bool weir_api_find_gate(struct weir_call *call)
 {
     struct weir_gates *gates = call->worker->gates;
@@ -117,8 +129,8 @@ bool weir_api_find_gate(struct weir_call *call)
             return true;
         }
     }
-    weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                      "There is no gate of that name. GET /gates lists them.");
+    miss(call, "The config has no gate", call->segments[1],
+         ". GET /gates lists those that it has.");
     return false;
 }
 
@@ -129,9 +141,9 @@ bool weir_api_find_key(struct weir_call *call)
     }
     call->key = weir_gates_find(call->worker->gates, call->gate, call->segments[2]);
     if (call->key == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                          "Nobody has used that key of the gate yet, or not for long. Its first "
-                          "request makes it.");
+        miss(call, "The gate is there, but its key", call->segments[2],
+             " is unused: nothing is held and nobody waits there. Its first request or acquire "
+             "makes it; GET /gates/{gate} lists the keys in use.");
         return false;
     }
     return true;

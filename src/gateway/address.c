@@ -17,5 +17,11 @@ const char *weir_address_resolve(const struct weir_config_address *config,
     if (length < 0 || length >= WEIR_ADDRESS_NAME_MAX) {
         return "the address is too long";
     }
-    return weir_address_parse(address, weir_slice_of(text));
+    const char *wrong = weir_address_parse(address, weir_slice_of(text));
+    if (wrong == NULL) {
+        return NULL;
+    }
+    static _Thread_local char sentence[WEIR_ADDRESS_NAME_MAX + 100];
+    snprintf(sentence, sizeof sentence, "%s: %s", text, wrong);
+    return sentence;
 }

@@ -9,7 +9,7 @@
 #define WEIR_ADDRESS_NAME_MAX 400
 
 /* Looks it up, which may block, and writes its text as the config has it, terminated. Null on
- * success, else a sentence that says what is wrong. */
+ * success, else a sentence that says what is wrong with which address, until this thread's next. */
 const char *weir_address_resolve(const struct weir_config_address *config,
                                  struct weir_address *address, char text[WEIR_ADDRESS_NAME_MAX]);
 

@@ -62,7 +62,12 @@ enum weir_problem_kind weir_refusal_kind(enum weir_status why)
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
     enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
-    weir_refusal_make(refusal, weir_refusal_kind(why), weir_status_text(why), refused);
+    const char *detail =
+        why == WEIR_TIMED_OUT
+            ? "There is no room now, and it came without time to wait. Try again after "
+              "Retry-After, or give it a longer timeout so that it waits in line."
+            : weir_status_text(why);
+    weir_refusal_make(refusal, weir_refusal_kind(why), detail, refused);
 }
 
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused)

@@ -286,8 +286,8 @@ async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
     for words in (['agents'], ['agents', 'b']):
         path = '/'.join(['/gates', *words])
         assert (await cli.good('gates', *words, '--json')).documents == [(await gateway.ask_api(path))[1]]
-    (await cli('gates', 'nowhere')).complained(1, 'weir gates: There is no gate of that name')
-    (await cli('gates', 'agents', 'nobody')).complained(1, 'Nobody has used that key')
+    (await cli('gates', 'nowhere')).complained(1, 'weir gates: The config has no gate "nowhere". GET /gates lists')
+    (await cli('gates', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'Its first request or acquire makes it')
     refused = await cli('gates', 'nowhere', '--json')
     assert refused.status == 1 and refused.documents[0]['type'] == 'urn:weir:not-found'
 
@@ -455,7 +455,7 @@ async def test_the_line_is_a_table_of_who_waits(cli, gateway):
         assert [entry['flow'] for entry in document['line']] == [row['FLOW'].strip('-') for row in rows]
     await gateway.until('b', 'agents', waiting=0)
     assert (await cli.good('line', 'agents', 'b')).rows == []
-    (await cli('line', 'agents', 'nobody')).complained(1, 'Nobody has used that key')
+    (await cli('line', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'Its first request or acquire makes it')
 
 
 @with_cli
@@ -536,7 +536,7 @@ async def test_a_permit_is_acquired_renewed_and_released(cli, gateway):
     assert (await cli.good('renew', 'free', 'k', '--flow', 'f')).out == 'no lease\n'
     (await cli('acquire', 'agents', 'b', '--priority', 'urgent')).complained(1, 'priority', 'high, normal or low')
     (await cli('release', 'agents', 'b', 'x', '--outcome', 'fine')).complained(1, 'outcome')
-    (await cli('acquire', 'nowhere', 'b')).complained(1, 'no gate of that name')
+    (await cli('acquire', 'nowhere', 'b')).complained(1, 'no gate "nowhere"')
     (await cli('acquire', 'agents', 'b', '--flow', b'\xff')).complained(1, 'flow')
 
 
@@ -714,7 +714,7 @@ async def test_without_a_permit_the_command_does_not_run(cli, gateway):
     said = await cli(*RUN, '--timeout', '0', '--', 'echo', 'never')
     assert said.complained(69) and said.out == ''
     said = await cli('run', '--gate', 'nowhere', '--key', 'k', '--', 'echo', 'never')
-    assert said.complained(1, 'no gate of that name') and said.out == ''
+    assert said.complained(1, 'no gate "nowhere"') and said.out == ''
     async with waiting(cli, gateway, [], [], gate='one', key='k'):
         (await cli(*RUN, '--', 'echo', 'never')).complained(69, 'weir run: ')  # the line is full
 

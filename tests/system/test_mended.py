@@ -7,7 +7,7 @@ import time
 import aiohttp
 import pytest
 from raw import connect, front, reply, request, run, upstream
-from weir import until, weir
+from weir import PATIENCE, PROGRAM, until, weir
 
 
 async def ask(port, message):
@@ -164,5 +164,18 @@ async def test_a_name_that_cannot_be_found_keeps_the_old_config_and_the_program(
         async with aiohttp.ClientSession() as session:
             async with session.post(gateway.api + '/reload') as answer:
                 assert answer.status == 422
-                assert 'cannot be found' in (await answer.json(content_type=None))['detail']
+                assert (await answer.json(content_type=None))['detail'].startswith(
+                    'no.such.host.invalid:1: the host name cannot be found; ')
         assert (await ask(gateway.port, request('/functions/f'))).status == 200
+
+
+@run
+async def test_a_name_that_cannot_be_found_at_the_start_is_named(tmp_path):
+    path = tmp_path / 'weir.yaml'
+    for field in ('upstreams: { u: { url: "http://no.such.host.invalid:1" } }', 'listen: no.such.host.invalid:1'):
+        path.write_text(f'api: 127.0.0.1:0\n{field}\n')
+        process = await asyncio.create_subprocess_exec(PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.DEVNULL,
+                                                       stderr=asyncio.subprocess.PIPE)
+        _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+        assert process.returncode == 1
+        assert 'no.such.host.invalid:1: the host name cannot be found' in said.decode()

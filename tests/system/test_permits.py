@@ -95,6 +95,7 @@ async def test_whoever_waits_too_long_is_told_agent_flow_count_and_what_to_do(ag
     assert 'Try again' in said['detail']
     status, said = await agents.call('acquire', timeout_ms=0)  # only if it need not wait
     assert (status, said['type'], said['timeout_ms']) == (429, 'urn:weir:line-timeout', 0)
+    assert 'no room now' in said['detail'] and 'longer timeout' in said['detail']
 
 
 @with_agents
