@@ -82,27 +82,35 @@ static bool may_call(struct weir_call *call, uint32_t scope)
     return false;
 }
 
+static void refuse_method(struct weir_call *call, const char *allow)
+{
+    struct weir_problem problem = {
+        .kind = WEIR_PROBLEM_BAD_REQUEST,
+        .status = 405,
+        .detail = "This path has no such method. What is asked for is got with GET, what is "
+                  "done with POST.",
+        .allow = allow};
+    weir_call_refuse(call, &problem);
+}
+
 void weir_call_dispatch(struct weir_call *call)
 {
-    bool exists = false;
+    const char *allow = NULL; /* what a path has; none has both */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *route = &routes[i];
         if (!leads_to(route, call)) {
             continue;
         }
-        exists = true;
         if (route->method == (enum weir_http_method)call->method) {
             if (may_call(call, route->scope)) {
                 route->handle(call);
             }
             return;
         }
+        allow = route->method == WEIR_METHOD_GET ? "GET, HEAD" : "POST";
     }
-    if (exists) {
-        weir_call_problem(
-            call, WEIR_PROBLEM_BAD_REQUEST, 405,
-            "This path has no such method. What is asked for is got with GET, what is "
-            "done with POST.");
+    if (allow != NULL) {
+        refuse_method(call, allow);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "Nothing of the API has such a path. GET /gates lists the gates.");

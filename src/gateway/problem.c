@@ -85,6 +85,9 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
         weir_head_field_number(&head, weir_slice_of("retry-after"),
                                retry_seconds(problem->retry_ns));
     }
+    if (problem->allow != NULL) {
+        weir_head_field(&head, weir_slice_of("allow"), weir_slice_of(problem->allow));
+    }
     if (problem->kind == WEIR_PROBLEM_UNAUTHORIZED) {
         weir_head_field(&head, weir_slice_of("www-authenticate"), weir_slice_of("Bearer"));
     }

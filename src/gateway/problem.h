@@ -38,6 +38,7 @@ struct weir_problem {
     enum weir_problem_kind kind;
     uint16_t status;
     const char *detail; /* a sentence that a person can act on */
+    const char *allow;  /* of a 405: the methods that there are; null: no field */
 
     /* Of a refused ticket. */
     const struct weir_key_stats *stats; /* null: there was none */

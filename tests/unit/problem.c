@@ -307,6 +307,21 @@ TEST(a_nul_in_a_name_is_written_as_an_escape)
     assert_non_null(strstr(out_data, "\"a\\u0000b\""));
 }
 
+TEST(the_methods_that_there_are_stand_in_a_field)
+{
+    struct weir_problem problem = {
+        .kind = WEIR_PROBLEM_BAD_REQUEST, .status = 405, .detail = "No.", .allow = "GET, HEAD"};
+    begin_out(WEIR_BUFFER_MIDDLE);
+    assert_true(weir_problem_write(&problem, true, true, &out));
+    out_data[out.end] = '\0';
+    assert_non_null(strstr(out_data, "\r\nallow: GET, HEAD\r\n"));
+    problem.allow = NULL;
+    begin_out(WEIR_BUFFER_MIDDLE);
+    assert_true(weir_problem_write(&problem, true, true, &out));
+    out_data[out.end] = '\0';
+    assert_null(strstr(out_data, "allow:"));
+}
+
 TEST(a_name_is_read_to_its_end_and_not_beyond)
 {
     struct weir_problem problem = refusal();
@@ -404,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_name_may_hold_quotes_and_control_characters),
         cmocka_unit_test(what_is_not_utf8_in_a_name_is_replaced),
         cmocka_unit_test(a_nul_in_a_name_is_written_as_an_escape),
+        cmocka_unit_test(the_methods_that_there_are_stand_in_a_field),
         cmocka_unit_test(a_name_is_read_to_its_end_and_not_beyond),
         cmocka_unit_test(the_longest_names_fit_whatever_they_hold),
         cmocka_unit_test(a_detail_that_is_too_long_fails_and_leaves_the_buffer),
