@@ -420,6 +420,10 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     bool fits = keep_query(call, weir_http1_slice(data, head->query), used);
     bool waits = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
     weir_buffer_consume(&call->client->in, head->head_bytes);
+    if (wrong != NULL || !known) { /* a body is not read, and so ends the connection */
+        call->client->unfinished = call->body_in.state != WEIR_BODY_ENDED;
+        call->keep_client = call->keep_client && !call->client->unfinished;
+    }
     if (wrong != NULL) {
         refuse(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
     } else if (!known) {
