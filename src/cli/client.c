@@ -248,7 +248,7 @@ static bool send_call(struct weir_caller *caller, const struct weir_question *qu
         weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of("application/json"));
         weir_head_field_number(&writer, weir_slice_of("content-length"), question->body.bytes);
     }
-    if (!question->line_only) {
+    if (!question->line_only && question->line == NULL) {
         weir_head_field(&writer, weir_slice_of("connection"), weir_slice_of("close"));
     }
     if (!weir_head_end(&writer)) {
@@ -420,6 +420,59 @@ static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bo
     }
 }
 
+/* Tells the whole lines that have come, and keeps the rest. False if `line` wants no more. */
+static bool tell_lines(const struct weir_question *question, struct progress *progress,
+                       struct receipt *receipt)
+{
+    size_t told = 0;
+    bool more = true;
+    while (more) {
+        const char *from = receipt->data + told;
+        const char *end = memchr(from, '\n', progress->body - told);
+        if (end == NULL) {
+            break;
+        }
+        size_t bytes = (size_t)(end - from) + 1;
+        more = question->line(question->context, (struct weir_slice){from, bytes});
+        told += bytes;
+    }
+    assert(receipt->bytes == progress->body);
+    receipt->bytes = progress->looked = progress->body -= told;
+    memmove(receipt->data, receipt->data + told, receipt->bytes);
+    return more;
+}
+
+/* Until somebody has had enough, which is true. */
+static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
+                          const struct weir_question *question)
+{
+    struct progress progress = {0};
+    bool ended = false;
+    weir_chunked_init(&progress.chunked, UINT64_MAX);
+    receipt->until_ns = WEIR_NEVER;
+    for (;;) {
+        if (!take_body(&progress, receipt, ended) || progress.complete) {
+            return fail(caller, "the API says no more", "its reply is over, or cannot be read");
+        }
+        if (progress.body > 0 && !tell_lines(question, &progress, receipt)) {
+            return true;
+        }
+        int error = receive_some(caller, receipt, &ended);
+        if (error != 0 || ended) {
+            return fail(caller, "the API says no more",
+                        error == 0 ? "has `weir serve` ended?" : strerror(error));
+        }
+    }
+}
+
+static bool receive(struct weir_caller *caller, struct receipt *receipt,
+                    const struct weir_question *question, size_t *body_bytes)
+{
+    return question->line != NULL && receipt->head.status == 200
+               ? receive_lines(caller, receipt, question)
+               : receive_body(caller, receipt, question->line_only, body_bytes);
+}
+
 bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *question,
                      struct weir_answer *answer)
 {
@@ -428,14 +481,14 @@ bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *que
     enum weir_http_method method =
         strcmp(question->method, "GET") == 0 ? WEIR_METHOD_GET : WEIR_METHOD_POST;
     size_t body_bytes = 0;
-    if (question->waits) {
+    if (question->waits || question->line != NULL) {
         weir_socket_watch_peer(caller->fd); /* nobody else would tell that its machine is gone */
     }
     if (!make_room(&receipt)) {
         return fail(caller, "the API cannot be asked", strerror(ENOMEM));
     }
     if (!send_call(caller, question) || !receive_head(caller, &receipt, method) ||
-        !receive_body(caller, &receipt, question->line_only, &body_bytes)) {
+        !receive(caller, &receipt, question, &body_bytes)) {
         free(receipt.data);
         return false;
     }

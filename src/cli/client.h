@@ -24,6 +24,9 @@ struct weir_caller {
     char wrong[600];
 };
 
+/* A line of a reply that goes on, with its end. False to hear no more. */
+typedef bool weir_caller_line(void *context, struct weir_slice line);
+
 struct weir_question {
     const char *method;      /* GET or POST */
     const char *path;        /* encoded */
@@ -31,6 +34,8 @@ struct weir_question {
     struct weir_slice body;  /* of a POST */
     bool waits;              /* in a line, for however long that takes */
     bool line_only;          /* the reply goes on: its first line is all that is read */
+    weir_caller_line *line;  /* it is made of lines, each told as it comes; null: it is not */
+    void *context;           /* for `line` */
 };
 
 struct weir_answer {
@@ -44,9 +49,9 @@ struct weir_answer {
 WEIR_MUST_CHECK bool weir_caller_open(struct weir_caller *caller, const char *address, int stop_fd,
                                       bool *usage);
 
-/* Makes a call and reads its reply. False, with `wrong`, if there is none. After success the
- * reply's body is the caller's to free. The connection is of no further use unless `line_only`
- * keeps it. */
+/* Makes a call and reads its reply. False, with `wrong`, if there is none, or if one that is told
+ * line by line has ended. After success the reply's body is the caller's to free. The connection is
+ * of no further use unless `line_only` keeps it. */
 WEIR_MUST_CHECK bool weir_caller_ask(struct weir_caller *caller,
                                      const struct weir_question *question,
                                      struct weir_answer *answer);

@@ -30,6 +30,7 @@ struct weir_options {
     const char *tenant;
     const char *priority;
     const char *outcome;
+    const char *type;
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;

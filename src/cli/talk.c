@@ -149,7 +149,8 @@ static int converse(struct weir_talk *talk, struct weir_question *question)
                    ? WEIR_EXIT_FAILED
                    : complain(talk, talk->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
     }
-    int status = judge(talk, &answer);
+    bool followed = question->line != NULL && answer.status == 200; /* and has had enough */
+    int status = followed ? 0 : judge(talk, &answer);
     free(answer.body);
     return status;
 }
@@ -182,6 +183,17 @@ int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path, json_t 
 {
     struct weir_question question = {0};
     return ask(talk, path, wish, &question);
+}
+
+int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line *line,
+                     void *context)
+{
+    struct weir_question question = {
+        .method = "GET", .path = path, .line = line, .context = context};
+    weir_talk_deinit(talk);
+    int status = converse(talk, &question);
+    weir_caller_close(&talk->caller);
+    return status;
 }
 
 int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path, json_t *wish, bool hold)

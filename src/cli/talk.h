@@ -43,6 +43,11 @@ WEIR_MUST_CHECK int weir_talk_ask(struct weir_talk *talk, struct weir_request_pa
 WEIR_MUST_CHECK int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path,
                                    json_t *wish, bool hold);
 
+/* The same for what `path` leads to, as HTTP has it, if that answers in lines without end: `line`
+ * is told each as it comes, until it wants no more. */
+WEIR_MUST_CHECK int weir_talk_follow(struct weir_talk *talk, const char *path,
+                                     weir_caller_line *line, void *context);
+
 void weir_talk_deinit(struct weir_talk *talk);
 
 #endif

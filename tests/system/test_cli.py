@@ -25,7 +25,7 @@ gates:
   free: { limit: none }
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
-COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'reload',
+COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload',
             'mock', 'version', 'help')
 
 
@@ -107,7 +107,7 @@ async def test_help_lists_every_command_and_each_has_its_own():
         own = await cli.good('help', name)
         assert own.out.startswith(f'usage: weir {name}')
         assert own.out == (await cli.good(name, '--help')).out
-    for name in ('gates', 'line', 'explain', 'acquire', 'release', 'renew', 'run', 'reload'):
+    for name in ('gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload'):
         own = (await cli.good('help', name)).out
         assert '--api' in own and '--json' in own and '--help' in own
     assert (await cli.good('--help')).out == said.out
@@ -789,6 +789,83 @@ async def test_run_says_what_it_was_given_if_asked(cli, gateway):
 
 
 # ---- reload
+
+async def time_out(gateway, cli, flow):
+    """An event: whoever may not wait times out at once."""
+    said = await cli('acquire', 'one', 'k', '--flow', flow, '--timeout', '0')
+    assert said.status == 1
+
+
+@contextlib.asynccontextmanager
+async def listening(cli, *words):
+    """`weir events`, from when it hears everything on."""
+    process = await cli.start('events', *words)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def line_of(process):
+    return (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
+
+
+async def until_heard(cli, gateway, process):
+    """Makes events until one comes."""
+    line = asyncio.create_task(line_of(process))
+    while not line.done():
+        await time_out(gateway, cli, 'first')
+    return line.result()
+
+
+@with_cli
+async def test_events_are_told_as_they_come(cli, gateway):
+    await cli.acquire('one', 'k')
+    async with listening(cli, '--json', '--gate', 'one,agents', '--type', 'gate.timeout,gate.limit') as process:
+        assert json.loads(await until_heard(cli, gateway, process))['flow'] == 'first'
+        await time_out(gateway, cli, 'f')
+        while (event := json.loads(await line_of(process)))['flow'] == 'first':
+            pass
+        assert (event['type'], event['gate'], event['flow']) == ('gate.timeout', 'one', 'f')
+        await cli.acquire('agents', 'b')
+        await gateway.reload(('limit: 3', 'limit: 4'))
+        event = json.loads(await line_of(process))
+        assert (event['type'], event['before'], event['limit']) == ('gate.limit', 3, 4)
+    async with listening(cli) as process:
+        line = await until_heard(cli, gateway, process)
+        assert re.fullmatch(r'\d\d:\d\d:\d\d\.\d{3}  gate\.timeout  one/k  flow first  priority normal  cost 1  active 1  '
+                            r'waiting 0  limit 1  waited 0\.0 s  timeout 0\.0 s\n', line), line
+        gateway.terminate()
+        said = await ended(process)
+        assert said.complained(1, 'has `weir serve` ended?')
+
+
+@with_cli
+async def test_events_have_colours_on_a_terminal_and_what_others_call_themselves_has_none(cli, gateway):
+    await cli.acquire('one', 'k')
+    async with on_terminal(cli, 'events') as (process, terminal):
+        async def heard():
+            await time_out(gateway, cli, 'a\033[31mb')
+            terminal._read()
+            return 'gate.timeout' in terminal.text
+        await until(heard, 'an event is told')
+        assert '\033[31mgate.timeout\033[0m' in terminal.text
+        assert 'flow a?[31mb' in terminal.text
+        terminal.type('\x03')
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGINT
+
+
+@with_cli
+async def test_events_that_do_not_exist_are_refused(cli, gateway):
+    (await cli('events', '--gate', 'nope')).complained(1, 'no gate called nope')
+    (await cli('events', '--type', 'nope')).complained(1, 'no type of events called nope')
+    (await cli('events', '--type', 'a b')).complained(2, 'take names')
+    (await cli('events', '--gate', 'x' * 1100)).complained(2, 'take names')
+    said = await cli('events', '--json', '--gate', 'nope')
+    assert said.status == 1 and said.documents[0]['status'] == 404
+
 
 @with_cli
 async def test_reload_says_what_is_in_force(cli, gateway):

@@ -144,10 +144,10 @@ class Api:
         self.session = gateway._session
 
     @contextlib.asynccontextmanager
-    async def open(self, name, body=None, gate='agents', key='k', headers=None):
+    async def open(self, name, body=None, gate='agents', key='k', headers=None, query=''):
         path, method, _ = operations()[name]
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        async with self.session.request(method, self.base + path.format(gate=gate, key=key), data=data,
+        async with self.session.request(method, self.base + path.format(gate=gate, key=key) + query, data=data,
                                         headers=headers) as reply:
             yield reply
 
@@ -219,6 +219,32 @@ def test_what_is_got_is_as_documented(seen):
                     await api(name, 404, {} if method == 'post' else None, gate='nowhere')
             for name in ('getKey', 'getLine'):
                 assert 'unused' in (await api(name, 404, key='nobody'))['detail']
+            seen.update(api.seen)
+    test()
+
+
+def test_events_are_as_documented(seen):
+    types = DOCUMENT['components']['schemas']['EventType']['enum']
+    code = (ROOT / 'src/gateway/event_line.c').read_text()
+    table = re.search(r'names\[WEIR_EVENT_TYPE_COUNT\] = {(.*?)};', code, flags=re.S)[1]
+    assert re.findall(r'"([^"]+)"', table) == types
+
+    @run
+    async def test():
+        config = GATES.replace('limit: 1, line: { timeout: 30s, status: 429 }',
+                               'limit: 1, line: { timeout: 30s }, events: a2a, lease: 50ms')
+        async with weir('api: 127.0.0.1:0\nthreads: 2\n' + config) as gateway:
+            api = Api(gateway)
+            query = '?gate=one&gate=free&' + '&'.join(f'type={name}' for name in types)
+            async with api.open('getEvents', query=query) as reply:
+                await api('acquire', 200, {'flow': 'f'}, gate='one')
+                await api('acquire', 200, {'flow': 'g'}, gate='one')  # waits for the end of the first one's lease
+                await api('acquire', 429, {'timeout_ms': 0}, gate='one')
+                for name in (types[0], types[7], types[6], types[1], types[8]):
+                    line = (await reply.content.readline()).decode()
+                    assert api.check('getEvents', reply, line)['type'] == name
+            for status, query in (400, '?type=none'), (400, '?none'), (404, '?gate=none'):
+                await api('getEvents', status, query=query)
             seen.update(api.seen)
     test()
 
