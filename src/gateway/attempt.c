@@ -50,7 +50,9 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
     if (rounds < ROUNDS_MAX) {
         return false;
     }
-    if (exchange->backend != NULL) { /* bytes flow, so nobody is idle */
+    /* Bytes flow, so nobody is idle. But interim replies are not what is waited for. */
+    bool awaits_head = exchange->request_sent && !exchange->head_done;
+    if (exchange->backend != NULL && !awaits_head) {
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
     }
     if (!exchange->again_pending) {

@@ -2,7 +2,9 @@
 import asyncio
 import contextlib
 import itertools
+import pathlib
 import resource
+import signal
 import socket
 import time
 
@@ -12,6 +14,18 @@ from storm_raw import INSTRUMENTED, descriptors, memory
 from weir import PATIENCE, sleeps, until, until_still, weir
 
 SLACK = 8 << 20 if INSTRUMENTED else 1 << 20  # of what memory may grow by where nothing is kept
+
+
+@contextlib.asynccontextmanager
+async def stopped(process):
+    """What happens meanwhile, the program sees all at once."""
+    process.send_signal(signal.SIGSTOP)
+    await until(lambda: pathlib.Path(f'/proc/{process.pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'T',
+                'it stands still')
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 class Crowd:
@@ -128,7 +142,7 @@ async def test_what_is_under_way_when_the_grace_is_over_is_cut_off_on_both_sides
                     assert await wire.rest() == b''
             assert time.monotonic() - began >= 0.5
             await holds.ended()
-            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
             await until(lambda: len(upstreams_ended) == 3, 'the upstream is told of each')
 
 
@@ -334,7 +348,7 @@ def pour_interim(listener):
 
 
 @run
-@pytest.mark.parametrize('route, more', [('deadline: 1s', '')])
+@pytest.mark.parametrize('route, more', [('deadline: 2s', ''), ('', 'timeouts: { first_byte: 2s }')])
 async def test_a_flood_of_interim_replies_leaves_room_for_others_and_is_no_reply(route, more):
     """To a client of 1.0, to which none of them passes, so that no reader holds them up."""
     with socket.create_server(('127.0.0.1', 0)) as listener:
@@ -343,6 +357,11 @@ async def test_a_flood_of_interim_replies_leaves_room_for_others_and_is_no_reply
             async with connect(gateway.port) as wire:
                 await wire.send(request(version='1.0'))
                 await gateway.until('f', active=1)  # the API answers, in the same thread
+                for _ in range(3):
+                    await asyncio.sleep(0.1)
+                    async with stopped(gateway.process):  # more comes than it takes in one turn
+                        await asyncio.sleep(0.1)
+                assert (await gateway.counts('f'))['active'] == 1
                 assert (await wire.message()).status == 504
             await gateway.until('f', active=0)
         await flood
@@ -406,35 +425,39 @@ UPGRADE = request('/functions/f', 'Connection: Upgrade', 'Upgrade: websocket', '
 @pytest.mark.parametrize('size', [16, 300_000])
 async def test_the_last_words_of_a_websocket_arrive_although_their_side_has_closed(size):
     words = b'w' * size
-    closed = asyncio.Event()
+    go, said = asyncio.Event(), asyncio.Event()
     heard = []
 
     async def serve(wire, message):
         await wire.send(SWITCH)
+        await go.wait()
         if message.target.endswith('client'):
-            wire.writer.transport.pause_reading()
-            await closed.wait()
-            wire.writer.transport.resume_reading()
             heard.append(await wire.rest())
         else:
             await wire.send(words)
-        raise ConnectionError  # which closes it
+            wire.close()
+            await wire.writer.wait_closed()
+            said.set()
     async with upstream(serve) as server, front(server, route='websocket: true') as gateway:
         async with connect(gateway.port) as wire:
             await wire.send(UPGRADE.replace(b'/f ', b'/client '))
             assert (await wire.head()).status == 101
-            await wire.send(words)
-            wire.close()  # when all has been sent
-            await asyncio.wait_for(wire.writer.wait_closed(), PATIENCE)
+            async with stopped(gateway.process):
+                await wire.send(words)
+                wire.close()
+                await asyncio.wait_for(wire.writer.wait_closed(), PATIENCE)
             await until_still(gateway.process.pid)
-            closed.set()
+            go.set()
             await until(lambda: heard, 'the upstream has heard it')
             assert heard == [words]
             await gateway.until('client', active=0)
+        go.clear()
         wire = await open_narrow_wire(gateway.port)
         await wire.send(UPGRADE.replace(b'/f ', b'/server '))
         assert (await wire.head()).status == 101
-        await until(lambda: server.ended == 2, 'it has closed')
+        async with stopped(gateway.process):
+            go.set()
+            await asyncio.wait_for(said.wait(), PATIENCE)
         await until_still(gateway.process.pid)
         assert await wire.rest() == words
         wire.close()
