@@ -14,7 +14,7 @@ def run(test):
     """Makes a test of a coroutine function; the time is only there to end one that hangs."""
     @functools.wraps(test)
     def wrapper(*args, **more):
-        asyncio.run(asyncio.wait_for(test(*args, **more), 60))
+        asyncio.run(asyncio.wait_for(test(*args, **more), 3 * PATIENCE))
     return wrapper
 
 

@@ -13,7 +13,7 @@ from storm_upstream import LARGE, fill
 
 KEYS = [f'k{i}' for i in range(10)]
 TENANTS = ['whale'] * 6 + ['pike', 'perch', 'trout', 'roach']  # one has more than its share of the lines
-PATIENCE = 30  # for one answer; only to end what hangs
+PATIENCE = 90  # for one answer; only to end what hangs
 
 # What the upstream shall do with a request, how often, and which answers that may have besides those of
 # the gate. None is a reply that breaks off.

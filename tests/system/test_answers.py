@@ -6,6 +6,7 @@ import time
 
 import pytest
 from raw import ask, connect, front, reply, request, run, upstream
+from weir import PATIENCE
 
 ALWAYS = {'type', 'title', 'status', 'detail'}
 TICKET = {'gate', 'key', 'flow', 'tenant', 'active', 'waiting', 'limit', 'waited_ms', 'timeout_ms'}
@@ -462,5 +463,5 @@ async def test_who_is_still_in_line_when_the_grace_is_over_is_told_so():
             assert problem['waited_ms'] >= 200
             assert message.one('connection') == 'close'
             await first.ended()
-            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
         assert slow.came == ['/functions/f/hold']

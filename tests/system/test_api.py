@@ -7,7 +7,7 @@ import urllib.parse
 
 import pytest
 from raw import ask, connect, front, open_narrow_wire, open_wire, reply, request, run, upstream
-from weir import until, weir
+from weir import PATIENCE, until, weir
 
 REMEMBERED = 'limit: 10, rate: 1000/d'  # a bucket that is not full keeps a key from being forgotten
 
@@ -63,7 +63,7 @@ async def test_while_it_drains_it_lives_and_is_not_ready():
                 await open_wire(gateway.port)
             go.set()
             assert (await wire.message()).status == 200
-            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
 
 
 @run

@@ -13,7 +13,7 @@ import time
 import pytest
 from storm_raw import (INSTRUMENTED, Malformed, RawUpstream, Steady, behind, cpu_seconds, descriptors,
                        dial, memory, read_reply, request)
-from weir import sleeps, until, until_still, weir
+from weir import PATIENCE, sleeps, until, until_still, weir
 
 SEED = int(os.environ.get('WEIR_SEED', '0')) or random.SystemRandom().randrange(1, 1 << 32)
 
@@ -26,7 +26,7 @@ SOON = 3.0
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 90))
+    asyncio.run(asyncio.wait_for(test, 3 * PATIENCE))
 
 
 def bound(plain, sanitized):
@@ -282,9 +282,9 @@ async def pour(wire, head, piece, total):
     with contextlib.suppress(ConnectionError):
         await wire.send(head)
         while sent < total:
-            await asyncio.wait_for(wire.send(block), 20)
+            await asyncio.wait_for(wire.send(block), PATIENCE)
             sent += len(block)
-    return await asyncio.wait_for(said, 20), sent
+    return await asyncio.wait_for(said, PATIENCE), sent
 
 
 @pytest.mark.parametrize('head, piece, status', [
@@ -523,7 +523,7 @@ def test_random_bytes_get_an_answer_or_an_end():
                         with contextlib.suppress(OSError):
                             wire.writer.write_eof()
                     with contextlib.suppress(ConnectionError):
-                        await asyncio.wait_for(wire.reader.read(), 20)
+                        await asyncio.wait_for(wire.reader.read(), PATIENCE)
                 except asyncio.IncompleteReadError as error:
                     assert error.partial == b'' or statuses, f'{data!r}: half an answer: {error.partial!r}'
                 except ConnectionError:

@@ -2,11 +2,11 @@
 import asyncio
 
 import aiohttp
-from weir import functions, until, weir
+from weir import PATIENCE, functions, until, weir
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 60))
+    asyncio.run(asyncio.wait_for(test, 3 * PATIENCE))
 
 
 async def ask(client, path, **more):
@@ -261,5 +261,5 @@ def test_a_draining_gateway_serves_what_it_has_and_exits_cleanly():
             upstream.open('a')
             status, headers, _ = await first
             assert status == 200
-            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
     run(test())

@@ -143,7 +143,7 @@ async def test_a_second_signal_ends_it_at_once():
             task = asyncio.create_task(ask(gateway.port, request('/functions/f')))
             await until(lambda: len(server.seen) == 1, 'it is inside')
             gateway.terminate()
-            line = await asyncio.wait_for(gateway.process.stdout.readline(), 20)
+            line = await asyncio.wait_for(gateway.process.stdout.readline(), PATIENCE)
             assert line == b'weir: draining\n'
             while gateway.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):

@@ -18,7 +18,7 @@ from weir import PATIENCE, PROGRAM
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 60))
+    asyncio.run(asyncio.wait_for(test, 3 * PATIENCE))
 
 
 class Mock:

@@ -32,7 +32,8 @@ threads: 2
 grace: 2s
 gates:
   agents: { limit: 3, line: { timeout: 30s }, lease: 10m, events: a2a }
-  quick: { limit: 1, line: { timeout: 30s, max: 1 }, lease: 150ms }
+  quick: { limit: 1, line: { timeout: 30s }, lease: 150ms }
+  narrow: { limit: 1, line: { timeout: 30s, max: 1 }, lease: 10m }
   free: { limit: none }
 '''
 
@@ -507,20 +508,20 @@ async def test_a_key_that_nobody_used_has_no_counts_and_a_gate_that_is_not_there
 
 @with_gate
 async def test_a_full_line_and_a_bad_wish_are_refused(server, gate, key):
-    quick = type(gate)(server.api, 'quick')
-    async with quick.permit(key):
-        waiting = asyncio.ensure_future(quick.acquire(key, timeout=20, lease=60))
-        await server.until(key, 'quick', waiting=1)
+    narrow = type(gate)(server.api, 'narrow')
+    async with narrow.permit(key):
+        waiting = asyncio.ensure_future(narrow.acquire(key))
+        await server.until(key, 'narrow', waiting=1)
         with pytest.raises(WeirRefused) as caught:
-            await quick.acquire(key)
+            await narrow.acquire(key)
         assert caught.value.type == 'urn:weir:line-full'
         assert not isinstance(caught.value, WeirTimeout)
-    await quick.release(await waiting)
+    await narrow.release(await waiting)
     with pytest.raises(WeirRefused) as caught:
         await gate.acquire(key, flow='f', priority='urgent')
     assert (caught.value.status, caught.value.key, caught.value.flow) == (400, key, 'f')
     assert 'priority' in str(caught.value)
-    await quick.close()
+    await narrow.close()
 
 
 @with_gate

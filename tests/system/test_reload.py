@@ -4,7 +4,7 @@ import signal
 
 import aiohttp
 from test_functions import ask, run
-from weir import Upstream, functions, until
+from weir import PATIENCE, Upstream, functions, until
 
 
 def test_a_higher_limit_lets_those_in_line_go_at_once():
@@ -151,7 +151,7 @@ def test_when_the_grace_is_over_who_is_in_line_is_told_so():
             assert headers['Connection'] == 'close'
             await asyncio.gather(first, return_exceptions=True)
             assert isinstance(first.exception(), aiohttp.ClientError)
-            assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+            assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
             assert upstream.came == ['a']
     run(test())
 

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 
 PROGRAM = os.environ['WEIR_PROGRAM']
-PATIENCE = 20
+PATIENCE = 60
 
 # A shell has whatever runs in its background ignore this signal, and so would all that is started here.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
