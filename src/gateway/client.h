@@ -43,7 +43,7 @@ struct weir_client {
     char peer[WEIR_ADDRESS_TEXT_MAX]; /* its address, without the port */
 };
 
-/* Takes over a connection that the listener has counted. */
+/* Takes over an accepted connection, with the place that was taken for it. */
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
                       const struct weir_address *peer);
 

@@ -74,13 +74,29 @@ static uint32_t choose_worker(const struct weir_door *door)
 
 static void remember(struct weir_listener *listener, uint32_t worker)
 {
-    atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&listener->by_worker[worker], 1, memory_order_relaxed);
+}
+
+static void give_place(struct weir_listener *listener)
+{
+    atomic_fetch_sub_explicit(&listener->connections, 1, memory_order_relaxed);
+}
+
+/* Takes a place before it is known whether somebody comes for it, so that threads do not give the
+ * last one twice. */
+static bool take_place(struct weir_listener *listener)
+{
+    if (atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed) <
+        listener->connections_max) {
+        return true;
+    }
+    give_place(listener);
+    return false;
 }
 
 void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker)
 {
-    atomic_fetch_sub_explicit(&listener->connections, 1, memory_order_relaxed);
+    give_place(listener);
     atomic_fetch_sub_explicit(&listener->by_worker[worker->index], 1, memory_order_relaxed);
 }
 
@@ -130,15 +146,19 @@ static bool passes_over(int why)
 static void accept_all(struct weir_door *door)
 {
     struct weir_listener *listener = door->listener;
-    while (atomic_load_explicit(&listener->connections, memory_order_relaxed) <
-           listener->connections_max) {
+    while (take_place(listener)) {
         struct weir_address peer;
         int fd = weir_socket_accept(door->watch.fd, &peer);
         if (fd >= 0) {
             settle(door, fd, &peer);
-        } else if (errno == EAGAIN) {
+            continue;
+        }
+        int why = errno;
+        give_place(listener);
+        if (why == EAGAIN) {
             return;
-        } else if (!passes_over(errno)) {
+        }
+        if (!passes_over(why)) {
             break;
         }
     }

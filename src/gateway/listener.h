@@ -17,8 +17,8 @@ struct weir_listener {
     struct weir_address address;
     bool loopback;            /* this machine's alone, and so within reach of its browsers */
     uint32_t connections_max; /* the config's, or fewer: what is served needs descriptors too */
-    atomic_uint connections;
-    atomic_uint by_worker[WEIR_LOOPS_MAX]; /* the same, for each */
+    atomic_uint connections;  /* and places that a thread looks for somebody to take */
+    atomic_uint by_worker[WEIR_LOOPS_MAX]; /* whose they are */
 };
 
 /* One thread's socket. Zeroed, it is closed. */

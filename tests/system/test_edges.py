@@ -32,12 +32,14 @@ class Crowd:
     """Clients that ask at once, each on a connection of its own, and stay when they have been answered."""
 
     def __init__(self, port, text, count):
+        self.came = 0
         self.answered = []
         self.tasks = [asyncio.create_task(self._ask(port, text)) for _ in range(count)]
 
     async def _ask(self, port, text):
         wire = await open_wire(port)
         await wire.send(text)
+        self.came += 1
         self.answered.append((wire, await wire.message()))
 
     def statuses(self):
@@ -97,15 +99,21 @@ routes: [ {{ match: /functions/, gate: functions, upstream: functions }} ]
 
 @run
 async def test_more_connections_than_may_be_wait_until_one_has_gone():
-    listen = '{ address: "127.0.0.1:0", max_connections: 3 }'
-    async with upstream() as server, front(server, listen=listen, threads=2) as gateway:
-        clients = Crowd(gateway.port, request(), 5)
-        for count in (3, 4, 5):
+    listen = '{ address: "127.0.0.1:0", max_connections: 2 }'
+    async with upstream() as server, front(server, listen=listen, threads=8) as gateway:
+        async with stopped(gateway.process):  # all threads find somebody at their door at once
+            clients = Crowd(gateway.port, request(), 40)
+            await until(lambda: clients.came == 40, 'they are there')
+        for count in range(2, 6):
             await clients.until_answered(count)
             await until_still(gateway.process.pid)
             assert len(clients.answered) == count
-            clients.answered[count - 3][0].close()
-        clients.leave()
+            clients.answered[count - 2][0].close()
+
+        def all_have_been_in():
+            clients.leave()
+            return len(clients.answered) == 40
+        await until(all_have_been_in, 'all have been in')
         assert clients.statuses() == {200}
 
 
@@ -173,7 +181,7 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
         call = await open_wire(gateway.api_port)
         await call.send(request('/gates/functions/f/acquire', 'Content-Length: 10', method='POST'), b'{"flo')
         try:
-            yield api, proxy, body, call
+            yield body, call
         finally:
             for wire in (api, proxy, body, call):
                 wire.abort()
@@ -196,7 +204,7 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
             await until_still(pid)
             memory_before, before = memory(pid), descriptors(pid)
             began = time.monotonic()
-            async with who_stops(gateway) as (api, proxy, body, call):
+            async with who_stops(gateway) as (body, call):
                 await gateway.until('large', active=1)
                 await gateway.until('body', active=1)
                 await until_still(pid)
@@ -211,9 +219,6 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
                     assert await call.rest() == b''
                 await until(lambda: descriptors(pid) <= before + 1, 'all of them are closed')  # but for `body`
                 assert memory(pid) - memory_before < SLACK
-                for wire, whole in ((api, 30 * 2000 * KEYS), (proxy, 20_000_000)):
-                    with contextlib.suppress(ConnectionError):
-                        assert len(await wire.rest()) < whole / 2  # what was on its way
     asyncio.run(asyncio.wait_for(test(), 120))
 
 
