@@ -370,7 +370,10 @@ async def test_a_path_that_was_left_behind_is_taken_over():
 def watched_by_loops(pid):
     """How many descriptors each thread's loop looks after."""
     folder = pathlib.Path(f'/proc/{pid}/fdinfo')
-    counts = [(folder / name).read_text().count('tfd:') for name in os.listdir(folder)]
+    counts = []
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            counts.append((folder / name).read_text().count('tfd:'))
     return [count for count in counts if count > 0]
 
 
