@@ -141,6 +141,14 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_renew(struct weir_key *key,
                                                          uint64_t lease_ns, uint64_t now_ns,
                                                          struct weir_news *news);
 
+/* Lets a ticket in line wait until `deadline_ns`, if its own deadline is before that; its place
+ * stays. A moment further away than WEIR_DURATION_MAX_NS counts as that. WEIR_NOT_HELD when it does
+ * not wait, also because its deadline has passed; WEIR_WRONG_KEY as above. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_extend(struct weir_key *key,
+                                                          struct weir_ticket *ticket,
+                                                          uint64_t deadline_ns, uint64_t now_ns,
+                                                          struct weir_news *news);
+
 /* Does what has become due: deadlines, leases, refills, ends of pauses. */
 WEIR_API void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news);
 

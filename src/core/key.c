@@ -114,6 +114,27 @@ enum weir_status weir_key_renew(struct weir_key *key, struct weir_ticket *ticket
     return WEIR_OK;
 }
 
+enum weir_status weir_key_extend(struct weir_key *key, struct weir_ticket *ticket,
+                                 uint64_t deadline_ns, uint64_t now_ns, struct weir_news *news)
+{
+    if (ticket->state == WEIR_TICKET_WAITING && ticket->key != key) {
+        return decline(key, news, WEIR_WRONG_KEY);
+    }
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state != WEIR_TICKET_WAITING) {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    /* A ticket with a deadline keeps one, so that its place in the heap stays reserved. */
+    uint64_t latest_ns = key->now_ns + WEIR_DURATION_MAX_NS;
+    deadline_ns = deadline_ns < latest_ns ? deadline_ns : latest_ns;
+    if (ticket->deadline_ns != WEIR_NEVER && deadline_ns > ticket->deadline_ns) {
+        ticket->deadline_ns = deadline_ns;
+        weir_heap_update(&key->timers, deadline_ns, ticket->sequence, &ticket->place);
+    }
+    weir_key_plan_wake(key, news);
+    return WEIR_OK;
+}
+
 void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
 {
     news->wake_ns = key->wake_ns;

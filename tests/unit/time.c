@@ -183,6 +183,60 @@ TEST(a_lease_that_is_renewed_begins_anew_and_one_that_is_over_cannot_be)
     close_key(&f);
 }
 
+static enum weir_status extend(struct fixture *f, struct weir_ticket *ticket, uint64_t deadline_ns,
+                               uint64_t now_ns)
+{
+    enum weir_status status = weir_key_extend(f->key, ticket, deadline_ns, now_ns, &f->news);
+    weir_key_validate(f->key);
+    return status;
+}
+
+TEST(a_deadline_can_be_moved_away_but_not_nearer_and_its_ticket_keeps_its_place)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), .timeout_ns = 100});
+    struct weir_ticket tickets[3] = {0};
+    enter_many(&f, tickets, 3, 0);
+    assert_int_equal(extend(&f, &tickets[0], 200, 10), WEIR_NOT_HELD); /* it is admitted */
+    assert_int_equal(extend(&f, &tickets[1], 50, 10), WEIR_OK);
+    assert_int_equal(tickets[1].deadline_ns, 100);
+    assert_int_equal(extend(&f, &tickets[1], 150, 99), WEIR_OK);
+    assert_int_equal(wake(&f, 100), 150);
+    expect_waiting(&tickets[1]);
+    expect_ended(&tickets[2], WEIR_END_TIMEOUT);
+    drop_news(&f);
+    struct weir_ticket later = {0};
+    enter_many(&f, &later, 1, 100);
+    assert_int_equal(extend(&f, &tickets[1], WEIR_NEVER, 149), WEIR_OK); /* as far as it goes */
+    assert_int_equal(tickets[1].deadline_ns, 149 + WEIR_DURATION_MAX_NS);
+    leave(&f, &tickets[0], 150);
+    expect_admitted(&tickets[1]); /* before the one that came later */
+    expect_waiting(&later);
+    drop_news(&f);
+    /* A call at the very end comes too late. */
+    assert_int_equal(extend(&f, &later, 300, 200), WEIR_NOT_HELD);
+    expect_ended(&later, WEIR_END_TIMEOUT);
+    drop_news(&f);
+    end_all(&f, &tickets[1], 1, 201);
+    close_key(&f);
+}
+
+TEST(a_ticket_without_a_deadline_stays_without_and_another_keys_is_not_extended)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_key *other;
+    assert_int_equal(weir_gate_take(f.gate, weir_slice_of("other"), 0, &other), WEIR_OK);
+    struct weir_ticket tickets[2] = {0};
+    enter_many(&f, tickets, 2, 0);
+    assert_int_equal(extend(&f, &tickets[1], 10, 5), WEIR_OK);
+    assert_int_equal(f.news.wake_ns, WEIR_NEVER);
+    assert_int_equal(weir_key_extend(other, &tickets[1], 10, 5, &f.news), WEIR_WRONG_KEY);
+    end_all(&f, tickets, 2, 50);
+    weir_key_give(other);
+    close_key(&f);
+}
+
 TEST(a_permit_without_a_lease_stays_without_and_another_keys_is_not_renewed)
 {
     struct fixture f;
@@ -594,6 +648,8 @@ int main(void)
         BOTH_WAYS(a_lease_lapses_at_exactly_its_end_counted_from_admission),
         BOTH_WAYS(a_lease_that_is_renewed_begins_anew_and_one_that_is_over_cannot_be),
         BOTH_WAYS(a_permit_without_a_lease_stays_without_and_another_keys_is_not_renewed),
+        BOTH_WAYS(a_deadline_can_be_moved_away_but_not_nearer_and_its_ticket_keeps_its_place),
+        BOTH_WAYS(a_ticket_without_a_deadline_stays_without_and_another_keys_is_not_extended),
         BOTH_WAYS(every_permit_of_a_key_with_leases_has_one),
         BOTH_WAYS(a_requests_own_lease_stands_for_the_keys_be_it_shorter_longer_or_never),
         BOTH_WAYS(a_permit_of_a_key_without_leases_may_have_one_of_its_own),
