@@ -3,6 +3,7 @@
 #include "api/gates.h"
 #include "api/wish.h"
 #include "base/slice.h"
+#include "gateway/flow.h"
 #include "gateway/refusal.h"
 
 #include <assert.h>
@@ -260,6 +261,23 @@ static void reply_to(struct weir_call *call, enum weir_status status)
     }
 }
 
+/* A permit that the API gave, else one that a flow holds through the proxy. */
+static enum weir_status release(const struct weir_call *call, const struct weir_grant_name *name,
+                                const struct weir_result *result)
+{
+    struct weir_worker *worker = call->worker;
+    enum weir_status status = weir_grants_release(grants_of(call), name, result, worker->index);
+    if (status == WEIR_OK || name->permit.bytes > 0 || name->flow.bytes == 0) {
+        return status;
+    }
+    struct weir_key *key = weir_gates_find(worker->gates, name->gate, name->key);
+    if (key != NULL) {
+        status = weir_flows_release(worker->flows, key, name->flow, result, worker->index);
+        weir_key_give(key);
+    }
+    return status;
+}
+
 void weir_api_release(struct weir_call *call)
 {
     struct weir_wish wish;
@@ -276,7 +294,7 @@ void weir_api_release(struct weir_call *call)
         struct weir_result result = {.outcome = wish.outcome,
                                      .cost_known = (wish.present & WEIR_WISH_COST) != 0,
                                      .cost = wish.cost};
-        reply_to(call, weir_grants_release(grants_of(call), &name, &result, call->worker->index));
+        reply_to(call, release(call, &name, &result));
     }
     weir_wish_deinit(&wish);
 }

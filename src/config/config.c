@@ -3,6 +3,7 @@
 #include "config/config.h"
 
 #include "base/alloc.h"
+#include "base/slice.h"
 #include "config/address.h"
 #include "config/schema.h"
 
@@ -206,6 +207,17 @@ bool weir_config_load_file(const char *path, const struct weir_config_options *o
     bool good = load_stream(stream, errors->file, options, config, errors);
     fclose(stream);
     return good;
+}
+
+const struct weir_config_rules *weir_config_key_rules(const struct weir_config_gate *gate,
+                                                      struct weir_slice key)
+{
+    for (uint32_t i = 0; i < gate->key_count; i++) {
+        if (weir_slice_equal(gate->keys[i].name, key)) {
+            return &gate->keys[i].rules;
+        }
+    }
+    return &gate->rules;
 }
 
 void weir_config_destroy(struct weir_config *config)

@@ -175,6 +175,12 @@ enum weir_config_llm {
     WEIR_CONFIG_LLM_CUSTOM
 };
 
+/* What a permit belongs to. */
+enum weir_config_permit {
+    WEIR_CONFIG_PERMIT_REQUEST,
+    WEIR_CONFIG_PERMIT_FLOW
+};
+
 struct weir_config_route {
     struct weir_slice match;
     uint32_t line;
@@ -191,6 +197,9 @@ struct weir_config_route {
     const uint32_t *upstreams; /* indexes, each one lane */
     uint32_t upstream_count;   /* at least 1 */
     bool websocket;
+    enum weir_config_permit permit; /* FLOW: `flow` and `gate` are there */
+    uint64_t flow_idle_ns;
+    uint32_t depth;
     enum weir_config_llm llm;
 };
 
@@ -298,6 +307,11 @@ WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_s
                                            const struct weir_config_options *options,
                                            struct weir_config **config,
                                            struct weir_config_errors *errors);
+
+/* The rules of a key: its own, if the gate names it, else the gate's. Looks at every key that has
+ * its own. */
+const struct weir_config_rules *weir_config_key_rules(const struct weir_config_gate *gate,
+                                                      struct weir_slice key);
 
 /* A null config is none. */
 void weir_config_destroy(struct weir_config *config);

@@ -389,7 +389,11 @@ static void print_route(FILE *out, const struct weir_config *config,
         fputs(i == 0 ? "" : ", ", out);
         print_text(out, config->upstreams[route->upstreams[i]].name);
     }
-    fprintf(out, "]\n    websocket: %s\n", word(route->websocket));
+    fprintf(out, "]\n    permit: %s\n",
+            route->permit == WEIR_CONFIG_PERMIT_FLOW ? "flow" : "request");
+    print_duration(out, "    flow_idle: ", route->flow_idle_ns);
+    fprintf(out, "\n    depth: %u", route->depth);
+    fprintf(out, "\n    websocket: %s\n", word(route->websocket));
     if (route->llm != WEIR_CONFIG_LLM_NONE) {
         fprintf(out, "    llm: %s\n", llm_names[route->llm]);
     }

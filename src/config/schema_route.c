@@ -131,6 +131,12 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
     weir_reader_expect(reader, value, suggestion.best, "%s", expected);
 }
 
+#define DEPTH_MAX            1000
+#define DEPTH_DEFAULT        5
+#define FLOW_IDLE_DEFAULT_NS (UINT64_C(60) * WEIR_NS_PER_SECOND)
+
+static const char *const permit_words[] = {"request", "flow", NULL};
+
 static const char *const llm_words[] = {"openai", "anthropic", "custom", NULL};
 
 static const struct weir_field route_fields[] = {
@@ -147,6 +153,10 @@ static const struct weir_field route_fields[] = {
     {.name = "gate", .read = read_gate, .offset = offsetof(struct weir_config_route, gate)},
     {.name = "upstream", .read = read_upstream, .required = true},
     WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
+    WEIR_FIELD_WORD("permit", struct weir_config_route, permit, permit_words, 0),
+    WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_MILLISECOND,
+                        WEIR_YEAR),
+    WEIR_FIELD_COUNT("depth", struct weir_config_route, depth, 1, DEPTH_MAX),
     WEIR_FIELD_BOOLEAN("websocket", struct weir_config_route, websocket),
     WEIR_FIELD_SIZE_OR_NONE("max_body", struct weir_config_route, body_bytes_max),
 };
@@ -231,6 +241,8 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
                                         .key_parts = 1,
                                         .deadline_ns = WEIR_NEVER,
                                         .body_bytes_max = UINT64_MAX,
+                                        .flow_idle_ns = FLOW_IDLE_DEFAULT_NS,
+                                        .depth = DEPTH_DEFAULT,
                                         .gate = WEIR_CONFIG_NONE};
     weir_read_section(reader, node, &weir_section_route, route);
     const struct weir_yaml *match = weir_yaml_get(node, "match");
@@ -243,6 +255,15 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
     }
     if (key != NULL && draft->good) {
         read_key(reader, key, route, &draft->pattern);
+    }
+    bool by_flow = route->permit == WEIR_CONFIG_PERMIT_FLOW;
+    if (by_flow &&
+        (route->flow.kind == WEIR_CONFIG_SOURCE_NONE || route->gate == WEIR_CONFIG_NONE)) {
+        weir_reader_complain(
+            reader, weir_yaml_get(node, "permit"),
+            "is flow, but the route has no %s; expected flow: header:NAME and gate: "
+            "NAME with it",
+            route->gate == WEIR_CONFIG_NONE ? "gate" : "flow");
     }
 }
 

@@ -1,6 +1,7 @@
 /* arrival.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
-#include "gateway/exchange.h"
+#include "gateway/transfer.h"
 
+#include "base/slice.h"
 #include "config/match.h"
 #include "config/scalars.h"
 #include "gateway/forward.h"
@@ -181,6 +182,10 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
     struct weir_destination where = {.gate = exchange->site->plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
                                      .key = reading->key};
+    if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW && exchange->pass.flow.bytes > 0) {
+        weir_exchange_ride(exchange, &where, &request);
+        return;
+    }
     exchange->pass.told = weir_exchange_told;
     switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
     case WEIR_ADMITTED:
@@ -198,6 +203,16 @@ static void enter_gate(struct weir_exchange *exchange, const struct reading *rea
         weir_pass_close(&exchange->pass);
         break;
     }
+}
+
+/* Whether the flow ends with this request. False if Weir-Flow says something else. */
+static bool read_flow_end(struct weir_exchange *exchange, const struct reading *reading)
+{
+    const struct weir_http1_field *said = weir_http1_find(reading->head, WEIR_FIELD_WEIR_FLOW);
+    exchange->flow_last = said != NULL;
+    return said == NULL ||
+           ((reading->head->repeated & WEIR_FIELD_BIT(WEIR_FLOW)) == 0 &&
+            weir_slice_equal(weir_http1_value(reading->data, said), weir_slice_of("end")));
 }
 
 /* Who asks, as far as the client is believed. */
@@ -239,6 +254,10 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     if (!set_deadline(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "Weir-Timeout is one duration, such as 250ms, 10s or 1m."};
+    }
+    if (found->permit == WEIR_CONFIG_PERMIT_FLOW && !read_flow_end(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "Weir-Flow is end, on the last request of a flow."};
     }
     identify(exchange, reading);
     weir_body_init(&exchange->request_body, head, found->body_bytes_max);

@@ -38,6 +38,10 @@ void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome ou
     }
     exchange->has_pass = false;
     outcome = exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome;
+    if (exchange->rides) {
+        weir_exchange_end_ride(exchange, outcome);
+        return;
+    }
     exchange->pass_pending =
         outcome == WEIR_OUTCOME_CANCELLED
             ? !weir_pass_cancel(&exchange->pass)
@@ -152,6 +156,22 @@ void weir_exchange_refuse(struct weir_exchange *exchange)
     answer(exchange, &refusal.problem);
 }
 
+void weir_exchange_refuse_in_line(struct weir_exchange *exchange)
+{
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_in_line(&refusal, &refused);
+    answer(exchange, &refusal.problem);
+}
+
+void weir_exchange_refuse_depth(struct weir_exchange *exchange)
+{
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_too_deep(&refusal, &refused);
+    answer(exchange, &refusal.problem);
+}
+
 /* ---- the gate ---- */
 
 void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
@@ -167,10 +187,7 @@ void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
         return;
     }
     exchange->has_pass = false;
-    struct weir_refused refused = refused_of(exchange);
-    struct weir_refusal refusal;
-    weir_refusal_in_line(&refusal, &refused);
-    answer(exchange, &refusal.problem);
+    weir_exchange_refuse_in_line(exchange);
     if (exchange->pass.key != NULL) {
         weir_pass_close(&exchange->pass);
     }
@@ -196,8 +213,8 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
 void weir_exchange_watch_client(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
-    if (client == NULL) {
-        return;
+    if (client == NULL || exchange->state == WEIR_EXCHANGE_WAITING) {
+        return; /* nobody waits for who waits */
     }
     if (weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange)) {
         if (client->timer.due_ns == WEIR_NEVER) { /* what the server does is no step of its own */
@@ -211,6 +228,10 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
 static void client_late(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
+    if (exchange->state == WEIR_EXCHANGE_WAITING) {
+        weir_exchange_ride_late(exchange);
+        return;
+    }
     if (exchange->reply_begun || exchange->upstream_done) {
         weir_exchange_abandon(exchange);
         return;

@@ -1,7 +1,8 @@
 /* exchange.h - one request and its reply, from the moment its head is complete. docs/PROXY.md tells
  * how it lives.
  *
- * An exchange owns its pass, so whatever ends it gives the permit back. It reads what its client
+ * An exchange owns its pass, so whatever ends it gives the permit back; where permits belong to
+ * flows, it is a rider of one, and its pass only stands for the key. It reads what its client
  * sends through the client's buffer, and what the upstream sends through the backend's; nothing is
  * copied in between. */
 #ifndef WEIR_GATEWAY_EXCHANGE_H
@@ -9,6 +10,7 @@
 
 #include "gateway/body.h"
 #include "gateway/client.h"
+#include "gateway/flow.h"
 #include "gateway/pass.h"
 #include "gateway/problem.h"
 #include "gateway/upstream.h"
@@ -35,6 +37,8 @@ struct weir_exchange {
     uint8_t minor;        /* of the client's version */
     uint8_t method;       /* enum weir_http_method */
     bool has_pass;        /* stands at a gate */
+    bool rides;           /* the same with its flow, as `rider` */
+    bool flow_last;       /* the flow ends with it */
     bool pass_pending;    /* it has left, and a post to it is still under way */
     bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
@@ -63,6 +67,7 @@ struct weir_exchange {
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
     char tenant_text[WEIR_NAME_BYTES_MAX]; /* the pass's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
+    struct weir_rider rider; /* if it rides */
 };
 
 /* The proxy: each request is an exchange. */

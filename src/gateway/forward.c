@@ -19,7 +19,7 @@
 /* What is written anew for every request. */
 #define WRITTEN_ANEW                                                                             \
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
-     WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT))
+     WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT) | WEIR_FIELD_BIT(WEIR_FLOW))
 
 static inline void copy(struct weir_head_writer *writer, const char *text)
 {

@@ -272,12 +272,11 @@ static uint64_t deadline_ns(const struct weir_key *key, uint64_t asked_ns, uint6
     return asked_ns == 0 || own_ns < asked_ns ? own_ns : asked_ns;
 }
 
-enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
-                                  const struct weir_destination *where,
-                                  const struct weir_request *request)
+/* Pins the key for the pass. */
+static inline enum weir_status take_key(struct weir_gates *gates, struct weir_pass *pass,
+                                        const struct weir_destination *where, uint64_t now_ns)
 {
     struct entrance *entrance = gates->entrances[where->gate];
-    uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
     struct weir_key *key;
     pthread_mutex_lock(&entrance->lock);
     enum weir_status status = weir_gate_take(entrance->gate, where->key, now_ns, &key);
@@ -285,11 +284,23 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     pass->gates = gates;
     if (status != WEIR_OK) {
         pass->ticket.refusal = (uint8_t)status;
+        return status;
+    }
+    pass->key = key;
+    pass->loop_index = where->loop_index;
+    return WEIR_OK;
+}
+
+enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
+                                  const struct weir_destination *where,
+                                  const struct weir_request *request)
+{
+    uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
+    if (take_key(gates, pass, where, now_ns) != WEIR_OK) {
         return WEIR_REFUSED;
     }
     struct errands errands = errands_of(gates, where->loop_index);
-    pass->key = key;
-    pass->loop_index = where->loop_index;
+    struct weir_key *key = pass->key;
     struct weir_request bounded = *request;
     bounded.tag = (uintptr_t)pass;
     struct desk *desk = desk_of(key);
@@ -306,6 +317,19 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     return verdict;
 }
 
+enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pass,
+                                 const struct weir_destination *where, uint64_t asked_ns)
+{
+    uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
+    enum weir_status status = take_key(gates, pass, where, now_ns);
+    if (status == WEIR_OK) {
+        lock_key(pass->key);
+        pass->ticket.deadline_ns = deadline_ns(pass->key, asked_ns, now_ns);
+        unlock_key(pass->key);
+    }
+    return status;
+}
+
 void weir_pass_close(struct weir_pass *pass)
 {
     assert(!pass->posted);
@@ -314,6 +338,20 @@ void weir_pass_close(struct weir_pass *pass)
     }
     pass->key = NULL;
     pass->gates = NULL;
+}
+
+enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = errands_of(gates, pass->loop_index);
+    lock_key(key);
+    enum weir_status status = weir_key_extend(
+        key, &pass->ticket, until_ns, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    collect(key, &errands);
+    unlock_key(key);
+    run(key, &errands);
+    return status;
 }
 
 /* After the owner's own call has ended the ticket: closed at once, or when the post that is under

@@ -95,7 +95,17 @@ WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, stru
                                                   const struct weir_destination *where,
                                                   const struct weir_request *request);
 
+/* Only takes the key, for somebody who will go on another's permit: no ticket, but its counts can
+ * be asked until weir_pass_close(). The ticket's deadline becomes what it would be in line. If the
+ * key cannot be had, the reason also stands in the ticket. */
+WEIR_MUST_CHECK enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pass,
+                                                 const struct weir_destination *where,
+                                                 uint64_t asked_ns);
+
 void weir_pass_close(struct weir_pass *pass);
+
+/* Lets it wait for longer; see weir_key_extend(). In its own loop. */
+WEIR_MUST_CHECK enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns);
 
 /* Gives the permit back, or finds that its lease had taken it, and closes the pass. It may be used
  * again or freed when this returns true; else once `told` has been called with IDLE. */

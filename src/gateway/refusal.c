@@ -1,19 +1,5 @@
 #include "gateway/refusal.h"
 
-#include "base/slice.h"
-
-/* The key's own rules, if it has any. */
-static const struct weir_config_rules *rules_of(const struct weir_config_gate *gate,
-                                                struct weir_slice key)
-{
-    for (uint32_t i = 0; i < gate->key_count; i++) {
-        if (weir_slice_equal(gate->keys[i].name, key)) {
-            return &gate->keys[i].rules;
-        }
-    }
-    return &gate->rules;
-}
-
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused)
 {
@@ -36,7 +22,7 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
     problem->key = weir_key_name(pass->key);
     problem->retry_ns = weir_pass_predict(pass);
     if (kind != WEIR_PROBLEM_DRAINING) {
-        problem->status = (uint16_t)rules_of(refused->gate, problem->key)->line.status;
+        problem->status = (uint16_t)weir_config_key_rules(refused->gate, problem->key)->line.status;
     }
     if (pass->ticket.deadline_ns != WEIR_NEVER) {
         problem->timeout_ns = pass->ticket.deadline_ns - refused->arrived_ns;
@@ -83,4 +69,15 @@ void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refuse
                           "Retry-After, or raise the gate's limit or its line's timeout.",
                           refused);
     }
+}
+
+void weir_refusal_too_deep(struct weir_refusal *refusal, const struct weir_refused *refused)
+{
+    weir_refusal_make(refusal, WEIR_PROBLEM_TOO_DEEP,
+                      "As many requests of this flow are at the key at once, nested in each other, "
+                      "as the route's depth allows. Look for callers that call each other in a "
+                      "circle.",
+                      refused);
+    refusal->problem.status = 508;
+    refusal->problem.retry_ns = WEIR_NEVER; /* it is not the line that has to become shorter */
 }

@@ -30,4 +30,7 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused);
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused);
 
+/* The same for a request whose flow has as many as it may. */
+void weir_refusal_too_deep(struct weir_refusal *refusal, const struct weir_refused *refused);
+
 #endif

@@ -66,6 +66,7 @@ struct server {
     struct weir_journal *journal;
     struct weir_event_file *event_file; /* or null */
     struct weir_gates *gates;
+    struct weir_flows *flows;
     void *api; /* what its service keeps */
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
@@ -187,6 +188,7 @@ static void on_drain(struct weir_post *post)
             weir_client_close(client);
         }
     }
+    weir_flows_drain(worker->flows, worker->index);
     weir_timer_set(&worker->loop, &thread->grace,
                    worker->loop.now_ns + worker->site->config->grace_ns);
     stop_when_empty(thread);
@@ -283,6 +285,17 @@ static void free_worker(struct thread *thread)
     weir_loop_deinit(&worker->loop);
 }
 
+/* Until nothing that is told to one loop tells another something any more. */
+static void settle_all(struct server *server)
+{
+    for (bool settled = false; !settled;) {
+        settled = true;
+        for (uint32_t i = 0; i < server->thread_count; i++) {
+            settled = !weir_loop_settle(&server->threads[i].worker.loop) && settled;
+        }
+    }
+}
+
 /* After the threads have ended: closing a client may tell another thread's exchange something, so
  * all loops settle before any of their memory goes. */
 static void close_threads(struct server *server)
@@ -292,11 +305,10 @@ static void close_threads(struct server *server)
         for (uint32_t i = 0; i < server->thread_count; i++) {
             steps[step](&server->threads[i]);
         }
-        for (uint32_t i = 0; i < server->thread_count; i++) {
-            weir_loop_settle(&server->threads[i].worker.loop);
-        }
+        settle_all(server);
     }
     server->options->api->close(server->api);
+    weir_flows_destroy(server->flows);
     weir_event_file_close(server->event_file);
     weir_gates_destroy(server->gates);
     weir_journal_destroy(server->journal);
@@ -329,8 +341,13 @@ static int open_gates(struct server *server)
     if (server->api == NULL) {
         return complain("api", "there is no memory left");
     }
+    server->flows = weir_flows_create(server->gates, &weir_allocator_libc);
+    if (server->flows == NULL) {
+        return complain("flows", "there is no memory left");
+    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.gates = server->gates;
+        server->threads[i].worker.flows = server->flows;
         server->threads[i].worker.api = server->api;
         server->threads[i].worker.reloader = &server->reload.reloader;
     }

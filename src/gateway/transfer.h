@@ -1,6 +1,7 @@
 /* transfer.h - the steps of an exchange, between the files that together make it:
  *
  *   arrival.c   where a request goes, on whose behalf, and into which line
+ *   ride.c      the same line and permit for all requests of a flow
  *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c   a server: finding one, connecting, and losing it
  *   request.c   the request, on its way to the server
@@ -30,6 +31,10 @@ void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome ou
 /* Frees it at the end of the turn, once it is over and nothing to it is under way. */
 void weir_exchange_bury_if_free(struct weir_exchange *exchange);
 
+/* Answers for a ticket that ended in line, and for a request that is one too many of its flow. */
+void weir_exchange_refuse_in_line(struct weir_exchange *exchange);
+void weir_exchange_refuse_depth(struct weir_exchange *exchange);
+
 /* Whether there is nothing to send until the client has sent more of its body; and whether there is
  * something that it has not read yet. */
 bool weir_exchange_wants_body(const struct weir_exchange *exchange);
@@ -38,6 +43,18 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
 /* A client that others wait for has a limited time to go on. After each step, also when it is over.
  */
 void weir_exchange_watch_client(struct weir_exchange *exchange);
+
+/* ---- ride.c ---- */
+
+/* It goes on its flow's permit, or waits for it. */
+void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destination *where,
+                        const struct weir_request *request);
+
+/* It has waited for its flow's permit for as long as it may. */
+void weir_exchange_ride_late(struct weir_exchange *exchange);
+
+/* It leaves its flow. */
+void weir_exchange_end_ride(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* ---- attempt.c ---- */
 

@@ -12,6 +12,7 @@
 #include "net/loop.h"
 
 struct weir_door;
+struct weir_flows;
 struct weir_listener;
 struct weir_reloader;
 struct weir_site;
@@ -29,6 +30,7 @@ struct weir_worker {
     const struct weir_allocator *allocator;
     struct weir_site *site; /* the one in force */
     struct weir_gates *gates;
+    struct weir_flows *flows; /* shared, as the gates */
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
     struct weir_slab exchanges;

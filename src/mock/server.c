@@ -130,7 +130,7 @@ static void close_mock(struct weir_mock *mock)
     while (!weir_list_empty(&mock->all_visits)) {
         weir_visit_close(weir_container_of(mock->all_visits.next, struct weir_visit, link));
     }
-    weir_loop_settle(&mock->loop);
+    (void)weir_loop_settle(&mock->loop);
     weir_slab_deinit(&mock->visits);
     weir_buffer_pool_deinit(&mock->buffers);
 }

@@ -226,13 +226,16 @@ void weir_loop_stop(struct weir_loop *loop)
     loop->stopping = true;
 }
 
-void weir_loop_settle(struct weir_loop *loop)
+bool weir_loop_settle(struct weir_loop *loop)
 {
+    bool any =
+        loop->deferred != NULL || atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
     take_posts(loop);
     while (loop->deferred != NULL) {
         take_deferred(loop);
     }
     bury_all(loop);
+    return any;
 }
 
 bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch)

@@ -74,8 +74,9 @@ void weir_loop_deinit(struct weir_loop *loop);
 void weir_loop_run(struct weir_loop *loop);
 void weir_loop_stop(struct weir_loop *loop);
 
-/* Delivers the posts that are under way and frees the dead, once the loop no longer runs. */
-void weir_loop_settle(struct weir_loop *loop);
+/* Delivers the posts that are under way and frees the dead, once the loop no longer runs. Whether
+ * there were any posts. */
+bool weir_loop_settle(struct weir_loop *loop);
 
 /* From now on `watch->ready` is called in the loop's thread, at first for whatever the descriptor
  * is ready for already. Closing the descriptor ends that. False, with errno, if it cannot be. */

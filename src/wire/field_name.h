@@ -36,6 +36,7 @@
     X(IF_RANGE, "if-range", 'i', 'e')                             \
     X(LOCATION, "location", 'l', 'n')                             \
     X(FORWARDED, "forwarded", 'f', 'd')                           \
+    X(WEIR_FLOW, "weir-flow", 'w', 'w')                           \
     X(X_API_KEY, "x-api-key", 'x', 'y')                           \
     X(X_REAL_IP, "x-real-ip", 'x', 'p')                           \
     X(CONNECTION, "connection", 'c', 'n')                         \

@@ -54,6 +54,7 @@ static const struct reason reasons[] = {
     {504, "Gateway Timeout"},
     {505, "HTTP Version Not Supported"},
     {507, "Insufficient Storage"},
+    {508, "Loop Detected"},
 };
 
 struct weir_slice weir_http_reason(uint16_t status)

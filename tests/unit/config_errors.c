@@ -606,11 +606,36 @@ TEST(the_other_fields_of_a_route_are_checked)
         "weir.yaml:5:83: routes[1].deadline is \"5\"; expected a duration such as 250ms, 5s, "
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
         "weir.yaml:5:86: routes[1].prio is no field; expected match, strip, key, tenant, priority, "
-        "flow, deadline, gate, upstream, llm, websocket or max_body; did you mean priority?\n"
+        "flow, deadline, gate, upstream, llm, permit, flow_idle, depth, websocket or max_body; did "
+        "you mean priority?\n"
         "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
         "weir.yaml:6:53: routes[2].tenant is a list; expected header:NAME or a constant\n"
         "weir.yaml:6:67: routes[2].max_body is a list; expected a size such as 512B, 64KiB, 1MB or "
         "2GiB, or none\n");
+}
+
+TEST(a_permit_of_a_flow_needs_a_flow_and_a_gate)
+{
+    expect_errors(
+        "listen: 127.0.0.1:1\n"
+        "upstreams: { u: { url: http://u } }\n"
+        "gates: { g: { limit: 1 } }\n"
+        "routes:\n"
+        "  - { match: /a, upstream: u, gate: g, permit: flow }\n"
+        "  - { match: /b, upstream: u, flow: header:F, permit: flow }\n"
+        "  - { match: /c, upstream: u, permit: folw, depth: 0, flow_idle: 0s }\n"
+        "  - { match: /d, upstream: u, permit: [], depth: 1001, flow_idle: 366d }\n",
+        "weir.yaml:5:48: routes[0].permit is flow, but the route has no flow; expected flow: "
+        "header:NAME and gate: NAME with it\n"
+        "weir.yaml:6:55: routes[1].permit is flow, but the route has no gate; expected flow: "
+        "header:NAME and gate: NAME with it\n"
+        "weir.yaml:7:39: routes[2].permit is \"folw\"; expected request or flow; did you mean "
+        "flow?\n"
+        "weir.yaml:7:52: routes[2].depth is \"0\"; expected a whole number from 1 to 1000\n"
+        "weir.yaml:7:66: routes[2].flow_idle is \"0s\"; expected a duration from 1ms to 365d\n"
+        "weir.yaml:8:39: routes[3].permit is a list; expected request or flow\n"
+        "weir.yaml:8:50: routes[3].depth is \"1001\"; expected a whole number from 1 to 1000\n"
+        "weir.yaml:8:67: routes[3].flow_idle is \"366d\"; expected a duration from 1ms to 365d\n");
 }
 
 /* ---- queues and tokens ---- */
@@ -1017,6 +1042,7 @@ int main(void)
         cmocka_unit_test(what_is_stripped_starts_the_match),
         cmocka_unit_test(a_key_is_made_of_what_is_known),
         cmocka_unit_test(the_other_fields_of_a_route_are_checked),
+        cmocka_unit_test(a_permit_of_a_flow_needs_a_flow_and_a_gate),
         cmocka_unit_test(queues_are_checked),
         cmocka_unit_test(a_token_needs_scopes),
         cmocka_unit_test(tokens_are_checked_and_never_shown),

@@ -239,6 +239,9 @@ TEST(the_example_has_a_route_with_a_capture)
     assert_int_equal(route->upstream_count, 1);
     assert_int_equal(route->upstreams[0], 1);
     assert_false(route->websocket);
+    assert_int_equal(route->permit, WEIR_CONFIG_PERMIT_REQUEST);
+    assert_int_equal(route->flow_idle_ns, 60 * SECOND);
+    assert_int_equal(route->depth, 5);
     assert_int_equal(route->llm, WEIR_CONFIG_LLM_NONE);
     assert_true(route->body_bytes_max == UINT64_MAX);
     struct weir_match match;
@@ -638,6 +641,34 @@ TEST(an_upstream_may_have_several_urls_and_other_settings)
     unload(config);
 }
 
+TEST(a_permit_may_belong_to_a_flow)
+{
+    struct weir_config *config =
+        load("listen: 127.0.0.1:1\n"
+             "gates: { g: { lease: 1m, keys: { k: { lease: 2m } } } }\n"
+             "routes:\n"
+             "  - { match: /a, upstream: u, gate: g, flow: header:F, permit: flow, depth: 1,\n"
+             "      flow_idle: 1ms }\n"
+             "  - { match: /b, upstream: u, gate: g, flow: f, permit: flow, depth: 1000,\n"
+             "      flow_idle: 365d }\n"
+             "  - { match: /c, upstream: u, permit: request }\n"
+             "upstreams: { u: { url: http://u } }\n");
+    const struct weir_config_route *route = &config->routes[0];
+    assert_int_equal(route->permit, WEIR_CONFIG_PERMIT_FLOW);
+    assert_int_equal(route->depth, 1);
+    assert_int_equal(route->flow_idle_ns, SECOND / 1000);
+    route++;
+    assert_int_equal(route->permit, WEIR_CONFIG_PERMIT_FLOW);
+    assert_int_equal(route->depth, 1000);
+    assert_int_equal(route->flow_idle_ns, 365 * DAY);
+    route++;
+    assert_int_equal(route->permit, WEIR_CONFIG_PERMIT_REQUEST);
+    const struct weir_config_gate *gate = &config->gates[0];
+    assert_int_equal(weir_config_key_rules(gate, weir_slice_of("k"))->lease_ns, 2 * MINUTE);
+    assert_int_equal(weir_config_key_rules(gate, weir_slice_of("other"))->lease_ns, MINUTE);
+    unload(config);
+}
+
 TEST(a_route_may_have_lanes_constants_and_a_composed_key)
 {
     struct weir_config *config =
@@ -913,6 +944,9 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    deadline: 1d\n"
         "    gate: \"g\"\n"
         "    upstream: [\"u\"]\n"
+        "    permit: flow\n"
+        "    flow_idle: 1500ms\n"
+        "    depth: 1000\n"
         "    websocket: true\n"
         "    llm: custom\n"
         "    max_body: 0B\n"
@@ -920,12 +954,18 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    key: \"{z}\"\n"
         "    deadline: none\n"
         "    upstream: [\"u\"]\n"
+        "    permit: request\n"
+        "    flow_idle: 1m\n"
+        "    depth: 5\n"
         "    websocket: false\n"
         "    max_body: none\n"
         "  - match: \"/\"\n"
         "    key: \"header:K\"\n"
         "    deadline: none\n"
         "    upstream: [\"v\", \"u\"]\n"
+        "    permit: request\n"
+        "    flow_idle: 1m\n"
+        "    depth: 5\n"
         "    websocket: false\n"
         "    max_body: none\n"
         "\n"
@@ -1010,6 +1050,7 @@ int main(void)
         cmocka_unit_test(a_key_has_what_its_gate_has_but_for_what_it_names),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(an_upstream_may_have_several_urls_and_other_settings),
+        cmocka_unit_test(a_permit_may_belong_to_a_flow),
         cmocka_unit_test(a_route_may_have_lanes_constants_and_a_composed_key),
         cmocka_unit_test(a_queue_that_names_nothing_has_defaults),
         cmocka_unit_test(a_queue_may_lead_to_a_route_and_bound_its_priorities),

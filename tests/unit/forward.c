@@ -212,7 +212,7 @@ TEST(a_connection_field_may_list_what_is_not_there_and_come_twice)
 TEST(what_the_gateway_itself_is_told_stays_behind)
 {
     begin_anew();
-    forward(GET("Host: a\r\nWeir-Timeout: 5s\r\nA: 1\r\n"));
+    forward(GET("Host: a\r\nWeir-Timeout: 5s\r\nWeir-Flow: end\r\nA: 1\r\n"));
     expect_passed("A=1;");
 }
 
@@ -676,6 +676,7 @@ static const struct kind {
     {"Proxy-Authorization", STAYS},
     {"proxy-connection", STAYS},
     {"Weir-Timeout", STAYS},
+    {"Weir-Flow", STAYS},
     {"X-Key", STAYS}, /* which the upstream sets */
     {"x-kEY", STAYS},
     {"X-Real-IP", TRUSTED_ONLY},
