@@ -127,12 +127,12 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The lease: what the gate gives, or less if less is asked for. A permit that is held by a
+/* The lease: what the key's rules give, or less if less is asked for. A permit that is held by a
  * connection needs none. */
-static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_gate *gate)
+static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_rules *rules)
 {
     uint64_t asked_ns = (wish->present & WEIR_WISH_LEASE) != 0 ? wish->lease_ns : WEIR_NEVER;
-    return wish->hold ? asked_ns : smaller(asked_ns, gate->rules.lease_ns);
+    return wish->hold ? asked_ns : smaller(asked_ns, rules->lease_ns);
 }
 
 static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
@@ -208,7 +208,7 @@ static void acquire(struct weir_call *call, const struct weir_wish *wish, struct
     grant->pass.told = on_told;
     grant->gate = call->gate;
     grant->call = call;
-    grant->lease_ns = lease_of(wish, gate);
+    grant->lease_ns = lease_of(wish, weir_config_key_rules(gate, call->segments[2]));
     call->holds = wish->hold;
     if (call->holds) {
         weir_socket_watch_peer(call->client->stream.watch.fd);

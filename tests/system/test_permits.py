@@ -13,7 +13,7 @@ CONFIG = '''
 api: 127.0.0.1:0
 threads: 2
 gates:
-  agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
+  agents: { limit: 3, line: { timeout: 30s }, lease: 10m, keys: { short: { lease: 1m } } }
   quick: { limit: 1, line: { timeout: 30s }, lease: 200ms }
   narrow: { limit: 1, line: { timeout: 30s, max: 2 } }
   free: { limit: none }
@@ -112,6 +112,13 @@ async def test_an_unlimited_agent_is_counted_all_the_same(agents):
     for i in range(1, 20):
         said = await agents.acquire('x', 'free')
         assert (said['active'], said['limit'], said['lease_ms']) == (i, None, None)
+
+
+@with_agents
+async def test_a_key_may_have_a_lease_of_its_own(agents):
+    assert (await agents.acquire())['lease_ms'] == 600_000
+    assert (await agents.acquire('short'))['lease_ms'] == 60_000
+    assert (await agents.acquire('short', lease_ms=61_000))['lease_ms'] == 60_000
 
 
 @with_agents
