@@ -12,9 +12,10 @@
  *   F2  While it is HELD it has no riders that wait. Whoever moves it to OVER, in any loop, gives
  *       the permit back. The ticket has no lease, so nobody else ends it.
  *   F3  It stands in the table until it is OVER; from then on a request of that name finds none,
- * and begins a new flow. F4  It stands in the heap of idle ones if nobody is inside; if somebody
- * is, it may. F5  Its memory goes when it is OVER, its pass is closed and no post to it is under
- * way. F6  A rider is posted at most once: when its wait ends otherwise than by its own leaving. */
+ *       and begins a new flow.
+ *   F4  It stands in the heap of idle ones if nobody is inside; if somebody is, it may.
+ *   F5  Its memory goes when it is OVER, its pass is closed and no post to it is under way.
+ *   F6  A rider is posted at most once: when its wait ends otherwise than by its own leaving. */
 #define _GNU_SOURCE /* getrandom */
 #include "gateway/flow.h"
 
