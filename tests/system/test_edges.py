@@ -341,35 +341,55 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_an_answer():
         wire.close()
 
 
-def pour_interim(listener):
-    """An upstream that answers a request with interim replies, in blocks that keep the kernel busy by itself, until
-    it is cut off."""
-    connection, _ = listener.accept()
-    block = b'HTTP/1.1 102 Processing\r\n\r\n' * 200_000
-    with connection, contextlib.suppress(ConnectionError):
-        connection.recv(65536)
-        while True:
-            connection.sendall(block)
+PROCESSING = b'HTTP/1.1 102 Processing\r\n\r\n'
+
+
+@contextlib.asynccontextmanager
+async def piled_up(gateway, wire, text):
+    """Has this come to the gateway all at once, so that it never has to wait for more of it. It comes through a Unix
+    socket, which holds what is sent for whoever reads it."""
+    wire.writer.get_extra_info('socket').setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    async with stopped(gateway.process):
+        wire.writer.write(text)
+        await until(lambda: wire.writer.transport.get_write_buffer_size() == 0, 'the kernel has all of it')
+        yield
 
 
 @run
-@pytest.mark.parametrize('route, more', [('deadline: 2s', ''), ('', 'timeouts: { first_byte: 2s }')])
-async def test_a_flood_of_interim_replies_leaves_room_for_others_and_is_no_reply(route, more):
-    """To a client of 1.0, to which none of them passes, so that no reader holds them up."""
-    with socket.create_server(('127.0.0.1', 0)) as listener:
-        flood = asyncio.create_task(asyncio.to_thread(pour_interim, listener))
-        async with front(f'http://127.0.0.1:{listener.getsockname()[1]}', route=route, more=more) as gateway:
-            async with connect(gateway.port) as wire:
-                await wire.send(request(version='1.0'))
-                await gateway.until('f', active=1)  # the API answers, in the same thread
-                for _ in range(3):
-                    await asyncio.sleep(0.1)
-                    async with stopped(gateway.process):  # more comes than it takes in one turn
-                        await asyncio.sleep(0.1)
-                assert (await gateway.counts('f'))['active'] == 1
-                assert (await wire.message()).status == 504
+async def test_others_have_their_turn_between_interim_replies(tmp_path):
+    """Of a client of 1.0, to which none of them passes, so that no reader holds them up."""
+    order = []
+
+    async def serve(wire, _):
+        async with piled_up(gateway, wire, PROCESSING * 11_000 + reply()):
+            await call.send(request('/healthz'))
+
+    async def read(wire, name):
+        assert (await wire.message()).status == 200
+        order.append(name)
+    async with upstream(serve, path=tmp_path / 'flood') as server, front(server, threads=1) as gateway:
+        async with connect(gateway.port) as wire, connect(gateway.api_port) as call:
+            await call.send(request('/healthz'))
+            await read(call, 'before')
+            await wire.send(request(version='1.0'))
+            await asyncio.gather(read(wire, 'reply'), read(call, 'call'))
+            assert order == ['before', 'call', 'reply']
+
+
+@run
+@pytest.mark.parametrize('route, first_byte', [('deadline: 1s', '1m'), ('', '1s')])
+async def test_interim_replies_are_not_what_is_waited_for(tmp_path, route, first_byte):
+    async def serve(wire, _):
+        async with piled_up(gateway, wire, PROCESSING * 11_000):
+            pass
+        while True:
+            await wire.send(PROCESSING)
+            await asyncio.sleep(0.01)
+    more = f'timeouts: {{ first_byte: {first_byte}, idle: 10m }}'
+    async with upstream(serve, path=tmp_path / 'flood') as server:
+        async with front(server, route=route, more=more, threads=1) as gateway:
+            assert (await ask(gateway.port, request(version='1.0'))).status == 504
             await gateway.until('f', active=0)
-        await flood
 
 
 # ---- the last words
