@@ -170,6 +170,22 @@ enum weir_status call_renew(struct run *run, struct pair *pair, int index, uint6
     return expected;
 }
 
+enum weir_status call_extend(struct run *run, struct pair *pair, int index, uint64_t deadline_ns)
+{
+    run_note(run, "extend ticket %d until %" PRIu64, index, deadline_ns);
+    struct answers answers;
+    for (int i = 0; i < SIDE_COUNT; i++) {
+        struct side *side = &pair->sides[i];
+        answers.status[i] = weir_key_extend(side->key, &side->tickets[index], deadline_ns,
+                                            run->now_ns, &side->news);
+    }
+    compare_promises(run, pair, was_declined(answers.status[LOUD]));
+    enum weir_status expected = model_extend(&pair->model, index, deadline_ns, run->now_ns);
+    compare_answers(run, pair, answers, expected);
+    run->coverage.extensions += expected == WEIR_OK;
+    return expected;
+}
+
 void call_at_wrong_key(struct run *run, struct pair *pair, struct pair *other, int index,
                        bool leave)
 {

@@ -10,6 +10,7 @@ enum weir_status call_leave(struct run *run, struct pair *pair, int index,
                             const struct weir_result *result);
 enum weir_status call_cancel(struct run *run, struct pair *pair, int index);
 enum weir_status call_renew(struct run *run, struct pair *pair, int index, uint64_t lease_ns);
+enum weir_status call_extend(struct run *run, struct pair *pair, int index, uint64_t deadline_ns);
 
 /* Leaves with a ticket of another pair, or cancels it. */
 void call_at_wrong_key(struct run *run, struct pair *pair, struct pair *other, int index,

@@ -415,6 +415,20 @@ enum weir_status model_renew(struct model *model, int index, uint64_t lease_ns, 
     return status;
 }
 
+enum weir_status model_extend(struct model *model, int index, uint64_t deadline_ns, uint64_t now_ns)
+{
+    struct model_ticket *ticket = &model->tickets[index];
+    begin(model, now_ns);
+    enum weir_status status = ticket->state == WEIR_TICKET_WAITING ? WEIR_OK : WEIR_NOT_HELD;
+    if (status == WEIR_OK && ticket->deadline_ns != WEIR_NEVER &&
+        deadline_ns > ticket->deadline_ns) {
+        uint64_t latest_ns = model->now_ns + WEIR_DURATION_MAX_NS;
+        ticket->deadline_ns = deadline_ns < latest_ns ? deadline_ns : latest_ns;
+    }
+    finish(model);
+    return status;
+}
+
 void model_wake(struct model *model, uint64_t now_ns)
 {
     begin(model, now_ns);

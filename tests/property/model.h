@@ -117,6 +117,8 @@ enum weir_status model_leave(struct model *model, int index, const struct weir_r
                              uint64_t now_ns);
 enum weir_status model_cancel(struct model *model, int index, uint64_t now_ns);
 enum weir_status model_renew(struct model *model, int index, uint64_t lease_ns, uint64_t now_ns);
+enum weir_status model_extend(struct model *model, int index, uint64_t deadline_ns,
+                              uint64_t now_ns);
 void model_wake(struct model *model, uint64_t now_ns);
 
 /* What a call does that was declined for its arguments: nothing, whatever is due. */

@@ -57,6 +57,7 @@ struct coverage {
     uint64_t at_once; /* admitted by their own call */
     uint64_t cancelled_permits;
     uint64_t renewals;
+    uint64_t extensions;
     uint64_t retries;
     uint64_t above_burst;
     uint64_t owing; /* looks at a bucket below zero */

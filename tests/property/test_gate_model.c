@@ -235,6 +235,16 @@ static void do_renew(struct pair *pair)
     }
 }
 
+static void do_extend(struct pair *pair)
+{
+    int index = pick_ticket(pair, one_in(10) ? IDLE | ADMITTED | ENDED : WAITING);
+    if (index != MODEL_NONE) {
+        uint64_t odd_ns = one_in(2) ? 0 : WEIR_NEVER;
+        call_extend(&run, pair, index,
+                    one_in(20) ? odd_ns : run.now_ns + random_between(&run.random, 1, 5 * SECOND));
+    }
+}
+
 static void do_wrong_key(struct pair *pair)
 {
     struct pair *other = &run.pairs[random_below(&run.random, run.pair_count)];
@@ -312,8 +322,9 @@ static void do_something(struct pair *pair)
         uint32_t share;
         void (*action)(struct pair *pair);
     } ways[] = {
-        {90, do_enter},   {52, do_leave}, {10, do_cancel},   {2, do_wrong_key}, {5, do_set_limit},
-        {4, do_set_rate}, {5, do_pause},  {5, do_configure}, {4, do_explain},   {5, do_renew},
+        {90, do_enter},    {52, do_leave},   {10, do_cancel}, {2, do_wrong_key},
+        {5, do_set_limit}, {4, do_set_rate}, {5, do_pause},   {5, do_configure},
+        {4, do_explain},   {5, do_renew},    {4, do_extend},
     };
     uint32_t way = random_below(&run.random, 200);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -535,6 +546,7 @@ static void the_interesting_cases_were_all_met(void **state)
     expect_met("admitted at once", c->at_once);
     expect_met("a cancelled permit", c->cancelled_permits);
     expect_met("a lease that begins anew", c->renewals);
+    expect_met("a deadline that is moved away", c->extensions);
     expect_met("a retry in line", c->retries);
     expect_met("a cost above the burst", c->above_burst);
     expect_met("a bucket in debt", c->owing);
