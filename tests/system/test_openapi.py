@@ -232,12 +232,12 @@ def test_events_are_as_documented(seen):
     @run
     async def test():
         config = GATES.replace('limit: 1, line: { timeout: 30s, status: 429 }',
-                               'limit: 1, line: { timeout: 30s }, events: a2a, lease: 50ms')
+                               'limit: 1, line: { timeout: 30s }, events: a2a, lease: 10m')
         async with weir('api: 127.0.0.1:0\nthreads: 2\n' + config) as gateway:
             api = Api(gateway)
             query = '?gate=one&gate=free&' + '&'.join(f'type={name}' for name in types)
             async with api.open('getEvents', query=query) as reply:
-                await api('acquire', 200, {'flow': 'f'}, gate='one')
+                await api('acquire', 200, {'flow': 'f', 'lease_ms': 1000}, gate='one')
                 await api('acquire', 200, {'flow': 'g'}, gate='one')  # waits for the end of the first one's lease
                 await api('acquire', 429, {'timeout_ms': 0}, gate='one')
                 for name in (types[0], types[7], types[6], types[1], types[8]):
