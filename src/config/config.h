@@ -35,11 +35,19 @@ enum weir_config_half_close {
     WEIR_CONFIG_HALF_CLOSE_KEEP
 };
 
+/* How long a client may take. */
+struct weir_config_patience {
+    uint64_t head_ns;  /* for a head, from its first byte to its last */
+    uint64_t idle_ns;  /* for its next request */
+    uint64_t stall_ns; /* to send the next part of a body, or to read the next part of a reply */
+};
+
 struct weir_config_listener {
     uint32_t line;
     struct weir_config_address address;
     enum weir_config_half_close half_close;
     uint32_t connections_max;
+    struct weir_config_patience patience;
     const struct weir_slice *hosts; /* on loopback: names besides its own; "*" is any */
     uint32_t host_count;
 };

@@ -108,7 +108,10 @@ static void print_listeners(FILE *out, const char *name,
             fputs(j == 0 ? "" : ", ", out);
             print_text(out, listeners[i].hosts[j]);
         }
-        fputs("]}\n", out);
+        print_duration(out, "], timeouts: {head: ", listeners[i].patience.head_ns);
+        print_duration(out, ", idle: ", listeners[i].patience.idle_ns);
+        print_duration(out, ", stall: ", listeners[i].patience.stall_ns);
+        fputs("}}\n", out);
     }
 }
 

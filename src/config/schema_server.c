@@ -48,6 +48,18 @@ static void read_hosts(struct weir_reader *reader, const struct weir_yaml *value
     listener->host_count = count;
 }
 
+static const struct weir_field patience_fields[] = {
+    WEIR_FIELD_DURATION("head", struct weir_config_patience, head_ns, WEIR_MILLISECOND, WEIR_DAY),
+    WEIR_FIELD_DURATION("idle", struct weir_config_patience, idle_ns, WEIR_MILLISECOND, WEIR_DAY),
+    WEIR_FIELD_DURATION("stall", struct weir_config_patience, stall_ns, WEIR_MILLISECOND, WEIR_DAY),
+};
+
+static WEIR_SECTION(section_patience, "listen.timeouts", patience_fields);
+
+static const struct weir_config_patience patience_default = {.head_ns = 15 * WEIR_NS_PER_SECOND,
+                                                             .idle_ns = 75 * WEIR_NS_PER_SECOND,
+                                                             .stall_ns = 30 * WEIR_NS_PER_SECOND};
+
 static const char *const half_close_words[] = {"close", "keep", NULL};
 
 static const struct weir_field listener_fields[] = {
@@ -59,6 +71,7 @@ static const struct weir_field listener_fields[] = {
     WEIR_FIELD_COUNT("max_connections", struct weir_config_listener, connections_max, 1,
                      CONNECTIONS_MAX),
     {.name = "hosts", .read = read_hosts},
+    WEIR_FIELD_SECTION("timeouts", struct weir_config_listener, patience, section_patience),
 };
 
 WEIR_SECTION(weir_section_listener, "listen", listener_fields);
@@ -82,6 +95,7 @@ read_listeners(struct weir_reader *reader, const struct weir_yaml *value, uint32
     for (uint32_t i = 0; item != NULL; item = weir_reader_next_of(value, item), i++) {
         listeners[i].line = item->line;
         listeners[i].connections_max = CONNECTIONS_MAX_DEFAULT;
+        listeners[i].patience = patience_default;
         if (item->kind == WEIR_YAML_MAPPING) {
             weir_read_section(reader, item, &weir_section_listener, &listeners[i]);
         } else {

@@ -7,22 +7,12 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* How long a head may take from its first byte to its last: slow ones must not hold memory. */
-#define HEAD_TIMEOUT_NS (UINT64_C(15) * WEIR_NS_PER_SECOND)
-
-/* How long a connection may wait for its next request. */
-#define IDLE_TIMEOUT_NS (UINT64_C(75) * WEIR_NS_PER_SECOND)
-
 /* How long, and for how much of it, the rest of a request is thrown away after its answer. */
 #define LINGER_NS        (UINT64_C(2) * WEIR_NS_PER_SECOND)
 #define LINGER_BYTES_MAX (UINT64_C(16) << 20)
 
 /* How many reads in a row may throw something away before others have their turn. */
 #define DISCARDS_MAX 16
-
-/* How long a client may take to send the next part of a body, or to read the next part of a reply.
- */
-#define CALL_TIMEOUT_NS (UINT64_C(30) * WEIR_NS_PER_SECOND)
 
 static void free_client(struct weir_dead *dead)
 {
@@ -76,7 +66,7 @@ bool weir_client_gone(const struct weir_client *client)
 void weir_client_press(struct weir_client *client)
 {
     weir_timer_set(&client->worker->loop, &client->timer,
-                   client->worker->loop.now_ns + CALL_TIMEOUT_NS);
+                   client->worker->loop.now_ns + client->listener->config->patience.stall_ns);
 }
 
 void weir_client_relax(struct weir_client *client)
@@ -85,6 +75,13 @@ void weir_client_relax(struct weir_client *client)
 }
 
 /* ---- reading heads ---- */
+
+/* It has nothing under way. */
+static void await_request(struct weir_client *client)
+{
+    weir_timer_set(&client->worker->loop, &client->timer,
+                   client->worker->loop.now_ns + client->listener->config->patience.idle_ns);
+}
 
 static bool prepare_head(struct weir_client *client)
 {
@@ -97,7 +94,7 @@ static bool prepare_head(struct weir_client *client)
     }
     weir_http1_init_request(client->head, WEIR_HTTP1_LIMITS_DEFAULT);
     weir_timer_set(&client->worker->loop, &client->timer,
-                   client->worker->loop.now_ns + HEAD_TIMEOUT_NS);
+                   client->worker->loop.now_ns + client->listener->config->patience.head_ns);
     return true;
 }
 
@@ -265,7 +262,7 @@ void weir_client_done(struct weir_client *client, bool keep)
     if (weir_buffer_bytes(&client->in) == 0) {
         weir_buffer_release(&worker->buffers, &client->in);
     }
-    weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
+    await_request(client);
     if (weir_buffer_bytes(&client->in) > 0 || client->stream.readable) {
         defer_resume(client);
     }
@@ -356,7 +353,7 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
     name_peer(client, peer);
     worker->awaited += listener->service->awaited;
     weir_list_push_back(&worker->all_clients, &client->link);
-    weir_timer_set(&worker->loop, &client->timer, worker->loop.now_ns + IDLE_TIMEOUT_NS);
+    await_request(client);
     if (!weir_loop_watch(&worker->loop, &client->stream.watch)) {
         weir_client_close(client);
     }

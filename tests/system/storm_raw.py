@@ -224,11 +224,12 @@ def url_of(where):
 
 
 @contextlib.asynccontextmanager
-async def behind(upstream, limit=1000, line='timeout: 10s, max: 100000', timeouts='', top=''):
+async def behind(upstream, limit=1000, line='timeout: 10s, max: 100000', timeouts='', top='',
+                 listen='127.0.0.1:0'):
     """The gateway in front of such an upstream, which tells its port or its url, with a route for its
     functions. The timeouts are not for whoever behaves well."""
     async with upstream.serve() as where, weir(f'''
-listen: 127.0.0.1:0
+listen: {listen}
 api: 127.0.0.1:0
 threads: 2
 grace: 2s

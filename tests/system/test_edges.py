@@ -169,7 +169,6 @@ async def make_keys(gateway):
 
 
 def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
-    """The time that it has is 30 s, and not to be had shorter; so all of them wait at once."""
     @contextlib.asynccontextmanager
     async def who_stops(gateway):
         api = await open_narrow_wire(gateway.api_port)
@@ -197,7 +196,8 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
                 await wire.send(reply())
 
     async def test():
-        async with upstream(serve) as server, front(server, threads=1) as gateway:
+        address = '{ address: 127.0.0.1:0, timeouts: { stall: 5s } }'
+        async with upstream(serve) as server, front(server, listen=address, api=address) as gateway:
             pid = gateway.process.pid
             await make_keys(gateway)
             await ask(gateway.api_port, request('/gates/functions'))  # what one of them takes
@@ -212,7 +212,7 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
                 assert memory(pid) - memory_before < SLACK
                 message = await asyncio.wait_for(body.reader.readuntil(b'\r\n\r\n'), 60)
                 assert message.startswith(b'HTTP/1.1 408 ')
-                assert 29 < time.monotonic() - began
+                assert 4.9 < time.monotonic() - began
                 await gateway.until('body', active=0)
                 await gateway.until('large', active=0)
                 with contextlib.suppress(ConnectionError):

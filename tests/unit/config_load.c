@@ -326,7 +326,8 @@ TEST(addresses_may_be_a_list_in_short_and_long_form)
 {
     struct weir_config *config =
         load("listen:\n  - \"[::1]:0\"\n  - { address: unix:/tmp/w, half_close: keep, "
-             "max_connections: 5 }\napi: { address: localhost:7070 }\ngrace: 0s\n");
+             "max_connections: 5, timeouts: { head: 2s } }\napi: { address: localhost:7070 "
+             "}\ngrace: 0s\n");
     assert_int_equal(config->listen_count, 2);
     expect_slice(config->listen[0].address.host, "::1");
     assert_int_equal(config->listen[0].address.port, 0);
@@ -334,6 +335,10 @@ TEST(addresses_may_be_a_list_in_short_and_long_form)
     expect_slice(config->listen[1].address.path, "/tmp/w");
     assert_int_equal(config->listen[1].half_close, WEIR_CONFIG_HALF_CLOSE_KEEP);
     assert_int_equal(config->listen[1].connections_max, 5);
+    assert_int_equal(config->listen[1].patience.head_ns, 2 * SECOND);
+    assert_int_equal(config->listen[1].patience.idle_ns, 75 * SECOND);
+    assert_int_equal(config->listen[0].patience.head_ns, 15 * SECOND);
+    assert_int_equal(config->listen[0].patience.stall_ns, 30 * SECOND);
     assert_int_equal(config->listen[1].line, 3);
     expect_slice(config->api[0].address.host, "localhost");
     assert_int_equal(config->grace_ns, 0);
@@ -874,8 +879,9 @@ TEST(everything_that_differs_from_a_default_is_printed)
     static const char text[] =
         "listen:\n"
         "  - {address: \"[::1]:0\", half_close: keep, max_connections: 1, hosts: [\"a.example\", "
-        "\"*\"]}\n"
-        "  - {address: \"unix:/s\", half_close: close, max_connections: 2, hosts: []}\n"
+        "\"*\"], timeouts: {head: 1s, idle: 2s, stall: 3s}}\n"
+        "  - {address: \"unix:/s\", half_close: close, max_connections: 2, hosts: [], "
+        "timeouts: {head: 15s, idle: 75s, stall: 30s}}\n"
         "data: \"d\"\n"
         "threads: 1\n"
         "grace: 0s\n"
