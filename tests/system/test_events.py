@@ -299,7 +299,9 @@ async def test_a_reader_that_stops_is_told_what_it_missed_and_costs_no_memory(mo
     # Else what ASan keeps of memory that was freed would look as if it were used.
     options = os.environ.get('ASAN_OPTIONS', '')
     monkeypatch.setenv('ASAN_OPTIONS', options + ':quarantine_size_mb=1:thread_local_quarantine_size_kb=16')
-    async with weir(CONFIG.replace('EVENTS', '')) as gateway, reader(gateway) as quick:
+    patient = 'api: { address: 127.0.0.1:0, timeouts: { stall: 1h } }'
+    config = CONFIG.replace('EVENTS', '').replace('api: 127.0.0.1:0', patient)
+    async with weir(config) as gateway, reader(gateway) as quick:
         async def read_all():
             seen = 0
             while seen < count:
