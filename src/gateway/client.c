@@ -315,6 +315,13 @@ static bool is_trusted(const struct weir_config *config, const struct weir_addre
     return false;
 }
 
+void weir_client_judge(struct weir_client *client)
+{
+    struct weir_address peer;
+    client->trusted = weir_socket_peer(client->stream.watch.fd, &peer) &&
+                      is_trusted(client->worker->site->config, &peer);
+}
+
 static void name_peer(struct weir_client *client, const struct weir_address *peer)
 {
     weir_address_format(peer, client->peer);

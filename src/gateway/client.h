@@ -47,6 +47,10 @@ struct weir_client {
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
                       const struct weir_address *peer);
 
+/* The worker's config has changed, and with it perhaps whose word is taken: from the next request
+ * on that counts. */
+void weir_client_judge(struct weir_client *client);
+
 /* The call is over: goes on with the next request, or closes. */
 void weir_client_done(struct weir_client *client, bool keep);
 

@@ -432,12 +432,25 @@ static void on_apply(struct weir_post *post)
     sem_post(&reload->done);
 }
 
+/* Whose word is taken on connections that stay. */
+static void judge_clients(struct weir_worker *worker)
+{
+    struct weir_link *list = &worker->all_clients;
+    for (struct weir_link *at = list->next; at != list; at = at->next) {
+        weir_client_judge(weir_container_of(at, struct weir_client, link));
+    }
+}
+
 static void on_adopt(struct weir_post *post)
 {
     struct thread *thread = weir_container_of(post, struct thread, adopt);
     struct weir_site *before = thread->worker.site;
+    bool same = weir_plan_same_trust(before->config, thread->next->config);
     thread->worker.site = thread->next;
     weir_site_retire(before);
+    if (!same) {
+        judge_clients(&thread->worker);
+    }
     sem_post(&thread->server->reload.done);
 }
 

@@ -180,6 +180,21 @@ const char *weir_plan_needs_restart(const struct weir_config *before,
     return before->threads != after->threads ? "threads" : NULL;
 }
 
+bool weir_plan_same_trust(const struct weir_config *before, const struct weir_config *after)
+{
+    if (before->trusted_count != after->trusted_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < before->trusted_count; i++) {
+        const struct weir_config_network *a = &before->trusted[i], *b = &after->trusted[i];
+        if (a->kind != b->kind || a->bits != b->bits ||
+            memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- sites ---- */
 
 /* What requests that no route leads on are counted as; a route's own match begins with a slash. */

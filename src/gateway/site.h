@@ -56,6 +56,9 @@ WEIR_MUST_CHECK enum weir_status weir_plan_apply(const struct weir_plan *plan,
 const char *weir_plan_needs_restart(const struct weir_config *before,
                                     const struct weir_config *after);
 
+/* Whether both take the same peers' word. */
+bool weir_plan_same_trust(const struct weir_config *before, const struct weir_config *after);
+
 /* Makes the upstreams of a plan known to a worker; looks names up, so it may block. Null on
  * failure, with a sentence that says why. May be called in any thread. */
 struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,

@@ -209,6 +209,12 @@ bool weir_socket_local(int fd, struct weir_address *address)
     return getsockname(fd, generic(address), &address->bytes) == 0;
 }
 
+bool weir_socket_peer(int fd, struct weir_address *address)
+{
+    *address = (struct weir_address){.bytes = sizeof address->storage};
+    return getpeername(fd, generic(address), &address->bytes) == 0;
+}
+
 int weir_socket_connect(const struct weir_address *address)
 {
     int fd = open_socket(address);

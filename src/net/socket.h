@@ -35,6 +35,9 @@ int weir_socket_listen(const struct weir_address *address, bool shared);
 /* The address that a socket is bound to: the port that 0 has become. */
 bool weir_socket_local(int fd, struct weir_address *address);
 
+/* The address that it is connected to. False if it no longer is. */
+bool weir_socket_peer(int fd, struct weir_address *address);
+
 /* A socket that is connecting; it is writable when it has. -1, with errno, on failure. */
 int weir_socket_connect(const struct weir_address *address);
 

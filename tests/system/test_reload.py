@@ -1,8 +1,11 @@
 """A new config is taken up while requests wait and pass: nobody is dropped."""
 import asyncio
+import json
 import signal
 
 import aiohttp
+from raw import ask as ask_raw
+from raw import connect, request
 from test_functions import ask, run
 from weir import PATIENCE, Upstream, functions, until
 
@@ -87,6 +90,25 @@ def test_a_gate_that_is_taken_out_drains():
             assert [status for status, _, _ in await asyncio.gather(*tasks)] == [200] * 2
             _, said = await gateway.ask_api('/gates')
             assert [gate['gate'] for gate in said['gates']] == ['others']
+    run(test())
+
+
+def test_whose_word_is_taken_changes_on_connections_that_stay():
+    async def test():
+        async with functions(limit=1, top='trusted: [127.0.0.0/8]') as (gateway, upstream, _):
+            async with connect(gateway.port) as wire:
+                async def tenant():
+                    await wire.send(request('/functions/f?hold&id=a', 'X-Tenant: acme', 'Weir-Timeout: 20ms'))
+                    return json.loads((await wire.message()).body)['tenant']
+                held = asyncio.create_task(ask_raw(gateway.port, request('/functions/f?hold&id=b')))
+                await gateway.until('f', active=1)
+                assert await tenant() == 'acme'
+                await gateway.reload(('127.0.0.0/8', '10.0.0.0/8'))
+                assert await tenant() == ''
+                await gateway.reload(('10.0.0.0/8', '127.0.0.0/8'))
+                assert await tenant() == 'acme'
+                upstream.open('b')
+                await held
     run(test())
 
 
