@@ -24,7 +24,7 @@ static_assert(BATCH_BYTES >= WEIR_EVENT_LINES_MAX + 256, "a batch holds the line
 /* Events that follow each other within this time are written together. */
 #define PAUSE_NS (WEIR_NS_PER_SECOND / 20)
 
-/* How long what reads from a pipe may keep the program from ending. */
+/* How long what reads from a pipe may keep the program from ending, all in all. */
 #define LAST_WORDS_MS 1000
 
 struct weir_event_file {
@@ -38,6 +38,7 @@ struct weir_event_file {
     bool woken;     /* by the journal */
     bool refreshed; /* look at the path again */
     bool stopping;
+    uint64_t last_words_ns; /* once it is stopping: when what reads from a pipe has had its time */
     uint64_t rotate_bytes;
     uint32_t keep;
 
@@ -45,6 +46,7 @@ struct weir_event_file {
     int fd; /* -1: it could not be opened */
     bool regular;
     bool failing; /* which has been said */
+    bool gave_up; /* nobody takes its last words */
     uint64_t bytes;
     uint64_t lost; /* lines that could not be written */
     struct weir_json batch;
@@ -102,24 +104,30 @@ static void rotate(struct weir_event_file *file, uint32_t keep)
     close_file(file);
 }
 
-static bool is_stopping(struct weir_event_file *file)
+static uint64_t clock_ns(void)
 {
-    pthread_mutex_lock(&file->lock);
-    bool stopping = file->stopping;
-    pthread_mutex_unlock(&file->lock);
-    return stopping;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* Only pipes and the like are ever not ready. */
+static bool is_out_of_time(struct weir_event_file *file)
+{
+    pthread_mutex_lock(&file->lock);
+    bool out = file->stopping && clock_ns() >= file->last_words_ns;
+    pthread_mutex_unlock(&file->lock);
+    return out;
+}
+
+/* Only pipes and the like are ever not ready. A line may have been cut when it gives up, so that
+ * nothing follows. */
 static bool await_room(struct weir_event_file *file)
 {
     struct pollfd ready = {.fd = file->fd, .events = POLLOUT};
-    while (poll(&ready, 1, LAST_WORDS_MS) == 0) {
-        if (is_stopping(file)) {
-            return false;
-        }
-    }
-    return true;
+    do {
+        file->gave_up = is_out_of_time(file);
+    } while (!file->gave_up && poll(&ready, 1, LAST_WORDS_MS) == 0);
+    return !file->gave_up;
 }
 
 /* All of it, or nothing as far as the file allows. */
@@ -186,7 +194,8 @@ static void write_batch(struct weir_event_file *file)
         file->bytes + text.bytes > rotate_bytes) {
         rotate(file, keep);
     }
-    if ((file->fd >= 0 || open_file(file)) && confess(file) && write_all(file, text)) {
+    if (!file->gave_up && (file->fd >= 0 || open_file(file)) && confess(file) &&
+        write_all(file, text)) {
         file->failing = false;
     } else {
         say_failure(file);
@@ -232,11 +241,9 @@ static void on_wake(struct weir_follower *follower)
 /* Waits for the journal, for a request of the program, or for this long. True if it shall end. */
 static bool await(struct weir_event_file *file, uint64_t wait_ns)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t until_ns = (uint64_t)until.tv_nsec + wait_ns;
-    until.tv_sec += (time_t)(until_ns / WEIR_NS_PER_SECOND);
-    until.tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND);
+    uint64_t until_ns = clock_ns() + wait_ns;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
+                             .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND)};
     int late = 0;
     pthread_mutex_lock(&file->lock);
     while (late == 0 && !file->woken && !file->refreshed && !file->stopping) {
@@ -366,6 +373,8 @@ bool weir_event_file_is(const struct weir_event_file *file, struct weir_slice pa
 void weir_event_file_close(struct weir_event_file *file)
 {
     if (file != NULL) {
+        /* Which is looked at only after that, so without the lock. */
+        file->last_words_ns = clock_ns() + LAST_WORDS_MS * UINT64_C(1000000);
         notify(file, &file->stopping);
         pthread_join(file->thread, NULL);
         weir_journal_quit(file->journal);

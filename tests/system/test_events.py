@@ -512,6 +512,25 @@ async def test_a_reload_may_name_another_file_or_none_but_not_one_that_cannot_be
         assert len(flows_of(folder / 'other')) == 1
 
 
+def open_pipe(path):
+    """The end from which the pipe of that name is read, without waiting for somebody who writes."""
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+@run
+async def test_a_pipe_that_nobody_empties_delays_the_end_by_its_last_words_only():
+    with event_folder() as folder:
+        os.mkfifo(folder / 'pipe')
+        end = open_pipe(folder / 'pipe')
+        async with weir(CONFIG.replace('EVENTS', f'events: {{ file: "{folder / "pipe"}" }}')) as gateway:
+            await make_events(gateway, 6000)  # some 90 times what is written at once
+            began = time.monotonic()
+            gateway.terminate()
+            await asyncio.wait_for(gateway.process.wait(), PATIENCE)
+        os.close(end)
+        assert time.monotonic() - began < 20
+
+
 @run
 async def test_a_start_with_a_file_that_cannot_be_says_so():
     with event_folder() as folder:
