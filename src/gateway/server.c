@@ -686,6 +686,7 @@ int weir_serve(const struct weir_serve_options *options)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN); /* what reads our events or our output may go; we do not */
     char wrong[WEIR_RELOAD_WRONG_MAX];
     struct weir_config *config = options->load(options->context, wrong, sizeof wrong);
     if (config == NULL) {

@@ -532,6 +532,23 @@ async def test_a_pipe_that_nobody_empties_delays_the_end_by_its_last_words_only(
 
 
 @run
+async def test_whoever_reads_from_a_pipe_may_go_and_come_back():
+    with event_folder() as folder:
+        os.mkfifo(folder / 'pipe')
+        end = open_pipe(folder / 'pipe')
+        async with weir(CONFIG.replace('EVENTS', f'events: {{ file: "{folder / "pipe"}" }}')) as gateway:
+            os.close(end)
+            await make_events(gateway, 3)
+            await until(lambda: 'Broken pipe' in gateway.complaints(), 'it complains')
+            end = open_pipe(folder / 'pipe')
+            await make_events(gateway, 2)
+        with open(end) as pipe:
+            lines = [json.loads(line) for line in pipe]
+        assert lines[0]['type'] == 'events.missed'
+        assert lines[0]['count'] + len(lines[1:]) == 5
+
+
+@run
 async def test_a_start_with_a_file_that_cannot_be_says_so():
     with event_folder() as folder:
         path = folder / 'weir.yaml'
