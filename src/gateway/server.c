@@ -413,11 +413,11 @@ static int adopt_first(struct server *server, struct weir_config *config)
     if (!make_sites(server, server->plan, &wrong)) {
         return complain("upstreams", wrong);
     }
-    if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
-        return complain("events", wrong);
-    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.site = server->threads[i].next;
+    }
+    if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
+        return complain("events", wrong);
     }
     return 0;
 }
