@@ -85,10 +85,12 @@ static bool is_in_place(const struct weir_event_file *file)
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/* FILE becomes FILE.1, that FILE.2, ...; what is one too many goes. */
-static void rotate(struct weir_event_file *file, uint32_t keep)
+/* FILE becomes FILE.1, that FILE.2, ...; what is one too many goes. False, with errno, if FILE is
+ * still there: it must not grow, so nothing more is written to it. */
+static bool rotate(struct weir_event_file *file, uint32_t keep)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];
+    int moved = keep == 0 ? unlink(file->path) : 0;
     for (uint32_t i = keep; i > 0; i--) {
         snprintf(to, sizeof to, "%s.%u", file->path, i);
         if (i > 1) {
@@ -96,12 +98,13 @@ static void rotate(struct weir_event_file *file, uint32_t keep)
         } else {
             snprintf(from, sizeof from, "%s", file->path);
         }
-        (void)!rename(from, to); /* those that are not there yet need not move */
+        moved = rename(from, to); /* those that are not there yet need not move */
     }
-    if (keep == 0) {
-        unlink(file->path);
+    if (moved != 0 && errno != ENOENT) {
+        return false;
     }
     close_file(file);
+    return true;
 }
 
 static uint64_t clock_ns(void)
@@ -154,11 +157,11 @@ static bool write_all(struct weir_event_file *file, struct weir_slice text)
     return true;
 }
 
-static void say_failure(struct weir_event_file *file)
+static void say_failure(struct weir_event_file *file, bool full)
 {
     if (!file->failing) {
-        fprintf(stderr, "weir: events: %s: %s; what happens meanwhile is not written there\n",
-                file->path, strerror(errno));
+        fprintf(stderr, "weir: events: %s%s: %s; what happens meanwhile is not written there\n",
+                file->path, full ? " cannot be rotated" : "", strerror(errno));
     }
     file->failing = true;
 }
@@ -190,15 +193,14 @@ static void write_batch(struct weir_event_file *file)
     if (text.bytes == 0) {
         return;
     }
-    if (file->fd >= 0 && file->regular && file->bytes > 0 &&
-        file->bytes + text.bytes > rotate_bytes) {
-        rotate(file, keep);
-    }
-    if (!file->gave_up && (file->fd >= 0 || open_file(file)) && confess(file) &&
+    bool full = file->fd >= 0 && file->regular && file->bytes > 0 &&
+                file->bytes + text.bytes > rotate_bytes;
+    full = full && !rotate(file, keep);
+    if (!full && !file->gave_up && (file->fd >= 0 || open_file(file)) && confess(file) &&
         write_all(file, text)) {
         file->failing = false;
     } else {
-        say_failure(file);
+        say_failure(file, full);
         file->lost += file->batch_notes;
     }
     weir_json_init(&file->batch, file->room, sizeof file->room);

@@ -449,6 +449,25 @@ async def test_without_any_kept_the_file_starts_anew():
 
 
 @run
+async def test_a_file_that_cannot_be_rotated_does_not_grow():
+    with event_folder() as folder:
+        file = folder / 'events'
+        (folder / 'events.1' / 'in the way').mkdir(parents=True)
+        events = f'events: {{ file: "{file}", rotate: 64KiB, keep: 1 }}'
+        async with weir(CONFIG.replace('EVENTS', events)) as gateway:
+            await make_events(gateway, 200)
+            await until(lambda: 'cannot be rotated: Is a directory' in gateway.complaints(), 'it complains')
+            await make_events(gateway, 200)
+            assert file.stat().st_size <= 65536
+            (folder / 'events.1' / 'in the way').rmdir()
+            (folder / 'events.1').rmdir()
+            await make_events(gateway, 10)
+        files = sorted(folder.iterdir(), reverse=True)  # the last ten may still have had room
+        assert flows_of(*files)[-10:] == list(range(10))
+        assert all(path.stat().st_size <= 65536 for path in files)
+
+
+@run
 async def test_what_cannot_be_written_is_counted_and_told_once_it_can():
     with event_folder() as folder:
         file = folder / 'events'
