@@ -171,9 +171,11 @@ class Steady:
             while not task.done() and self.served < served + 2:  # it is still well afterwards
                 await asyncio.sleep(0.01)
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            while not task.done():  # before Python 3.12 wait_for() may swallow a cancellation
+                task.cancel()
+                await asyncio.wait([task], timeout=0.1)
+            if not task.cancelled():
+                task.result()
 
 
 # ---- upstreams
