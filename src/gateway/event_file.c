@@ -183,6 +183,15 @@ static bool confess(struct weir_event_file *file)
     return true;
 }
 
+/* How long the file is now: others may have cut it, or written to it as well. */
+static void measure(struct weir_event_file *file)
+{
+    struct stat status;
+    if (file->fd >= 0 && fstat(file->fd, &status) == 0) {
+        file->bytes = (uint64_t)status.st_size;
+    }
+}
+
 static void write_batch(struct weir_event_file *file)
 {
     struct weir_slice text = {file->room, file->batch.bytes};
@@ -193,6 +202,7 @@ static void write_batch(struct weir_event_file *file)
     if (text.bytes == 0) {
         return;
     }
+    measure(file);
     bool full = file->fd >= 0 && file->regular && file->bytes > 0 &&
                 file->bytes + text.bytes > rotate_bytes;
     full = full && !rotate(file, keep);

@@ -506,6 +506,21 @@ async def test_a_file_that_was_moved_away_is_opened_anew_at_a_reload():
 
 
 @run
+async def test_a_file_that_was_cut_is_as_long_as_it_is():
+    with event_folder() as folder:
+        file = folder / 'events'
+        events = f'events: {{ file: "{file}", rotate: 64KiB }}'
+        async with weir(CONFIG.replace('EVENTS', events)) as gateway:
+            for _ in range(3):  # which would not fit all at once
+                await make_events(gateway, 50)
+                await until_written(file, 50)
+                os.truncate(file, 0)
+            await make_events(gateway, 5)
+            await until_written(file, 5)
+        assert [path.name for path in folder.iterdir()] == ['events']
+
+
+@run
 async def test_a_reload_may_name_another_file_or_none_but_not_one_that_cannot_be():
     with event_folder() as folder:
         file = folder / 'events'
