@@ -693,23 +693,28 @@ class AsyncGate(_Calls):
     @contextlib.asynccontextmanager
     async def events(self, *types: str) -> AsyncIterator[AsyncIterator[Document]]:
         """As Gate.events(), with `async with` and `async for`."""
-        wire: Optional[_Wire] = None
         try:
             wire = await self._connect()
+        except _BROKEN as error:
+            raise _unreachable(self.api, error) from error
+        try:
+            await self._follow(wire, types)
+            yield self._lines(wire)
+        finally:
+            wire.abort()
+
+    async def _follow(self, wire: _Wire, types: Tuple[str, ...]) -> None:
+        """Asks for events, and waits until they are promised."""
+        timer = wire.loop.call_later(PATIENCE, wire.abort)
+        try:
             wire.writer.write(self._text('GET', self._events_path(types), None))
             status, fields = await wire.head()
             if status != 200:
                 raise _refusal(_Reply(status, fields, await wire.body(fields)), None, None)
         except _BROKEN as error:
             raise _unreachable(self.api, error) from error
-        except BaseException:
-            if wire is not None:
-                wire.abort()
-            raise
-        try:
-            yield self._lines(wire)
         finally:
-            wire.abort()
+            timer.cancel()
 
     async def _lines(self, wire: _Wire) -> AsyncIterator[Document]:
         rest = b''

@@ -684,9 +684,10 @@ def test_a_server_that_does_not_answer_is_given_up_and_a_late_one_is_not_asked_t
             writer.close()
         listener = await asyncio.start_server(serve, '127.0.0.1', 0)
         gate = kind(f'http://127.0.0.1:{listener.sockets[0].getsockname()[1]}')
-        for wait in (lambda: gate.acquire('k', timeout=0.1), lambda: gate.counts('k')):
+        for wait in (lambda: gate.acquire('k', timeout=0.1), lambda: gate.counts('k'),
+                     lambda: gate.events().__aenter__()):
             with pytest.raises(WeirUnreachable):
-                await wait()
+                await asyncio.wait_for(wait(), PATIENCE)
         silent.set()
         listener.close()
     test()
