@@ -344,7 +344,7 @@ struct weir_event_file *weir_event_file_open(const struct weir_config_events *co
     if (!open_file(file)) {
         *wrong = errno == EACCES   ? "events.file may not be written; see to its permissions"
                  : errno == ENOENT ? "the folder of events.file does not exist; make it first"
-                 : errno == ENXIO  ? "events.file is a pipe that nobody reads"
+                 : errno == ENXIO  ? "events.file is a pipe that nobody reads, or a socket"
                                    : strerror(errno);
         destroy(file);
         return NULL;

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import tempfile
 import time
 
@@ -582,14 +583,25 @@ async def test_whoever_reads_from_a_pipe_may_go_and_come_back():
         assert lines[0]['count'] + len(lines[1:]) == 5
 
 
+async def start_in_vain(folder, file, stdout):
+    """What a start with that file says on stderr; it must fail."""
+    path = folder / 'weir.yaml'
+    path.write_text(CONFIG.replace('EVENTS', f'events: {{ file: "{file}" }}'))
+    process = await asyncio.create_subprocess_exec(
+        os.environ['WEIR_PROGRAM'], 'serve', str(path), stdout=stdout, stderr=asyncio.subprocess.PIPE)
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 1
+    return errors.decode()
+
+
 @run
 async def test_a_start_with_a_file_that_cannot_be_says_so():
-    with event_folder() as folder:
-        path = folder / 'weir.yaml'
-        path.write_text(CONFIG.replace('EVENTS', 'events: { file: /nowhere/at/all }'))
-        process = await asyncio.create_subprocess_exec(
-            os.environ['WEIR_PROGRAM'], 'serve', str(path), stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE)
-        _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-        assert process.returncode == 1
-        assert b'weir: events: the folder of events.file does not exist' in errors
+    near, far = socket.socketpair()
+    with event_folder() as folder, near, far:
+        os.mkfifo(folder / 'pipe')
+        for file, words in (('/nowhere/at/all', 'the folder of events.file does not exist'),
+                            (folder / 'pipe', 'events.file is a pipe that nobody reads'),
+                            (folder, 'Is a directory'),
+                            ('/dev/stdout', 'or a socket')):  # which it is under systemd
+            errors = await start_in_vain(folder, file, near)
+            assert errors.startswith('weir: events: ') and words in errors
