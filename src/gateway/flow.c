@@ -59,6 +59,7 @@ struct weir_flow {
     uint64_t lease_end_ns;     /* the same */
     struct weir_result result; /* of the last one inside that was not cancelled */
     uint8_t state;             /* enum flow_state */
+    bool used;                 /* a rider has gone in, and knows it */
     bool ending;               /* a rider has said that it is the last */
     bool posted;               /* `post` is under way */
     bool closed;               /* only that keeps it */
@@ -245,7 +246,7 @@ static void on_call(struct weir_post *post)
 static bool ends_now(struct weir_flow *flow, uint64_t now_ns)
 {
     struct weir_flows *flows = flow->flows;
-    if (flow->ending || flows->draining || flow->lease_end_ns <= now_ns) {
+    if (!flow->used || flow->ending || flows->draining || flow->lease_end_ns <= now_ns) {
         take_out(flow);
         return true;
     }
@@ -311,6 +312,9 @@ static void arrive(struct weir_post *post)
     pthread_mutex_lock(&rider->flows->lock);
     rider->posted = false;
     enum weir_rider_state state = (enum weir_rider_state)rider->state;
+    if (state == WEIR_RIDER_INSIDE) {
+        rider->flow->used = true;
+    }
     pthread_mutex_unlock(&rider->flows->lock);
     rider->told(rider, state);
 }
@@ -363,6 +367,7 @@ static void let_in(struct weir_flow *flow, const struct weir_rider *self)
         take_out(flow);
     } else {
         move(flow, HELD);
+        flow->used = self != NULL;
         flow->lease_end_ns = after(now_of(flows, home), flow->lease_ns);
     }
     while (flow->waiting > 0) {
@@ -527,6 +532,7 @@ static enum weir_ride join(struct weir_flow *flow, struct weir_rider *rider,
     flow->idle_ns = fare->idle_ns;
     rider->flow = flow;
     if (flow->state == HELD) {
+        flow->used = true;
         flow->inside++;
         rider->lane_id = flow->pass.ticket.lane_id;
         rider->state = WEIR_RIDER_INSIDE;

@@ -350,6 +350,27 @@ TEST(a_permit_that_comes_when_all_have_gone_goes_on_to_the_next)
     }
 }
 
+TEST(a_permit_that_comes_to_riders_who_go_before_they_know_goes_on_to_the_next)
+{
+    open_scene(one_at_a_time);
+    struct guest holder = {0}, a = {0}, b = {0}, next = {0};
+    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&next, "next"), WEIR_RIDE_WAITING);
+    assert_true(go(&a));
+    assert_true(go_last(&holder, true));
+    (void)weir_loop_settle(&scene.loops[0]); /* lets b in, whose loop has not looked yet */
+    assert_false(go(&b));
+    settle();
+    expect_told(&b, INSIDE, 0);
+    expect_told(&next, INSIDE, 1);
+    expect_at_key(1, 0);
+    assert_true(go(&next)); /* who has known, and so keeps it */
+    expect_at_key(1, 0);
+    close_scene();
+}
+
 TEST(who_goes_while_a_post_to_it_is_under_way_is_told_when_it_has_arrived)
 {
     open_scene(one_at_a_time);
@@ -998,6 +1019,7 @@ int main(void)
         cmocka_unit_test(riders_may_go_away_in_every_order_and_the_ticket_goes_with_the_last),
         cmocka_unit_test(who_comes_before_the_home_has_heard_that_all_are_gone_has_the_flows_place),
         cmocka_unit_test(a_permit_that_comes_when_all_have_gone_goes_on_to_the_next),
+        cmocka_unit_test(a_permit_that_comes_to_riders_who_go_before_they_know_goes_on_to_the_next),
         cmocka_unit_test(who_goes_while_a_post_to_it_is_under_way_is_told_when_it_has_arrived),
         cmocka_unit_test(the_flow_keeps_its_place_as_long_as_one_of_its_riders_may_wait),
         cmocka_unit_test(
