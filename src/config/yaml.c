@@ -361,7 +361,7 @@ bool weir_yaml_read(struct weir_slice text, struct weir_arena *arena,
     bool good = build(&builder, &parser);
     yaml_parser_delete(&parser);
     if (good && (builder.root == NULL || builder.root->kind == WEIR_YAML_EMPTY)) {
-        weir_config_errors_add(errors, 1, 1, "it is empty; expected at least listen or api");
+        weir_config_errors_add(errors, 1, 1, "it is empty; expected at least one field");
         good = false;
     }
     if (good) {

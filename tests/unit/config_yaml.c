@@ -86,10 +86,10 @@ TEST(a_long_path_is_cut)
 
 TEST(an_empty_file_is_refused)
 {
-    expect_errors("", "weir.yaml:1:1: it is empty; expected at least listen or api\n");
-    expect_errors("---\n", "weir.yaml:1:1: it is empty; expected at least listen or api\n");
+    expect_errors("", "weir.yaml:1:1: it is empty; expected at least one field\n");
+    expect_errors("---\n", "weir.yaml:1:1: it is empty; expected at least one field\n");
     expect_errors("# only a comment\n",
-                  "weir.yaml:1:1: it is empty; expected at least listen or api\n");
+                  "weir.yaml:1:1: it is empty; expected at least one field\n");
 }
 
 TEST(what_is_no_yaml_is_told_where)
