@@ -1,0 +1,265 @@
+/* Whole runs: the same seed gives the same bytes, nothing leaks, and what policies reach stays
+ * within bounds. A figure that leaves its bounds is either a fault or an improvement to write down.
+ */
+#include "sim/load.h"
+#include "sim/world.h"
+#include "unit/helpers.h"
+
+#include <math.h>
+
+static struct weir_sim_scenario *load_scenario(const char *text)
+{
+    struct weir_sim_scenario *scenario = NULL;
+    struct weir_config_errors errors;
+    if (!weir_sim_load_text(weir_slice_of("s.yaml"), weir_slice_of(text), NULL, &scenario,
+                            &errors)) {
+        fail_msg("%s", errors.list[0].text);
+    }
+    return scenario;
+}
+
+static struct weir_sim_scenario *load_shipped(const char *name)
+{
+    struct weir_sim_scenario *scenario = NULL;
+    struct weir_config_errors errors;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/examples/sim/%s.yaml", getenv("WEIR_ROOT"), name);
+    if (!weir_sim_load_file(path, &scenario, &errors)) {
+        fail_msg("%s", errors.list[0].text);
+    }
+    return scenario;
+}
+
+static const struct weir_sim_policy *policy_of(const char *name)
+{
+    for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
+        if (strcmp(weir_sim_policies[i]->name, name) == 0) {
+            return weir_sim_policies[i];
+        }
+    }
+    fail_msg("no policy %s", name);
+    return NULL;
+}
+
+static struct weir_sim_result run(const struct weir_sim_scenario *scenario, const char *policy,
+                                  uint64_t seed)
+{
+    struct weir_sim_world world;
+    weir_sim_world_init(&world, scenario, policy_of(policy), seed, NULL);
+    assert_true(weir_sim_world_run(&world));
+    struct weir_sim_result result = world.measure.result;
+    weir_sim_world_deinit(&world);
+    return result;
+}
+
+/* FNV-1a over everything that a run has measured. */
+static uint64_t digest_of(const struct weir_sim_scenario *scenario, const char *policy,
+                          uint64_t seed)
+{
+    struct weir_sim_world world;
+    weir_sim_world_init(&world, scenario, policy_of(policy), seed, NULL);
+    assert_true(weir_sim_world_run(&world));
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < world.measure.second_count; i++) {
+        const struct weir_sim_second *second = &world.measure.seconds[i];
+        const uint64_t words[] = {(uint64_t)second->offered,
+                                  (uint64_t)second->accepted,
+                                  (uint64_t)second->possible,
+                                  second->answers,
+                                  second->refused,
+                                  second->failed,
+                                  second->waiting,
+                                  second->flying};
+        for (size_t j = 0; j < COUNT_OF(words); j++) {
+            digest = (digest ^ words[j]) * UINT64_C(0x100000001b3);
+        }
+    }
+    weir_sim_world_deinit(&world);
+    return digest;
+}
+
+#define SMALL                                                                         \
+    "duration: 3m\n"                                                                  \
+    "warmup: 30s\n"                                                                   \
+    "provider: { limits: [ { rate: 600000/m, burst: 10s } ], errors: 0.02 }\n"        \
+    "changes: [ { at: 1m, limits: 0.5 }, { at: 2m, limits: 1 } ]\n"                   \
+    "tenants:\n"                                                                      \
+    "  a: { count: 3, load: 1.5, cancel: { share: 0.2, after: 1s } }\n"               \
+    "  b: { load: 0.4, arrivals: bursts, burst: 30, priority: high, deadline: 4s }\n" \
+    "  c: { load: 0.3, arrivals: constant, weight: 3 }\n"
+
+TEST(the_same_seed_gives_the_same_run_and_another_one_does_not)
+{
+    struct weir_sim_scenario *scenario = load_scenario(SMALL);
+    for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
+        const char *name = weir_sim_policies[i]->name;
+        assert_int_equal(digest_of(scenario, name, 1), digest_of(scenario, name, 1));
+        assert_int_not_equal(digest_of(scenario, name, 1), digest_of(scenario, name, 2));
+    }
+    weir_sim_scenario_destroy(scenario);
+}
+
+/* Wherever it is compiled, and however: a change here changes every published figure. */
+TEST(a_run_is_the_same_on_every_machine)
+{
+    struct weir_sim_scenario *scenario = load_scenario(SMALL);
+    assert_int_equal(digest_of(scenario, "truth", 7), UINT64_C(0x465d466ddb08c35c));
+    assert_int_equal(digest_of(scenario, "backoff", 7), UINT64_C(0x3c4abc80f4f6658d));
+    weir_sim_scenario_destroy(scenario);
+}
+
+TEST(all_policies_meet_the_same_requests)
+{
+    struct weir_sim_scenario *scenario = load_scenario(SMALL);
+    uint64_t asked = run(scenario, "truth", 3).asked;
+    for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
+        assert_int_equal(run(scenario, weir_sim_policies[i]->name, 3).asked, asked);
+    }
+    weir_sim_scenario_destroy(scenario);
+}
+
+TEST(memory_comes_back_and_running_out_of_it_ends_the_run)
+{
+    struct weir_sim_scenario *scenario = load_scenario(
+        "duration: 5s\nwarmup: 1s\ninstances: 2\n"
+        "provider: { limits: [ { rate: 60000/m } ] }\ntenants: { a: { count: 2, load: 2 } }\n");
+    for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
+        for (uint64_t n = 1;; n++) {
+            struct memory memory;
+            struct weir_sim_world world;
+            memory_init(&memory);
+            memory.fail_at = n;
+            weir_sim_world_init(&world, scenario, weir_sim_policies[i], 1, &memory.allocator);
+            bool good = weir_sim_world_run(&world);
+            weir_sim_world_deinit(&world);
+            assert_int_equal(memory.blocks, 0);
+            /* A gate that has no memory for a ticket refuses it, as it does in life. */
+            assert_true(good || memory.failed > 0);
+            if (memory.failed == 0) {
+                break;
+            }
+        }
+    }
+    weir_sim_scenario_destroy(scenario);
+}
+
+static bool stop_half_way(void *context, double share)
+{
+    *(double *)context = share;
+    return share < 0.5;
+}
+
+TEST(a_run_can_be_stopped)
+{
+    struct weir_sim_scenario *scenario = load_scenario(SMALL);
+    struct weir_sim_world world;
+    double share = 0;
+    weir_sim_world_init(&world, scenario, policy_of("truth"), 1, NULL);
+    world.progress = stop_half_way;
+    world.progress_context = &share;
+    assert_false(weir_sim_world_run(&world));
+    assert_true(share >= 0.5 && share < 0.6);
+    weir_sim_world_deinit(&world);
+    weir_sim_scenario_destroy(scenario);
+}
+
+TEST(a_trace_is_replayed_as_it_is)
+{
+    static const struct weir_sim_arrival trace[] = {
+        {.at_ns = SECOND, .tenant = 0, .input = 100, .output = 50},
+        {.at_ns = SECOND, .tenant = 1, .input = 200, .output = 70, .max_tokens = 80},
+        {.at_ns = 2 * SECOND, .tenant = 0, .input = 300, .output = 90},
+    };
+    struct weir_sim_scenario *scenario =
+        load_scenario("duration: 20s\nwarmup: 0s\nprovider: { limits: [ { rate: 60000/m } ] }\n"
+                      "tenants: { a: { load: 1 }, b: { load: 1 } }\n");
+    scenario->trace = trace;
+    scenario->trace_count = 3;
+    struct weir_sim_result result = run(scenario, "truth", 1);
+    assert_int_equal(result.asked, 3);
+    assert_int_equal(result.served, 3);
+    assert_int_equal(result.refused, 0);
+    assert_true(fabs(result.used - 1) < 1e-9);
+    scenario->trace = NULL;
+    weir_sim_scenario_destroy(scenario);
+}
+
+/* ---- what is reached ---- */
+
+struct bounds {
+    const char *scenario;
+    const char *policy;
+    double used_min;
+    double used_max;
+    double refused_max;
+};
+
+TEST(policies_reach_what_they_reached)
+{
+    static const struct bounds all[] = {
+        {"steady", "truth", 0.995, 1.005, 0},    {"steady", "low", 0.49, 0.51, 0},
+        {"steady", "high", 0.99, 1.01, 0.85},    {"steady", "backoff", 0.99, 1.01, 0.92},
+        {"silent", "reference", 0.28, 0.33, 0},  {"places", "truth", 0.98, 1.03, 0},
+        {"places", "gradient2", 0.9, 1.01, 0.8}, {"instances", "truth", 0.99, 1.005, 0},
+        {"day", "truth", 0.99, 1.005, 0},        {"streams", "truth", 0.97, 1.03, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct weir_sim_scenario *scenario = load_shipped(all[i].scenario);
+        struct weir_sim_result result = run(scenario, all[i].policy, 1);
+        if (result.used < all[i].used_min || result.used > all[i].used_max ||
+            result.refused_share > all[i].refused_max) {
+            fail_msg("%s, %s: %f used, %f refused", all[i].scenario, all[i].policy, result.used,
+                     result.refused_share);
+        }
+        weir_sim_scenario_destroy(scenario);
+    }
+}
+
+TEST(the_line_is_fair_where_clients_of_their_own_are_not)
+{
+    struct weir_sim_scenario *scenario = load_shipped("noisy");
+    assert_true(run(scenario, "truth", 1).jain > 0.99);
+    assert_true(run(scenario, "backoff", 1).jain < 0.3);
+    assert_true(run(scenario, "reference", 1).jain < 0.3);
+    weir_sim_scenario_destroy(scenario);
+}
+
+TEST(the_truth_recovers_at_once_and_a_fixed_limit_never)
+{
+    struct weir_sim_scenario *scenario = load_shipped("change");
+    assert_true(run(scenario, "truth", 1).recover_s <= 1);
+    assert_true(run(scenario, "high", 1).recover_s >= WEIR_SIM_NOT_RECOVERED);
+    weir_sim_scenario_destroy(scenario);
+    scenario = load_shipped("steady");
+    assert_true(run(scenario, "truth", 1).recover_s < 0);
+    weir_sim_scenario_destroy(scenario);
+}
+
+TEST(a_change_behind_the_end_is_none)
+{
+    struct weir_sim_scenario *scenario = load_scenario(
+        "duration: 40s\nwarmup: 1s\nprovider: { limits: [ { rate: 60000/m, burst: 2s } ] }\n"
+        "changes: [ { at: 5s, limits: 1 }, { at: 2h, limits: 2 } ]\ntenants: { a: { load: 2 } }\n");
+    assert_true(run(scenario, "truth", 1).recover_s == 0);
+    assert_true(run(scenario, "backoff", 1).recover_s >= WEIR_SIM_NOT_RECOVERED);
+    scenario->duration_ns = 4 * SECOND;
+    assert_true(run(scenario, "truth", 1).recover_s < 0);
+    weir_sim_scenario_destroy(scenario);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_does_not),
+        cmocka_unit_test(a_run_is_the_same_on_every_machine),
+        cmocka_unit_test(all_policies_meet_the_same_requests),
+        cmocka_unit_test(memory_comes_back_and_running_out_of_it_ends_the_run),
+        cmocka_unit_test(a_run_can_be_stopped),
+        cmocka_unit_test(a_trace_is_replayed_as_it_is),
+        cmocka_unit_test(policies_reach_what_they_reached),
+        cmocka_unit_test(the_line_is_fair_where_clients_of_their_own_are_not),
+        cmocka_unit_test(the_truth_recovers_at_once_and_a_fixed_limit_never),
+        cmocka_unit_test(a_change_behind_the_end_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
