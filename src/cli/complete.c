@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/talk.h"
+#include "sim/shipped.h"
 
 #include <string.h>
 #include <sys/timerfd.h>
@@ -94,6 +95,13 @@ static void offer_commands(const struct stem *stem)
     }
 }
 
+static void offer_scenarios(const struct stem *stem)
+{
+    for (const struct weir_sim_shipped *each = weir_sim_shipped; each->name != NULL; each++) {
+        offer(stem, weir_slice_of(each->name), "a scenario");
+    }
+}
+
 /* ---- values and words ---- */
 
 static void offer_choices(const struct weir_flag *flag, const struct stem *stem)
@@ -118,6 +126,8 @@ static void offer_kind(const struct call *call, const struct stem *stem, const c
         offer_names(call, stem, gate);
     } else if (strcmp(kind, "COMMAND") == 0) {
         offer_commands(stem);
+    } else if (strcmp(kind, "SCENARIO") == 0) {
+        offer_scenarios(stem);
     }
 }
 

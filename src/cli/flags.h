@@ -31,6 +31,8 @@ struct weir_options {
     const char *priority;
     const char *outcome;
     const char *type;
+    const char *svg;
+    const char *trace;
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;
