@@ -18,9 +18,29 @@ enum weir_event_kind {
     WEIR_EVENT_REFUSE,   /* cause: enum weir_status */
     WEIR_EVENT_DISPLACE, /* value: nanoseconds waited */
     WEIR_EVENT_LAPSE,    /* a lease ran out; cause: outcome; value: nanoseconds held */
-    WEIR_EVENT_LIMIT,    /* value: the limit before */
-    WEIR_EVENT_PAUSE,    /* cause: 1 if the breaker's doing; value: until when */
+    WEIR_EVENT_LIMIT,    /* cause: enum weir_limit_reason; value: the limit before */
+    WEIR_EVENT_PAUSE,    /* cause: enum weir_pause_reason; value: until when */
     WEIR_EVENT_KIND_COUNT
+};
+
+/* Why a limit is another one now. */
+enum weir_limit_reason {
+    WEIR_LIMIT_SET,     /* by a call or new settings */
+    WEIR_LIMIT_GROWN,   /* all of it was used, and it went well */
+    WEIR_LIMIT_PROBED,  /* one more than was known to be good is tried */
+    WEIR_LIMIT_REFUSED, /* a 429: as many as that were too many */
+    WEIR_LIMIT_LOST,    /* too many errors, timeouts or lost connections */
+    WEIR_LIMIT_DELAYED, /* first tokens come late: requests queue up behind the gate */
+    WEIR_LIMIT_REASON_COUNT
+};
+
+/* Why a lane is paused. */
+enum weir_pause_reason {
+    WEIR_PAUSE_SET,     /* by a call */
+    WEIR_PAUSE_BREAKER, /* its breaker has tripped */
+    WEIR_PAUSE_ASKED,   /* the other side asked for it (Retry-After), or refused without saying how
+                           long */
+    WEIR_PAUSE_REASON_COUNT
 };
 
 /* Sets of kinds, for weir_event_ring_init(). The stream leaves out what happens to every ticket. */
@@ -67,6 +87,9 @@ WEIR_API bool weir_event_ring_pop(struct weir_event_ring *ring, struct weir_even
 
 /* The kind as a word: "throttle", "admit", ... Never null. */
 WEIR_API const char *weir_event_kind_name(enum weir_event_kind kind);
+
+/* The reason as a word: "set", "grown", ... Never null. */
+WEIR_API const char *weir_limit_reason_name(enum weir_limit_reason reason);
 
 /* The priority as a word: "normal", "high" or "low". Never null. */
 WEIR_API const char *weir_priority_name(enum weir_priority priority);

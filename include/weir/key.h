@@ -40,11 +40,17 @@ enum weir_verdict {
     WEIR_REFUSED   /* it is over; `refusal` of the ticket says why */
 };
 
-/* What is told when a permit is given back. */
+/* What is told when a permit is given back. On a lane with a controller, a cost that is not known
+ * is what was counted while streaming; nothing, if it was refused or failed before it was answered;
+ * else the estimate. */
 struct weir_result {
     enum weir_outcome outcome;
-    bool cost_known; /* whether `cost` is what it really cost; else the estimate stands */
-    uint32_t cost;   /* 0 .. WEIR_COST_MAX */
+    bool cost_known;  /* whether `cost` is what it really cost; else the estimate stands */
+    uint32_t cost;    /* 0 .. WEIR_COST_MAX */
+    bool usage_known; /* whether `input` and `output` are; their sum is then the cost */
+    uint32_t input;
+    uint32_t output;
+    const struct weir_reply *reply; /* what weir_key_hear() was not told yet; may be null */
 };
 
 /* What keeps a waiting ticket from going. */
@@ -89,6 +95,7 @@ struct weir_key_stats {
     uint64_t ended[WEIR_END_COUNT];
     uint64_t interval_ns; /* mean time between two starts from the line; 0 while unknown */
     uint64_t wake_ns;
+    struct weir_estimate_stats estimate; /* of all tenants together */
 };
 
 struct weir_lane_stats {
@@ -126,6 +133,22 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_leave(struct weir_key *key,
                                                          const struct weir_result *result,
                                                          uint64_t now_ns, struct weir_news *news);
 
+/* Tells the head of the reply to an admitted ticket, once: that the first byte is there, and what
+ * the headers said. Only a lane with a controller listens. What is learned may let others go, which
+ * stand in the news. WEIR_NOT_HELD, WEIR_WRONG_KEY and WEIR_BAD_OUTCOME as above. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_hear(struct weir_key *key,
+                                                        struct weir_ticket *ticket,
+                                                        const struct weir_reply *reply,
+                                                        uint64_t now_ns, struct weir_news *news);
+
+/* Tells how much output has come so far, all of it counted from the start. What exceeds the
+ * estimate is charged at once, to the lane, the tenant's bucket and its turn. Only a lane with a
+ * controller listens. WEIR_NOT_HELD, WEIR_WRONG_KEY and WEIR_BAD_COST as above. */
+WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_progress(struct weir_key *key,
+                                                            struct weir_ticket *ticket,
+                                                            uint32_t output, uint64_t now_ns,
+                                                            struct weir_news *news);
+
 /* Ends a ticket wherever it is: in line it goes away, admitted it gives its permit back with the
  * outcome CANCELLED and its estimate as cost. WEIR_NOT_HELD when it had ended before: somebody
  * else won the race. */
@@ -152,7 +175,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_extend(struct weir_key *key,
 /* Does what has become due: deadlines, leases, refills, ends of pauses. */
 WEIR_API void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news);
 
-/* Changes a lane's limit: 0 .. WEIR_LIMIT_MAX or WEIR_LIMIT_NONE. Permits already given stay. */
+/* Changes a lane's limit: 0 .. WEIR_LIMIT_MAX or WEIR_LIMIT_NONE. Permits already given stay. A
+ * controller goes on from there. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id,
                                                              uint32_t limit, uint64_t now_ns,
                                                              struct weir_news *news);
@@ -190,6 +214,11 @@ WEIR_API struct weir_key_stats weir_key_get_stats(const struct weir_key *key);
  * still hold permits come last. False, and nothing written, past the end. */
 WEIR_API bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                                 struct weir_lane_stats *stats);
+
+/* What the controller of the lane at `index` believes. False, and nothing written, if there is no
+ * such lane or it has no controller. */
+WEIR_API bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                                   struct weir_control_stats *stats);
 
 /* The tenant's name by the number that events carry; empty for the anonymous one and for one that
  * has been forgotten. Looks at every tenant. Valid until the next call on the key. */

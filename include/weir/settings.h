@@ -6,7 +6,8 @@
 #ifndef WEIR_SETTINGS_H
 #define WEIR_SETTINGS_H
 
-#include "weir/ticket.h"
+#include "weir/control.h"
+#include "weir/estimate.h"
 
 #define WEIR_LIMIT_NONE          UINT32_MAX
 #define WEIR_LIMIT_MAX           UINT32_C(10000000)
@@ -28,18 +29,6 @@
 #define WEIR_TIMEOUT_DEFAULT_NS  (UINT64_C(10) * WEIR_NS_PER_SECOND)
 #define WEIR_FORGET_DEFAULT_NS   (UINT64_C(3600) * WEIR_NS_PER_SECOND)
 
-/* What a bucket counts. */
-enum weir_unit {
-    WEIR_UNIT_COST,    /* each ticket takes its cost */
-    WEIR_UNIT_REQUESTS /* each ticket takes 1 */
-};
-
-/* What happens when a ticket turns out to have cost more than it reserved. */
-enum weir_settle {
-    WEIR_SETTLE_NEGATIVE, /* the difference is taken from what is there, below zero if need be */
-    WEIR_SETTLE_DEBT      /* what is there may still be spent; what flows in pays the debt first */
-};
-
 /* A bucket: `tokens` flow in per period, at most `burst` are kept. It starts full. */
 struct weir_rate {
     uint64_t tokens;    /* 1 .. WEIR_RATE_TOKENS_MAX; 0: there is no bucket */
@@ -60,10 +49,11 @@ struct weir_breaker_settings {
 struct weir_lane_settings {
     uint16_t id;    /* the caller's name for it; a lane keeps its state across changes by its id */
     bool no_limit;  /* counted, but not limited */
-    uint32_t limit; /* permits at once; 0: WEIR_LIMIT_DEFAULT */
+    uint32_t limit; /* permits at once; 0: WEIR_LIMIT_DEFAULT; a controller has its window */
     const struct weir_rate *rates;
     uint32_t rate_count; /* up to WEIR_RATES_MAX */
     struct weir_breaker_settings breaker;
+    struct weir_control_settings control; /* learns what the way allows; zeroed: it does not */
 };
 
 /* A bound on what waits. 0: none of its own. */
@@ -103,6 +93,8 @@ struct weir_settings {
     const struct weir_tenant_settings *tenants; /* those that differ */
     uint32_t tenant_count;
     uint32_t tenants_max; /* kept per key; those beyond share `_other`; 0: WEIR_TENANTS_DEFAULT */
+
+    enum weir_estimate estimate; /* how the output of a request is predicted */
 
     uint32_t recorder_events; /* the last decisions kept per key; 0: none */
 };

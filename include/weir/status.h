@@ -15,6 +15,7 @@
     X(BAD_LIMIT, "a limit must be from 0 to 10000000, or WEIR_LIMIT_NONE") \
     X(BAD_RATE, "a rate needs 1 to 2^40 tokens in a period of 1 second to 1 day, and a burst of at most 2^40") \
     X(BAD_BREAKER, "a breaker needs a first pause above 0 that is not longer than its longest pause") \
+    X(BAD_CONTROL, "a controller needs min <= start <= max of its window and rate, and known words") \
     X(BAD_WEIGHT, "a priority's weight must be from 1 to 16, a tenant's from 1 to 1000") \
     X(BAD_BOUND, "a line holds at most 10000000 tickets and a summed cost of 2^42") \
     X(BAD_DURATION, "a timeout, lease or pause is too long; use WEIR_NEVER for none") \
@@ -34,6 +35,7 @@
     X(TOO_LATE, "its turn will likely come after its deadline; come back later, or give it more time") \
     X(WOULD_WAIT, "it would have to wait, and was asked not to") \
     X(BUDGET_SPENT, "this tenant's budget is spent; come back when it has refilled") \
+    X(QUOTA_SPENT, "the provider's quota is spent for longer than it may wait; come back when it is refilled") \
     X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none could be forgotten") \
     X(TOO_MANY_GATES, "there are as many gates as may be; a restart forgets those that are no longer named") \
     X(TOO_MANY_TENANTS, "as many tenants have a budget of their own as may") \

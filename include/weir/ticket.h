@@ -21,6 +21,16 @@
 /* What one ticket may cost, in the caller's unit (tokens, bytes, seconds). */
 #define WEIR_COST_MAX (UINT32_C(1) << 30)
 
+/* What a bucket or a quota counts: of each ticket its cost, 1, or one of the two parts of its cost.
+ */
+enum weir_unit {
+    WEIR_UNIT_COST,     /* all of it: input and output together */
+    WEIR_UNIT_REQUESTS, /* 1 */
+    WEIR_UNIT_INPUT,    /* `input` of the request */
+    WEIR_UNIT_OUTPUT,   /* the rest of its cost */
+    WEIR_UNIT_COUNT
+};
+
 /* Normal comes first, so that a zeroed request asks for it. */
 enum weir_priority {
     WEIR_PRIORITY_NORMAL,
@@ -59,11 +69,18 @@ enum weir_outcome {
 };
 
 /* What is asked for. A zeroed request is one of normal priority and cost 1 by the anonymous
- * tenant, with the key's own timeout and lease. */
+ * tenant, with the key's own timeout and lease.
+ *
+ * Where the key estimates (`estimate` of its settings), leave `cost` at 0 and name `input` and
+ * `output_max`: the cost is then the input and the output that is predicted. Without an estimate a
+ * cost of 0 stands for the input, and for 1 where that is 0 too. A cost without input is all input.
+ */
 struct weir_request {
     struct weir_slice tenant; /* who asks; read during the call only */
     enum weir_priority priority;
-    uint32_t cost;        /* expected; 1 .. WEIR_COST_MAX, and 0 stands for 1 */
+    uint32_t cost;        /* expected, input and output; up to WEIR_COST_MAX; 0: see above */
+    uint32_t input;       /* what is known of it beforehand; weir_estimate_input() */
+    uint32_t output_max;  /* the most that the output can be (max_tokens); 0: not known */
     uint64_t deadline_ns; /* absolute; 0: the key's timeout from now; WEIR_NEVER: none */
     uint64_t lease_ns;    /* once admitted; 0: the key's own; WEIR_NEVER: none */
     uint64_t tag;         /* the caller's own; comes back in events */
@@ -88,7 +105,10 @@ struct weir_ticket {
     uint32_t place;    /* private: in the heap of deadlines and leases */
     uint64_t sequence; /* the key's count of arrivals when it came: unique at its key */
     uint64_t entered_ns;
-    uint64_t admitted_ns;
+    union {
+        uint64_t admitted_ns;
+        uint64_t retry_at_ns; /* refused with WEIR_QUOTA_SPENT: when there will be room again */
+    };
     uint64_t deadline_ns;
     uint64_t lease_ns;
     uint64_t tag;
@@ -98,6 +118,23 @@ struct weir_ticket {
     struct weir_link link;   /* WAITING: in its tenant's line; listed: in the news */
     uint32_t settings_epoch; /* which settings it was admitted under, and so from which buckets */
     uint32_t breaker_epoch;  /* whether it was admitted before the breaker last tripped */
+
+    /* What the lane's controller remembers of it; see src/core/ledger.h. */
+    uint64_t sent_number;   /* counts what the lane has sent */
+    int64_t sent_input;     /* all that the lane had charged when it was sent, its own included */
+    int64_t sent_output;    /* the same */
+    uint32_t sent_requests; /* the same; wraps around */
+    uint32_t sent_among;    /* permits out on the lane, its own included */
+    uint32_t input;         /* of its cost */
+    uint32_t output;        /* charged by the controller besides the input */
+    union {
+        uint32_t output_max;  /* until it is admitted */
+        uint32_t output_seen; /* after that: counted while streaming */
+    };
+    uint8_t charge; /* enum weir_charge under which it was sent */
+    bool heard;     /* the head of its reply has been told */
+    bool accepted;  /* and it was a success */
+    bool guessed;   /* nothing was known of its output when it came */
 };
 
 #endif

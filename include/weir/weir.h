@@ -3,9 +3,12 @@
 #define WEIR_WEIR_H
 
 #include "weir/budget.h"
+#include "weir/control.h"
+#include "weir/estimate.h"
 #include "weir/event.h"
 #include "weir/gate.h"
 #include "weir/key.h"
+#include "weir/retry.h"
 #include "weir/settings.h"
 #include "weir/status.h"
 #include "weir/ticket.h"

@@ -49,6 +49,16 @@ const char *weir_event_kind_name(enum weir_event_kind kind)
     return (unsigned)kind < WEIR_EVENT_KIND_COUNT ? names[kind] : "unknown";
 }
 
+const char *weir_limit_reason_name(enum weir_limit_reason reason)
+{
+    static const char *const names[WEIR_LIMIT_REASON_COUNT] = {
+        [WEIR_LIMIT_SET] = "set",       [WEIR_LIMIT_GROWN] = "grown",
+        [WEIR_LIMIT_PROBED] = "probed", [WEIR_LIMIT_REFUSED] = "refused",
+        [WEIR_LIMIT_LOST] = "lost",     [WEIR_LIMIT_DELAYED] = "delayed",
+    };
+    return (unsigned)reason < WEIR_LIMIT_REASON_COUNT ? names[reason] : "unknown";
+}
+
 const char *weir_priority_name(enum weir_priority priority)
 {
     static const char *const names[WEIR_PRIORITY_COUNT] = {

@@ -299,6 +299,16 @@ bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_
     return true;
 }
 
+bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                          struct weir_control_stats *stats)
+{
+    (void)key;
+    (void)index;
+    (void)now_ns;
+    (void)stats;
+    return false;
+}
+
 struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)
 {
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {

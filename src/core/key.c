@@ -73,6 +73,46 @@ enum weir_status weir_key_leave(struct weir_key *key, struct weir_ticket *ticket
                : leave(key, ticket, result, now_ns, news);
 }
 
+/* Why a ticket cannot be told of, or WEIR_OK. */
+static enum weir_status check_admitted(const struct weir_key *key, const struct weir_ticket *ticket)
+{
+    if (ticket->state != WEIR_TICKET_ADMITTED) {
+        return WEIR_NOT_HELD;
+    }
+    return ticket->key != key ? WEIR_WRONG_KEY : WEIR_OK;
+}
+
+enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
+                               const struct weir_reply *reply, uint64_t now_ns,
+                               struct weir_news *news)
+{
+    if ((unsigned)reply->outcome >= WEIR_OUTCOME_COUNT) {
+        return decline(key, news, WEIR_BAD_OUTCOME);
+    }
+    weir_key_begin(key, now_ns, news);
+    enum weir_status wrong = check_admitted(key, ticket);
+    if (wrong != WEIR_OK) {
+        return decline(key, news, wrong);
+    }
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
+enum weir_status weir_key_progress(struct weir_key *key, struct weir_ticket *ticket,
+                                   uint32_t output, uint64_t now_ns, struct weir_news *news)
+{
+    if (output > WEIR_COST_MAX) {
+        return decline(key, news, WEIR_BAD_COST);
+    }
+    weir_key_begin(key, now_ns, news);
+    enum weir_status wrong = check_admitted(key, ticket);
+    if (wrong != WEIR_OK) {
+        return decline(key, news, wrong);
+    }
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
 enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticket, uint64_t now_ns,
                                  struct weir_news *news)
 {
