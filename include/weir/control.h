@@ -22,6 +22,10 @@
 /* As a limit or rate: no bound of our own. */
 #define WEIR_RATE_NONE UINT64_MAX
 
+/* The largest that settings may name. */
+#define WEIR_WINDOW_MAX       UINT32_C(10000000)
+#define WEIR_CONTROL_RATE_MAX (UINT64_C(1) << 40)
+
 /* Quotas that a lane may be told of: four units, by the minute and by the day. */
 #define WEIR_QUOTAS_MAX 8
 

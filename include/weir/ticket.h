@@ -72,9 +72,8 @@ enum weir_outcome {
  * tenant, with the key's own timeout and lease.
  *
  * Where the key estimates (`estimate` of its settings), leave `cost` at 0 and name `input` and
- * `output_max`: the cost is then the input and the output that is predicted. Without an estimate a
- * cost of 0 stands for the input, and for 1 where that is 0 too. A cost without input is all input.
- */
+ * `output_max`: the cost is then the input and the output that is predicted. Otherwise a cost of 0
+ * stands for 1, and a cost without input is all input. */
 struct weir_request {
     struct weir_slice tenant; /* who asks; read during the call only */
     enum weir_priority priority;
@@ -119,22 +118,24 @@ struct weir_ticket {
     uint32_t settings_epoch; /* which settings it was admitted under, and so from which buckets */
     uint32_t breaker_epoch;  /* whether it was admitted before the breaker last tripped */
 
-    /* What the lane's controller remembers of it; see src/core/ledger.h. */
+    /* What the lane's controller remembers of it; see src/core/control.h. */
     uint64_t sent_number;   /* counts what the lane has sent */
     int64_t sent_input;     /* all that the lane had charged when it was sent, its own included */
     int64_t sent_output;    /* the same */
     uint32_t sent_requests; /* the same; wraps around */
-    uint32_t sent_among;    /* permits out on the lane, its own included */
     uint32_t input;         /* of its cost */
+    uint32_t predicted;     /* its output, when it came */
     uint32_t output;        /* charged by the controller besides the input */
     union {
         uint32_t output_max;  /* until it is admitted */
         uint32_t output_seen; /* after that: counted while streaming */
     };
-    uint8_t charge; /* enum weir_charge under which it was sent */
-    bool heard;     /* the head of its reply has been told */
-    bool accepted;  /* and it was a success */
-    bool guessed;   /* nothing was known of its output when it came */
+    uint32_t sent_among : 24; /* permits out on the lane when it was sent, its own included */
+    uint32_t charge : 2;      /* enum weir_charge under which it was sent */
+    uint32_t heard : 1;       /* the head of its reply has been told */
+    uint32_t accepted : 1;    /* and it was a success */
+    uint32_t undone : 1;      /* it was refused or failed: as if it had never been sent */
+    uint32_t guessed : 1;     /* nothing was known of its output when it came */
 };
 
 #endif

@@ -21,9 +21,10 @@ struct preparation {
     struct weir_lane **lanes; /* the new array: those of the settings, then the retired */
     uint32_t lane_capacity;
     bool fresh[WEIR_LANES_MAX]; /* which of the lanes were made for this */
-    struct weir_bucket *buckets[WEIR_LANES_MAX];
+    struct weir_lane_memory memory[WEIR_LANES_MAX];
     struct spare *spares;
     struct weir_event_ring *recorder;
+    struct weir_meter *meter;
 };
 
 static struct weir_lane *find_lane(const struct weir_key *key, uint16_t id)
@@ -48,12 +49,19 @@ static bool prepare_lane(const struct weir_key *key, struct preparation *plan, u
         plan->fresh[index] = true;
     }
     plan->lanes[index] = lane;
-    if (settings->rate_count == 0) {
-        return true;
+    struct weir_lane_memory *memory = &plan->memory[index];
+    if (settings->rate_count > 0) {
+        memory->buckets =
+            weir_allocate(key->allocator, settings->rate_count * sizeof *memory->buckets);
+        if (memory->buckets == NULL) {
+            return false;
+        }
     }
-    plan->buckets[index] =
-        weir_allocate(key->allocator, settings->rate_count * sizeof **plan->buckets);
-    return plan->buckets[index] != NULL;
+    if (weir_lane_needs_control(lane, settings)) {
+        memory->control = weir_allocate_zeroed(key->allocator, sizeof *memory->control);
+        return memory->control != NULL;
+    }
+    return true;
 }
 
 static bool prepare_lanes(const struct weir_key *key, struct preparation *plan)
@@ -124,6 +132,20 @@ static bool prepare_recorder(const struct weir_key *key, struct preparation *pla
     return plan->recorder != NULL;
 }
 
+static bool meter_stays(const struct weir_key *key, const struct weir_settings *settings)
+{
+    return (key->meter != NULL) == (settings->estimate != WEIR_ESTIMATE_NONE);
+}
+
+static bool prepare_meter(const struct weir_key *key, struct preparation *plan)
+{
+    if (meter_stays(key, plan->settings) || plan->settings->estimate == WEIR_ESTIMATE_NONE) {
+        return true;
+    }
+    plan->meter = weir_allocate_zeroed(key->allocator, sizeof *plan->meter);
+    return plan->meter != NULL;
+}
+
 static void abandon(const struct weir_key *key, struct preparation *plan)
 {
     const struct weir_settings *settings = plan->settings;
@@ -131,8 +153,10 @@ static void abandon(const struct weir_key *key, struct preparation *plan)
         if (plan->fresh[i]) {
             weir_lane_destroy(plan->lanes[i], key->allocator);
         }
-        weir_release(key->allocator, plan->buckets[i],
-                     settings->lanes[i].rate_count * sizeof **plan->buckets);
+        const struct weir_lane_memory *memory = &plan->memory[i];
+        weir_release(key->allocator, memory->buckets,
+                     settings->lanes[i].rate_count * sizeof *memory->buckets);
+        weir_release(key->allocator, memory->control, sizeof *memory->control);
     }
     weir_release(key->allocator, plan->lanes, plan->lane_capacity * sizeof *plan->lanes);
     while (plan->spares != NULL) {
@@ -141,6 +165,7 @@ static void abandon(const struct weir_key *key, struct preparation *plan)
         weir_release(key->allocator, spare, sizeof(struct weir_bucket));
     }
     weir_recorder_destroy(plan->recorder, key->allocator);
+    weir_release(key->allocator, plan->meter, sizeof *plan->meter);
 }
 
 static bool still_named(const struct preparation *plan, const struct weir_lane *lane)
@@ -171,7 +196,7 @@ static void change_lanes(struct weir_key *key, struct preparation *plan, struct 
     for (uint32_t i = 0; i < plan->settings->lane_count; i++) {
         struct weir_lane *lane = plan->lanes[i];
         uint32_t before = lane->limit;
-        weir_lane_configure(lane, &plan->settings->lanes[i], plan->buckets[i],
+        weir_lane_configure(lane, &plan->settings->lanes[i], plan->memory[i],
                             (struct weir_change){key->now_ns, key->settings_epoch}, key->allocator);
         weir_tell_limit(key, news, lane, before);
     }
@@ -230,7 +255,29 @@ static bool is_simple(const struct weir_key *key)
 {
     const struct weir_lane *lane = key->lanes[0];
     return key->lane_count == 1 && lane->bucket_count == 0 && lane->breaker.failures == 0 &&
-           key->rules->settings.lease_ns == WEIR_NEVER && key->recorder == NULL;
+           !key->controlled && key->meter == NULL && key->rules->settings.lease_ns == WEIR_NEVER &&
+           key->recorder == NULL;
+}
+
+static bool is_controlled(const struct weir_key *key)
+{
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        if (key->lanes[i]->control != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void change_meter(struct weir_key *key, const struct preparation *plan)
+{
+    if (!meter_stays(key, plan->settings)) {
+        weir_release(key->allocator, key->meter, sizeof *key->meter);
+        key->meter = plan->meter;
+    }
+    if (plan->meter != NULL) {
+        key->meter->since_epoch = key->settings_epoch;
+    }
 }
 
 static void change(struct weir_key *key, struct preparation *plan, struct weir_rules *rules,
@@ -241,7 +288,9 @@ static void change(struct weir_key *key, struct preparation *plan, struct weir_r
         weir_recorder_destroy(key->recorder, key->allocator);
         key->recorder = plan->recorder;
     }
+    change_meter(key, plan);
     change_lanes(key, plan, news);
+    key->controlled = is_controlled(key);
     disband_crowds(key, plan->settings);
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
@@ -259,7 +308,8 @@ enum weir_status weir_key_apply(struct weir_key *key, struct weir_rules *rules,
 {
     struct preparation plan = {.settings = &rules->settings};
     bool ready = prepare_lanes(key, &plan) && prepare_tenants(key, &plan, rules) &&
-                 prepare_crowds(key, plan.settings) && prepare_recorder(key, &plan);
+                 prepare_crowds(key, plan.settings) && prepare_recorder(key, &plan) &&
+                 prepare_meter(key, &plan);
     if (!ready) {
         abandon(key, &plan);
         return WEIR_NO_MEMORY;

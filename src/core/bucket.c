@@ -70,8 +70,7 @@ bool weir_rate_valid(const struct weir_rate *rate)
 {
     return rate->tokens >= 1 && rate->tokens <= WEIR_RATE_TOKENS_MAX &&
            rate->burst <= WEIR_RATE_TOKENS_MAX && rate->period_ns >= WEIR_RATE_PERIOD_MIN_NS &&
-           rate->period_ns <= WEIR_RATE_PERIOD_MAX_NS &&
-           (rate->unit == WEIR_UNIT_COST || rate->unit == WEIR_UNIT_REQUESTS) &&
+           rate->period_ns <= WEIR_RATE_PERIOD_MAX_NS && (unsigned)rate->unit < WEIR_UNIT_COUNT &&
            (rate->settle == WEIR_SETTLE_NEGATIVE || rate->settle == WEIR_SETTLE_DEBT);
 }
 

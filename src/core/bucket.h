@@ -27,7 +27,8 @@ bool weir_rate_equal(const struct weir_rate *a, const struct weir_rate *b);
 /* A full bucket. Requires a valid rate. */
 void weir_bucket_init(struct weir_bucket *bucket, const struct weir_rate *rate, uint64_t now_ns);
 
-/* What a ticket of that cost takes from this bucket. */
+/* What a ticket of that cost takes from this bucket. Where the bucket counts a part of the cost,
+ * its owner hands in that part as the cost. */
 static inline uint32_t weir_bucket_price(const struct weir_bucket *bucket, uint32_t cost)
 {
     return bucket->rate.unit == WEIR_UNIT_REQUESTS ? 1 : cost;

@@ -6,7 +6,7 @@ static enum weir_status check_request(const struct weir_request *request)
     if ((unsigned)request->priority >= WEIR_PRIORITY_COUNT) {
         return WEIR_BAD_PRIORITY;
     }
-    if (request->cost > WEIR_COST_MAX) {
+    if (request->cost > WEIR_COST_MAX || request->input > WEIR_COST_MAX) {
         return WEIR_BAD_COST;
     }
     if (request->lease_ns > WEIR_DURATION_MAX_NS && request->lease_ns != WEIR_NEVER) {
@@ -36,6 +36,11 @@ static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
     ticket->priority = (uint8_t)request->priority;
     ticket->retry = request->retry;
     ticket->cost = request->cost == 0 ? 1 : request->cost;
+    ticket->input =
+        request->input == 0 || request->input > ticket->cost ? ticket->cost : request->input;
+    ticket->predicted = ticket->cost - ticket->input;
+    ticket->output_max = request->output_max < WEIR_COST_MAX ? request->output_max : WEIR_COST_MAX;
+    ticket->guessed = 0;
     ticket->sequence = key->next_sequence++;
     ticket->entered_ns = key->now_ns;
     ticket->deadline_ns = weir_key_deadline_ns(key, request->deadline_ns);
@@ -44,6 +49,21 @@ static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
     ticket->key = key;
     ticket->turn = NULL;
     ticket->lane = NULL;
+}
+
+/* Where the caller names no cost: what it sends, and what such requests got so far. */
+static void estimate(const struct weir_key *key, struct weir_ticket *ticket,
+                     const struct weir_request *request)
+{
+    const struct weir_estimator *own = &ticket->turn->tenant->outputs;
+    const struct weir_estimator *others = &key->meter->outputs;
+    uint32_t output = weir_estimate_output(own, others, ticket->output_max);
+    uint32_t room = WEIR_COST_MAX - request->input;
+    ticket->input = request->input;
+    ticket->predicted = output < room ? output : room;
+    ticket->cost = ticket->input + ticket->predicted;
+    ticket->cost += ticket->cost == 0;
+    ticket->guessed = own->count == 0 && others->count == 0;
 }
 
 static WEIR_APART enum weir_verdict refuse(struct weir_key *key, struct weir_ticket *ticket,
@@ -73,18 +93,43 @@ static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ti
     if (key->ready > 0 || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
         return NULL;
     }
-    if (tenant->bucket != NULL &&
-        weir_bucket_ready_ns(tenant->bucket, ticket->cost, key->now_ns) > key->now_ns) {
+    if (tenant->bucket != NULL && weir_tenant_ready_ns(tenant, ticket, key->now_ns) > key->now_ns) {
         return NULL;
     }
-    return weir_key_choose_lane(key, ticket->cost);
+    return weir_key_choose_lane(key, ticket);
 }
 
-static enum weir_status refusal_at_door(const struct weir_key *key,
-                                        const struct weir_ticket *ticket)
+/* Whether every lane's provider has said that it will take nothing before the deadline: a day's
+ * quota that is spent, a long Retry-After, a limit of 0. Then waiting is of no use, and
+ * `retry_at_ns` says when it will be. What is only guessed is not held against a ticket. */
+static bool quota_spent(const struct weir_key *key, struct weir_ticket *ticket)
+{
+    struct weir_amount amount = weir_ticket_amount(ticket);
+    if (ticket->guessed) {
+        amount = (struct weir_amount){ticket->input, ticket->input, 0};
+    }
+    uint64_t soonest_ns = WEIR_NEVER;
+    bool barred = true;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        const struct weir_lane *lane = key->lanes[i];
+        uint64_t at_ns = weir_lane_quota_ns(lane, &amount, key->now_ns);
+        soonest_ns = at_ns < soonest_ns ? at_ns : soonest_ns;
+        barred = barred && lane->control != NULL && weir_control_barred(lane->control, key->now_ns);
+    }
+    if (!barred && soonest_ns <= ticket->deadline_ns) {
+        return false;
+    }
+    ticket->retry_at_ns = soonest_ns;
+    return true;
+}
+
+static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_ticket *ticket)
 {
     if (ticket->deadline_ns <= key->now_ns) {
         return WEIR_TIMED_OUT; /* who has no time to wait must not send anybody away for it */
+    }
+    if (key->controlled && quota_spent(key, ticket)) {
+        return WEIR_QUOTA_SPENT;
     }
     if (key->rules->settings.early_reject && weir_key_too_late(key, ticket)) {
         return WEIR_TOO_LATE;
@@ -184,6 +229,9 @@ static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_tick
         return refuse(key, ticket, WEIR_NO_MEMORY, news);
     }
     ticket->turn = &tenant->turns[request->priority];
+    if (key->meter != NULL && request->cost == 0) {
+        estimate(key, ticket, request);
+    }
     struct weir_lane *lane = lane_at_once(key, ticket);
     if (lane == NULL) {
         return request->no_wait ? refuse(key, ticket, WEIR_WOULD_WAIT, news)

@@ -52,13 +52,15 @@ static uint32_t count_before(const struct weir_ticket *ticket)
 
 /* What holds back the lane that would admit it soonest; where time alone brings about nothing, a
  * breaker rather than a limit. */
-static enum weir_binding lane_binding(const struct weir_key *key, uint32_t cost, uint64_t now_ns)
+static enum weir_binding lane_binding(const struct weir_key *key, const struct weir_ticket *ticket,
+                                      uint64_t now_ns)
 {
+    struct weir_amount amount = weir_ticket_amount(ticket);
     enum weir_binding soonest = WEIR_BINDING_LIMIT;
     uint64_t soonest_ns = WEIR_NEVER;
     for (uint32_t i = 0; i < key->lane_count; i++) {
         enum weir_binding binding;
-        uint64_t ready_ns = weir_lane_ready_ns(key->lanes[i], cost, now_ns, &binding);
+        uint64_t ready_ns = weir_lane_ready_ns(key->lanes[i], &amount, now_ns, &binding);
         if (ready_ns < soonest_ns || soonest == WEIR_BINDING_LIMIT) {
             soonest = binding;
             soonest_ns = ready_ns;
@@ -83,7 +85,24 @@ static enum weir_binding find_binding(const struct weir_key *key, const struct w
     case WEIR_TENANT_FREE:
         break;
     }
-    return is_next(key, ticket) ? lane_binding(key, ticket->cost, now_ns) : WEIR_BINDING_TURN;
+    return is_next(key, ticket) ? lane_binding(key, ticket, now_ns) : WEIR_BINDING_TURN;
+}
+
+/* When a lane will admit whoever is next, as far as time alone brings it about; now if nothing can
+ * be told. Controllers ask to be asked earlier than they expect to say yes. */
+static uint64_t head_ready_ns(const struct weir_key *key, uint64_t now_ns)
+{
+    if (!key->controlled || key->ready == 0 || key->blocked_until_ns == WEIR_NEVER) {
+        return key->blocked_until_ns == WEIR_NEVER ? now_ns : key->blocked_until_ns;
+    }
+    struct weir_amount amount =
+        weir_ticket_amount(weir_turn_first(weir_line_next(key, weir_line_slot(key))));
+    uint64_t ready_ns = WEIR_NEVER;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        enum weir_binding binding;
+        ready_ns = smaller(ready_ns, weir_lane_ready_ns(key->lanes[i], &amount, now_ns, &binding));
+    }
+    return ready_ns == WEIR_NEVER ? now_ns : ready_ns;
 }
 
 /* When the one with that many ahead will start; 0 while nothing is known. A tenant that is parked
@@ -92,7 +111,7 @@ static enum weir_binding find_binding(const struct weir_key *key, const struct w
 static uint64_t predict_start(const struct weir_key *key, const struct weir_tenant *tenant,
                               uint32_t ahead, uint64_t now_ns)
 {
-    uint64_t not_before_ns = key->blocked_until_ns == WEIR_NEVER ? now_ns : key->blocked_until_ns;
+    uint64_t not_before_ns = head_ready_ns(key, now_ns);
     if (tenant != NULL && tenant->active >= tenant->limit) {
         return 0;
     }
@@ -212,8 +231,9 @@ static bool passes_at_once(const struct weir_key *key, const struct weir_tenant 
             return false;
         }
     }
+    struct weir_amount one = {1, 1, 0};
     for (uint32_t i = 0; key->ready == 0 && i < key->lane_count; i++) {
-        if (weir_lane_admits(key->lanes[i], 1, now_ns)) {
+        if (weir_lane_admits(key->lanes[i], &one, now_ns)) {
             return true;
         }
     }
@@ -273,6 +293,15 @@ struct weir_key_stats weir_key_get_stats(const struct weir_key *key)
         stats.waiting_by_priority[i] = key->priorities[i].crowd.tickets;
     }
     memcpy(stats.ended, key->ended, sizeof stats.ended);
+    if (key->meter != NULL && key->meter->count > 0) {
+        double count = (double)key->meter->count;
+        stats.estimate = (struct weir_estimate_stats){
+            .count = key->meter->count,
+            .output_mean = key->meter->output_sum / count,
+            .error_mean = key->meter->error_sum / count,
+            .error_abs_mean = key->meter->error_abs_sum / count,
+        };
+    }
     return stats;
 }
 
@@ -302,11 +331,12 @@ bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_
 bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                           struct weir_control_stats *stats)
 {
-    (void)key;
-    (void)index;
-    (void)now_ns;
-    (void)stats;
-    return false;
+    if (index >= key->lane_total || key->lanes[index]->control == NULL) {
+        return false;
+    }
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    weir_control_describe(key->lanes[index]->control, now_ns, stats);
+    return true;
 }
 
 struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)

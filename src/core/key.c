@@ -39,6 +39,78 @@ static enum weir_status decline(const struct weir_key *key, struct weir_news *ne
     return why;
 }
 
+/* What the ticket did cost. */
+static struct weir_usage usage_of(const struct weir_ticket *ticket,
+                                  const struct weir_result *result)
+{
+    if (result->usage_known) {
+        return (struct weir_usage){result->input, result->output};
+    }
+    uint32_t cost = result->cost_known ? result->cost : ticket->cost;
+    uint32_t input = ticket->input < cost ? ticket->input : cost;
+    if (!result->cost_known && weir_lane_listens(ticket->lane, ticket)) {
+        bool failed =
+            result->outcome != WEIR_OUTCOME_SUCCESS && result->outcome != WEIR_OUTCOME_CANCELLED;
+        if (ticket->undone || (failed && !ticket->accepted)) {
+            return (struct weir_usage){0, 0};
+        }
+        if (ticket->output_seen > 0) {
+            return (struct weir_usage){input, ticket->output_seen};
+        }
+    }
+    return (struct weir_usage){input, cost - input};
+}
+
+static bool result_valid(const struct weir_result *result)
+{
+    bool cost_valid = !result->cost_known || result->cost <= WEIR_COST_MAX;
+    bool usage_valid = !result->usage_known || (result->input <= WEIR_COST_MAX &&
+                                                result->output <= WEIR_COST_MAX - result->input);
+    return cost_valid && usage_valid;
+}
+
+/* Learns how much output there was, if that is known, and how far off the prediction. */
+static void measure_output(struct weir_key *key, const struct weir_ticket *ticket,
+                           const struct weir_result *result, uint32_t output)
+{
+    struct weir_meter *meter = key->meter;
+    bool counted = weir_lane_listens(ticket->lane, ticket) && ticket->output_seen > 0;
+    if (meter->since_epoch > ticket->settings_epoch || result->outcome != WEIR_OUTCOME_SUCCESS ||
+        !(result->usage_known || counted)) {
+        return;
+    }
+    enum weir_estimate kind = key->rules->settings.estimate;
+    double error = (double)ticket->predicted - (double)output;
+    weir_estimate_learn(&ticket->turn->tenant->outputs, kind, output);
+    weir_estimate_learn(&meter->outputs, kind, output);
+    meter->count++;
+    meter->output_sum += (double)output;
+    meter->error_sum += error;
+    meter->error_abs_sum += error < 0.0 ? -error : error;
+}
+
+static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct weir_reply *reply,
+                 struct weir_news *news)
+{
+    struct weir_lane *lane = ticket->lane;
+    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    weir_lane_hear(lane, ticket, reply, key->now_ns);
+    weir_key_tell_lane(key, news, lane, before);
+}
+
+/* A ticket that ends without its reply having been told: the outcome is all there is. */
+static void hear_late(struct weir_key *key, struct weir_ticket *ticket,
+                      const struct weir_result *result, struct weir_news *news)
+{
+    struct weir_reply reply = {.outcome = result->outcome};
+    bool told = weir_lane_listens(ticket->lane, ticket) && !ticket->heard;
+    if (told && result->reply != NULL) {
+        hear(key, ticket, result->reply, news);
+    } else if (told && result->outcome != WEIR_OUTCOME_CANCELLED) {
+        hear(key, ticket, &reply, news);
+    }
+}
+
 /* The long way, which asks everything. */
 static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticket *ticket,
                                          const struct weir_result *result, uint64_t now_ns,
@@ -47,19 +119,26 @@ static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticke
     if (ticket->state == WEIR_TICKET_ADMITTED && ticket->key != key) {
         return decline(key, news, WEIR_WRONG_KEY);
     }
-    if (result->cost_known && result->cost > WEIR_COST_MAX) {
+    if (!result_valid(result)) {
         return decline(key, news, WEIR_BAD_COST);
     }
-    if ((unsigned)result->outcome >= WEIR_OUTCOME_COUNT) {
+    if ((unsigned)result->outcome >= WEIR_OUTCOME_COUNT ||
+        (result->reply != NULL && (unsigned)result->reply->outcome >= WEIR_OUTCOME_COUNT)) {
         return decline(key, news, WEIR_BAD_OUTCOME);
     }
     weir_key_begin(key, now_ns, news);
     if (ticket->state != WEIR_TICKET_ADMITTED) {
         return decline(key, news, WEIR_NOT_HELD);
     }
-    uint32_t cost = result->cost_known ? result->cost : ticket->cost;
-    weir_key_end_admitted(key, ticket,
-                          (struct weir_departure){WEIR_END_LEFT, result->outcome, cost}, news);
+    hear_late(key, ticket, result, news);
+    struct weir_usage usage = usage_of(ticket, result);
+    if (key->meter != NULL) {
+        measure_output(key, ticket, result, usage.output);
+    }
+    weir_key_end_admitted(
+        key, ticket,
+        (struct weir_departure){WEIR_END_LEFT, result->outcome, usage.input + usage.output, usage},
+        news);
     weir_key_serve(key, news);
     return WEIR_OK;
 }
@@ -94,8 +173,27 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
     if (wrong != WEIR_OK) {
         return decline(key, news, wrong);
     }
+    if (weir_lane_listens(ticket->lane, ticket)) {
+        hear(key, ticket, reply, news);
+    }
     weir_key_serve(key, news);
     return WEIR_OK;
+}
+
+/* Charges what exceeds the estimate wherever the estimate was charged. */
+static void raise_cost(struct weir_key *key, struct weir_ticket *ticket, uint32_t output)
+{
+    struct weir_lane *lane = ticket->lane;
+    struct weir_tenant *tenant = ticket->turn->tenant;
+    struct weir_usage usage = {ticket->input, output};
+    uint32_t cost = usage.input + usage.output;
+    weir_lane_settle(lane, ticket, usage, key->now_ns);
+    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= ticket->settings_epoch) {
+        weir_tenant_settle(tenant, ticket, usage, key->now_ns);
+    }
+    weir_line_correct(key, ticket->turn, ticket->cost, cost);
+    lane->reserved += cost - ticket->cost;
+    ticket->cost = cost;
 }
 
 enum weir_status weir_key_progress(struct weir_key *key, struct weir_ticket *ticket,
@@ -108,6 +206,14 @@ enum weir_status weir_key_progress(struct weir_key *key, struct weir_ticket *tic
     enum weir_status wrong = check_admitted(key, ticket);
     if (wrong != WEIR_OK) {
         return decline(key, news, wrong);
+    }
+    if (weir_lane_listens(ticket->lane, ticket)) {
+        uint32_t room = WEIR_COST_MAX - ticket->input;
+        output = output < room ? output : room;
+        weir_control_progress(ticket->lane->control, ticket, output);
+        if (output > ticket->cost - ticket->input) {
+            raise_cost(key, ticket, output);
+        }
     }
     weir_key_serve(key, news);
     return WEIR_OK;
@@ -124,8 +230,9 @@ enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticke
     if (ticket->state == WEIR_TICKET_WAITING) {
         weir_key_end_waiting(key, ticket, WEIR_END_CANCELLED, news);
     } else if (ticket->state == WEIR_TICKET_ADMITTED) {
-        struct weir_departure cancel = {WEIR_END_CANCELLED, WEIR_OUTCOME_CANCELLED, ticket->cost};
-        weir_key_end_admitted(key, ticket, cancel, news);
+        weir_key_end_admitted(
+            key, ticket,
+            weir_departure_as_expected(WEIR_END_CANCELLED, WEIR_OUTCOME_CANCELLED, ticket), news);
     } else {
         return decline(key, news, WEIR_NOT_HELD);
     }
@@ -237,7 +344,7 @@ enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id, uint64_t
     lane->paused_until_ns = until_ns > key->now_ns ? until_ns : 0;
     if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
         weir_tell(key, news, WEIR_EVENT_PAUSE,
-                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, 0});
+                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_SET});
     }
     weir_key_serve(key, news);
     return WEIR_OK;
@@ -278,6 +385,7 @@ void weir_key_deinit(struct weir_key *key)
     weir_release(key->allocator, key->lanes, key->lane_capacity * sizeof *key->lanes);
     weir_key_trim(key);
     weir_recorder_destroy(key->recorder, key->allocator);
+    weir_release(key->allocator, key->meter, sizeof *key->meter);
     weir_rules_give(key->rules);
 }
 
@@ -319,7 +427,7 @@ void weir_key_validate(const struct weir_key *key)
     weir_line_validate(key);
     if (key->ready > 0 && key->blocked_until_ns > key->now_ns) { /* K1 */
         const struct weir_turn *turn = weir_line_next(key, weir_line_slot(key));
-        assert(weir_key_choose_lane(key, weir_turn_first(turn)->cost) == NULL);
+        assert(weir_key_choose_lane(key, weir_turn_first(turn)) == NULL);
     }
     assert(key->wake_ns <= weir_heap_next(&key->timers)); /* K2 */
     assert(key->wake_ns <= weir_heap_next(&key->parked)); /* K2 */

@@ -43,6 +43,16 @@ struct weir_drain {
     uint64_t starts;
 };
 
+/* What outputs are predicted to be at a key, and how far off that was. */
+struct weir_meter {
+    struct weir_estimator outputs; /* of all tenants */
+    uint32_t since_epoch;          /* the key's count of changes when this began */
+    uint64_t count;
+    double output_sum;
+    double error_sum;
+    double error_abs_sum;
+};
+
 struct weir_key {
     /* What every ticket touches comes first. */
     uint64_t now_ns;           /* the latest time seen: it never goes back (G8) */
@@ -73,6 +83,7 @@ struct weir_key {
     struct weir_link all_tenants;
     uint32_t last_tenant_number;
     struct weir_drain drain;
+    struct weir_meter *meter; /* null where nothing is estimated */
 
     /* What the gate keeps with it. */
     struct weir_gate *gate;
@@ -81,7 +92,9 @@ struct weir_key {
     struct weir_map_node node; /* in the gate's table */
     struct weir_link link;     /* in the gate's list */
     uint32_t pins;             /* atomic */
-    bool simple;               /* one lane without buckets or breaker, no leases, no recorder */
+    bool simple;     /* one lane without buckets, breaker or controller, no leases, no recorder,
+                        no estimates */
+    bool controlled; /* a lane has a controller */
     uint8_t name_bytes;
     char name[];
 };

@@ -43,6 +43,7 @@ void weir_lane_destroy(struct weir_lane *lane, const struct weir_allocator *allo
     assert(lane->active == 0);
     assert(lane->reserved == 0);
     release_buckets(lane, allocator);
+    weir_release(allocator, lane->control, sizeof *lane->control);
     weir_release(allocator, lane, sizeof *lane);
 }
 
@@ -65,10 +66,42 @@ static struct weir_bucket succeed(const struct weir_lane *lane, uint32_t index,
     return bucket;
 }
 
+bool weir_lane_needs_control(const struct weir_lane *lane,
+                             const struct weir_lane_settings *settings)
+{
+    enum weir_controller wanted = settings->control.controller;
+    bool same =
+        lane != NULL && lane->control != NULL && lane->control->settings.controller == wanted;
+    return wanted != WEIR_CONTROLLER_NONE && !same;
+}
+
+/* The controller that goes on, a new one, or none. */
+static void change_control(struct weir_lane *lane, const struct weir_lane_settings *settings,
+                           struct weir_control *fresh, struct weir_change change,
+                           const struct weir_allocator *allocator)
+{
+    assert((fresh != NULL) == weir_lane_needs_control(lane, settings));
+    bool had = lane->control != NULL;
+    if (fresh == NULL && settings->control.controller != WEIR_CONTROLLER_NONE) {
+        weir_control_configure(lane->control, &settings->control);
+    } else {
+        weir_release(allocator, lane->control, sizeof *lane->control);
+        lane->control = fresh;
+    }
+    if (fresh != NULL) {
+        weir_control_init(fresh, &settings->control, change.now_ns);
+        fresh->since_epoch = change.epoch;
+    }
+    if (had && lane->control == NULL) {
+        lane->limit = settings->limit;
+    }
+}
+
 void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
-                         struct weir_bucket *buckets, struct weir_change change,
+                         struct weir_lane_memory memory, struct weir_change change,
                          const struct weir_allocator *allocator)
 {
+    struct weir_bucket *buckets = memory.buckets;
     assert(lane->id == settings->id);
     assert((buckets != NULL) == (settings->rate_count > 0));
     for (uint32_t i = 0; i < settings->rate_count; i++) {
@@ -81,6 +114,11 @@ void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings
     if (lane->configured_limit != settings->limit) {
         lane->limit = settings->limit;
         lane->configured_limit = settings->limit;
+    }
+    change_control(lane, settings, memory.control, change, allocator);
+    if (lane->control != NULL) {
+        enum weir_limit_reason reason;
+        lane->limit = weir_control_limit(lane->control, &reason);
     }
     lane->breaker = settings->breaker;
     if (settings->breaker.failures == 0) {
@@ -100,11 +138,14 @@ void weir_lane_retire(struct weir_lane *lane)
 void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit)
 {
     lane->limit = limit;
+    if (lane->control != NULL) {
+        weir_control_set_limit(lane->control, limit);
+    }
     update_room(lane);
 }
 
-uint64_t weir_lane_ready_ns(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns,
-                            enum weir_binding *binding)
+uint64_t weir_lane_ready_ns(const struct weir_lane *lane, const struct weir_amount *amount,
+                            uint64_t now_ns, enum weir_binding *binding)
 {
     if (lane->active >= lane->room) {
         *binding =
@@ -118,31 +159,90 @@ uint64_t weir_lane_ready_ns(const struct weir_lane *lane, uint32_t cost, uint64_
         *binding = lane->probing ? WEIR_BINDING_BREAKER : WEIR_BINDING_PAUSE;
     }
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
-        uint64_t refilled_ns = weir_bucket_ready_ns(&lane->buckets[i], cost, now_ns);
+        const struct weir_bucket *bucket = &lane->buckets[i];
+        uint64_t refilled_ns =
+            weir_bucket_ready_ns(bucket, weir_amount_part(amount, bucket->rate.unit), now_ns);
         if (refilled_ns > ready_ns) {
             ready_ns = refilled_ns;
+            *binding = WEIR_BINDING_BUCKET;
+        }
+    }
+    if (lane->control != NULL) {
+        uint64_t let_ns = weir_control_ready_ns(lane->control, amount, now_ns);
+        if (let_ns > ready_ns) {
+            ready_ns = let_ns;
             *binding = WEIR_BINDING_BUCKET;
         }
     }
     return ready_ns;
 }
 
-void weir_lane_reserve(struct weir_lane *lane, const struct weir_ticket *ticket, uint64_t now_ns)
+uint64_t weir_lane_quota_ns(const struct weir_lane *lane, const struct weir_amount *amount,
+                            uint64_t now_ns)
 {
+    if (lane->control == NULL) {
+        return now_ns;
+    }
+    uint64_t quota_ns = weir_control_quota_ns(lane->control, amount, now_ns);
+    uint64_t paused_ns = lane->probing ? 0 : lane->paused_until_ns;
+    return quota_ns > paused_ns ? quota_ns : paused_ns;
+}
+
+void weir_lane_reserve(struct weir_lane *lane, struct weir_ticket *ticket, uint64_t now_ns)
+{
+    struct weir_amount amount = weir_ticket_amount(ticket);
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
-        weir_bucket_take(&lane->buckets[i], ticket->cost, now_ns);
+        struct weir_bucket *bucket = &lane->buckets[i];
+        weir_bucket_take(bucket, weir_amount_part(&amount, bucket->rate.unit), now_ns);
+    }
+    if (lane->control != NULL) {
+        weir_control_send(lane->control, ticket, lane->active, now_ns);
     }
 }
 
-void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket, uint32_t cost,
-                      uint64_t now_ns)
+void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket,
+                      struct weir_usage usage, uint64_t now_ns)
 {
+    struct weir_amount reserved = {ticket->cost, ticket->input, 0};
+    struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
-        if (lane->buckets[i].since_epoch <= ticket->settings_epoch) {
-            weir_bucket_settle(&lane->buckets[i], ticket->cost, cost, now_ns);
+        struct weir_bucket *bucket = &lane->buckets[i];
+        if (bucket->since_epoch <= ticket->settings_epoch) {
+            weir_bucket_settle(bucket, weir_amount_part(&reserved, bucket->rate.unit),
+                               weir_amount_part(&actual, bucket->rate.unit), now_ns);
         }
     }
 }
+
+/* ---- the controller ---- */
+
+static void follow_control(struct weir_lane *lane)
+{
+    enum weir_limit_reason reason;
+    lane->limit = weir_control_limit(lane->control, &reason);
+    update_room(lane);
+}
+
+void weir_lane_hear(struct weir_lane *lane, struct weir_ticket *ticket,
+                    const struct weir_reply *reply, uint64_t now_ns)
+{
+    assert(weir_lane_listens(lane, ticket));
+    uint64_t until_ns = weir_control_hear(lane->control, ticket, reply, lane->active, now_ns);
+    if (until_ns > now_ns && until_ns > lane->paused_until_ns) {
+        lane->paused_until_ns = until_ns;
+    }
+    follow_control(lane);
+}
+
+void weir_lane_end(struct weir_lane *lane, struct weir_ticket *ticket, enum weir_outcome outcome,
+                   struct weir_usage usage, uint64_t now_ns)
+{
+    assert(weir_lane_listens(lane, ticket));
+    weir_control_end(lane->control, ticket, outcome, usage, lane->active, now_ns);
+    follow_control(lane);
+}
+
+/* ---- the breaker ---- */
 
 static void close_breaker(struct weir_lane *lane)
 {
@@ -191,6 +291,9 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
 bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns)
 {
     if (lane->active > 0 || lane->paused_until_ns > now_ns) {
+        return false;
+    }
+    if (lane->control != NULL && !weir_control_at_rest(lane->control, now_ns)) {
         return false;
     }
     for (uint32_t i = 0; i < lane->bucket_count; i++) {

@@ -1,4 +1,4 @@
-/* lane.h - one way through a key: its limit, buckets, pause and breaker.
+/* lane.h - one way through a key: its limit, buckets, pause, breaker and controller.
  *
  * A lane answers two questions, when would you admit a ticket of this cost, and what holds you
  * back, and keeps count of what it gave. It knows nothing of lines and tenants. Lanes are separate
@@ -7,6 +7,7 @@
 #define WEIR_CORE_LANE_H
 
 #include "core/bucket.h"
+#include "core/control.h"
 #include "weir/key.h"
 
 #include <assert.h>
@@ -27,7 +28,14 @@ struct weir_lane {
     uint64_t breaker_pause_ns; /* how long the last trip has paused */
     uint32_t configured_limit; /* the settings' limit, which `limit` may have left */
     struct weir_breaker_settings breaker;
+    struct weir_control *control; /* null: it does not learn */
 };
+
+/* What a waiting ticket is expected to cost. */
+static inline struct weir_amount weir_ticket_amount(const struct weir_ticket *ticket)
+{
+    return (struct weir_amount){ticket->cost, ticket->input, ticket->output_max};
+}
 
 /* A lane with no buckets; weir_lane_configure() gives it those of its settings. Null without
  * memory. */
@@ -43,11 +51,21 @@ struct weir_change {
     uint32_t epoch; /* how many there have been, with this one */
 };
 
-/* Follows `settings`. `buckets` is memory for their rates, which the lane takes over, or null if
- * there are none; so this cannot fail. Levels, pause and breaker stay; a limit or rate changes only
- * where the settings differ from those before. */
+/* Memory that a change of settings may need: for the buckets of the rates, if there are any, and
+ * for a controller, if there is to be one and the lane has none of that kind. */
+struct weir_lane_memory {
+    struct weir_bucket *buckets;
+    struct weir_control *control;
+};
+
+/* Whether the lane, which may be null, needs memory for the controller of these settings. */
+bool weir_lane_needs_control(const struct weir_lane *lane,
+                             const struct weir_lane_settings *settings);
+
+/* Follows `settings`. The lane takes over the memory; so this cannot fail. Levels, pause and
+ * breaker stay; a limit or rate changes only where the settings differ from those before. */
 void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
-                         struct weir_bucket *buckets, struct weir_change change,
+                         struct weir_lane_memory memory, struct weir_change change,
                          const struct weir_allocator *allocator);
 
 /* Admits nobody any more. */
@@ -55,25 +73,56 @@ void weir_lane_retire(struct weir_lane *lane);
 
 void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit);
 
-/* When the lane would admit a ticket of that cost, if nothing else happened: not after `now_ns` if
- * now, WEIR_NEVER if only a permit given back can help. `binding` tells what holds it back most. */
-uint64_t weir_lane_ready_ns(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns,
-                            enum weir_binding *binding);
+/* When the lane would admit a ticket of that amount, if nothing else happened: not after `now_ns`
+ * if now, WEIR_NEVER if only a permit given back can help. `binding` tells what holds it back most.
+ */
+uint64_t weir_lane_ready_ns(const struct weir_lane *lane, const struct weir_amount *amount,
+                            uint64_t now_ns, enum weir_binding *binding);
 
-/* Whether the lane admits a ticket of that cost now. Inline, because it is asked for every one. */
-static inline bool weir_lane_admits(const struct weir_lane *lane, uint32_t cost, uint64_t now_ns)
+/* When to ask again, if the answer was that: sooner where a controller may change its mind. */
+static inline uint64_t weir_lane_ask_ns(const struct weir_lane *lane, uint64_t ready_ns,
+                                        uint64_t now_ns)
+{
+    return lane->control == NULL || ready_ns == WEIR_NEVER ? ready_ns
+                                                           : weir_control_ask_ns(ready_ns, now_ns);
+}
+
+/* From when on the other side would take it, as far as it said so: its quotas, and Retry-After.
+ * Now, if it says nothing. */
+uint64_t weir_lane_quota_ns(const struct weir_lane *lane, const struct weir_amount *amount,
+                            uint64_t now_ns);
+
+/* Whether the lane admits a ticket of that amount now. Inline, because it is asked for every one.
+ */
+static inline bool weir_lane_admits(const struct weir_lane *lane, const struct weir_amount *amount,
+                                    uint64_t now_ns)
 {
     if (lane->active >= lane->room || lane->paused_until_ns > now_ns) {
         return false;
     }
     enum weir_binding binding;
-    return lane->bucket_count == 0 || weir_lane_ready_ns(lane, cost, now_ns, &binding) <= now_ns;
+    return (lane->bucket_count == 0 && lane->control == NULL) ||
+           weir_lane_ready_ns(lane, amount, now_ns, &binding) <= now_ns;
 }
 
-/* Reserve the ticket's cost in the buckets, and settle it. */
-void weir_lane_reserve(struct weir_lane *lane, const struct weir_ticket *ticket, uint64_t now_ns);
-void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket, uint32_t cost,
-                      uint64_t now_ns);
+/* Reserve the ticket's cost in the buckets and tell the controller, after weir_lane_take(); and
+ * settle it in the buckets. */
+void weir_lane_reserve(struct weir_lane *lane, struct weir_ticket *ticket, uint64_t now_ns);
+void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket,
+                      struct weir_usage usage, uint64_t now_ns);
+
+/* Whether the lane has a controller that has sent this ticket. */
+static inline bool weir_lane_listens(const struct weir_lane *lane, const struct weir_ticket *ticket)
+{
+    return lane->control != NULL && lane->control->since_epoch <= ticket->settings_epoch;
+}
+
+/* Tell the controller the head of a reply, and that the ticket has ended, while it still holds its
+ * permit. The limit and the pause follow. Require that the lane listens to the ticket. */
+void weir_lane_hear(struct weir_lane *lane, struct weir_ticket *ticket,
+                    const struct weir_reply *reply, uint64_t now_ns);
+void weir_lane_end(struct weir_lane *lane, struct weir_ticket *ticket, enum weir_outcome outcome,
+                   struct weir_usage usage, uint64_t now_ns);
 
 /* What the breaker makes of an outcome, if there is one. True if it tripped. */
 bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "core/bucket.h"
+#include "core/control.h"
 
 #include <assert.h>
 
@@ -33,6 +34,9 @@ static enum weir_status check_lane(const struct weir_lane_settings *lane)
         if (!weir_rate_valid(&lane->rates[i])) {
             return WEIR_BAD_RATE;
         }
+    }
+    if (!weir_control_valid(&lane->control)) {
+        return WEIR_BAD_CONTROL;
     }
     const struct weir_breaker_settings *breaker = &lane->breaker;
     uint64_t longest_ns = breaker->pause_max_ns == 0 ? breaker->pause_ns : breaker->pause_max_ns;
@@ -128,6 +132,9 @@ static enum weir_status check_line(const struct weir_settings *settings)
     if (!duration_valid(settings->timeout_ns) || !duration_valid(settings->lease_ns) ||
         !duration_valid(settings->forget_ns)) {
         return WEIR_BAD_DURATION;
+    }
+    if ((unsigned)settings->estimate >= WEIR_ESTIMATE_COUNT) {
+        return WEIR_BAD_CONTROL;
     }
     return settings->recorder_events > WEIR_RECORDER_MAX ? WEIR_BAD_RECORDER : WEIR_OK;
 }

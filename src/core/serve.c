@@ -14,12 +14,13 @@ static uint32_t free_permits(const struct weir_lane *lane)
     return lane->room == WEIR_LIMIT_NONE ? WEIR_LIMIT_NONE : lane->room - lane->active;
 }
 
-struct weir_lane *weir_key_choose_lane(const struct weir_key *key, uint32_t cost)
+struct weir_lane *weir_key_choose_lane(const struct weir_key *key, const struct weir_ticket *ticket)
 {
+    struct weir_amount amount = weir_ticket_amount(ticket);
     struct weir_lane *best = NULL;
     for (uint32_t i = 0; i < key->lane_count; i++) {
         struct weir_lane *lane = key->lanes[i];
-        if (!weir_lane_admits(lane, cost, key->now_ns)) {
+        if (!weir_lane_admits(lane, &amount, key->now_ns)) {
             continue;
         }
         if (key->rules->settings.choice == WEIR_CHOICE_IN_ORDER) {
@@ -32,23 +33,67 @@ struct weir_lane *weir_key_choose_lane(const struct weir_key *key, uint32_t cost
     return best;
 }
 
-/* When some lane may admit a ticket of that cost, as far as time alone can bring it about. */
-static uint64_t lanes_ready_ns(const struct weir_key *key, uint32_t cost)
+/* When some lane may admit the ticket, or should be asked again, as far as time alone can bring it
+ * about. */
+static uint64_t lanes_ask_ns(const struct weir_key *key, const struct weir_ticket *ticket)
 {
-    uint64_t ready_ns = WEIR_NEVER;
+    struct weir_amount amount = weir_ticket_amount(ticket);
+    uint64_t ask_ns = WEIR_NEVER;
     for (uint32_t i = 0; i < key->lane_count; i++) {
+        const struct weir_lane *lane = key->lanes[i];
         enum weir_binding binding;
-        ready_ns =
-            earlier(ready_ns, weir_lane_ready_ns(key->lanes[i], cost, key->now_ns, &binding));
+        uint64_t ready_ns = weir_lane_ready_ns(lane, &amount, key->now_ns, &binding);
+        ask_ns = earlier(ask_ns, weir_lane_ask_ns(lane, ready_ns, key->now_ns));
     }
-    return ready_ns;
+    return ask_ns;
 }
+
+/* ---- controllers ---- */
+
+void weir_key_advance(struct weir_key *key)
+{
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        if (key->lanes[i]->control != NULL) {
+            weir_control_advance(key->lanes[i]->control, key->now_ns);
+        }
+    }
+}
+
+/* Lets the controllers know who is next and cannot go; null: nobody. */
+static WEIR_APART void tell_controls(struct weir_key *key, const struct weir_ticket *head)
+{
+    struct weir_amount amount = {0};
+    if (head != NULL) {
+        amount = weir_ticket_amount(head);
+    }
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        const struct weir_lane *lane = key->lanes[i];
+        if (lane->control != NULL) {
+            weir_control_await(lane->control, head == NULL ? NULL : &amount,
+                               lane->active >= lane->room);
+        }
+    }
+}
+
+void weir_key_tell_lane(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
+                        struct weir_lane_before before)
+{
+    weir_tell_limit(key, news, lane, before.limit);
+    if (lane->paused_until_ns != before.paused_until_ns &&
+        weir_heard(key, news, WEIR_EVENT_PAUSE)) {
+        weir_tell(key, news, WEIR_EVENT_PAUSE,
+                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_ASKED});
+    }
+}
+
+/* ---- admission ---- */
 
 void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
                     struct weir_news *news)
 {
     struct weir_turn *turn = ticket->turn;
     struct weir_tenant *tenant = turn->tenant;
+    struct weir_amount amount = weir_ticket_amount(ticket);
     weir_ticket_move(ticket, WEIR_TICKET_ADMITTED);
     ticket->admitted_ns = key->now_ns;
     ticket->settings_epoch = key->settings_epoch;
@@ -57,7 +102,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
     key->active++;
     tenant->active++;
     if (tenant->bucket != NULL) {
-        weir_bucket_take(tenant->bucket, ticket->cost, key->now_ns);
+        weir_tenant_take(tenant, &amount, key->now_ns);
     }
     if (ticket->lease_ns != WEIR_NEVER) {
         weir_heap_push(&key->timers, key->now_ns + ticket->lease_ns, ticket->sequence,
@@ -107,13 +152,21 @@ static bool tenant_waits(struct weir_key *key, struct weir_tenant *tenant,
         return true;
     }
     if (tenant->bucket != NULL) {
-        uint64_t ready_ns = weir_bucket_ready_ns(tenant->bucket, ticket->cost, key->now_ns);
+        uint64_t ready_ns = weir_tenant_ready_ns(tenant, ticket, key->now_ns);
         if (ready_ns > key->now_ns) {
             weir_line_park(key, tenant, ready_ns);
             return true;
         }
     }
     return false;
+}
+
+/* The line is left as it is: this one is next and cannot go; null: nobody is ready. */
+static void stop_serving(struct weir_key *key, const struct weir_ticket *head)
+{
+    if (weir_unlikely(key->controlled)) {
+        tell_controls(key, head);
+    }
 }
 
 void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
@@ -127,13 +180,15 @@ void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
         if (tenant_waits(key, turn->tenant, ticket)) {
             continue;
         }
-        struct weir_lane *lane = weir_key_choose_lane(key, ticket->cost);
+        struct weir_lane *lane = weir_key_choose_lane(key, ticket);
         if (lane == NULL) {
-            key->blocked_until_ns = lanes_ready_ns(key, ticket->cost);
+            key->blocked_until_ns = lanes_ask_ns(key, ticket);
+            stop_serving(key, ticket);
             return;
         }
         if (key->batch_left == 0) {
             key->blocked_until_ns = key->now_ns;
+            stop_serving(key, ticket);
             return;
         }
         key->batch_left--;
@@ -143,6 +198,7 @@ void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
             weir_news_add(news, ticket);
         }
     }
+    stop_serving(key, NULL);
 }
 
 void weir_key_plan_wake(struct weir_key *key, struct weir_news *news)
@@ -196,14 +252,14 @@ static WEIR_COLD void drop_lane(struct weir_key *key, struct weir_lane *lane)
 
 /* Tells the tenant that one of its permits is back; it may be ready again. */
 static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
-                             const struct weir_ticket *ticket, uint32_t cost)
+                             const struct weir_ticket *ticket, struct weir_usage usage)
 {
     assert(tenant->active > 0);
     tenant->active--;
     tenant->used_ns = key->now_ns;
     bool refunded = false;
     if (tenant->bucket != NULL && tenant->bucket->since_epoch <= ticket->settings_epoch) {
-        refunded = weir_bucket_settle(tenant->bucket, ticket->cost, cost, key->now_ns);
+        refunded = weir_tenant_settle(tenant, ticket, usage, key->now_ns);
     }
     bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;
     if (may_go || (refunded && tenant->hold == WEIR_TENANT_PARKED)) {
@@ -230,23 +286,36 @@ static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
 {
     if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
         weir_tell(key, news, WEIR_EVENT_PAUSE,
-                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, 1});
+                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_BREAKER});
     }
+}
+
+/* Tells the lane's controller, while the permit is still out. */
+static WEIR_APART void end_controlled(struct weir_key *key, struct weir_ticket *ticket,
+                                      struct weir_departure how, struct weir_news *news)
+{
+    struct weir_lane *lane = ticket->lane;
+    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    weir_lane_end(lane, ticket, how.outcome, how.usage, key->now_ns);
+    weir_key_tell_lane(key, news, lane, before);
 }
 
 void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
                            struct weir_departure how, struct weir_news *news)
 {
     struct weir_lane *lane = ticket->lane;
+    if (weir_lane_listens(lane, ticket)) {
+        end_controlled(key, ticket, how, news);
+    }
     weir_lane_give(lane, ticket);
-    weir_lane_settle(lane, ticket, how.cost, key->now_ns);
+    weir_lane_settle(lane, ticket, how.usage, key->now_ns);
     bool tripped = weir_lane_learn(lane, ticket, how.outcome, key->now_ns);
     key->active--;
     if (ticket->place != 0) {
         weir_heap_remove(&key->timers, &ticket->place);
         key->timed--;
     }
-    return_to_tenant(key, ticket->turn->tenant, ticket, how.cost);
+    return_to_tenant(key, ticket->turn->tenant, ticket, how.usage);
     if (ticket->cost != how.cost) {
         weir_line_correct(key, ticket->turn, ticket->cost, how.cost);
     }
@@ -271,7 +340,8 @@ static void expire(struct weir_key *key, struct weir_news *news)
         if (ticket->state == WEIR_TICKET_WAITING) {
             weir_key_end_waiting(key, ticket, WEIR_END_TIMEOUT, news);
         } else {
-            struct weir_departure lapse = {WEIR_END_LAPSED, WEIR_OUTCOME_CANCELLED, ticket->cost};
+            struct weir_departure lapse =
+                weir_departure_as_expected(WEIR_END_LAPSED, WEIR_OUTCOME_CANCELLED, ticket);
             weir_key_end_admitted(key, ticket, lapse, news);
             weir_key_serve_line(key, news, NULL);
         }

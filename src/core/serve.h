@@ -13,10 +13,47 @@ struct weir_departure {
     enum weir_end end;
     enum weir_outcome outcome;
     uint32_t cost;
+    struct weir_usage usage; /* the same in its two parts */
 };
 
-/* The lane that a ticket of that cost takes now, or null. */
-struct weir_lane *weir_key_choose_lane(const struct weir_key *key, uint32_t cost);
+/* It cost what was expected. */
+static inline struct weir_departure weir_departure_as_expected(enum weir_end end,
+                                                               enum weir_outcome outcome,
+                                                               const struct weir_ticket *ticket)
+{
+    struct weir_usage usage = {ticket->input, ticket->cost - ticket->input};
+    return (struct weir_departure){end, outcome, ticket->cost, usage};
+}
+
+/* A tenant's own bucket, which must be there: when it lets the ticket go, and what goes and comes
+ * back through it. */
+static inline uint64_t weir_tenant_ready_ns(const struct weir_tenant *tenant,
+                                            const struct weir_ticket *ticket, uint64_t now_ns)
+{
+    struct weir_amount amount = weir_ticket_amount(ticket);
+    uint32_t part = weir_amount_part(&amount, tenant->bucket->rate.unit);
+    return weir_bucket_ready_ns(tenant->bucket, part, now_ns);
+}
+
+static inline void weir_tenant_take(struct weir_tenant *tenant, const struct weir_amount *amount,
+                                    uint64_t now_ns)
+{
+    weir_bucket_take(tenant->bucket, weir_amount_part(amount, tenant->bucket->rate.unit), now_ns);
+}
+
+static inline bool weir_tenant_settle(struct weir_tenant *tenant, const struct weir_ticket *ticket,
+                                      struct weir_usage usage, uint64_t now_ns)
+{
+    enum weir_unit unit = tenant->bucket->rate.unit;
+    struct weir_amount reserved = {ticket->cost, ticket->input, 0};
+    struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
+    return weir_bucket_settle(tenant->bucket, weir_amount_part(&reserved, unit),
+                              weir_amount_part(&actual, unit), now_ns);
+}
+
+/* The lane that a ticket takes now, or null. */
+struct weir_lane *weir_key_choose_lane(const struct weir_key *key,
+                                       const struct weir_ticket *ticket);
 
 /* Admits the ticket to the lane, with its lease if it has one. Its tenant has been charged. */
 void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
@@ -38,6 +75,17 @@ void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum
 void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
                            struct weir_departure how, struct weir_news *news);
 
+/* Tells the lane's limit and pause, if they are not what they were before. */
+struct weir_lane_before {
+    uint32_t limit;
+    uint64_t paused_until_ns;
+};
+void weir_key_tell_lane(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
+                        struct weir_lane_before before);
+
+/* Lets the time pass for the controllers. */
+void weir_key_advance(struct weir_key *key);
+
 /* Does what is due: deadlines, leases, parked tenants; then serves the line. */
 void weir_key_catch_up(struct weir_key *key, struct weir_news *news);
 
@@ -51,6 +99,9 @@ static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct 
         key->now_ns = now_ns;
     }
     key->batch_left = WEIR_BATCH_MAX;
+    if (weir_unlikely(key->controlled)) {
+        weir_key_advance(key);
+    }
     weir_line_rebase(key); /* a batch of the largest costs moves a clock by 2^60 */
     if (key->now_ns >= key->wake_ns) {
         weir_key_catch_up(key, news);

@@ -35,8 +35,12 @@ void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct 
                      uint32_t before)
 {
     if (lane->limit != before && weir_heard(key, news, WEIR_EVENT_LIMIT)) {
+        enum weir_limit_reason reason = WEIR_LIMIT_SET;
+        if (lane->control != NULL) {
+            weir_control_limit(lane->control, &reason);
+        }
         weir_tell(key, news, WEIR_EVENT_LIMIT,
-                  (struct weir_occasion){.lane = lane, .value = before});
+                  (struct weir_occasion){.lane = lane, .value = before, .cause = (uint8_t)reason});
     }
 }
 

@@ -57,6 +57,7 @@ struct weir_tenant {
     struct weir_bucket *bucket; /* null without a rate */
     struct weir_stake stake;    /* over all priorities */
     uint32_t place_parked;
+    struct weir_estimator outputs;
     uint8_t hold; /* enum weir_tenant_hold */
     uint8_t name_bytes;
     struct weir_turn turns[WEIR_PRIORITY_COUNT];

@@ -57,7 +57,7 @@ TEST(a_rate_is_valid_at_its_bounds_and_not_beyond)
     assert_false(weir_rate_valid(&rate));
 
     rate = valid;
-    rate.unit = (enum weir_unit)(WEIR_UNIT_REQUESTS + 1);
+    rate.unit = WEIR_UNIT_COUNT;
     assert_false(weir_rate_valid(&rate));
     rate = valid;
     rate.settle = (enum weir_settle)(WEIR_SETTLE_DEBT + 1);

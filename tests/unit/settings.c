@@ -98,7 +98,7 @@ TEST(a_lanes_rate_is_valid_at_its_bounds_and_not_beyond)
     expect_lane(WEIR_OK, RATE(.tokens = 1, .period_ns = DAY, .burst = WEIR_RATE_TOKENS_MAX));
     expect_lane(WEIR_BAD_RATE,
                 RATE(.tokens = 1, .period_ns = DAY, .burst = WEIR_RATE_TOKENS_MAX + 1));
-    expect_lane(WEIR_BAD_RATE, RATE(.tokens = 1, .period_ns = DAY, .unit = (enum weir_unit)2));
+    expect_lane(WEIR_BAD_RATE, RATE(.tokens = 1, .period_ns = DAY, .unit = WEIR_UNIT_COUNT));
     expect_lane(WEIR_BAD_RATE, RATE(.tokens = 1, .period_ns = DAY, .settle = (enum weir_settle)2));
 }
 

@@ -1,0 +1,176 @@
+/* control.h - the controller of one lane: what both kinds have in common, and the small interface
+ * behind which they differ.
+ *
+ * In common are the ledger of what has been charged, the mirrors of stated quotas, and what the
+ * provider's rule makes of a ticket's cost. A kind (learned.c, aimd.c by way of control.c) adds a
+ * rate found without being told, and a window. Every call costs O(1), allocates nothing and takes
+ * the time; between two calls nothing happens by itself.
+ *
+ * A ticket remembers its number and the ledger when it was sent. So when its reply states what
+ * remains, `ledger now - ledger then` is what was sent after it, which its header cannot contain.
+ */
+#ifndef WEIR_CORE_CONTROL_H
+#define WEIR_CORE_CONTROL_H
+
+#include "core/aimd.h"
+#include "core/mirror.h"
+#include "core/pacer.h"
+#include "core/window.h"
+
+/* What a ticket is expected to cost. */
+struct weir_amount {
+    uint32_t cost;
+    uint32_t input;      /* of that */
+    uint32_t output_max; /* 0: not known */
+};
+
+/* The part of an amount that a bucket counts. */
+static inline uint32_t weir_amount_part(const struct weir_amount *amount, enum weir_unit unit)
+{
+    switch (unit) {
+    case WEIR_UNIT_INPUT:
+        return amount->input;
+    case WEIR_UNIT_OUTPUT:
+        return amount->cost - amount->input;
+    case WEIR_UNIT_COST:
+    case WEIR_UNIT_REQUESTS:
+    case WEIR_UNIT_COUNT:
+        break;
+    }
+    return amount->cost;
+}
+
+/* What it did cost. */
+struct weir_usage {
+    uint32_t input;
+    uint32_t output;
+};
+
+/* What it needs of each unit by the provider's rule. */
+struct weir_need {
+    double of[WEIR_UNIT_COUNT];
+};
+
+struct weir_control;
+
+/* How a kind of controller differs from the other. `wait_s` says for how many seconds the kind's
+ * own rate holds somebody back, `passed` lets time pass, `stated` tells of a quota whose limit is
+ * new. The others tell of one request: sent, settled, and the three things that may become known of
+ * it. */
+struct weir_control_kind {
+    bool priced; /* steers by the price of the mirrors, not only by their level */
+    void (*init)(struct weir_control *control);
+    void (*bound)(struct weir_control *control);
+    void (*set_window)(struct weir_control *control, double window);
+    void (*passed)(struct weir_control *control, double passed_s);
+    double (*wait_s)(const struct weir_control *control, const struct weir_need *need);
+    void (*stated)(struct weir_control *control, bool is_new);
+    void (*sent)(struct weir_control *control, struct weir_bill bill, uint64_t now_ns);
+    void (*settled)(struct weir_control *control, struct weir_bill bill, int64_t actual);
+    void (*undone)(struct weir_control *control, uint64_t number, struct weir_bill bill);
+    void (*accepted)(struct weir_control *control, const struct weir_echo *echo);
+    void (*succeeded)(struct weir_control *control, const struct weir_echo *echo);
+    void (*lost)(struct weir_control *control, const struct weir_echo *echo);
+    double (*refused)(struct weir_control *control, const struct weir_echo *echo,
+                      const struct weir_refusal *refusal);
+    double (*window)(const struct weir_control *control, enum weir_limit_reason *reason);
+    void (*describe)(const struct weir_control *control, struct weir_control_stats *stats);
+};
+
+struct weir_control {
+    const struct weir_control_kind *kind;
+    struct weir_control_settings settings;
+    uint32_t since_epoch; /* the owner's count of changes when this began */
+    uint32_t mirror_count;
+    uint64_t at_ns; /* up to when time has passed */
+
+    /* The ledger. */
+    int64_t input; /* charged so far */
+    int64_t output;
+    int64_t requests;
+    uint64_t number; /* the last that was sent */
+    double cost_mean;
+    double input_mean;
+    uint64_t refused;
+    uint64_t lost;
+
+    /* Who is next and cannot go, as the line was last left. */
+    bool awaited;
+    bool full; /* because all permits are out, perhaps among others */
+    struct weir_need head;
+
+    struct weir_mirror mirrors[WEIR_QUOTAS_MAX];
+    union {
+        struct {
+            struct weir_pacer pacer;
+            struct weir_window window;
+        } learned;
+        struct weir_aimd aimd;
+    };
+};
+
+extern const struct weir_control_kind weir_control_learned;
+extern const struct weir_control_kind weir_control_aimd;
+
+/* Whether settings from outside may be given to a controller. */
+bool weir_control_valid(const struct weir_control_settings *settings);
+
+/* Requires valid settings that name a controller. */
+void weir_control_init(struct weir_control *control, const struct weir_control_settings *settings,
+                       uint64_t now_ns);
+
+/* New bounds; what was learned stays. Requires the same controller as before. */
+void weir_control_configure(struct weir_control *control,
+                            const struct weir_control_settings *settings);
+
+/* What a ticket of that amount needs. */
+struct weir_need weir_control_need(const struct weir_control *control,
+                                   const struct weir_amount *amount);
+
+/* Lets time pass. A time that stands still or steps back changes nothing (G8). */
+void weir_control_advance(struct weir_control *control, uint64_t now_ns);
+
+/* When that may go: not after `now_ns` if now. As far as can be told now: it may become earlier,
+ * and should be asked for again at weir_control_ask_ns(). */
+uint64_t weir_control_ready_ns(const struct weir_control *control, const struct weir_amount *amount,
+                               uint64_t now_ns);
+uint64_t weir_control_ask_ns(uint64_t ready_ns, uint64_t now_ns);
+
+/* When the stated quotas alone will let that pass. */
+uint64_t weir_control_quota_ns(const struct weir_control *control, const struct weir_amount *amount,
+                               uint64_t now_ns);
+
+/* Whether a quota has a limit of 0. */
+bool weir_control_barred(const struct weir_control *control, uint64_t now_ns);
+
+/* Who is next and cannot go; null: nobody waits. `full`: all permits are out. */
+void weir_control_await(struct weir_control *control, const struct weir_amount *head, bool full);
+
+/* A ticket goes; `active` permits are out, its own included. */
+void weir_control_send(struct weir_control *control, struct weir_ticket *ticket, uint32_t active,
+                       uint64_t now_ns);
+
+/* The head of its reply. Returns until when the lane must pause; not after now if it need not. */
+uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *ticket,
+                           const struct weir_reply *reply, uint32_t active, uint64_t now_ns);
+
+/* So much output has come; what exceeds what was charged for is charged now. */
+void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
+                           uint32_t output);
+
+/* It has ended, and cost that. Its reply has been told before, unless nothing is known of one. */
+void weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
+                      enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
+                      uint64_t now_ns);
+
+/* Permits at once, and why it is not as many as before. */
+uint32_t weir_control_limit(const struct weir_control *control, enum weir_limit_reason *reason);
+void weir_control_set_limit(struct weir_control *control, uint32_t limit);
+
+/* Whether nothing is owed, to us or to the provider. */
+bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns);
+
+void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
+                           struct weir_control_stats *stats);
+
+#endif

@@ -1,0 +1,253 @@
+#include "core/pacer.h"
+
+#include "core/real.h"
+
+#include <math.h>
+
+/* Larger: late on large accounts. Smaller: the first overshoot is worse, and much worse where the
+ * provider charges at the end. */
+#define START_RATE    500.0
+#define START_EFOLD_S 6.0
+
+/* No account is this large; it keeps a rate that nothing bounds from becoming infinite. */
+#define RATE_MAX   1e12
+#define RATE_LEAST 1e-3
+
+/* Larger: more refusals, a raise is found sooner. */
+#define PROBE_SLOPE 0.1
+
+/* The plateau, in seconds or requests, whichever is longer. The longest is the budget of refusals:
+ * one in 300 requests. */
+#define SPAN_MIN_S        5.0
+#define SPAN_MIN_REQUESTS 15.0
+#define SPAN_MAX_S        60.0
+#define SPAN_MAX_REQUESTS 300.0
+
+/* The reserve that a pause builds up. Larger: small buckets overflow. Smaller: more refusals. */
+#define RESERVE_S        1.0
+#define RESERVE_REQUESTS 3.0
+
+/* A pause without Retry-After, and how far it may double. */
+#define PAUSE_MIN_S 0.5
+#define BACKOFF_MAX 32.0
+
+/* Fewer accepted requests than this since the anchor: the same drought still. */
+#define DROUGHT_REQUESTS 3
+
+/* A measurement counts as much as the requests it rests on, n / (n + this), and moves by a factor
+ * of at most 4. */
+#define TRUST_REQUESTS 4.0
+#define MOVE_MAX       4.0
+
+/* Measurements agree that differ by less than this, or by two standard errors of their count. */
+#define AGREE 0.1
+
+/* Beyond this multiple of the stated rate it no longer matters. */
+#define SLEEP_FACTOR 4.0
+
+/* What flows in while nobody waits: up to this, or a second's worth. */
+#define SAVED_COST   2000.0
+#define SAVED_S      1.0
+#define WAIT_SECONDS 30.0
+
+static double bounded(const struct weir_pacer *pacer, double rate)
+{
+    return weir_clamp(rate, pacer->least, pacer->most);
+}
+
+void weir_pacer_bound(struct weir_pacer *pacer, const struct weir_rate_settings *settings)
+{
+    bool none = settings->max == 0 || settings->max == WEIR_RATE_NONE;
+    pacer->least = settings->min == 0 ? RATE_LEAST : (double)settings->min;
+    pacer->most = none ? RATE_MAX : (double)settings->max;
+    pacer->rate = bounded(pacer, pacer->rate);
+}
+
+void weir_pacer_init(struct weir_pacer *pacer, const struct weir_rate_settings *settings)
+{
+    *pacer = (struct weir_pacer){.clean = true, .backoff = 1.0};
+    pacer->rate = settings->start == 0 ? START_RATE : (double)settings->start;
+    weir_pacer_bound(pacer, settings);
+    pacer->balance = weir_larger(SAVED_COST, SAVED_S * pacer->rate);
+}
+
+void weir_pacer_sleep(struct weir_pacer *pacer, double stated)
+{
+    if (!pacer->anchored || pacer->rate > SLEEP_FACTOR * stated) {
+        pacer->asleep = true;
+    }
+}
+
+/* ---- what may be sent ---- */
+
+/* The cubic, by the time spent sending since the last refusal. */
+static void follow_cubic(struct weir_pacer *pacer)
+{
+    double part = pacer->spent_s / pacer->span_s;
+    double rate = pacer->measured * (1.0 + PROBE_SLOPE * part * part * part);
+    pacer->rate = bounded(pacer, rate);
+}
+
+void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited, bool alone)
+{
+    if (pacer->asleep) {
+        return;
+    }
+    if (!pacer->anchored && awaited && alone) {
+        pacer->rate = bounded(pacer, pacer->rate * exp(passed_s / START_EFOLD_S));
+    }
+    double before = pacer->balance;
+    pacer->balance += pacer->rate * passed_s;
+    double most = weir_larger(weir_larger(SAVED_COST, SAVED_S * pacer->rate), before);
+    if (!awaited && pacer->balance > most) {
+        pacer->balance = most;
+        pacer->clean = false;
+    }
+}
+
+double weir_pacer_wait(const struct weir_pacer *pacer, double amount)
+{
+    double needed = weir_smaller(amount, WAIT_SECONDS * pacer->rate);
+    return pacer->asleep || pacer->balance >= needed ? 0.0
+                                                     : (needed - pacer->balance) / pacer->rate;
+}
+
+void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t now_ns)
+{
+    double cost = (double)(bill.at_once + bill.later);
+    if (!pacer->begun) {
+        pacer->begun = true;
+        pacer->anchor_ns = (int64_t)now_ns;
+    }
+    pacer->charged += bill.at_once;
+    pacer->open += (double)bill.later;
+    pacer->sent++;
+    if (pacer->asleep) {
+        return;
+    }
+    pacer->balance -= cost;
+    if (pacer->anchored) {
+        pacer->spent_s += cost / pacer->rate;
+        follow_cubic(pacer);
+    }
+}
+
+void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual)
+{
+    if (!pacer->asleep) {
+        pacer->balance += (double)(bill.at_once + bill.later - actual);
+    }
+    pacer->charged += actual - bill.at_once;
+    pacer->open -= (double)bill.later;
+}
+
+void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill)
+{
+    weir_pacer_settle(pacer, bill, 0);
+    pacer->sent--;
+    if (number <= pacer->reacted) {
+        pacer->anchor_charged -= bill.at_once;
+        pacer->anchor_sent--;
+    }
+}
+
+/* ---- refusals ---- */
+
+/* One that was sent after our last reaction, or it would be the same refusal twice. */
+static double cost_mean(const struct weir_refusal *refusal)
+{
+    double cost = (double)(refusal->bill.at_once + refusal->bill.later);
+    return refusal->cost_mean > 0.0 ? refusal->cost_mean : weir_larger(cost, 1.0);
+}
+
+static double pause(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+{
+    double cost = (double)(refusal->bill.at_once + refusal->bill.later);
+    double mean = cost_mean(refusal);
+    double wait_s = refusal->retry_after_known
+                        ? refusal->retry_after_s
+                        : pacer->backoff * weir_larger(PAUSE_MIN_S, mean / pacer->measured);
+    double reserve = weir_larger(RESERVE_S * pacer->measured, RESERVE_REQUESTS * mean);
+    double balance = cost - wait_s * pacer->measured - reserve - pacer->open;
+    pacer->balance = weir_smaller(pacer->balance, balance);
+    follow_cubic(pacer);
+    return wait_s;
+}
+
+static void bound_span(struct weir_pacer *pacer, double mean)
+{
+    double request_s = mean / pacer->measured;
+    double least = weir_larger(SPAN_MIN_S, SPAN_MIN_REQUESTS * request_s);
+    double most = weir_larger(SPAN_MAX_S, SPAN_MAX_REQUESTS * request_s);
+    pacer->span_s = weir_clamp(pacer->span_s, least, most);
+}
+
+/* What was delivered between two empty moments, and how much that tells. */
+static void measure(struct weir_pacer *pacer, double delivered, double count)
+{
+    double close = weir_larger(AGREE, 2.0 / sqrt(count + 1.0));
+    bool agrees = fabs(delivered / pacer->measured - 1.0) < close;
+    pacer->span_s = agrees ? 2.0 * pacer->span_s : 0.0;
+    double moved = weir_clamp(delivered, pacer->measured / MOVE_MAX, pacer->measured * MOVE_MAX);
+    pacer->measured += count / (count + TRUST_REQUESTS) * (moved - pacer->measured);
+}
+
+static void anchor(struct weir_pacer *pacer, int64_t empty_ns, double cost)
+{
+    pacer->anchored = true;
+    pacer->anchor_ns = empty_ns;
+    pacer->anchor_charged = pacer->charged;
+    pacer->anchor_sent = pacer->sent;
+    pacer->anchor_cost = cost;
+    pacer->clean = true;
+    pacer->backoff = 1.0;
+}
+
+static void wake(struct weir_pacer *pacer, double stated)
+{
+    if (pacer->asleep) {
+        pacer->asleep = false;
+        pacer->anchored = false;
+        pacer->balance = INFINITY; /* the pause sets it */
+        pacer->measured = stated;
+    }
+}
+
+double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+{
+    double cost = (double)(refusal->bill.at_once + refusal->bill.later);
+    if (refusal->number <= pacer->reacted) {
+        return refusal->retry_after_known ? refusal->retry_after_s : 0.0;
+    }
+    bool woken = pacer->asleep && refusal->stated > 0.0;
+    wake(pacer, refusal->stated);
+    double until_empty_s =
+        refusal->retry_after_known ? refusal->retry_after_s - refusal->rounding_s / 2.0 : 0.0;
+    int64_t empty_ns = (int64_t)refusal->now_ns + (int64_t)(until_empty_s * 1e9);
+    double passed_s = (double)(empty_ns - pacer->anchor_ns) * 1e-9;
+    uint64_t count = pacer->sent > pacer->anchor_sent ? pacer->sent - pacer->anchor_sent : 0;
+    double base = pacer->anchored ? pacer->anchor_cost : cost;
+    double delivered =
+        weir_larger((double)(pacer->charged - pacer->anchor_charged) + cost - base, 1.0) /
+        weir_larger(passed_s, 1e-3);
+    pacer->spent_s = 0.0;
+    pacer->reacted = refusal->sent_last;
+    if (!pacer->anchored) {
+        double first = weir_smaller(weir_larger(delivered, 1.0), pacer->rate);
+        pacer->measured = bounded(pacer, woken ? refusal->stated : first);
+        pacer->span_s = 0.0;
+    } else if (count < DROUGHT_REQUESTS) {
+        pacer->span_s /= 2.0;
+        pacer->backoff = weir_smaller(2.0 * pacer->backoff, BACKOFF_MAX);
+        bound_span(pacer, cost_mean(refusal));
+        return pause(pacer, refusal);
+    } else if (!pacer->clean) {
+        pacer->span_s /= 2.0; /* the other bucket may have overflowed while we were idle */
+    } else {
+        measure(pacer, delivered, (double)count);
+        pacer->measured = bounded(pacer, pacer->measured);
+    }
+    bound_span(pacer, cost_mean(refusal));
+    anchor(pacer, empty_ns, cost);
+    return pause(pacer, refusal);
+}

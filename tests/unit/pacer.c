@@ -1,0 +1,274 @@
+/* A rate found from refusals alone. */
+#include "core/pacer.h"
+#include "unit/helpers.h"
+
+#include <math.h>
+
+#define expect_near(a, b)                              \
+    do {                                               \
+        double a_ = (a), b_ = (b);                     \
+        if (fabs(a_ - b_) > 1e-6 * (1.0 + fabs(b_))) { \
+            fail_msg("%f is not near %f", a_, b_);     \
+        }                                              \
+    } while (0)
+
+static struct weir_pacer fresh(void)
+{
+    struct weir_pacer pacer;
+    weir_pacer_init(&pacer, &(struct weir_rate_settings){0});
+    return pacer;
+}
+
+static const struct weir_bill thousand = {1000, 0};
+
+/* Sends `count` requests of 1,000, of which all are accepted. */
+static void send(struct weir_pacer *pacer, uint32_t count, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        weir_pacer_send(pacer, thousand, now_ns);
+    }
+}
+
+/* One more is sent and refused. */
+static double refuse(struct weir_pacer *pacer, uint64_t number, double retry_after_s,
+                     uint64_t now_ns)
+{
+    weir_pacer_send(pacer, thousand, now_ns);
+    weir_pacer_undo(pacer, number, thousand);
+    struct weir_refusal refusal = {.number = number,
+                                   .sent_last = number,
+                                   .bill = thousand,
+                                   .retry_after_known = retry_after_s > 0.0,
+                                   .retry_after_s = retry_after_s,
+                                   .rounding_s = 1.0,
+                                   .cost_mean = 1000.0,
+                                   .now_ns = now_ns};
+    return weir_pacer_refuse(pacer, &refusal);
+}
+
+TEST(before_the_first_refusal_the_rate_grows_only_while_it_is_what_holds)
+{
+    struct weir_pacer pacer = fresh();
+    expect_near(pacer.rate, 500.0);
+    weir_pacer_advance(&pacer, 6.0, false, true);
+    expect_near(pacer.rate, 500.0);
+    weir_pacer_advance(&pacer, 6.0, true, false); /* something else holds too */
+    expect_near(pacer.rate, 500.0);
+    weir_pacer_advance(&pacer, 6.0, true, true);
+    expect_near(pacer.rate, 500.0 * exp(1.0));
+}
+
+TEST(the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1e6;
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 1.0, 5 * SECOND); /* 10,000 in 4.5 s */
+    expect_near(pacer.measured, 10000.0 / 4.5);
+    pacer = fresh();
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 1.0, 5 * SECOND);
+    expect_near(pacer.measured, 500.0);
+}
+
+/* 20 x 1,000 delivered in the 10 s between two empty moments, whatever the rate was. */
+TEST(between_two_refusals_the_delivered_is_the_rate)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 2500.0;
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 1.0, 5 * SECOND);
+    pacer.measured = 2500.0;
+    send(&pacer, 20, 6 * SECOND);
+    refuse(&pacer, 32, 1.0, 15 * SECOND);
+    expect_near(pacer.measured, 2500.0 + 20.0 / 24.0 * (2000.0 - 2500.0));
+}
+
+TEST(measurements_that_agree_double_the_plateau_and_others_make_it_short)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 2000.0;
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 1.0, 5 * SECOND);
+    pacer.measured = 2000.0;
+    double first_s = pacer.span_s;
+    send(&pacer, 20, 6 * SECOND);
+    refuse(&pacer, 32, 1.0, 15 * SECOND);
+    expect_near(pacer.span_s, 2.0 * first_s);
+    send(&pacer, 200, 16 * SECOND); /* ten times as much */
+    refuse(&pacer, 233, 1.0, 25 * SECOND);
+    assert_true(pacer.span_s <= first_s);
+}
+
+TEST(the_rate_leaves_what_was_measured_along_a_cubic_as_it_is_used)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    send(&pacer, 4, SECOND);
+    refuse(&pacer, 5, 1.0, 5 * SECOND);
+    pacer.measured = 1000.0;
+    pacer.span_s = 10.0;
+    weir_pacer_advance(&pacer, 100.0, true, true); /* time alone moves nothing */
+    pacer.rate = 1000.0;
+    send(&pacer, 10, 6 * SECOND);
+    assert_true(pacer.spent_s > 9.0 && pacer.spent_s <= 10.0);
+    assert_true(pacer.rate > 1070.0 && pacer.rate <= 1100.0);
+}
+
+TEST(a_pause_leaves_a_reserve_inside_the_provider)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    pacer.balance = 1e6;
+    send(&pacer, 4, SECOND);
+    expect_near(refuse(&pacer, 5, 2.0, 5 * SECOND), 2.0);
+    double reserve = fmax(pacer.measured, 3000.0);
+    expect_near(pacer.balance, 1000.0 - 2.0 * pacer.measured - reserve);
+}
+
+TEST(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    send(&pacer, 10, SECOND);
+    struct weir_refusal refusal = {.number = 9,
+                                   .sent_last = 10,
+                                   .bill = thousand,
+                                   .retry_after_known = true,
+                                   .retry_after_s = 1.0,
+                                   .now_ns = 5 * SECOND};
+    weir_pacer_undo(&pacer, 9, thousand);
+    weir_pacer_refuse(&pacer, &refusal);
+    struct weir_pacer before = pacer;
+    weir_pacer_undo(&pacer, 10, thousand);
+    refusal.number = 10;
+    refusal.retry_after_s = 3.0;
+    expect_near(weir_pacer_refuse(&pacer, &refusal), 3.0);
+    expect_near(pacer.measured, before.measured);
+    /* The anchor is moved with what turned out not to have been accepted. */
+    assert_int_equal(pacer.charged - pacer.anchor_charged, before.charged - before.anchor_charged);
+    assert_int_equal(pacer.sent - pacer.anchor_sent, before.sent - before.anchor_sent);
+}
+
+TEST(a_drought_doubles_the_pause_and_keeps_the_anchor)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    send(&pacer, 10, SECOND);
+    double first_s = refuse(&pacer, 11, 0.0, 5 * SECOND);
+    int64_t anchor_ns = pacer.anchor_ns;
+    double measured = pacer.measured;
+    expect_near(refuse(&pacer, 12, 0.0, 6 * SECOND), 2.0 * first_s);
+    expect_near(refuse(&pacer, 13, 0.0, 7 * SECOND), 4.0 * first_s);
+    for (uint64_t i = 14; i < 30; i++) {
+        refuse(&pacer, i, 0.0, i * SECOND);
+    }
+    expect_near(pacer.backoff, 32.0);
+    expect_near(pacer.measured, measured);
+    assert_true(pacer.anchor_ns == anchor_ns);
+}
+
+TEST(what_was_cut_while_idle_makes_a_measurement_worthless)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 1.0, 5 * SECOND);
+    double measured = pacer.measured;
+    weir_pacer_advance(&pacer, 1000.0, false, false);
+    assert_false(pacer.clean);
+    send(&pacer, 100, 6 * SECOND);
+    refuse(&pacer, 112, 1.0, 10 * SECOND);
+    expect_near(pacer.measured, measured);
+    assert_true(pacer.clean);
+}
+
+TEST(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state)
+{
+    struct weir_pacer pacer = fresh();
+    weir_pacer_sleep(&pacer, 8000.0);
+    assert_true(pacer.asleep);
+    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
+    send(&pacer, 5, SECOND);
+    struct weir_refusal refusal = {.number = 5,
+                                   .sent_last = 5,
+                                   .bill = thousand,
+                                   .retry_after_known = true,
+                                   .retry_after_s = 1.0,
+                                   .stated = 8000.0,
+                                   .now_ns = 5 * SECOND};
+    weir_pacer_undo(&pacer, 5, thousand);
+    weir_pacer_refuse(&pacer, &refusal);
+    assert_false(pacer.asleep);
+    expect_near(pacer.measured, 8000.0);
+    assert_true(isfinite(pacer.balance));
+    weir_pacer_sleep(&pacer, 8000.0); /* still below four times of it */
+    assert_false(pacer.asleep);
+    pacer.rate = 32001.0;
+    weir_pacer_sleep(&pacer, 8000.0);
+    assert_true(pacer.asleep);
+}
+
+TEST(settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_the_rule)
+{
+    struct weir_pacer pacer = fresh();
+    struct weir_bill later = {0, 1000};
+    expect_near(pacer.balance, 2000.0);
+    weir_pacer_send(&pacer, thousand, SECOND);
+    weir_pacer_settle(&pacer, thousand, 400);
+    expect_near(pacer.balance, 1600.0);
+    assert_int_equal(pacer.charged, 400);
+    weir_pacer_send(&pacer, later, SECOND);
+    assert_int_equal(pacer.charged, 400);
+    expect_near(pacer.open, 1000.0);
+    weir_pacer_settle(&pacer, later, 3000);
+    expect_near(pacer.balance, -1400.0);
+    expect_near(pacer.open, 0.0);
+    assert_int_equal(pacer.charged, 3400);
+}
+
+TEST(nobody_waits_longer_than_30_s_of_the_rate_however_large)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.balance = 0.0;
+    expect_near(weir_pacer_wait(&pacer, 1e9), 30.0);
+    pacer.balance = 15000.0;
+    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
+}
+
+TEST(bounds_hold_whatever_is_learned)
+{
+    struct weir_pacer pacer;
+    weir_pacer_init(&pacer, &(struct weir_rate_settings){.start = 100, .min = 50, .max = 200});
+    weir_pacer_advance(&pacer, 1000.0, true, true);
+    expect_near(pacer.rate, 200.0);
+    weir_pacer_bound(&pacer, &(struct weir_rate_settings){.max = 20});
+    expect_near(pacer.rate, 20.0);
+    pacer = fresh();
+    for (int i = 0; i < 1000; i++) {
+        weir_pacer_advance(&pacer, 3600.0, true, true);
+    }
+    assert_true(isfinite(pacer.rate));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_the_first_refusal_the_rate_grows_only_while_it_is_what_holds),
+        cmocka_unit_test(
+            the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent),
+        cmocka_unit_test(between_two_refusals_the_delivered_is_the_rate),
+        cmocka_unit_test(measurements_that_agree_double_the_plateau_and_others_make_it_short),
+        cmocka_unit_test(the_rate_leaves_what_was_measured_along_a_cubic_as_it_is_used),
+        cmocka_unit_test(a_pause_leaves_a_reserve_inside_the_provider),
+        cmocka_unit_test(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal),
+        cmocka_unit_test(a_drought_doubles_the_pause_and_keeps_the_anchor),
+        cmocka_unit_test(what_was_cut_while_idle_makes_a_measurement_worthless),
+        cmocka_unit_test(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state),
+        cmocka_unit_test(
+            settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_the_rule),
+        cmocka_unit_test(nobody_waits_longer_than_30_s_of_the_rate_however_large),
+        cmocka_unit_test(bounds_hold_whatever_is_learned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

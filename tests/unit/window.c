@@ -1,0 +1,261 @@
+/* How many at once: the window of the learned controller. */
+#include "core/window.h"
+#include "unit/helpers.h"
+
+#include <math.h>
+
+static struct weir_window fresh(void)
+{
+    struct weir_window window;
+    weir_window_init(&window, &(struct weir_window_settings){0});
+    return window;
+}
+
+static struct weir_echo echo_of(uint64_t number, uint32_t among, bool held)
+{
+    return (struct weir_echo){.number = number,
+                              .sent_last = number,
+                              .among = among,
+                              .active = among,
+                              .held = held,
+                              .now_ns = number * SECOND};
+}
+
+static void accept(struct weir_window *window, uint64_t number, uint32_t among, bool held)
+{
+    struct weir_echo echo = echo_of(number, among, held);
+    weir_window_accept(window, &echo);
+}
+
+static void refuse(struct weir_window *window, uint64_t number, uint32_t among)
+{
+    struct weir_echo echo = echo_of(number, among, true);
+    weir_window_refuse(window, &echo);
+}
+
+static void lose(struct weir_window *window, uint64_t number, uint32_t among)
+{
+    struct weir_echo echo = echo_of(number, among, true);
+    weir_window_lose(window, &echo);
+}
+
+TEST(it_starts_at_4_and_grows_by_one_for_each_first_byte_while_it_holds)
+{
+    struct weir_window window = fresh();
+    assert_true(window.size == 4.0);
+    accept(&window, 1, 4, true);
+    accept(&window, 2, 4, true);
+    assert_true(window.size == 6.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_GROWN);
+}
+
+TEST(it_does_not_grow_while_something_else_holds)
+{
+    struct weir_window window = fresh();
+    for (uint64_t i = 1; i <= 100; i++) {
+        accept(&window, i, 4, false);
+    }
+    assert_true(window.size == 4.0);
+}
+
+TEST(the_refused_count_less_one_is_the_limit)
+{
+    struct weir_window window = fresh();
+    window.size = 20.0;
+    accept(&window, 1, 16, false);
+    refuse(&window, 2, 17);
+    assert_true(window.size == 16.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_REFUSED);
+    assert_true(window.patience == 8.0);
+}
+
+TEST(a_refusal_of_fewer_than_were_taken_before_is_not_about_the_window)
+{
+    struct weir_window window = fresh();
+    window.size = 200.0;
+    accept(&window, 1, 100, false);
+    refuse(&window, 2, 80);
+    assert_true(window.size == 200.0);
+    assert_true(window.accepted == 90.0);
+    refuse(&window, 3, 81);
+    assert_true(window.size == 80.0);
+}
+
+TEST(one_more_is_probed_after_8_then_16_full_windows_and_each_refusal_doubles_that)
+{
+    struct weir_window window = fresh();
+    window.size = 20.0;
+    accept(&window, 1, 16, false);
+    refuse(&window, 2, 17);
+    uint64_t number = 3;
+    for (int i = 0; i < 7; i++) {
+        accept(&window, number++, 16, true);
+    }
+    accept(&window, number++, 15, true); /* not a full window */
+    assert_true(window.size == 16.0);
+    accept(&window, number++, 16, true);
+    assert_true(window.size == 17.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_PROBED);
+    refuse(&window, number++, 17);
+    assert_true(window.size == 16.0);
+    assert_true(window.probe == 16.0);
+    for (int i = 0; i < 20; i++) {
+        refuse(&window, number++, 17);
+    }
+    assert_true(window.patience == 500.0);
+    assert_true(weir_window_explains(&window, 17));
+    assert_false(weir_window_explains(&window, 16));
+}
+
+TEST(refusals_of_one_round_count_once)
+{
+    struct weir_window window = fresh();
+    window.size = 20.0;
+    struct weir_echo echo = echo_of(3, 20, true);
+    echo.sent_last = 10;
+    weir_window_refuse(&window, &echo);
+    echo = echo_of(10, 19, true);
+    weir_window_refuse(&window, &echo);
+    assert_true(window.patience == 8.0);
+    assert_true(window.size == 18.0);
+}
+
+TEST(errors_are_judged_by_their_share)
+{
+    struct weir_window window = fresh();
+    window.size = 100.0;
+    for (uint64_t i = 1; i <= 1000; i++) { /* one in ten */
+        if (i % 10 == 0) {
+            lose(&window, i, 100);
+        } else {
+            accept(&window, i, 100, false);
+        }
+    }
+    assert_true(window.size == 100.0);
+}
+
+TEST(a_brown_out_cuts_to_a_tenth_and_slow_start_leads_back)
+{
+    struct weir_window window = fresh();
+    window.size = 100.0;
+    accept(&window, 1, 100, false);
+    uint64_t number = 2;
+    for (int i = 0; i < 60; i++) {
+        lose(&window, number++, 50);
+    }
+    assert_true(window.size == 10.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_LOST);
+    assert_true(window.back == 100.0);
+    for (int i = 0; i < 12; i++) { /* until the share has fallen below 0.3 */
+        accept(&window, number++, 10, true);
+    }
+    double size = window.size;
+    for (int i = 0; i < 50; i++) {
+        accept(&window, number++, 10, true);
+    }
+    assert_true(window.size == size + 50.0);
+}
+
+TEST(losses_of_what_was_sent_before_a_cut_do_not_cut_again)
+{
+    struct weir_window window = fresh();
+    window.size = 100.0;
+    window.accepted = 100.0;
+    struct weir_echo echo = echo_of(1, 100, true);
+    echo.sent_last = 100;
+    window.failures = 0.9;
+    weir_window_lose(&window, &echo);
+    assert_true(window.size == 85.0);
+    lose(&window, 100, 100);
+    assert_true(window.size == 85.0);
+    lose(&window, 101, 100);
+    assert_true(window.size == 85.0 * 0.85);
+}
+
+/* A round of first tokens, all after that time. */
+static void round_of(struct weir_window *window, double delay_s, uint64_t *now_ns)
+{
+    for (int i = 0; i < 300; i++) {
+        *now_ns += SECOND / 100;
+        struct weir_echo echo = {.number = 1,
+                                 .among = 50,
+                                 .active = 50,
+                                 .streamed = true,
+                                 .delay_s = delay_s,
+                                 .now_ns = *now_ns};
+        weir_window_accept(window, &echo);
+    }
+}
+
+TEST(first_tokens_that_come_late_shrink_it_by_those_who_queue)
+{
+    struct weir_window window = fresh();
+    uint64_t now_ns = SECOND;
+    window.size = 50.0;
+    round_of(&window, 0.5, &now_ns);
+    assert_true(window.size == 50.0);
+    assert_true(fabs(window.base_s - 0.5) < 0.01);
+    round_of(&window, 0.9, &now_ns); /* late, but not twice as late */
+    assert_true(window.size == 50.0);
+    round_of(&window, 3.0, &now_ns);
+    assert_true(window.size < 50.0);
+    assert_true(window.size >= 5.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_DELAYED);
+    assert_true(window.back == window.size);
+}
+
+TEST(replies_that_are_not_streamed_have_no_first_token)
+{
+    struct weir_window window = fresh();
+    for (uint64_t i = 1; i <= 1000; i++) {
+        struct weir_echo echo = {
+            .number = i, .among = 4, .delay_s = i < 500 ? 0.5 : 60.0, .now_ns = i * SECOND};
+        weir_window_accept(&window, &echo);
+    }
+    assert_true(window.base_s == 0.0);
+    assert_true(window.size == 4.0);
+}
+
+TEST(bounds_hold_whatever_happens)
+{
+    struct weir_window window;
+    weir_window_init(&window, &(struct weir_window_settings){.start = 5, .min = 3, .max = 6});
+    for (uint64_t i = 1; i <= 10; i++) {
+        accept(&window, i, 6, true);
+    }
+    assert_true(window.size == 6.0);
+    refuse(&window, 11, 1);
+    refuse(&window, 12, 1);
+    for (uint64_t i = 12; i < 100; i++) {
+        lose(&window, i, 6);
+        refuse(&window, i, 1);
+    }
+    assert_true(window.size == 3.0);
+    weir_window_bound(&window, &(struct weir_window_settings){.min = 8, .max = 9});
+    assert_true(window.size == 8.0);
+    window = fresh();
+    for (uint64_t i = 1; i <= 20000; i++) {
+        accept(&window, i, 10000, true);
+    }
+    assert_true(window.size == 8192.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_starts_at_4_and_grows_by_one_for_each_first_byte_while_it_holds),
+        cmocka_unit_test(it_does_not_grow_while_something_else_holds),
+        cmocka_unit_test(the_refused_count_less_one_is_the_limit),
+        cmocka_unit_test(a_refusal_of_fewer_than_were_taken_before_is_not_about_the_window),
+        cmocka_unit_test(
+            one_more_is_probed_after_8_then_16_full_windows_and_each_refusal_doubles_that),
+        cmocka_unit_test(refusals_of_one_round_count_once),
+        cmocka_unit_test(errors_are_judged_by_their_share),
+        cmocka_unit_test(a_brown_out_cuts_to_a_tenth_and_slow_start_leads_back),
+        cmocka_unit_test(losses_of_what_was_sent_before_a_cut_do_not_cut_again),
+        cmocka_unit_test(first_tokens_that_come_late_shrink_it_by_those_who_queue),
+        cmocka_unit_test(replies_that_are_not_streamed_have_no_first_token),
+        cmocka_unit_test(bounds_hold_whatever_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
