@@ -28,6 +28,8 @@ struct stage {
     struct weir_request request;
     uint32_t operations;
     uint64_t now_ns;
+    struct weir_reply reply;
+    struct weir_quota quotas[WEIR_QUOTAS_MAX];
 };
 
 static _Noreturn void give_up(const char *what)
@@ -82,6 +84,8 @@ MEASURED measured_enter_leave(struct stage *stage);
 MEASURED measured_cancel(struct stage *stage);
 MEASURED measured_timeout(struct stage *stage);
 MEASURED measured_leave(struct stage *stage);
+MEASURED measured_decision(struct stage *stage);
+MEASURED measured_hear(struct stage *stage);
 MEASURED measured_sync(struct weir_sync_key *key, uint32_t operations);
 MEASURED measured_mutex(pthread_mutex_t *mutex, uint32_t operations);
 MEASURED measured_semaphore(sem_t *semaphore, uint32_t operations);
@@ -158,6 +162,42 @@ void measured_leave(struct stage *stage)
              "leave");
         inside = weir_news_next(&stage->news);
         must(inside != NULL, "hand over");
+    }
+}
+
+/* A decision with all dimensions on: it enters and is admitted, what it cost replaces what was
+ * expected, and it leaves. Time passes in between, so that everything has to be looked at. */
+void measured_decision(struct stage *stage)
+{
+    struct weir_result result = {.usage_known = true, .input = 610, .output = 240};
+    for (uint32_t i = 0; i < stage->operations; i++) {
+        stage->now_ns += WEIR_NS_PER_SECOND / 20;
+        must(weir_key_enter(stage->key, &stage->inside, &stage->request, stage->now_ns,
+                            &stage->news) == WEIR_ADMITTED,
+             "enter");
+        stage->now_ns += WEIR_NS_PER_SECOND / 20;
+        must(weir_key_leave(stage->key, &stage->inside, &result, stage->now_ns, &stage->news) ==
+                 WEIR_OK,
+             "leave");
+    }
+}
+
+/* The same, and the head of each reply states four quotas. */
+void measured_hear(struct stage *stage)
+{
+    struct weir_result result = {.usage_known = true, .input = 610, .output = 240};
+    for (uint32_t i = 0; i < stage->operations; i++) {
+        stage->now_ns += WEIR_NS_PER_SECOND / 20;
+        must(weir_key_enter(stage->key, &stage->inside, &stage->request, stage->now_ns,
+                            &stage->news) == WEIR_ADMITTED,
+             "enter");
+        stage->now_ns += WEIR_NS_PER_SECOND / 20;
+        must(weir_key_hear(stage->key, &stage->inside, &stage->reply, stage->now_ns,
+                           &stage->news) == WEIR_OK,
+             "hear");
+        must(weir_key_leave(stage->key, &stage->inside, &result, stage->now_ns, &stage->news) ==
+                 WEIR_OK,
+             "leave");
     }
 }
 
@@ -251,6 +291,67 @@ static void run_lanes(struct stage *stage)
                            .lanes = lanes, .lane_count = 4, .choice = WEIR_CHOICE_MOST_ROOM});
 }
 
+/* A controller that has been told of quotas in all four units, of an account that is far from its
+ * limits but not at rest, with estimates on. */
+static void learn(struct stage *stage, enum weir_controller controller, uint32_t quota_count)
+{
+    struct weir_lane_settings lane = {.control = {.controller = controller}};
+    struct weir_settings settings = {
+        .lanes = &lane, .lane_count = 1, .estimate = WEIR_ESTIMATE_MEAN};
+    set_up(stage, &settings);
+    for (uint32_t i = 0; i < WEIR_QUOTAS_MAX; i++) {
+        bool minute = i < WEIR_UNIT_COUNT;
+        int64_t limit = i % WEIR_UNIT_COUNT == WEIR_UNIT_REQUESTS ? 2000 : 4000000;
+        stage->quotas[i] =
+            (struct weir_quota){.unit = (enum weir_unit)(i % WEIR_UNIT_COUNT),
+                                .period_ns = (minute ? 60 : 86400) * WEIR_NS_PER_SECOND,
+                                .limit = minute ? limit : 100 * limit,
+                                .remaining = minute ? limit / 2 : 50 * limit,
+                                .reset_ns = 30 * WEIR_NS_PER_SECOND};
+    }
+    stage->reply = (struct weir_reply){.outcome = WEIR_OUTCOME_SUCCESS,
+                                       .streamed = true,
+                                       .quotas = stage->quotas,
+                                       .quota_count = quota_count};
+    stage->request.input = 600;
+    stage->request.output_max = 1024;
+    uint32_t operations = stage->operations;
+    stage->operations = 1;
+    stage->now_ns = WEIR_NS_PER_SECOND;
+    measured_hear(stage); /* outside what is measured: the counting starts with the second call */
+    stage->operations = operations;
+}
+
+static void run_decision(struct stage *stage)
+{
+    learn(stage, WEIR_CONTROLLER_LEARNED, WEIR_UNIT_COUNT);
+    measured_decision(stage);
+}
+
+static void run_decision_8(struct stage *stage)
+{
+    learn(stage, WEIR_CONTROLLER_LEARNED, WEIR_QUOTAS_MAX);
+    measured_decision(stage);
+}
+
+static void run_decision_silent(struct stage *stage)
+{
+    learn(stage, WEIR_CONTROLLER_LEARNED, 0);
+    measured_decision(stage);
+}
+
+static void run_decision_aimd(struct stage *stage)
+{
+    learn(stage, WEIR_CONTROLLER_AIMD, WEIR_UNIT_COUNT);
+    measured_decision(stage);
+}
+
+static void run_hear(struct stage *stage)
+{
+    learn(stage, WEIR_CONTROLLER_LEARNED, WEIR_UNIT_COUNT);
+    measured_hear(stage);
+}
+
 static void run_cancel(struct stage *stage)
 {
     fill_line(stage);
@@ -342,11 +443,26 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(struct stage *stage);
     } cases[] = {
-        {"nothing", run_nothing}, {"plain", run_plain},         {"named", run_named},
-        {"events", run_events},   {"recorder", run_recorder},   {"lease", run_lease},
-        {"bucket", run_bucket},   {"lanes", run_lanes},         {"cancel", run_cancel},
-        {"timeout", run_timeout}, {"leave", run_leave},         {"sync", run_sync},
-        {"mutex", run_mutex},     {"semaphore", run_semaphore}, {"sizes", run_sizes},
+        {"nothing", run_nothing},
+        {"plain", run_plain},
+        {"named", run_named},
+        {"events", run_events},
+        {"recorder", run_recorder},
+        {"lease", run_lease},
+        {"bucket", run_bucket},
+        {"lanes", run_lanes},
+        {"cancel", run_cancel},
+        {"timeout", run_timeout},
+        {"leave", run_leave},
+        {"sync", run_sync},
+        {"decision", run_decision},
+        {"decision_8", run_decision_8},
+        {"decision_silent", run_decision_silent},
+        {"decision_aimd", run_decision_aimd},
+        {"hear", run_hear},
+        {"mutex", run_mutex},
+        {"semaphore", run_semaphore},
+        {"sizes", run_sizes},
     };
     must(argc == 4, "usage: instructions CASE WAITING OPERATIONS");
     struct stage stage = {.waiting = (uint32_t)strtoul(argv[2], NULL, 10),

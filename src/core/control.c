@@ -660,7 +660,6 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
         return now_ns;
     }
     ticket->heard = 1;
-    weir_control_advance(control, now_ns);
     bool refused = reply->outcome == WEIR_OUTCOME_RATE_LIMIT;
     bool lost = reply->outcome == WEIR_OUTCOME_SOFT_LOSS;
     struct weir_echo echo = echo_of(control, ticket, active, now_ns);
@@ -715,7 +714,6 @@ void weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
     if (ticket->undone) {
         return;
     }
-    weir_control_advance(control, now_ns);
     if (outcome == WEIR_OUTCOME_SOFT_LOSS && ticket->heard) { /* broken off in the middle */
         struct weir_echo echo = echo_of(control, ticket, active, now_ns);
         control->lost++;

@@ -20,6 +20,9 @@ struct weir_lane *weir_key_choose_lane(const struct weir_key *key, const struct 
     struct weir_lane *best = NULL;
     for (uint32_t i = 0; i < key->lane_count; i++) {
         struct weir_lane *lane = key->lanes[i];
+        if (weir_unlikely(lane->control != NULL)) {
+            weir_control_advance(lane->control, key->now_ns);
+        }
         if (!weir_lane_admits(lane, &amount, key->now_ns)) {
             continue;
         }
@@ -53,8 +56,9 @@ static uint64_t lanes_ask_ns(const struct weir_key *key, const struct weir_ticke
 void weir_key_advance(struct weir_key *key)
 {
     for (uint32_t i = 0; i < key->lane_total; i++) {
-        if (key->lanes[i]->control != NULL) {
-            weir_control_advance(key->lanes[i]->control, key->now_ns);
+        struct weir_control *control = key->lanes[i]->control;
+        if (control != NULL && control->awaited) {
+            weir_control_advance(control, key->now_ns);
         }
     }
 }

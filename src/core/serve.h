@@ -83,7 +83,8 @@ struct weir_lane_before {
 void weir_key_tell_lane(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
                         struct weir_lane_before before);
 
-/* Lets the time pass for the controllers. */
+/* Lets the time pass for the controllers that somebody waits for. For the others it passes when
+ * they are next asked: what flows in meanwhile depends on nothing but how long that was. */
 void weir_key_advance(struct weir_key *key);
 
 /* Does what is due: deadlines, leases, parked tenants; then serves the line. */
