@@ -12,6 +12,8 @@ extern const struct weir_sim_policy weir_sim_policy_vegas;
 extern const struct weir_sim_policy weir_sim_policy_gradient2;
 extern const struct weir_sim_policy weir_sim_policy_envoy;
 extern const struct weir_sim_policy weir_sim_policy_backoff;
+extern const struct weir_sim_policy weir_sim_policy_aimd;
+extern const struct weir_sim_policy weir_sim_policy_learned;
 
 /* The published formulas, for their policies and their tests. */
 

@@ -139,8 +139,10 @@ static struct weir_sim_stated state(struct weir_sim_provider *provider, uint32_t
 {
     const struct weir_sim_limit *limit = &provider->settings->limits[i];
     const struct weir_sim_level *level = &provider->levels[i];
-    struct weir_sim_stated stated = {
-        .of = limit->of, .limit = (uint64_t)level->burst, .window = limit->window};
+    struct weir_sim_stated stated = {.of = limit->of,
+                                     .limit = (uint64_t)level->burst,
+                                     .period_ns = limit->period_ns,
+                                     .window = limit->window};
     stated.remaining = level->tokens > 0 ? (uint64_t)level->tokens : 0;
     if (limit->window) {
         stated.reset_ns = limit->period_ns - now_ns % limit->period_ns;

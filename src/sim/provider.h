@@ -15,6 +15,7 @@ struct weir_sim_stated {
     enum weir_sim_of of;
     uint64_t limit;
     uint64_t remaining;
+    uint64_t period_ns;
     uint64_t reset_ns; /* until it is full; of a window, until it ends */
     bool window;
 };

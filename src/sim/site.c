@@ -39,7 +39,9 @@ bool weir_sim_site_open(struct weir_sim_site *site, const struct weir_lane_setti
                                      .line = {.tickets = world->scenario->line_max},
                                      .timeout_ns = world->scenario->line_timeout_ns,
                                      .tenants = tenants,
-                                     .tenant_count = demand->tenant_count};
+                                     .tenant_count = demand->tenant_count,
+                                     .estimate = world->policy->predicts ? WEIR_ESTIMATE_MEAN
+                                                                         : WEIR_ESTIMATE_NONE};
     bool opened = open_gate(site, &settings);
     weir_release(world->allocator, tenants, bytes);
     return opened;
@@ -70,11 +72,14 @@ void weir_sim_site_enter(struct weir_sim_site *site, struct weir_sim_request *re
     struct weir_sim_world *world = site->world;
     const struct weir_sim_tenant *tenant = &world->demand.tenants[request->wish.tenant];
     const struct weir_sim_policy *policy = world->policy;
-    request->cost =
-        policy->cost != NULL ? policy->cost(site, request) : weir_sim_estimate(site, request);
+    request->cost = policy->predicts       ? 0
+                    : policy->cost != NULL ? policy->cost(site, request)
+                                           : weir_sim_estimate(site, request);
     struct weir_request asked = {.tenant = weir_slice_of(tenant->name),
                                  .priority = tenant->settings->priority,
                                  .cost = request->cost,
+                                 .input = policy->predicts ? request->wish.input_estimate : 0,
+                                 .output_max = request->wish.max_tokens,
                                  .deadline_ns = request->deadline_ns,
                                  .retry = request->attempts > 0};
     request->state = WEIR_SIM_LINE;

@@ -188,6 +188,19 @@ static uint32_t settled_cost(const struct weir_sim_policy *policy,
     return outcome == WEIR_OUTCOME_RATE_LIMIT && policy->keeps_refused ? request->cost : 0;
 }
 
+static enum weir_status leave_key(struct weir_sim_site *site, struct weir_sim_request *request,
+                                  enum weir_outcome outcome)
+{
+    const struct weir_sim_policy *policy = site->world->policy;
+    if (policy->leave != NULL) {
+        return policy->leave(site, request, outcome);
+    }
+    struct weir_result result = {
+        .outcome = outcome, .cost_known = true, .cost = settled_cost(policy, request, outcome)};
+    return weir_key_leave(site->key, &request->ticket, &result, site->world->clock.now_ns,
+                          &site->news);
+}
+
 static void give_back(struct weir_sim_site *site, struct weir_sim_request *request,
                       enum weir_outcome outcome)
 {
@@ -197,10 +210,7 @@ static void give_back(struct weir_sim_site *site, struct weir_sim_request *reque
         policy->ended(site, request, outcome);
     }
     if (site->key != NULL && request->ticket.state == WEIR_TICKET_ADMITTED) {
-        struct weir_result result = {
-            .outcome = outcome, .cost_known = true, .cost = settled_cost(policy, request, outcome)};
-        enum weir_status status = weir_key_leave(site->key, &request->ticket, &result,
-                                                 site->world->clock.now_ns, &site->news);
+        enum weir_status status = leave_key(site, request, outcome);
         assert(status == WEIR_OK);
     }
 }

@@ -74,6 +74,7 @@ struct weir_sim_policy {
     const char *name;
     const char *about;
     size_t state_bytes;
+    bool predicts;      /* the key predicts the output: tickets name their input and no cost */
     bool keeps_refused; /* what a refused request reserved stays spent: its bucket was too full */
     bool (*start)(
         struct weir_sim_site *site); /* false: no memory. Opens the key, if it needs one */
@@ -86,6 +87,9 @@ struct weir_sim_policy {
     void (*first_byte)(struct weir_sim_site *site, struct weir_sim_request *request);
     void (*ended)(struct weir_sim_site *site, struct weir_sim_request *request,
                   enum weir_outcome outcome);
+    /* Gives the permit back; null: with what it cost, and nothing else is told. */
+    enum weir_status (*leave)(struct weir_sim_site *site, struct weir_sim_request *request,
+                              enum weir_outcome outcome);
     /* How long until it is tried again after a refusal or an error; WEIR_NEVER: not at all. */
     uint64_t (*again)(struct weir_sim_site *site, struct weir_sim_request *request,
                       enum weir_outcome outcome);

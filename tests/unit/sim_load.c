@@ -149,7 +149,7 @@ TEST(mistakes_are_told_with_their_line_and_what_was_expected)
     expect_mistakes(
         GOOD "policies: [truth, reverence]\n",
         "s.yaml:3:19: policies[1] is \"reverence\"; expected truth, low, high, backoff, "
-        "reference, vegas, gradient2 or envoy; did you mean reference?\n");
+        "reference, vegas, gradient2, envoy, aimd or learned; did you mean reference?\n");
 }
 
 TEST(what_does_not_fit_together_is_told)

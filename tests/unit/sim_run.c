@@ -197,11 +197,24 @@ struct bounds {
 TEST(policies_reach_what_they_reached)
 {
     static const struct bounds all[] = {
-        {"steady", "truth", 0.995, 1.005, 0},    {"steady", "low", 0.49, 0.51, 0},
-        {"steady", "high", 0.99, 1.01, 0.85},    {"steady", "backoff", 0.99, 1.01, 0.92},
-        {"silent", "reference", 0.28, 0.33, 0},  {"places", "truth", 0.98, 1.03, 0},
-        {"places", "gradient2", 0.9, 1.01, 0.8}, {"instances", "truth", 0.99, 1.005, 0},
-        {"day", "truth", 0.99, 1.005, 0},        {"streams", "truth", 0.97, 1.03, 0},
+        {"steady", "truth", 0.995, 1.005, 0},
+        {"steady", "low", 0.49, 0.51, 0},
+        {"steady", "high", 0.99, 1.01, 0.85},
+        {"steady", "backoff", 0.99, 1.01, 0.92},
+        {"silent", "reference", 0.28, 0.33, 0},
+        {"steady", "learned", 0.99, 1.01, 0.0001},
+        {"steady", "aimd", 0.45, 1.01, 0.01},
+        {"silent", "learned", 0.97, 1.03, 0.003},
+        {"places", "truth", 0.98, 1.03, 0},
+        {"places", "learned", 0.9, 1.01, 0.01},
+        {"instances", "learned", 0.99, 1.02, 0.0001},
+        {"day", "learned", 0.98, 1.01, 0.02},
+        {"streams", "learned", 0.97, 1.03, 0.001},
+
+        {"places", "gradient2", 0.9, 1.01, 0.8},
+        {"instances", "truth", 0.99, 1.005, 0},
+        {"day", "truth", 0.99, 1.005, 0},
+        {"streams", "truth", 0.97, 1.03, 0},
     };
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         struct weir_sim_scenario *scenario = load_shipped(all[i].scenario);
@@ -219,6 +232,7 @@ TEST(the_line_is_fair_where_clients_of_their_own_are_not)
 {
     struct weir_sim_scenario *scenario = load_shipped("noisy");
     assert_true(run(scenario, "truth", 1).jain > 0.99);
+    assert_true(run(scenario, "learned", 1).jain > 0.99);
     assert_true(run(scenario, "backoff", 1).jain < 0.3);
     assert_true(run(scenario, "reference", 1).jain < 0.3);
     weir_sim_scenario_destroy(scenario);
@@ -247,6 +261,32 @@ TEST(a_change_behind_the_end_is_none)
     weir_sim_scenario_destroy(scenario);
 }
 
+TEST(ours_recovers_from_what_changes)
+{
+    static const struct {
+        const char *scenario;
+        double seconds;
+    } all[] = {{"change", 30}, {"change-silent", 120}, {"brownout", 30}};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct weir_sim_scenario *scenario = load_shipped(all[i].scenario);
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            struct weir_sim_result result = run(scenario, "learned", seed);
+            if (result.recover_s > all[i].seconds || result.sent_per_begun > 1.1) {
+                fail_msg("%s, seed %d: %f s, %f sent", all[i].scenario, (int)seed, result.recover_s,
+                         result.sent_per_begun);
+            }
+        }
+        weir_sim_scenario_destroy(scenario);
+    }
+}
+
+TEST(instances_share_an_account_that_states_its_quota)
+{
+    struct weir_sim_scenario *scenario = load_shipped("instances");
+    assert_true(run(scenario, "learned", 1).jain_instances > 0.99);
+    weir_sim_scenario_destroy(scenario);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +300,8 @@ int main(void)
         cmocka_unit_test(the_line_is_fair_where_clients_of_their_own_are_not),
         cmocka_unit_test(the_truth_recovers_at_once_and_a_fixed_limit_never),
         cmocka_unit_test(a_change_behind_the_end_is_none),
+        cmocka_unit_test(ours_recovers_from_what_changes),
+        cmocka_unit_test(instances_share_an_account_that_states_its_quota),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
