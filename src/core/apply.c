@@ -291,6 +291,7 @@ static void change(struct weir_key *key, struct preparation *plan, struct weir_r
     change_meter(key, plan);
     change_lanes(key, plan, news);
     key->controlled = is_controlled(key);
+    key->awaiting = key->controlled; /* new ones are yet to be told */
     disband_crowds(key, plan->settings);
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);

@@ -51,20 +51,14 @@ static int64_t ledger_of(const struct weir_control *control, uint8_t unit)
 }
 
 /* What the ticket itself was charged with. */
-static int64_t own_of(const struct weir_ticket *ticket, uint8_t unit)
+static struct weir_need own_of(const struct weir_ticket *ticket)
 {
-    switch ((enum weir_unit)unit) {
-    case WEIR_UNIT_REQUESTS:
-        return 1;
-    case WEIR_UNIT_INPUT:
-        return (int64_t)ticket->input;
-    case WEIR_UNIT_OUTPUT:
-        return (int64_t)ticket->output;
-    case WEIR_UNIT_COST:
-    case WEIR_UNIT_COUNT:
-        break;
-    }
-    return (int64_t)ticket->input + (int64_t)ticket->output;
+    double input = (double)ticket->input;
+    double output = (double)ticket->output;
+    return (struct weir_need){{[WEIR_UNIT_COST] = input + output,
+                               [WEIR_UNIT_REQUESTS] = 1.0,
+                               [WEIR_UNIT_INPUT] = input,
+                               [WEIR_UNIT_OUTPUT] = output}};
 }
 
 /* The ledger when the ticket was sent, its own charge included. */
@@ -160,6 +154,9 @@ static double learned_wait(const struct weir_control *control, const struct weir
 static void learned_passed(struct weir_control *control, double passed_s)
 {
     struct weir_pacer *pacer = &control->learned.pacer;
+    if (pacer->asleep) {
+        return;
+    }
     bool awaited = control->awaited && learned_wait(control, &control->head) > 0.0;
     weir_pacer_advance(pacer, passed_s, awaited, !control->full);
 }
@@ -193,12 +190,6 @@ static void learned_undone(struct weir_control *control, uint64_t number, struct
 static void learned_accepted(struct weir_control *control, const struct weir_echo *echo)
 {
     weir_window_accept(&control->learned.window, echo);
-}
-
-static void ignore_echo(struct weir_control *control, const struct weir_echo *echo)
-{
-    (void)control;
-    (void)echo;
 }
 
 /* Errors say nothing about the quota: the rate is left alone. */
@@ -250,7 +241,7 @@ const struct weir_control_kind weir_control_learned = {
     .settled = learned_settled,
     .undone = learned_undone,
     .accepted = learned_accepted,
-    .succeeded = ignore_echo,
+    .succeeded = NULL, /* the first byte is what counts */
     .lost = learned_lost,
     .refused = learned_refused,
     .window = learned_window,
@@ -424,9 +415,9 @@ void weir_control_advance(struct weir_control *control, uint64_t now_ns)
     control->at_ns = now_ns;
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
-        bool awaited = control->awaited &&
-                       weir_mirror_wait_balance(mirror, control->head.of[mirror->unit]) > 0.0;
-        weir_mirror_advance(mirror, ledger_of(control, mirror->unit), passed_s, awaited, now_ns);
+        bool awaited =
+            control->awaited && !weir_mirror_balance_covers(mirror, control->head.of[mirror->unit]);
+        weir_mirror_advance(mirror, passed_s, awaited, now_ns);
     }
     control->kind->passed(control, passed_s);
 }
@@ -438,8 +429,7 @@ static double level_wait_s(const struct weir_control *control, const struct weir
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         const struct weir_mirror *mirror = &control->mirrors[i];
         wait_s =
-            weir_larger(wait_s, weir_mirror_wait_level(mirror, ledger_of(control, mirror->unit),
-                                                       need->of[mirror->unit], now_ns));
+            weir_larger(wait_s, weir_mirror_wait_level(mirror, need->of[mirror->unit], now_ns));
     }
     return wait_s;
 }
@@ -464,6 +454,23 @@ static uint64_t after(uint64_t now_ns, double wait_s)
     double wait_ns = ceil(wait_s * 1e9);
     return now_ns +
            (wait_ns < (double)WEIR_DURATION_MAX_NS ? (uint64_t)wait_ns : WEIR_DURATION_MAX_NS);
+}
+
+bool weir_control_admits(const struct weir_control *control, const struct weir_amount *amount,
+                         uint64_t now_ns)
+{
+    struct weir_need need = weir_control_need(control, amount);
+    bool priced = control->kind->priced;
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        const struct weir_mirror *mirror = &control->mirrors[i];
+        double amount_of = need.of[mirror->unit];
+        bool covered = weir_mirror_level_covers(mirror, amount_of) &&
+                       (!priced || weir_mirror_balance_covers(mirror, amount_of));
+        if (!covered && (mirror->limit > 0.0 || mirror->end_ns > now_ns)) {
+            return false;
+        }
+    }
+    return control->kind->wait_s(control, &need) <= 0.0;
 }
 
 uint64_t weir_control_ready_ns(const struct weir_control *control, const struct weir_amount *amount,
@@ -527,9 +534,9 @@ void weir_control_send(struct weir_control *control, struct weir_ticket *ticket,
     ticket->sent_output = control->output;
     ticket->sent_requests = (uint32_t)control->requests;
     ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
+    struct weir_need own = own_of(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
-        struct weir_mirror *mirror = &control->mirrors[i];
-        mirror->balance -= (double)own_of(ticket, mirror->unit);
+        weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
     }
     control->kind->sent(control, bill_of(ticket), now_ns);
 }
@@ -552,11 +559,12 @@ static struct weir_echo echo_of(const struct weir_control *control,
 /* As if it had never been sent. News of requests that were sent later contained it. */
 static void undo(struct weir_control *control, struct weir_ticket *ticket)
 {
+    struct weir_need own = own_of(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
-        int64_t own = own_of(ticket, mirror->unit);
-        mirror->balance += (double)own;
-        mirror->charged -= mirror->number > ticket->sent_number ? own : 0;
+        double amount = own.of[mirror->unit];
+        mirror->balance += amount;
+        mirror->level += mirror->number > ticket->sent_number ? 0.0 : amount;
     }
     control->input -= (int64_t)ticket->input;
     control->output -= (int64_t)ticket->output;
@@ -576,10 +584,11 @@ static void settle(struct weir_control *control, struct weir_ticket *ticket,
         input = 0;
         output = 0;
     }
-    const int64_t more[WEIR_UNIT_COUNT] = {
-        [WEIR_UNIT_COST] = input + output, [WEIR_UNIT_INPUT] = input, [WEIR_UNIT_OUTPUT] = output};
+    const double more[WEIR_UNIT_COUNT] = {[WEIR_UNIT_COST] = (double)(input + output),
+                                          [WEIR_UNIT_INPUT] = (double)input,
+                                          [WEIR_UNIT_OUTPUT] = (double)output};
     for (uint32_t i = 0; i < control->mirror_count; i++) {
-        control->mirrors[i].balance -= (double)more[control->mirrors[i].unit];
+        weir_mirror_charge(&control->mirrors[i], more[control->mirrors[i].unit]);
     }
     control->input += input;
     control->output += output;
@@ -610,16 +619,18 @@ static void hear_quotas(struct weir_control *control, const struct weir_ticket *
                         const struct weir_reply *reply, bool refused, uint64_t now_ns)
 {
     bool is_new = false;
+    struct weir_need own = own_of(ticket);
     uint32_t count = reply->quotas == NULL ? 0 : reply->quota_count;
     for (uint32_t i = 0; i < count && i < WEIR_QUOTAS_MAX; i++) {
         const struct weir_quota *quota = &reply->quotas[i];
         struct weir_mirror *mirror = weir_quota_valid(quota) ? find_mirror(control, quota) : NULL;
         if (mirror != NULL) {
-            int64_t own = refused ? own_of(ticket, mirror->unit) : 0;
+            int64_t since =
+                ledger_of(control, mirror->unit) - then_of(control, ticket, mirror->unit);
             struct weir_sighting from = {
                 .number = ticket->sent_number,
-                .charged = then_of(control, ticket, mirror->unit) - own,
                 .sent_ns = ticket->admitted_ns,
+                .since = (double)since + (refused ? own.of[mirror->unit] : 0.0),
             };
             is_new |= weir_mirror_hear(mirror, quota, from, now_ns);
         }
@@ -660,6 +671,9 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
         return now_ns;
     }
     ticket->heard = 1;
+    if (reply->quota_count > 0) {
+        weir_control_advance(control, now_ns); /* the level is told as of now */
+    }
     bool refused = reply->outcome == WEIR_OUTCOME_RATE_LIMIT;
     bool lost = reply->outcome == WEIR_OUTCOME_SOFT_LOSS;
     struct weir_echo echo = echo_of(control, ticket, active, now_ns);
@@ -695,7 +709,7 @@ void weir_control_progress(struct weir_control *control, struct weir_ticket *tic
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
         bool counts = mirror->unit == WEIR_UNIT_COST || mirror->unit == WEIR_UNIT_OUTPUT;
-        mirror->balance -= counts ? (double)more : 0.0;
+        weir_mirror_charge(mirror, counts ? (double)more : 0.0);
     }
     control->output += more;
     ticket->output = output;
@@ -707,25 +721,31 @@ void weir_control_progress(struct weir_control *control, struct weir_ticket *tic
     }
 }
 
-void weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
+bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
                       enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
                       uint64_t now_ns)
 {
     if (ticket->undone) {
-        return;
+        return false;
     }
+    settle(control, ticket, usage);
     if (outcome == WEIR_OUTCOME_SOFT_LOSS && ticket->heard) { /* broken off in the middle */
         struct weir_echo echo = echo_of(control, ticket, active, now_ns);
         control->lost++;
         control->kind->lost(control, &echo);
+        return true;
     }
-    settle(control, ticket, usage);
-    if (outcome == WEIR_OUTCOME_SUCCESS) {
-        struct weir_echo echo = echo_of(control, ticket, active, now_ns);
-        control->kind->succeeded(control, &echo);
-        average(&control->cost_mean, (double)usage.input + (double)usage.output);
-        average(&control->input_mean, (double)usage.input);
+    if (outcome != WEIR_OUTCOME_SUCCESS) {
+        return false;
     }
+    average(&control->cost_mean, (double)usage.input + (double)usage.output);
+    average(&control->input_mean, (double)usage.input);
+    if (control->kind->succeeded == NULL) {
+        return false;
+    }
+    struct weir_echo echo = echo_of(control, ticket, active, now_ns);
+    control->kind->succeeded(control, &echo);
+    return true;
 }
 
 /* ---- what it came to ---- */
@@ -740,6 +760,17 @@ void weir_control_set_limit(struct weir_control *control, uint32_t limit)
     control->kind->set_window(control, (double)limit);
 }
 
+/* The level as it will be then, if nothing is sent until then. */
+static double level_at(const struct weir_control *control, const struct weir_mirror *mirror,
+                       uint64_t now_ns)
+{
+    struct weir_mirror then = *mirror;
+    if (now_ns > control->at_ns) {
+        weir_mirror_advance(&then, weir_seconds(now_ns - control->at_ns), false, now_ns);
+    }
+    return then.level;
+}
+
 bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
 {
     struct weir_need nothing = {{0}};
@@ -748,8 +779,8 @@ bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
     }
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         const struct weir_mirror *mirror = &control->mirrors[i];
-        double level = weir_mirror_level(mirror, ledger_of(control, mirror->unit), now_ns);
-        if (mirror->limit > 0.0 ? level < mirror->goal : mirror->end_ns > now_ns) {
+        if (mirror->limit > 0.0 ? level_at(control, mirror, now_ns) < mirror->goal
+                                : mirror->end_ns > now_ns) {
             return false;
         }
     }
@@ -775,7 +806,7 @@ void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
             .reset = (enum weir_reset)mirror->reset,
             .window_known = mirror->window_known,
             .limit = mirror->limit,
-            .level = weir_mirror_level(mirror, ledger_of(control, mirror->unit), now_ns),
+            .level = level_at(control, mirror, now_ns),
             .target = mirror->target,
             .window_seconds = mirror->window_s,
             .refill = mirror->refill,

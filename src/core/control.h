@@ -130,6 +130,10 @@ struct weir_need weir_control_need(const struct weir_control *control,
 /* Lets time pass. A time that stands still or steps back changes nothing (G8). */
 void weir_control_advance(struct weir_control *control, uint64_t now_ns);
 
+/* Whether that may go, up to when time has passed. */
+bool weir_control_admits(const struct weir_control *control, const struct weir_amount *amount,
+                         uint64_t now_ns);
+
 /* When that may go: not after `now_ns` if now. As far as can be told now: it may become earlier,
  * and should be asked for again at weir_control_ask_ns(). */
 uint64_t weir_control_ready_ns(const struct weir_control *control, const struct weir_amount *amount,
@@ -158,8 +162,9 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
 void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
                            uint32_t output);
 
-/* It has ended, and cost that. Its reply has been told before, unless nothing is known of one. */
-void weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
+/* It has ended, and cost that. Its reply has been told before, unless nothing is known of one. True
+ * if the limit may be another one now. */
+bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
                       enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
                       uint64_t now_ns);
 

@@ -26,9 +26,10 @@ void weir_estimate_learn(struct weir_estimator *estimator, enum weir_estimate ki
     estimator->count += estimator->count < UINT32_MAX;
     float weight = (float)WEIR_ESTIMATE_LAMBDA;
     if (kind == WEIR_ESTIMATE_MEAN) {
-        float floor = (float)WEIR_ESTIMATE_WEIGHT_MIN;
-        weight = 1.0f / (float)estimator->count;
-        weight = weight > floor ? weight : floor;
+        weight = (float)WEIR_ESTIMATE_WEIGHT_MIN;
+        if (estimator->count < (uint32_t)(1.0 / WEIR_ESTIMATE_WEIGHT_MIN)) {
+            weight = 1.0f / (float)estimator->count;
+        }
     } else if (estimator->count == 1) {
         estimator->mean = (float)WEIR_ESTIMATE_SEED;
     }

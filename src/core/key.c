@@ -82,7 +82,6 @@ static void measure_output(struct weir_key *key, const struct weir_ticket *ticke
     enum weir_estimate kind = key->rules->settings.estimate;
     double error = (double)ticket->predicted - (double)output;
     weir_estimate_learn(&ticket->turn->tenant->outputs, kind, output);
-    weir_estimate_learn(&meter->outputs, kind, output);
     meter->count++;
     meter->output_sum += (double)output;
     meter->error_sum += error;

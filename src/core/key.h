@@ -45,10 +45,9 @@ struct weir_drain {
 
 /* What outputs are predicted to be at a key, and how far off that was. */
 struct weir_meter {
-    struct weir_estimator outputs; /* of all tenants */
-    uint32_t since_epoch;          /* the key's count of changes when this began */
-    uint64_t count;
-    double output_sum;
+    uint32_t since_epoch; /* the key's count of changes when this began */
+    uint64_t count;       /* outputs, of all tenants */
+    double output_sum;    /* their mean is what a new tenant's are expected to be */
     double error_sum;
     double error_abs_sum;
 };
@@ -95,6 +94,7 @@ struct weir_key {
     bool simple;     /* one lane without buckets, breaker or controller, no leases, no recorder,
                         no estimates */
     bool controlled; /* a lane has a controller */
+    bool awaiting;   /* and has been told that somebody waits for it */
     uint8_t name_bytes;
     char name[];
 };
@@ -157,10 +157,25 @@ static inline void weir_line_charge(struct weir_priority_line *line, struct weir
     turn->virtual_time = start + charge;
 }
 
+/* Whether the clock has moved by 2^60 since idle turns last caught up with it. */
+static inline bool weir_line_is_far(const struct weir_priority_line *line)
+{
+    return (uint32_t)(line->clock >> 32) - line->rebased >= UINT32_C(1) << 28;
+}
+
 /* Lets turns that have fallen far behind catch up with the clock. Virtual times are compared by
  * their difference, which must stay below 2^63; so this must be called before the clock has moved
- * by 2^61. Hardly ever does anything. */
-void weir_line_rebase(struct weir_key *key);
+ * by 2^61. Hardly ever does anything, and so is inline up to there. */
+void weir_line_rebase_far(struct weir_key *key);
+
+static inline void weir_line_rebase(struct weir_key *key)
+{
+    const struct weir_priority_line *lines = key->priorities;
+    static_assert(WEIR_PRIORITY_COUNT == 3, "all are asked");
+    if (weir_line_is_far(&lines[0]) || weir_line_is_far(&lines[1]) || weir_line_is_far(&lines[2])) {
+        weir_line_rebase_far(key);
+    }
+}
 
 /* Corrects a charge once the true cost is known. */
 void weir_line_correct(struct weir_key *key, struct weir_turn *turn, uint32_t charged,

@@ -188,15 +188,13 @@ uint64_t weir_lane_quota_ns(const struct weir_lane *lane, const struct weir_amou
     return quota_ns > paused_ns ? quota_ns : paused_ns;
 }
 
-void weir_lane_reserve(struct weir_lane *lane, struct weir_ticket *ticket, uint64_t now_ns)
+void weir_lane_take_from_buckets(struct weir_lane *lane, const struct weir_ticket *ticket,
+                                 uint64_t now_ns)
 {
     struct weir_amount amount = weir_ticket_amount(ticket);
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
         struct weir_bucket *bucket = &lane->buckets[i];
         weir_bucket_take(bucket, weir_amount_part(&amount, bucket->rate.unit), now_ns);
-    }
-    if (lane->control != NULL) {
-        weir_control_send(lane->control, ticket, lane->active, now_ns);
     }
 }
 
@@ -238,8 +236,9 @@ void weir_lane_end(struct weir_lane *lane, struct weir_ticket *ticket, enum weir
                    struct weir_usage usage, uint64_t now_ns)
 {
     assert(weir_lane_listens(lane, ticket));
-    weir_control_end(lane->control, ticket, outcome, usage, lane->active, now_ns);
-    follow_control(lane);
+    if (weir_control_end(lane->control, ticket, outcome, usage, lane->active, now_ns)) {
+        follow_control(lane);
+    }
 }
 
 /* ---- the breaker ---- */

@@ -100,14 +100,28 @@ static inline bool weir_lane_admits(const struct weir_lane *lane, const struct w
     if (lane->active >= lane->room || lane->paused_until_ns > now_ns) {
         return false;
     }
+    if (lane->control != NULL && !weir_control_admits(lane->control, amount, now_ns)) {
+        return false;
+    }
     enum weir_binding binding;
-    return (lane->bucket_count == 0 && lane->control == NULL) ||
-           weir_lane_ready_ns(lane, amount, now_ns, &binding) <= now_ns;
+    return lane->bucket_count == 0 || weir_lane_ready_ns(lane, amount, now_ns, &binding) <= now_ns;
 }
+
+void weir_lane_take_from_buckets(struct weir_lane *lane, const struct weir_ticket *ticket,
+                                 uint64_t now_ns);
 
 /* Reserve the ticket's cost in the buckets and tell the controller, after weir_lane_take(); and
  * settle it in the buckets. */
-void weir_lane_reserve(struct weir_lane *lane, struct weir_ticket *ticket, uint64_t now_ns);
+static inline void weir_lane_reserve(struct weir_lane *lane, struct weir_ticket *ticket,
+                                     uint64_t now_ns)
+{
+    if (lane->bucket_count > 0) {
+        weir_lane_take_from_buckets(lane, ticket, now_ns);
+    }
+    if (lane->control != NULL) {
+        weir_control_send(lane->control, ticket, lane->active, now_ns);
+    }
+}
 void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket,
                       struct weir_usage usage, uint64_t now_ns);
 

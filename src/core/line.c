@@ -161,12 +161,11 @@ static void rebase_priority(struct weir_key *key, int priority)
     line->rebased = (uint32_t)(line->clock >> 32);
 }
 
-void weir_line_rebase(struct weir_key *key)
+void weir_line_rebase_far(struct weir_key *key)
 {
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         const struct weir_priority_line *line = &key->priorities[i];
-        uint32_t moved = (uint32_t)(line->clock >> 32) - line->rebased;
-        if (moved >= UINT32_C(1) << 28) { /* 2^60 */
+        if (weir_line_is_far(line)) {
             rebase_priority(key, i);
         }
     }

@@ -1,7 +1,5 @@
 #include "core/mirror.h"
 
-#include "core/real.h"
-
 #include <assert.h>
 #include <math.h>
 
@@ -18,32 +16,26 @@
 /* The price's exponent. News are one first-token time old, so a small bucket must be steered less
  * steeply than a large one, or it swings. */
 #define EXPONENT_MIN     0.5
-#define EXPONENT_MAX     3.0
 #define EXPONENT_SECONDS 2.0
 
 /* The price. Never nothing, because only replies bring news. The full bucket is spent at four times
  * its refill; one that fills slower than in a minute, in as much time as if it did not. */
-#define PRICE_MIN         0.02
 #define PRICE_MAX         4.0
 #define PRICE_MAX_UNKNOWN 60.0
 #define WINDOW_ASSUMED    60.0
 
-/* A request waits while the level is below its cost, however large, up to this share of the limit.
- */
-#define LEVEL_SHARE 0.95
-
 /* The balance that is saved while nobody waits: this, or a second's worth. */
 #define SAVED_COST     2000.0
 #define SAVED_REQUESTS 3.0
-
-/* Nobody waits for the balance longer than this, however large its cost. */
-#define WAIT_SECONDS 30.0
 
 /* A window is believed when rounding can have changed it by no more than this. */
 #define ROUNDING_MAX 0.25
 
 /* How exact numbers are that claim to be exact: the reply and its headers are not made at once. */
 #define EXACT 0.02
+
+/* How fast a long window's counter is spent. */
+#define FREELY_SECONDS 15.0
 
 /* How long a limit of 0 is believed if nothing is said. */
 #define NOTHING_SECONDS 60.0
@@ -76,8 +68,11 @@ bool weir_mirror_shows(const struct weir_mirror *mirror, const struct weir_quota
 
 void weir_mirror_init(struct weir_mirror *mirror, const struct weir_quota *quota)
 {
-    *mirror = (struct weir_mirror){
-        .unit = (uint8_t)quota->unit, .period_ns = quota->period_ns, .window_s = WINDOW_ASSUMED};
+    *mirror = (struct weir_mirror){.unit = (uint8_t)quota->unit,
+                                   .period_ns = quota->period_ns,
+                                   .window_s = WINDOW_ASSUMED,
+                                   .saved = quota->unit == WEIR_UNIT_REQUESTS ? SAVED_REQUESTS
+                                                                              : SAVED_COST};
     if (quota->period_ns > 0) {
         mirror->window_s = weir_seconds(quota->period_ns);
         mirror->window_known = true;
@@ -144,46 +139,27 @@ static void learn_counter(struct weir_mirror *mirror, const struct weir_quota *q
 static void set_target(struct weir_mirror *mirror, double target)
 {
     mirror->target = target;
-    mirror->exponent =
-        weir_clamp(target / (EXPONENT_SECONDS * mirror->refill), EXPONENT_MIN, EXPONENT_MAX);
+    mirror->exponent = weir_clamp(target / (EXPONENT_SECONDS * mirror->refill), EXPONENT_MIN,
+                                  WEIR_MIRROR_EXPONENT_MAX);
 }
 
-static void aim(struct weir_mirror *mirror, bool first, bool changed)
+static void aim(struct weir_mirror *mirror, double remaining, bool first, bool changed)
 {
     bool at_goal = mirror->target >= mirror->goal;
     mirror->refill = mirror->limit / mirror->window_s;
     mirror->goal = weir_smaller(mirror->limit * TARGET_SHARE, mirror->refill * TARGET_SECONDS);
+    mirror->price_max = mirror->window_known ? PRICE_MAX * weir_larger(1.0, mirror->window_s / 60.0)
+                                             : PRICE_MAX_UNKNOWN;
     double target = first || at_goal ? mirror->goal : weir_smaller(mirror->target, mirror->goal);
     if (changed) {
-        target = weir_clamp(mirror->remaining, mirror->goal * TARGET_LEAST, mirror->goal);
+        target = weir_clamp(remaining, mirror->goal * TARGET_LEAST, mirror->goal);
     }
     set_target(mirror, target);
 }
 
-static double saved(const struct weir_mirror *mirror)
+double weir_mirror_power(const struct weir_mirror *mirror, double ratio)
 {
-    double least = mirror->unit == WEIR_UNIT_REQUESTS ? SAVED_REQUESTS : SAVED_COST;
-    return weir_larger(least, mirror->rate);
-}
-
-static double price_max(const struct weir_mirror *mirror)
-{
-    if (!mirror->window_known) {
-        return PRICE_MAX_UNKNOWN;
-    }
-    return PRICE_MAX * weir_larger(1.0, mirror->window_s / 60.0);
-}
-
-static double price(const struct weir_mirror *mirror, double level)
-{
-    double ratio = level / mirror->target;
-    if (ratio <= 0.0) {
-        return PRICE_MIN;
-    }
-    /* The usual case without a call. */
-    double power =
-        mirror->exponent == EXPONENT_MAX ? ratio * ratio * ratio : pow(ratio, mirror->exponent);
-    return weir_clamp(power, PRICE_MIN, price_max(mirror));
+    return ratio > 0.0 ? pow(ratio, mirror->exponent) : 0.0;
 }
 
 static double left_s(const struct weir_mirror *mirror, uint64_t now_ns)
@@ -191,15 +167,25 @@ static double left_s(const struct weir_mirror *mirror, uint64_t now_ns)
     return mirror->end_ns > now_ns ? weir_seconds(mirror->end_ns - now_ns) : 0.0;
 }
 
-static void set_rate(struct weir_mirror *mirror, double level, uint64_t now_ns)
+static void set_rate(struct weir_mirror *mirror, uint64_t now_ns)
 {
     if (mirror->reset == WEIR_RESET_FULL) {
-        mirror->rate = mirror->refill * price(mirror, level);
+        mirror->rate = mirror->refill * weir_mirror_price(mirror);
     } else {
         /* Evenly over what is left of a minute; a day's is spent freely until it is gone. */
-        double over_s = weir_mirror_is_rate(mirror) ? left_s(mirror, now_ns) : 15.0;
-        mirror->rate = weir_larger(level, mirror->refill * PRICE_MIN) / weir_larger(over_s, 1.0);
+        double over_s = weir_mirror_is_rate(mirror) ? left_s(mirror, now_ns) : FREELY_SECONDS;
+        mirror->rate = weir_larger(mirror->level, mirror->refill * WEIR_MIRROR_PRICE_MIN) /
+                       weir_larger(over_s, 1.0);
     }
+}
+
+/* A limit of 0 is believed for a while; then somebody has to find out again. */
+static void bar(struct weir_mirror *mirror, const struct weir_quota *quota, uint64_t now_ns)
+{
+    double wait_s = weir_seconds(quota->reset_ns);
+    mirror->end_ns = after(now_ns, wait_s > 0.0 ? wait_s : NOTHING_SECONDS);
+    mirror->target = 0.0;
+    mirror->goal = 1.0; /* so that time passes on the slow way */
 }
 
 bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota,
@@ -212,98 +198,78 @@ bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota
         return false;
     }
     bool changed = first || mirror->limit != (double)quota->limit;
+    bool was_barred = mirror->limit <= 0.0;
     mirror->number = from.number;
-    mirror->charged = from.charged;
-    mirror->sent_ns = from.sent_ns;
     mirror->reset = (uint8_t)quota->reset;
     mirror->limit = (double)quota->limit;
-    mirror->remaining = weir_smaller((double)quota->remaining, mirror->limit);
     if (quota->limit == 0) {
-        double wait_s = weir_seconds(quota->reset_ns);
-        mirror->end_ns = after(now_ns, wait_s > 0.0 ? wait_s : NOTHING_SECONDS);
+        bar(mirror, quota, now_ns);
         return changed;
     }
+    double remaining = weir_smaller((double)quota->remaining, mirror->limit);
+    double passed_s = 0.0;
     if (mirror->reset == WEIR_RESET_FULL) {
         learn_fill(mirror, quota);
+        passed_s = now_ns > from.sent_ns ? weir_seconds(now_ns - from.sent_ns) : 0.0;
     } else {
         learn_counter(mirror, quota, now_ns);
     }
-    aim(mirror, first, changed && !first);
-    set_rate(mirror, weir_mirror_level(mirror, from.charged, now_ns), now_ns);
-    if (first) {
-        mirror->balance = saved(mirror);
+    aim(mirror, remaining, first || was_barred, changed && !first && !was_barred);
+    mirror->level = weir_smaller(remaining + mirror->refill * passed_s - from.since, mirror->limit);
+    set_rate(mirror, now_ns);
+    if (first || was_barred) {
+        mirror->balance = weir_larger(mirror->saved, mirror->rate);
     }
     return changed;
 }
 
 /* ---- what may be sent ---- */
 
-double weir_mirror_level(const struct weir_mirror *mirror, int64_t charged, uint64_t now_ns)
-{
-    if (mirror->reset == WEIR_RESET_WINDOW && now_ns >= mirror->end_ns) {
-        return mirror->limit;
-    }
-    double level = mirror->remaining - (double)(charged - mirror->charged);
-    if (mirror->reset == WEIR_RESET_FULL) {
-        level += now_ns > mirror->sent_ns ? mirror->refill * weir_seconds(now_ns - mirror->sent_ns)
-                                          : 0.0;
-    }
-    return weir_smaller(level, mirror->limit);
-}
-
 /* The counter starts anew, whether somebody tells or not. */
-static void start_window(struct weir_mirror *mirror, int64_t charged, uint64_t now_ns)
+static void start_window(struct weir_mirror *mirror, uint64_t now_ns)
 {
     if (mirror->end_ns > now_ns) {
         return;
     }
-    mirror->remaining = mirror->limit;
-    mirror->charged = charged;
-    mirror->sent_ns = now_ns;
+    mirror->level = mirror->limit;
     uint64_t window_ns = (uint64_t)(mirror->window_s * 1e9);
     mirror->end_ns += (1 + (now_ns - mirror->end_ns) / window_ns) * window_ns;
 }
 
-void weir_mirror_advance(struct weir_mirror *mirror, int64_t charged, double passed_s, bool awaited,
-                         uint64_t now_ns)
+void weir_mirror_advance_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns)
 {
     if (mirror->limit <= 0.0) {
         return;
     }
     if (mirror->reset == WEIR_RESET_WINDOW) {
-        start_window(mirror, charged, now_ns);
-    } else if (mirror->target < mirror->goal) {
+        start_window(mirror, now_ns);
+    } else {
         double rebuilt = mirror->target + TARGET_REBUILD * mirror->refill * passed_s;
         set_target(mirror, weir_smaller(rebuilt, mirror->goal));
+        mirror->level = weir_smaller(mirror->level + mirror->refill * passed_s, mirror->limit);
     }
-    set_rate(mirror, weir_mirror_level(mirror, charged, now_ns), now_ns);
-    double balance = mirror->balance + mirror->rate * passed_s;
-    /* Refunds are never cut, only what flows in. */
-    double most = weir_larger(saved(mirror), mirror->balance);
-    mirror->balance = awaited ? balance : weir_smaller(balance, most);
+    set_rate(mirror, now_ns);
 }
 
-double weir_mirror_wait_level(const struct weir_mirror *mirror, int64_t charged, double amount,
-                              uint64_t now_ns)
+double weir_mirror_wait_level(const struct weir_mirror *mirror, double amount, uint64_t now_ns)
 {
     if (mirror->limit <= 0.0) {
         return left_s(mirror, now_ns);
     }
-    double needed = weir_smaller(amount, mirror->limit * LEVEL_SHARE);
-    double level = weir_mirror_level(mirror, charged, now_ns);
-    if (level >= needed) {
+    if (weir_mirror_level_covers(mirror, amount)) {
         return 0.0;
     }
-    double wait_s = mirror->reset == WEIR_RESET_FULL ? (needed - level) / mirror->refill
+    double needed = weir_smaller(amount, mirror->limit * WEIR_MIRROR_LEVEL_SHARE);
+    double wait_s = mirror->reset == WEIR_RESET_FULL ? (needed - mirror->level) / mirror->refill
                                                      : left_s(mirror, now_ns);
     return weir_larger(wait_s, 1e-9); /* whatever rounding says, it is not now */
 }
 
 double weir_mirror_wait_balance(const struct weir_mirror *mirror, double amount)
 {
-    if (mirror->limit <= 0.0) {
+    if (mirror->limit <= 0.0 || weir_mirror_balance_covers(mirror, amount)) {
         return 0.0;
     }
-    double needed = weir_smaller(amount, WAIT_SECONDS * mirror->rate);
-    return mirror->balance >= needed ? 0.0 : (needed - mirror->balance) / mirror->rate;
+    double needed = weir_smaller(amount, WEIR_MIRROR_WAIT_S * mirror->rate);
+    return (needed - mirror->balance) / mirror->rate;
 }

@@ -10,34 +10,35 @@
 #ifndef WEIR_CORE_MIRROR_H
 #define WEIR_CORE_MIRROR_H
 
+#include "core/real.h"
 #include "weir/control.h"
 
 struct weir_mirror {
     uint8_t unit;      /* enum weir_unit */
     uint8_t reset;     /* enum weir_reset */
     bool window_known; /* `window_s` was told or measured */
-    uint64_t period_ns;
-    uint64_t number;  /* of the latest request that brought news, by its sending */
-    int64_t charged;  /* what had been charged when that was sent, its own charge included */
-    uint64_t sent_ns; /* when that was sent */
-    uint64_t end_ns;  /* RESET_WINDOW: when the counter starts anew; with a limit of 0: when that
-                         is forgotten */
     double limit;
-    double remaining;
-    double window_s; /* to fill it when it is empty */
-    double refill;   /* per second */
-    double goal;     /* where the level should be, */
-    double target;   /* and where it may be now: less for a while after the limit has changed */
-    double exponent; /* of the price */
-    double balance;  /* what may be sent now */
-    double rate;     /* per second, by the price */
+    double level;     /* when time last passed; below 0 if more was sent than there was */
+    double refill;    /* per second */
+    double target;    /* where the level may be now: less than the goal after a change */
+    double exponent;  /* of the price */
+    double price_max; /* the price of a full bucket */
+    double rate;      /* per second, by the price */
+    double balance;   /* what may be sent now */
+    double saved;     /* how much of it is kept while nobody waits, or else a second's worth */
+    double goal;      /* where the level should be */
+    double window_s;  /* to fill it when it is empty */
+    uint64_t period_ns;
+    uint64_t number; /* of the latest request that brought news, by its sending */
+    uint64_t end_ns; /* RESET_WINDOW: when the counter starts anew; with a limit of 0: when that
+                        is forgotten */
 };
 
 /* The request that brought news of a quota. */
 struct weir_sighting {
     uint64_t number;
-    int64_t charged; /* in the mirror's unit; without its own charge if it was refused */
     uint64_t sent_ns;
+    double since; /* what was charged since it was sent, in the mirror's unit */
 };
 
 /* Whether the numbers make sense. */
@@ -54,19 +55,71 @@ void weir_mirror_init(struct weir_mirror *mirror, const struct weir_quota *quota
 bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota,
                       struct weir_sighting from, uint64_t now_ns);
 
-/* The level, where `charged` has been charged by now. */
-double weir_mirror_level(const struct weir_mirror *mirror, int64_t charged, uint64_t now_ns);
+/* What a short bucket does not need: a counter, a target that is rebuilt, a limit of 0. */
+void weir_mirror_advance_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns);
+double weir_mirror_power(const struct weir_mirror *mirror, double ratio);
 
-/* Lets the balance flow in for the last `seconds`, up to now. `awaited`: somebody waited for it,
- * and it must not be cut. */
-void weir_mirror_advance(struct weir_mirror *mirror, int64_t charged, double seconds, bool awaited,
-                         uint64_t now_ns);
+/* The steepest price, and the least: never nothing, because only replies bring news. */
+#define WEIR_MIRROR_EXPONENT_MAX 3.0
+#define WEIR_MIRROR_PRICE_MIN    0.02
 
-/* Seconds until the level alone would let that amount pass; 0: now. */
-double weir_mirror_wait_level(const struct weir_mirror *mirror, int64_t charged, double amount,
-                              uint64_t now_ns);
+/* How much faster than its refill the bucket is spent at this level. */
+static inline double weir_mirror_price(const struct weir_mirror *mirror)
+{
+    double ratio = mirror->level / mirror->target;
+    double power = ratio * ratio * ratio;
+    if (mirror->exponent != WEIR_MIRROR_EXPONENT_MAX) {
+        power = weir_mirror_power(mirror, ratio);
+    }
+    return weir_clamp(power, WEIR_MIRROR_PRICE_MIN, mirror->price_max);
+}
 
-/* Seconds until the balance covers the amount; 0: now. */
+/* Lets the last `passed_s` seconds flow in. `awaited`: somebody waited for the balance, and it must
+ * not be cut. */
+static inline void weir_mirror_advance(struct weir_mirror *mirror, double passed_s, bool awaited,
+                                       uint64_t now_ns)
+{
+    if (mirror->reset == WEIR_RESET_FULL && mirror->target == mirror->goal) {
+        mirror->level = weir_smaller(mirror->level + mirror->refill * passed_s, mirror->limit);
+        mirror->rate = mirror->refill * weir_mirror_price(mirror);
+    } else {
+        weir_mirror_advance_slowly(mirror, passed_s, now_ns);
+    }
+    double balance = mirror->balance + mirror->rate * passed_s;
+    /* Refunds are never cut, only what flows in. */
+    double most = weir_larger(weir_larger(mirror->saved, mirror->rate), mirror->balance);
+    mirror->balance = awaited ? balance : weir_smaller(balance, most);
+}
+
+/* So much is charged; less than 0 is given back. */
+static inline void weir_mirror_charge(struct weir_mirror *mirror, double amount)
+{
+    mirror->level -= amount;
+    mirror->balance -= amount;
+}
+
+/* A request waits while the level is below its cost, however large, up to this share of the limit.
+ */
+#define WEIR_MIRROR_LEVEL_SHARE 0.95
+
+/* Nobody waits for the balance longer than this, however large its cost. */
+#define WEIR_MIRROR_WAIT_S 30.0
+
+static inline bool weir_mirror_level_covers(const struct weir_mirror *mirror, double amount)
+{
+    return mirror->level >= weir_smaller(amount, mirror->limit * WEIR_MIRROR_LEVEL_SHARE) &&
+           mirror->limit > 0.0;
+}
+
+static inline bool weir_mirror_balance_covers(const struct weir_mirror *mirror, double amount)
+{
+    return mirror->balance >= weir_smaller(amount, WEIR_MIRROR_WAIT_S * mirror->rate);
+}
+
+/* Seconds until the level alone would let that amount pass, and until the balance covers it; 0:
+ * now.
+ */
+double weir_mirror_wait_level(const struct weir_mirror *mirror, double amount, uint64_t now_ns);
 double weir_mirror_wait_balance(const struct weir_mirror *mirror, double amount);
 
 /* Whether it says how much may be sent in the next minutes; a day's quota does not. */

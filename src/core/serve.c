@@ -79,8 +79,8 @@ static WEIR_APART void tell_controls(struct weir_key *key, const struct weir_tic
     }
 }
 
-void weir_key_tell_lane(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
-                        struct weir_lane_before before)
+void weir_key_tell_lane_changed(struct weir_key *key, struct weir_news *news,
+                                const struct weir_lane *lane, struct weir_lane_before before)
 {
     weir_tell_limit(key, news, lane, before.limit);
     if (lane->paused_until_ns != before.paused_until_ns &&
@@ -97,7 +97,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
 {
     struct weir_turn *turn = ticket->turn;
     struct weir_tenant *tenant = turn->tenant;
-    struct weir_amount amount = weir_ticket_amount(ticket);
+    struct weir_amount amount = weir_ticket_amount(ticket); /* before the lane takes it */
     weir_ticket_move(ticket, WEIR_TICKET_ADMITTED);
     ticket->admitted_ns = key->now_ns;
     ticket->settings_epoch = key->settings_epoch;
@@ -168,8 +168,9 @@ static bool tenant_waits(struct weir_key *key, struct weir_tenant *tenant,
 /* The line is left as it is: this one is next and cannot go; null: nobody is ready. */
 static void stop_serving(struct weir_key *key, const struct weir_ticket *head)
 {
-    if (weir_unlikely(key->controlled)) {
+    if (weir_unlikely(key->awaiting) || (key->controlled && head != NULL)) {
         tell_controls(key, head);
+        key->awaiting = head != NULL;
     }
 }
 
@@ -312,7 +313,9 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
         end_controlled(key, ticket, how, news);
     }
     weir_lane_give(lane, ticket);
-    weir_lane_settle(lane, ticket, how.usage, key->now_ns);
+    if (lane->bucket_count > 0) {
+        weir_lane_settle(lane, ticket, how.usage, key->now_ns);
+    }
     bool tripped = weir_lane_learn(lane, ticket, how.outcome, key->now_ns);
     key->active--;
     if (ticket->place != 0) {

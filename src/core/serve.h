@@ -80,8 +80,16 @@ struct weir_lane_before {
     uint32_t limit;
     uint64_t paused_until_ns;
 };
-void weir_key_tell_lane(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
-                        struct weir_lane_before before);
+void weir_key_tell_lane_changed(struct weir_key *key, struct weir_news *news,
+                                const struct weir_lane *lane, struct weir_lane_before before);
+
+static inline void weir_key_tell_lane(struct weir_key *key, struct weir_news *news,
+                                      const struct weir_lane *lane, struct weir_lane_before before)
+{
+    if (lane->limit != before.limit || lane->paused_until_ns != before.paused_until_ns) {
+        weir_key_tell_lane_changed(key, news, lane, before);
+    }
+}
 
 /* Lets the time pass for the controllers that somebody waits for. For the others it passes when
  * they are next asked: what flows in meanwhile depends on nothing but how long that was. */
@@ -100,7 +108,7 @@ static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct 
         key->now_ns = now_ns;
     }
     key->batch_left = WEIR_BATCH_MAX;
-    if (weir_unlikely(key->controlled)) {
+    if (weir_unlikely(key->awaiting)) {
         weir_key_advance(key);
     }
     weir_line_rebase(key); /* a batch of the largest costs moves a clock by 2^60 */

@@ -72,17 +72,26 @@ TEST(a_day_is_told_from_a_minute)
     assert_false(weir_mirror_is_rate(&mirror));
 }
 
+/* Sent at 2 s, told at 5 s, and 1,000 sent since. */
 TEST(the_level_rises_with_time_and_falls_by_what_was_sent_since)
 {
-    struct weir_mirror mirror = mirror_of(minute(30000));
-    mirror.charged = 500;
-    mirror.sent_ns = 2 * SECOND;
-    expect_near(weir_mirror_level(&mirror, 500, 2 * SECOND), 30000.0);
-    expect_near(weir_mirror_level(&mirror, 1500, 2 * SECOND), 29000.0);
-    expect_near(weir_mirror_level(&mirror, 1500, 5 * SECOND), 32000.0);
-    expect_near(weir_mirror_level(&mirror, 1500, SECOND), 29000.0); /* time that steps back */
-    expect_near(weir_mirror_level(&mirror, 1500, 500 * SECOND), 60000.0);
-    expect_near(weir_mirror_level(&mirror, 100000, 2 * SECOND), -69500.0);
+    struct weir_quota quota = minute(30000);
+    struct weir_mirror mirror = mirror_of(quota);
+    struct weir_sighting from = {.number = 2, .sent_ns = 2 * SECOND, .since = 1000.0};
+    weir_mirror_hear(&mirror, &quota, from, 5 * SECOND);
+    expect_near(mirror.level, 32000.0);
+    weir_mirror_charge(&mirror, 2500.0);
+    expect_near(mirror.level, 29500.0);
+    weir_mirror_charge(&mirror, -500.0);
+    weir_mirror_advance(&mirror, 2.0, false, 7 * SECOND);
+    expect_near(mirror.level, 32000.0);
+    weir_mirror_advance(&mirror, 500.0, false, 507 * SECOND);
+    expect_near(mirror.level, 60000.0);
+    weir_mirror_charge(&mirror, 100000.0);
+    expect_near(mirror.level, -40000.0);
+    from = (struct weir_sighting){.number = 3, .sent_ns = 9 * SECOND}; /* time that steps back */
+    weir_mirror_hear(&mirror, &quota, from, 5 * SECOND);
+    expect_near(mirror.level, 30000.0);
 }
 
 TEST(news_of_an_older_request_are_ignored)
@@ -92,23 +101,26 @@ TEST(news_of_an_older_request_are_ignored)
     weir_mirror_hear(&mirror, &quota, (struct weir_sighting){.number = 5}, SECOND);
     quota = minute(50000);
     assert_false(weir_mirror_hear(&mirror, &quota, (struct weir_sighting){.number = 4}, SECOND));
-    expect_near(mirror.remaining, 10000.0);
+    expect_near(mirror.level, 11000.0); /* a second after it was sent */
 }
 
 /* The target is 30 s of refill, and half the bucket: 30,000. */
 TEST(at_the_target_it_sends_at_the_refill_and_above_it_faster)
 {
     struct weir_mirror mirror = mirror_of(minute(30000));
-    mirror.sent_ns = SECOND;
     expect_near(mirror.target, 30000.0);
     expect_near(mirror.exponent, 3.0);
-    weir_mirror_advance(&mirror, 0, 1.0, true, SECOND);
+    mirror.level = 30000.0;
+    weir_mirror_advance(&mirror, 0.0, true, SECOND);
     expect_near(mirror.rate, 1000.0);
-    weir_mirror_advance(&mirror, 15000, 1.0, true, SECOND);
+    mirror.level = 15000.0;
+    weir_mirror_advance(&mirror, 0.0, true, SECOND);
     expect_near(mirror.rate, 125.0);
-    weir_mirror_advance(&mirror, -30000, 1.0, true, SECOND);
+    mirror.level = 60000.0;
+    weir_mirror_advance(&mirror, 0.0, true, SECOND);
     expect_near(mirror.rate, 4000.0); /* eight times, but four are the most */
-    weir_mirror_advance(&mirror, 40000, 1.0, true, SECOND);
+    mirror.level = -10000.0;
+    weir_mirror_advance(&mirror, 0.0, true, SECOND);
     expect_near(mirror.rate, 20.0); /* never nothing */
 }
 
@@ -127,7 +139,7 @@ TEST(after_a_change_of_the_limit_the_target_is_what_is_there_and_is_rebuilt)
     assert_true(weir_mirror_hear(&mirror, &quota, (struct weir_sighting){.number = 2}, SECOND));
     expect_near(mirror.goal, 60000.0);
     expect_near(mirror.target, 30000.0);
-    weir_mirror_advance(&mirror, 0, 10.0, true, SECOND);
+    weir_mirror_advance(&mirror, 10.0, true, SECOND);
     expect_near(mirror.target, 30400.0); /* 2 % of 2,000 a second */
     quota.limit = 60000;
     quota.remaining = 100;
@@ -139,24 +151,26 @@ TEST(after_a_change_of_the_limit_the_target_is_what_is_there_and_is_rebuilt)
 TEST(what_flows_in_is_cut_only_while_nobody_waits_and_refunds_never)
 {
     struct weir_mirror mirror = mirror_of(minute(30000));
-    mirror.sent_ns = SECOND;
     mirror.balance = 0.0;
-    weir_mirror_advance(&mirror, 0, 100.0, true, SECOND);
-    expect_near(mirror.balance, 100000.0);
-    weir_mirror_advance(&mirror, 0, 1.0, false, SECOND);
-    expect_near(mirror.balance, 100000.0);
-    mirror.balance = 1500.0;
-    weir_mirror_advance(&mirror, 0, 1.0, false, SECOND);
+    mirror.level = -1e6; /* the least rate: 20 */
+    weir_mirror_advance(&mirror, 200.0, true, SECOND);
+    expect_near(mirror.balance, 4000.0);
+    weir_mirror_advance(&mirror, 100.0, false, SECOND);
+    expect_near(mirror.balance, 4000.0);
+    mirror.balance = 1900.0;
+    weir_mirror_advance(&mirror, 100.0, false, SECOND);
     expect_near(mirror.balance, 2000.0);
 }
 
 TEST(a_request_waits_for_the_level_and_one_above_the_limit_for_most_of_it)
 {
     struct weir_mirror mirror = mirror_of(minute(30000));
-    mirror.sent_ns = SECOND;
-    expect_near(weir_mirror_wait_level(&mirror, 0, 30000.0, SECOND), 0.0);
-    expect_near(weir_mirror_wait_level(&mirror, 0, 31000.0, SECOND), 1.0);
-    expect_near(weir_mirror_wait_level(&mirror, 0, 1e9, SECOND), 27.0); /* 57,000 */
+    mirror.level = 30000.0;
+    expect_near(weir_mirror_wait_level(&mirror, 30000.0, SECOND), 0.0);
+    expect_near(weir_mirror_wait_level(&mirror, 31000.0, SECOND), 1.0);
+    expect_near(weir_mirror_wait_level(&mirror, 1e9, SECOND), 27.0); /* 57,000 */
+    assert_true(weir_mirror_level_covers(&mirror, 30000.0));
+    assert_false(weir_mirror_level_covers(&mirror, 30001.0));
 }
 
 TEST(a_counter_starts_anew_at_its_end_whether_somebody_tells_or_not)
@@ -166,12 +180,14 @@ TEST(a_counter_starts_anew_at_its_end_whether_somebody_tells_or_not)
     struct weir_mirror mirror = mirror_of(quota); /* heard at 1 s, so it ends at 31 s */
     expect_near(mirror.window_s, 60.0);
     expect_near(mirror.rate, 100.0);
-    expect_near(weir_mirror_level(&mirror, 1000, 20 * SECOND), 2000.0);
-    expect_near(weir_mirror_wait_level(&mirror, 3000, 1.0, 21 * SECOND), 10.0);
-    weir_mirror_advance(&mirror, 3000, 10.0, true, 31 * SECOND);
-    expect_near(weir_mirror_level(&mirror, 3000, 31 * SECOND), 6000.0);
+    weir_mirror_charge(&mirror, 3000.0);
+    weir_mirror_advance(&mirror, 20.0, true, 21 * SECOND);
+    expect_near(mirror.level, 0.0);
+    expect_near(weir_mirror_wait_level(&mirror, 1.0, 21 * SECOND), 10.0);
+    weir_mirror_advance(&mirror, 10.0, true, 31 * SECOND);
+    expect_near(mirror.level, 6000.0);
     assert_int_equal(mirror.end_ns, 91 * SECOND);
-    weir_mirror_advance(&mirror, 3000, 10.0, true, 1000 * SECOND);
+    weir_mirror_advance(&mirror, 10.0, true, 1000 * SECOND);
     assert_int_equal(mirror.end_ns, 1051 * SECOND);
 }
 
@@ -180,8 +196,8 @@ TEST(a_days_quota_is_spent_freely_until_it_is_nearly_gone)
     struct weir_quota quota = {.limit = 864000, .remaining = 800000, .reset_ns = 6400 * SECOND};
     struct weir_mirror mirror = mirror_of(quota);
     assert_true(mirror.rate > 800000.0 / 60.0);
-    mirror.sent_ns = SECOND;
-    weir_mirror_advance(&mirror, 799900, 1.0, true, SECOND);
+    mirror.level = 100.0;
+    weir_mirror_advance(&mirror, 1.0, true, SECOND);
     assert_true(mirror.rate < 10.0);
 }
 
@@ -189,11 +205,11 @@ TEST(a_limit_of_nothing_lets_nothing_pass_until_it_is_forgotten)
 {
     struct weir_quota quota = {.limit = 0};
     struct weir_mirror mirror = mirror_of(quota);
-    expect_near(weir_mirror_wait_level(&mirror, 0, 1.0, SECOND), 60.0);
-    expect_near(weir_mirror_wait_level(&mirror, 0, 1.0, 61 * SECOND), 0.0);
+    expect_near(weir_mirror_wait_level(&mirror, 1.0, SECOND), 60.0);
+    expect_near(weir_mirror_wait_level(&mirror, 1.0, 61 * SECOND), 0.0);
     quota.reset_ns = 10 * SECOND;
     weir_mirror_hear(&mirror, &quota, (struct weir_sighting){.number = 2}, 61 * SECOND);
-    expect_near(weir_mirror_wait_level(&mirror, 0, 1.0, 61 * SECOND), 10.0);
+    expect_near(weir_mirror_wait_level(&mirror, 1.0, 61 * SECOND), 10.0);
 }
 
 TEST(numbers_that_make_no_sense_are_told_apart)
