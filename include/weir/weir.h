@@ -11,6 +11,7 @@
 #include "weir/retry.h"
 #include "weir/settings.h"
 #include "weir/status.h"
+#include "weir/telemetry.h"
 #include "weir/ticket.h"
 #include "weir/types.h"
 
