@@ -230,6 +230,41 @@ TEST(what_was_sent_after_a_reply_is_taken_off_what_it_says_remains)
     close_key(&f);
 }
 
+TEST(the_level_is_told_as_of_its_sending_and_rises_since_once)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0)});
+    struct weir_ticket tickets[2] = {0};
+    assert_int_equal(enter_for(&f, &tickets[0], 100, 100, SECOND), WEIR_ADMITTED);
+    hear_quota(&f, &tickets[0], minute_of(60000, 30000), 3 * SECOND);
+    assert_true(control_of(&f, 3 * SECOND).quotas[0].level == 32000.0);
+    assert_int_equal(enter_for(&f, &tickets[1], 100, 100, 4 * SECOND), WEIR_ADMITTED);
+    assert_true(control_of(&f, 4 * SECOND).quotas[0].level == 32900.0);
+    hear_quota(&f, &tickets[1], minute_of(60000, 20000), 9 * SECOND); /* nobody asked meanwhile */
+    assert_true(control_of(&f, 9 * SECOND).quotas[0].level == 25000.0);
+    end_all(&f, tickets, 2, 10 * SECOND);
+    close_key(&f);
+}
+
+TEST(what_a_refusal_says_remains_is_without_the_refused)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0)});
+    struct weir_ticket tickets[2] = {0};
+    struct weir_quota quota = minute_of(60000, 300);
+    struct weir_reply reply = refused;
+    reply.quotas = &quota;
+    reply.quota_count = 1;
+    assert_int_equal(enter_for(&f, &tickets[0], 500, 500, SECOND), WEIR_ADMITTED);
+    assert_int_equal(enter_for(&f, &tickets[1], 40, 40, SECOND), WEIR_ADMITTED); /* after it */
+    hear(&f, &tickets[0], reply, SECOND);
+    assert_true(control_of(&f, SECOND).quotas[0].level == 260.0);
+    leave_as(&f, &tickets[0], WEIR_OUTCOME_RATE_LIMIT, SECOND);
+    assert_true(control_of(&f, SECOND).quotas[0].level == 260.0);
+    end_all(&f, tickets, 2, SECOND);
+    close_key(&f);
+}
+
 TEST(a_spent_days_quota_refuses_at_once_with_the_true_wait)
 {
     struct fixture f;
@@ -431,6 +466,22 @@ TEST(aimd_falls_once_per_round_trip_by_its_factors)
     leave_as(&f, &tickets[3], WEIR_OUTCOME_SOFT_LOSS, 4 * SECOND);
     assert_true(control_of(&f, 4 * SECOND).rate == 700.0 * 0.85);
     assert_true(control_of(&f, 4 * SECOND).window == 7.0 * 0.7);
+    close_key(&f);
+}
+
+TEST(aimd_does_not_grow_once_the_one_who_waited_has_gone)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){BY_AIMD(.window = {.start = 8})});
+    struct weir_ticket tickets[2] = {0};
+    assert_int_equal(enter_for(&f, &tickets[0], 90000, 90000, SECOND), WEIR_ADMITTED);
+    assert_int_equal(enter_for(&f, &tickets[1], 2000, 2000, SECOND), WEIR_WAITING);
+    assert_int_equal(cancel(&f, &tickets[1], 2 * SECOND), WEIR_OK);
+    assert_true(control_of(&f, 2 * SECOND).rate == 550.0);
+    wake(&f, 50 * SECOND);
+    assert_int_equal(enter_for(&f, &tickets[1], 2000, 2000, 100 * SECOND), WEIR_WAITING);
+    assert_true(control_of(&f, 100 * SECOND).rate == 550.0);
+    end_all(&f, tickets, 2, 100 * SECOND);
     close_key(&f);
 }
 
@@ -653,6 +704,8 @@ int main(void)
         BOTH_WAYS(a_stated_quota_replaces_what_was_guessed),
         BOTH_WAYS(a_ticket_needs_all_of_several_quotas),
         BOTH_WAYS(what_was_sent_after_a_reply_is_taken_off_what_it_says_remains),
+        BOTH_WAYS(the_level_is_told_as_of_its_sending_and_rises_since_once),
+        BOTH_WAYS(what_a_refusal_says_remains_is_without_the_refused),
         BOTH_WAYS(a_spent_days_quota_refuses_at_once_with_the_true_wait),
         BOTH_WAYS(a_limit_of_nothing_refuses_at_once_even_who_could_wait_for_ever),
         BOTH_WAYS(quotas_that_make_no_sense_are_ignored),
@@ -663,6 +716,7 @@ int main(void)
         BOTH_WAYS(what_is_reserved_and_given_back_follows_the_providers_rule),
         BOTH_WAYS(aimd_settles_with_debt_or_below_zero),
         BOTH_WAYS(aimd_falls_once_per_round_trip_by_its_factors),
+        BOTH_WAYS(aimd_does_not_grow_once_the_one_who_waited_has_gone),
         BOTH_WAYS(aimd_feels_first_tokens_half_a_second_above_its_own_baseline),
         BOTH_WAYS(what_was_learned_outlives_new_settings_and_ends_with_the_controller),
         BOTH_WAYS(a_change_that_finds_no_memory_changes_nothing),

@@ -55,15 +55,18 @@ TEST(with_headers_nearly_all_is_used_and_nothing_is_refused)
            0.99, 0.0001);
 }
 
+/* Measured from when the first burst has been spent, which would count as use. */
 TEST(a_silent_providers_rate_is_found_by_few_refusals)
 {
     (void)state;
-    expect((struct trial){.rate = 16667, .burst_s = 60, .seconds = 600, LEARNED}, 0.97, 0.003);
-    expect((struct trial){.rate = 16667, .burst_s = 10, .seconds = 600, LEARNED}, 0.97, 0.003);
-    expect(
-        (struct trial){
-            .rate = 16667, .burst_s = 60, .no_retry_after = true, .seconds = 600, LEARNED},
-        0.97, 0.003);
+    struct trial trial = {
+        .rate = 16667, .burst_s = 60, .measured_from_s = 300, .seconds = 900, LEARNED};
+    expect(trial, 0.97, 0.003);
+    trial.no_retry_after = true;
+    expect(trial, 0.97, 0.003);
+    trial.burst_s = 10;
+    trial.no_retry_after = false;
+    expect(trial, 0.97, 0.003);
 }
 
 TEST(a_rule_that_is_known_makes_charging_at_the_end_bearable)
@@ -72,7 +75,8 @@ TEST(a_rule_that_is_known_makes_charging_at_the_end_bearable)
     expect((struct trial){.rate = 16667,
                           .burst_s = 60,
                           .charging = AT_THE_END,
-                          .seconds = 600,
+                          .measured_from_s = 300,
+                          .seconds = 900,
                           .control = {.controller = WEIR_CONTROLLER_LEARNED,
                                       .charge = WEIR_CHARGE_END}},
            0.97, 0.003);
