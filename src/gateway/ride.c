@@ -105,11 +105,12 @@ void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destin
     ride(exchange);
 }
 
+/* Not by way of the rider, whose flow may be telling it the same at this moment. */
 void weir_exchange_ride_late(struct weir_exchange *exchange)
 {
     assert(exchange->rides); /* nobody else's client has something to be late for in line */
-    exchange->rider.end = WEIR_END_TIMEOUT;
-    refuse(exchange);
+    exchange->pass.ticket.end = WEIR_END_TIMEOUT;
+    weir_exchange_refuse_in_line(exchange);
 }
 
 void weir_exchange_end_ride(struct weir_exchange *exchange, enum weir_outcome outcome)

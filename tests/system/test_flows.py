@@ -376,6 +376,19 @@ async def test_when_the_lines_time_is_over_all_are_refused_each_in_its_turn(thre
         assert (await holder)[0] == 200
 
 
+@both
+@run
+async def test_riders_whose_time_is_over_when_their_tickets_is_are_refused_once(threads):
+    async with agents(line='timeout: 100ms', threads=threads) as (gateway, fleet):
+        holder = await hold(gateway, fleet, **END)
+        for wave in range(5):
+            replies = await asyncio.gather(*(fleet.ask('a', f'{wave} {i % 60}') for i in range(180)))
+            assert {said['type'] for _, said in replies} == {'urn:weir:line-timeout'}
+        await gateway.until('a', active=1, waiting=0)
+        fleet.open('door')
+        assert (await holder)[0] == 200
+
+
 @run
 async def test_who_has_no_time_at_all_rides_but_does_not_wait():
     async with agents() as (gateway, fleet):
