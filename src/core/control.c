@@ -522,10 +522,11 @@ void weir_control_send(struct weir_control *control, struct weir_ticket *ticket,
     struct weir_amount amount = {ticket->cost, ticket->input, ticket->output_max};
     ticket->output = reserved_output(control, &amount);
     ticket->output_seen = 0;
-    ticket->charge = (uint32_t)control->settings.charge & 3;
     ticket->heard = 0;
     ticket->accepted = 0;
     ticket->undone = 0;
+    ticket->charge = (uint32_t)control->settings.charge & 3;
+    ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
     control->input += (int64_t)ticket->input;
     control->output += (int64_t)ticket->output;
     control->requests++;
@@ -533,7 +534,6 @@ void weir_control_send(struct weir_control *control, struct weir_ticket *ticket,
     ticket->sent_input = control->input;
     ticket->sent_output = control->output;
     ticket->sent_requests = (uint32_t)control->requests;
-    ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
     struct weir_need own = own_of(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);

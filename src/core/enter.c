@@ -55,19 +55,19 @@ static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
 static void estimate(const struct weir_key *key, struct weir_ticket *ticket,
                      const struct weir_request *request)
 {
-    const struct weir_estimator *own = &ticket->turn->tenant->outputs;
+    struct weir_estimator own = weir_tenant_outputs(ticket->turn->tenant);
     const struct weir_meter *meter = key->meter;
     struct weir_estimator others = {0};
-    if (own->count == 0 && meter->count > 0) {
+    if (own.count == 0 && meter->count > 0) {
         others = (struct weir_estimator){(float)(meter->output_sum / (double)meter->count), 1};
     }
-    uint32_t output = weir_estimate_output(own, &others, ticket->output_max);
+    uint32_t output = weir_estimate_output(&own, &others, ticket->output_max);
     uint32_t room = WEIR_COST_MAX - request->input;
     ticket->input = request->input;
     ticket->predicted = output < room ? output : room;
     ticket->cost = ticket->input + ticket->predicted;
     ticket->cost += ticket->cost == 0;
-    ticket->guessed = own->count == 0 && meter->count == 0;
+    ticket->guessed = own.count == 0 && meter->count == 0;
 }
 
 static WEIR_APART enum weir_verdict refuse(struct weir_key *key, struct weir_ticket *ticket,

@@ -22,7 +22,7 @@ uint32_t weir_estimate_output(const struct weir_estimator *own, const struct wei
 void weir_estimate_learn(struct weir_estimator *estimator, enum weir_estimate kind, uint32_t output)
 {
     assert(kind == WEIR_ESTIMATE_MEAN || kind == WEIR_ESTIMATE_EWMA);
-    float value = (float)(output < WEIR_COST_MAX ? output : WEIR_COST_MAX);
+    float value = (float)output;
     estimator->count += estimator->count < UINT32_MAX;
     float weight = (float)WEIR_ESTIMATE_LAMBDA;
     if (kind == WEIR_ESTIMATE_MEAN) {

@@ -116,7 +116,7 @@ static uint64_t predict_start(const struct weir_key *key, const struct weir_tena
         return 0;
     }
     if (tenant != NULL && tenant->hold == WEIR_TENANT_PARKED) {
-        uint64_t until_ns = key->parked.entries[tenant->place_parked - 1].order;
+        uint64_t until_ns = key->parked.entries[tenant->stake.place_parked - 1].order;
         not_before_ns = until_ns > not_before_ns ? until_ns : not_before_ns;
     }
     if (key->drain.starts < STARTS_MIN) {

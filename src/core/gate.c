@@ -105,7 +105,6 @@ static struct weir_key *create_key(struct weir_gate *gate, struct weir_slice nam
     }
     key->gate = gate;
     key->allocator = gate->allocator;
-    key->seed = gate->seed;
     key->name_bytes = name_bytes;
     memcpy(key->name, name.data, name.bytes);
     weir_key_init(key, now_ns);
@@ -215,6 +214,11 @@ uint32_t weir_gate_sweep(struct weir_gate *gate, uint32_t keys_max, uint64_t now
         }
     }
     return forgotten;
+}
+
+const uint64_t *weir_gate_seed(const struct weir_gate *gate)
+{
+    return gate->seed;
 }
 
 uint32_t weir_gate_key_count(const struct weir_gate *gate)

@@ -81,7 +81,9 @@ static void measure_output(struct weir_key *key, const struct weir_ticket *ticke
     }
     enum weir_estimate kind = key->rules->settings.estimate;
     double error = (double)ticket->predicted - (double)output;
-    weir_estimate_learn(&ticket->turn->tenant->outputs, kind, output);
+    struct weir_estimator outputs = weir_tenant_outputs(ticket->turn->tenant);
+    weir_estimate_learn(&outputs, kind, output);
+    weir_tenant_set_outputs(ticket->turn->tenant, outputs);
     meter->count++;
     meter->output_sum += (double)output;
     meter->error_sum += error;

@@ -67,7 +67,8 @@ struct weir_key {
     uint32_t ready; /* turns in all three heaps */
     uint32_t cursor;
     uint32_t timed; /* tickets that have a deadline or lease: the room needed in `timers` */
-    uint32_t settings_epoch;    /* how often the settings have changed */
+    uint32_t settings_epoch; /* how often the settings have changed */
+    uint32_t last_tenant_number;
     uint32_t batch_left;        /* how many this call may yet admit from the line */
     struct weir_tenant *recent; /* the tenant that came last, which often comes again */
     struct weir_rules *rules;
@@ -80,14 +81,12 @@ struct weir_key {
     struct weir_heap parked; /* tenants by when they are ready again */
     struct weir_map tenants; /* by name */
     struct weir_link all_tenants;
-    uint32_t last_tenant_number;
     struct weir_drain drain;
     struct weir_meter *meter; /* null where nothing is estimated */
 
     /* What the gate keeps with it. */
     struct weir_gate *gate;
     const struct weir_allocator *allocator;
-    const uint64_t *seed;
     struct weir_map_node node; /* in the gate's table */
     struct weir_link link;     /* in the gate's list */
     uint32_t pins;             /* atomic */
@@ -194,7 +193,7 @@ void weir_line_validate(const struct weir_key *key);
 
 /* ---- key.c ---- */
 
-/* Makes a zeroed key, with its allocator and seed set, one that is at rest and has no lanes; those
+/* Makes a zeroed key, with its gate and allocator set, one that is at rest and has no lanes; those
  * come with weir_key_apply(). */
 void weir_key_init(struct weir_key *key, uint64_t now_ns);
 
@@ -216,6 +215,11 @@ uint32_t weir_key_limit(const struct weir_key *key);
 /* Whether a ticket that would join the line now will likely start after its deadline. False while
  * too few have started from the line to tell. */
 bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket);
+
+/* ---- gate.c ---- */
+
+/* What names are hashed with. */
+const uint64_t *weir_gate_seed(const struct weir_gate *gate);
 
 /* ---- apply.c ---- */
 

@@ -25,8 +25,8 @@ struct weir_lane {
     uint16_t id;
     bool probing;              /* the breaker has tripped, and no probe has succeeded yet */
     bool retired;              /* no longer in the settings */
-    uint64_t breaker_pause_ns; /* how long the last trip has paused */
     uint32_t configured_limit; /* the settings' limit, which `limit` may have left */
+    uint64_t breaker_pause_ns; /* how long the last trip has paused */
     struct weir_breaker_settings breaker;
     struct weir_control *control; /* null: it does not learn */
 };
@@ -62,8 +62,9 @@ struct weir_lane_memory {
 bool weir_lane_needs_control(const struct weir_lane *lane,
                              const struct weir_lane_settings *settings);
 
-/* Follows `settings`. The lane takes over the memory; so this cannot fail. Levels, pause and
- * breaker stay; a limit or rate changes only where the settings differ from those before. */
+/* Follows `settings`, which must last until the next change. The lane takes over the memory; so
+ * this cannot fail. Levels, pause and breaker stay; a limit or rate changes only where the settings
+ * differ from those before. */
 void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings *settings,
                          struct weir_lane_memory memory, struct weir_change change,
                          const struct weir_allocator *allocator);

@@ -199,7 +199,7 @@ void weir_line_park(struct weir_key *key, struct weir_tenant *tenant, uint64_t u
 {
     withdraw(key, tenant);
     tenant->hold = WEIR_TENANT_PARKED;
-    weir_heap_push(&key->parked, until_ns, tenant->number, &tenant->place_parked);
+    weir_heap_push(&key->parked, until_ns, tenant->number, &tenant->stake.place_parked);
 }
 
 void weir_line_free(struct weir_key *key, struct weir_tenant *tenant)
@@ -208,7 +208,7 @@ void weir_line_free(struct weir_key *key, struct weir_tenant *tenant)
         return;
     }
     if (tenant->hold == WEIR_TENANT_PARKED) {
-        weir_heap_remove(&key->parked, &tenant->place_parked);
+        weir_heap_remove(&key->parked, &tenant->stake.place_parked);
     }
     tenant->hold = WEIR_TENANT_FREE;
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
@@ -257,7 +257,7 @@ static void validate_tenant(const struct weir_key *key, const struct weir_tenant
     }
     assert(seen.tickets == tenant->stake.tickets);
     assert(seen.cost == tenant->stake.cost);
-    assert((tenant->place_parked != 0) == (tenant->hold == WEIR_TENANT_PARKED)); /* L2 */
+    assert((tenant->stake.place_parked != 0) == (tenant->hold == WEIR_TENANT_PARKED)); /* L2 */
     sum->tickets += seen.tickets;
     sum->cost += seen.cost;
 }

@@ -361,7 +361,7 @@ void weir_key_catch_up(struct weir_key *key, struct weir_news *news)
     expire(key, news);
     while (weir_heap_next(&key->parked) <= key->now_ns) {
         weir_line_free(key, weir_container_of(weir_heap_top(&key->parked)->place,
-                                              struct weir_tenant, place_parked));
+                                              struct weir_tenant, stake.place_parked));
     }
     weir_key_serve(key, news);
 }

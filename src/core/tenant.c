@@ -30,7 +30,7 @@ static struct weir_tenant *find_hashed(const struct weir_key *key, struct weir_s
 
 struct weir_tenant *weir_tenant_find(const struct weir_key *key, struct weir_slice name)
 {
-    return find_hashed(key, name, weir_hash(key->seed, name));
+    return find_hashed(key, name, weir_hash(weir_gate_seed(key->gate), name));
 }
 
 static void destroy(struct weir_key *key, struct weir_tenant *tenant)
@@ -154,7 +154,7 @@ static struct weir_tenant *obtain_new(struct weir_key *key, struct weir_slice na
     forget_some(key, FORGET_AT_NEW, now_ns);
     if (must_share(key, now_ns)) {
         name = other;
-        hash = weir_hash(key->seed, other);
+        hash = weir_hash(weir_gate_seed(key->gate), other);
         struct weir_tenant *shared = find_hashed(key, other, hash);
         if (shared != NULL) {
             return shared;
@@ -169,7 +169,7 @@ static struct weir_tenant *obtain_new(struct weir_key *key, struct weir_slice na
 struct weir_tenant *weir_tenant_obtain(struct weir_key *key, struct weir_slice name,
                                        uint64_t now_ns)
 {
-    uint64_t hash = weir_hash(key->seed, name);
+    uint64_t hash = weir_hash(weir_gate_seed(key->gate), name);
     struct weir_tenant *tenant = find_hashed(key, name, hash);
     return tenant != NULL ? tenant : obtain_new(key, name, hash, now_ns);
 }

@@ -32,6 +32,7 @@ struct weir_stake {
     uint32_t tickets;
     uint32_t place_by_tickets;
     uint32_t place_by_cost;
+    uint32_t place_parked; /* of a tenant: in the key's heap of parked ones */
 };
 
 /* A tenant's line at one priority. */
@@ -56,8 +57,8 @@ struct weir_tenant {
     uint32_t charge_per_cost;   /* WEIR_CHARGE_SCALE / weight */
     struct weir_bucket *bucket; /* null without a rate */
     struct weir_stake stake;    /* over all priorities */
-    uint32_t place_parked;
-    struct weir_estimator outputs;
+    float output_mean;          /* a struct weir_estimator without its gap */
+    uint16_t output_count;
     uint8_t hold; /* enum weir_tenant_hold */
     uint8_t name_bytes;
     struct weir_turn turns[WEIR_PRIORITY_COUNT];
@@ -68,6 +69,19 @@ struct weir_tenant {
 static inline uint64_t weir_tenant_charge(const struct weir_tenant *tenant, uint64_t cost)
 {
     return cost * tenant->charge_per_cost;
+}
+
+/* What is known of the outputs of its requests. A count of thousands is as good as any larger. */
+static inline struct weir_estimator weir_tenant_outputs(const struct weir_tenant *tenant)
+{
+    return (struct weir_estimator){tenant->output_mean, tenant->output_count};
+}
+
+static inline void weir_tenant_set_outputs(struct weir_tenant *tenant,
+                                           struct weir_estimator outputs)
+{
+    tenant->output_mean = outputs.mean;
+    tenant->output_count = (uint16_t)(outputs.count < UINT16_MAX ? outputs.count : UINT16_MAX);
 }
 
 static inline struct weir_slice weir_tenant_name(const struct weir_tenant *tenant)
