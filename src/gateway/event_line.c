@@ -114,6 +114,18 @@ static void put_timeout(struct weir_json *json, const char *name, uint64_t timeo
     }
 }
 
+static const char *pause_reason(enum weir_pause_reason reason)
+{
+    switch (reason) {
+    case WEIR_PAUSE_BREAKER:
+        return "breaker";
+    case WEIR_PAUSE_SET:
+        return "set";
+    default:
+        return "upstream";
+    }
+}
+
 /* What only events of this type tell. */
 static void put_details(struct weir_json *json, const struct weir_note *note,
                         enum weir_event_type type)
@@ -141,14 +153,16 @@ static void put_details(struct weir_json *json, const struct weir_note *note,
     case WEIR_EVENT_TYPE_LIMIT:
         weir_json_put_number(json, "lane", event->lane_id);
         put_limit(json, "before", (uint32_t)event->value);
-        weir_json_put_string(json, "reason", weir_slice_of("config"));
+        weir_json_put_string(
+            json, "reason",
+            weir_slice_of(weir_limit_reason_name((enum weir_limit_reason)event->cause)));
         break;
     case WEIR_EVENT_TYPE_PAUSED:
         weir_json_put_number(json, "lane", event->lane_id);
         weir_json_put_number(json, "for_ms",
                              event->value > event->at_ns ? ms_of(event->value - event->at_ns) : 0);
         weir_json_put_string(json, "reason",
-                             weir_slice_of(event->cause == 1 ? "breaker" : "upstream"));
+                             weir_slice_of(pause_reason((enum weir_pause_reason)event->cause)));
         break;
     default:
         break;

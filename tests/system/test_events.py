@@ -188,7 +188,7 @@ async def test_a_limit_that_changes_is_told_with_the_one_before(agents, follower
     await agents.gateway.reload(('limit: 3', 'limit: 5'), )
     assert await follower.next() == {
         'type': 'gate.limit', 'gate': 'agents', 'key': 'b', 'active': 1, 'waiting': 0, 'limit': 5,
-        'lane': 0, 'before': 3, 'reason': 'config'}
+        'lane': 0, 'before': 3, 'reason': 'set'}
     await agents.gateway.reload(('limit: 5', 'limit: none'))
     event = await follower.next()
     assert (event['limit'], event['before']) == (None, 5)
