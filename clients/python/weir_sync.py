@@ -30,7 +30,7 @@ TIMEOUT_OF_KEY = NEVER - 1
 LIMIT_NONE = 2**32 - 1
 PRIORITIES = {'normal': 0, 'high': 1, 'low': 2}
 OUTCOMES = {'success': 0, 'rate_limit': 1, 'soft_loss': 2, 'client_error': 3, 'cancelled': 4}
-UNITS = {'cost': 0, 'requests': 1}
+UNITS = {'cost': 0, 'requests': 1, 'input': 2, 'output': 3}
 ENDS = ('none', 'left', 'timeout', 'cancelled', 'refused', 'displaced', 'lapsed')
 OF_GATE = -1.0  # as a timeout: the one that the gate's settings name
 TOKEN_BYTES = 128  # at least sizeof(struct weir_token), whose beginning is all zeroes
@@ -59,9 +59,23 @@ class weir_breaker_settings(ctypes.Structure):
     _fields_ = [('failures', _u32), ('pause_ns', _u64), ('pause_max_ns', _u64)]
 
 
+class weir_window_settings(ctypes.Structure):
+    _fields_ = [('start', _u32), ('min', _u32), ('max', _u32)]
+
+
+class weir_rate_settings(ctypes.Structure):
+    _fields_ = [('start', _u64), ('min', _u64), ('max', _u64), ('burst', _u64)]
+
+
+class weir_control_settings(ctypes.Structure):
+    _fields_ = [('controller', _enum), ('charge', _enum), ('settle', _enum),
+                ('window', weir_window_settings), ('rate', weir_rate_settings)]
+
+
 class weir_lane_settings(ctypes.Structure):
     _fields_ = [('id', _u16), ('no_limit', _bool), ('limit', _u32), ('rates', ctypes.POINTER(weir_rate)),
-                ('rate_count', _u32), ('breaker', weir_breaker_settings)]
+                ('rate_count', _u32), ('breaker', weir_breaker_settings),
+                ('control', weir_control_settings)]
 
 
 class weir_bound(ctypes.Structure):
@@ -78,16 +92,18 @@ class weir_settings(ctypes.Structure):
                 ('line_by_tenant', weir_bound), ('timeout_ns', _u64), ('early_reject', _bool),
                 ('lease_ns', _u64), ('forget_ns', _u64), ('tenant_default', weir_tenant_settings),
                 ('tenants', ctypes.POINTER(weir_tenant_settings)), ('tenant_count', _u32),
-                ('tenants_max', _u32), ('recorder_events', _u32)]
+                ('tenants_max', _u32), ('estimate', _enum), ('recorder_events', _u32)]
 
 
 class weir_request(ctypes.Structure):
-    _fields_ = [('tenant', weir_slice), ('priority', _enum), ('cost', _u32), ('deadline_ns', _u64),
-                ('lease_ns', _u64), ('tag', _u64), ('no_wait', _bool), ('retry', _bool)]
+    _fields_ = [('tenant', weir_slice), ('priority', _enum), ('cost', _u32), ('input', _u32),
+                ('output_max', _u32), ('deadline_ns', _u64), ('lease_ns', _u64), ('tag', _u64),
+                ('no_wait', _bool), ('retry', _bool)]
 
 
 class weir_result(ctypes.Structure):
-    _fields_ = [('outcome', _enum), ('cost_known', _bool), ('cost', _u32)]
+    _fields_ = [('outcome', _enum), ('cost_known', _bool), ('cost', _u32), ('usage_known', _bool),
+                ('input', _u32), ('output', _u32), ('reply', _pointer)]
 
 
 class weir_ticket(ctypes.Structure):
@@ -95,22 +111,32 @@ class weir_ticket(ctypes.Structure):
                 ('retry', _bool), ('listed', _bool), ('cost', _u32), ('place', _u32), ('sequence', _u64),
                 ('entered_ns', _u64), ('admitted_ns', _u64), ('deadline_ns', _u64), ('lease_ns', _u64),
                 ('tag', _u64), ('key', _pointer), ('turn', _pointer), ('lane', _pointer),
-                ('link', weir_link), ('settings_epoch', _u32), ('breaker_epoch', _u32)]
+                ('link', weir_link), ('settings_epoch', _u32), ('breaker_epoch', _u32),
+                ('sent_number', _u64), ('sent_input', ctypes.c_int64), ('sent_output', ctypes.c_int64),
+                ('sent_requests', _u32), ('input', _u32), ('predicted', _u32), ('output', _u32),
+                ('output_max', _u32)]  # and some bits
 
 
 class weir_permit(ctypes.Structure):
     _fields_ = [('ticket', weir_ticket), ('key', _pointer), ('waiter', _pointer)]
 
 
+class weir_estimate_stats(ctypes.Structure):
+    _fields_ = [('count', _u64), ('output_mean', ctypes.c_double), ('error_mean', ctypes.c_double),
+                ('error_abs_mean', ctypes.c_double)]
+
+
 class weir_key_stats(ctypes.Structure):
     _fields_ = [('active', _u32), ('waiting', _u32), ('limit', _u32), ('tenants', _u32), ('lanes', _u32),
                 ('reserved', _u64), ('waiting_cost', _u64), ('waiting_by_priority', _u32 * 3),
-                ('entered', _u64), ('ended', _u64 * len(ENDS)), ('interval_ns', _u64), ('wake_ns', _u64)]
+                ('entered', _u64), ('ended', _u64 * len(ENDS)), ('interval_ns', _u64), ('wake_ns', _u64),
+                ('estimate', weir_estimate_stats)]
 
 
 STRUCTURES = (weir_slice, weir_link, weir_gate_options, weir_rate, weir_breaker_settings,
-              weir_lane_settings, weir_bound, weir_tenant_settings, weir_settings, weir_request,
-              weir_result, weir_ticket, weir_permit, weir_key_stats)
+              weir_window_settings, weir_rate_settings, weir_control_settings, weir_lane_settings,
+              weir_bound, weir_tenant_settings, weir_settings, weir_request, weir_result, weir_ticket,
+              weir_permit, weir_estimate_stats, weir_key_stats)
 
 
 def _load() -> ctypes.CDLL:
