@@ -10,7 +10,6 @@ import tempfile
 import time
 
 import aiohttp
-import pytest
 from raw import ask as ask_raw
 from raw import front, open_narrow_wire, open_wire, request, run, upstream
 from test_permits import Agents
@@ -22,7 +21,8 @@ threads: 2
 EVENTS
 gates:
   agents: { limit: 3, line: { timeout: 30s }, lease: 10m, events: a2a }
-  quick: { limit: 1, line: { timeout: 50ms, max: 1 }, lease: 50ms }
+  quick: { limit: 1, line: { timeout: 30s }, lease: 50ms }
+  narrow: { limit: 1, line: { timeout: 30s, max: 1 } }
   fair: { limit: 1, line: { timeout: 30s, max: 2 } }
 '''
 TICKET = {'gate', 'key', 'flow', 'tenant', 'priority', 'cost', 'active', 'waiting', 'limit', 'timestamp',
@@ -124,20 +124,19 @@ async def test_a_timeout_tells_who_waited_how_long_for_what(agents, follower):
     assert (await follower.next())['type'] == 'a2a.concurrency.timeout'
 
 
-@with_reader('?gate=quick&type=gate.refused')
+@with_reader('?gate=narrow&type=gate.refused')
 async def test_a_full_line_is_a_refusal(agents, follower):
-    await agents.acquire('k', 'quick', flow='a', hold=False)
-    first = agents.later('k', 'quick', flow='b')
-    await agents.until('k', 'quick', waiting=1)
-    status, problem = await agents.call('acquire', 'k', 'quick', flow='c')
-    if problem['type'] != 'urn:weir:line-full':
-        pytest.fail(f'the line was not full: {problem}')
-    assert status == 429
+    await agents.acquire('k', 'narrow', flow='a')
+    first = agents.later('k', 'narrow', flow='b')
+    await agents.until('k', 'narrow', waiting=1)
+    status, problem = await agents.call('acquire', 'k', 'narrow', flow='c')
+    assert (status, problem['type']) == (429, 'urn:weir:line-full')
     assert await follower.next() == {
-        'type': 'gate.refused', 'gate': 'quick', 'key': 'k', 'flow': 'c', 'tenant': '',
+        'type': 'gate.refused', 'gate': 'narrow', 'key': 'k', 'flow': 'c', 'tenant': '',
         'priority': 'normal', 'cost': 1, 'active': 1, 'waiting': 1, 'limit': 1, 'reason': 'line-full',
         'waited_ms': 0}
-    await first
+    await agents.call('release', 'k', 'narrow', flow='a')
+    assert (await first)[0] == 200
 
 
 @with_reader('?gate=fair&type=gate.refused')
