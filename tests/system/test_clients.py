@@ -1,6 +1,7 @@
 """Programs that people really use, through the gateway: curl, wrk, OpenAI's client, WebSockets."""
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -22,15 +23,18 @@ CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 
 def fetch(name):
-    """Where the package is; npm installs it unless it is there."""
+    """Where the package is; npm installs it unless it is there. Of several test runs at once one does."""
     home = CACHE / f'{name}-{PACKAGES[name]}'
-    if not home.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as place:  # complete, or not there
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / 'lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            place = CACHE / 'incomplete'
+            shutil.rmtree(place, ignore_errors=True)
             subprocess.run(['npm', 'install', '--prefix', place, '--no-save', '--no-audit',
                             '--no-fund', '--ignore-scripts', '--loglevel=error',
                             f'{name}@{PACKAGES[name]}'], check=True, timeout=120)
-            shutil.copytree(place, home)
+            place.rename(home)
     return home / 'node_modules'
 
 
