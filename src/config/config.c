@@ -1,5 +1,5 @@
 /* Reading takes three steps: the text becomes a tree, the tree fills the struct section by section,
- * and what concerns several sections is checked at the end. */
+ * and what concerns several sections is completed and checked at the end. */
 #include "config/config.h"
 
 #include "base/alloc.h"
@@ -114,6 +114,7 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
         return false;
     }
     weir_read_section(reader, root, &weir_section_top, reader->config);
+    weir_finish_gates(reader, root);
     if (root->kind == WEIR_YAML_MAPPING) {
         check_listeners(reader, root);
         check_api(reader, root);

@@ -76,6 +76,12 @@ struct weir_config_header {
     struct weir_slice value; /* a secret: never shown */
 };
 
+/* What a model is called there, where callers name it otherwise. */
+struct weir_config_rename {
+    struct weir_slice from;
+    struct weir_slice to;
+};
+
 struct weir_config_upstream {
     struct weir_slice name;
     uint32_t line;
@@ -88,6 +94,9 @@ struct weir_config_upstream {
     uint64_t idle_timeout_ns;
     uint32_t keepalive;                  /* 0: every request has a connection of its own */
     struct weir_breaker_settings health; /* of each url; failures 0: none */
+    enum weir_charge charge;             /* when the provider charges for output */
+    const struct weir_config_rename *models;
+    uint32_t model_count;
 };
 
 /* ---- gates ---- */
@@ -102,7 +111,7 @@ struct weir_config_limit {
     enum weir_config_kind kind;
     uint32_t start;
     uint32_t min;
-    uint32_t max;
+    uint32_t max; /* 0: none is named, and the controller, which is LEARNED, has its own */
 };
 
 struct weir_config_rate {
@@ -137,6 +146,9 @@ struct weir_config_rules {
     uint32_t weights[WEIR_PRIORITY_COUNT];
     enum weir_choice choice;
     struct weir_breaker_settings breaker;
+    enum weir_controller controller; /* NONE unless the limit or the tokens are adaptive */
+    enum weir_settle settle;         /* DEBT: the tokens are fixed, or the controller is AIMD */
+    enum weir_estimate estimate;     /* NONE: nobody predicts; LLM gates always have one */
 };
 
 struct weir_config_key {
@@ -149,6 +161,7 @@ struct weir_config_gate {
     struct weir_slice name;
     uint32_t line;
     struct weir_config_rules rules;
+    bool llm; /* whether a route with `llm` leads to it */
     bool events_a2a;
     struct weir_tenant_settings tenant_default;
     const struct weir_tenant_settings *tenants; /* complete, as keys are */
@@ -183,6 +196,26 @@ enum weir_config_llm {
     WEIR_CONFIG_LLM_CUSTOM
 };
 
+/* The headers of a reply that state one quota; empty: there is none. */
+struct weir_config_llm_quota {
+    struct weir_slice limit;
+    struct weir_slice remaining;
+    struct weir_slice reset;
+};
+
+/* Where the facts stand in an API that is none of the known ones; empty: nowhere. The first six are
+ * paths of names with dots between, such as usage.output_tokens. */
+struct weir_config_llm_custom {
+    struct weir_slice model; /* of a request, as the next two */
+    struct weir_slice max_tokens;
+    struct weir_slice stream;
+    struct weir_slice input_tokens; /* of a reply, as the next two */
+    struct weir_slice output_tokens;
+    struct weir_slice cached_tokens;
+    struct weir_config_llm_quota requests;
+    struct weir_config_llm_quota tokens;
+};
+
 /* What a permit belongs to. */
 enum weir_config_permit {
     WEIR_CONFIG_PERMIT_REQUEST,
@@ -208,7 +241,11 @@ struct weir_config_route {
     enum weir_config_permit permit; /* FLOW: `flow` and `gate` are there */
     uint64_t flow_idle_ns;
     uint32_t depth;
-    enum weir_config_llm llm;
+    enum weir_config_llm llm;                    /* NONE: the rest is zeroed */
+    const struct weir_config_llm_custom *custom; /* CUSTOM only, else null */
+    struct weir_slice default_key; /* what {model} is where a body names none or is not read */
+    uint32_t cache_read_percent;   /* of an input token's price, for one that was cached */
+    uint32_t retries;
 };
 
 /* ---- queues and the API ---- */

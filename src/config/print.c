@@ -149,6 +149,7 @@ static void print_url(FILE *out, const struct weir_config_url *url)
 
 static void print_upstream(FILE *out, const struct weir_config_upstream *upstream)
 {
+    static const char *const charge_names[] = {"estimate", "max", "max_kept", "end"};
     fputs("  ", out);
     print_text(out, upstream->name);
     fputs(":\n    url:\n", out);
@@ -165,6 +166,14 @@ static void print_upstream(FILE *out, const struct weir_config_upstream *upstrea
     print_duration(out, ", idle: ", upstream->idle_timeout_ns);
     fprintf(out, "}\n    keepalive: %u\n", upstream->keepalive);
     print_breaker(out, "    health: ", &upstream->health);
+    fprintf(out, "    charge: %s\n", charge_names[upstream->charge]);
+    for (uint32_t i = 0; i < upstream->model_count; i++) {
+        fputs(i == 0 ? "    models:\n      " : "      ", out);
+        print_text(out, upstream->models[i].from);
+        fputs(": ", out);
+        print_text(out, upstream->models[i].to);
+        fputs("\n", out);
+    }
 }
 
 /* ---- gates ---- */
@@ -179,7 +188,11 @@ static void print_limit(FILE *out, const struct weir_config_limit *limit)
         fprintf(out, "%u\n", limit->start);
         break;
     case WEIR_CONFIG_KIND_ADAPTIVE:
-        fprintf(out, "{start: %u, min: %u, max: %u}\n", limit->start, limit->min, limit->max);
+        fprintf(out, "{start: %u, min: %u", limit->start, limit->min);
+        if (limit->max != 0) {
+            fprintf(out, ", max: %u", limit->max);
+        }
+        fputs("}\n", out);
         break;
     }
 }
@@ -237,6 +250,8 @@ static void print_line(FILE *out, const struct weir_config_line *line)
 /* `in` is what the lines start with. */
 static void print_rules(FILE *out, const char *in, const struct weir_config_rules *rules)
 {
+    static const char *const controller_names[] = {"", "learned", "aimd"};
+    static const char *const estimate_names[] = {"", "mean", "ewma"};
     fprintf(out, "%slimit: ", in);
     print_limit(out, &rules->limit);
     fprintf(out, "%srate: ", in);
@@ -252,6 +267,13 @@ static void print_rules(FILE *out, const char *in, const struct weir_config_rule
     fprintf(out, "\n%schoice: %s\n%s", in,
             rules->choice == WEIR_CHOICE_MOST_ROOM ? "most_room" : "in_order", in);
     print_breaker(out, "breaker: ", &rules->breaker);
+    if (rules->controller != WEIR_CONTROLLER_NONE) {
+        fprintf(out, "%scontroller: %s\n", in, controller_names[rules->controller]);
+    }
+    fprintf(out, "%ssettle: %s\n", in, rules->settle == WEIR_SETTLE_DEBT ? "debt" : "negative");
+    if (rules->estimate != WEIR_ESTIMATE_NONE) {
+        fprintf(out, "%sestimate: %s\n", in, estimate_names[rules->estimate]);
+    }
 }
 
 static void print_tenant(FILE *out, struct weir_slice name,
@@ -365,10 +387,53 @@ static struct weir_slice stripped(const struct weir_config_route *route)
     return text;
 }
 
+static void print_quota(FILE *out, const char *name, const struct weir_config_llm_quota *quota)
+{
+    if (quota->limit.bytes == 0) {
+        return;
+    }
+    fprintf(out, "      %s:\n", name);
+    print_text_field(out, "        limit: ", quota->limit);
+    print_text_field(out, "        remaining: ", quota->remaining);
+    print_text_field(out, "        reset: ", quota->reset);
+}
+
+static void print_custom(FILE *out, const struct weir_config_llm_custom *custom)
+{
+    fputs("    custom:\n", out);
+    print_text_field(out, "      model: ", custom->model);
+    print_text_field(out, "      max_tokens: ", custom->max_tokens);
+    print_text_field(out, "      stream: ", custom->stream);
+    print_text_field(out, "      input_tokens: ", custom->input_tokens);
+    print_text_field(out, "      output_tokens: ", custom->output_tokens);
+    print_text_field(out, "      cached_tokens: ", custom->cached_tokens);
+    print_quota(out, "requests", &custom->requests);
+    print_quota(out, "tokens", &custom->tokens);
+}
+
+/* What would mean nothing is left out, because it is an error. */
+static void print_llm(FILE *out, const struct weir_config_route *route)
+{
+    static const char *const llm_names[] = {"", "openai", "anthropic", "custom"};
+    fprintf(out, "    llm: %s\n", llm_names[route->llm]);
+    if (route->custom != NULL) {
+        print_custom(out, route->custom);
+    }
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
+            print_text_field(out, "    default_key: ", route->default_key);
+            break;
+        }
+    }
+    if (route->custom == NULL || route->custom->cached_tokens.bytes > 0) {
+        fprintf(out, "    cache_read: %u%%\n", route->cache_read_percent);
+    }
+    fprintf(out, "    retries: %u\n", route->retries);
+}
+
 static void print_route(FILE *out, const struct weir_config *config,
                         const struct weir_config_route *route)
 {
-    static const char *const llm_names[] = {"", "openai", "anthropic", "custom"};
     struct weir_pattern pattern = {.route = 0};
     const char *mistake = weir_pattern_read(route->match, &pattern);
     assert(mistake == NULL);
@@ -398,7 +463,7 @@ static void print_route(FILE *out, const struct weir_config *config,
     fprintf(out, "\n    depth: %u", route->depth);
     fprintf(out, "\n    websocket: %s\n", word(route->websocket));
     if (route->llm != WEIR_CONFIG_LLM_NONE) {
-        fprintf(out, "    llm: %s\n", llm_names[route->llm]);
+        print_llm(out, route);
     }
     if (route->body_bytes_max == UINT64_MAX) {
         fputs("    max_body: none\n", out);

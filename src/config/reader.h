@@ -19,8 +19,9 @@ struct weir_reader {
     struct weir_arena *arena;   /* the configuration's */
     struct weir_arena *scratch; /* given back once all has been read */
     struct weir_config_errors *errors;
-    bool no_memory;           /* told once, at the end */
-    bool environment_told[2]; /* mistakes in the environment are told once, too */
+    struct weir_config_gate *gates; /* the configuration's, until they are complete */
+    bool no_memory;                 /* told once, at the end */
+    bool environment_told[2];       /* mistakes in the environment are told once, too */
 };
 
 struct weir_field;
@@ -36,7 +37,7 @@ struct weir_field {
     size_t offset; /* of the member in the section's struct */
     bool required;
     bool or_none; /* a duration or size may be `none`, which is stored as WEIR_NEVER */
-    uint64_t min; /* of numbers, durations and sizes; of words: the value of the first */
+    uint64_t min; /* of numbers, durations, sizes, percentages; of words: the value of the first */
     uint64_t max;
     const char *const *words;           /* ended by a null */
     const struct weir_section *section; /* of the value, or of each of its items */
@@ -82,6 +83,11 @@ struct weir_section {
     {                                                                                  \
         .name = field, .read = weir_read_size, .offset = WEIR_MEMBER(type, member, 8), \
         .max = UINT64_MAX, .or_none = true                                             \
+    }
+#define WEIR_FIELD_PERCENT(field, type, member, least, most)                              \
+    {                                                                                     \
+        .name = field, .read = weir_read_percent, .offset = WEIR_MEMBER(type, member, 4), \
+        .min = least, .max = most                                                         \
     }
 #define WEIR_FIELD_BOOLEAN(field, type, member)                                          \
     {                                                                                    \
@@ -165,6 +171,7 @@ weir_field_read weir_read_count;    /* uint32_t */
 weir_field_read weir_read_amount;   /* uint64_t */
 weir_field_read weir_read_duration; /* uint64_t, in nanoseconds */
 weir_field_read weir_read_size;     /* uint64_t, in bytes */
+weir_field_read weir_read_percent;  /* uint32_t */
 weir_field_read weir_read_boolean;  /* bool */
 weir_field_read weir_read_word;     /* an enum */
 weir_field_read weir_read_text;     /* struct weir_slice */

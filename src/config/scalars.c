@@ -176,7 +176,45 @@ bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate)
     return true;
 }
 
+bool weir_scalar_percent(struct weir_slice text, uint64_t *percent)
+{
+    uint64_t number;
+    if (!take_number(&text, &number) || !weir_slice_equal(text, weir_slice_of("%"))) {
+        return false;
+    }
+    *percent = number;
+    return true;
+}
+
 /* ---- words ---- */
+
+static bool is_member_name(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        bool sign = c == '_' || c == '-' || c == '$' || c == '@';
+        if (!is_letter(c) && !is_digit(c) && !sign) {
+            return false;
+        }
+    }
+    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
+}
+
+bool weir_scalar_path(struct weir_slice text)
+{
+    for (uint32_t names = 0; names < WEIR_SCALAR_PATH_NAMES_MAX; names++) {
+        const char *dot = text.bytes == 0 ? NULL : memchr(text.data, '.', text.bytes);
+        struct weir_slice name = {text.data, dot == NULL ? text.bytes : (size_t)(dot - text.data)};
+        if (!is_member_name(name)) {
+            return false;
+        }
+        if (dot == NULL) {
+            return true;
+        }
+        text = (struct weir_slice){dot + 1, text.bytes - name.bytes - 1};
+    }
+    return false;
+}
 
 bool weir_scalar_name(struct weir_slice text)
 {

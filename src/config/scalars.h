@@ -40,6 +40,14 @@ struct weir_size_text weir_scalar_show_size(uint64_t bytes);
 /* 500/s, 600/m, 10000/h, 1000000/d: at least one, and not more than a bucket may have. */
 bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate);
 
+/* 10%: a number and its sign, which always stands there. Any number, however large. */
+bool weir_scalar_percent(struct weir_slice text, uint64_t *percent);
+
+/* Where a value stands in a JSON text: up to 8 names with dots between, such as usage.input_tokens.
+ * Each has 1 to 64 letters, digits, `_`, `-`, `$` and `@`. */
+#define WEIR_SCALAR_PATH_NAMES_MAX 8
+bool weir_scalar_path(struct weir_slice text);
+
 /* What names of gates, upstreams and the like may be: 1 to 64 letters, digits, `-`, `_` and `.`,
  * the first one a letter or digit. */
 bool weir_scalar_name(struct weir_slice text);

@@ -20,15 +20,22 @@ weir_field_read weir_read_trusted;
 extern const struct weir_section weir_section_upstream;
 weir_field_read weir_read_upstreams;
 
-/* schema_gate.c */
+/* schema_gate.c; what a gate does not name depends on which routes lead to it, so it is completed
+ * once all have been read. `root` is the whole file. */
 extern const struct weir_section weir_section_gate;
 weir_field_read weir_read_gates;
+void weir_finish_gates(struct weir_reader *reader, const struct weir_yaml *root);
 
 /* schema_limit.c: what several sections share. */
 weir_field_read weir_read_limit;  /* struct weir_config_limit */
 weir_field_read weir_read_bucket; /* struct weir_config_bucket */
 extern const struct weir_section weir_section_limit;
 extern const struct weir_section weir_section_bucket;
+
+/* An adaptive limit that names nothing. Its `max`, and any that was read without one, is 0 until
+ * the limit is finished, and stays so where the controller has its own. */
+struct weir_config_limit weir_limit_adaptive(void);
+void weir_limit_finish(struct weir_config_limit *limit, enum weir_controller controller);
 
 /* Numbers by priority, in an array of uint32_t: weights, and bounds on what waits. */
 extern const struct weir_section weir_section_weights;
@@ -45,6 +52,13 @@ void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_ya
 /* schema_route.c; needs the upstreams and gates. */
 extern const struct weir_section weir_section_route;
 weir_field_read weir_read_routes;
+
+/* schema_llm.c: what a route says about the LLM behind it. Finished when the route has its key. */
+extern const struct weir_section weir_section_llm_custom;
+weir_field_read weir_read_llm_custom;  /* a pointer to a struct weir_config_llm_custom */
+weir_field_read weir_read_default_key; /* struct weir_slice */
+void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
+                     struct weir_config_route *route);
 
 /* schema_queue.c; needs the routes. */
 extern const struct weir_section weir_section_queue;

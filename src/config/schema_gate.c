@@ -48,6 +48,9 @@ static WEIR_SECTION(section_line, "gates.NAME.line", line_fields);
 /* ---- what gates and their keys have in common ---- */
 
 static const char *const choice_words[] = {"in_order", "most_room", NULL};
+static const char *const controller_words[] = {"learned", "aimd", NULL};
+static const char *const settle_words[] = {"negative", "debt", NULL};
+static const char *const estimate_words[] = {"mean", "ewma", NULL};
 
 #define RULE_FIELDS(type)                                                                  \
     {.name = "limit",                                                                      \
@@ -68,7 +71,11 @@ static const char *const choice_words[] = {"in_order", "most_room", NULL};
         WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                      \
         WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),          \
         WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER), \
-        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker)
+        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),          \
+        WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,            \
+                        WEIR_CONTROLLER_LEARNED),                                          \
+        WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE), \
+        WEIR_FIELD_WORD("estimate", type, rules.estimate, estimate_words, WEIR_ESTIMATE_MEAN)
 
 /* 0 stands for what is not known before all fields have been read. */
 static const struct weir_config_rules rules_defaults = {
@@ -114,17 +121,48 @@ static bool read_environment(struct weir_reader *reader, const struct weir_yaml 
     return false;
 }
 
-/* The defaults that depend on other fields or on the environment. */
-static void complete_rules(struct weir_reader *reader, const struct weir_yaml *node,
-                           struct weir_config_rules *rules)
+/* ---- what depends on other fields, on routes or on the environment ---- */
+
+static bool adapts(const struct weir_config_rules *rules)
+{
+    return rules->limit.kind == WEIR_CONFIG_KIND_ADAPTIVE ||
+           rules->tokens.kind == WEIR_CONFIG_KIND_ADAPTIVE;
+}
+
+/* A controller that is named wants something to control: the limit, unless that is named too. */
+static void obey_controller(struct weir_reader *reader, const struct weir_yaml *node,
+                            struct weir_config_rules *rules)
+{
+    const struct weir_yaml *controller = weir_yaml_get(node, "controller");
+    if (controller == NULL || rules->controller == WEIR_CONTROLLER_NONE || adapts(rules)) {
+        return;
+    }
+    if (weir_yaml_get(node, "limit") == NULL) {
+        rules->limit = weir_limit_adaptive();
+    } else if (rules->limit.start != 0) {
+        weir_reader_complain(reader, controller,
+                             "has nothing to control, because neither limit nor tokens are "
+                             "adaptive; expected limit: {start, min, max} with it, or no limit");
+    }
+}
+
+static struct weir_config_limit default_limit(struct weir_reader *reader,
+                                              const struct weir_yaml *node, bool llm)
+{
+    uint64_t number;
+    bool given = read_environment(reader, node, ENVIRONMENT_LIMIT, &number);
+    if (llm && !given) {
+        return weir_limit_adaptive();
+    }
+    uint32_t limit = given ? (uint32_t)number : LIMIT_DEFAULT;
+    return (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, limit, limit, limit};
+}
+
+static void complete_line(struct weir_reader *reader, const struct weir_yaml *node,
+                          struct weir_config_rules *rules)
 {
     uint64_t number;
     bool adaptive = rules->limit.kind == WEIR_CONFIG_KIND_ADAPTIVE;
-    if (rules->limit.start == 0) {
-        bool given = read_environment(reader, node, ENVIRONMENT_LIMIT, &number);
-        uint32_t limit = given ? (uint32_t)number : LIMIT_DEFAULT;
-        rules->limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, limit, limit, limit};
-    }
     if (rules->line.timeout_ns == 0) {
         bool given = read_environment(reader, node, ENVIRONMENT_TIMEOUT, &number);
         uint64_t usual_ns = adaptive ? ADAPTIVE_TIMEOUT_DEFAULT_NS : TIMEOUT_DEFAULT_NS;
@@ -135,10 +173,47 @@ static void complete_rules(struct weir_reader *reader, const struct weir_yaml *n
     }
 }
 
-static void finish_rules(struct weir_reader *reader, const struct weir_yaml *node,
+static void complete_rules(struct weir_reader *reader, const struct weir_yaml *node,
+                           struct weir_config_rules *rules, bool llm)
+{
+    obey_controller(reader, node, rules);
+    if (rules->limit.start == 0) {
+        rules->limit = default_limit(reader, node, llm);
+    }
+    if (!adapts(rules)) {
+        rules->controller = WEIR_CONTROLLER_NONE;
+    } else if (rules->controller == WEIR_CONTROLLER_NONE) {
+        rules->controller = WEIR_CONTROLLER_LEARNED;
+    }
+    weir_limit_finish(&rules->limit, rules->controller);
+    if (llm && rules->estimate == WEIR_ESTIMATE_NONE) {
+        rules->estimate = WEIR_ESTIMATE_MEAN;
+    }
+    complete_line(reader, node, rules);
+}
+
+/* A debt is of a bucket with a fixed rate, or of aimd's. A key that has neither loses the one that
+ * its gate names. */
+static void check_settle(struct weir_reader *reader, const struct weir_yaml *node,
                          struct weir_config_rules *rules)
 {
-    complete_rules(reader, node, rules);
+    bool owes =
+        rules->tokens.kind == WEIR_CONFIG_KIND_FIXED || rules->controller == WEIR_CONTROLLER_AIMD;
+    if (rules->settle == WEIR_SETTLE_NEGATIVE || owes) {
+        return;
+    }
+    const struct weir_yaml *settle = weir_yaml_get(node, "settle");
+    if (settle != NULL) {
+        weir_reader_expect(reader, settle, WEIR_NO_SUGGESTION,
+                           "tokens with a fixed rate, or controller: aimd, with it, because "
+                           "nothing else has debts");
+    }
+    rules->settle = WEIR_SETTLE_NEGATIVE;
+}
+
+static void check_breaker(struct weir_reader *reader, const struct weir_yaml *node,
+                          struct weir_config_rules *rules)
+{
     const struct weir_yaml *breaker = weir_yaml_get(node, "breaker");
     if (breaker != NULL && breaker->kind != WEIR_YAML_REFUSED && rules->breaker.failures == 0 &&
         weir_yaml_get(breaker, "failures") == NULL) {
@@ -146,6 +221,15 @@ static void finish_rules(struct weir_reader *reader, const struct weir_yaml *nod
                              "has no failures; expected how many in a row close a lane");
     }
     weir_reader_finish_breaker(reader, breaker, &rules->breaker);
+}
+
+/* `llm`: whether a route with llm leads to the gate. */
+static void finish_rules(struct weir_reader *reader, const struct weir_yaml *node,
+                         struct weir_config_rules *rules, bool llm)
+{
+    complete_rules(reader, node, rules, llm);
+    check_settle(reader, node, rules);
+    check_breaker(reader, node, rules);
 }
 
 /* ---- tenants ---- */
@@ -256,7 +340,7 @@ static void read_keys(struct weir_reader *reader, const struct weir_yaml *value,
         keys[i].line = item->key->line;
         keys[i].rules = gate->rules;
         weir_read_section(reader, item, &section_key, &keys[i]);
-        finish_rules(reader, item, &keys[i].rules);
+        finish_rules(reader, item, &keys[i].rules, gate->llm);
     }
     gate->keys = keys;
 }
@@ -294,11 +378,6 @@ static void read_gate(struct weir_reader *reader, const struct weir_yaml *node,
     gate->rules = rules_defaults;
     gate->tenant_default.weight = 1;
     weir_read_section(reader, node, &weir_section_gate, gate);
-    finish_rules(reader, node, &gate->rules);
-    const struct weir_yaml *keys = weir_yaml_get(node, "keys");
-    if (keys != NULL) {
-        read_keys(reader, keys, gate);
-    }
 }
 
 void weir_read_gates(struct weir_reader *reader, const struct weir_yaml *value,
@@ -314,4 +393,34 @@ void weir_read_gates(struct weir_reader *reader, const struct weir_yaml *value,
         read_gate(reader, item, &gates[i]);
     }
     config->gates = gates;
+    reader->gates = gates;
+}
+
+/* Keys start from what their gate has when it is complete. */
+static void finish_gate(struct weir_reader *reader, const struct weir_yaml *node,
+                        struct weir_config_gate *gate)
+{
+    finish_rules(reader, node, &gate->rules, gate->llm);
+    const struct weir_yaml *keys = weir_yaml_get(node, "keys");
+    if (keys != NULL) {
+        read_keys(reader, keys, gate);
+    }
+}
+
+void weir_finish_gates(struct weir_reader *reader, const struct weir_yaml *root)
+{
+    const struct weir_config *config = reader->config;
+    if (config->gate_count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        const struct weir_config_route *route = &config->routes[i];
+        if (route->llm != WEIR_CONFIG_LLM_NONE && route->gate != WEIR_CONFIG_NONE) {
+            reader->gates[route->gate].llm = true;
+        }
+    }
+    const struct weir_yaml *item = weir_yaml_get(root, "gates")->first;
+    for (uint32_t i = 0; i < config->gate_count; i++, item = item->next) {
+        finish_gate(reader, item, &reader->gates[i]);
+    }
 }

@@ -9,9 +9,12 @@
 /* ---- limits ---- */
 
 /* The window of an adaptive limit that says nothing else. */
-#define WINDOW_START UINT32_C(4)
-#define WINDOW_MIN   UINT32_C(1)
-#define WINDOW_MAX   UINT32_C(64)
+#define WINDOW_START    UINT32_C(4)
+#define WINDOW_MIN      UINT32_C(1)
+#define WINDOW_MAX_AIMD UINT32_C(64)
+
+/* Up to here the learned controller grows by itself, as weir/control.h says. */
+#define WINDOW_MAX_LEARNED UINT32_C(8192)
 
 static const struct weir_field limit_fields[] = {
     WEIR_FIELD_COUNT("start", struct weir_config_limit, start, 1, WEIR_LIMIT_MAX),
@@ -21,19 +24,36 @@ static const struct weir_field limit_fields[] = {
 
 WEIR_SECTION(weir_section_limit, "gates.NAME.limit", limit_fields);
 
-/* What is not named takes its default, or the nearest number that fits to those that are. */
+/* What is not named takes its default, or the nearest number that fits to those that are. The most
+ * depends on the controller, which is not known yet. */
 static void complete_window(struct weir_config_limit *limit)
 {
     limit->min = limit->min == 0 ? WINDOW_MIN : limit->min;
-    if (limit->max == 0) {
-        limit->max = WINDOW_MAX;
-        limit->max = limit->max < limit->start ? limit->start : limit->max;
-        limit->max = limit->max < limit->min ? limit->min : limit->max;
-    }
     if (limit->start == 0) {
-        limit->start = WINDOW_START;
-        limit->start = limit->start > limit->max ? limit->max : limit->start;
+        bool above = limit->max != 0 && WINDOW_START > limit->max;
+        limit->start = above ? limit->max : WINDOW_START;
         limit->start = limit->start < limit->min ? limit->min : limit->start;
+    }
+}
+
+struct weir_config_limit weir_limit_adaptive(void)
+{
+    struct weir_config_limit limit = {.kind = WEIR_CONFIG_KIND_ADAPTIVE};
+    complete_window(&limit);
+    return limit;
+}
+
+void weir_limit_finish(struct weir_config_limit *limit, enum weir_controller controller)
+{
+    if (limit->kind != WEIR_CONFIG_KIND_ADAPTIVE || limit->max != 0) {
+        return;
+    }
+    bool aimd = controller == WEIR_CONTROLLER_AIMD;
+    uint32_t usual = aimd ? WINDOW_MAX_AIMD : WINDOW_MAX_LEARNED;
+    if (limit->start > usual) { /* which is not below `min` */
+        limit->max = limit->start;
+    } else {
+        limit->max = aimd ? usual : 0;
     }
 }
 
@@ -43,7 +63,10 @@ static void read_window(struct weir_reader *reader, const struct weir_yaml *valu
     struct weir_config_limit window = {.kind = WEIR_CONFIG_KIND_ADAPTIVE};
     weir_read_section(reader, value, &weir_section_limit, &window);
     complete_window(&window);
-    if (window.min > window.start || window.start > window.max) {
+    if (window.max == 0 && window.min > window.start) {
+        weir_reader_complain(reader, value, "has start %u and min %u; expected min <= start",
+                             window.start, window.min);
+    } else if (window.max != 0 && (window.min > window.start || window.start > window.max)) {
         weir_reader_complain(reader, value,
                              "has start %u, min %u and max %u; expected min <= start <= max",
                              window.start, window.min, window.max);

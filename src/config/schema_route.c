@@ -133,6 +133,7 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
 
 #define DEPTH_MAX            1000
 #define DEPTH_DEFAULT        5
+#define RETRIES_MAX          2
 #define FLOW_IDLE_DEFAULT_NS (UINT64_C(60) * WEIR_NS_PER_SECOND)
 
 static const char *const permit_words[] = {"request", "flow", NULL};
@@ -153,6 +154,15 @@ static const struct weir_field route_fields[] = {
     {.name = "gate", .read = read_gate, .offset = offsetof(struct weir_config_route, gate)},
     {.name = "upstream", .read = read_upstream, .required = true},
     WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
+    {.name = "custom",
+     .read = weir_read_llm_custom,
+     .offset = offsetof(struct weir_config_route, custom),
+     .section = &weir_section_llm_custom},
+    {.name = "default_key",
+     .read = weir_read_default_key,
+     .offset = offsetof(struct weir_config_route, default_key)},
+    WEIR_FIELD_PERCENT("cache_read", struct weir_config_route, cache_read_percent, 0, 100),
+    WEIR_FIELD_COUNT("retries", struct weir_config_route, retries, 0, RETRIES_MAX),
     WEIR_FIELD_WORD("permit", struct weir_config_route, permit, permit_words, 0),
     WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_MILLISECOND,
                         WEIR_YEAR),
@@ -265,6 +275,7 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
             "NAME with it",
             route->gate == WEIR_CONFIG_NONE ? "gate" : "flow");
     }
+    weir_finish_llm(reader, node, route);
 }
 
 /* ---- all of them ---- */
@@ -316,6 +327,7 @@ void weir_read_routes(struct weir_reader *reader, const struct weir_yaml *value,
         weir_reader_items(reader, value, WEIR_YAML_LIST, ROUTES_MAX,
                           "a list of routes, each of which starts with - match: /path",
                           sizeof *routes, &config->route_count);
+    config->routes = routes;
     struct draft *drafts =
         weir_arena_allocate(reader->scratch, config->route_count, sizeof *drafts);
     if (drafts == NULL) {
@@ -327,6 +339,5 @@ void weir_read_routes(struct weir_reader *reader, const struct weir_yaml *value,
         drafts[i].pattern.route = i;
         read_route(reader, item, &routes[i], &drafts[i]);
     }
-    config->routes = routes;
     make_matcher(reader, drafts, config->route_count);
 }

@@ -7,6 +7,7 @@
 #define URLS_MAX       64
 #define HEADERS_MAX    64
 #define KEEPALIVE_MAX  10000
+#define MODELS_MAX     1000
 #define TIMEOUT_MAX_NS WEIR_DAY
 
 /* ---- urls ---- */
@@ -135,7 +136,48 @@ static void read_headers(struct weir_reader *reader, const struct weir_yaml *val
     upstream->headers = headers;
 }
 
+/* ---- models ---- */
+
+static bool is_model_name(struct weir_slice name)
+{
+    return name.bytes >= 1 && name.bytes <= WEIR_NAME_BYTES_MAX;
+}
+
+static void read_rename(struct weir_reader *reader, const struct weir_yaml *value,
+                        struct weir_config_rename *rename)
+{
+    rename->from = value->key->text;
+    reader->no_memory = !weir_arena_keep(reader->arena, &rename->from) || reader->no_memory;
+    if (!is_model_name(rename->from)) {
+        weir_reader_complain(reader, value, "has a name of %zu bytes; expected 1 to %d",
+                             rename->from.bytes, WEIR_NAME_BYTES_MAX);
+    }
+    rename->to = weir_reader_text(reader, value, "what the model is called there");
+    if (rename->to.bytes > 0 && !is_model_name(rename->to)) {
+        weir_reader_complain(reader, value, "has %zu bytes; expected at most %d", rename->to.bytes,
+                             WEIR_NAME_BYTES_MAX);
+    }
+}
+
+static void read_models(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_upstream *upstream = target;
+    struct weir_config_rename *models =
+        weir_reader_items(reader, value, WEIR_YAML_MAPPING, MODELS_MAX,
+                          "a mapping of models to what they are called there", sizeof *models,
+                          &upstream->model_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < upstream->model_count; i++, item = item->next) {
+        read_rename(reader, item, &models[i]);
+    }
+    upstream->models = models;
+}
+
 /* ---- upstreams ---- */
+
+static const char *const charge_words[] = {"estimate", "max", "max_kept", "end", NULL};
 
 static const struct weir_field timeout_fields[] = {
     WEIR_FIELD_DURATION("connect", struct weir_config_upstream, connect_timeout_ns,
@@ -154,6 +196,9 @@ static const struct weir_field upstream_fields[] = {
     {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),
     WEIR_FIELD_SECTION("health", struct weir_config_upstream, health, weir_section_health),
+    WEIR_FIELD_WORD("charge", struct weir_config_upstream, charge, charge_words,
+                    WEIR_CHARGE_ESTIMATE),
+    {.name = "models", .read = read_models},
 };
 
 WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);

@@ -117,6 +117,26 @@ void weir_read_size(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
+void weir_read_percent(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    uint64_t percent;
+    char with_unit[24];
+    struct weir_slice suggestion = WEIR_NO_SUGGESTION;
+    if (value->kind == WEIR_YAML_SCALAR && weir_scalar_percent(value->text, &percent) &&
+        percent >= field->min && percent <= field->max) {
+        *(uint32_t *)target = (uint32_t)percent;
+        return;
+    }
+    if (value->kind == WEIR_YAML_SCALAR && weir_scalar_number(value->text, &percent) &&
+        percent >= field->min && percent <= field->max) {
+        snprintf(with_unit, sizeof with_unit, "%llu%%", (unsigned long long)percent);
+        suggestion = weir_slice_of(with_unit);
+    }
+    weir_reader_expect(reader, value, suggestion, "a percentage from %llu%% to %llu%%",
+                       (unsigned long long)field->min, (unsigned long long)field->max);
+}
+
 void weir_read_boolean(struct weir_reader *reader, const struct weir_yaml *value,
                        const struct weir_field *field, void *target)
 {

@@ -78,6 +78,9 @@ static void check_range(const struct weir_section *section, const struct weir_fi
                      weir_scalar_show_size(field->min).text,
                      weir_scalar_show_size(field->max).text);
         }
+    } else if (field->read == weir_read_percent) {
+        snprintf(range, sizeof range, "percentage, `%llu%%` to `%llu%%` |",
+                 (unsigned long long)field->min, (unsigned long long)field->max);
     } else if (field->max > 0) {
         snprintf(range, sizeof range, "| %s to %s", write_number(field->min).text,
                  write_number(field->max).text);

@@ -17,12 +17,14 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
         "weir.yaml:3:8: gates.f.limitt is no field; expected limit, rate, tokens, line, lease, "
-        "early_reject, weights, choice, breaker, events, tenants or keys; did you mean limit?\n"
+        "early_reject, weights, choice, breaker, controller, settle, estimate, events, tenants or "
+        "keys; did you mean limit?\n"
         "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
         "by_priority or by_tenant; did you mean timeout?\n");
     expect_errors(API "gates: { f: { zzzzz: 3 } }\n",
                   "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
-                  "lease, early_reject, weights, choice, breaker, events, tenants or keys\n");
+                  "lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
+                  "events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
         "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
@@ -62,7 +64,8 @@ TEST(a_section_is_a_mapping)
     expect_errors(
         API "gates: { a: 5, b: { line: 5s } }\n",
         "weir.yaml:2:13: gates.a is \"5\"; expected a mapping with the fields limit, rate, tokens, "
-        "line, lease, early_reject, weights, choice, breaker, events, tenants or keys\n"
+        "line, lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
+        "events, tenants or keys\n"
         "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
         "cost, status, by_priority or by_tenant\n");
     expect_errors(API "routes: { a: b }\n",
@@ -445,7 +448,8 @@ TEST(keys_have_no_tenants_events_or_keys)
 {
     expect_errors(API "gates: { a: { keys: { k: { tenants: {}, limit: x } } }, b: { keys: 5 } }\n",
                   "weir.yaml:2:28: gates.a.keys.k.tenants is no field; expected limit, rate, "
-                  "tokens, line, lease, early_reject, weights, choice or breaker\n"
+                  "tokens, line, lease, early_reject, weights, choice, breaker, controller, settle "
+                  "or estimate\n"
                   "weir.yaml:2:48: gates.a.keys.k.limit is \"x\"; expected a whole number from 1 "
                   "to 10000000, none, or {start, min, max}\n"
                   "weir.yaml:2:68: gates.b.keys is \"5\"; expected a mapping of keys to what "
@@ -606,7 +610,8 @@ TEST(the_other_fields_of_a_route_are_checked)
         "weir.yaml:5:83: routes[1].deadline is \"5\"; expected a duration such as 250ms, 5s, "
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
         "weir.yaml:5:86: routes[1].prio is no field; expected match, strip, key, tenant, priority, "
-        "flow, deadline, gate, upstream, llm, permit, flow_idle, depth, websocket or max_body; did "
+        "flow, deadline, gate, upstream, llm, custom, default_key, cache_read, retries, permit, "
+        "flow_idle, depth, websocket or max_body; did "
         "you mean priority?\n"
         "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
         "weir.yaml:6:53: routes[2].tenant is a list; expected header:NAME or a constant\n"

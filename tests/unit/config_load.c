@@ -483,16 +483,196 @@ TEST(an_adaptive_gate_has_the_defaults_of_llms)
         load(API "gates: { a: { limit: {} }, b: { limit: { max: 2 } }, c: { limit: { min: 100 } }, "
                  "d: { limit: { start: 80 } }, e: { limit: { min: 10 }, line: { max: 5, timeout: "
                  "1s } } }\n");
-    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    assert_int_equal(config->gates[0].rules.controller, WEIR_CONTROLLER_LEARNED);
+    assert_int_equal(config->gates[0].rules.settle, WEIR_SETTLE_NEGATIVE);
+    assert_int_equal(config->gates[0].rules.estimate, WEIR_ESTIMATE_NONE);
+    assert_false(config->gates[0].llm);
     assert_int_equal(config->gates[0].rules.line.timeout_ns, 30 * SECOND);
     assert_int_equal(config->gates[0].rules.line.max.tickets, 100);
     expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 2, 1, 2);
-    expect_limit(&config->gates[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 100, 100, 100);
-    expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 80, 1, 80);
-    expect_limit(&config->gates[4].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 10, 10, 64);
+    expect_limit(&config->gates[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 100, 100, 0);
+    expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 80, 1, 0);
+    expect_limit(&config->gates[4].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 10, 10, 0);
     assert_int_equal(config->gates[4].rules.line.timeout_ns, SECOND);
     assert_int_equal(config->gates[4].rules.line.max.tickets, 5);
     unload(config);
+}
+
+/* What aimd has for a max that is not named, and learned once its own would be too small. */
+TEST(a_max_that_is_not_named_is_the_controller_s)
+{
+    static const struct {
+        const char *gate;
+        uint32_t start;
+        uint32_t min;
+        uint32_t max;
+    } cases[] = {
+        {"{ controller: aimd, limit: {} }", 4, 1, 64},
+        {"{ controller: aimd, limit: { start: 64 } }", 64, 1, 64},
+        {"{ controller: aimd, limit: { start: 65 } }", 65, 1, 65},
+        {"{ controller: aimd, limit: { min: 63 } }", 63, 63, 64},
+        {"{ controller: aimd, limit: { min: 100 } }", 100, 100, 100},
+        {"{ controller: aimd, limit: { max: 3 } }", 3, 1, 3},
+        {"{ controller: learned, limit: { start: 64 } }", 64, 1, 0},
+        {"{ controller: learned, limit: { start: 8192 } }", 8192, 1, 0},
+        {"{ controller: learned, limit: { start: 8193 } }", 8193, 1, 8193},
+        {"{ controller: learned, limit: { min: 10000 } }", 10000, 10000, 10000},
+        {"{ controller: learned, limit: { max: 10000 } }", 4, 1, 10000},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[128];
+        snprintf(text, sizeof text, API "gates: { a: %s }\n", cases[i].gate);
+        struct weir_config *config = load(text);
+        expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, cases[i].start,
+                     cases[i].min, cases[i].max);
+        unload(config);
+    }
+}
+
+TEST(whatever_is_adaptive_has_a_controller)
+{
+    struct weir_config *config =
+        load(API "gates:\n"
+                 "  a: { limit: 3, tokens: { rate: { start: 500/s } } }\n"
+                 "  b: { limit: 3, tokens: { rate: { start: 500/s } }, controller: aimd }\n"
+                 "  c: { limit: {}, controller: aimd }\n"
+                 "  d: { limit: 3, tokens: 500/s }\n"
+                 "  e: { rate: 5/s }\n");
+    static const enum weir_controller expected[] = {WEIR_CONTROLLER_LEARNED, WEIR_CONTROLLER_AIMD,
+                                                    WEIR_CONTROLLER_AIMD, WEIR_CONTROLLER_NONE,
+                                                    WEIR_CONTROLLER_NONE};
+    for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
+        assert_int_equal(config->gates[i].rules.controller, expected[i]);
+    }
+    /* What is named stays as it is. */
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_FIXED, 3, 3, 3);
+    expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_FIXED, 3, 3, 3);
+    unload(config);
+}
+
+TEST(a_controller_alone_makes_the_limit_adaptive)
+{
+    USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "7");
+    struct weir_config *config =
+        load(API "gates:\n"
+                 "  a: { controller: learned }\n"
+                 "  b: { controller: aimd, tokens: 500/s }\n"
+                 "  c: { limit: 5, keys: { k: { controller: aimd } } }\n"
+                 "  d: { controller: aimd, tokens: { rate: { start: 500/s } } }\n");
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    assert_int_equal(config->gates[0].rules.controller, WEIR_CONTROLLER_LEARNED);
+    assert_int_equal(config->gates[0].rules.line.timeout_ns, 30 * SECOND);
+    assert_int_equal(config->gates[0].rules.line.max.tickets, 100);
+    expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    assert_int_equal(config->gates[1].rules.controller, WEIR_CONTROLLER_AIMD);
+    expect_limit(&config->gates[2].rules.limit, WEIR_CONFIG_KIND_FIXED, 5, 5, 5);
+    assert_int_equal(config->gates[2].rules.controller, WEIR_CONTROLLER_NONE);
+    expect_limit(&config->gates[2].keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    assert_int_equal(config->gates[2].keys[0].rules.controller, WEIR_CONTROLLER_AIMD);
+    expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_FIXED, 7, 7, 7);
+    unload(config);
+}
+
+TEST(a_key_has_the_controller_of_its_gate_if_it_adapts)
+{
+    struct weir_config *config =
+        load(API "gates:\n"
+                 "  a:\n"
+                 "    limit: {}\n"
+                 "    controller: aimd\n"
+                 "    settle: debt\n"
+                 "    estimate: ewma\n"
+                 "    keys:\n"
+                 "      same: {}\n"
+                 "      fixed: { limit: 2 }\n"
+                 "      learned: { controller: learned }\n"
+                 "      owing: { limit: 2, tokens: 5/s }\n"
+                 "  b: { limit: {}, keys: { k: { controller: aimd } } }\n"
+                 "  c: { limit: 2, keys: { k: { limit: { max: 9 } } } }\n");
+    const struct weir_config_key *key = config->gates[0].keys;
+    assert_int_equal(key[0].rules.controller, WEIR_CONTROLLER_AIMD);
+    assert_int_equal(key[0].rules.settle, WEIR_SETTLE_DEBT);
+    assert_int_equal(key[0].rules.estimate, WEIR_ESTIMATE_EWMA);
+    assert_int_equal(key[1].rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(key[1].rules.settle, WEIR_SETTLE_NEGATIVE);
+    assert_int_equal(key[2].rules.controller, WEIR_CONTROLLER_LEARNED);
+    expect_limit(&key[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    assert_int_equal(key[2].rules.settle, WEIR_SETTLE_NEGATIVE);
+    assert_int_equal(key[3].rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(key[3].rules.settle, WEIR_SETTLE_DEBT);
+    expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&config->gates[1].keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    assert_int_equal(config->gates[2].rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(config->gates[2].keys[0].rules.controller, WEIR_CONTROLLER_LEARNED);
+    unload(config);
+}
+
+/* Routes that lead to gates of one name each, whatever the order of the sections. */
+#define LLM_ROUTES                                           \
+    "routes:\n"                                              \
+    "  - { match: /a, upstream: u, gate: a, llm: openai }\n" \
+    "  - { match: /b, upstream: u, gate: b }\n"              \
+    "  - { match: /c, upstream: u, gate: c, llm: openai }\n" \
+    "  - { match: /d, upstream: u, gate: d, llm: openai }\n" \
+    "  - { match: /e, upstream: u, llm: openai }\n"          \
+    "upstreams: { u: { url: http://u } }\n"
+
+#define LLM_GATES                                                                              \
+    "gates: { a: { keys: { k: { line: { max: 5 } }, l: { limit: 2 } } }, b: , c: { limit: 3, " \
+    "estimate: ewma }, d: { controller: aimd } }\n"
+
+TEST(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive)
+{
+    struct weir_config *config = load("listen: 127.0.0.1:1\n" LLM_ROUTES LLM_GATES);
+    const struct weir_config_gate *a = &config->gates[0];
+    assert_true(a->llm);
+    expect_limit(&a->rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    assert_int_equal(a->rules.controller, WEIR_CONTROLLER_LEARNED);
+    assert_int_equal(a->rules.settle, WEIR_SETTLE_NEGATIVE);
+    assert_int_equal(a->rules.estimate, WEIR_ESTIMATE_MEAN);
+    assert_int_equal(a->rules.line.timeout_ns, 30 * SECOND);
+    assert_int_equal(a->rules.line.max.tickets, 100);
+    assert_int_equal(a->rules.tokens.kind, WEIR_CONFIG_KIND_NONE);
+    expect_limit(&a->keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    assert_int_equal(a->keys[0].rules.estimate, WEIR_ESTIMATE_MEAN);
+    assert_int_equal(a->keys[0].rules.line.max.tickets, 5);
+    assert_int_equal(a->keys[1].rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(a->keys[1].rules.estimate, WEIR_ESTIMATE_MEAN);
+    const struct weir_config_gate *b = &config->gates[1];
+    assert_false(b->llm);
+    expect_limit(&b->rules.limit, WEIR_CONFIG_KIND_FIXED, 10, 10, 10);
+    assert_int_equal(b->rules.estimate, WEIR_ESTIMATE_NONE);
+    assert_int_equal(b->rules.line.timeout_ns, 10 * SECOND);
+    const struct weir_config_gate *c = &config->gates[2];
+    assert_true(c->llm);
+    expect_limit(&c->rules.limit, WEIR_CONFIG_KIND_FIXED, 3, 3, 3);
+    assert_int_equal(c->rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(c->rules.estimate, WEIR_ESTIMATE_EWMA);
+    assert_int_equal(c->rules.line.timeout_ns, 10 * SECOND);
+    expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    unload(config);
+}
+
+TEST(the_environment_counts_at_the_gate_of_an_llm_too)
+{
+    USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "7", "QUEUE_TIMEOUT_SECONDS", "3");
+    struct weir_config *config = load("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES);
+    const struct weir_config_gate *a = &config->gates[0];
+    expect_limit(&a->rules.limit, WEIR_CONFIG_KIND_FIXED, 7, 7, 7);
+    assert_int_equal(a->rules.controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(a->rules.estimate, WEIR_ESTIMATE_MEAN);
+    assert_int_equal(a->rules.line.timeout_ns, 3 * SECOND);
+    assert_int_equal(a->rules.line.max.tickets, 1000);
+    expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    assert_int_equal(config->gates[3].rules.line.timeout_ns, 3 * SECOND);
+    unload(config);
+    USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "");
+    config = load("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES);
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    unload(config);
+    USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "many");
+    assert_int_equal(load_bad("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES)->count, 1);
 }
 
 TEST(every_field_of_a_gate_is_read)
@@ -510,6 +690,8 @@ TEST(every_field_of_a_gate_is_read)
                  "    weights: { high: 5, low: 2 }\n"
                  "    choice: most_room\n"
                  "    breaker: { failures: 5, pause: 2s, pause_max: 1m }\n"
+                 "    settle: debt\n"
+                 "    estimate: mean\n"
                  "    tenants: { x: { limit: none, rate: { rate: 5/d, burst: 2 }, weight: 9 } }\n");
     const struct weir_config_rules *rules = &config->gates[0].rules;
     assert_int_equal(rules->limit.kind, WEIR_CONFIG_KIND_NONE);
@@ -537,6 +719,9 @@ TEST(every_field_of_a_gate_is_read)
     assert_int_equal(rules->breaker.failures, 5);
     assert_int_equal(rules->breaker.pause_ns, 2 * SECOND);
     assert_int_equal(rules->breaker.pause_max_ns, MINUTE);
+    assert_int_equal(rules->controller, WEIR_CONTROLLER_NONE);
+    assert_int_equal(rules->settle, WEIR_SETTLE_DEBT);
+    assert_int_equal(rules->estimate, WEIR_ESTIMATE_MEAN);
     const struct weir_tenant_settings *tenant = &config->gates[0].tenants[0];
     assert_int_equal(tenant->limit, 0);
     assert_int_equal(tenant->rate.tokens, 5);
@@ -646,6 +831,116 @@ TEST(an_upstream_may_have_several_urls_and_other_settings)
     unload(config);
 }
 
+TEST(an_upstream_may_say_what_models_are_called_there_and_when_it_charges)
+{
+    struct weir_config *config = load(
+        API "upstreams:\n"
+            "  a: { url: http://a }\n"
+            "  b: { url: http://b, charge: max, models: { gpt-4o: my-deployment, 'a/b c': \"4\" "
+            "} }\n"
+            "  c: { url: http://c, charge: max_kept, models: {} }\n"
+            "  d: { url: http://d, charge: end, models: }\n"
+            "  e: { url: http://e, charge: estimate }\n");
+    const struct weir_config_upstream *upstream = config->upstreams;
+    assert_int_equal(upstream[0].charge, WEIR_CHARGE_ESTIMATE);
+    assert_int_equal(upstream[0].model_count, 0);
+    assert_int_equal(upstream[1].charge, WEIR_CHARGE_MAX);
+    assert_int_equal(upstream[1].model_count, 2);
+    expect_slice(upstream[1].models[0].from, "gpt-4o");
+    expect_slice(upstream[1].models[0].to, "my-deployment");
+    expect_slice(upstream[1].models[1].from, "a/b c");
+    expect_slice(upstream[1].models[1].to, "4");
+    assert_int_equal(upstream[2].charge, WEIR_CHARGE_MAX_KEPT);
+    assert_int_equal(upstream[2].model_count, 0);
+    assert_int_equal(upstream[3].charge, WEIR_CHARGE_END);
+    assert_int_equal(upstream[4].charge, WEIR_CHARGE_ESTIMATE);
+    unload(config);
+}
+
+TEST(a_route_to_an_llm_has_the_defaults_of_its_api)
+{
+    struct weir_config *config =
+        load("listen: 127.0.0.1:1\n"
+             "upstreams: { u: { url: http://u } }\n"
+             "routes:\n"
+             "  - { match: /a, upstream: u }\n"
+             "  - { match: /b, upstream: u, llm: openai }\n"
+             "  - { match: /c, upstream: u, llm: anthropic }\n"
+             "  - { match: /d, upstream: u, llm: custom, custom: { output_tokens: o } }\n"
+             "  - { match: /e, upstream: u, llm: openai, key: '{model}', default_key: other,\n"
+             "      cache_read: 0%, retries: 0 }\n"
+             "  - { match: /f, upstream: u, llm: anthropic, cache_read: 100%, retries: 1 }\n");
+    const struct weir_config_route *route = config->routes;
+    assert_int_equal(route->llm, WEIR_CONFIG_LLM_NONE);
+    assert_null(route->custom);
+    assert_int_equal(route->default_key.bytes, 0);
+    assert_int_equal(route->cache_read_percent, 0);
+    assert_int_equal(route->retries, 0);
+    route++;
+    assert_int_equal(route->llm, WEIR_CONFIG_LLM_OPENAI);
+    assert_null(route->custom);
+    expect_slice(route->default_key, "default");
+    assert_int_equal(route->cache_read_percent, 100);
+    assert_int_equal(route->retries, 2);
+    route++;
+    expect_slice(route->default_key, "default");
+    assert_int_equal(route->cache_read_percent, 10);
+    assert_int_equal(route->retries, 2);
+    route++;
+    assert_int_equal(route->llm, WEIR_CONFIG_LLM_CUSTOM);
+    expect_slice(route->custom->output_tokens, "o");
+    assert_int_equal(route->custom->model.bytes, 0);
+    assert_int_equal(route->custom->requests.limit.bytes, 0);
+    assert_int_equal(route->cache_read_percent, 100);
+    assert_int_equal(route->retries, 2);
+    route++;
+    expect_slice(route->default_key, "other");
+    assert_int_equal(route->cache_read_percent, 0);
+    assert_int_equal(route->retries, 0);
+    route++;
+    assert_int_equal(route->cache_read_percent, 100);
+    assert_int_equal(route->retries, 1);
+    unload(config);
+}
+
+TEST(an_api_of_its_own_says_where_everything_stands)
+{
+    struct weir_config *config =
+        load("listen: 127.0.0.1:1\n"
+             "upstreams: { u: { url: http://u } }\n"
+             "routes:\n"
+             "  - match: /\n"
+             "    upstream: u\n"
+             "    llm: custom\n"
+             "    key: \"{model}\"\n"
+             "    cache_read: 25%\n"
+             "    custom:\n"
+             "      model: engine\n"
+             "      max_tokens: options.max\n"
+             "      stream: options.$stream\n"
+             "      input_tokens: meta.usage.in\n"
+             "      output_tokens: meta.usage.out\n"
+             "      cached_tokens: a.b.c.d.e.f.g.h\n"
+             "      requests: { limit: X-Limit, remaining: X-Left }\n"
+             "      tokens: { limit: X-Tokens, remaining: X-Tokens-Left, reset: X-Reset }\n");
+    const struct weir_config_route *route = &config->routes[0];
+    const struct weir_config_llm_custom *custom = route->custom;
+    expect_slice(custom->model, "engine");
+    expect_slice(custom->max_tokens, "options.max");
+    expect_slice(custom->stream, "options.$stream");
+    expect_slice(custom->input_tokens, "meta.usage.in");
+    expect_slice(custom->output_tokens, "meta.usage.out");
+    expect_slice(custom->cached_tokens, "a.b.c.d.e.f.g.h");
+    expect_slice(custom->requests.limit, "X-Limit");
+    expect_slice(custom->requests.remaining, "X-Left");
+    expect_slice(custom->requests.reset, "");
+    expect_slice(custom->tokens.limit, "X-Tokens");
+    expect_slice(custom->tokens.remaining, "X-Tokens-Left");
+    expect_slice(custom->tokens.reset, "X-Reset");
+    assert_int_equal(route->cache_read_percent, 25);
+    unload(config);
+}
+
 TEST(a_permit_may_belong_to_a_flow)
 {
     struct weir_config *config =
@@ -691,7 +986,7 @@ TEST(a_route_may_have_lanes_constants_and_a_composed_key)
              "  - { match: /h, key: header:X-Key, upstream: [v, u], priority: low }\n"
              "  - { match: /c, key: c, upstream: u, max_body: none, deadline: none }\n"
              "  - { match: /d, upstream: u, priority: normal, llm: anthropic, key: \"{model}\" }\n"
-             "  - { match: /e, upstream: u, llm: custom }\n"
+             "  - { match: /e, upstream: u, llm: custom, custom: { model: m } }\n"
              "upstreams: { u: { url: http://u }, v: { url: http://v } }\n");
     const struct weir_config_route *route = &config->routes[0];
     assert_int_equal(route->strip_segments, 2);
@@ -903,12 +1198,17 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    timeouts: {connect: 1ms, first_byte: 2m, idle: 3h}\n"
         "    keepalive: 0\n"
         "    health: {failures: 0, pause: 2s, pause_max: 4s}\n"
+        "    charge: max_kept\n"
+        "    models:\n"
+        "      \"m\": \"n\"\n"
+        "      \"o p\": \"5\"\n"
         "  \"v\":\n"
         "    url:\n"
         "      - \"http://h:80\"\n"
         "    timeouts: {connect: 5s, first_byte: 1m, idle: 5m}\n"
         "    keepalive: 64\n"
         "    health: {failures: 3, pause: 1s, pause_max: 30s}\n"
+        "    charge: estimate\n"
         "\n"
         "gates:\n"
         "  \"g\":\n"
@@ -922,6 +1222,9 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    weights: {high: 1, normal: 2, low: 3}\n"
         "    choice: most_room\n"
         "    breaker: {failures: 1, pause: 2s, pause_max: 4s}\n"
+        "    controller: aimd\n"
+        "    settle: debt\n"
+        "    estimate: ewma\n"
         "    events: a2a\n"
         "    tenants:\n"
         "      \"default\": {weight: 2, limit: 1, rate: {rate: 1/s, burst: 1}}\n"
@@ -939,11 +1242,27 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "        weights: {high: 1, normal: 2, low: 3}\n"
         "        choice: in_order\n"
         "        breaker: {failures: 0, pause: 2s, pause_max: 4s}\n"
+        "        controller: learned\n"
+        "        settle: negative\n"
+        "        estimate: mean\n"
+        "      \"l\":\n"
+        "        limit: 5\n"
+        "        rate: none\n"
+        "        tokens: none\n"
+        "        line: {timeout: 1s, max: 2, status: 429, cost: 1, by_priority: {high: 1, normal: "
+        "2, low: 3}, by_tenant: 1}\n"
+        "        lease: none\n"
+        "        early_reject: false\n"
+        "        weights: {high: 1, normal: 2, low: 3}\n"
+        "        choice: in_order\n"
+        "        breaker: {failures: 0, pause: 2s, pause_max: 4s}\n"
+        "        settle: negative\n"
+        "        estimate: mean\n"
         "\n"
         "routes:\n"
         "  - match: \"/a/{b}/{c}\"\n"
         "    strip: \"/a/{b}\"\n"
-        "    key: \"x{c}{b}{tenant}{upstream}{model}\"\n"
+        "    key: \"x{c}{b}{tenant}{upstream}\"\n"
         "    tenant: \"t\"\n"
         "    priority: \"low\"\n"
         "    flow: \"header:F\"\n"
@@ -954,8 +1273,61 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    flow_idle: 1500ms\n"
         "    depth: 1000\n"
         "    websocket: true\n"
-        "    llm: custom\n"
         "    max_body: 0B\n"
+        "  - match: \"/l\"\n"
+        "    key: \"x{model}{tenant}\"\n"
+        "    deadline: none\n"
+        "    gate: \"g\"\n"
+        "    upstream: [\"u\"]\n"
+        "    permit: request\n"
+        "    flow_idle: 1m\n"
+        "    depth: 5\n"
+        "    websocket: false\n"
+        "    llm: custom\n"
+        "    custom:\n"
+        "      model: \"a\"\n"
+        "      max_tokens: \"b.c\"\n"
+        "      stream: \"d\"\n"
+        "      input_tokens: \"e\"\n"
+        "      output_tokens: \"f\"\n"
+        "      cached_tokens: \"g\"\n"
+        "      requests:\n"
+        "        limit: \"H\"\n"
+        "        remaining: \"I\"\n"
+        "      tokens:\n"
+        "        limit: \"J\"\n"
+        "        remaining: \"K\"\n"
+        "        reset: \"L\"\n"
+        "    default_key: \"none\"\n"
+        "    cache_read: 50%\n"
+        "    retries: 1\n"
+        "    max_body: none\n"
+        "  - match: \"/m\"\n"
+        "    key: \"all\"\n"
+        "    deadline: none\n"
+        "    upstream: [\"u\"]\n"
+        "    permit: request\n"
+        "    flow_idle: 1m\n"
+        "    depth: 5\n"
+        "    websocket: false\n"
+        "    llm: custom\n"
+        "    custom:\n"
+        "      output_tokens: \"f\"\n"
+        "    retries: 0\n"
+        "    max_body: none\n"
+        "  - match: \"/n\"\n"
+        "    key: \"{model}\"\n"
+        "    deadline: none\n"
+        "    upstream: [\"u\"]\n"
+        "    permit: request\n"
+        "    flow_idle: 1m\n"
+        "    depth: 5\n"
+        "    websocket: false\n"
+        "    llm: anthropic\n"
+        "    default_key: \"default\"\n"
+        "    cache_read: 10%\n"
+        "    retries: 2\n"
+        "    max_body: none\n"
         "  - match: \"/{z}\"\n"
         "    key: \"{z}\"\n"
         "    deadline: none\n"
@@ -1000,6 +1372,24 @@ TEST(everything_that_differs_from_a_default_is_printed)
     assert_string_equal(printed, text);
     free(printed);
     unload(config);
+}
+
+TEST(a_max_that_is_the_controller_s_is_not_printed)
+{
+    struct weir_config *config = load("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES);
+    char *first = print(config);
+    unload(config);
+    assert_non_null(strstr(first, "    limit: {start: 4, min: 1}\n"));
+    assert_non_null(strstr(first, "    limit: {start: 4, min: 1, max: 64}\n"));
+    assert_non_null(strstr(first, "    controller: learned\n    settle: negative\n"
+                                  "    estimate: mean\n"));
+    config = load(first);
+    char *second = print(config);
+    assert_int_equal(config->gates[0].rules.limit.max, 0);
+    unload(config);
+    assert_string_equal(first, second);
+    free(first);
+    free(second);
 }
 
 TEST(secrets_are_not_printed)
@@ -1051,11 +1441,20 @@ int main(void)
         cmocka_unit_test(an_empty_default_in_the_environment_is_none),
         cmocka_unit_test(a_bad_default_in_the_environment_is_told_once_if_it_counts),
         cmocka_unit_test(an_adaptive_gate_has_the_defaults_of_llms),
+        cmocka_unit_test(a_max_that_is_not_named_is_the_controller_s),
+        cmocka_unit_test(whatever_is_adaptive_has_a_controller),
+        cmocka_unit_test(a_controller_alone_makes_the_limit_adaptive),
+        cmocka_unit_test(a_key_has_the_controller_of_its_gate_if_it_adapts),
+        cmocka_unit_test(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive),
+        cmocka_unit_test(the_environment_counts_at_the_gate_of_an_llm_too),
         cmocka_unit_test(every_field_of_a_gate_is_read),
         cmocka_unit_test(an_adaptive_rate_reaches_from_a_tenth_to_ten_times_its_start),
         cmocka_unit_test(a_key_has_what_its_gate_has_but_for_what_it_names),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(an_upstream_may_have_several_urls_and_other_settings),
+        cmocka_unit_test(an_upstream_may_say_what_models_are_called_there_and_when_it_charges),
+        cmocka_unit_test(a_route_to_an_llm_has_the_defaults_of_its_api),
+        cmocka_unit_test(an_api_of_its_own_says_where_everything_stands),
         cmocka_unit_test(a_permit_may_belong_to_a_flow),
         cmocka_unit_test(a_route_may_have_lanes_constants_and_a_composed_key),
         cmocka_unit_test(a_queue_that_names_nothing_has_defaults),
@@ -1067,6 +1466,7 @@ int main(void)
         cmocka_unit_test(the_process_s_own_environment_is_the_default),
         cmocka_unit_test(what_is_printed_can_be_loaded_and_is_printed_the_same),
         cmocka_unit_test(everything_that_differs_from_a_default_is_printed),
+        cmocka_unit_test(a_max_that_is_the_controller_s_is_not_printed),
         cmocka_unit_test(secrets_are_not_printed),
         cmocka_unit_test(quotes_are_printed_so_that_they_come_back),
     };

@@ -1,0 +1,206 @@
+/* What a route says about the LLM behind it. Most of it depends on which API that speaks, and means
+ * nothing without one, which is an error rather than passed over. */
+#include "base/slice.h"
+#include "config/scalars.h"
+#include "config/schema.h"
+
+#define RETRIES_DEFAULT 2
+
+/* ---- an API that is none of the known ones ---- */
+
+static void read_path(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] =
+        "where it stands in the JSON text, such as usage.output_tokens: up to 8 names of letters, "
+        "digits, _, -, $ and @ with dots between";
+    struct weir_slice path = weir_reader_text(reader, value, expected);
+    if (path.bytes > 0 && !weir_scalar_path(path)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+    }
+    *(struct weir_slice *)target = path;
+}
+
+static void read_header(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "the name of a header such as X-RateLimit-Remaining";
+    struct weir_slice name = weir_reader_text(reader, value, expected);
+    if (name.bytes > 0 && !weir_scalar_header_name(name)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+    }
+    *(struct weir_slice *)target = name;
+}
+
+#define FIELD_HEADER(word, member, must)                                                        \
+    {                                                                                           \
+        .name = word, .read = read_header, .required = must,                                    \
+        .offset = WEIR_MEMBER(struct weir_config_llm_quota, member, sizeof(struct weir_slice)), \
+    }
+
+/* What remains says nothing without the limit that it is a part of, nor the other way round. */
+static const struct weir_field quota_fields[] = {
+    FIELD_HEADER("limit", limit, true),
+    FIELD_HEADER("remaining", remaining, true),
+    FIELD_HEADER("reset", reset, false),
+};
+
+static WEIR_SECTION(section_quota, "routes.custom.requests", quota_fields);
+
+#define FIELD_PATH(word, member)                                                                 \
+    {                                                                                            \
+        .name = word, .read = read_path,                                                         \
+        .offset = WEIR_MEMBER(struct weir_config_llm_custom, member, sizeof(struct weir_slice)), \
+    }
+
+static const struct weir_field custom_fields[] = {
+    FIELD_PATH("model", model),
+    FIELD_PATH("max_tokens", max_tokens),
+    FIELD_PATH("stream", stream),
+    FIELD_PATH("input_tokens", input_tokens),
+    FIELD_PATH("output_tokens", output_tokens),
+    FIELD_PATH("cached_tokens", cached_tokens),
+    WEIR_FIELD_SECTION("requests", struct weir_config_llm_custom, requests, section_quota),
+    WEIR_FIELD_SECTION("tokens", struct weir_config_llm_custom, tokens, section_quota),
+};
+
+WEIR_SECTION(weir_section_llm_custom, "routes.custom", custom_fields);
+
+void weir_read_llm_custom(struct weir_reader *reader, const struct weir_yaml *value,
+                          const struct weir_field *field, void *target)
+{
+    struct weir_config_llm_custom *custom = weir_reader_allocate(reader, 1, sizeof *custom);
+    if (custom == NULL) {
+        return;
+    }
+    weir_read_section(reader, value, field->section, custom);
+    *(const struct weir_config_llm_custom **)target = custom;
+}
+
+void weir_read_default_key(struct weir_reader *reader, const struct weir_yaml *value,
+                           const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_slice text = weir_reader_text(reader, value, "a text that stands for {model}");
+    if (text.bytes > WEIR_NAME_BYTES_MAX) {
+        weir_reader_complain(reader, value, "has %zu bytes; expected at most %d", text.bytes,
+                             WEIR_NAME_BYTES_MAX);
+    }
+    *(struct weir_slice *)target = text;
+}
+
+/* ---- what goes together ---- */
+
+static bool key_has_model(const struct weir_config_route *route)
+{
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tell_useless(struct weir_reader *reader, const struct weir_yaml *node)
+{
+    static const char *const names[] = {"custom", "default_key", "cache_read", "retries"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct weir_yaml *value = weir_yaml_get(node, names[i]);
+        if (value != NULL) {
+            weir_reader_complain(reader, value,
+                                 "means nothing, because the route has no llm; expected llm: "
+                                 "openai, anthropic or custom with it");
+        }
+    }
+}
+
+static void check_custom(struct weir_reader *reader, const struct weir_yaml *node,
+                         const struct weir_config_route *route)
+{
+    const struct weir_yaml *value = weir_yaml_get(node, "custom");
+    if (route->llm != WEIR_CONFIG_LLM_CUSTOM) {
+        if (value != NULL) {
+            weir_reader_complain(reader, value,
+                                 "means nothing to an API that is known; expected llm: custom "
+                                 "with it");
+        }
+    } else if (value == NULL) {
+        weir_reader_complain(reader, weir_yaml_get(node, "llm"),
+                             "is custom, but the route has no custom; expected custom: {model, "
+                             "output_tokens}, which says where they stand");
+    } else if (route->custom != NULL && weir_yaml_get(value, "model") == NULL &&
+               weir_yaml_get(value, "output_tokens") == NULL) {
+        weir_reader_complain(reader, value,
+                             "has neither model nor output_tokens; expected at least one of them");
+    }
+}
+
+static void check_model(struct weir_reader *reader, const struct weir_yaml *node,
+                        const struct weir_config_route *route)
+{
+    const struct weir_yaml *fallback = weir_yaml_get(node, "default_key");
+    bool has_model = key_has_model(route);
+    if (fallback != NULL && !has_model) {
+        weir_reader_complain(reader, fallback,
+                             "stands for {model}, which is not in the key; expected key: "
+                             "\"{model}\" with it");
+    }
+    if (has_model && route->custom != NULL && route->custom->model.bytes == 0) {
+        weir_reader_complain(reader, weir_yaml_get(node, "key"),
+                             "has {model}, but custom does not say where it stands; expected "
+                             "custom.model with it");
+    }
+}
+
+static void check_cache_read(struct weir_reader *reader, const struct weir_yaml *node,
+                             const struct weir_config_route *route)
+{
+    const struct weir_yaml *value = weir_yaml_get(node, "cache_read");
+    if (value != NULL && route->custom != NULL && route->custom->cached_tokens.bytes == 0) {
+        weir_reader_complain(reader, value,
+                             "means nothing, because custom does not say where cached tokens "
+                             "stand; expected custom.cached_tokens with it");
+    }
+}
+
+/* What an LLM is asked and answers is read, and counted for each request. */
+static void check_way(struct weir_reader *reader, const struct weir_yaml *node,
+                      const struct weir_config_route *route)
+{
+    if (route->websocket) {
+        weir_reader_complain(reader, weir_yaml_get(node, "websocket"),
+                             "is true, but the route has llm, and what a WebSocket carries is not "
+                             "counted; expected a route of its own for WebSockets, without llm");
+    }
+    if (route->permit == WEIR_CONFIG_PERMIT_FLOW) {
+        weir_reader_complain(reader, weir_yaml_get(node, "permit"),
+                             "is flow, but the route has llm, which counts what each request "
+                             "costs; expected permit: request");
+    }
+}
+
+void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
+                     struct weir_config_route *route)
+{
+    if (route->llm == WEIR_CONFIG_LLM_NONE) {
+        if (weir_yaml_get(node, "llm") == NULL) { /* else it has been told what is wrong with it */
+            tell_useless(reader, node);
+        }
+        return;
+    }
+    check_custom(reader, node, route);
+    check_model(reader, node, route);
+    check_cache_read(reader, node, route);
+    check_way(reader, node, route);
+    if (weir_yaml_get(node, "default_key") == NULL) {
+        route->default_key = weir_slice_of("default");
+    }
+    if (weir_yaml_get(node, "cache_read") == NULL) {
+        route->cache_read_percent = route->llm == WEIR_CONFIG_LLM_ANTHROPIC ? 10 : 100;
+    }
+    if (weir_yaml_get(node, "retries") == NULL) {
+        route->retries = RETRIES_DEFAULT;
+    }
+}
