@@ -1,0 +1,88 @@
+/* json_scan.h - reads JSON (RFC 8259) as it arrives, without building anything.
+ *
+ * The scanner is given bytes and gives back tokens; what it keeps is where it is: one bit for each
+ * open bracket and a few bytes of a token that is cut in two. So a document may have any length,
+ * and costs no memory. It is strict: one value, nothing around it but white space, UTF-8
+ * without overlong forms and surrogates, no control characters in strings. What is accepted has a
+ * bound in one dimension only, the depth.
+ *
+ * Lone halves of surrogates as escapes are accepted and read as U+FFFD: the grammar has them, and
+ * clients that cut a text in the middle of an emoji send them. */
+#ifndef WEIR_WIRE_JSON_SCAN_H
+#define WEIR_WIRE_JSON_SCAN_H
+
+#include "weir/types.h"
+
+#include <stdbool.h>
+
+/* Brackets open at once. What people send has about ten; schemas of tools, perhaps twenty. */
+#define WEIR_JSON_DEPTH_MAX 128
+
+enum weir_json_token {
+    WEIR_JSON_MORE, /* everything was used */
+    WEIR_JSON_OBJECT,
+    WEIR_JSON_OBJECT_END,
+    WEIR_JSON_ARRAY,
+    WEIR_JSON_ARRAY_END,
+    WEIR_JSON_NAME,   /* a piece of a member's name */
+    WEIR_JSON_STRING, /* a piece of a string that is a value */
+    WEIR_JSON_NUMBER,
+    WEIR_JSON_TRUE,
+    WEIR_JSON_FALSE,
+    WEIR_JSON_NULL,
+    WEIR_JSON_FAULT, /* `fault` says which; it stays */
+};
+
+enum weir_json_fault {
+    WEIR_JSON_FAULT_NONE,
+    WEIR_JSON_FAULT_SYNTAX,
+    WEIR_JSON_FAULT_UTF8,
+    WEIR_JSON_FAULT_DEPTH,
+};
+
+struct weir_json_scan {
+    /* Where the document stands behind what was used. After FAULT: at the byte that was wrong. */
+    uint64_t offset;
+
+    /* Of the last token. */
+    uint64_t begin;    /* where it begins: a string at its opening quote, whichever piece it is */
+    size_t characters; /* NAME, STRING: that begin in this piece */
+    bool ends;         /* NAME, STRING: this piece is the last one */
+    bool is_integer;   /* NUMBER: `number` is its value. Not if it has a sign, a fraction or an */
+    uint64_t number;   /*         exponent, or is above 2^64-1 */
+
+    uint8_t
+        depth; /* brackets that are open; OBJECT and ARRAY count themselves, their ends do not */
+    enum weir_json_fault fault;
+
+    /* The rest is private. */
+    uint8_t state;
+    uint8_t expected; /* bytes of a literal or an escape that were seen; of UTF-8, to come */
+    uint8_t lowest;   /* what the next byte of a UTF-8 character may be */
+    uint8_t highest;
+    uint8_t number_state;
+    bool in_name;
+    uint16_t unit;   /* of a \u escape, so far */
+    uint16_t high;   /* the first half of a surrogate pair, which waits for the second; or 0 */
+    char decoded[8]; /* what an escape stands for */
+    uint64_t objects[WEIR_JSON_DEPTH_MAX / 64]; /* a bit for each open bracket: it is an object's */
+};
+
+/* Begins a document. */
+void weir_json_scan_init(struct weir_json_scan *scan);
+
+/* Takes from `input` until something is to be told, and says in `used` how much that was. With NAME
+ * and STRING, `piece` is some of the text, without quotes and with what escapes stand for; it is a
+ * part of `input` or of `scan`, may be empty, and is valid until the next call. Call again with the
+ * rest until WEIR_JSON_MORE, then with what arrives next. What the tokens say depends on the bytes
+ * only; of how they arrive, only how texts are cut into pieces depends. Pieces may be cut within a
+ * character. */
+WEIR_MUST_CHECK enum weir_json_token weir_json_scan_next(struct weir_json_scan *scan,
+                                                         struct weir_slice input, size_t *used,
+                                                         struct weir_slice *piece);
+
+/* Whether what was used is a whole document. One that is a number alone ends here: it has no token,
+ * since more digits might have come. */
+bool weir_json_scan_is_whole(const struct weir_json_scan *scan);
+
+#endif

@@ -1,0 +1,122 @@
+/* llm_reply.h - what a reply of an LLM has used, while it passes.
+ *
+ * The body of a reply, without its chunk frames, is fed as it arrives; at any moment the usage as
+ * it is known by then can be asked for. Of a stream that is still on its way, or was aborted, or
+ * never states its usage, the output is estimated from the text that has gone by: a token for every
+ * WEIR_LLM_CHARACTERS_PER_TOKEN characters, but at least one for each event with text, since no
+ * server sends less than a token, and scripts such as Chinese have more tokens than that for their
+ * characters.
+ *
+ * What counts, and when:
+ * - A document (the body, or an event of a stream) counts from its last bracket on. Half of one, or
+ *   what is not JSON, says nothing; what was known before stays.
+ * - If a number is stated again the later one counts, each by itself: Anthropic states the input at
+ *   the beginning and the output, cumulative, at the end. What is negative, has a fraction or an
+ *   exponent, or is above WEIR_LLM_TOKENS_MAX, is not stated.
+ * - A body that is compressed or neither JSON nor events passes unread.
+ *
+ * The usage that Weir has asked for is not shown to a client that has not. OpenAI sends it as a
+ * chunk of its own, whose `choices` is an empty array and whose `usage` is an object. To keep that
+ * from the client, the bytes of an event are undecided until it is clear that it is none, at most
+ * WEIR_LLM_HELD_BYTES_MAX of them: a longer event is never taken for one. */
+#ifndef WEIR_WIRE_LLM_REPLY_H
+#define WEIR_WIRE_LLM_REPLY_H
+
+#include "wire/llm.h"
+#include "wire/sse.h"
+
+#define WEIR_LLM_CHARACTERS_PER_TOKEN 4
+#define WEIR_LLM_TOKENS_MAX           (UINT64_C(1) << 40)
+#define WEIR_LLM_HELD_BYTES_MAX       ((size_t)16 << 10)
+
+struct weir_llm_usage {
+    bool input_known; /* the reply has stated the input; otherwise it is 0 */
+    bool known;       /* it has stated all there is; otherwise `output` is an estimate */
+    uint64_t input;   /* all of it, with what came from the cache and went into it */
+    uint64_t output;
+    uint64_t cached;        /* part of the input that was read from the provider's cache */
+    uint64_t cache_written; /* part of the input that was written to it; only Anthropic tells */
+};
+
+/* An error that a reply with a good status carries: in the middle of a stream, mostly. */
+enum weir_llm_error {
+    WEIR_LLM_ERROR_NONE,
+    WEIR_LLM_ERROR_RATE_LIMIT,
+    WEIR_LLM_ERROR_OVERLOADED,
+    WEIR_LLM_ERROR_REQUEST, /* the request is to blame */
+    WEIR_LLM_ERROR_OTHER,
+};
+
+enum weir_llm_verdict {
+    WEIR_LLM_MORE, /* everything was used; `held_bytes` stay undecided */
+    WEIR_LLM_PASS, /* the oldest undecided bytes go to the client */
+    WEIR_LLM_HIDE, /* they do not */
+};
+
+struct weir_llm_reply_options {
+    enum weir_llm_api api;
+    enum weir_llm_body body;
+    bool hide_usage;                      /* weir_llm_request_hides_usage() */
+    const struct weir_llm_custom *custom; /* for WEIR_LLM_API_CUSTOM; must outlive the reply */
+};
+
+/* What has been stated, by name: a bit in `stated` for each number. */
+struct weir_llm_counts {
+    uint64_t input;
+    uint64_t output;
+    uint64_t cache_read;
+    uint64_t cache_written;
+    uint8_t stated;
+};
+
+struct weir_llm_reply {
+    /* To be looked at. */
+    size_t held_bytes;         /* undecided: used, and neither passed nor hidden */
+    uint64_t characters;       /* of text that was generated */
+    uint64_t text_events;      /* events that had some */
+    bool finished;             /* the reply said that it is over: [DONE], message_stop, a response
+                                * that is completed, incomplete or failed, the end of a document */
+    enum weir_llm_error error; /* the last one */
+
+    /* The rest is private. */
+    struct weir_llm_reply_options options;
+    struct weir_llm_counts counts;  /* of documents that are whole */
+    struct weir_llm_counts pending; /* of the current one */
+    struct weir_sse sse;
+    struct weir_json_walk walk;
+    size_t pass_bytes; /* decided, and not yet told */
+    size_t hide_bytes;
+    uint64_t document_characters;
+    uint8_t choices; /* what `choices` is in the current document */
+    uint8_t usage;   /* what `usage` is */
+    uint8_t error_seen;
+    uint8_t kind;       /* what its `type` says that it is */
+    uint8_t word_bytes; /* of a string that decides something */
+    uint8_t data_bytes; /* of the event so far, as many as fit */
+    bool hides;         /* the last event was hidden, so an LF right behind it is too */
+    char word[40];
+    char data[8];
+};
+
+/* Begins a reply. */
+void weir_llm_reply_init(struct weir_llm_reply *reply,
+                         const struct weir_llm_reply_options *options);
+
+/* Takes bytes that follow those taken before, and says in `used` how many. PASS and HIDE decide the
+ * oldest `*bytes` of those that were used and not decided yet, which may be from earlier calls: the
+ * caller keeps reply->held_bytes of them. Call again with the rest until WEIR_LLM_MORE, then with
+ * what arrives next. Unless usage is hidden, everything passes at once. Each byte's fate depends on
+ * the bytes only, not on how they arrive. */
+WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply,
+                                                          struct weir_slice input, size_t *used,
+                                                          size_t *bytes);
+
+/* The body is over. An event without the empty line behind it counts if it is whole. Returns PASS
+ * or HIDE for the `*bytes` that are undecided, which may be none. */
+WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_end(struct weir_llm_reply *reply,
+                                                         size_t *bytes);
+
+/* What is known now. */
+struct weir_llm_usage weir_llm_reply_usage(const struct weir_llm_reply *reply);
+
+#endif
