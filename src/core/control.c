@@ -5,9 +5,6 @@
 #include <assert.h>
 #include <math.h>
 
-/* The weight of one more in the mean cost. */
-#define MEAN_WEIGHT 0.05
-
 /* Prices change while somebody waits, so the head of the line asks again after half of what it was
  * told, within these. */
 #define ASK_MIN_NS (UINT64_C(5) * 1000 * 1000)
@@ -16,8 +13,6 @@
 #define AMONG_MAX ((UINT32_C(1) << 24) - 1)
 
 static_assert(WEIR_LIMIT_REASON_COUNT <= UINT8_MAX, "a reason fits into an event");
-static_assert(WEIR_CHARGE_COUNT <= 4, "a ticket has two bits for it");
-static_assert(WEIR_COST_MAX <= INT32_MAX, "costs can be added");
 
 const char *weir_controller_name(enum weir_controller controller)
 {
@@ -30,101 +25,6 @@ const char *weir_controller_name(enum weir_controller controller)
         return "aimd";
     }
     return "unknown";
-}
-
-/* ---- the ledger ---- */
-
-static int64_t ledger_of(const struct weir_control *control, uint8_t unit)
-{
-    switch ((enum weir_unit)unit) {
-    case WEIR_UNIT_REQUESTS:
-        return control->requests;
-    case WEIR_UNIT_INPUT:
-        return control->input;
-    case WEIR_UNIT_OUTPUT:
-        return control->output;
-    case WEIR_UNIT_COST:
-    case WEIR_UNIT_COUNT:
-        break;
-    }
-    return control->input + control->output;
-}
-
-/* What the ticket itself was charged with. */
-static struct weir_need own_of(const struct weir_ticket *ticket)
-{
-    double input = (double)ticket->input;
-    double output = (double)ticket->output;
-    return (struct weir_need){{[WEIR_UNIT_COST] = input + output,
-                               [WEIR_UNIT_REQUESTS] = 1.0,
-                               [WEIR_UNIT_INPUT] = input,
-                               [WEIR_UNIT_OUTPUT] = output}};
-}
-
-/* The ledger when the ticket was sent, its own charge included. */
-static int64_t then_of(const struct weir_control *control, const struct weir_ticket *ticket,
-                       uint8_t unit)
-{
-    switch ((enum weir_unit)unit) {
-    case WEIR_UNIT_REQUESTS:
-        return control->requests - (int32_t)((uint32_t)control->requests - ticket->sent_requests);
-    case WEIR_UNIT_INPUT:
-        return ticket->sent_input;
-    case WEIR_UNIT_OUTPUT:
-        return ticket->sent_output;
-    case WEIR_UNIT_COST:
-    case WEIR_UNIT_COUNT:
-        break;
-    }
-    return ticket->sent_input + ticket->sent_output;
-}
-
-static struct weir_bill bill_of(const struct weir_ticket *ticket)
-{
-    int64_t cost = (int64_t)ticket->input + (int64_t)ticket->output;
-    return ticket->charge == WEIR_CHARGE_END ? (struct weir_bill){0, cost}
-                                             : (struct weir_bill){cost, 0};
-}
-
-/* The output that the provider will reserve. */
-static uint32_t reserved_output(const struct weir_control *control,
-                                const struct weir_amount *amount)
-{
-    bool by_max = control->settings.charge == WEIR_CHARGE_MAX ||
-                  control->settings.charge == WEIR_CHARGE_MAX_KEPT;
-    return by_max && amount->output_max > 0 ? amount->output_max : amount->cost - amount->input;
-}
-
-struct weir_need weir_control_need(const struct weir_control *control,
-                                   const struct weir_amount *amount)
-{
-    double output = (double)reserved_output(control, amount);
-    struct weir_need need;
-    need.of[WEIR_UNIT_COST] = (double)amount->input + output;
-    need.of[WEIR_UNIT_REQUESTS] = 1.0;
-    need.of[WEIR_UNIT_INPUT] = (double)amount->input;
-    need.of[WEIR_UNIT_OUTPUT] = output;
-    return need;
-}
-
-/* The rate that the quotas state, in cost; 0 if they do not tell. */
-static double stated_rate(const struct weir_control *control)
-{
-    double least = INFINITY;
-    for (uint32_t i = 0; i < control->mirror_count; i++) {
-        const struct weir_mirror *mirror = &control->mirrors[i];
-        const double parts[WEIR_UNIT_COUNT] = {
-            [WEIR_UNIT_COST] = 1.0,
-            [WEIR_UNIT_REQUESTS] = control->cost_mean,
-            [WEIR_UNIT_INPUT] = control->cost_mean / weir_larger(control->input_mean, 1.0),
-            [WEIR_UNIT_OUTPUT] =
-                control->cost_mean / weir_larger(control->cost_mean - control->input_mean, 1.0)};
-        double rate = mirror->refill * parts[mirror->unit];
-        if (weir_mirror_is_rate(mirror) && rate > 0.0) {
-            least = weir_smaller(least, rate);
-        }
-    }
-    return least < INFINITY ? least : 0.0;
 }
 
 /* ---- learned: stated quotas by their price, else refusals; and a counted window ---- */
@@ -166,7 +66,7 @@ static void learned_stated(struct weir_control *control, bool is_new)
     (void)is_new;
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         if (weir_mirror_is_rate(&control->mirrors[i])) {
-            weir_pacer_sleep(&control->learned.pacer, stated_rate(control));
+            weir_pacer_sleep(&control->learned.pacer, weir_control_stated_rate(control));
             return;
         }
     }
@@ -278,7 +178,7 @@ static void aimd_passed(struct weir_control *control, double passed_s)
 
 static void aimd_stated(struct weir_control *control, bool is_new)
 {
-    double rate = stated_rate(control);
+    double rate = weir_control_stated_rate(control);
     if (is_new && rate > 0.0) {
         weir_aimd_state(&control->aimd, rate);
     }
@@ -406,6 +306,34 @@ void weir_control_configure(struct weir_control *control,
 
 /* ---- may it go ---- */
 
+struct weir_need weir_control_need(const struct weir_control *control,
+                                   const struct weir_amount *amount)
+{
+    return weir_need_of((double)amount->input,
+                        (double)weir_amount_output(amount, control->settings.charge));
+}
+
+double weir_control_stated_rate(const struct weir_control *control)
+{
+    double least = INFINITY;
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        const struct weir_mirror *mirror = &control->mirrors[i];
+        const double parts[WEIR_UNIT_COUNT] = {
+            [WEIR_UNIT_COST] = 1.0,
+            [WEIR_UNIT_REQUESTS] = control->ledger.cost_mean,
+            [WEIR_UNIT_INPUT] =
+                control->ledger.cost_mean / weir_larger(control->ledger.input_mean, 1.0),
+            [WEIR_UNIT_OUTPUT] =
+                control->ledger.cost_mean /
+                weir_larger(control->ledger.cost_mean - control->ledger.input_mean, 1.0)};
+        double rate = mirror->refill * parts[mirror->unit];
+        if (weir_mirror_is_rate(mirror) && rate > 0.0) {
+            least = weir_smaller(least, rate);
+        }
+    }
+    return least < INFINITY ? least : 0.0;
+}
+
 void weir_control_advance(struct weir_control *control, uint64_t now_ns)
 {
     if (now_ns <= control->at_ns) {
@@ -434,8 +362,8 @@ static double level_wait_s(const struct weir_control *control, const struct weir
     return wait_s;
 }
 
-static double rate_wait_s(const struct weir_control *control, const struct weir_need *need,
-                          uint64_t now_ns)
+double weir_control_wait_s(const struct weir_control *control, const struct weir_need *need,
+                           uint64_t now_ns)
 {
     double wait_s = control->kind->wait_s(control, need);
     wait_s = weir_larger(wait_s, level_wait_s(control, need, now_ns));
@@ -446,7 +374,7 @@ static double rate_wait_s(const struct weir_control *control, const struct weir_
     return wait_s;
 }
 
-static uint64_t after(uint64_t now_ns, double wait_s)
+uint64_t weir_control_after(uint64_t now_ns, double wait_s)
 {
     if (wait_s <= 0.0) {
         return now_ns;
@@ -477,7 +405,7 @@ uint64_t weir_control_ready_ns(const struct weir_control *control, const struct 
                                uint64_t now_ns)
 {
     struct weir_need need = weir_control_need(control, amount);
-    return after(now_ns, rate_wait_s(control, &need, now_ns));
+    return weir_control_after(now_ns, weir_control_wait_s(control, &need, now_ns));
 }
 
 uint64_t weir_control_ask_ns(uint64_t ready_ns, uint64_t now_ns)
@@ -491,7 +419,7 @@ uint64_t weir_control_quota_ns(const struct weir_control *control, const struct 
                                uint64_t now_ns)
 {
     struct weir_need need = weir_control_need(control, amount);
-    return after(now_ns, level_wait_s(control, &need, now_ns));
+    return weir_control_after(now_ns, level_wait_s(control, &need, now_ns));
 }
 
 bool weir_control_barred(const struct weir_control *control, uint64_t now_ns)
@@ -519,36 +447,27 @@ void weir_control_await(struct weir_control *control, const struct weir_amount *
 void weir_control_send(struct weir_control *control, struct weir_ticket *ticket, uint32_t active,
                        uint64_t now_ns)
 {
-    struct weir_amount amount = {ticket->cost, ticket->input, ticket->output_max};
-    ticket->output = reserved_output(control, &amount);
-    ticket->output_seen = 0;
+    weir_ledger_send(&control->ledger, ticket, control->settings.charge);
+    ticket->output_seen = 0; /* from here on; before, this was what it may cost at most */
     ticket->heard = 0;
     ticket->accepted = 0;
     ticket->undone = 0;
-    ticket->charge = (uint32_t)control->settings.charge & 3;
     ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
-    control->input += (int64_t)ticket->input;
-    control->output += (int64_t)ticket->output;
-    control->requests++;
-    ticket->sent_number = ++control->number;
-    ticket->sent_input = control->input;
-    ticket->sent_output = control->output;
-    ticket->sent_requests = (uint32_t)control->requests;
-    struct weir_need own = own_of(ticket);
+    struct weir_need own = weir_ticket_charged(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
     }
-    control->kind->sent(control, bill_of(ticket), now_ns);
+    control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
 }
 
 static struct weir_echo echo_of(const struct weir_control *control,
                                 const struct weir_ticket *ticket, uint32_t active, uint64_t now_ns)
 {
-    bool held =
-        control->awaited && control->full && rate_wait_s(control, &control->head, now_ns) <= 0.0;
+    bool held = control->awaited && control->full &&
+                weir_control_wait_s(control, &control->head, now_ns) <= 0.0;
     uint64_t delay_ns = now_ns > ticket->admitted_ns ? now_ns - ticket->admitted_ns : 0;
     return (struct weir_echo){.number = ticket->sent_number,
-                              .sent_last = control->number,
+                              .sent_last = control->ledger.number,
                               .among = ticket->sent_among,
                               .active = active,
                               .held = held,
@@ -559,17 +478,15 @@ static struct weir_echo echo_of(const struct weir_control *control,
 /* As if it had never been sent. News of requests that were sent later contained it. */
 static void undo(struct weir_control *control, struct weir_ticket *ticket)
 {
-    struct weir_need own = own_of(ticket);
+    struct weir_need own = weir_ticket_charged(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
         double amount = own.of[mirror->unit];
         mirror->balance += amount;
         mirror->level += mirror->number > ticket->sent_number ? 0.0 : amount;
     }
-    control->input -= (int64_t)ticket->input;
-    control->output -= (int64_t)ticket->output;
-    control->requests--;
-    control->kind->undone(control, ticket->sent_number, bill_of(ticket));
+    weir_ledger_undo(&control->ledger, ticket);
+    control->kind->undone(control, ticket->sent_number, weir_ticket_bill(ticket));
     ticket->undone = 1;
 }
 
@@ -577,7 +494,7 @@ static void undo(struct weir_control *control, struct weir_ticket *ticket)
 static void settle(struct weir_control *control, struct weir_ticket *ticket,
                    struct weir_usage usage)
 {
-    struct weir_bill bill = bill_of(ticket);
+    struct weir_bill bill = weir_ticket_bill(ticket);
     int64_t input = (int64_t)usage.input - (int64_t)ticket->input;
     int64_t output = (int64_t)usage.output - (int64_t)ticket->output;
     if (ticket->charge == WEIR_CHARGE_MAX_KEPT) {
@@ -590,14 +507,9 @@ static void settle(struct weir_control *control, struct weir_ticket *ticket,
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         weir_mirror_charge(&control->mirrors[i], more[control->mirrors[i].unit]);
     }
-    control->input += input;
-    control->output += output;
+    control->ledger.input += input;
+    control->ledger.output += output;
     control->kind->settled(control, bill, bill.at_once + bill.later + input + output);
-}
-
-static void average(double *mean, double value)
-{
-    *mean += *mean == 0.0 ? value : MEAN_WEIGHT * (value - *mean);
 }
 
 static struct weir_mirror *find_mirror(struct weir_control *control, const struct weir_quota *quota)
@@ -619,14 +531,14 @@ static void hear_quotas(struct weir_control *control, const struct weir_ticket *
                         const struct weir_reply *reply, bool refused, uint64_t now_ns)
 {
     bool is_new = false;
-    struct weir_need own = own_of(ticket);
+    struct weir_need own = weir_ticket_charged(ticket);
     uint32_t count = reply->quotas == NULL ? 0 : reply->quota_count;
     for (uint32_t i = 0; i < count && i < WEIR_QUOTAS_MAX; i++) {
         const struct weir_quota *quota = &reply->quotas[i];
         struct weir_mirror *mirror = weir_quota_valid(quota) ? find_mirror(control, quota) : NULL;
         if (mirror != NULL) {
             int64_t since =
-                ledger_of(control, mirror->unit) - then_of(control, ticket, mirror->unit);
+                weir_ledger_since(&control->ledger, ticket, (enum weir_unit)mirror->unit);
             struct weir_sighting from = {
                 .number = ticket->sent_number,
                 .sent_ns = ticket->admitted_ns,
@@ -651,13 +563,13 @@ static double refuse(struct weir_control *control, const struct weir_ticket *tic
 {
     struct weir_refusal refusal = {
         .number = ticket->sent_number,
-        .sent_last = control->number,
-        .bill = bill_of(ticket),
+        .sent_last = control->ledger.number,
+        .bill = weir_ticket_bill(ticket),
         .retry_after_known = reply->retry_after_known,
         .retry_after_s = believed_s(reply->retry_after_ns),
         .rounding_s = believed_s(reply->retry_after_rounding_ns),
-        .cost_mean = control->cost_mean,
-        .stated = stated_rate(control),
+        .cost_mean = control->ledger.cost_mean,
+        .stated = weir_control_stated_rate(control),
         .now_ns = echo->now_ns,
     };
     control->refused++;
@@ -693,7 +605,7 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
         ticket->accepted = 1;
         control->kind->accepted(control, &echo);
     }
-    return after(now_ns, pause_s);
+    return weir_control_after(now_ns, pause_s);
 }
 
 void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
@@ -711,7 +623,7 @@ void weir_control_progress(struct weir_control *control, struct weir_ticket *tic
         bool counts = mirror->unit == WEIR_UNIT_COST || mirror->unit == WEIR_UNIT_OUTPUT;
         weir_mirror_charge(mirror, counts ? (double)more : 0.0);
     }
-    control->output += more;
+    control->ledger.output += more;
     ticket->output = output;
     /* What is charged at the end is reserved now; anything else is charged now. */
     if (ticket->charge == WEIR_CHARGE_END) {
@@ -738,8 +650,7 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
     if (outcome != WEIR_OUTCOME_SUCCESS) {
         return false;
     }
-    average(&control->cost_mean, (double)usage.input + (double)usage.output);
-    average(&control->input_mean, (double)usage.input);
+    weir_ledger_average(&control->ledger, usage);
     if (control->kind->succeeded == NULL) {
         return false;
     }
@@ -793,8 +704,8 @@ void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
     enum weir_limit_reason reason;
     *stats = (struct weir_control_stats){.controller = control->settings.controller,
                                          .window = control->kind->window(control, &reason),
-                                         .cost_mean = control->cost_mean,
-                                         .sent = (uint64_t)control->requests,
+                                         .cost_mean = control->ledger.cost_mean,
+                                         .sent = (uint64_t)control->ledger.requests,
                                          .refused = control->refused,
                                          .lost = control->lost,
                                          .quota_count = control->mirror_count};

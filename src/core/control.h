@@ -5,51 +5,15 @@
  * provider's rule makes of a ticket's cost. A kind (learned.c, aimd.c by way of control.c) adds a
  * rate found without being told, and a window. Every call costs O(1), allocates nothing and takes
  * the time; between two calls nothing happens by itself.
- *
- * A ticket remembers its number and the ledger when it was sent. So when its reply states what
- * remains, `ledger now - ledger then` is what was sent after it, which its header cannot contain.
  */
 #ifndef WEIR_CORE_CONTROL_H
 #define WEIR_CORE_CONTROL_H
 
 #include "core/aimd.h"
+#include "core/ledger.h"
 #include "core/mirror.h"
 #include "core/pacer.h"
 #include "core/window.h"
-
-/* What a ticket is expected to cost. */
-struct weir_amount {
-    uint32_t cost;
-    uint32_t input;      /* of that */
-    uint32_t output_max; /* 0: not known */
-};
-
-/* The part of an amount that a bucket counts. */
-static inline uint32_t weir_amount_part(const struct weir_amount *amount, enum weir_unit unit)
-{
-    switch (unit) {
-    case WEIR_UNIT_INPUT:
-        return amount->input;
-    case WEIR_UNIT_OUTPUT:
-        return amount->cost - amount->input;
-    case WEIR_UNIT_COST:
-    case WEIR_UNIT_REQUESTS:
-    case WEIR_UNIT_COUNT:
-        break;
-    }
-    return amount->cost;
-}
-
-/* What it did cost. */
-struct weir_usage {
-    uint32_t input;
-    uint32_t output;
-};
-
-/* What it needs of each unit by the provider's rule. */
-struct weir_need {
-    double of[WEIR_UNIT_COUNT];
-};
 
 struct weir_control;
 
@@ -84,13 +48,7 @@ struct weir_control {
     uint32_t mirror_count;
     uint64_t at_ns; /* up to when time has passed */
 
-    /* The ledger. */
-    int64_t input; /* charged so far */
-    int64_t output;
-    int64_t requests;
-    uint64_t number; /* the last that was sent */
-    double cost_mean;
-    double input_mean;
+    struct weir_ledger ledger;
     uint64_t refused;
     uint64_t lost;
 
@@ -129,6 +87,16 @@ struct weir_need weir_control_need(const struct weir_control *control,
 
 /* Lets time pass. A time that stands still or steps back changes nothing (G8). */
 void weir_control_advance(struct weir_control *control, uint64_t now_ns);
+
+/* The rate that the quotas state, in cost; 0 if they do not tell. */
+double weir_control_stated_rate(const struct weir_control *control);
+
+/* For how many seconds rates and quotas hold that back: all but the window. */
+double weir_control_wait_s(const struct weir_control *control, const struct weir_need *need,
+                           uint64_t now_ns);
+
+/* So many seconds later, as far as there is such a time. */
+uint64_t weir_control_after(uint64_t now_ns, double wait_s);
 
 /* Whether that may go, up to when time has passed. */
 bool weir_control_admits(const struct weir_control *control, const struct weir_amount *amount,

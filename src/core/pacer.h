@@ -11,7 +11,7 @@
 #ifndef WEIR_CORE_PACER_H
 #define WEIR_CORE_PACER_H
 
-#include "weir/control.h"
+#include "core/ledger.h"
 
 struct weir_pacer {
     bool asleep;
@@ -35,12 +35,6 @@ struct weir_pacer {
     int64_t anchor_charged;
     uint64_t anchor_sent;
     double anchor_cost; /* of the request that was refused: so much was in it at least */
-};
-
-/* What a request costs by the provider's rule. */
-struct weir_bill {
-    int64_t at_once; /* charged when sent */
-    int64_t later;   /* reserved, and charged at the end */
 };
 
 /* A refused request. */
