@@ -2,10 +2,10 @@
  * behind which they differ.
  *
  * In common are the ledger of what has been charged, the mirrors of stated quotas, and what the
- * provider's rule makes of a ticket's cost. A kind (learned.c, aimd.c by way of control.c) adds a
- * rate found without being told, and a window. Every call costs O(1), allocates nothing and takes
- * the time; between two calls nothing happens by itself.
- */
+ * provider's rule makes of a ticket's cost. A kind (control_learned.c, control_aimd.c) adds a rate
+ * found without being told, and a window. Every call costs O(1), allocates nothing and takes the
+ * time; between two calls nothing happens by itself. control.c has what is asked before somebody
+ * goes, control_request.c what becomes known of one that has gone. */
 #ifndef WEIR_CORE_CONTROL_H
 #define WEIR_CORE_CONTROL_H
 

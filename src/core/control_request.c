@@ -1,0 +1,222 @@
+/* control_request.c - what a controller learns of one request: that it was sent, the head of its
+ * reply, its output as it comes, and its end. */
+#include "core/control.h"
+
+#include "core/real.h"
+
+#define AMONG_MAX ((UINT32_C(1) << 24) - 1)
+
+void weir_control_send(struct weir_control *control, struct weir_ticket *ticket, uint32_t active,
+                       uint64_t now_ns)
+{
+    weir_ledger_send(&control->ledger, ticket, control->settings.charge);
+    ticket->output_seen = 0; /* from here on; before, this was what it may cost at most */
+    ticket->heard = 0;
+    ticket->accepted = 0;
+    ticket->undone = 0;
+    ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
+    struct weir_need own = weir_ticket_charged(ticket);
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
+    }
+    control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
+}
+
+static struct weir_echo echo_of(const struct weir_control *control,
+                                const struct weir_ticket *ticket, uint32_t active, uint64_t now_ns)
+{
+    bool held = control->awaited && control->full &&
+                weir_control_wait_s(control, &control->head, now_ns) <= 0.0;
+    uint64_t delay_ns = now_ns > ticket->admitted_ns ? now_ns - ticket->admitted_ns : 0;
+    return (struct weir_echo){.number = ticket->sent_number,
+                              .sent_last = control->ledger.number,
+                              .among = ticket->sent_among,
+                              .active = active,
+                              .held = held,
+                              .delay_s = weir_seconds(delay_ns),
+                              .now_ns = now_ns};
+}
+
+/* As if it had never been sent. News of requests that were sent later contained it. */
+static void undo(struct weir_control *control, struct weir_ticket *ticket)
+{
+    struct weir_need own = weir_ticket_charged(ticket);
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        struct weir_mirror *mirror = &control->mirrors[i];
+        double amount = own.of[mirror->unit];
+        mirror->balance += amount;
+        mirror->level += mirror->number > ticket->sent_number ? 0.0 : amount;
+    }
+    weir_ledger_undo(&control->ledger, ticket);
+    control->kind->undone(control, ticket->sent_number, weir_ticket_bill(ticket));
+    ticket->undone = 1;
+}
+
+/* Replaces what was charged by what it cost. */
+static void settle(struct weir_control *control, struct weir_ticket *ticket,
+                   struct weir_usage usage)
+{
+    struct weir_bill bill = weir_ticket_bill(ticket);
+    int64_t input = (int64_t)usage.input - (int64_t)ticket->input;
+    int64_t output = (int64_t)usage.output - (int64_t)ticket->output;
+    if (ticket->charge == WEIR_CHARGE_MAX_KEPT) {
+        input = 0;
+        output = 0;
+    }
+    const double more[WEIR_UNIT_COUNT] = {[WEIR_UNIT_COST] = (double)(input + output),
+                                          [WEIR_UNIT_INPUT] = (double)input,
+                                          [WEIR_UNIT_OUTPUT] = (double)output};
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        weir_mirror_charge(&control->mirrors[i], more[control->mirrors[i].unit]);
+    }
+    control->ledger.input += input;
+    control->ledger.output += output;
+    control->kind->settled(control, bill, bill.at_once + bill.later + input + output);
+}
+
+static struct weir_mirror *find_mirror(struct weir_control *control, const struct weir_quota *quota)
+{
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        if (weir_mirror_shows(&control->mirrors[i], quota)) {
+            return &control->mirrors[i];
+        }
+    }
+    if (control->mirror_count == WEIR_QUOTAS_MAX) {
+        return NULL;
+    }
+    struct weir_mirror *mirror = &control->mirrors[control->mirror_count++];
+    weir_mirror_init(mirror, quota);
+    return mirror;
+}
+
+static void hear_quotas(struct weir_control *control, const struct weir_ticket *ticket,
+                        const struct weir_reply *reply, bool refused, uint64_t now_ns)
+{
+    bool is_new = false;
+    struct weir_need own = weir_ticket_charged(ticket);
+    uint32_t count = reply->quotas == NULL ? 0 : reply->quota_count;
+    for (uint32_t i = 0; i < count && i < WEIR_QUOTAS_MAX; i++) {
+        const struct weir_quota *quota = &reply->quotas[i];
+        struct weir_mirror *mirror = weir_quota_valid(quota) ? find_mirror(control, quota) : NULL;
+        if (mirror != NULL) {
+            int64_t since =
+                weir_ledger_since(&control->ledger, ticket, (enum weir_unit)mirror->unit);
+            struct weir_sighting from = {
+                .number = ticket->sent_number,
+                .sent_ns = ticket->admitted_ns,
+                .since = (double)since + (refused ? own.of[mirror->unit] : 0.0),
+            };
+            is_new |= weir_mirror_hear(mirror, quota, from, now_ns);
+        }
+    }
+    if (count > 0) {
+        control->kind->stated(control, is_new);
+    }
+}
+
+static double believed_s(uint64_t duration_ns)
+{
+    return weir_seconds(duration_ns < WEIR_RETRY_AFTER_MAX_NS ? duration_ns
+                                                              : WEIR_RETRY_AFTER_MAX_NS);
+}
+
+static double refuse(struct weir_control *control, const struct weir_ticket *ticket,
+                     const struct weir_reply *reply, const struct weir_echo *echo)
+{
+    struct weir_refusal refusal = {
+        .number = ticket->sent_number,
+        .sent_last = control->ledger.number,
+        .bill = weir_ticket_bill(ticket),
+        .retry_after_known = reply->retry_after_known,
+        .retry_after_s = believed_s(reply->retry_after_ns),
+        .rounding_s = believed_s(reply->retry_after_rounding_ns),
+        .cost_mean = control->ledger.cost_mean,
+        .stated = weir_control_stated_rate(control),
+        .now_ns = echo->now_ns,
+    };
+    control->refused++;
+    return control->kind->refused(control, echo, &refusal);
+}
+
+uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *ticket,
+                           const struct weir_reply *reply, uint32_t active, uint64_t now_ns)
+{
+    if (ticket->heard) {
+        return now_ns;
+    }
+    ticket->heard = 1;
+    if (reply->quota_count > 0) {
+        weir_control_advance(control, now_ns); /* the level is told as of now */
+    }
+    bool refused = reply->outcome == WEIR_OUTCOME_RATE_LIMIT;
+    bool lost = reply->outcome == WEIR_OUTCOME_SOFT_LOSS;
+    struct weir_echo echo = echo_of(control, ticket, active, now_ns);
+    echo.streamed = reply->streamed;
+    hear_quotas(control, ticket, reply, refused || lost, now_ns);
+    double pause_s = 0.0;
+    if (refused || lost) {
+        undo(control, ticket);
+    }
+    if (refused) {
+        pause_s = refuse(control, ticket, reply, &echo);
+    } else if (lost) {
+        control->lost++;
+        control->kind->lost(control, &echo);
+        pause_s = reply->retry_after_known ? believed_s(reply->retry_after_ns) : 0.0;
+    } else if (reply->outcome == WEIR_OUTCOME_SUCCESS) {
+        ticket->accepted = 1;
+        control->kind->accepted(control, &echo);
+    }
+    return weir_control_after(now_ns, pause_s);
+}
+
+void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
+                           uint32_t output)
+{
+    if (output > ticket->output_seen) {
+        ticket->output_seen = output;
+    }
+    if (output <= ticket->output || ticket->undone) {
+        return;
+    }
+    int64_t more = (int64_t)output - (int64_t)ticket->output;
+    for (uint32_t i = 0; i < control->mirror_count; i++) {
+        struct weir_mirror *mirror = &control->mirrors[i];
+        bool counts = mirror->unit == WEIR_UNIT_COST || mirror->unit == WEIR_UNIT_OUTPUT;
+        weir_mirror_charge(mirror, counts ? (double)more : 0.0);
+    }
+    control->ledger.output += more;
+    ticket->output = output;
+    /* What is charged at the end is reserved now; anything else is charged now. */
+    if (ticket->charge == WEIR_CHARGE_END) {
+        control->kind->settled(control, (struct weir_bill){0, -more}, 0);
+    } else {
+        control->kind->settled(control, (struct weir_bill){0, 0}, more);
+    }
+}
+
+bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
+                      enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
+                      uint64_t now_ns)
+{
+    if (ticket->undone) {
+        return false;
+    }
+    settle(control, ticket, usage);
+    if (outcome == WEIR_OUTCOME_SOFT_LOSS && ticket->heard) { /* broken off in the middle */
+        struct weir_echo echo = echo_of(control, ticket, active, now_ns);
+        control->lost++;
+        control->kind->lost(control, &echo);
+        return true;
+    }
+    if (outcome != WEIR_OUTCOME_SUCCESS) {
+        return false;
+    }
+    weir_ledger_average(&control->ledger, usage);
+    if (control->kind->succeeded == NULL) {
+        return false;
+    }
+    struct weir_echo echo = echo_of(control, ticket, active, now_ns);
+    control->kind->succeeded(control, &echo);
+    return true;
+}
