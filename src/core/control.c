@@ -107,12 +107,17 @@ void weir_control_advance(struct weir_control *control, uint64_t now_ns)
         return;
     }
     double passed_s = weir_seconds(now_ns - control->at_ns);
+    bool priced = control->kind->priced;
     control->at_ns = now_ns;
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
-        bool awaited =
-            control->awaited && !weir_mirror_balance_covers(mirror, control->head.of[mirror->unit]);
-        weir_mirror_advance(mirror, passed_s, awaited, now_ns);
+        if (priced) {
+            bool awaited = control->awaited &&
+                           !weir_mirror_balance_covers(mirror, control->head.of[mirror->unit]);
+            weir_mirror_advance(mirror, passed_s, awaited, now_ns);
+        } else {
+            weir_mirror_fill(mirror, passed_s, now_ns);
+        }
     }
     control->kind->passed(control, passed_s);
 }
@@ -227,7 +232,7 @@ static double level_at(const struct weir_control *control, const struct weir_mir
 {
     struct weir_mirror then = *mirror;
     if (now_ns > control->at_ns) {
-        weir_mirror_advance(&then, weir_seconds(now_ns - control->at_ns), false, now_ns);
+        weir_mirror_fill(&then, weir_seconds(now_ns - control->at_ns), now_ns);
     }
     return then.level;
 }
@@ -271,7 +276,7 @@ void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
             .target = mirror->target,
             .window_seconds = mirror->window_s,
             .refill = mirror->refill,
-            .rate = mirror->rate,
+            .rate = control->kind->priced ? mirror->rate : mirror->refill,
         };
     }
 }

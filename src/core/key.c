@@ -74,9 +74,10 @@ static void measure_output(struct weir_key *key, const struct weir_ticket *ticke
                            const struct weir_result *result, uint32_t output)
 {
     struct weir_meter *meter = key->meter;
-    bool counted = weir_lane_listens(ticket->lane, ticket) && ticket->output_seen > 0;
+    bool known =
+        result->usage_known || (weir_lane_listens(ticket->lane, ticket) && ticket->output_seen > 0);
     if (meter->since_epoch > ticket->settings_epoch || result->outcome != WEIR_OUTCOME_SUCCESS ||
-        !(result->usage_known || counted)) {
+        !known) {
         return;
     }
     enum weir_estimate kind = key->rules->settings.estimate;
@@ -100,14 +101,13 @@ static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct 
 }
 
 /* A ticket that ends without its reply having been told: the outcome is all there is. */
-static void hear_late(struct weir_key *key, struct weir_ticket *ticket,
-                      const struct weir_result *result, struct weir_news *news)
+static WEIR_APART void hear_late(struct weir_key *key, struct weir_ticket *ticket,
+                                 const struct weir_result *result, struct weir_news *news)
 {
-    struct weir_reply reply = {.outcome = result->outcome};
-    bool told = weir_lane_listens(ticket->lane, ticket) && !ticket->heard;
-    if (told && result->reply != NULL) {
+    if (result->reply != NULL) {
         hear(key, ticket, result->reply, news);
-    } else if (told && result->outcome != WEIR_OUTCOME_CANCELLED) {
+    } else if (result->outcome != WEIR_OUTCOME_CANCELLED) {
+        struct weir_reply reply = {.outcome = result->outcome};
         hear(key, ticket, &reply, news);
     }
 }
@@ -131,15 +131,15 @@ static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticke
     if (ticket->state != WEIR_TICKET_ADMITTED) {
         return decline(key, news, WEIR_NOT_HELD);
     }
-    hear_late(key, ticket, result, news);
+    if (weir_lane_listens(ticket->lane, ticket) && !ticket->heard) {
+        hear_late(key, ticket, result, news);
+    }
     struct weir_usage usage = usage_of(ticket, result);
     if (key->meter != NULL) {
         measure_output(key, ticket, result, usage.output);
     }
-    weir_key_end_admitted(
-        key, ticket,
-        (struct weir_departure){WEIR_END_LEFT, result->outcome, usage.input + usage.output, usage},
-        news);
+    struct weir_departure how = {WEIR_END_LEFT, result->outcome, usage.input + usage.output, usage};
+    weir_key_end_admitted(key, ticket, &how, news);
     weir_key_serve(key, news);
     return WEIR_OK;
 }
@@ -231,9 +231,9 @@ enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticke
     if (ticket->state == WEIR_TICKET_WAITING) {
         weir_key_end_waiting(key, ticket, WEIR_END_CANCELLED, news);
     } else if (ticket->state == WEIR_TICKET_ADMITTED) {
-        weir_key_end_admitted(
-            key, ticket,
-            weir_departure_as_expected(WEIR_END_CANCELLED, WEIR_OUTCOME_CANCELLED, ticket), news);
+        struct weir_departure how =
+            weir_departure_as_expected(WEIR_END_CANCELLED, WEIR_OUTCOME_CANCELLED, ticket);
+        weir_key_end_admitted(key, ticket, &how, news);
     } else {
         return decline(key, news, WEIR_NOT_HELD);
     }

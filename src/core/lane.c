@@ -272,7 +272,8 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
                      enum weir_outcome outcome, uint64_t now_ns)
 {
     /* Only tickets admitted since the last trip tell anything new. */
-    if (lane->breaker.failures == 0 || ticket->breaker_epoch != lane->breaker_epoch) {
+    assert(lane->breaker.failures > 0);
+    if (ticket->breaker_epoch != lane->breaker_epoch) {
         return false;
     }
     if (outcome == WEIR_OUTCOME_SUCCESS) {

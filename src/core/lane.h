@@ -139,7 +139,7 @@ void weir_lane_hear(struct weir_lane *lane, struct weir_ticket *ticket,
 void weir_lane_end(struct weir_lane *lane, struct weir_ticket *ticket, enum weir_outcome outcome,
                    struct weir_usage usage, uint64_t now_ns);
 
-/* What the breaker makes of an outcome, if there is one. True if it tripped. */
+/* What the breaker makes of an outcome. True if it tripped. Requires that there is one. */
 bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
                      enum weir_outcome outcome, uint64_t now_ns);
 

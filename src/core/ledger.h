@@ -88,11 +88,28 @@ static inline struct weir_bill weir_ticket_bill(const struct weir_ticket *ticket
 }
 
 /* Charges the ticket, which then knows what it was charged and the ledger as it is now. */
-void weir_ledger_send(struct weir_ledger *ledger, struct weir_ticket *ticket,
-                      enum weir_charge charge);
+static inline void weir_ledger_send(struct weir_ledger *ledger, struct weir_ticket *ticket,
+                                    enum weir_charge charge)
+{
+    struct weir_amount amount = {ticket->cost, ticket->input, ticket->output_max};
+    ticket->charge = (uint32_t)charge & 3;
+    ticket->output = weir_amount_output(&amount, charge);
+    ledger->input += (int64_t)ticket->input;
+    ledger->output += (int64_t)ticket->output;
+    ledger->requests++;
+    ticket->sent_number = ++ledger->number;
+    ticket->sent_input = ledger->input;
+    ticket->sent_output = ledger->output;
+    ticket->sent_requests = (uint32_t)ledger->requests;
+}
 
 /* As if the ticket had never been sent. */
-void weir_ledger_undo(struct weir_ledger *ledger, const struct weir_ticket *ticket);
+static inline void weir_ledger_undo(struct weir_ledger *ledger, const struct weir_ticket *ticket)
+{
+    ledger->input -= (int64_t)ticket->input;
+    ledger->output -= (int64_t)ticket->output;
+    ledger->requests--;
+}
 
 /* What was charged in that unit since the ticket was sent, its own charge excluded. */
 int64_t weir_ledger_since(const struct weir_ledger *ledger, const struct weir_ticket *ticket,

@@ -141,6 +141,8 @@ static void set_target(struct weir_mirror *mirror, double target)
     mirror->target = target;
     mirror->exponent = weir_clamp(target / (EXPONENT_SECONDS * mirror->refill), EXPONENT_MIN,
                                   WEIR_MIRROR_EXPONENT_MAX);
+    mirror->steady = mirror->reset == WEIR_RESET_FULL && target >= mirror->goal &&
+                     mirror->exponent >= WEIR_MIRROR_EXPONENT_MAX;
 }
 
 static void aim(struct weir_mirror *mirror, double remaining, bool first, bool changed)
@@ -157,9 +159,15 @@ static void aim(struct weir_mirror *mirror, double remaining, bool first, bool c
     set_target(mirror, target);
 }
 
-double weir_mirror_power(const struct weir_mirror *mirror, double ratio)
+/* How much faster than its refill the bucket is spent at this level. */
+static double price_of(const struct weir_mirror *mirror)
 {
-    return ratio > 0.0 ? pow(ratio, mirror->exponent) : 0.0;
+    double ratio = mirror->level / mirror->target;
+    double power = ratio * ratio * ratio;
+    if (mirror->exponent < WEIR_MIRROR_EXPONENT_MAX) {
+        power = ratio > 0.0 ? pow(ratio, mirror->exponent) : 0.0;
+    }
+    return weir_clamp(power, WEIR_MIRROR_PRICE_MIN, mirror->price_max);
 }
 
 static double left_s(const struct weir_mirror *mirror, uint64_t now_ns)
@@ -167,10 +175,13 @@ static double left_s(const struct weir_mirror *mirror, uint64_t now_ns)
     return mirror->end_ns > now_ns ? weir_seconds(mirror->end_ns - now_ns) : 0.0;
 }
 
-static void set_rate(struct weir_mirror *mirror, uint64_t now_ns)
+void weir_mirror_set_rate(struct weir_mirror *mirror, uint64_t now_ns)
 {
+    if (mirror->limit <= 0.0) {
+        return;
+    }
     if (mirror->reset == WEIR_RESET_FULL) {
-        mirror->rate = mirror->refill * weir_mirror_price(mirror);
+        mirror->rate = mirror->refill * price_of(mirror);
     } else {
         /* Evenly over what is left of a minute; a day's is spent freely until it is gone. */
         double over_s = weir_mirror_is_rate(mirror) ? left_s(mirror, now_ns) : FREELY_SECONDS;
@@ -185,7 +196,7 @@ static void bar(struct weir_mirror *mirror, const struct weir_quota *quota, uint
     double wait_s = weir_seconds(quota->reset_ns);
     mirror->end_ns = after(now_ns, wait_s > 0.0 ? wait_s : NOTHING_SECONDS);
     mirror->target = 0.0;
-    mirror->goal = 1.0; /* so that time passes on the slow way */
+    mirror->steady = false;
 }
 
 bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota,
@@ -216,7 +227,7 @@ bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota
     }
     aim(mirror, remaining, first || was_barred, changed && !first && !was_barred);
     mirror->level = weir_smaller(remaining + mirror->refill * passed_s - from.since, mirror->limit);
-    set_rate(mirror, now_ns);
+    weir_mirror_set_rate(mirror, now_ns);
     if (first || was_barred) {
         mirror->balance = weir_larger(mirror->saved, mirror->rate);
     }
@@ -236,7 +247,7 @@ static void start_window(struct weir_mirror *mirror, uint64_t now_ns)
     mirror->end_ns += (1 + (now_ns - mirror->end_ns) / window_ns) * window_ns;
 }
 
-void weir_mirror_advance_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns)
+void weir_mirror_fill_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns)
 {
     if (mirror->limit <= 0.0) {
         return;
@@ -248,7 +259,6 @@ void weir_mirror_advance_slowly(struct weir_mirror *mirror, double passed_s, uin
         set_target(mirror, weir_smaller(rebuilt, mirror->goal));
         mirror->level = weir_smaller(mirror->level + mirror->refill * passed_s, mirror->limit);
     }
-    set_rate(mirror, now_ns);
 }
 
 double weir_mirror_wait_level(const struct weir_mirror *mirror, double amount, uint64_t now_ns)

@@ -17,14 +17,15 @@ struct weir_mirror {
     uint8_t unit;      /* enum weir_unit */
     uint8_t reset;     /* enum weir_reset */
     bool window_known; /* `window_s` was told or measured */
+    bool steady;       /* a bucket at its goal, with the steepest price: the short way of time */
     double limit;
     double level;     /* when time last passed; below 0 if more was sent than there was */
+    double balance;   /* what may be sent now */
     double refill;    /* per second */
     double target;    /* where the level may be now: less than the goal after a change */
     double exponent;  /* of the price */
     double price_max; /* the price of a full bucket */
     double rate;      /* per second, by the price */
-    double balance;   /* what may be sent now */
     double saved;     /* how much of it is kept while nobody waits, or else a second's worth */
     double goal;      /* where the level should be */
     double window_s;  /* to fill it when it is empty */
@@ -55,35 +56,38 @@ void weir_mirror_init(struct weir_mirror *mirror, const struct weir_quota *quota
 bool weir_mirror_hear(struct weir_mirror *mirror, const struct weir_quota *quota,
                       struct weir_sighting from, uint64_t now_ns);
 
-/* What a short bucket does not need: a counter, a target that is rebuilt, a limit of 0. */
-void weir_mirror_advance_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns);
-double weir_mirror_power(const struct weir_mirror *mirror, double ratio);
+/* What one that is steady does not need: a counter, a target that is rebuilt, a limit of 0, a price
+ * that is less steep. */
+void weir_mirror_fill_slowly(struct weir_mirror *mirror, double passed_s, uint64_t now_ns);
+void weir_mirror_set_rate(struct weir_mirror *mirror, uint64_t now_ns);
 
 /* The steepest price, and the least: never nothing, because only replies bring news. */
 #define WEIR_MIRROR_EXPONENT_MAX 3.0
 #define WEIR_MIRROR_PRICE_MIN    0.02
 
-/* How much faster than its refill the bucket is spent at this level. */
-static inline double weir_mirror_price(const struct weir_mirror *mirror)
+/* Lets the last `passed_s` seconds flow into the level. */
+static inline void weir_mirror_fill(struct weir_mirror *mirror, double passed_s, uint64_t now_ns)
 {
-    double ratio = mirror->level / mirror->target;
-    double power = ratio * ratio * ratio;
-    if (mirror->exponent != WEIR_MIRROR_EXPONENT_MAX) {
-        power = weir_mirror_power(mirror, ratio);
+    if (mirror->steady) {
+        mirror->level = weir_smaller(mirror->level + mirror->refill * passed_s, mirror->limit);
+    } else {
+        weir_mirror_fill_slowly(mirror, passed_s, now_ns);
     }
-    return weir_clamp(power, WEIR_MIRROR_PRICE_MIN, mirror->price_max);
 }
 
-/* Lets the last `passed_s` seconds flow in. `awaited`: somebody waited for the balance, and it must
- * not be cut. */
+/* The same, and at the price of that level into the balance. `awaited`: somebody waited for it, and
+ * it must not be cut. */
 static inline void weir_mirror_advance(struct weir_mirror *mirror, double passed_s, bool awaited,
                                        uint64_t now_ns)
 {
-    if (mirror->reset == WEIR_RESET_FULL && mirror->target == mirror->goal) {
+    if (mirror->steady) {
         mirror->level = weir_smaller(mirror->level + mirror->refill * passed_s, mirror->limit);
-        mirror->rate = mirror->refill * weir_mirror_price(mirror);
+        double ratio = mirror->level / mirror->target;
+        mirror->rate = mirror->refill *
+                       weir_clamp(ratio * ratio * ratio, WEIR_MIRROR_PRICE_MIN, mirror->price_max);
     } else {
-        weir_mirror_advance_slowly(mirror, passed_s, now_ns);
+        weir_mirror_fill_slowly(mirror, passed_s, now_ns);
+        weir_mirror_set_rate(mirror, now_ns);
     }
     double balance = mirror->balance + mirror->rate * passed_s;
     /* Refunds are never cut, only what flows in. */
@@ -107,13 +111,13 @@ static inline void weir_mirror_charge(struct weir_mirror *mirror, double amount)
 
 static inline bool weir_mirror_level_covers(const struct weir_mirror *mirror, double amount)
 {
-    return mirror->level >= weir_smaller(amount, mirror->limit * WEIR_MIRROR_LEVEL_SHARE) &&
-           mirror->limit > 0.0;
+    return mirror->limit > 0.0 &&
+           (mirror->level >= amount || mirror->level >= mirror->limit * WEIR_MIRROR_LEVEL_SHARE);
 }
 
 static inline bool weir_mirror_balance_covers(const struct weir_mirror *mirror, double amount)
 {
-    return mirror->balance >= weir_smaller(amount, WEIR_MIRROR_WAIT_S * mirror->rate);
+    return mirror->balance >= amount || mirror->balance >= WEIR_MIRROR_WAIT_S * mirror->rate;
 }
 
 /* Seconds until the level alone would let that amount pass, and until the balance covers it; 0:

@@ -217,7 +217,11 @@ void weir_key_plan_wake(struct weir_key *key, struct weir_news *news)
 
 void weir_key_serve(struct weir_key *key, struct weir_news *news)
 {
-    weir_key_serve_line(key, news, NULL);
+    if (key->ready > 0 || weir_unlikely(key->awaiting)) {
+        weir_key_serve_line(key, news, NULL);
+    } else {
+        key->blocked_until_ns = WEIR_NEVER; /* as that would say */
+    }
     weir_key_plan_wake(key, news);
 }
 
@@ -278,12 +282,13 @@ static const enum weir_event_kind departure_kinds[WEIR_END_COUNT] = {
     [WEIR_END_LAPSED] = WEIR_EVENT_LAPSE};
 
 static WEIR_APART void tell_departure(struct weir_key *key, struct weir_news *news,
-                                      const struct weir_ticket *ticket, struct weir_departure how)
+                                      const struct weir_ticket *ticket,
+                                      const struct weir_departure *how)
 {
-    uint64_t since_ns = how.end == WEIR_END_CANCELLED ? ticket->entered_ns : ticket->admitted_ns;
-    weir_tell(
-        key, news, departure_kinds[how.end],
-        (struct weir_occasion){ticket, ticket->lane, key->now_ns - since_ns, (uint8_t)how.outcome});
+    uint64_t since_ns = how->end == WEIR_END_CANCELLED ? ticket->entered_ns : ticket->admitted_ns;
+    weir_tell(key, news, departure_kinds[how->end],
+              (struct weir_occasion){ticket, ticket->lane, key->now_ns - since_ns,
+                                     (uint8_t)how->outcome});
 }
 
 static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
@@ -297,16 +302,16 @@ static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
 
 /* Tells the lane's controller, while the permit is still out. */
 static WEIR_APART void end_controlled(struct weir_key *key, struct weir_ticket *ticket,
-                                      struct weir_departure how, struct weir_news *news)
+                                      const struct weir_departure *how, struct weir_news *news)
 {
     struct weir_lane *lane = ticket->lane;
     struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
-    weir_lane_end(lane, ticket, how.outcome, how.usage, key->now_ns);
+    weir_lane_end(lane, ticket, how->outcome, how->usage, key->now_ns);
     weir_key_tell_lane(key, news, lane, before);
 }
 
 void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
-                           struct weir_departure how, struct weir_news *news)
+                           const struct weir_departure *how, struct weir_news *news)
 {
     struct weir_lane *lane = ticket->lane;
     if (weir_lane_listens(lane, ticket)) {
@@ -314,20 +319,21 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
     }
     weir_lane_give(lane, ticket);
     if (lane->bucket_count > 0) {
-        weir_lane_settle(lane, ticket, how.usage, key->now_ns);
+        weir_lane_settle(lane, ticket, how->usage, key->now_ns);
     }
-    bool tripped = weir_lane_learn(lane, ticket, how.outcome, key->now_ns);
+    bool tripped =
+        lane->breaker.failures > 0 && weir_lane_learn(lane, ticket, how->outcome, key->now_ns);
     key->active--;
     if (ticket->place != 0) {
         weir_heap_remove(&key->timers, &ticket->place);
         key->timed--;
     }
-    return_to_tenant(key, ticket->turn->tenant, ticket, how.usage);
-    if (ticket->cost != how.cost) {
-        weir_line_correct(key, ticket->turn, ticket->cost, how.cost);
+    return_to_tenant(key, ticket->turn->tenant, ticket, how->usage);
+    if (ticket->cost != how->cost) {
+        weir_line_correct(key, ticket->turn, ticket->cost, how->cost);
     }
-    weir_ticket_end(key, ticket, how.end);
-    if (weir_heard(key, news, departure_kinds[how.end])) {
+    weir_ticket_end(key, ticket, how->end);
+    if (weir_heard(key, news, departure_kinds[how->end])) {
         tell_departure(key, news, ticket, how);
     }
     if (weir_unlikely(tripped)) {
@@ -349,7 +355,7 @@ static void expire(struct weir_key *key, struct weir_news *news)
         } else {
             struct weir_departure lapse =
                 weir_departure_as_expected(WEIR_END_LAPSED, WEIR_OUTCOME_CANCELLED, ticket);
-            weir_key_end_admitted(key, ticket, lapse, news);
+            weir_key_end_admitted(key, ticket, &lapse, news);
             weir_key_serve_line(key, news, NULL);
         }
         weir_news_add(news, ticket);

@@ -73,7 +73,7 @@ void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum
 
 /* An admitted ticket gives its permit back; the line is yet to be served. */
 void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
-                           struct weir_departure how, struct weir_news *news);
+                           const struct weir_departure *how, struct weir_news *news);
 
 /* Tells the lane's limit and pause, if they are not what they were before. */
 struct weir_lane_before {

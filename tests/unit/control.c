@@ -182,6 +182,29 @@ TEST(a_stated_quota_replaces_what_was_guessed)
     close_key(&f);
 }
 
+/* Above its target `learned` spends a quota faster than it refills; `aimd` has no price. */
+static double rate_by_quota(struct weir_settings settings)
+{
+    struct fixture f;
+    open_key(&f, settings);
+    struct weir_ticket tickets[2] = {0};
+    assert_int_equal(enter_for(&f, &tickets[0], 100, 200, SECOND), WEIR_ADMITTED);
+    hear_quota(&f, &tickets[0], minute_of(600000, 400000), 2 * SECOND);
+    assert_int_equal(enter_for(&f, &tickets[1], 100, 200, 3 * SECOND), WEIR_ADMITTED);
+    struct weir_control_stats stats = control_of(&f, 3 * SECOND);
+    assert_true(stats.quotas[0].level > 400000.0);
+    leave_for(&f, &tickets[0], 200, 3 * SECOND);
+    leave_for(&f, &tickets[1], 200, 3 * SECOND);
+    close_key(&f);
+    return stats.quotas[0].rate;
+}
+
+TEST(only_learned_spends_a_quota_by_its_price)
+{
+    assert_true(rate_by_quota((struct weir_settings){LEARNING(0)}) > 20000.0);
+    assert_true(rate_by_quota((struct weir_settings){BY_AIMD(0)}) == 10000.0);
+}
+
 TEST(a_ticket_needs_all_of_several_quotas)
 {
     struct fixture f;
@@ -703,6 +726,7 @@ int main(void)
         BOTH_WAYS(a_retry_after_from_the_end_of_time_is_believed_for_a_day),
         BOTH_WAYS(a_stated_quota_replaces_what_was_guessed),
         BOTH_WAYS(a_ticket_needs_all_of_several_quotas),
+        BOTH_WAYS(only_learned_spends_a_quota_by_its_price),
         BOTH_WAYS(what_was_sent_after_a_reply_is_taken_off_what_it_says_remains),
         BOTH_WAYS(the_level_is_told_as_of_its_sending_and_rises_since_once),
         BOTH_WAYS(what_a_refusal_says_remains_is_without_the_refused),
