@@ -117,6 +117,13 @@ static void hear(struct weir_sim_site *site, struct weir_sim_request *request)
     assert(status == WEIR_OK);
 }
 
+static void progress(struct weir_sim_site *site, struct weir_sim_request *request, uint32_t output)
+{
+    enum weir_status status = weir_key_progress(site->key, &request->ticket, output,
+                                                site->world->clock.now_ns, &site->news);
+    assert(status == WEIR_OK);
+}
+
 static enum weir_status leave(struct weir_sim_site *site, struct weir_sim_request *request,
                               enum weir_outcome outcome)
 {
@@ -175,6 +182,7 @@ const struct weir_sim_policy weir_sim_policy_aimd = {
     .start = start_aimd,
     .enter = enter_learned,
     .first_byte = hear,
+    .streamed = progress,
     .leave = leave,
     .again = again,
     .window = window_of,
@@ -188,6 +196,7 @@ const struct weir_sim_policy weir_sim_policy_learned = {
     .start = start_learned,
     .enter = enter_learned,
     .first_byte = hear,
+    .streamed = progress,
     .leave = leave,
     .again = again,
     .window = window_of,

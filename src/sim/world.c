@@ -19,6 +19,11 @@
 #define OUTPUT_WEIGHT    0.05
 #define PROGRESS_SECONDS 4
 
+/* How often a gateway counts what has come of a stream: every second at first, then whenever it is
+ * a quarter longer. So it is never far behind, and the longest reply costs some thirty events. */
+#define COUNT_NS   WEIR_NS_PER_SECOND
+#define COUNT_PART 4
+
 /* What a timer belongs to. */
 enum kind {
     KIND_TENANT,
@@ -227,12 +232,31 @@ static void drain(struct weir_sim_site *site)
     }
 }
 
+/* The stream goes on, until it is to be counted or ends. */
+static void stream_on(struct weir_sim_world *world, struct weir_sim_request *request)
+{
+    uint64_t now_ns = world->clock.now_ns;
+    uint64_t left_ns = request->ends_ns - now_ns;
+    uint64_t count_ns = (now_ns - request->first_ns) / COUNT_PART;
+    count_ns = count_ns < COUNT_NS ? COUNT_NS : count_ns;
+    bool counted = world->policy->streamed != NULL && count_ns < left_ns;
+    set_timer(world, request, WEIR_SIM_STREAM, counted ? count_ns : left_ns);
+}
+
+/* What has come of its output by now. */
+static uint32_t output_so_far(const struct weir_sim_world *world,
+                              const struct weir_sim_request *request)
+{
+    uint64_t tokens = (world->clock.now_ns - request->first_ns) / request->token_ns;
+    return tokens < request->output ? (uint32_t)tokens : request->output;
+}
+
 static void take_first_byte(struct weir_sim_world *world, struct weir_sim_request *request)
 {
     struct weir_sim_site *site = site_of(world, request);
     uint64_t now_ns = world->clock.now_ns;
-    uint64_t token_ns = weir_sim_provider_token_ns(&world->provider);
-    uint64_t last_ns = request->first_ns + request->output * token_ns;
+    request->token_ns = weir_sim_provider_token_ns(&world->provider);
+    uint64_t last_ns = request->first_ns + request->output * request->token_ns;
     request->first_ns = now_ns;
     if (weir_sim_measure_counts(&world->measure, request->sent_ns)) {
         uint64_t wait_ns = request->sent_ns - request->arrived_ns;
@@ -247,7 +271,8 @@ static void take_first_byte(struct weir_sim_world *world, struct weir_sim_reques
     }
     uint64_t left_ns = last_ns > now_ns ? last_ns - now_ns : 0;
     bool leaves = request->wish.cancel_after_ns < left_ns;
-    set_timer(world, request, WEIR_SIM_STREAM, leaves ? request->wish.cancel_after_ns : left_ns);
+    request->ends_ns = now_ns + (leaves ? request->wish.cancel_after_ns : left_ns);
+    stream_on(world, request);
 }
 
 /* Its client goes away in the middle of the stream: the permit is free at once, and the provider
@@ -255,9 +280,7 @@ static void take_first_byte(struct weir_sim_world *world, struct weir_sim_reques
 static void leave_early(struct weir_sim_world *world, struct weir_sim_request *request)
 {
     struct weir_sim_site *site = site_of(world, request);
-    uint64_t token_ns = weir_sim_provider_token_ns(&world->provider);
-    uint64_t streamed = request->wish.cancel_after_ns / token_ns;
-    uint32_t output = streamed < request->output ? (uint32_t)streamed : request->output;
+    uint32_t output = output_so_far(world, request);
     double rest = (double)(request->output - output);
     weir_sim_measure_tokens(&world->measure, request->wish.tenant, request->instance, -rest,
                             request->begun_ns);
@@ -277,6 +300,18 @@ static void stream_ends(struct weir_sim_world *world, struct weir_sim_request *r
     }
     finish_visit(world, request);
     set_timer(world, request, WEIR_SIM_BACK, world->scenario->provider.delay_ns);
+}
+
+static void stream_is_due(struct weir_sim_world *world, struct weir_sim_request *request)
+{
+    if (world->clock.now_ns >= request->ends_ns) {
+        stream_ends(world, request);
+        return;
+    }
+    struct weir_sim_site *site = site_of(world, request);
+    world->policy->streamed(site, request, output_so_far(world, request));
+    drain(site);
+    stream_on(world, request);
 }
 
 static void take_last_byte(struct weir_sim_world *world, struct weir_sim_request *request)
@@ -323,7 +358,7 @@ static void request_is_due(struct weir_sim_world *world, struct weir_sim_request
         take_first_byte(world, request);
         break;
     case WEIR_SIM_STREAM:
-        stream_ends(world, request);
+        stream_is_due(world, request);
         break;
     case WEIR_SIM_BACK:
         take_last_byte(world, request);

@@ -50,6 +50,8 @@ struct weir_sim_request {
     uint64_t sent_ns;  /* the last time */
     uint64_t begun_ns; /* when the provider began with it */
     uint64_t first_ns; /* when the first byte was there */
+    uint64_t token_ns; /* from one token of its reply to the next */
+    uint64_t ends_ns;  /* when its stream ends, or its client leaves */
     uint64_t deadline_ns;
 };
 
@@ -85,6 +87,8 @@ struct weir_sim_policy {
     void (*enter)(struct weir_sim_site *site, struct weir_sim_request *request);
     uint32_t (*cost)(struct weir_sim_site *site, struct weir_sim_request *request);
     void (*first_byte)(struct weir_sim_site *site, struct weir_sim_request *request);
+    /* So much of its output has come; told now and then while it streams. */
+    void (*streamed)(struct weir_sim_site *site, struct weir_sim_request *request, uint32_t output);
     void (*ended)(struct weir_sim_site *site, struct weir_sim_request *request,
                   enum weir_outcome outcome);
     /* Gives the permit back; null: with what it cost, and nothing else is told. */

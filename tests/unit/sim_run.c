@@ -2,6 +2,7 @@
  * within bounds. A figure that leaves its bounds is either a fault or an improvement to write down.
  */
 #include "sim/load.h"
+#include "sim/policies.h"
 #include "sim/world.h"
 #include "unit/helpers.h"
 
@@ -184,6 +185,87 @@ TEST(a_trace_is_replayed_as_it_is)
     weir_sim_scenario_destroy(scenario);
 }
 
+/* ---- streams ---- */
+
+/* A policy that is `learned` and writes down what it is told of the one stream. */
+static struct {
+    uint32_t count;
+    uint32_t outputs[64];
+    uint64_t after_ns[64];
+    double charged; /* by the lane, when it was last told */
+} told;
+
+static void tell(struct weir_sim_site *site, struct weir_sim_request *request, uint32_t output)
+{
+    weir_sim_policy_learned.streamed(site, request, output);
+    struct weir_lane_stats lane;
+    assert_true(weir_key_get_lane(site->key, 0, site->world->clock.now_ns, &lane));
+    assert_true(told.count < COUNT_OF(told.outputs));
+    told.outputs[told.count] = output;
+    told.after_ns[told.count++] = site->world->clock.now_ns - request->first_ns;
+    told.charged = (double)lane.reserved;
+}
+
+/* One request of 100 tokens, 10 of them a second, so many in all. */
+static struct weir_sim_result stream_one(uint32_t output, const char *cancel)
+{
+    struct weir_sim_arrival arrival = {
+        .at_ns = SECOND, .input = 100, .output = output, .max_tokens = 100000};
+    char text[512];
+    snprintf(text, sizeof text,
+             "duration: 2h\nwarmup: 0s\n"
+             "provider: { tokens_per_second: 10, limits: [ { rate: 60000/m } ] }\n"
+             "tenants: { a: { load: 1, estimate_error: 0, max_tokens: 100000%s } }\n",
+             cancel);
+    struct weir_sim_scenario *scenario = load_scenario(text);
+    struct weir_sim_policy policy = weir_sim_policy_learned;
+    policy.streamed = tell;
+    scenario->trace = &arrival;
+    scenario->trace_count = 1;
+    memset(&told, 0, sizeof told);
+    struct weir_sim_world world;
+    weir_sim_world_init(&world, scenario, &policy, 1, NULL);
+    assert_true(weir_sim_world_run(&world));
+    struct weir_sim_result result = world.measure.result;
+    weir_sim_world_deinit(&world);
+    scenario->trace = NULL;
+    weir_sim_scenario_destroy(scenario);
+    return result;
+}
+
+TEST(a_stream_is_settled_while_it_streams)
+{
+    static const uint32_t tenths[] = {10, 20, 30, 40, 50, 62, 78, 97, 122, 152};
+    assert_int_equal(stream_one(160, "").served, 1);
+    assert_int_equal(told.count, COUNT_OF(tenths));
+    for (uint32_t i = 0; i < told.count; i++) {
+        assert_in_range(told.outputs[i], tenths[i] - 1, tenths[i]); /* the last is on its way */
+        assert_int_equal(told.after_ns[i] * 10 / SECOND, tenths[i]);
+    }
+    /* 128 were expected; what came beyond them is charged before the end. */
+    assert_true(told.charged == 100.0 + 152.0);
+}
+
+TEST(a_short_stream_is_not_counted_and_the_longest_is_within_bounds)
+{
+    assert_int_equal(stream_one(10, "").served, 1);
+    assert_int_equal(told.count, 0);
+    assert_int_equal(stream_one(36000, "").served, 1); /* an hour */
+    assert_in_range(told.count, 20, 40);
+    for (uint32_t i = 1; i < told.count; i++) {
+        assert_true(told.outputs[i] > told.outputs[i - 1]);
+        assert_true(told.outputs[i] <= 36000);
+    }
+}
+
+TEST(a_client_that_leaves_ends_the_counting)
+{
+    struct weir_sim_result result = stream_one(36000, ", cancel: { share: 1, after: 60s }");
+    assert_int_equal(result.served, 0);
+    assert_in_range(told.count, 1, 30);
+    assert_true(told.outputs[told.count - 1] < 6000); /* ten times the mean */
+}
+
 /* ---- what is reached ---- */
 
 struct bounds {
@@ -296,6 +378,9 @@ int main(void)
         cmocka_unit_test(memory_comes_back_and_running_out_of_it_ends_the_run),
         cmocka_unit_test(a_run_can_be_stopped),
         cmocka_unit_test(a_trace_is_replayed_as_it_is),
+        cmocka_unit_test(a_stream_is_settled_while_it_streams),
+        cmocka_unit_test(a_short_stream_is_not_counted_and_the_longest_is_within_bounds),
+        cmocka_unit_test(a_client_that_leaves_ends_the_counting),
         cmocka_unit_test(policies_reach_what_they_reached),
         cmocka_unit_test(the_line_is_fair_where_clients_of_their_own_are_not),
         cmocka_unit_test(the_truth_recovers_at_once_and_a_fixed_limit_never),
