@@ -142,7 +142,8 @@ static void obey_controller(struct weir_reader *reader, const struct weir_yaml *
     } else if (rules->limit.start != 0) {
         weir_reader_complain(reader, controller,
                              "has nothing to control, because neither limit nor tokens are "
-                             "adaptive; expected limit: {start, min, max} with it, or no limit");
+                             "adaptive; expected limit: {start, min, max} with it; remove limit "
+                             "for the defaults");
     }
 }
 

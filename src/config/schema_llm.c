@@ -13,8 +13,8 @@ static void read_path(struct weir_reader *reader, const struct weir_yaml *value,
 {
     (void)field;
     static const char expected[] =
-        "where it stands in the JSON text, such as usage.output_tokens: up to 8 names of letters, "
-        "digits, _, -, $ and @ with dots between";
+        "up to 8 names with dots between, such as usage.output_tokens, each of 1 to 64 letters, "
+        "digits, _, -, $ and @";
     struct weir_slice path = weir_reader_text(reader, value, expected);
     if (path.bytes > 0 && !weir_scalar_path(path)) {
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
@@ -76,7 +76,9 @@ void weir_read_llm_custom(struct weir_reader *reader, const struct weir_yaml *va
         return;
     }
     weir_read_section(reader, value, field->section, custom);
-    *(const struct weir_config_llm_custom **)target = custom;
+    if (value->kind == WEIR_YAML_MAPPING || value->kind == WEIR_YAML_EMPTY) {
+        *(const struct weir_config_llm_custom **)target = custom;
+    }
 }
 
 void weir_read_default_key(struct weir_reader *reader, const struct weir_yaml *value,
@@ -137,17 +139,24 @@ static void check_custom(struct weir_reader *reader, const struct weir_yaml *nod
     }
 }
 
+/* Whether the route has an API of its own that does not say where that stands. */
+static bool lacks(const struct weir_yaml *node, const struct weir_config_route *route,
+                  const char *field)
+{
+    return route->custom != NULL && weir_yaml_get(weir_yaml_get(node, "custom"), field) == NULL;
+}
+
 static void check_model(struct weir_reader *reader, const struct weir_yaml *node,
                         const struct weir_config_route *route)
 {
     const struct weir_yaml *fallback = weir_yaml_get(node, "default_key");
     bool has_model = key_has_model(route);
-    if (fallback != NULL && !has_model) {
+    if (fallback != NULL && !has_model && route->key_parts > 0) {
         weir_reader_complain(reader, fallback,
                              "stands for {model}, which is not in the key; expected key: "
                              "\"{model}\" with it");
     }
-    if (has_model && route->custom != NULL && route->custom->model.bytes == 0) {
+    if (has_model && lacks(node, route, "model")) {
         weir_reader_complain(reader, weir_yaml_get(node, "key"),
                              "has {model}, but custom does not say where it stands; expected "
                              "custom.model with it");
@@ -158,7 +167,7 @@ static void check_cache_read(struct weir_reader *reader, const struct weir_yaml 
                              const struct weir_config_route *route)
 {
     const struct weir_yaml *value = weir_yaml_get(node, "cache_read");
-    if (value != NULL && route->custom != NULL && route->custom->cached_tokens.bytes == 0) {
+    if (value != NULL && lacks(node, route, "cached_tokens")) {
         weir_reader_complain(reader, value,
                              "means nothing, because custom does not say where cached tokens "
                              "stand; expected custom.cached_tokens with it");

@@ -275,7 +275,9 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
             "NAME with it",
             route->gate == WEIR_CONFIG_NONE ? "gate" : "flow");
     }
-    weir_finish_llm(reader, node, route);
+    if (draft->good) { /* else the key is not known */
+        weir_finish_llm(reader, node, route);
+    }
 }
 
 /* ---- all of them ---- */

@@ -324,6 +324,29 @@ TEST(variables_must_be_there)
         "letters, digits and _; write $${ for a ${ that is meant as it stands\n");
 }
 
+TEST(models_have_names_on_both_sides)
+{
+    expect_errors(
+        API "upstreams:\n"
+            "  a: { url: http://h, models: [x] }\n"
+            "  b: { url: http://h, models: { '': x, y: '', z: [], w: , v: { a: b } } }\n"
+            "  c: { url: http://h, charge: maxkept }\n"
+            "  d: { url: http://h, charge: 5 }\n"
+            "  e: { url: http://h, charge: [] }\n",
+        "weir.yaml:3:31: upstreams.a.models is a list; expected a mapping of models to what they "
+        "are called there\n"
+        "weir.yaml:4:37: upstreams.b.models.\"\" has a name of 0 bytes; expected 1 to 255\n"
+        "weir.yaml:4:43: upstreams.b.models.y is \"\"; expected what the model is called there\n"
+        "weir.yaml:4:50: upstreams.b.models.z is a list; expected what the model is called there\n"
+        "weir.yaml:4:57: upstreams.b.models.w is empty; expected what the model is called there\n"
+        "weir.yaml:4:62: upstreams.b.models.v is a mapping; expected what the model is called "
+        "there\n"
+        "weir.yaml:5:31: upstreams.c.charge is \"maxkept\"; expected estimate, max, max_kept or "
+        "end; did you mean max_kept?\n"
+        "weir.yaml:6:31: upstreams.d.charge is \"5\"; expected estimate, max, max_kept or end\n"
+        "weir.yaml:7:31: upstreams.e.charge is a list; expected estimate, max, max_kept or end\n");
+}
+
 TEST(a_pause_is_not_above_the_longest)
 {
     expect_errors(API "upstreams: { a: { url: http://h, health: { pause: 1m, pause_max: 10s } } }\n"
@@ -363,6 +386,69 @@ TEST(limits_are_numbers_none_or_adaptive)
         "weir.yaml:2:59: gates.b.limit has start 5, min 5 and max 4; expected min <= start <= max\n"
         "weir.yaml:2:100: gates.c.limit.min is \"0\"; expected a whole number from 1 to 10000000\n"
         "weir.yaml:2:103: gates.c.limit.step is no field; expected start, min or max\n");
+}
+
+TEST(a_start_is_not_below_the_min_whatever_the_max)
+{
+    expect_errors(
+        API "gates: { a: { limit: { start: 2, min: 5 } }, b: { limit: { start: 2, min: 5, "
+            "max: 9 } }, c: { limit: { max: 0 } } }\n",
+        "weir.yaml:2:22: gates.a.limit has start 2 and min 5; expected min <= start\n"
+        "weir.yaml:2:58: gates.b.limit has start 2, min 5 and max 9; expected min <= start <= max\n"
+        "weir.yaml:2:109: gates.c.limit.max is \"0\"; expected a whole number from 1 to "
+        "10000000\n");
+}
+
+TEST(a_controller_needs_something_to_control)
+{
+    expect_errors(API "gates:\n"
+                      "  a: { limit: 5, controller: learned }\n"
+                      "  b: { limit: none, controller: aimd, tokens: 5/s }\n"
+                      "  c: { limit: {}, keys: { k: { limit: 5, controller: aimd } } }\n"
+                      "  d: { controller: lerned }\n"
+                      "  e: { controller: none, limit: 5 }\n"
+                      "  f: { controller: , limit: x }\n"
+                      "  g: { controller: aimd, limit: x }\n",
+                  "weir.yaml:3:30: gates.a.controller has nothing to control, because neither "
+                  "limit nor tokens are adaptive; expected limit: {start, min, max} with it; "
+                  "remove limit for the defaults\n"
+                  "weir.yaml:4:33: gates.b.controller has nothing to control, because neither "
+                  "limit nor tokens are adaptive; expected limit: {start, min, max} with it; "
+                  "remove limit for the defaults\n"
+                  "weir.yaml:5:54: gates.c.keys.k.controller has nothing to control, because "
+                  "neither limit nor tokens are adaptive; expected limit: {start, min, max} with "
+                  "it; remove limit for the defaults\n"
+                  "weir.yaml:6:20: gates.d.controller is \"lerned\"; expected learned or aimd; did "
+                  "you mean learned?\n"
+                  "weir.yaml:7:20: gates.e.controller is \"none\"; expected learned or aimd\n"
+                  "weir.yaml:8:20: gates.f.controller is empty; expected learned or aimd\n"
+                  "weir.yaml:8:29: gates.f.limit is \"x\"; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n"
+                  "weir.yaml:9:33: gates.g.limit is \"x\"; expected a whole number from 1 to "
+                  "10000000, none, or {start, min, max}\n");
+}
+
+TEST(a_debt_needs_somebody_who_owes_it)
+{
+    expect_errors(
+        API "gates:\n"
+            "  a: { settle: debt }\n"
+            "  b: { limit: {}, settle: debt }\n"
+            "  c: { settle: debt, tokens: { rate: { start: 5/s } } }\n"
+            "  d: { settle: debt, tokens: 5/s, keys: { k: { tokens: none, settle: debt "
+            "}, l: { tokens: none } } }\n"
+            "  e: { settle: allow_negative }\n"
+            "  f: { estimate: none }\n",
+        "weir.yaml:3:16: gates.a.settle is \"debt\"; expected tokens with a fixed rate, or "
+        "controller: aimd, with it, because nothing else has debts\n"
+        "weir.yaml:4:27: gates.b.settle is \"debt\"; expected tokens with a fixed rate, or "
+        "controller: aimd, with it, because nothing else has debts\n"
+        "weir.yaml:5:16: gates.c.settle is \"debt\"; expected tokens with a fixed rate, or "
+        "controller: aimd, with it, because nothing else has debts\n"
+        "weir.yaml:6:70: gates.d.keys.k.settle is \"debt\"; expected tokens with a fixed rate, or "
+        "controller: aimd, with it, because nothing else has debts\n"
+        "weir.yaml:7:16: gates.e.settle is \"allow_negative\"; expected negative or debt\n"
+        "weir.yaml:8:18: gates.f.estimate is \"none\"; expected mean or ewma\n");
 }
 
 TEST(rates_are_told_how_they_look)
@@ -643,6 +729,140 @@ TEST(a_permit_of_a_flow_needs_a_flow_and_a_gate)
         "weir.yaml:8:67: routes[3].flow_idle is \"366d\"; expected a duration from 1ms to 365d\n");
 }
 
+TEST(what_is_said_of_an_llm_needs_one)
+{
+    expect_errors(LISTEN "routes:\n"
+                         "  - { match: /a, upstream: u, custom: { model: m }, default_key: k,\n"
+                         "      cache_read: 10%, retries: 1 }\n"
+                         "  - { match: /b, upstream: u, llm: opanai, retries: 1 }\n"
+                         "  - { match: /c, upstream: u, llm: openai, custom: { model: m } }\n",
+                  "weir.yaml:4:39: routes[0].custom means nothing, because the route has no llm; "
+                  "expected llm: openai, anthropic or custom with it\n"
+                  "weir.yaml:4:66: routes[0].default_key means nothing, because the route has no "
+                  "llm; expected llm: openai, anthropic or custom with it\n"
+                  "weir.yaml:5:19: routes[0].cache_read means nothing, because the route has no "
+                  "llm; expected llm: openai, anthropic or custom with it\n"
+                  "weir.yaml:5:33: routes[0].retries means nothing, because the route has no llm; "
+                  "expected llm: openai, anthropic or custom with it\n"
+                  "weir.yaml:6:36: routes[1].llm is \"opanai\"; expected openai, anthropic or "
+                  "custom; did you mean openai?\n"
+                  "weir.yaml:7:52: routes[2].custom means nothing to an API that is known; "
+                  "expected llm: custom with it\n");
+}
+
+TEST(the_fields_of_an_llm_are_checked)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /a, upstream: u, llm: openai, retries: 3 }\n"
+               "  - { match: /b, upstream: u, llm: openai, cache_read: 101% }\n"
+               "  - { match: /c, upstream: u, llm: openai, cache_read: 10 }\n"
+               "  - { match: /d, upstream: u, llm: openai, cache_read: 0.1 }\n"
+               "  - { match: /e, upstream: u, llm: openai, cache_read: 101 }\n"
+               "  - { match: /f, upstream: u, llm: openai, cache_read: [] }\n"
+               "  - { match: /g, upstream: u, llm: openai, key: '{model}', default_key: }\n"
+               "  - { match: /h, upstream: u, llm: openai, default_key: k }\n"
+               "  - { match: /i, upstream: u, llm: openai, key: '{', default_key: k }\n"
+               "  - { match: i, upstream: u, llm: openai, default_key: k }\n",
+        "weir.yaml:4:53: routes[0].retries is \"3\"; expected a whole number from 0 to 2\n"
+        "weir.yaml:5:56: routes[1].cache_read is \"101%\"; expected a percentage from 0% to 100%\n"
+        "weir.yaml:6:56: routes[2].cache_read is \"10\"; expected a percentage from 0% to 100%; "
+        "did you mean 10%?\n"
+        "weir.yaml:7:56: routes[3].cache_read is \"0.1\"; expected a percentage from 0% to 100%\n"
+        "weir.yaml:8:56: routes[4].cache_read is \"101\"; expected a percentage from 0% to 100%\n"
+        "weir.yaml:9:56: routes[5].cache_read is a list; expected a percentage from 0% to 100%\n"
+        "weir.yaml:10:73: routes[6].default_key is empty; expected a text that stands for {model}\n"
+        "weir.yaml:11:57: routes[7].default_key stands for {model}, which is not in the key; "
+        "expected key: \"{model}\" with it\n"
+        "weir.yaml:12:49: routes[8].key is \"{\"; expected a } after every {\n"
+        "weir.yaml:13:14: routes[9].match is \"i\"; expected a path that starts with /\n");
+}
+
+TEST(an_api_of_its_own_says_where_things_stand)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /a, upstream: u, llm: custom }\n"
+               "  - { match: /b, upstream: u, llm: custom, custom: }\n"
+               "  - { match: /c, upstream: u, llm: custom, custom: { max_tokens: m } }\n"
+               "  - { match: /d, upstream: u, llm: custom, custom: 5 }\n"
+               "  - { match: /e, upstream: u, llm: custom, custom: { modle: m, model: m } }\n"
+               "  - { match: /f, upstream: u, llm: custom, key: '{model}', custom: { "
+               "output_tokens: o } }\n"
+               "  - { match: /g, upstream: u, llm: custom, cache_read: 1%, custom: { "
+               "output_tokens: o } }\n",
+        "weir.yaml:4:36: routes[0].llm is custom, but the route has no custom; expected custom: "
+        "{model, output_tokens}, which says where they stand\n"
+        "weir.yaml:5:52: routes[1].custom has neither model nor output_tokens; expected at least "
+        "one of them\n"
+        "weir.yaml:6:52: routes[2].custom has neither model nor output_tokens; expected at least "
+        "one of them\n"
+        "weir.yaml:7:52: routes[3].custom is \"5\"; expected a mapping with the fields model, "
+        "max_tokens, stream, input_tokens, output_tokens, cached_tokens, requests or tokens\n"
+        "weir.yaml:8:54: routes[4].custom.modle is no field; expected model, max_tokens, stream, "
+        "input_tokens, output_tokens, cached_tokens, requests or tokens; did you mean model?\n"
+        "weir.yaml:9:49: routes[5].key has {model}, but custom does not say where it stands; "
+        "expected custom.model with it\n"
+        "weir.yaml:10:56: routes[6].cache_read means nothing, because custom does not say where "
+        "cached tokens stand; expected custom.cached_tokens with it\n");
+    expect_errors(
+        LISTEN
+        "routes: [{ match: /a, upstream: u, llm: custom, key: '{model}', custom: { model: 'a b', "
+        "stream: a..b, max_tokens: , input_tokens: a.b.c.d.e.f.g.h.i, output_tokens: [] } }]\n",
+        "weir.yaml:3:82: routes[0].custom.model is \"a b\"; expected up to 8 names with dots "
+        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "weir.yaml:3:97: routes[0].custom.stream is \"a..b\"; expected up to 8 names with dots "
+        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "weir.yaml:3:115: routes[0].custom.max_tokens is empty; expected up to 8 names with dots "
+        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "weir.yaml:3:131: routes[0].custom.input_tokens is \"a.b.c.d.e.f.g.h.i\"; expected up to 8 "
+        "names with dots between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, "
+        "-, $ and @\n"
+        "weir.yaml:3:165: routes[0].custom.output_tokens is a list; expected up to 8 names with "
+        "dots between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and "
+        "@\n");
+    expect_errors(
+        LISTEN
+        "routes:\n"
+        "  - match: /b\n"
+        "    upstream: u\n"
+        "    llm: custom\n"
+        "    custom:\n"
+        "      model: m\n"
+        "      requests: { limit: L }\n"
+        "      tokens: { limit: 'a b', remaining: , resett: R }\n"
+        "  - { match: /c, upstream: u, llm: custom, custom: { model: m, requests: L, tokens: "
+        "} }\n",
+        "weir.yaml:9:17: routes[0].custom.requests has no remaining; expected one\n"
+        "weir.yaml:10:24: routes[0].custom.tokens.limit is \"a b\"; expected the name of a header "
+        "such as X-RateLimit-Remaining\n"
+        "weir.yaml:10:42: routes[0].custom.tokens.remaining is empty; expected the name of a "
+        "header such as X-RateLimit-Remaining\n"
+        "weir.yaml:10:44: routes[0].custom.tokens.resett is no field; expected limit, remaining or "
+        "reset; did you mean reset?\n"
+        "weir.yaml:11:74: routes[1].custom.requests is \"L\"; expected a mapping with the fields "
+        "limit, remaining or reset\n"
+        "weir.yaml:11:85: routes[1].custom.tokens has no limit; expected one\n"
+        "weir.yaml:11:85: routes[1].custom.tokens has no remaining; expected one\n");
+}
+
+TEST(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows)
+{
+    expect_errors(
+        "listen: 127.0.0.1:1\n"
+        "upstreams: { u: { url: http://u } }\n"
+        "gates: { g: }\n"
+        "routes:\n"
+        "  - { match: /a, upstream: u, llm: openai, websocket: true }\n"
+        "  - { match: /b, upstream: u, llm: openai, gate: g, flow: f, permit: flow }\n"
+        "  - { match: /c, upstream: u, llm: openai, gate: g, flow: f, permit: request,\n"
+        "      websocket: false }\n",
+        "weir.yaml:5:55: routes[0].websocket is true, but the route has llm, and what a WebSocket "
+        "carries is not counted; expected a route of its own for WebSockets, without llm\n"
+        "weir.yaml:6:70: routes[1].permit is flow, but the route has llm, which counts what each "
+        "request costs; expected permit: request\n");
+}
+
 /* ---- queues and tokens ---- */
 
 TEST(queues_are_checked)
@@ -748,6 +968,8 @@ TEST(there_are_bounds_on_how_many_of_everything)
          "upstreams.a.url has 65 urls; expected 1 to 64"},
         {64, API "upstreams: {a: {url: http://h, headers: {", "X-#: y, ", "}}}\n",
          "upstreams.a.headers has 65 entries; expected at most 64"},
+        {1000, API "upstreams: {a: {url: http://h, models: {", "m#: y, ", "}}}\n",
+         "upstreams.a.models has 1001 entries; expected at most 1000"},
         {1024, API "gates: {", "g#: , ", "}\n", "gates has 1025 entries; expected at most 1024"},
         {10000, API "gates: {a: {tenants: {", "t#: , ", "}}}\n",
          "gates.a.tenants has 10001 entries; expected at most 10000"},
@@ -797,7 +1019,7 @@ TEST(a_route_has_up_to_64_lanes)
     }
 }
 
-TEST(keys_tenants_and_constants_have_up_to_255_bytes)
+TEST(names_and_constants_have_up_to_255_bytes)
 {
     static const struct {
         const char *head;
@@ -805,11 +1027,20 @@ TEST(keys_tenants_and_constants_have_up_to_255_bytes)
     } forms[] = {{API "gates: {a: {keys: {", ": }}}\n"},
                  {API "gates: {a: {tenants: {", ": }}}\n"},
                  {LISTEN "routes: [{match: /, upstream: u, key: ", "}]\n"},
-                 {LISTEN "routes: [{match: /, upstream: u, tenant: ", "}]\n"}};
+                 {LISTEN "routes: [{match: /, upstream: u, tenant: ", "}]\n"},
+                 {LISTEN "routes: [{match: /, upstream: u, llm: openai, key: '{model}', "
+                         "default_key: ",
+                  "}]\n"},
+                 {API "upstreams: {u: {url: http://u, models: {", ": x}}}\n"},
+                 {API "upstreams: {u: {url: http://u, models: {x: ", "}}}\n"}};
     static const char *const complaints[] = {
-        "has a name of 256 bytes; expected 1 to 255", "has a name of 256 bytes; expected 1 to 255",
+        "has a name of 256 bytes; expected 1 to 255",
+        "has a name of 256 bytes; expected 1 to 255",
         "routes[0].key has 256 bytes; expected at most 255",
-        "routes[0].tenant has 256 bytes; expected at most 255"};
+        "routes[0].tenant has 256 bytes; expected at most 255",
+        "routes[0].default_key has 256 bytes; expected at most 255",
+        "has a name of 256 bytes; expected 1 to 255",
+        "upstreams.u.models.x has 256 bytes; expected at most 255"};
     for (size_t i = 0; i < COUNT_OF(forms); i++) {
         for (size_t bytes = 254; bytes <= 256; bytes++) {
             char name[257];
@@ -1033,8 +1264,12 @@ int main(void)
         cmocka_unit_test(headers_have_names_of_their_own),
         cmocka_unit_test(the_values_of_headers_are_never_shown),
         cmocka_unit_test(variables_must_be_there),
+        cmocka_unit_test(models_have_names_on_both_sides),
         cmocka_unit_test(a_pause_is_not_above_the_longest),
         cmocka_unit_test(limits_are_numbers_none_or_adaptive),
+        cmocka_unit_test(a_start_is_not_below_the_min_whatever_the_max),
+        cmocka_unit_test(a_controller_needs_something_to_control),
+        cmocka_unit_test(a_debt_needs_somebody_who_owes_it),
         cmocka_unit_test(rates_are_told_how_they_look),
         cmocka_unit_test(lines_are_bounded),
         cmocka_unit_test(a_breaker_needs_failures),
@@ -1048,12 +1283,16 @@ int main(void)
         cmocka_unit_test(a_key_is_made_of_what_is_known),
         cmocka_unit_test(the_other_fields_of_a_route_are_checked),
         cmocka_unit_test(a_permit_of_a_flow_needs_a_flow_and_a_gate),
+        cmocka_unit_test(what_is_said_of_an_llm_needs_one),
+        cmocka_unit_test(the_fields_of_an_llm_are_checked),
+        cmocka_unit_test(an_api_of_its_own_says_where_things_stand),
+        cmocka_unit_test(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows),
         cmocka_unit_test(queues_are_checked),
         cmocka_unit_test(a_token_needs_scopes),
         cmocka_unit_test(tokens_are_checked_and_never_shown),
         cmocka_unit_test(there_are_bounds_on_how_many_of_everything),
         cmocka_unit_test(a_route_has_up_to_64_lanes),
-        cmocka_unit_test(keys_tenants_and_constants_have_up_to_255_bytes),
+        cmocka_unit_test(names_and_constants_have_up_to_255_bytes),
         cmocka_unit_test(a_filled_in_value_has_up_to_8192_bytes),
         cmocka_unit_test(twenty_mistakes_are_told_and_the_others_counted),
         cmocka_unit_test(mistakes_are_told_in_the_order_of_the_file),

@@ -181,6 +181,62 @@ TEST(a_rate_is_a_number_per_second_minute_hour_or_day)
     }
 }
 
+TEST(a_percentage_has_its_sign)
+{
+    uint64_t percent = 7;
+    assert_true(weir_scalar_percent(exact("0%"), &percent));
+    assert_int_equal(percent, 0);
+    assert_true(weir_scalar_percent(exact("100%"), &percent));
+    assert_int_equal(percent, 100);
+    assert_true(weir_scalar_percent(exact("18446744073709551615%"), &percent));
+    assert_true(percent == UINT64_MAX);
+    static const char *const bad[] = {"",     "%",    "10",  "10 %",
+                                      " 10%", "10% ", "-1%", "1.5%",
+                                      "010%", "10%%", "%10", "18446744073709551616%"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        percent = 7;
+        expect_not(weir_scalar_percent(exact(bad[i]), &percent), bad[i]);
+        assert_int_equal(percent, 7);
+    }
+}
+
+TEST(a_path_has_up_to_8_names_with_dots_between)
+{
+    static const char *const good[] = {"a",   "usage.output_tokens", "$x.@y.z-1._", "0",
+                                       "9.9", "a.b.c.d.e.f.g.h"};
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        assert_true(weir_scalar_path(exact(good[i])));
+    }
+    static const char *const bad[] = {"",
+                                      ".",
+                                      "a.",
+                                      ".a",
+                                      "a..b",
+                                      "a b",
+                                      "a[0]",
+                                      "a/b",
+                                      "a\"b",
+                                      "a\\b",
+                                      "a*",
+                                      "g\xc3\xbc",
+                                      "a.b.c.d.e.f.g.h.i",
+                                      "a.b.c.d.e.f.g.h."};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        expect_not(weir_scalar_path(exact(bad[i])), bad[i]);
+    }
+    assert_false(weir_scalar_path((struct weir_slice){NULL, 0}));
+    assert_false(weir_scalar_path((struct weir_slice){"a\0b", 3}));
+    for (size_t bytes = 63; bytes <= 65; bytes++) {
+        char path[2 * 65 + 2];
+        memset(path, 'n', sizeof path);
+        path[bytes] = '.';
+        path[2 * bytes + 1] = '\0';
+        assert_int_equal(weir_scalar_path(exact(path)), bytes <= 64);
+        path[bytes] = '\0';
+        assert_int_equal(weir_scalar_path(exact(path)), bytes <= 64);
+    }
+}
+
 TEST(a_name_has_1_to_64_letters_digits_and_a_few_signs)
 {
     char longest[66];
@@ -256,6 +312,8 @@ int main(void)
         cmocka_unit_test(a_duration_is_shown_in_the_largest_unit_that_divides_it),
         cmocka_unit_test(a_size_has_a_unit_of_1000_or_1024),
         cmocka_unit_test(a_rate_is_a_number_per_second_minute_hour_or_day),
+        cmocka_unit_test(a_percentage_has_its_sign),
+        cmocka_unit_test(a_path_has_up_to_8_names_with_dots_between),
         cmocka_unit_test(a_name_has_1_to_64_letters_digits_and_a_few_signs),
         cmocka_unit_test(a_variable_is_named_by_letters_digits_and_underscores),
         cmocka_unit_test(headers_have_a_token_for_a_name_and_no_control_characters),
