@@ -52,13 +52,26 @@ static const char *const controller_words[] = {"learned", "aimd", NULL};
 static const char *const settle_words[] = {"negative", "debt", NULL};
 static const char *const estimate_words[] = {"mean", "ewma", NULL};
 
+/* Controllers find how many at once and how much a second, but not how many a second. */
+static void read_request_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                              const struct weir_field *field, void *target)
+{
+    struct weir_config_bucket *bucket = target;
+    weir_read_bucket(reader, value, field, bucket);
+    if (bucket->kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+        weir_reader_complain(reader, value,
+                             "cannot be adaptive, as limit and tokens can; expected a rate such as "
+                             "600/m, none, or {rate, burst}");
+    }
+}
+
 #define RULE_FIELDS(type)                                                                  \
     {.name = "limit",                                                                      \
      .read = weir_read_limit,                                                              \
      .offset = offsetof(type, rules.limit),                                                \
      .section = &weir_section_limit},                                                      \
         {.name = "rate",                                                                   \
-         .read = weir_read_bucket,                                                         \
+         .read = read_request_rate,                                                        \
          .offset = offsetof(type, rules.rate),                                             \
          .section = &weir_section_bucket},                                                 \
         {.name = "tokens",                                                                 \

@@ -476,6 +476,16 @@ TEST(rates_are_told_how_they_look)
                   "500/s, 600/m, 10000/h or 1000000/d\n");
 }
 
+TEST(only_limits_and_tokens_are_adaptive)
+{
+    expect_errors(API "gates: { a: { rate: { rate: { start: 5/s } } }, b: { keys: { k: { rate: { "
+                      "rate: { start: 5/s } } } } } }\n",
+                  "weir.yaml:2:21: gates.a.rate cannot be adaptive, as limit and tokens can; "
+                  "expected a rate such as 600/m, none, or {rate, burst}\n"
+                  "weir.yaml:2:73: gates.b.keys.k.rate cannot be adaptive, as limit and tokens "
+                  "can; expected a rate such as 600/m, none, or {rate, burst}\n");
+}
+
 TEST(lines_are_bounded)
 {
     expect_errors(
@@ -1271,6 +1281,7 @@ int main(void)
         cmocka_unit_test(a_controller_needs_something_to_control),
         cmocka_unit_test(a_debt_needs_somebody_who_owes_it),
         cmocka_unit_test(rates_are_told_how_they_look),
+        cmocka_unit_test(only_limits_and_tokens_are_adaptive),
         cmocka_unit_test(lines_are_bounded),
         cmocka_unit_test(a_breaker_needs_failures),
         cmocka_unit_test(tenants_are_told_how_they_look),
