@@ -25,8 +25,8 @@ enum weir_limits_dialect {
     WEIR_LIMITS_DIALECT_COUNT
 };
 
-/* Names of fields, in any case; an empty one is not there. `reset` may have any form that is known
- * here, and leads to the moment when the quota is full again. */
+/* Names of fields, in any case; an empty one is not there. `reset` may have any form of
+ * time_text.h: a plain number leads to the end of a window, the others to a full bucket. */
 struct weir_limits_names {
     struct weir_slice requests_limit;
     struct weir_slice requests_remaining;
@@ -59,7 +59,7 @@ enum weir_limits_dialect weir_limits_dialect_of(struct weir_slice host,
 /* Reads the head of a reply, which must be DONE; `data` is its buffer. `wall_ns` is the time since
  * 1970, for moments that are told as such; where the reply's Date contradicts it by more than two
  * seconds, Date is believed, because it is the same clock that the moments come from. Writes all of
- * `*limits`. */
+ * `*limits` but the quotas beyond their count. */
 void weir_limits_read(const struct weir_limits_source *source, const struct weir_http1_head *head,
                       const char *data, uint64_t wall_ns, struct weir_limits *limits);
 

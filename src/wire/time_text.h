@@ -1,0 +1,42 @@
+/* time_text.h - times as header fields write them, and how exact they are.
+ *
+ * The forms tell themselves apart by how they look, so one function reads them all:
+ *
+ *     12  0.049                        seconds
+ *     6m0s  1.5s  12ms  1h2m3s         a duration as Go writes it; also days
+ *     1735689600  1735689600000        seconds or milliseconds since 1970: nobody waits 31 years
+ *     2025-08-21T12:40:59Z             RFC 3339, with any offset and fraction
+ *     Sun, 06 Nov 1994 08:49:37 GMT    the three dates of HTTP (RFC 9110, section 5.6.7)
+ *
+ * What is none of these, or below zero, or does not exist (the 30th of February), is no time. */
+#ifndef WEIR_WIRE_TIME_TEXT_H
+#define WEIR_WIRE_TIME_TEXT_H
+
+#include "weir/types.h"
+
+#include <stdbool.h>
+
+/* The longest text that is looked at: the longest of Go's durations has 25 bytes, and some write
+ * seconds with 20 digits behind the point. */
+#define WEIR_TIME_TEXT_BYTES_MAX 48
+
+enum weir_time_form {
+    WEIR_TIME_NONE,
+    WEIR_TIME_SECONDS,  /* a plain number of them, from now */
+    WEIR_TIME_DURATION, /* with units, from now */
+    WEIR_TIME_EPOCH,    /* a plain number, since 1970 */
+    WEIR_TIME_DATE      /* a date, since 1970 */
+};
+
+struct weir_time_text {
+    uint64_t ns;          /* up to WEIR_DURATION_MAX_NS; digits beyond nanoseconds are cut off */
+    uint64_t rounding_ns; /* one of its last digit */
+};
+
+/* Reads all of the text. Writes `*time` unless the form is NONE. */
+enum weir_time_form weir_time_text_read(struct weir_slice text, struct weir_time_text *time);
+
+/* A plain number, with or without a point, of the unit, which is at most a day. */
+bool weir_time_text_number(struct weir_slice text, uint64_t unit_ns, struct weir_time_text *time);
+
+#endif
