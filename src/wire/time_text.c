@@ -11,12 +11,10 @@
 #define HOUR        (60 * MINUTE)
 #define DAY         (24 * HOUR)
 
-/* Plain numbers from here on count from 1970: seconds from 2001 on, milliseconds from 2001 on. What
- * lies between the two (after the year 5138) is neither. */
+/* Plain numbers from here on count from 1970, in seconds and in milliseconds: from 2001 on. What is
+ * beyond the end of time in one of them is not in the other yet. */
 #define EPOCH_SECONDS_MIN UINT64_C(1000000000)
-#define EPOCH_SECONDS_MAX UINT64_C(100000000000)
 #define EPOCH_MILLIS_MIN  UINT64_C(1000000000000)
-#define EPOCH_MILLIS_MAX  UINT64_C(100000000000000)
 
 /* More than any whole number here needs; twelve digits more do not overflow. */
 #define WHOLE_MAX UINT64_C(1000000000000000)
@@ -126,10 +124,7 @@ static enum weir_time_form read_plain(const struct number *number, struct weir_t
     if (number->whole < EPOCH_SECONDS_MIN) {
         return scale(number, SECOND, time) ? WEIR_TIME_SECONDS : WEIR_TIME_NONE;
     }
-    bool millis = number->whole >= EPOCH_MILLIS_MIN && number->whole < EPOCH_MILLIS_MAX;
-    if (!millis && number->whole >= EPOCH_SECONDS_MAX) {
-        return WEIR_TIME_NONE;
-    }
+    bool millis = number->whole >= EPOCH_MILLIS_MIN;
     return scale(number, millis ? MILLISECOND : SECOND, time) ? WEIR_TIME_EPOCH : WEIR_TIME_NONE;
 }
 
@@ -297,8 +292,8 @@ static uint64_t two_digits(const char *at)
 static bool read_rfc3339(struct cursor *cursor, struct weir_time_text *time)
 {
     const char *at = cursor->at;
-    if (cursor->end - at < 20 || at[4] != '-' || at[7] != '-' || (at[10] | 0x20) != 't' ||
-        at[13] != ':' || at[16] != ':' || two_digits(at) == 100) {
+    if (cursor->end - at < 20 || at[7] != '-' || (at[10] | 0x20) != 't' || at[13] != ':' ||
+        at[16] != ':' || two_digits(at) == 100) {
         return false;
     }
     struct date date = {
