@@ -48,23 +48,25 @@ struct weir_json_scan {
     uint64_t begin;    /* where it begins: a string at its opening quote, whichever piece it is */
     size_t characters; /* NAME, STRING: that begin in this piece */
     bool ends;         /* NAME, STRING: this piece is the last one */
-    bool is_integer;   /* NUMBER: `number` is its value. Not if it has a sign, a fraction or an */
-    uint64_t number;   /*         exponent, or is above 2^64-1 */
+    bool is_integer; /* NUMBER: without a sign, fraction and exponent, and below 2^64; it is then */
+    uint64_t number; /* the value */
 
-    uint8_t
-        depth; /* brackets that are open; OBJECT and ARRAY count themselves, their ends do not */
+    /* Brackets that are open. OBJECT and ARRAY count themselves, their ends do not. */
+    uint8_t depth;
     enum weir_json_fault fault;
 
     /* The rest is private. */
     uint8_t state;
-    uint8_t expected; /* bytes of a literal or an escape that were seen; of UTF-8, to come */
-    uint8_t lowest;   /* what the next byte of a UTF-8 character may be */
+    uint8_t expected; /* bytes of a UTF-8 character that are to come */
+    uint8_t lowest;   /* what the next of them may be */
     uint8_t highest;
     uint8_t number_state;
+    uint8_t literal;
+    uint8_t seen; /* characters of a literal, or digits of an escape */
     bool in_name;
-    uint16_t unit;   /* of a \u escape, so far */
+    uint16_t unit;   /* of an escape, so far */
     uint16_t high;   /* the first half of a surrogate pair, which waits for the second; or 0 */
-    char decoded[8]; /* what an escape stands for */
+    char decoded[8]; /* what escapes stand for */
     uint64_t objects[WEIR_JSON_DEPTH_MAX / 64]; /* a bit for each open bracket: it is an object's */
 };
 

@@ -23,6 +23,9 @@
 #define WEIR_JSON_PATH_ROOT UINT64_C(0)
 #define WEIR_JSON_PATH_DEEP UINT64_MAX
 
+/* Equal to no path: its first step is none. */
+#define WEIR_JSON_PATH_NOWHERE (UINT64_MAX - 1)
+
 /* The path of some steps, outermost first. */
 #define WEIR_JSON_PATH1(a)                ((uint64_t)(a))
 #define WEIR_JSON_PATH2(a, b)             (WEIR_JSON_PATH1(a) | (uint64_t)(b) << 8)
@@ -39,9 +42,15 @@ struct weir_json_names {
     uint8_t starts[WEIR_JSON_NAME_BYTES_MAX + 2]; /* place of the first that has as many bytes */
 };
 
+/* The step that a name is, or WEIR_JSON_OTHER. */
+uint8_t weir_json_names_find(const struct weir_json_names *names, struct weir_slice name);
+
 struct weir_json_walk {
     struct weir_json_scan scan;
     uint64_t path; /* of the value that the last token belongs to */
+
+    /* The rest is private. */
+    uint64_t steps; /* to what may come next */
     const struct weir_json_names *names;
     uint8_t name_bytes; /* collected; more than fit: it is too long to be in the table */
     char name[WEIR_JSON_NAME_BYTES_MAX];

@@ -31,13 +31,24 @@ static inline uint64_t weir_scan_load(const char *from)
     return word;
 }
 
+/* The same with 4 bytes. */
+static inline uint32_t weir_scan_load_4(const char *from)
+{
+    uint32_t word;
+    memcpy(&word, from, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    return word;
+}
+
 /* The first `count` bytes of a word, 0 to 7, and zeros. */
 static inline uint64_t weir_scan_keep(uint64_t word, unsigned count)
 {
     return word & ((UINT64_C(1) << (8 * count)) - 1);
 }
 
-/* ---- blocks: where runs of three kinds stop ---- */
+/* ---- blocks: where runs of six kinds stop ---- */
 
 #if WEIR_SCAN_SSE2
 
@@ -101,6 +112,36 @@ static inline weir_scan_marks weir_scan_name_stops(const char *from)
     return weir_scan_marks_of(goes_on) ^ 0xffff;
 }
 
+/* Of a JSON string: control characters, quote, backslash, and what is not ASCII. */
+static inline weir_scan_marks weir_scan_text_stops(const char *from)
+{
+    __m128i block = weir_scan_block(from);
+    __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
+    __m128i ends = _mm_or_si128(weir_scan_equal(block, '"'), weir_scan_equal(block, '\\'));
+    return weir_scan_marks_of(_mm_or_si128(_mm_or_si128(low, ends), block));
+}
+
+/* What is not of base64's alphabet, in either of its forms, with padding. */
+static inline weir_scan_marks weir_scan_base64_stops(const char *from)
+{
+    __m128i block = weir_scan_block(from);
+    __m128i lower = _mm_or_si128(block, _mm_set1_epi8(0x20));
+    __m128i common =
+        _mm_or_si128(weir_scan_between(lower, 'a', 'z'), weir_scan_between(block, '/', '9'));
+    __m128i rest = _mm_or_si128(weir_scan_equal(block, '+'), weir_scan_equal(block, '-'));
+    rest = _mm_or_si128(rest, weir_scan_equal(block, '_'));
+    rest = _mm_or_si128(rest, weir_scan_equal(block, '='));
+    return weir_scan_marks_of(_mm_or_si128(common, rest)) ^ 0xffff;
+}
+
+/* CR and LF. */
+static inline weir_scan_marks weir_scan_line_stops(const char *from)
+{
+    __m128i block = weir_scan_block(from);
+    return weir_scan_marks_of(
+        _mm_or_si128(weir_scan_equal(block, '\n'), weir_scan_equal(block, '\r')));
+}
+
 #else
 
 #define WEIR_SCAN_BLOCK 8
@@ -158,6 +199,33 @@ static inline weir_scan_marks weir_scan_name_stops(const char *from)
     return (word | ~goes_on) & WEIR_SCAN_HIGHS;
 }
 
+/* Of a JSON string: control characters, quote, backslash, and what is not ASCII. */
+static inline weir_scan_marks weir_scan_text_stops(const char *from)
+{
+    uint64_t word = weir_scan_load(from);
+    return weir_scan_below(word, 0x20) | weir_scan_equal(word, '"') | weir_scan_equal(word, '\\') |
+           (word & WEIR_SCAN_HIGHS);
+}
+
+/* What is not of base64's alphabet, in either of its forms, with padding. */
+static inline weir_scan_marks weir_scan_base64_stops(const char *from)
+{
+    uint64_t word = weir_scan_load(from);
+    uint64_t ascii = word & ~WEIR_SCAN_HIGHS;
+    uint64_t lower = ascii | WEIR_SCAN_ONES * 0x20;
+    uint64_t goes_on = weir_scan_between(lower, 'a', 'z') | weir_scan_between(ascii, '/', '9') |
+                       weir_scan_between(ascii, '+', '+') | weir_scan_between(ascii, '-', '-') |
+                       weir_scan_between(ascii, '_', '_') | weir_scan_between(ascii, '=', '=');
+    return (word | ~goes_on) & WEIR_SCAN_HIGHS;
+}
+
+/* CR and LF. */
+static inline weir_scan_marks weir_scan_line_stops(const char *from)
+{
+    uint64_t word = weir_scan_load(from);
+    return weir_scan_equal(word, '\n') | weir_scan_equal(word, '\r');
+}
+
 #endif
 
 /* ---- runs ---- */
@@ -211,6 +279,66 @@ static inline const char *weir_scan_name(const char *from, const char *end)
         from += WEIR_SCAN_BLOCK;
     }
     while (from < end && weir_char_is(*from, WEIR_CHAR_TOKEN)) {
+        from++;
+    }
+    return from;
+}
+
+static inline bool weir_scan_is_text(char c)
+{
+    return c != '"' && c != '\\' && (uint8_t)c >= 0x20 && (uint8_t)c < 0x80;
+}
+
+/* The first byte that is not plain in a JSON string: what ends or escapes, or is not ASCII. */
+static inline const char *weir_scan_text(const char *from, const char *end)
+{
+    while (end - from >= WEIR_SCAN_BLOCK) {
+        weir_scan_marks stops = weir_scan_text_stops(from);
+        if (stops != 0) {
+            return from + weir_scan_first(stops);
+        }
+        from += WEIR_SCAN_BLOCK;
+    }
+    while (from < end && weir_scan_is_text(*from)) {
+        from++;
+    }
+    return from;
+}
+
+static inline bool weir_scan_is_base64(char c)
+{
+    char lower = (char)(c | 0x20);
+    return (lower >= 'a' && lower <= 'z') || (c >= '/' && c <= '9') || c == '+' || c == '-' ||
+           c == '_' || c == '=';
+}
+
+/* The first byte that is not of base64's alphabet, in either of its forms, with padding. */
+static inline const char *weir_scan_base64(const char *from, const char *end)
+{
+    while (end - from >= WEIR_SCAN_BLOCK) {
+        weir_scan_marks stops = weir_scan_base64_stops(from);
+        if (stops != 0) {
+            return from + weir_scan_first(stops);
+        }
+        from += WEIR_SCAN_BLOCK;
+    }
+    while (from < end && weir_scan_is_base64(*from)) {
+        from++;
+    }
+    return from;
+}
+
+/* The end of a line: the first CR or LF. */
+static inline const char *weir_scan_line(const char *from, const char *end)
+{
+    while (end - from >= WEIR_SCAN_BLOCK) {
+        weir_scan_marks stops = weir_scan_line_stops(from);
+        if (stops != 0) {
+            return from + weir_scan_first(stops);
+        }
+        from += WEIR_SCAN_BLOCK;
+    }
+    while (from < end && *from != '\r' && *from != '\n') {
         from++;
     }
     return from;

@@ -1,0 +1,650 @@
+#include "wire/json_scan.h"
+
+#include "base/hints.h"
+#include "wire/scan.h"
+
+#include <assert.h>
+
+static_assert(WEIR_JSON_DEPTH_MAX <= UINT8_MAX, "the depth is one byte");
+
+/* What the next byte is expected to be. */
+enum state {
+    VALUE,        /* the first byte of one, or white space: so in the others up to DONE */
+    VALUE_OR_END, /* of an array that has just begun */
+    NAME,         /* its quote */
+    NAME_OR_END,  /* of an object that has just begun */
+    COLON,
+    COMMA, /* or the end of what encloses the value before it */
+    DONE,  /* white space only */
+    STRING,
+    ESCAPE,  /* behind a backslash */
+    UNICODE, /* a digit of an escaped code unit */
+    NUMBER,
+    LITERAL,
+    FAULT,
+};
+
+/* Of a number: what was seen last. It may end behind those up to NUMBER_WHOLE. */
+enum number_state {
+    NUMBER_ZERO, /* at its beginning, behind which no digit may follow */
+    NUMBER_INTEGER,
+    NUMBER_FRACTION,
+    NUMBER_EXPONENT,
+    NUMBER_WHOLE = NUMBER_EXPONENT,
+    NUMBER_MINUS,
+    NUMBER_POINT,
+    NUMBER_E,
+    NUMBER_E_SIGN,
+};
+
+/* U+FFFD, which stands for half of a surrogate pair. */
+#define REPLACEMENT UINT32_C(0xfffd)
+
+/* The input of one call, and how far it is used. */
+struct cursor {
+    const char *at;
+    const char *end;
+    uint64_t end_offset; /* of the document at `end` */
+};
+
+static uint64_t offset_of(const struct cursor *cursor)
+{
+    return cursor->end_offset - (uint64_t)(cursor->end - cursor->at);
+}
+
+void weir_json_scan_init(struct weir_json_scan *scan)
+{
+    *scan = (struct weir_json_scan){.state = VALUE};
+}
+
+static WEIR_COLD enum weir_json_token fail(struct weir_json_scan *scan, enum weir_json_fault fault)
+{
+    scan->fault = fault;
+    scan->state = FAULT;
+    return WEIR_JSON_FAULT;
+}
+
+/* ---- brackets ---- */
+
+/* Whether the innermost open bracket is an object's. Requires one. */
+static bool in_object(const struct weir_json_scan *scan)
+{
+    unsigned level = scan->depth - 1u;
+    return (scan->objects[level / 64] >> level % 64 & 1) != 0;
+}
+
+static void end_value(struct weir_json_scan *scan)
+{
+    scan->state = scan->depth == 0 ? DONE : COMMA;
+}
+
+static enum weir_json_token open_bracket(struct weir_json_scan *scan, struct cursor *cursor,
+                                         bool object)
+{
+    unsigned level = scan->depth;
+    if (level == WEIR_JSON_DEPTH_MAX) {
+        return fail(scan, WEIR_JSON_FAULT_DEPTH);
+    }
+    cursor->at++;
+    scan->depth++;
+    uint64_t bit = UINT64_C(1) << level % 64;
+    if (object) {
+        scan->objects[level / 64] |= bit;
+        scan->state = NAME_OR_END;
+        return WEIR_JSON_OBJECT;
+    }
+    scan->objects[level / 64] &= ~bit;
+    scan->state = VALUE_OR_END;
+    return WEIR_JSON_ARRAY;
+}
+
+static enum weir_json_token close_bracket(struct weir_json_scan *scan, struct cursor *cursor,
+                                          bool object)
+{
+    scan->begin = offset_of(cursor);
+    cursor->at++;
+    scan->depth--;
+    end_value(scan);
+    return object ? WEIR_JSON_OBJECT_END : WEIR_JSON_ARRAY_END;
+}
+
+/* ---- strings ---- */
+
+static enum weir_json_token string_token(const struct weir_json_scan *scan)
+{
+    return scan->in_name ? WEIR_JSON_NAME : WEIR_JSON_STRING;
+}
+
+/* The first byte of a character that is not ASCII: how many follow, and what the next may be. */
+static bool begin_character(struct weir_json_scan *scan, uint8_t byte)
+{
+    scan->lowest = 0x80;
+    scan->highest = 0xbf;
+    if (byte >= 0xc2 && byte <= 0xdf) {
+        scan->expected = 1;
+    } else if (byte >= 0xe0 && byte <= 0xef) {
+        scan->expected = 2;
+        scan->lowest = byte == 0xe0 ? 0xa0 : 0x80;
+        scan->highest = byte == 0xed ? 0x9f : 0xbf;
+    } else if (byte >= 0xf0 && byte <= 0xf4) {
+        scan->expected = 3;
+        scan->lowest = byte == 0xf0 ? 0x90 : 0x80;
+        scan->highest = byte == 0xf4 ? 0x8f : 0xbf;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The rest of a character as far as it is there. Returns how many bytes that was, and leaves
+ * `expected` at what is still to come; if the input goes on then, it is wrong. */
+static size_t finish_character(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    const char *from = cursor->at;
+    while (scan->expected > 0 && cursor->at < cursor->end) {
+        uint8_t byte = (uint8_t)*cursor->at;
+        if (byte < scan->lowest || byte > scan->highest) {
+            break;
+        }
+        scan->expected--;
+        scan->lowest = 0x80;
+        scan->highest = 0xbf;
+        cursor->at++;
+    }
+    return (size_t)(cursor->at - from);
+}
+
+/* Passes over characters of two and three bytes, and returns how many of the bytes were not their
+ * first. Four bytes are looked at as one number, the first byte lowest: bits that mark a character,
+ * then those that would make it overlong or half of a surrogate pair. */
+static size_t pass_characters(struct cursor *cursor)
+{
+    size_t continued = 0;
+    const char *at = cursor->at;
+    while (cursor->end - at >= 4) {
+        uint32_t word = weir_scan_load_4(at);
+        if ((word & 0x00c0c0f0) == 0x008080e0) {
+            uint32_t middle = word & 0x200f;
+            if (middle == 0 || middle == 0x200d) {
+                break;
+            }
+            at += 3;
+            continued += 2;
+        } else if ((word & 0xc0e0) == 0x80c0 && (word & 0x1e) != 0) {
+            at += 2;
+            continued += 1;
+        } else {
+            break;
+        }
+    }
+    cursor->at = at;
+    return continued;
+}
+
+/* Passes over text up to a quote, a backslash, something wrong or the end of the input. Returns how
+ * many of its bytes were not the first of their character. */
+static size_t pass_text(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    size_t continued = 0;
+    if (weir_unlikely(scan->expected > 0)) {
+        continued = finish_character(scan, cursor);
+    }
+    while (scan->expected == 0) {
+        cursor->at = weir_scan_text(cursor->at, cursor->end);
+        if (cursor->at == cursor->end || ((uint8_t)*cursor->at & 0x80) == 0) {
+            break;
+        }
+        continued += pass_characters(cursor);
+        if (cursor->at < cursor->end && ((uint8_t)*cursor->at & 0x80) != 0) {
+            if (!begin_character(scan, (uint8_t)*cursor->at)) {
+                break;
+            }
+            cursor->at++;
+            continued += finish_character(scan, cursor);
+        }
+    }
+    return continued;
+}
+
+/* What stands behind a run of text, once what was before it has been told. */
+static enum weir_json_token end_text(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    if (cursor->at == cursor->end) {
+        return WEIR_JSON_MORE;
+    }
+    if (scan->expected > 0 || ((uint8_t)*cursor->at & 0x80) != 0) {
+        return fail(scan, WEIR_JSON_FAULT_UTF8);
+    }
+    if (*cursor->at != '\\') {
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    }
+    cursor->at++;
+    scan->state = ESCAPE;
+    return WEIR_JSON_MORE;
+}
+
+/* Code points up to U+FFFF; returns how many bytes they take. */
+static size_t encode(uint32_t point, char *out)
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    if (point < 0x800) {
+        out[0] = (char)(0xc0 | point >> 6);
+        out[1] = (char)(0x80 | (point & 0x3f));
+        return 2;
+    }
+    out[0] = (char)(0xe0 | point >> 12);
+    out[1] = (char)(0x80 | (point >> 6 & 0x3f));
+    out[2] = (char)(0x80 | (point & 0x3f));
+    return 3;
+}
+
+static size_t encode_pair(uint32_t high, uint32_t low, char *out)
+{
+    uint32_t point = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+    out[0] = (char)(0xf0 | point >> 18);
+    out[1] = (char)(0x80 | (point >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (point >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (point & 0x3f));
+    return 4;
+}
+
+static enum weir_json_token tell_decoded(struct weir_json_scan *scan, size_t bytes,
+                                         size_t characters, struct weir_slice *piece)
+{
+    *piece = (struct weir_slice){scan->decoded, bytes};
+    scan->characters = characters;
+    scan->ends = false;
+    return string_token(scan);
+}
+
+/* The first half of a surrogate pair waits for the second, which does not come. */
+static enum weir_json_token tell_lone_half(struct weir_json_scan *scan, struct weir_slice *piece)
+{
+    scan->high = 0;
+    return tell_decoded(scan, encode(REPLACEMENT, scan->decoded), 1, piece);
+}
+
+static enum weir_json_token take_text(struct weir_json_scan *scan, struct cursor *cursor,
+                                      struct weir_slice *piece)
+{
+    const char *from = cursor->at;
+    if (weir_unlikely(scan->high != 0) && cursor->at < cursor->end && *cursor->at != '\\') {
+        return tell_lone_half(scan, piece);
+    }
+    size_t continued = pass_text(scan, cursor);
+    size_t bytes = (size_t)(cursor->at - from);
+    bool ends = cursor->at < cursor->end && *cursor->at == '"' && scan->expected == 0;
+    if (!ends && bytes == 0) {
+        return end_text(scan, cursor);
+    }
+    *piece = (struct weir_slice){from, bytes};
+    scan->characters = bytes - continued;
+    scan->ends = ends;
+    if (ends) {
+        cursor->at++;
+        if (scan->in_name) {
+            scan->state = COLON;
+        } else {
+            end_value(scan);
+        }
+    }
+    return string_token(scan);
+}
+
+/* What a letter behind a backslash stands for; 0: nothing. */
+static char escaped(char c)
+{
+    switch (c) {
+    case '"':
+    case '\\':
+    case '/':
+        return c;
+    case 'b':
+        return '\b';
+    case 'f':
+        return '\f';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    default:
+        return 0;
+    }
+}
+
+static enum weir_json_token take_escape(struct weir_json_scan *scan, struct cursor *cursor,
+                                        struct weir_slice *piece)
+{
+    if (cursor->at == cursor->end) {
+        return WEIR_JSON_MORE;
+    }
+    char c = *cursor->at;
+    if (c == 'u') {
+        cursor->at++;
+        scan->state = UNICODE;
+        scan->seen = 0;
+        scan->unit = 0;
+        return WEIR_JSON_MORE;
+    }
+    if (escaped(c) == 0) {
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    }
+    cursor->at++;
+    scan->state = STRING;
+    size_t bytes = 0;
+    size_t characters = 1;
+    if (scan->high != 0) {
+        bytes = encode(REPLACEMENT, scan->decoded);
+        characters = 2;
+        scan->high = 0;
+    }
+    scan->decoded[bytes++] = escaped(c);
+    return tell_decoded(scan, bytes, characters, piece);
+}
+
+/* A code unit is complete. The first half of a pair is kept until it is known what follows. */
+static enum weir_json_token take_unit(struct weir_json_scan *scan, struct weir_slice *piece)
+{
+    uint32_t unit = scan->unit;
+    uint32_t high = scan->high;
+    bool is_low = unit >= 0xdc00 && unit <= 0xdfff;
+    bool is_high = unit >= 0xd800 && unit <= 0xdbff;
+    scan->state = STRING;
+    scan->high = is_high ? scan->unit : 0;
+    if (high != 0 && is_low) {
+        return tell_decoded(scan, encode_pair(high, unit, scan->decoded), 1, piece);
+    }
+    size_t bytes = high != 0 ? encode(REPLACEMENT, scan->decoded) : 0;
+    size_t characters = high != 0;
+    if (!is_high) {
+        bytes += encode(is_low ? REPLACEMENT : unit, scan->decoded + bytes);
+        characters++;
+    }
+    return bytes > 0 ? tell_decoded(scan, bytes, characters, piece) : WEIR_JSON_MORE;
+}
+
+static enum weir_json_token take_unicode(struct weir_json_scan *scan, struct cursor *cursor,
+                                         struct weir_slice *piece)
+{
+    while (cursor->at < cursor->end) {
+        if (!weir_char_is(*cursor->at, WEIR_CHAR_HEX)) {
+            return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+        }
+        scan->unit = (uint16_t)(scan->unit << 4 | weir_char_hex(*cursor->at));
+        cursor->at++;
+        if (++scan->seen == 4) {
+            return take_unit(scan, piece);
+        }
+    }
+    return WEIR_JSON_MORE;
+}
+
+/* ---- numbers ---- */
+
+static enum number_state begin_number(struct weir_json_scan *scan, char c)
+{
+    scan->is_integer = c != '-';
+    scan->number = c == '-' ? 0 : (uint64_t)(c - '0');
+    scan->state = NUMBER;
+    return c == '-' ? NUMBER_MINUS : c == '0' ? NUMBER_ZERO : NUMBER_INTEGER;
+}
+
+static void add_digit(struct weir_json_scan *scan, char c)
+{
+    uint64_t digit = (uint64_t)(c - '0');
+    if (weir_unlikely(scan->number > (UINT64_MAX - digit) / 10)) {
+        scan->is_integer = false;
+        return;
+    }
+    scan->number = scan->number * 10 + digit;
+}
+
+/* The state behind another digit; NUMBER_ZERO if there may not be one. */
+static enum number_state behind_digit(struct weir_json_scan *scan, char c)
+{
+    switch ((enum number_state)scan->number_state) {
+    case NUMBER_MINUS:
+        return c == '0' ? NUMBER_ZERO : NUMBER_INTEGER;
+    case NUMBER_INTEGER:
+        add_digit(scan, c);
+        return NUMBER_INTEGER;
+    case NUMBER_POINT:
+    case NUMBER_FRACTION:
+        return NUMBER_FRACTION;
+    case NUMBER_E:
+    case NUMBER_E_SIGN:
+    case NUMBER_EXPONENT:
+        return NUMBER_EXPONENT;
+    case NUMBER_ZERO:
+        break;
+    }
+    return NUMBER_ZERO;
+}
+
+/* Whether the byte goes on with the number, which is then in another state. */
+static bool step_number(struct weir_json_scan *scan, char c)
+{
+    enum number_state state = (enum number_state)scan->number_state;
+    if (weir_char_is_digit(c)) {
+        scan->number_state = (uint8_t)behind_digit(scan, c);
+        return state != NUMBER_ZERO;
+    }
+    scan->is_integer = scan->is_integer && c != '.' && (c | 0x20) != 'e';
+    if (c == '.' && state <= NUMBER_INTEGER) {
+        scan->number_state = NUMBER_POINT;
+        return true;
+    }
+    if ((c | 0x20) == 'e' && state <= NUMBER_FRACTION) {
+        scan->number_state = NUMBER_E;
+        return true;
+    }
+    if ((c == '+' || c == '-') && state == NUMBER_E) {
+        scan->number_state = NUMBER_E_SIGN;
+        return true;
+    }
+    return false;
+}
+
+static enum weir_json_token take_number(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    while (cursor->at < cursor->end) {
+        if (!step_number(scan, *cursor->at)) {
+            if (scan->number_state > NUMBER_WHOLE) {
+                return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+            }
+            end_value(scan);
+            return WEIR_JSON_NUMBER;
+        }
+        cursor->at++;
+    }
+    return WEIR_JSON_MORE;
+}
+
+/* ---- literals ---- */
+
+struct literal {
+    const char *text;
+    enum weir_json_token token;
+};
+
+static const struct literal literals[] = {
+    {"true", WEIR_JSON_TRUE},
+    {"false", WEIR_JSON_FALSE},
+    {"null", WEIR_JSON_NULL},
+};
+
+static enum weir_json_token take_literal(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    const struct literal *literal = &literals[scan->literal];
+    while (cursor->at < cursor->end) {
+        if (*cursor->at != literal->text[scan->seen]) {
+            return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+        }
+        cursor->at++;
+        scan->seen++;
+        if (literal->text[scan->seen] == '\0') {
+            end_value(scan);
+            return literal->token;
+        }
+    }
+    return WEIR_JSON_MORE;
+}
+
+static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct cursor *cursor,
+                                          uint8_t literal)
+{
+    cursor->at++;
+    scan->state = LITERAL;
+    scan->literal = literal;
+    scan->seen = 1;
+    return take_literal(scan, cursor);
+}
+
+/* ---- what stands between ---- */
+
+static enum weir_json_token begin_string(struct weir_json_scan *scan, struct cursor *cursor,
+                                         bool name, struct weir_slice *piece)
+{
+    cursor->at++;
+    scan->state = STRING;
+    scan->in_name = name;
+    return take_text(scan, cursor, piece);
+}
+
+static enum weir_json_token begin_value(struct weir_json_scan *scan, struct cursor *cursor,
+                                        struct weir_slice *piece)
+{
+    char c = *cursor->at;
+    scan->begin = offset_of(cursor);
+    switch (c) {
+    case '"':
+        return begin_string(scan, cursor, false, piece);
+    case '{':
+    case '[':
+        return open_bracket(scan, cursor, c == '{');
+    case 't':
+        return begin_literal(scan, cursor, 0);
+    case 'f':
+        return begin_literal(scan, cursor, 1);
+    case 'n':
+        return begin_literal(scan, cursor, 2);
+    default:
+        if (c != '-' && !weir_char_is_digit(c)) {
+            return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+        }
+        scan->number_state = (uint8_t)begin_number(scan, c);
+        cursor->at++;
+        return take_number(scan, cursor);
+    }
+}
+
+static enum weir_json_token begin_name(struct weir_json_scan *scan, struct cursor *cursor,
+                                       struct weir_slice *piece)
+{
+    if (*cursor->at != '"') {
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    }
+    scan->begin = offset_of(cursor);
+    return begin_string(scan, cursor, true, piece);
+}
+
+/* Behind a value inside of brackets. */
+static enum weir_json_token take_comma(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    bool object = in_object(scan);
+    if (*cursor->at == ',') {
+        cursor->at++;
+        scan->state = object ? NAME : VALUE;
+        return WEIR_JSON_MORE;
+    }
+    if (*cursor->at != (object ? '}' : ']')) {
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    }
+    return close_bracket(scan, cursor, object);
+}
+
+static enum weir_json_token take_colon(struct weir_json_scan *scan, struct cursor *cursor)
+{
+    if (*cursor->at != ':') {
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    }
+    cursor->at++;
+    scan->state = VALUE;
+    return WEIR_JSON_MORE;
+}
+
+/* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */
+static enum weir_json_token take(struct weir_json_scan *scan, struct cursor *cursor,
+                                 struct weir_slice *piece)
+{
+    switch ((enum state)scan->state) {
+    case STRING:
+        return take_text(scan, cursor, piece);
+    case ESCAPE:
+        return take_escape(scan, cursor, piece);
+    case UNICODE:
+        return take_unicode(scan, cursor, piece);
+    case NUMBER:
+        return take_number(scan, cursor);
+    case LITERAL:
+        return take_literal(scan, cursor);
+    case NAME_OR_END:
+        return *cursor->at == '}' ? close_bracket(scan, cursor, true)
+                                  : begin_name(scan, cursor, piece);
+    case NAME:
+        return begin_name(scan, cursor, piece);
+    case COLON:
+        return take_colon(scan, cursor);
+    case COMMA:
+        return take_comma(scan, cursor);
+    case VALUE_OR_END:
+        return *cursor->at == ']' ? close_bracket(scan, cursor, false)
+                                  : begin_value(scan, cursor, piece);
+    case VALUE:
+        return begin_value(scan, cursor, piece);
+    case DONE:
+        return fail(scan, WEIR_JSON_FAULT_SYNTAX);
+    case FAULT:
+        break;
+    }
+    return WEIR_JSON_FAULT;
+}
+
+static bool is_white(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+enum weir_json_token weir_json_scan_next(struct weir_json_scan *scan, struct weir_slice input,
+                                         size_t *used, struct weir_slice *piece)
+{
+    enum weir_json_token token = scan->state == FAULT ? WEIR_JSON_FAULT : WEIR_JSON_MORE;
+    *used = 0;
+    if (input.bytes == 0) {
+        return token;
+    }
+    struct cursor cursor = {input.data, input.data + input.bytes, scan->offset + input.bytes};
+    while (token == WEIR_JSON_MORE) {
+        while (scan->state <= DONE && cursor.at < cursor.end && is_white(*cursor.at)) {
+            cursor.at++;
+        }
+        if (cursor.at == cursor.end) {
+            break;
+        }
+        token = take(scan, &cursor, piece);
+    }
+    *used = input.bytes - (size_t)(cursor.end - cursor.at);
+    scan->offset += *used;
+    return token;
+}
+
+bool weir_json_scan_is_whole(const struct weir_json_scan *scan)
+{
+    return scan->state == DONE ||
+           (scan->state == NUMBER && scan->depth == 0 && scan->number_state <= NUMBER_WHOLE);
+}
