@@ -62,7 +62,7 @@ bool weir_llm_path_valid(struct weir_slice path);
 struct weir_llm_custom {
     struct weir_json_names names;
     struct weir_slice texts[WEIR_LLM_CUSTOM_NAMES_MAX];
-    uint64_t model; /* paths; WEIR_JSON_PATH_DEEP: there is none */
+    uint64_t model; /* paths; WEIR_JSON_PATH_NOWHERE: there is none */
     uint64_t max_tokens;
     uint64_t stream;
     uint64_t input_tokens;

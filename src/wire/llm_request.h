@@ -48,7 +48,7 @@ struct weir_llm_request {
     bool asks_for_usage; /* stream_options.include_usage is true */
     uint16_t model_bytes;
     char model[WEIR_NAME_BYTES_MAX];  /* unescaped; may have any character */
-    struct weir_llm_span model_place; /* its value with the quotes, or whatever else stands there */
+    struct weir_llm_span model_place; /* of its value, with the quotes */
     uint64_t max_tokens; /* of each choice: max_completion_tokens, else max_output_tokens, else
                           * max_tokens */
     uint64_t choices;    /* `n`, or `best_of` if that is more; 1 unless stated */
@@ -69,11 +69,12 @@ struct weir_llm_request {
     bool options_empty;
     struct weir_llm_span options_place;
     struct weir_llm_span include_place;
-    uint64_t root_begin; /* behind the first bracket */
-    uint64_t text_bytes; /* of the current string */
+    uint64_t inside;   /* behind the first bracket */
+    bool in_string;    /* pieces of the current one have been seen */
+    bool base64;       /* nothing else was in it so far */
+    uint8_t url_bytes; /* that it has in common with a data: URL */
+    uint64_t text_bytes;
     uint64_t text_characters;
-    char prefix[5]; /* how it begins */
-    bool base64;    /* nothing else was in it so far */
 };
 
 /* Begins a body. `custom` is required for WEIR_LLM_API_CUSTOM, and must outlive the request. Of

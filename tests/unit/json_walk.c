@@ -1,6 +1,7 @@
 #include "wire/json_walk.h"
 
 #include "unit/wire.h"
+#include "wire/llm_names.h"
 
 #include <assert.h>
 
@@ -207,6 +208,16 @@ TEST(a_path_is_right_again_behind_what_was_too_deep)
                   P3(A, EACH, EACH), P2(A, EACH), P1(A), P1(B), ROOT);
 }
 
+TEST(every_name_that_the_readers_know_is_in_their_table)
+{
+#define FIND(more, name, known)                                                   \
+    assert_int_equal(weir_json_names_find(&weir_llm_names, weir_slice_of(known)), \
+                     WEIR_LLM_NAME_##name);
+    WEIR_LLM_NAMES(FIND, )
+    assert_int_equal(weir_json_names_find(&weir_llm_names, BYTES("")), WEIR_JSON_OTHER);
+    assert_int_equal(weir_json_names_find(&weir_llm_names, BYTES("modem")), WEIR_JSON_OTHER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +228,7 @@ int main(void)
         cmocka_unit_test(a_name_is_what_its_escapes_stand_for),
         cmocka_unit_test(a_path_has_eight_steps_and_what_is_deeper_has_none),
         cmocka_unit_test(a_path_is_right_again_behind_what_was_too_deep),
+        cmocka_unit_test(every_name_that_the_readers_know_is_in_their_table),
     };
     return cmocka_run_group_tests_name("json_walk", tests, NULL, NULL);
 }
