@@ -84,18 +84,21 @@ struct weir_llm_reply {
     struct weir_llm_counts pending; /* of the current one */
     struct weir_sse sse;
     struct weir_json_walk walk;
-    size_t pass_bytes; /* decided, and not yet told */
-    size_t hide_bytes;
-    uint64_t document_characters;
-    uint8_t choices; /* what `choices` is in the current document */
-    uint8_t usage;   /* what `usage` is */
-    uint8_t error_seen;
-    uint8_t kind;       /* what its `type` says that it is */
+    uint64_t event_bytes;   /* of the current event */
+    uint8_t document_error; /* what the current document says went wrong */
+    uint8_t code_error;     /* what its `code` would mean if it is an error */
+    uint8_t type;           /* what it says that it is */
+    bool has_text;
+    bool has_usage;     /* `usage` is an object */
+    bool choices_empty; /* `choices` is an empty array, unless `is_shown` */
+    bool is_shown;      /* it cannot be the chunk that is to be hidden */
+    bool hide_due;      /* what is held is to be hidden, and that has not been told */
+    bool has_hidden;    /* the last event that was read */
+    bool word_long;
     uint8_t word_bytes; /* of a string that decides something */
     uint8_t data_bytes; /* of the event so far, as many as fit */
-    bool hides;         /* the last event was hidden, so an LF right behind it is too */
-    char word[40];
-    char data[8];
+    char word[24];      /* the longest that means something has 23 */
+    char data[7];       /* one more than [DONE] */
 };
 
 /* Begins a reply. */

@@ -36,11 +36,10 @@ struct weir_sse {
 
     /* The rest is private. */
     uint8_t state;
-    uint8_t field;      /* bytes of the field's name that were seen */
-    uint8_t candidate;  /* the field that it may be */
-    bool ended;         /* the next byte begins another event */
-    bool after_cr;      /* an LF now would belong to the CR before it */
-    bool line_feed_due; /* data of another line follows */
+    uint8_t field;   /* that the current line has, or may have */
+    uint8_t matched; /* bytes of its name */
+    bool ended;      /* the next byte begins another event */
+    bool after_cr;   /* an LF now would belong to the CR before it */
 };
 
 /* Begins a stream. */
