@@ -109,6 +109,14 @@ struct weir_lane_stats {
     int64_t bucket_level[WEIR_RATES_MAX]; /* whole tokens, rounded down; less than 0 is debt */
 };
 
+/* What a tenant may have at a key, and has. */
+struct weir_share {
+    uint32_t active;
+    uint32_t limit;        /* permits at once; 0: none of its own */
+    struct weir_rate rate; /* tokens 0: none */
+    int64_t level;         /* of its bucket: whole tokens, rounded down; less than 0 is debt */
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -219,6 +227,11 @@ WEIR_API bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint
  * such lane or it has no controller. */
 WEIR_API bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                                    struct weir_control_stats *stats);
+
+/* What the tenant of a ticket may have. False, and nothing written, if the ticket neither waits at
+ * the key nor holds a permit of it. */
+WEIR_API bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ticket,
+                                 uint64_t now_ns, struct weir_share *share);
 
 /* The tenant's name by the number that events carry; empty for the anonymous one and for one that
  * has been forgotten. Looks at every tenant. Valid until the next call on the key. */

@@ -339,6 +339,24 @@ bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t n
     return true;
 }
 
+bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ticket,
+                        uint64_t now_ns, struct weir_share *share)
+{
+    if (ticket->key != key ||
+        (ticket->state != WEIR_TICKET_WAITING && ticket->state != WEIR_TICKET_ADMITTED)) {
+        return false;
+    }
+    const struct weir_tenant *tenant = ticket->turn->tenant;
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    *share = (struct weir_share){.active = tenant->active};
+    share->limit = tenant->limit == WEIR_LIMIT_NONE ? 0 : tenant->limit;
+    if (tenant->bucket != NULL) {
+        share->rate = tenant->bucket->rate;
+        share->level = weir_bucket_level(tenant->bucket, now_ns);
+    }
+    return true;
+}
+
 struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)
 {
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {

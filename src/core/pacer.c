@@ -108,8 +108,9 @@ void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited,
 double weir_pacer_wait(const struct weir_pacer *pacer, double amount)
 {
     double needed = weir_smaller(amount, WAIT_SECONDS * pacer->rate);
-    return pacer->asleep || pacer->balance >= needed ? 0.0
-                                                     : (needed - pacer->balance) / pacer->rate;
+    /* Nothing is known before the first reply, so the first request goes, whatever it costs. */
+    bool free = pacer->asleep || !pacer->begun;
+    return free || pacer->balance >= needed ? 0.0 : (needed - pacer->balance) / pacer->rate;
 }
 
 void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t now_ns)
@@ -233,7 +234,10 @@ double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *re
     pacer->spent_s = 0.0;
     pacer->reacted = refusal->sent_last;
     if (!pacer->anchored) {
-        double first = weir_smaller(weir_larger(delivered, 1.0), pacer->rate);
+        /* Refused from the start, as after a restart in the middle of a drought: the moment counts,
+         * but nothing was delivered by which to measure. */
+        double first =
+            count < DROUGHT_REQUESTS ? pacer->rate : weir_smaller(delivered, pacer->rate);
         pacer->measured = bounded(pacer, woken ? refusal->stated : first);
         pacer->span_s = 0.0;
     } else if (count < DROUGHT_REQUESTS) {

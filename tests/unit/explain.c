@@ -482,6 +482,43 @@ TEST(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait)
     }
 }
 
+/* ---- a tenant's share ---- */
+
+TEST(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else)
+{
+    static const struct weir_tenant_settings tenants[] = {
+        {.name = {"a", 1},
+         .limit = 2,
+         .rate = {.tokens = 10, .period_ns = SECOND, .burst = 20, .unit = WEIR_UNIT_REQUESTS}}};
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER, .tenants = tenants,
+                                        .tenant_count = 1});
+    struct weir_ticket tickets[3] = {0};
+    struct weir_share share = {.limit = 77};
+    assert_false(weir_key_get_share(f.key, &tickets[0], 0, &share));
+    assert_int_equal(share.limit, 77);
+    assert_int_equal(enter_as(&f, &tickets[0], "a", 0), WEIR_ADMITTED);
+    assert_int_equal(enter_as(&f, &tickets[1], "a", 0), WEIR_WAITING);
+    assert_int_equal(enter_as(&f, &tickets[2], "b", 0), WEIR_WAITING);
+    for (int i = 0; i < 2; i++) {
+        assert_true(weir_key_get_share(f.key, &tickets[i], 0, &share));
+        assert_int_equal(share.active, 1);
+        assert_int_equal(share.limit, 2);
+        assert_int_equal(share.rate.tokens, 10);
+        assert_int_equal(share.rate.burst, 20);
+        assert_int_equal(share.level, 19);
+    }
+    assert_true(weir_key_get_share(f.key, &tickets[0], SECOND / 10, &share));
+    assert_int_equal(share.level, 20);
+    assert_true(weir_key_get_share(f.key, &tickets[2], 0, &share));
+    assert_int_equal(share.active, 0);
+    assert_int_equal(share.limit, 0);
+    assert_int_equal(share.rate.tokens, 0);
+    end_all(&f, tickets, 3, SECOND);
+    assert_false(weir_key_get_share(f.key, &tickets[0], SECOND, &share));
+    close_key(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +544,7 @@ int main(void)
         BOTH_WAYS(a_prediction_counts_those_ahead_times_the_interval),
         BOTH_WAYS(with_early_reject_whoever_would_start_too_late_is_refused_at_once),
         BOTH_WAYS(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait),
+        BOTH_WAYS(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else),
     };
     return cmocka_run_group_tests_name("explain", tests, NULL, NULL);
 }

@@ -71,6 +71,28 @@ TEST(the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was
     expect_near(pacer.measured, 500.0);
 }
 
+TEST(refusals_before_anything_was_accepted_measure_nothing)
+{
+    struct weir_pacer pacer = fresh();
+    refuse(&pacer, 1, 20.0, SECOND);
+    expect_near(pacer.measured, 500.0);
+    refuse(&pacer, 2, 20.0, 30 * SECOND);
+    expect_near(pacer.measured, 500.0);
+    pacer.measured = 2000.0;
+    send(&pacer, 20, 50 * SECOND);
+    refuse(&pacer, 23, 1.0,
+           60 * SECOND); /* 20,000 in 40 s: from the first moment, not the second */
+    expect_near(pacer.measured, 2000.0 + 20.0 / 24.0 * (20000.0 / 40.0 - 2000.0));
+}
+
+TEST(the_first_request_goes_whatever_it_costs)
+{
+    struct weir_pacer pacer = fresh();
+    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
+    weir_pacer_send(&pacer, thousand, SECOND);
+    assert_true(weir_pacer_wait(&pacer, 1e9) > 0.0);
+}
+
 /* 20 x 1,000 delivered in the 10 s between two empty moments, whatever the rate was. */
 TEST(between_two_refusals_the_delivered_is_the_rate)
 {
@@ -230,6 +252,7 @@ TEST(settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_th
 TEST(nobody_waits_longer_than_30_s_of_the_rate_however_large)
 {
     struct weir_pacer pacer = fresh();
+    pacer.begun = true;
     pacer.balance = 0.0;
     expect_near(weir_pacer_wait(&pacer, 1e9), 30.0);
     pacer.balance = 15000.0;
@@ -257,6 +280,8 @@ int main(void)
         cmocka_unit_test(before_the_first_refusal_the_rate_grows_only_while_it_is_what_holds),
         cmocka_unit_test(
             the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent),
+        cmocka_unit_test(refusals_before_anything_was_accepted_measure_nothing),
+        cmocka_unit_test(the_first_request_goes_whatever_it_costs),
         cmocka_unit_test(between_two_refusals_the_delivered_is_the_rate),
         cmocka_unit_test(measurements_that_agree_double_the_plateau_and_others_make_it_short),
         cmocka_unit_test(the_rate_leaves_what_was_measured_along_a_cubic_as_it_is_used),
