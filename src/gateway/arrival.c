@@ -6,6 +6,7 @@
 #include "config/scalars.h"
 #include "gateway/forward.h"
 #include "gateway/guard.h"
+#include "gateway/llm.h"
 #include "wire/path.h"
 
 /* The text that a source stands for. */
@@ -29,13 +30,20 @@ static struct weir_slice text_of(const struct weir_config_source *source,
 
 #define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
 
-/* Puts the key together from its parts. 0 if it is empty or too long. */
+/* Puts the key together from its parts. 0 if it is empty or too long. The model is not known yet:
+ * `*model_at` is where it goes. */
 static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
-                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX])
+                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX],
+                          uint16_t *model_at)
 {
     const struct weir_config_route *route = exchange->route;
     size_t bytes = 0;
+    *model_at = WEIR_LLM_NO_MODEL;
     for (uint32_t i = 0; i < route->key_parts; i++) {
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
+            *model_at = (uint16_t)bytes;
+            continue;
+        }
         struct weir_slice part = text_of(&route->key[i], head, data, match);
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
             part = exchange->pass.tenant;
@@ -84,15 +92,6 @@ static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_s
     return (struct weir_slice){room, bytes};
 }
 
-static uint64_t next_random(struct weir_worker *worker)
-{
-    /* splitmix64: every number once in a while, in an order that looks like none. */
-    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 /* What the head says, as far as it is needed after the head is gone. */
 struct reading {
     const struct weir_http1_head *head;
@@ -100,6 +99,7 @@ struct reading {
     struct weir_match match;
     struct weir_slice key;
     char key_text[KEY_BYTES_MAX];
+    uint16_t model_at; /* of the key, where the model goes; see llm.h */
     enum weir_priority priority;
 };
 
@@ -160,7 +160,7 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
                                                exchange->client->listener->config->address.kind ==
                                                WEIR_CONFIG_ADDRESS_UNIX,
                                            .trusted = exchange->client->trusted,
-                                           .request_id = next_random(worker)};
+                                           .request_id = weir_worker_random(worker)};
     if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
         !weir_forward_request(&request, &exchange->request)) {
         return false;
@@ -169,25 +169,25 @@ static bool make_request(struct weir_exchange *exchange, const struct reading *r
     return true;
 }
 
-static void enter_gate(struct weir_exchange *exchange, const struct reading *reading)
+void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
+                         struct weir_request *request)
 {
     struct weir_worker *worker = exchange->worker;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
     if (exchange->route->gate == WEIR_CONFIG_NONE) {
         weir_exchange_admitted(exchange);
         return;
     }
-    struct weir_request request = {.tenant = exchange->pass.tenant,
-                                   .priority = reading->priority,
-                                   .deadline_ns = exchange->deadline_ns};
+    request->tenant = exchange->pass.tenant;
     struct weir_destination where = {.gate = exchange->site->plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
-                                     .key = reading->key};
+                                     .key = key};
     if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW && exchange->pass.flow.bytes > 0) {
-        weir_exchange_ride(exchange, &where, &request);
+        weir_exchange_ride(exchange, &where, request);
         return;
     }
     exchange->pass.told = weir_exchange_told;
-    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, &request)) {
+    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, request)) {
     case WEIR_ADMITTED:
         exchange->has_pass = true;
         weir_exchange_admitted(exchange);
@@ -240,6 +240,16 @@ struct refusal {
     const char *detail; /* null: there is none */
 };
 
+static bool begin_llm(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_llm_head head = {.head = reading->head,
+                                 .path = weir_http1_slice(reading->data, reading->head->path),
+                                 .key = reading->key,
+                                 .model_at = reading->model_at,
+                                 .priority = reading->priority};
+    return weir_llm_begin(exchange, &head);
+}
+
 /* What is against passing the request on by the route that was found. */
 static struct refusal check_route(struct weir_exchange *exchange, struct reading *reading)
 {
@@ -265,10 +275,11 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
         return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413,
                                 "The body is longer than the route's max_body."};
     }
-    size_t key_bytes =
-        compose_key(exchange, head, reading->data, &reading->match, reading->key_text);
+    size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
+                                   reading->key_text, &reading->model_at);
     reading->key = (struct weir_slice){reading->key_text, key_bytes};
-    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE) {
+    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE &&
+        reading->model_at == WEIR_LLM_NO_MODEL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "The request does not name the key that its route asks for, or one "
                                 "of more than 255 bytes."};
@@ -276,6 +287,10 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     if (!make_request(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
                                 "The header section is too long to be passed on."};
+    }
+    if (found->llm != WEIR_CONFIG_LLM_NONE && !begin_llm(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                                "There is no memory left for this request. Try again."};
     }
     return (struct refusal){0};
 }
@@ -317,7 +332,13 @@ static void go(struct weir_exchange *exchange, struct reading *reading)
         return;
     }
     exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
-    enter_gate(exchange, reading);
+    if (exchange->llm != NULL) {
+        weir_llm_go(exchange);
+        return;
+    }
+    struct weir_request request = {.priority = reading->priority,
+                                   .deadline_ns = exchange->deadline_ns};
+    weir_exchange_enter(exchange, reading->key, &request);
 }
 
 static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)

@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "gateway/forward.h"
+#include "gateway/llm.h"
 
 #include <errno.h>
 
@@ -88,11 +89,13 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
     }
     bool harmless = untouched || (!fresh && !exchange->heard &&
                                   is_idempotent((enum weir_http_method)exchange->method));
-    if (!exchange->retried && harmless && exchange->request_body.bytes == exchange->body_ready) {
+    bool whole = exchange->keeps_body || exchange->request_body.bytes == exchange->body_ready;
+    if (!exchange->retried && harmless && whole) {
         exchange->retried = true;
         exchange->server_failed = fresh; /* should there be no other */
         exchange->request_sent = false;
         exchange->request_sent_bytes = 0;
+        exchange->body_sent = 0;
         connect_to(exchange, fresh ? origin : NULL);
         return;
     }
@@ -121,6 +124,9 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
         return;
     }
     if (exchange->head_done || weir_exchange_read_head(exchange)) {
+        if (exchange->llm != NULL && !weir_llm_judged(exchange)) {
+            return;
+        }
         bool opened = exchange->upgraded && !exchange->reply_begun;
         weir_exchange_pump_reply(exchange);
         if (opened && exchange->backend != NULL) {
@@ -158,6 +164,9 @@ static void backend_late(struct weir_backend *backend)
         weir_origin_failed(backend->origin);
         exchange->server_failed = true;
     }
+    if (exchange->llm != NULL && !expired && weir_llm_timed_out(exchange)) {
+        return; /* there will be another attempt */
+    }
     if (exchange->reply_begun) {
         weir_exchange_abandon(exchange);
     } else {
@@ -172,12 +181,16 @@ static void backend_late(struct weir_backend *backend)
 static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
 {
     struct weir_buffer *request = &exchange->request;
-    const struct weir_config_upstream *config = origin->upstream->config;
-    size_t wanted = exchange->open_bytes + weir_forward_finish_bytes(config, origin->authority);
+    const struct weir_body *body = &exchange->request_body;
+    struct weir_forward_end end = {.upstream = origin->upstream->config,
+                                   .authority = origin->authority,
+                                   .framing = body->framing,
+                                   .content_length = body->bytes + body->left_bytes};
+    size_t wanted = exchange->open_bytes + weir_forward_end_bytes(&end);
     request->end = request->begin + exchange->open_bytes;
     return wanted <= WEIR_BUFFER_LARGE &&
            weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted) &&
-           weir_forward_finish(config, origin->authority, request);
+           weir_forward_end(&end, request);
 }
 
 static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)
@@ -202,13 +215,21 @@ static bool is_our_lack(int why)
     return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == EAGAIN;
 }
 
+uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
+{
+    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    return exchange->route->upstreams[lane % exchange->route->upstream_count];
+}
+
 /* Finds a server and a connection, and begins to send. */
 static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this)
 {
-    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
-    uint32_t index = exchange->route->upstreams[lane % exchange->route->upstream_count];
+    uint32_t index = weir_exchange_lane(exchange);
     struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
+    if (exchange->llm != NULL) {
+        weir_llm_address(exchange, exchange->site->upstreams[index].config);
+    }
     if (origin != NULL && !finish_head(exchange, origin)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
                              "The header section is too long to be passed on.");

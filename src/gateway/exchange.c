@@ -1,14 +1,16 @@
 #include "gateway/transfer.h"
 
 #include "base/list.h"
+#include "gateway/llm.h"
 #include "gateway/refusal.h"
 
 #include <assert.h>
 
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state)
 {
-    /* WAITING may also end in REPLYING, with an answer of ours. */
-    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING));
+    /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there. */
+    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
+           (exchange->llm != NULL && state == WEIR_EXCHANGE_WAITING));
     exchange->state = (uint8_t)state;
 }
 
@@ -42,10 +44,13 @@ void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome ou
         weir_exchange_end_ride(exchange, outcome);
         return;
     }
-    exchange->pass_pending =
-        outcome == WEIR_OUTCOME_CANCELLED
-            ? !weir_pass_cancel(&exchange->pass)
-            : !weir_pass_leave(&exchange->pass, &(struct weir_result){.outcome = outcome});
+    struct weir_result result = {.outcome = outcome};
+    if (exchange->llm != NULL) {
+        weir_llm_settle(exchange, &result);
+    }
+    exchange->pass_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
+                                 ? !weir_pass_cancel(&exchange->pass)
+                                 : !weir_pass_leave(&exchange->pass, &result);
 }
 
 static void release_memory(struct weir_exchange *exchange)
@@ -68,6 +73,9 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     release_memory(exchange);
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
     weir_exchange_end_pass(exchange, outcome);
+    if (exchange->llm != NULL) {
+        weir_llm_end(exchange);
+    }
     weir_exchange_bury_if_free(exchange);
 }
 
@@ -87,6 +95,7 @@ static void drop_body(struct weir_exchange *exchange)
 {
     weir_buffer_consume(&exchange->client->in, exchange->body_ready);
     exchange->body_ready = 0;
+    exchange->body_sent = 0;
 }
 
 void weir_exchange_complete(struct weir_exchange *exchange)
@@ -228,6 +237,10 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
 static void client_late(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
+    if (exchange->state == WEIR_EXCHANGE_WAITING && exchange->llm != NULL) {
+        weir_llm_again(exchange);
+        return;
+    }
     if (exchange->state == WEIR_EXCHANGE_WAITING) {
         weir_exchange_ride_late(exchange);
         return;
@@ -255,6 +268,10 @@ static void client_ready(struct weir_client *client)
         weir_exchange_abandon(exchange); /* out of the line, or from under the upstream's hands */
         return;
     }
+    if (exchange->state == WEIR_EXCHANGE_READING) {
+        weir_llm_read(exchange);
+        return;
+    }
     if (exchange->state == WEIR_EXCHANGE_REPLYING) {
         weir_exchange_pump_reply(exchange);
     } else if (weir_exchange_wants_reader(exchange) && !weir_exchange_write(exchange) &&
@@ -270,14 +287,15 @@ static void client_ready(struct weir_client *client)
 /* Whoever still stands in line when the program ends is told so. */
 static void dismiss(struct weir_client *client)
 {
+    static const char going_away[] = "This server is going away, and its grace period is over. Try "
+                                     "again, and another one will answer.";
     struct weir_exchange *exchange = client->call;
-    if (exchange->state == WEIR_EXCHANGE_WAITING) {
+    if (exchange->state == WEIR_EXCHANGE_WAITING && exchange->route->gate == WEIR_CONFIG_NONE) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_DRAINING, 503, going_away);
+    } else if (exchange->state == WEIR_EXCHANGE_WAITING) {
         struct weir_refused refused = refused_of(exchange);
         struct weir_refusal refusal;
-        weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING,
-                          "This server is going away, and its grace period is over. Try again, and "
-                          "another one will answer.",
-                          &refused);
+        weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING, going_away, &refused);
         answer(exchange, &refusal.problem);
     }
 }

@@ -16,12 +16,15 @@
 #include "gateway/upstream.h"
 
 enum weir_exchange_state {
-    WEIR_EXCHANGE_WAITING,    /* in line */
+    WEIR_EXCHANGE_READING,    /* its body is read before it stands in line; see llm.h */
+    WEIR_EXCHANGE_WAITING,    /* in line, or until another attempt */
     WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
     WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
     WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
     WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
 };
+
+struct weir_llm;
 
 struct weir_exchange {
     struct weir_pass pass;
@@ -50,11 +53,14 @@ struct weir_exchange {
     bool heard;           /* bytes of a reply have come, if only of an interim one */
     bool retried;         /* on another server */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
+    bool keeps_body;      /* all of the body stays in the client's buffer, for another attempt */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
     uint16_t status;      /* of the reply */
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
+    uint32_t body_sent;   /* of these, while they are kept */
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
+    struct weir_llm *llm; /* null unless the route leads to one */
     struct weir_body request_body;
     struct weir_body reply_body;
     struct weir_buffer request; /* the head for the server */

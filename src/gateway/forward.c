@@ -16,6 +16,12 @@
 /* A host, a peer and the words between them. */
 #define FORWARDED_BYTES_MAX 512
 
+/* What an LLM's provider must not see, and what is said differently to it. A body is held before it
+ * goes on, so its sender has been told to go on already. */
+#define NOT_FOR_LLM                                                                        \
+    (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
+     WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(ACCEPT_ENCODING) | WEIR_FIELD_BIT(EXPECT))
+
 /* What is written anew for every request. */
 #define WRITTEN_ANEW                                                                             \
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
@@ -111,15 +117,6 @@ static void write_request_line(struct weir_head_writer *writer,
     weir_head_copy(writer, target);
     /* A client of 1.0 must not get chunks, and a server that is asked in 1.0 sends none. */
     copy(writer, head->minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
-}
-
-static void write_framing(struct weir_head_writer *writer, const struct weir_http1_head *head)
-{
-    if (head->framing == WEIR_FRAMING_LENGTH) {
-        weir_head_field_number(writer, weir_slice_of("content-length"), head->content_length);
-    } else if (head->framing == WEIR_FRAMING_CHUNKED) {
-        copy(writer, "transfer-encoding: chunked\r\n");
-    }
 }
 
 /* A field that lists everybody on the way: what it said before, if it is believed, and `own`. */
@@ -226,7 +223,9 @@ static bool passes(const struct weir_forward_request *request, uint16_t index, u
 {
     const struct weir_http1_field *field = &request->head->fields[index];
     uint64_t bit = UINT64_C(1) << field->id;
-    if ((bit & (WRITTEN_ANEW | set)) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
+    uint64_t unwanted = request->route->llm == WEIR_CONFIG_LLM_NONE ? 0 : NOT_FOR_LLM;
+    if ((bit & (WRITTEN_ANEW | set | unwanted)) != 0 ||
+        weir_http1_is_hop_by_hop(request->head, index)) {
         return false;
     }
     if ((bit & SAYS_WHO) != 0) {
@@ -264,7 +263,9 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     if (request->head->field_count > 0) {
         end_run(&run, request->head->field_count);
     }
-    write_framing(&writer, request->head);
+    if (request->route->llm != WEIR_CONFIG_LLM_NONE) {
+        copy(&writer, "accept-encoding: identity\r\n");
+    }
     write_who(&writer, request, said);
     if ((said & WEIR_FIELD_BIT(VIA)) == 0) {
         write_via(&writer, request->head, request->data);
@@ -278,10 +279,11 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     return take(buffer, &writer);
 }
 
-size_t weir_forward_finish_bytes(const struct weir_config_upstream *upstream,
-                                 struct weir_slice authority)
+size_t weir_forward_end_bytes(const struct weir_forward_end *end)
 {
-    size_t bytes = sizeof "host: \r\n\r\n" + authority.bytes;
+    const struct weir_config_upstream *upstream = end->upstream;
+    size_t bytes = sizeof "host: \r\ncontent-length: 18446744073709551615\r\n\r\n";
+    bytes += end->authority.bytes;
     for (uint32_t i = 0; i < upstream->header_count; i++) {
         bytes +=
             upstream->headers[i].name.bytes + upstream->headers[i].value.bytes + sizeof ": \r\n";
@@ -289,14 +291,24 @@ size_t weir_forward_finish_bytes(const struct weir_config_upstream *upstream,
     return bytes;
 }
 
-bool weir_forward_finish(const struct weir_config_upstream *upstream, struct weir_slice authority,
-                         struct weir_buffer *buffer)
+static void write_framing(struct weir_head_writer *writer, const struct weir_forward_end *end)
 {
+    if (end->framing == WEIR_FRAMING_LENGTH) {
+        weir_head_field_number(writer, weir_slice_of("content-length"), end->content_length);
+    } else if (end->framing == WEIR_FRAMING_CHUNKED) {
+        copy(writer, "transfer-encoding: chunked\r\n");
+    }
+}
+
+bool weir_forward_end(const struct weir_forward_end *end, struct weir_buffer *buffer)
+{
+    const struct weir_config_upstream *upstream = end->upstream;
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
+    write_framing(&writer, end);
     if (!sets(upstream, weir_slice_of("host"))) {
         copy(&writer, "host: ");
-        weir_head_copy(&writer, authority);
+        weir_head_copy(&writer, end->authority);
         copy(&writer, "\r\n");
     }
     for (uint32_t i = 0; i < upstream->header_count; i++) {
@@ -346,7 +358,8 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     struct run run;
     begin_run(&run, &writer, head, reply->data);
     for (uint16_t i = 0; i < head->field_count; i++) {
-        if (head->fields[i].id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(head, i)) {
+        if (head->fields[i].id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(head, i) ||
+            (reply->llm != NULL && weir_limits_hides(reply->llm, reply->data, &head->fields[i]))) {
             end_run(&run, i);
         }
     }
@@ -362,6 +375,9 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
         }
         write_via(&writer, head, reply->data);
         write_timing(&writer, reply);
+        if (reply->share != NULL) {
+            weir_share_write(&writer, reply->share, reply->budget);
+        }
         copy(&writer, reply->keep_alive ? "connection: keep-alive\r\n" : "connection: close\r\n");
     }
     return weir_head_end(&writer) && take(buffer, &writer);

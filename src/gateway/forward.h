@@ -6,8 +6,10 @@
 #define WEIR_GATEWAY_FORWARD_H
 
 #include "config/config.h"
+#include "gateway/share.h"
 #include "net/buffer.h"
 #include "wire/http1.h"
+#include "wire/limits.h"
 
 struct weir_forward_request {
     const struct weir_config *config;
@@ -20,23 +22,34 @@ struct weir_forward_request {
     uint64_t request_id;
 };
 
-/* Writes all of the request's head that does not depend on the server; it stays open. False if it
- * does not fit. */
+/* Writes all of the request's head that depends neither on the server nor on the body; it stays
+ * open. To an LLM go no credentials of the client's, and replies are asked for as they are, not
+ * compressed, since they will be read. False if it does not fit. */
 WEIR_MUST_CHECK bool weir_forward_request(const struct weir_forward_request *request,
                                           struct weir_buffer *buffer);
 
-/* Adds what the upstream asks for, and the end: so many bytes at most. */
-size_t weir_forward_finish_bytes(const struct weir_config_upstream *upstream,
-                                 struct weir_slice authority);
-WEIR_MUST_CHECK bool weir_forward_finish(const struct weir_config_upstream *upstream,
-                                         struct weir_slice authority, struct weir_buffer *buffer);
+/* What the head is ended with: what the upstream asks for, and how the body is framed. */
+struct weir_forward_end {
+    const struct weir_config_upstream *upstream;
+    struct weir_slice authority;
+    enum weir_http1_framing framing;
+    uint64_t content_length; /* LENGTH */
+};
+
+/* Adds the end, which takes so many bytes at most. */
+size_t weir_forward_end_bytes(const struct weir_forward_end *end);
+WEIR_MUST_CHECK bool weir_forward_end(const struct weir_forward_end *end,
+                                      struct weir_buffer *buffer);
 
 struct weir_forward_reply {
     const struct weir_http1_head *head;
+    const struct weir_limits_source *llm; /* an LLM's account stays private; null: there is none */
     const char *data;
     bool keep_alive;
-    uint64_t line_ns;     /* how long it waited in line */
-    uint64_t upstream_ns; /* and for the upstream's head */
+    uint64_t line_ns;               /* how long it waited in line */
+    uint64_t upstream_ns;           /* and for the upstream's head */
+    const struct weir_share *share; /* the tenant's own limits; null: nothing is said of them */
+    const struct weir_share_budget *budget; /* with a share */
 };
 
 WEIR_MUST_CHECK bool weir_forward_reply(const struct weir_forward_reply *reply,

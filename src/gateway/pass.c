@@ -354,6 +354,34 @@ enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns)
     return status;
 }
 
+void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = errands_of(gates, pass->loop_index);
+    lock_key(key);
+    enum weir_status status = weir_key_hear(
+        key, &pass->ticket, reply, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    collect(key, &errands);
+    unlock_key(key);
+    run(key, &errands);
+}
+
+void weir_pass_progress(struct weir_pass *pass, uint32_t output)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    struct errands errands = errands_of(gates, pass->loop_index);
+    lock_key(key);
+    enum weir_status status = weir_key_progress(
+        key, &pass->ticket, output, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    collect(key, &errands);
+    unlock_key(key);
+    run(key, &errands);
+}
+
 /* After the owner's own call has ended the ticket: closed at once, or when the post that is under
  * way arrives. */
 static bool close_after(struct weir_pass *pass, bool posted)
@@ -434,6 +462,15 @@ enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
 {
     return weir_gates_stats(pass->key);
+}
+
+bool weir_pass_share(const struct weir_pass *pass, struct weir_share *share)
+{
+    lock_key(pass->key);
+    bool known = weir_key_get_share(pass->key, &pass->ticket,
+                                    loop_of(pass->gates, pass->loop_index)->now_ns, share);
+    unlock_key(pass->key);
+    return known;
 }
 
 uint64_t weir_pass_predict(const struct weir_pass *pass)

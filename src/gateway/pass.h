@@ -107,6 +107,12 @@ void weir_pass_close(struct weir_pass *pass);
 /* Lets it wait for longer; see weir_key_extend(). In its own loop. */
 WEIR_MUST_CHECK enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns);
 
+/* What the reply to an admitted pass says, and how much of it has come; see weir_key_hear() and
+ * weir_key_progress(). In its own loop. If a lease has taken the permit meanwhile, nobody listens.
+ */
+void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply);
+void weir_pass_progress(struct weir_pass *pass, uint32_t output);
+
 /* Gives the permit back, or finds that its lease had taken it, and closes the pass. It may be used
  * again or freed when this returns true; else once `told` has been called with IDLE. */
 WEIR_MUST_CHECK bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result);
@@ -124,6 +130,9 @@ WEIR_MUST_CHECK enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_
 
 /* The counts at the key of a pass that is not closed. */
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
+
+/* What its tenant may have there; see weir_key_get_share(). */
+bool weir_pass_share(const struct weir_pass *pass, struct weir_share *share);
 
 /* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
 uint64_t weir_pass_predict(const struct weir_pass *pass);

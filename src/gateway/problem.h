@@ -18,6 +18,8 @@
     X(LINE_FULL, "line-full", "The line is full")                                     \
     X(TOO_LATE, "too-late", "Its turn would come too late")                           \
     X(DISPLACED, "displaced", "Its place went to a tenant below its fair share")      \
+    X(QUOTA_SPENT, "quota-spent", "The provider's quota is spent")                    \
+    X(BUDGET_SPENT, "budget-spent", "The tenant's budget is spent")                   \
     X(TOO_DEEP, "too-deep", "The flow has as many requests here as it may")           \
     X(TOO_MANY_KEYS, "too-many-keys", "The gate keeps as many keys as it may")        \
     X(DRAINING, "draining", "This server is going away")                              \

@@ -38,6 +38,8 @@ enum weir_problem_kind weir_refusal_kind(enum weir_status why)
         return WEIR_PROBLEM_TOO_LATE;
     case WEIR_TIMED_OUT:
         return WEIR_PROBLEM_LINE_TIMEOUT;
+    case WEIR_QUOTA_SPENT:
+        return WEIR_PROBLEM_QUOTA_SPENT;
     case WEIR_NO_MEMORY:
         return WEIR_PROBLEM_OUT_OF_MEMORY;
     default:
@@ -54,6 +56,12 @@ void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refuse
               "Retry-After, or give it a longer timeout so that it waits in line."
             : weir_status_text(why);
     weir_refusal_make(refusal, weir_refusal_kind(why), detail, refused);
+    uint64_t retry_at_ns = refused->pass->ticket.retry_at_ns;
+    if (why == WEIR_QUOTA_SPENT) {
+        refusal->problem.retry_ns = retry_at_ns == WEIR_NEVER       ? WEIR_NEVER
+                                    : retry_at_ns > refused->now_ns ? retry_at_ns - refused->now_ns
+                                                                    : 0;
+    }
 }
 
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused)

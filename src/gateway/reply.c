@@ -2,11 +2,12 @@
 #include "gateway/transfer.h"
 
 #include "gateway/forward.h"
+#include "gateway/llm.h"
 
 /* Up to so many bytes of a body are sent in one part with the head. */
 #define JOIN_BYTES_MAX 1024
 
-static bool read_backend(struct weir_exchange *exchange, ssize_t *got)
+bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
 {
     struct weir_backend *backend = exchange->backend;
     struct weir_buffer *in = &backend->in;
@@ -36,13 +37,24 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_worker *worker = exchange->worker;
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
-    uint32_t wanted = head->head_bytes + UINT32_C(512);
+    uint32_t wanted = head->head_bytes + UINT32_C(512) + WEIR_SHARE_BYTES_MAX;
     wanted += weir_buffer_bytes(&exchange->reply);
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
         return false;
     }
+    struct weir_limits_source limits;
+    struct weir_share share;
+    struct weir_share_budget budget = {0};
+    bool shares = false;
+    if (exchange->llm != NULL) {
+        limits = weir_llm_limits(exchange);
+        shares = exchange->has_pass && weir_pass_share(&exchange->pass, &share);
+    }
     struct weir_forward_reply reply = {.head = head,
+                                       .llm = exchange->llm != NULL ? &limits : NULL,
+                                       .share = shares ? &share : NULL,
+                                       .budget = &budget,
                                        .data = backend->in.data + backend->in.begin,
                                        .keep_alive = exchange->keep_client,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
@@ -60,6 +72,33 @@ static void open_tunnel(struct weir_exchange *exchange)
     exchange->request_sent = false;
     exchange->keep_client = false;
     exchange->upgraded = true;
+}
+
+/* How it went, as far as the status tells. */
+static enum weir_outcome outcome_of(uint16_t status)
+{
+    if (status == 429) {
+        return WEIR_OUTCOME_RATE_LIMIT;
+    }
+    if (status >= 500) {
+        return WEIR_OUTCOME_SOFT_LOSS;
+    }
+    return status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
+}
+
+/* Lanes that learn hear of the head when it comes, not when the reply has ended. False without
+ * memory. */
+static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    if (exchange->llm != NULL) {
+        return weir_llm_hear(exchange, head);
+    }
+    if (exchange->has_pass && !exchange->rides &&
+        exchange->site->plan->learns[exchange->route->gate]) {
+        struct weir_reply reply = {.outcome = outcome_of(head->status)};
+        weir_pass_hear(&exchange->pass, &reply);
+    }
+    return true;
 }
 
 /* A head of the upstream's is complete. False if the exchange took another way on it. */
@@ -84,6 +123,11 @@ static bool take_head(struct weir_exchange *exchange)
         exchange->keep_client =
             exchange->keep_client && head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
             exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
+    }
+    if (final && !tell_lane(exchange, head)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                             "There is no memory left for this reply. Try again.");
+        return false;
     }
     if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
@@ -134,7 +178,7 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
         if (weir_exchange_had_turn(exchange, rounds++)) {
             return false;
         }
-        if (!read_backend(exchange, &got)) {
+        if (!weir_exchange_read_backend(exchange, &got)) {
             if (got != WEIR_STREAM_AGAIN) {
                 weir_exchange_lose_backend(exchange);
             }
@@ -142,17 +186,6 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
         }
     }
     return true;
-}
-
-static enum weir_outcome outcome_of(uint16_t status)
-{
-    if (status == 429) {
-        return WEIR_OUTCOME_RATE_LIMIT;
-    }
-    if (status >= 500) {
-        return WEIR_OUTCOME_SOFT_LOSS;
-    }
-    return status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
 }
 
 /* The upstream has said everything: its connection and the permit are free before the client has
@@ -189,12 +222,23 @@ static bool check_reply(struct weir_exchange *exchange)
     }
     struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
     struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
-    exchange->reply_ready += (uint32_t)weir_body_accept(&exchange->reply_body, fresh);
-    if (exchange->reply_body.state == WEIR_BODY_FAULT) {
+    fresh.bytes = weir_body_accept(&exchange->reply_body, fresh);
+    if (exchange->llm != NULL && fresh.bytes > 0 && !weir_llm_listen(exchange, fresh)) {
         weir_exchange_abandon(exchange);
         return false;
     }
-    if (exchange->reply_body.state == WEIR_BODY_ENDED) {
+    if (exchange->llm != NULL && exchange->llm->rewrites) {
+        weir_buffer_consume(&exchange->backend->in, fresh.bytes);
+    } else {
+        exchange->reply_ready += (uint32_t)fresh.bytes;
+    }
+    bool ended = exchange->reply_body.state == WEIR_BODY_ENDED;
+    if (exchange->reply_body.state == WEIR_BODY_FAULT ||
+        (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
+        weir_exchange_abandon(exchange);
+        return false;
+    }
+    if (ended) {
         end_upstream(exchange);
     }
     return true;
@@ -264,7 +308,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
             return;
         }
         ssize_t got;
-        if (!read_backend(exchange, &got)) {
+        if (!weir_exchange_read_backend(exchange, &got)) {
             if (got == WEIR_STREAM_AGAIN) {
                 weir_exchange_set_timer(exchange,
                                         weir_exchange_upstream(exchange)->idle_timeout_ns);

@@ -1,16 +1,14 @@
 /* request.c - an exchange's request, on its way to the server. */
 #include "gateway/transfer.h"
 
-/* Reads more of the request's body. False if there is nothing now, or the exchange is over. */
-static bool read_client(struct weir_exchange *exchange)
+bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity)
 {
     struct weir_client *client = exchange->client;
     struct weir_buffer *in = &client->in;
     if (!client->stream.readable) {
         return false;
     }
-    /* More than came with the head: from now on in larger pieces. */
-    if (!weir_buffer_reserve(&exchange->worker->buffers, in, WEIR_BUFFER_MIDDLE) ||
+    if (!weir_buffer_reserve(&exchange->worker->buffers, in, capacity) ||
         weir_buffer_room(in) == 0) {
         return false;
     }
@@ -27,7 +25,7 @@ static bool read_client(struct weir_exchange *exchange)
     return true;
 }
 
-static void check_body(struct weir_exchange *exchange)
+void weir_exchange_check_body(struct weir_exchange *exchange)
 {
     struct weir_slice all = weir_buffer_slice(&exchange->client->in);
     struct weir_slice fresh = {all.data + exchange->body_ready, all.bytes - exchange->body_ready};
@@ -40,8 +38,22 @@ static void note_sent(struct weir_exchange *exchange, size_t sent)
     uint32_t of_head = sent < head_left ? (uint32_t)sent : head_left;
     exchange->request_sent_bytes += of_head;
     sent -= of_head;
+    if (exchange->keeps_body) {
+        exchange->body_sent += (uint32_t)sent;
+        return;
+    }
     exchange->body_ready -= (uint32_t)sent;
     weir_buffer_consume(&exchange->client->in, sent);
+}
+
+void weir_exchange_answer_body_fault(struct weir_exchange *exchange)
+{
+    enum weir_http_fault fault = exchange->request_body.fault;
+    exchange->keep_client = false;
+    weir_exchange_answer(exchange,
+                         fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
+                                                             : WEIR_PROBLEM_BAD_REQUEST,
+                         weir_http_fault_status(fault), weir_http_fault_text(fault));
 }
 
 /* Sends what can be sent. False if the exchange took another way on it. */
@@ -52,14 +64,9 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
         if (weir_exchange_had_turn(exchange, rounds)) {
             return true;
         }
-        check_body(exchange);
+        weir_exchange_check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
-            enum weir_http_fault fault = exchange->request_body.fault;
-            exchange->keep_client = false;
-            weir_exchange_answer(exchange,
-                                 fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
-                                                                     : WEIR_PROBLEM_BAD_REQUEST,
-                                 weir_http_fault_status(fault), weir_http_fault_text(fault));
+            weir_exchange_answer_body_fault(exchange);
             return false;
         }
         struct iovec parts[2];
@@ -69,15 +76,17 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
             parts[count++] = (struct iovec){(char *)head.data + exchange->request_sent_bytes,
                                             head.bytes - exchange->request_sent_bytes};
         }
-        if (exchange->body_ready > 0) {
+        if (exchange->body_ready > exchange->body_sent) {
             struct weir_buffer *in = &exchange->client->in;
-            parts[count++] = (struct iovec){in->data + in->begin, exchange->body_ready};
+            parts[count++] = (struct iovec){in->data + in->begin + exchange->body_sent,
+                                            exchange->body_ready - exchange->body_sent};
         }
         if (count == 0) {
             if (exchange->request_body.state == WEIR_BODY_ENDED) {
                 exchange->request_sent = true;
                 weir_exchange_set_timer(exchange, upstream->first_byte_timeout_ns);
-            } else if (!read_client(exchange)) {
+            } else if (!weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE)) {
+                /* More than came with the head is read in larger pieces. */
                 if (exchange->state == WEIR_EXCHANGE_OVER) {
                     return false;
                 }

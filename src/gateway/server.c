@@ -6,6 +6,7 @@
 #include "gateway/client.h"
 #include "gateway/event_file.h"
 #include "gateway/exchange.h"
+#include "gateway/llm.h"
 #include "gateway/reload.h"
 #include "gateway/site.h"
 #include "gateway/upstream.h"
@@ -227,6 +228,9 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
                    worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
+    weir_slab_init(&worker->ears, sizeof(struct weir_llm_ear), CONNECTIONS_MAX, worker->allocator);
+    weir_retry_budget_init(&worker->retry_budget);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
                    worker->allocator);
     if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
@@ -280,6 +284,8 @@ static void free_worker(struct thread *thread)
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
     weir_slab_deinit(&worker->heads);
+    weir_slab_deinit(&worker->llms);
+    weir_slab_deinit(&worker->ears);
     weir_slab_deinit(&worker->calls);
     weir_buffer_pool_deinit(&worker->buffers);
     weir_loop_deinit(&worker->loop);
@@ -600,24 +606,8 @@ static void obey_signals(struct server *server, const sigset_t *signals)
 /* What the config asks for and this program does not do, it says rather than passing over it. */
 static void admit_gaps(const struct weir_config *config)
 {
-    for (uint32_t i = 0; i < config->route_count; i++) {
-        const struct weir_config_route *route = &config->routes[i];
-        if (route->llm != WEIR_CONFIG_LLM_NONE) {
-            fprintf(stderr,
-                    "weir: route %.*s is served as any other: this version does not read "
-                    "what LLMs are asked and answer\n",
-                    (int)route->match.bytes, route->match.data);
-        }
-    }
     if (config->queue_count > 0) {
         fprintf(stderr, "weir: queues are not served: this version has no jobs\n");
-    }
-    for (uint32_t i = 0; i < config->gate_count; i++) {
-        const struct weir_config_gate *gate = &config->gates[i];
-        if (gate->rules.limit.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
-            fprintf(stderr, "weir: gate %.*s keeps its start limit: this version does not adapt\n",
-                    (int)gate->name.bytes, gate->name.data);
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "gateway/dialect.h"
 #include "gateway/settings.h"
 #include "gateway/upstream.h"
 
@@ -11,16 +12,27 @@
 
 /* ---- plans ---- */
 
+static bool learns(const struct weir_config_gate *gate)
+{
+    bool any = gate->rules.controller != WEIR_CONTROLLER_NONE;
+    for (uint32_t i = 0; !any && i < gate->key_count; i++) {
+        any = gate->keys[i].rules.controller != WEIR_CONTROLLER_NONE;
+    }
+    return any;
+}
+
 struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
                                    const char **wrong)
 {
     struct weir_plan *plan = calloc(1, sizeof *plan);
     uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
+    bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
+    struct weir_dialect *dialects = weir_dialects_create(config);
     struct weir_tokens *tokens = weir_tokens_load(config, wrong);
     if (tokens == NULL) {
         goto failed;
     }
-    if (plan == NULL || numbers == NULL) {
+    if (plan == NULL || numbers == NULL || learning == NULL || dialects == NULL) {
         *wrong = "there is no memory left";
         goto failed;
     }
@@ -30,15 +42,20 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
             *wrong = weir_status_text(status);
             goto failed;
         }
+        learning[i] = learns(&config->gates[i]);
     }
     plan->config = config;
     plan->gates = numbers;
+    plan->learns = learning;
+    plan->dialects = dialects;
     plan->tokens = tokens;
     atomic_init(&plan->users, 1);
     return plan;
 
 failed:
     weir_tokens_destroy(tokens);
+    free(dialects);
+    free(learning);
     free(numbers);
     free(plan);
     weir_config_destroy(config);
@@ -56,6 +73,8 @@ void weir_plan_give(struct weir_plan *plan)
     if (plan != NULL && atomic_fetch_sub_explicit(&plan->users, 1, memory_order_acq_rel) == 1) {
         weir_config_destroy(plan->config);
         weir_tokens_destroy(plan->tokens);
+        free(plan->dialects);
+        free(plan->learns);
         free(plan->gates);
         free(plan);
     }

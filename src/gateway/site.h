@@ -9,6 +9,7 @@
 #include "gateway/token.h"
 #include "gateway/worker.h"
 
+struct weir_dialect;
 struct weir_origin;
 
 /* One upstream as a worker sees it. */
@@ -22,7 +23,9 @@ struct weir_upstream {
 
 struct weir_plan {
     struct weir_config *config;
-    uint32_t *gates; /* of each of the config's gates: its number among all */
+    uint32_t *gates;               /* of each of the config's gates: its number among all */
+    bool *learns;                  /* the same: whether lanes of it have controllers */
+    struct weir_dialect *dialects; /* one for each of the config's routes */
     struct weir_tokens *tokens;
     atomic_uint users;
 };

@@ -1,6 +1,7 @@
 /* transfer.h - the steps of an exchange, between the files that together make it:
  *
  *   arrival.c   where a request goes, on whose behalf, and into which line
+ *   llm.c       what is read of an LLM's requests and replies, and another attempt
  *   ride.c      the same line and permit for all requests of a flow
  *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c   a server: finding one, connecting, and losing it
@@ -13,6 +14,13 @@
 #define WEIR_GATEWAY_TRANSFER_H
 
 #include "gateway/exchange.h"
+
+/* ---- arrival.c ---- */
+
+/* Stands in line for the key, or goes on at once where there is no gate. The tenant is the
+ * exchange's. */
+void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
+                         struct weir_request *request);
 
 /* ---- exchange.c ---- */
 
@@ -72,12 +80,26 @@ void weir_exchange_go_on(struct weir_exchange *exchange);
 /* The connection broke before anything of a reply came: another attempt, or a 502. */
 void weir_exchange_lose_backend(struct weir_exchange *exchange);
 
+/* Which of the config's upstreams the lane that admitted it leads to. */
+uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
+
 /* ---- request.c ---- */
+
+/* Reads more of the request's body into the client's buffer, which is made so large first. False if
+ * there is nothing now, no room, or the exchange is over. */
+bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity);
+
+/* Looks at what has come of the body; and the answer if there is something wrong with it. */
+void weir_exchange_check_body(struct weir_exchange *exchange);
+void weir_exchange_answer_body_fault(struct weir_exchange *exchange);
 
 /* Sends what can be sent. False if the exchange took another way on it. */
 bool weir_exchange_pump_request(struct weir_exchange *exchange);
 
 /* ---- reply.c ---- */
+
+/* Reads more from the server into its buffer. False if nothing came; `*got` says why. */
+bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got);
 
 /* Reads heads until the final one. False if it is not there yet, or another way was taken. */
 bool weir_exchange_read_head(struct weir_exchange *exchange);

@@ -10,6 +10,7 @@
 #include "gateway/tally.h"
 #include "net/buffer.h"
 #include "net/loop.h"
+#include "weir/retry.h"
 
 struct weir_door;
 struct weir_flows;
@@ -36,6 +37,8 @@ struct weir_worker {
     struct weir_slab exchanges;
     struct weir_slab backends;
     struct weir_slab heads; /* of requests that are being read */
+    struct weir_slab llms;  /* what exchanges with LLMs have besides, */
+    struct weir_slab ears;  /* and from the reply on */
     struct weir_slab calls; /* of the API */
     void *api;              /* what the API keeps; shared */
     struct weir_reloader *reloader;
@@ -44,10 +47,21 @@ struct weir_worker {
     struct weir_guard_memory guard;
     struct weir_door *doors; /* those it has opened, in order; fixed before the loops run */
     struct weir_tallies tallies;
-    uint64_t random; /* for request ids: unlikely to repeat, not secret */
+    struct weir_retry_budget retry_budget; /* of requests to LLMs */
+    uint64_t random;                       /* see weir_worker_random() */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
 };
+
+/* Unlikely to repeat, not secret. */
+static inline uint64_t weir_worker_random(struct weir_worker *worker)
+{
+    /* splitmix64: every number once in a while, in an order that looks like none. */
+    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
 
 /* The worker whose loop it is. */
 static inline struct weir_worker *weir_worker_of(struct weir_loop *loop)

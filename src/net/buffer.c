@@ -8,6 +8,9 @@ void weir_buffer_pool_init(struct weir_buffer_pool *pool, uint32_t buffers_max,
     weir_slab_init(&pool->small, WEIR_BUFFER_SMALL, buffers_max, allocator);
     weir_slab_init(&pool->middle, WEIR_BUFFER_MIDDLE, buffers_max, allocator);
     weir_slab_init(&pool->large, WEIR_BUFFER_LARGE, buffers_max, allocator);
+    weir_slab_init(&pool->huge, WEIR_BUFFER_HUGE,
+                   buffers_max < WEIR_BUFFERS_HUGE_MAX ? buffers_max : WEIR_BUFFERS_HUGE_MAX,
+                   allocator);
 }
 
 void weir_buffer_pool_deinit(struct weir_buffer_pool *pool)
@@ -15,6 +18,7 @@ void weir_buffer_pool_deinit(struct weir_buffer_pool *pool)
     weir_slab_deinit(&pool->small);
     weir_slab_deinit(&pool->middle);
     weir_slab_deinit(&pool->large);
+    weir_slab_deinit(&pool->huge);
 }
 
 static struct weir_slab *slab_for(struct weir_buffer_pool *pool, uint32_t capacity)
@@ -22,13 +26,16 @@ static struct weir_slab *slab_for(struct weir_buffer_pool *pool, uint32_t capaci
     if (capacity <= WEIR_BUFFER_SMALL) {
         return &pool->small;
     }
-    return capacity <= WEIR_BUFFER_MIDDLE ? &pool->middle : &pool->large;
+    if (capacity <= WEIR_BUFFER_MIDDLE) {
+        return &pool->middle;
+    }
+    return capacity <= WEIR_BUFFER_LARGE ? &pool->large : &pool->huge;
 }
 
 bool weir_buffer_reserve(struct weir_buffer_pool *pool, struct weir_buffer *buffer,
                          uint32_t capacity)
 {
-    assert(capacity <= WEIR_BUFFER_LARGE);
+    assert(capacity <= WEIR_BUFFER_HUGE);
     if (capacity <= buffer->capacity) {
         weir_buffer_compact(buffer);
         return true;

@@ -1,8 +1,9 @@
-/* buffer.h - bytes on their way, in memory of three sizes that a loop keeps for reuse.
+/* buffer.h - bytes on their way, in memory of four sizes that a loop keeps for reuse.
  *
  * A buffer holds [begin, end) of its memory. Most heads fit into the smallest size; bodies stream
- * through the middle one; the largest is for heads that are as long as allowed. An empty buffer
- * has no memory. */
+ * through the middle one; the large one is for heads that are as long as allowed. The last is for
+ * bodies that are held as a whole, of which few are long: a loop has a limited number of it. An
+ * empty buffer has no memory. */
 #ifndef WEIR_NET_BUFFER_H
 #define WEIR_NET_BUFFER_H
 
@@ -14,12 +15,17 @@
 #define WEIR_BUFFER_SMALL  2048
 #define WEIR_BUFFER_MIDDLE 16384
 #define WEIR_BUFFER_LARGE  65536
+#define WEIR_BUFFER_HUGE   (1024 * 1024 + 65536)
+
+/* Of the last size, at once in a loop. */
+#define WEIR_BUFFERS_HUGE_MAX 256
 
 /* One thread's memory for buffers. */
 struct weir_buffer_pool {
     struct weir_slab small;
     struct weir_slab middle;
     struct weir_slab large;
+    struct weir_slab huge;
 };
 
 struct weir_buffer {
@@ -29,12 +35,12 @@ struct weir_buffer {
     uint32_t end;
 };
 
-/* At most `buffers_max` of each size at once. */
+/* At most `buffers_max` of each size at once; of the last also at most WEIR_BUFFERS_HUGE_MAX. */
 void weir_buffer_pool_init(struct weir_buffer_pool *pool, uint32_t buffers_max,
                            const struct weir_allocator *allocator);
 void weir_buffer_pool_deinit(struct weir_buffer_pool *pool);
 
-/* Makes the buffer hold at least `capacity`, up to WEIR_BUFFER_LARGE; what is in it stays, and
+/* Makes the buffer hold at least `capacity`, up to WEIR_BUFFER_HUGE; what is in it stays, and
  * moves to the front. False, and nothing changed, without memory. */
 WEIR_MUST_CHECK bool weir_buffer_reserve(struct weir_buffer_pool *pool, struct weir_buffer *buffer,
                                          uint32_t capacity);

@@ -72,6 +72,8 @@ TEST(a_buffer_gets_the_smallest_size_that_is_enough)
         {WEIR_BUFFER_MIDDLE + 1, WEIR_BUFFER_LARGE},
         {WEIR_BUFFER_LARGE - 1, WEIR_BUFFER_LARGE},
         {WEIR_BUFFER_LARGE, WEIR_BUFFER_LARGE},
+        {WEIR_BUFFER_LARGE + 1, WEIR_BUFFER_HUGE},
+        {WEIR_BUFFER_HUGE, WEIR_BUFFER_HUGE},
     };
     struct tub tub;
     open_tub(&tub);
@@ -91,10 +93,10 @@ static void reserve_too_much(void *argument)
 {
     struct tub *tub = argument;
     struct weir_buffer buffer = {0};
-    (void)!weir_buffer_reserve(&tub->pool, &buffer, WEIR_BUFFER_LARGE + 1);
+    (void)!weir_buffer_reserve(&tub->pool, &buffer, WEIR_BUFFER_HUGE + 1);
 }
 
-TEST(no_buffer_is_larger_than_the_large_ones)
+TEST(no_buffer_is_larger_than_the_huge_ones)
 {
     struct tub tub;
     open_tub(&tub);
@@ -179,7 +181,8 @@ TEST(a_buffer_whose_last_byte_was_consumed_has_all_its_room_again)
 
 TEST(of_each_size_there_are_as_many_as_the_maximum_and_no_more)
 {
-    static const uint32_t sizes[] = {WEIR_BUFFER_SMALL, WEIR_BUFFER_MIDDLE, WEIR_BUFFER_LARGE};
+    static const uint32_t sizes[] = {WEIR_BUFFER_SMALL, WEIR_BUFFER_MIDDLE, WEIR_BUFFER_LARGE,
+                                     WEIR_BUFFER_HUGE};
     struct tub tub;
     open_tub(&tub);
     struct weir_buffer buffers[COUNT_OF(sizes)][POOL_MAX + 1] = {0};
@@ -231,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_buffer_has_no_memory_and_can_be_released),
         cmocka_unit_test(a_buffer_gets_the_smallest_size_that_is_enough),
-        cmocka_unit_test(no_buffer_is_larger_than_the_large_ones),
+        cmocka_unit_test(no_buffer_is_larger_than_the_huge_ones),
         cmocka_unit_test(what_is_in_a_buffer_stays_when_it_grows_and_moves_to_the_front),
         cmocka_unit_test(reserving_what_is_there_already_only_moves_to_the_front),
         cmocka_unit_test(compacting_gives_the_consumed_room_back),

@@ -51,6 +51,27 @@ static void begin_out(size_t capacity)
     out = (struct weir_buffer){.data = out_data, .capacity = (uint32_t)capacity};
 }
 
+/* The end of a head for the first upstream, with the body that `head` announces; null: none. */
+static struct weir_forward_end end_for(const struct weir_http1_head *head)
+{
+    return (struct weir_forward_end){.upstream = &upstreams[0],
+                                     .authority = weir_slice_of(SERVER),
+                                     .framing = head == NULL ? WEIR_FRAMING_NONE : head->framing,
+                                     .content_length = head == NULL ? 0 : head->content_length};
+}
+
+static bool finish(const struct weir_http1_head *head)
+{
+    struct weir_forward_end end = end_for(head);
+    return weir_forward_end(&end, &out);
+}
+
+static size_t finish_bytes(const struct weir_http1_head *head)
+{
+    struct weir_forward_end end = end_for(head);
+    return weir_forward_end_bytes(&end);
+}
+
 /* Forwards to the first upstream. */
 static void forward(struct weir_slice bytes)
 {
@@ -60,8 +81,8 @@ static void forward(struct weir_slice bytes)
     begin_out(WEIR_BUFFER_LARGE);
     assert_true(weir_forward_request(&request, &out));
     uint32_t open = out.end;
-    assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
-    assert_true(out.end - open <= weir_forward_finish_bytes(&upstreams[0], weir_slice_of(SERVER)));
+    assert_true(finish(&head));
+    assert_true(out.end - open <= finish_bytes(&head));
     out_head = accept_request(weir_buffer_slice(&out));
     assert_int_equal(out_head.head_bytes, out.end);
     assert_int_equal(out_head.framing, head.framing);
@@ -317,7 +338,7 @@ TEST(a_header_that_would_break_the_head_is_not_written)
     begin_out(WEIR_BUFFER_LARGE);
     assert_true(weir_forward_request(&request, &out));
     uint32_t end = out.end;
-    assert_false(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+    assert_false(finish(&head));
     assert_int_equal(out.end, end);
 }
 
@@ -597,13 +618,13 @@ TEST(an_end_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer)
     set_header(0, "X-Empty", "");
     static const char expected[] = "host: " SERVER "\r\nX-Own: 1\r\nX-Empty: \r\n\r\n";
     size_t needed = strlen(expected);
-    assert_true(needed <= weir_forward_finish_bytes(&upstreams[0], weir_slice_of(SERVER)));
+    assert_true(needed <= finish_bytes(NULL));
     for (uint32_t capacity = 3; capacity <= needed + 4; capacity++) {
         begin_out(capacity);
         memcpy(out_data, "abc", 3);
         out.begin = 1;
         out.end = 3;
-        bool fits = weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out);
+        bool fits = finish(NULL);
         assert_int_equal(fits, capacity >= needed + 3);
         assert_int_equal(out.begin, 1);
         assert_int_equal(out.end, fits ? needed + 3 : 3);
@@ -617,9 +638,12 @@ TEST(the_end_takes_no_more_than_was_foretold)
 {
     begin_anew();
     for (size_t bytes = 1; bytes <= 3; bytes++) {
-        struct weir_slice authority = {"abc", bytes};
-        begin_out(weir_forward_finish_bytes(&upstreams[0], authority));
-        assert_true(weir_forward_finish(&upstreams[0], authority, &out));
+        struct weir_forward_end end = {.upstream = &upstreams[0],
+                                       .authority = {"abc", bytes},
+                                       .framing = WEIR_FRAMING_LENGTH,
+                                       .content_length = UINT64_MAX};
+        begin_out(weir_forward_end_bytes(&end));
+        assert_true(weir_forward_end(&end, &out));
         set_header(0, bytes == 2 ? "Host" : "X-Own", "abcdefgh");
     }
 }
@@ -635,7 +659,7 @@ TEST(a_head_is_written_behind_what_is_in_the_buffer)
     out.begin = 1;
     out.end = 3;
     assert_true(weir_forward_request(&request, &out));
-    assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+    assert_true(finish(&head));
     assert_memory_equal(out_data, "abcGET /a?q HTTP/1.1\r\n", 22);
     accept_request((struct weir_slice){out_data + 3, out.end - 3});
 }
@@ -773,7 +797,7 @@ TEST(of_any_head_exactly_what_may_pass_does_and_in_order)
         }
         begin_out(WEIR_BUFFER_LARGE);
         assert_true(weir_forward_request(&request, &out));
-        assert_true(weir_forward_finish(&upstreams[0], weir_slice_of(SERVER), &out));
+        assert_true(finish(&head));
         weir_http1_init_request(&out_head, WEIR_HTTP1_LIMITS_DEFAULT);
         assert_int_equal(weir_http1_parse(&out_head, out.data, out.end), WEIR_HTTP1_DONE);
         assert_int_equal(out_head.head_bytes, out.end);

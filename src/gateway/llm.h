@@ -1,0 +1,125 @@
+/* llm.h - what an exchange with an LLM has besides: its body is read before it stands in line, its
+ * reply while it passes, and it may be sent more than once. docs/LLM.md tells the whole.
+ *
+ *   llm_ask.c     the request: held, read, changed where it must be, and its price
+ *   llm_listen.c  the reply: what it says of the limits, what was used, what the client is shown
+ *   llm_retry.c   whether there is another attempt, and when
+ *
+ * The body of a request stays in the client's buffer until it is clear that no other attempt will
+ * need it. */
+#ifndef WEIR_GATEWAY_LLM_H
+#define WEIR_GATEWAY_LLM_H
+
+#include "gateway/dialect.h"
+#include "gateway/exchange.h"
+#include "wire/limits.h"
+#include "wire/llm_reply.h"
+
+/* The most of a body that is held and read. Longer ones pass unread. */
+#define WEIR_LLM_BODY_BYTES_MAX (1024 * 1024)
+
+/* In `model_at`: the key does not name the model. */
+#define WEIR_LLM_NO_MODEL UINT16_MAX
+
+/* What is there from the head of a reply on. */
+struct weir_llm_ear {
+    struct weir_llm_reply reply; /* of a success */
+    struct weir_limits limits;
+    struct weir_chunked chunked; /* takes the frames away */
+    struct weir_buffer held;     /* of the reply: whether the client sees it is not known yet */
+};
+
+struct weir_llm {
+    struct weir_llm_ear *ear; /* null before there is a reply */
+    const struct weir_dialect *dialect;
+    uint8_t api;      /* enum weir_llm_api */
+    uint8_t priority; /* enum weir_priority */
+    uint8_t attempts; /* so far */
+    bool wants_continue;
+    bool has_body;
+    bool is_read;     /* the body is JSON, and the following is known */
+    bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
+    bool renamed;     /* the body names the model as some lane calls it */
+    bool judging;     /* there may be another attempt: the reply waits for that */
+    bool listens;     /* to the body of the reply */
+    bool rewrites;    /* that body goes on without what is hidden, in frames of ours */
+    uint16_t key_bytes;
+    uint16_t model_at; /* of the key */
+    uint16_t model_bytes;
+    uint32_t model_begin; /* of the body: the value with its quotes */
+    uint32_t model_end;
+    uint32_t input;
+    uint32_t output_max;
+    uint32_t told;        /* output that the lane knows of */
+    uint64_t deadline_ns; /* in line, of the first attempt */
+    char key[WEIR_NAME_BYTES_MAX];
+    char model[WEIR_NAME_BYTES_MAX]; /* as the client calls it */
+};
+
+/* ---- llm_ask.c ---- */
+
+/* What the head says, for weir_llm_begin(). */
+struct weir_llm_head {
+    const struct weir_http1_head *head;
+    struct weir_slice path;
+    struct weir_slice key; /* without the model */
+    uint16_t model_at;
+    enum weir_priority priority;
+};
+
+/* Begins, from the head of a request. False without memory. */
+WEIR_MUST_CHECK bool weir_llm_begin(struct weir_exchange *exchange,
+                                    const struct weir_llm_head *head);
+
+/* The head has been taken off: reads the body as far as it is there, and goes into the line once
+ * all of it is. */
+void weir_llm_go(struct weir_exchange *exchange);
+
+/* The client has sent more of it. */
+void weir_llm_read(struct weir_exchange *exchange);
+
+/* In line again, for another attempt. */
+void weir_llm_enter(struct weir_exchange *exchange);
+
+/* An attempt begins: the model is called as the upstream calls it. */
+void weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream);
+
+/* Lets go of everything. */
+void weir_llm_end(struct weir_exchange *exchange);
+
+/* ---- llm_listen.c ---- */
+
+/* The final head of a reply is there: tells the lane, unless the reply is judged first. False
+ * without memory. */
+WEIR_MUST_CHECK bool weir_llm_hear(struct weir_exchange *exchange,
+                                   const struct weir_http1_head *head);
+
+/* Tells the lane what the head said. */
+void weir_llm_tell(struct weir_exchange *exchange, bool streamed);
+
+/* Which fields of replies the client is not to see. */
+struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange);
+
+/* Bytes of the reply's body have come and were checked. With `rewrites` those that the client is to
+ * see are in the exchange's `reply` afterwards, else they go on as they are. False without memory.
+ */
+WEIR_MUST_CHECK bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes);
+
+/* There are no more. */
+WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_exchange *exchange);
+
+/* What it came to, for whoever takes the permit back. */
+void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result);
+
+/* ---- llm_retry.c ---- */
+
+/* Whether the reply may go on. If not, it waits for more of it, or there is another attempt. */
+bool weir_llm_judged(struct weir_exchange *exchange);
+
+/* The server took too long. True if there is another attempt. */
+bool weir_llm_timed_out(struct weir_exchange *exchange);
+
+/* The time of the other attempt has come. */
+void weir_llm_again(struct weir_exchange *exchange);
+
+#endif

@@ -1,0 +1,306 @@
+/* llm_listen.c - the reply of an LLM: what it says of the account's limits, what was used, and what
+ * of it the client is shown. */
+#include "gateway/llm.h"
+
+#include "gateway/transfer.h"
+#include "weir/retry.h"
+
+#include <assert.h>
+#include <time.h>
+
+/* The lane is told of output in steps of so many tokens: each costs a lock. */
+#define PROGRESS_TOKENS UINT32_C(64)
+
+static uint64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange)
+{
+    const struct weir_origin *origin = exchange->backend->origin;
+    const struct weir_upstream *upstream = origin->upstream;
+    struct weir_slice host = upstream->config->urls[origin - upstream->origins].address.host;
+    return weir_dialect_limits(exchange->llm->dialect, host);
+}
+
+/* ---- its head ---- */
+
+static struct weir_slice value_of(const struct weir_http1_head *head, const char *data,
+                                  enum weir_field_id id)
+{
+    const struct weir_http1_field *field = weir_http1_find(head, id);
+    return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+}
+
+static enum weir_llm_body body_kind(const struct weir_exchange *exchange,
+                                    const struct weir_http1_head *head)
+{
+    const char *data = exchange->backend->in.data + exchange->backend->in.begin;
+    return weir_llm_body_of(value_of(head, data, WEIR_FIELD_CONTENT_TYPE),
+                            value_of(head, data, WEIR_FIELD_CONTENT_ENCODING));
+}
+
+static void begin_listening(struct weir_exchange *exchange, const struct weir_http1_head *head,
+                            enum weir_llm_body body)
+{
+    struct weir_llm *llm = exchange->llm;
+    llm->listens = true;
+    /* Where the server has named the length beforehand, nothing can be taken out. */
+    llm->rewrites =
+        llm->hides_usage && body == WEIR_LLM_BODY_EVENTS && head->framing != WEIR_FRAMING_LENGTH;
+    struct weir_llm_reply_options options = {.api = (enum weir_llm_api)llm->api,
+                                             .body = body,
+                                             .hide_usage = llm->rewrites,
+                                             .custom = weir_dialect_custom(llm->dialect)};
+    weir_llm_reply_init(&llm->ear->reply, &options);
+    weir_chunked_init(&llm->ear->chunked, UINT64_MAX);
+}
+
+void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
+{
+    const struct weir_limits *limits = &exchange->llm->ear->limits;
+    struct weir_answer answer = {.status = exchange->backend->head.status};
+    struct weir_reply reply = {.outcome = weir_signal_outcome(&answer),
+                               .streamed = streamed,
+                               .retry_after_known = limits->retry_after_known,
+                               .retry_after_ns = limits->retry_after_ns,
+                               .retry_after_rounding_ns = limits->retry_after_rounding_ns,
+                               .quotas = limits->quotas,
+                               .quota_count = limits->quota_count};
+    if (exchange->has_pass && !exchange->rides) {
+        weir_pass_hear(&exchange->pass, &reply);
+    }
+}
+
+/* Answers that may lead to another attempt, as weir_retry_decide() sees it. */
+static bool may_be_tried_again(uint16_t status)
+{
+    return status == 429 || status == 503 || status == 529;
+}
+
+bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    struct weir_llm *llm = exchange->llm;
+    if (llm->ear == NULL) {
+        llm->ear = weir_slab_take(&exchange->worker->ears);
+        if (llm->ear == NULL) {
+            return false;
+        }
+        llm->ear->held = (struct weir_buffer){0};
+    }
+    struct weir_limits_source source = weir_llm_limits(exchange);
+    weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
+                     wall_ns(), &llm->ear->limits);
+    llm->judging = exchange->keeps_body && may_be_tried_again(head->status);
+    if (llm->judging) {
+        return true;
+    }
+    enum weir_llm_body body = body_kind(exchange, head);
+    if (head->status >= 200 && head->status < 300) {
+        begin_listening(exchange, head, body);
+    }
+    weir_llm_tell(exchange, body == WEIR_LLM_BODY_EVENTS);
+    return true;
+}
+
+/* ---- its body ---- */
+
+/* Adds bytes to what goes to the client, in a chunk of their own if the body has chunks. */
+static bool show(struct weir_exchange *exchange, struct weir_slice bytes)
+{
+    struct weir_buffer *reply = &exchange->reply;
+    bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
+    size_t wanted = weir_buffer_bytes(reply) + bytes.bytes + WEIR_CHUNK_LINE_BYTES_MAX + 2;
+    if (bytes.bytes == 0) {
+        return true;
+    }
+    if (wanted > WEIR_BUFFER_HUGE ||
+        !weir_buffer_reserve(&exchange->worker->buffers, reply, (uint32_t)wanted)) {
+        return false;
+    }
+    if (chunked) {
+        char line[WEIR_CHUNK_LINE_BYTES_MAX];
+        size_t line_bytes = weir_chunk_write_line(line, bytes.bytes);
+        memcpy(reply->data + reply->end, line, line_bytes);
+        reply->end += (uint32_t)line_bytes;
+    }
+    memcpy(reply->data + reply->end, bytes.data, bytes.bytes);
+    reply->end += (uint32_t)bytes.bytes;
+    if (chunked) {
+        memcpy(reply->data + reply->end, "\r\n", 2);
+        reply->end += 2;
+    }
+    return true;
+}
+
+/* Decides the oldest bytes: first those that are held, then those of `input` from `*decided` on. */
+static bool decide(struct weir_exchange *exchange, enum weir_llm_verdict verdict, size_t bytes,
+                   struct weir_slice input, size_t *decided)
+{
+    struct weir_buffer *held = &exchange->llm->ear->held;
+    size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
+    struct weir_slice first = {weir_buffer_slice(held).data, of_held};
+    struct weir_slice second = {input.data + *decided, bytes - of_held};
+    bool shown = verdict != WEIR_LLM_PASS || (show(exchange, first) && show(exchange, second));
+    weir_buffer_consume(held, of_held);
+    *decided += second.bytes;
+    return shown;
+}
+
+/* What is undecided of `input` is kept until the next one. */
+static bool hold(struct weir_exchange *exchange, struct weir_slice rest)
+{
+    struct weir_buffer *held = &exchange->llm->ear->held;
+    size_t wanted = weir_buffer_bytes(held) + rest.bytes;
+    if (rest.bytes == 0) {
+        return true;
+    }
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&exchange->worker->buffers, held, (uint32_t)wanted)) {
+        return false;
+    }
+    memcpy(held->data + held->end, rest.data, rest.bytes);
+    held->end += (uint32_t)rest.bytes;
+    return true;
+}
+
+/* Bytes of the body, without frames. */
+static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_slice rest = input;
+    size_t decided = 0;
+    for (;;) {
+        size_t used;
+        size_t bytes;
+        enum weir_llm_verdict verdict = weir_llm_reply_next(&llm->ear->reply, rest, &used, &bytes);
+        if (verdict == WEIR_LLM_MORE) {
+            break;
+        }
+        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
+        if (llm->rewrites && !decide(exchange, verdict, bytes, input, &decided)) {
+            return false;
+        }
+    }
+    return !llm->rewrites ||
+           hold(exchange, (struct weir_slice){input.data + decided, input.bytes - decided});
+}
+
+static bool listen_to_chunks(struct weir_exchange *exchange, struct weir_slice input)
+{
+    for (;;) {
+        size_t used;
+        struct weir_slice data;
+        if (weir_chunked_next(&exchange->llm->ear->chunked, input, &used, &data) !=
+            WEIR_CHUNKED_BODY) {
+            return true; /* trailers, if there are any, go no further */
+        }
+        if (!listen_to(exchange, data)) {
+            return false;
+        }
+        input = (struct weir_slice){input.data + used, input.bytes - used};
+    }
+}
+
+static void tell_progress(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    uint64_t output = weir_llm_reply_usage(&llm->ear->reply).output;
+    if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
+        exchange->has_pass && !exchange->rides) {
+        llm->told = (uint32_t)output;
+        weir_pass_progress(&exchange->pass, llm->told);
+    }
+}
+
+bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes)
+{
+    if (!exchange->llm->listens) {
+        return true;
+    }
+    bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
+    bool heard = chunked ? listen_to_chunks(exchange, bytes) : listen_to(exchange, bytes);
+    tell_progress(exchange);
+    return heard;
+}
+
+bool weir_llm_listen_end(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    if (!llm->listens) {
+        return true;
+    }
+    size_t bytes;
+    size_t decided = 0;
+    enum weir_llm_verdict verdict = weir_llm_reply_end(&llm->ear->reply, &bytes);
+    if (!llm->rewrites) {
+        return true;
+    }
+    if (!decide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided)) {
+        return false;
+    }
+    struct weir_buffer *reply = &exchange->reply;
+    size_t last_bytes = strlen(WEIR_CHUNK_LAST);
+    if (exchange->reply_body.framing != WEIR_FRAMING_CHUNKED) {
+        return true;
+    }
+    if (!weir_buffer_reserve(&exchange->worker->buffers, reply,
+                             weir_buffer_bytes(reply) + (uint32_t)last_bytes)) {
+        return false;
+    }
+    memcpy(reply->data + reply->end, WEIR_CHUNK_LAST, last_bytes);
+    reply->end += (uint32_t)last_bytes;
+    return true;
+}
+
+/* ---- what it came to ---- */
+
+/* Input that came from the provider's cache counts for less. */
+static uint64_t price_input(const struct weir_exchange *exchange,
+                            const struct weir_llm_usage *usage)
+{
+    uint64_t percent = exchange->route->cache_read_percent;
+    uint64_t cached = usage->cached < usage->input ? usage->cached : usage->input;
+    return usage->input - cached + (cached * percent + 99) / 100;
+}
+
+static enum weir_outcome outcome_of(enum weir_llm_error error, enum weir_outcome otherwise)
+{
+    switch (error) {
+    case WEIR_LLM_ERROR_NONE:
+        break;
+    case WEIR_LLM_ERROR_RATE_LIMIT:
+        return WEIR_OUTCOME_RATE_LIMIT;
+    case WEIR_LLM_ERROR_OVERLOADED:
+    case WEIR_LLM_ERROR_OTHER:
+        return WEIR_OUTCOME_SOFT_LOSS;
+    case WEIR_LLM_ERROR_REQUEST:
+        return WEIR_OUTCOME_CLIENT_ERROR;
+    }
+    return otherwise;
+}
+
+static uint32_t bounded(uint64_t tokens)
+{
+    return tokens < WEIR_COST_MAX / 2 ? (uint32_t)tokens : WEIR_COST_MAX / 2;
+}
+
+void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result)
+{
+    const struct weir_llm *llm = exchange->llm;
+    if (!llm->listens) {
+        return;
+    }
+    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
+    result->outcome = outcome_of(llm->ear->reply.error, result->outcome);
+    /* What could not be read costs what was expected of it. */
+    if (usage.known || usage.output > 0) {
+        result->usage_known = true;
+        result->input = usage.input_known ? bounded(price_input(exchange, &usage)) : llm->input;
+        result->input = bounded(result->input);
+        result->output = bounded(usage.output);
+    }
+}

@@ -1,0 +1,620 @@
+"""Routes to LLMs: what reaches the provider, what reaches the client, and what happens in between."""
+import asyncio
+import contextlib
+import gzip
+import json
+
+import pytest
+from raw import ask, connect, reply, request, run, upstream
+from weir import until, weir
+
+SECRET = 'sk-provider-secret'
+CHAT = '/v1/chat/completions'
+JSON = 'Content-Type: application/json'
+SSE = 'Content-Type: text/event-stream'
+
+
+@contextlib.asynccontextmanager
+async def llm(*servers, gate='', route='', more='', dialect='openai', top=''):
+    """A gateway for an LLM whose lanes are these servers; `more` goes to each upstream, or one text to each."""
+    each = more if isinstance(more, (list, tuple)) else [more] * len(servers)
+    upstreams = ''.join(f'''
+  lane{i}:
+    url: "{server.url}"
+    headers: {{ Authorization: "Bearer {SECRET}" }}
+    {text}''' for i, (server, text) in enumerate(zip(servers, each)))
+    config = f'''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 1
+grace: 5s
+{top}
+upstreams:{upstreams}
+gates: {{ llm: {{ {gate} }} }}
+routes:
+  - match: /
+    llm: {dialect}
+    key: "{{model}}"
+    tenant: header:X-Tenant
+    gate: llm
+    upstream: [{', '.join(f'lane{i}' for i in range(len(servers)))}]
+    {route}
+'''
+    async with weir(config) as gateway:
+        yield gateway
+
+
+def post(body, *fields, target=CHAT):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return request(target, JSON, f'Content-Length: {len(body)}', *fields, method='POST', body=body)
+
+
+def chat(model='gpt-4o', text='Hello there', **more):
+    return {'model': model, 'messages': [{'role': 'user', 'content': text}], **more}
+
+
+def completion(**usage):
+    return json.dumps({'id': 'c', 'object': 'chat.completion', 'model': 'gpt-4o', 'choices': [
+        {'index': 0, 'message': {'role': 'assistant', 'content': 'Hi'}, 'finish_reason': 'stop'}],
+        'usage': usage or {'prompt_tokens': 9, 'completion_tokens': 2, 'total_tokens': 11}}).encode()
+
+
+def event(document):
+    text = document if isinstance(document, str) else json.dumps(document)
+    return f'data: {text}\n\n'.encode()
+
+
+def chunk(text=None, **more):
+    choices = [] if text is None else [{'index': 0, 'delta': {'content': text}, 'finish_reason': None}]
+    return event({'id': 'c', 'object': 'chat.completion.chunk', 'choices': choices, 'usage': None, **more})
+
+
+USAGE = chunk(usage={'prompt_tokens': 9, 'completion_tokens': 3, 'total_tokens': 12})
+TEXTS = [chunk('One'), chunk(' two'), chunk(' thrée')]
+DONE = event('[DONE]')
+
+
+def chunked(*parts):
+    return b''.join(f'{len(part):x}\r\n'.encode() + part + b'\r\n' for part in parts)
+
+
+def stream_head(*fields, status='200 OK'):
+    return '\r\n'.join([f'HTTP/1.1 {status}', SSE, 'Transfer-Encoding: chunked', *fields]).encode() + b'\r\n\r\n'
+
+
+def streams(*parts):
+    """An answer with these events, each in a chunk of its own."""
+    return stream_head() + chunked(*parts) + b'0\r\n\r\n'
+
+
+async def quiet(gateway, key='gpt-4o'):
+    """Waits until nothing is held, reserved or waited for."""
+    await gateway.until(key, 'llm', active=0, waiting=0, reserved=0)
+
+
+# ---- what reaches the provider
+
+@run
+async def test_a_request_goes_on_byte_by_byte_with_the_providers_credentials():
+    body = b'{ "messages":[{"role":"user","content":"H\\u00e9llo"}],\n\t"model" : "gpt-4o" , "x":1e2 }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        said = await ask(gateway.port, post(
+            body, 'Authorization: Bearer weir_client', 'x-api-key: weir_a', 'api-key: weir_b',
+            'Cookie: a=b', 'Accept-Encoding: gzip, br', 'OpenAI-Beta: x'))
+        assert said.status == 200 and said.body == completion()
+        seen = server.seen[0]
+        assert seen.target == CHAT and seen.body == body
+        assert seen.all('authorization') == [f'Bearer {SECRET}']
+        assert seen.all('accept-encoding') == ['identity']
+        assert [seen.one(name) for name in ('x-api-key', 'api-key', 'cookie')] == [None] * 3
+        assert seen.one('openai-beta') == 'x'
+        await quiet(gateway)
+
+
+@run
+async def test_the_model_is_the_key_and_a_body_without_one_has_the_default_key():
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, route='default_key: others') as gateway:
+        await ask(gateway.port, post(chat('gpt-4o')))
+        await ask(gateway.port, post(chat('o3/mini "x"')))
+        await ask(gateway.port, post({'input': 'x'}, target='/v1/responses'))
+        await ask(gateway.port, post(b'no json', target='/v1/files'))
+        await ask(gateway.port, request('/v1/models'))
+        _, said = await gateway.ask_api('/gates/llm')
+        assert {key['key']: key['entered'] for key in said['keys']} == {
+            'gpt-4o': 1, 'o3/mini "x"': 1, 'others': 3}
+        assert [message.body for message in server.seen][3] == b'no json'
+
+
+@run
+async def test_a_model_with_too_long_a_name_is_refused_where_it_makes_the_key():
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, route='default_key: "d"') as gateway:
+        said = await ask(gateway.port, post(chat('m' * 256)))
+        assert said.status == 200  # nobody can have a key of that name: it is one of the others
+        said = await ask(gateway.port, post(chat('m' * 255)))
+        assert said.status == 200
+        _, said = await gateway.ask_api('/gates/llm')
+        assert sorted(len(key['key']) for key in said['keys']) == [1, 255]
+
+
+@run
+async def test_a_body_in_chunks_goes_on_with_its_length():
+    body = json.dumps(chat(text='x' * 5000)).encode()
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for size in (1, 7, 4096):
+                parts = [body[i:i + size] for i in range(0, len(body), size)]
+                await wire.send(request(CHAT, JSON, 'Transfer-Encoding: chunked', method='POST'),
+                                chunked(*parts), b'0\r\nX-Trailer: 1\r\n\r\n')
+                assert (await wire.message('POST')).status == 200
+        assert [message.body for message in server.seen] == [body] * 3
+        assert [message.one('content-length') for message in server.seen] == [str(len(body))] * 3
+        assert server.seen[0].trailers == []
+
+
+@run
+async def test_a_client_that_expects_to_be_told_to_go_on_is():
+    body = json.dumps(chat()).encode()
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(request(CHAT, JSON, f'Content-Length: {len(body)}', 'Expect: 100-continue',
+                                    method='POST'))
+            assert (await wire.head()).status == 100
+            await wire.send(body)
+            assert (await wire.message('POST')).status == 200
+        assert server.seen[0].one('expect') is None and server.seen[0].body == body
+
+
+@run
+async def test_requests_may_follow_each_other_at_once():
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        bodies = [json.dumps(chat(text=f'number {i}')).encode() for i in range(5)]
+        async with connect(gateway.port) as wire:
+            await wire.send(*(post(body) for body in bodies))
+            for _ in bodies:
+                assert (await wire.message('POST')).body == completion()
+        assert [message.body for message in server.seen] == bodies
+
+
+@pytest.mark.parametrize('framing', ['length', 'chunks'])
+@run
+async def test_a_body_that_is_too_long_to_be_held_passes_unread(framing):
+    body = json.dumps(chat(text='x' * (1 << 20))).encode()
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            if framing == 'length':
+                await wire.send(post(body))
+            else:
+                await wire.send(request(CHAT, JSON, 'Transfer-Encoding: chunked', method='POST'),
+                                chunked(body[:1000], body[1000:]), b'0\r\n\r\n')
+            assert (await wire.message('POST')).status == 200
+        assert server.seen[0].body == body
+        _, said = await gateway.ask_api('/gates/llm')
+        assert [key['key'] for key in said['keys']] == ['default']
+        await quiet(gateway, 'default')
+
+
+@run
+async def test_the_longest_body_that_is_held_is_read():
+    empty = len(json.dumps(chat(text='')))
+    body = json.dumps(chat(text='x' * ((1 << 20) - empty))).encode()
+    assert len(body) == 1 << 20
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        assert (await ask(gateway.port, post(body))).status == 200
+        assert server.seen[0].body == body
+        _, said = await gateway.ask_api('/gates/llm')
+        assert [key['key'] for key in said['keys']] == ['gpt-4o']
+
+
+@run
+async def test_a_client_that_goes_while_its_body_is_read_leaves_nothing():
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(request(CHAT, JSON, 'Content-Length: 100000', method='POST'), b'{"model":"')
+        assert (await ask(gateway.port, post(chat()))).status == 200
+        assert len(server.seen) == 1
+
+
+# ---- streams
+
+def usage_of(body):
+    options = json.loads(body).get('stream_options')
+    return options and options.get('include_usage')
+
+
+@run
+async def test_the_usage_that_the_client_did_not_ask_for_is_asked_for_and_hidden():
+    async with upstream(streams(*TEXTS, USAGE, DONE)) as server, llm(server) as gateway:
+        sent = chat(stream=True)
+        said = await ask(gateway.port, post(sent), 'POST')
+        assert said.status == 200 and said.body == b''.join([*TEXTS, DONE])
+        assert json.loads(server.seen[0].body) == {**sent, 'stream_options': {'include_usage': True}}
+        await quiet(gateway)
+
+
+@run
+async def test_a_client_that_asks_for_usage_sees_it():
+    async with upstream(streams(*TEXTS, USAGE, DONE)) as server, llm(server) as gateway:
+        body = json.dumps(chat(stream=True, stream_options={'include_usage': True})).encode()
+        said = await ask(gateway.port, post(body), 'POST')
+        assert said.body == b''.join([*TEXTS, USAGE, DONE])
+        assert server.seen[0].body == body
+
+
+@pytest.mark.parametrize('size', [1, 2, 3, 50, 1000])
+@run
+async def test_what_is_hidden_does_not_depend_on_how_it_comes(size):
+    whole = b''.join([*TEXTS, USAGE, DONE])
+    parts = [whole[i:i + size] for i in range(0, len(whole), size)]
+    async with upstream(streams(*parts)) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for _ in range(3):  # the connection goes on
+                await wire.send(post(chat(stream=True)))
+                assert (await wire.message('POST')).body == b''.join([*TEXTS, DONE])
+        assert server.connections == 1
+
+
+@run
+async def test_a_stream_that_ends_with_its_connection_hides_it_too():
+    async def serve(wire, message):
+        await wire.send(f'HTTP/1.1 200 OK\r\n{SSE}\r\nConnection: close\r\n\r\n', *TEXTS, USAGE, DONE)
+        wire.close()
+    async with upstream(serve) as server, llm(server) as gateway:
+        said = await ask(gateway.port, post(chat(stream=True)), 'POST')
+        assert said.body == b''.join([*TEXTS, DONE])
+
+
+@run
+async def test_events_pass_as_they_come():
+    step = asyncio.Queue()
+
+    async def serve(wire, message):
+        await wire.send(stream_head())
+        for part in [*TEXTS, USAGE, DONE]:
+            await step.get()
+            await wire.send(chunked(part))
+        await wire.send(b'0\r\n\r\n')
+    async with upstream(serve) as server, llm(server) as gateway, connect(gateway.port) as wire:
+        await wire.send(post(chat(stream=True)))
+        assert (await wire.head()).status == 200
+        for part in TEXTS:
+            step.put_nowait(1)
+            assert await wire.exactly(len(chunked(part))) == chunked(part)
+        step.put_nowait(1)
+        step.put_nowait(1)
+        assert await wire.exactly(len(chunked(DONE)) + 5) == chunked(DONE) + b'0\r\n\r\n'
+
+
+@run
+async def test_a_stream_that_is_aborted_gives_back_what_it_had_reserved():
+    gone = asyncio.Event()
+
+    async def serve(wire, message):
+        await wire.send(stream_head(), chunked(*TEXTS))
+        await wire.ended()
+        gone.set()
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat(stream=True)))
+            await wire.head()
+            await wire.exactly(10)
+            await gateway.until('gpt-4o', 'llm', active=1)
+        await gone.wait()
+        await quiet(gateway)
+
+
+# ---- what reaches the client
+
+PROVIDERS = ['x-ratelimit-limit-requests: 500', 'x-ratelimit-remaining-requests: 499',
+             'x-ratelimit-reset-requests: 120ms', 'openai-organization: acme-inc',
+             'anthropic-ratelimit-tokens-limit: 5', 'anthropic-organization-id: 7', 'set-cookie: s=1']
+
+
+@run
+async def test_a_client_does_not_see_the_accounts_limits_and_names():
+    async with upstream(reply(completion(), JSON, *PROVIDERS, 'x-request-id: r', 'openai-version: 2')) as server, \
+            llm(server) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        names = {name for name, _ in said.fields}
+        assert not names & {line.split(':')[0] for line in PROVIDERS}
+        assert said.one('x-request-id') == 'r' and said.one('openai-version') == '2'
+        assert SECRET not in str(said.fields)
+
+
+@run
+async def test_the_providers_key_is_in_no_answer_of_ours():
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, gate='limit: 1, line: { timeout: 1ms }') as gateway:
+        texts = [gateway.complaints()]
+        for path in ('/gates', '/gates/llm', '/metrics'):
+            async with gateway._session.get(gateway.api + path) as said:
+                texts.append(await said.text())
+        texts.append((await ask(gateway.port, b'POST / HTTP/9.9\r\n\r\n')).body.decode())
+        assert SECRET not in ''.join(texts)
+
+
+# ---- other attempts
+
+def turns(*answers):
+    """An upstream that gives these answers in turn, the last one for ever."""
+    left = list(answers)
+
+    async def serve(wire, message):
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if callable(answer):
+            await answer(wire)
+        else:
+            await wire.send(answer)
+    return serve
+
+
+def refusal(status='429 Too Many Requests', *fields, body=b'{"error":{"message":"slow down"}}'):
+    return reply(body, JSON, *fields, status=status)
+
+
+@pytest.mark.parametrize('status', ['429 Too Many Requests', '503 Service Unavailable', '529 Overloaded'])
+@run
+async def test_a_refusal_is_tried_again_on_the_same_connection(status):
+    async with upstream(turns(refusal(status, 'retry-after-ms: 5'), reply(completion(), JSON))) as server, \
+            llm(server) as gateway:
+        body = json.dumps(chat(stream=True)).encode()
+        said = await ask(gateway.port, post(body), 'POST')
+        assert said.status == 200 and said.body == completion()
+        assert len(server.seen) == 2 and server.seen[0].body == server.seen[1].body
+        assert server.connections == 1
+        await quiet(gateway)
+
+
+@run
+async def test_after_two_retries_the_refusal_reaches_the_client():
+    async with upstream(refusal('429 Too Many Requests', 'retry-after-ms: 5', *PROVIDERS)) as server, \
+            llm(server) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == 429 and said.body == b'{"error":{"message":"slow down"}}'
+        assert not {name for name, _ in said.fields} & {line.split(':')[0] for line in PROVIDERS}
+        assert len(server.seen) == 3
+        await quiet(gateway)
+
+
+@pytest.mark.parametrize('fields, route', [(['x-should-retry: false'], ''), (['retry-after: 3600'], ''),
+                                           ([], 'retries: 0')])
+@run
+async def test_what_shall_or_can_not_be_tried_again_is_not(fields, route):
+    async with upstream(refusal('429 Too Many Requests', *fields)) as server, llm(server, route=route) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == 429
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize('status', ['400 Bad Request', '401 Unauthorized', '500 Internal Server Error'])
+@run
+async def test_other_errors_reach_the_client_at_once(status):
+    async with upstream(refusal(status)) as server, llm(server) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == int(status[:3]) and len(server.seen) == 1
+        await quiet(gateway)
+
+
+@run
+async def test_googles_word_on_when_to_come_back_is_in_the_body():
+    body = json.dumps({'error': {'code': 429, 'details': [
+        {'@type': 'type.googleapis.com/google.rpc.RetryInfo', 'retryDelay': '3600s'}]}}).encode()
+    text = stream_head(status='429 Too Many').replace(SSE.encode(), JSON.encode()) + \
+        chunked(body[:20], body[20:]) + b'0\r\n\r\n'
+    async with upstream(text) as server, llm(server) as gateway:
+        assert (await ask(gateway.port, post(chat()), 'POST')).status == 429
+        assert len(server.seen) == 1  # an hour is longer than it may wait
+
+
+@run
+async def test_a_server_that_does_not_answer_in_time_is_asked_again():
+    async def hang(wire):
+        await wire.ended()
+    async with upstream(turns(hang, reply(completion(), JSON))) as server, \
+            llm(server, more='timeouts: { first_byte: 50ms }') as gateway:
+        assert (await ask(gateway.port, post(chat()), 'POST')).status == 200
+        assert len(server.seen) == 2
+        await quiet(gateway)
+
+
+@run
+async def test_a_client_that_goes_between_two_attempts_is_not_asked_for_again():
+    async with upstream(refusal('429 Too Many Requests', 'retry-after: 20')) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat()))
+            await until(lambda: len(server.seen) == 1, 'the first attempt')
+        await quiet(gateway)
+        assert (await gateway.ask_api('/gates/llm/gpt-4o'))[1]['ended']['cancelled'] == 0
+
+
+# ---- lanes
+
+@run
+async def test_the_next_lane_is_taken_while_the_first_is_paused_and_knows_the_model_by_its_name():
+    async with upstream(refusal('429 Too Many Requests', 'retry-after: 3600')) as first, \
+            upstream(reply(completion(), JSON)) as second, \
+            llm(first, second, more=['', 'models: { gpt-4o: "my \\"own\\" deployment" }']) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == 429  # Retry-After is longer than it may wait
+        for _ in range(3):
+            said = await ask(gateway.port, post(chat(text='again')), 'POST')
+            assert said.status == 200
+        assert len(first.seen) == 1 and len(second.seen) == 3
+        for message in second.seen:
+            assert json.loads(message.body) == chat('my "own" deployment', 'again')
+
+
+@run
+async def test_a_retry_may_change_lanes_and_the_name_of_the_model_with_it():
+    async with upstream(turns(refusal('429 Too Many Requests', 'retry-after: 1'))) as first, \
+            upstream(reply(completion(), JSON)) as second, \
+            llm(first, second, more=['models: { gpt-4o: one-name }', '']) as gateway:
+        sent = json.dumps(chat(stream=True, stream_options={'include_usage': True})).encode()
+        said = await ask(gateway.port, post(sent), 'POST')
+        assert said.status == 200
+        assert json.loads(first.seen[0].body)['model'] == 'one-name'
+        assert second.seen[0].body == sent
+        await quiet(gateway)
+
+
+@run
+async def test_a_quota_that_allows_nothing_is_told_with_the_time_of_its_return():
+    fields = ['x-ratelimit-limit-requests: 0', 'x-ratelimit-remaining-requests: 0',
+              'x-ratelimit-reset-requests: 1h0m0s', 'x-should-retry: false']
+    async with upstream(refusal('429 Too Many Requests', *fields)) as server, llm(server) as gateway:
+        assert (await ask(gateway.port, post(chat()), 'POST')).status == 429
+        said = await ask(gateway.port, post(chat()), 'POST')
+        problem = json.loads(said.body)
+        assert said.status == 429 and problem['type'] == 'urn:weir:quota-spent'
+        assert problem['gate'] == 'llm' and problem['key'] == 'gpt-4o'
+        assert len(server.seen) == 1
+
+
+# ---- providers that misbehave
+
+@run
+async def test_a_provider_that_dies_in_the_middle_of_a_stream():
+    async def serve(wire, message):
+        await wire.send(stream_head(), chunked(TEXTS[0], TEXTS[1][:10]))
+        wire.abort()
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat(stream=True)))
+            assert (await wire.head()).status == 200
+            assert await wire.exactly(len(chunked(TEXTS[0]))) == chunked(TEXTS[0])
+            await wire.ended()
+        await quiet(gateway)
+
+
+@run
+async def test_two_usages_and_half_an_event_at_the_end():
+    half = b'data: {"choices":[]'
+    async with upstream(streams(TEXTS[0], USAGE, USAGE, half)) as server, llm(server) as gateway:
+        said = await ask(gateway.port, post(chat(stream=True)), 'POST')
+        assert said.body == TEXTS[0] + half
+        await quiet(gateway)
+
+
+@pytest.mark.parametrize('asked', [False, True])
+@run
+async def test_ten_megabytes_without_a_newline(asked):
+    line = b'data: ' + b'x' * (10 << 20)
+    parts = [line[i:i + 65536] for i in range(0, len(line), 65536)]
+    async with upstream(streams(*parts, b'\n\n', DONE)) as server, llm(server) as gateway:
+        options = {'stream_options': {'include_usage': True}} if asked else {}
+        said = await ask(gateway.port, post(chat(stream=True, **options)), 'POST')
+        assert said.body == line + b'\n\n' + DONE
+        status = open(f'/proc/{gateway.process.pid}/status').read()
+        if 'asan' not in str(gateway.process) and 'VmHWM' in status:
+            await quiet(gateway)
+
+
+@run
+async def test_a_compressed_reply_passes_as_it_is():
+    body = gzip.compress(completion())
+    async with upstream(reply(body, JSON, 'Content-Encoding: gzip')) as server, llm(server) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.body == body and said.one('content-encoding') == 'gzip'
+        await quiet(gateway)
+
+
+@run
+async def test_a_storm_of_aborted_streams_leaves_nothing_reserved():
+    async def serve(wire, message):
+        await wire.send(stream_head())
+        for part in TEXTS * 20:
+            await wire.send(chunked(part))
+            await asyncio.sleep(0)
+        await wire.ended()
+    async with upstream(serve) as server, llm(server, gate='limit: 20, line: { max: 1000 }') as gateway:
+        async def one(number):
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                async with connect(gateway.port) as wire:
+                    await wire.send(post(chat(stream=True, max_tokens=number + 1)))
+                    if number % 3:
+                        await wire.head()
+                        await wire.exactly(number % 200)
+                    if number % 2:
+                        wire.reset()
+        await asyncio.gather(*(one(i) for i in range(300)))
+        await quiet(gateway)
+        await until(lambda: server.connections == server.ended, 'all connections are closed')
+
+
+# ---- tenants
+
+@run
+async def test_a_tenant_is_told_its_own_limits():
+    gate = 'tenants: { acme: { limit: 4, rate: 600/m } }'
+    async with upstream(reply(completion(), JSON, 'RateLimit: "provider";r=1;t=9')) as server, \
+            llm(server, gate=gate) as gateway:
+        said = await ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')
+        assert said.all('ratelimit-policy') == [
+            '"concurrency";q=4;qu="concurrent-requests", "requests";q=600;w=60']
+        assert said.all('ratelimit') == ['"concurrency";r=3, "requests";r=599;t=1']
+        said = await ask(gateway.port, post(chat(), 'X-Tenant: other'), 'POST')
+        assert said.all('ratelimit') + said.all('ratelimit-policy') == []
+
+
+# ---- gates that learn, without an LLM behind them
+
+@run
+async def test_a_plain_route_learns_how_many_the_upstream_takes_at_once():
+    """It takes three at once and refuses others. Nobody says so, but the window finds out."""
+    inside = 0
+    most = 0
+    refused = 0
+
+    async def serve(wire, message):
+        nonlocal inside, most, refused
+        inside += 1
+        most = max(most, inside)
+        try:
+            if inside > 3:
+                refused += 1
+                await wire.send(reply(b'full', status='429 Too Many Requests'))
+                return
+            await asyncio.sleep(0.01)
+            await wire.send(reply(b'ok'))
+        finally:
+            inside -= 1
+    config = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 1
+upstreams: {{ server: {{ url: "{url}" }} }}
+gates: {{ gate: {{ limit: {{ start: 4, min: 1, max: 64 }}, line: {{ max: 1000 }} }} }}
+routes: [ {{ match: /, gate: gate, key: k, upstream: server }} ]
+'''
+    async with upstream(serve) as server, weir(config.format(url=server.url)) as gateway:
+        async def one():
+            async with connect(gateway.port) as wire:
+                await wire.send(request('/'))
+                return (await wire.message()).status
+        said = await asyncio.gather(*(one() for _ in range(60)))
+        await gateway.until('k', 'gate', active=0, waiting=0)
+        assert refused >= 1 and said.count(429) == refused
+        assert (await gateway.counts('k', 'gate'))['limit'] <= 3
+        assert most <= 5
+
+
+@run
+async def test_a_reload_may_give_a_gate_a_controller_and_take_it_away():
+    held = asyncio.Event()
+
+    async def serve(wire, message):
+        if b'hold' in message.body:
+            await held.wait()
+        await wire.send(reply(completion(), JSON))
+    kinds = ['limit: 5', 'controller: learned', 'controller: aimd', 'limit: none', 'controller: learned']
+    async with upstream(serve) as server, llm(server, gate=kinds[0]) as gateway:
+        async with connect(gateway.port) as wire:  # one goes on through all of them
+            await wire.send(post(chat(text='hold')))
+            await gateway.until('gpt-4o', 'llm', active=1)
+            for before, after in zip(kinds, kinds[1:]):
+                await gateway.reload((before, after))
+                assert (await ask(gateway.port, post(chat()), 'POST')).status == 200
+            held.set()
+            assert (await wire.message('POST')).status == 200
+        await quiet(gateway)
