@@ -15,7 +15,7 @@ SSE = 'Content-Type: text/event-stream'
 
 
 @contextlib.asynccontextmanager
-async def llm(*servers, gate='', route='', more='', dialect='openai', top=''):
+async def llm(*servers, gate='', route='', more='', dialect='openai', top='', threads=1):
     """A gateway for an LLM whose lanes are these servers; `more` goes to each upstream, or one text to each."""
     each = more if isinstance(more, (list, tuple)) else [more] * len(servers)
     upstreams = ''.join(f'''
@@ -26,7 +26,7 @@ async def llm(*servers, gate='', route='', more='', dialect='openai', top=''):
     config = f'''
 listen: 127.0.0.1:0
 api: 127.0.0.1:0
-threads: 1
+threads: {threads}
 grace: 5s
 {top}
 upstreams:{upstreams}
@@ -527,7 +527,8 @@ async def test_a_storm_of_aborted_streams_leaves_nothing_reserved():
             await wire.send(chunked(part))
             await asyncio.sleep(0)
         await wire.ended()
-    async with upstream(serve) as server, llm(server, gate='limit: 20, line: { max: 1000 }') as gateway:
+    async with upstream(serve) as server, \
+            llm(server, gate='limit: 20, line: { max: 1000 }', threads=2) as gateway:
         async def one(number):
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 async with connect(gateway.port) as wire:
