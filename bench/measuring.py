@@ -1,5 +1,5 @@
 """What the benchmarks of servers share: processes that are started and ended here, their CPU time,
-and wrk's reports."""
+wrk's reports, and arguments."""
 import contextlib
 import http.client
 import os
@@ -29,14 +29,15 @@ class Process:
 
     def __init__(self, name, folder, port, arguments, config, cores):
         self.name, self.port = name, port
-        path = folder / 'config'
-        path.write_text(config)
+        if config is not None:
+            (folder / 'config').write_text(config)
+            arguments = [*arguments, str(folder / 'config')]
         self.log = folder / 'log'
         with pinned(cores), self.log.open('w') as log:
             # In a session of its own, so that Ctrl-C reaches it through stop() only.
             try:
-                self.process = subprocess.Popen([*arguments, str(path)], stdin=subprocess.DEVNULL,
-                                                stdout=log, stderr=log, start_new_session=True)
+                self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log,
+                                                stderr=log, start_new_session=True)
             except OSError as error:
                 raise NotMeasured(f'{name} does not start: {error}') from error
 
@@ -172,6 +173,19 @@ def faults_of(report):
 
 
 # ---- a whole program
+
+def programs_of(parser, given, others):
+    """Paths by labels, of what --program was given. The labels differ from those of the others."""
+    programs = {}
+    for program in given or [str(ROOT / 'build' / 'weir')]:
+        label, _, path = program.partition('=')
+        if not path or '/' in label:
+            label, path = 'weir', program
+        if label in programs or label in others or label == '':
+            parser.error(f'--program {program}: give each its own LABEL=PATH')
+        programs[label] = path
+    return programs
+
 
 def run_main(main):
     """Runs it with as many descriptors as may be; whatever ends it, what was started is ended too."""
