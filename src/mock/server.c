@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* signalfd */
 #include "base/alloc.h"
 #include "base/list.h"
-#include "mock/reply.h"
+#include "mock/plain.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -113,16 +113,12 @@ static int open_signals(struct server *server)
 
 static void open_mock(struct weir_mock *mock, const struct weir_mock_settings *settings)
 {
+    mock->role = &weir_mock_plain;
     mock->settings = settings;
-    mock->random = settings->seed;
     weir_list_init(&mock->all_visits);
     weir_buffer_pool_init(&mock->buffers, 2 * WEIR_MOCK_CONNECTIONS_MAX, &weir_allocator_libc);
     weir_slab_init(&mock->visits, sizeof(struct weir_visit), WEIR_MOCK_CONNECTIONS_MAX,
                    &weir_allocator_libc);
-    memset(mock->filler, 'x', sizeof mock->filler);
-    if (settings->limit.tokens > 0) {
-        weir_mock_bucket_init(&mock->bucket, settings->limit);
-    }
 }
 
 static void close_mock(struct weir_mock *mock)
@@ -131,16 +127,9 @@ static void close_mock(struct weir_mock *mock)
         weir_visit_close(weir_container_of(mock->all_visits.next, struct weir_visit, link));
     }
     (void)weir_loop_settle(&mock->loop);
+    mock->role->close(mock);
     weir_slab_deinit(&mock->visits);
     weir_buffer_pool_deinit(&mock->buffers);
-}
-
-static void print_counts(const struct weir_mock_counts *counts)
-{
-    char text[WEIR_MOCK_COUNTS_TEXT_MAX];
-    struct weir_slice line = weir_reply_counts(counts, text);
-    fwrite(line.data, 1, line.bytes, stdout);
-    fflush(stdout);
 }
 
 static int run(struct server *server, const struct weir_mock_settings *settings)
@@ -149,7 +138,7 @@ static int run(struct server *server, const struct weir_mock_settings *settings)
         return 1;
     }
     weir_loop_run(&server->mock.loop);
-    print_counts(&server->mock.counts);
+    server->mock.role->tell(&server->mock);
     return 0;
 }
 
@@ -174,12 +163,17 @@ int weir_mock_run(const struct weir_mock_settings *settings)
         complain("start", "out of memory");
         goto no_timer;
     }
+    if (!server->mock.role->open(&server->mock)) {
+        complain("start", "out of memory");
+        goto no_role;
+    }
     status = run(server, settings);
     close_listener(server);
     if (server->signals.fd >= 0) {
         close(server->signals.fd);
     }
     close_mock(&server->mock);
+no_role:
     weir_timer_deinit(&server->mock.loop, &server->accept_again);
 no_timer:
     weir_loop_deinit(&server->mock.loop);

@@ -1,7 +1,6 @@
 #include "mock/visit.h"
 
 #include "base/list.h"
-#include "base/slice.h"
 #include "mock/reply.h"
 
 #include <assert.h>
@@ -15,8 +14,6 @@
 
 /* How often one write may take the filler of bodies: a megabyte fills any socket. */
 #define FILLER_PARTS 15
-
-#define STATS_PATH "/mock/stats"
 
 static void step(struct weir_visit *visit);
 
@@ -35,24 +32,13 @@ static void dispose(struct weir_visit *visit)
     }
 }
 
-/* The request is no longer inside; what became of it is counted. */
-static void leave(struct weir_visit *visit, uint64_t *count)
-{
-    if (visit->inside) {
-        assert(visit->mock->counts.active > 0);
-        visit->inside = false;
-        visit->mock->counts.active--;
-        (*count)++;
-    }
-}
-
 void weir_visit_close(struct weir_visit *visit)
 {
     if (visit->closed) {
         return;
     }
     visit->closed = true;
-    leave(visit, &visit->mock->counts.gone);
+    visit->mock->role->end(visit, false);
     weir_stream_close(&visit->stream);
     weir_timer_deinit(&visit->mock->loop, &visit->timer);
     weir_buffer_release(&visit->mock->buffers, &visit->in);
@@ -61,11 +47,10 @@ void weir_visit_close(struct weir_visit *visit)
     dispose(visit);
 }
 
-static void reset(struct weir_visit *visit)
+void weir_visit_reset(struct weir_visit *visit)
 {
     struct linger at_once = {.l_onoff = 1};
     setsockopt(visit->stream.watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    leave(visit, &visit->mock->counts.reset);
     weir_visit_close(visit);
 }
 
@@ -91,9 +76,9 @@ static void step_later(struct weir_visit *visit)
 }
 
 /* For a client that goes away, waiting is over. */
-static void wait_until(struct weir_visit *visit, enum weir_visit_state state, uint64_t due_ns)
+void weir_visit_wait(struct weir_visit *visit, uint64_t due_ns)
 {
-    visit->state = (uint8_t)state;
+    visit->state = WEIR_VISIT_WAITING;
     visit->due_ns = due_ns;
     if (visit->stream.hung) {
         weir_visit_close(visit);
@@ -215,7 +200,7 @@ static void echo(struct weir_visit *visit)
             return;
         }
         if (visit->echo.ended) {
-            leave(visit, &visit->mock->counts.served);
+            visit->mock->role->end(visit, true);
             depart(visit);
             return;
         }
@@ -235,6 +220,14 @@ static void echo(struct weir_visit *visit)
     step_later(visit);
 }
 
+void weir_visit_echo(struct weir_visit *visit)
+{
+    weir_buffer_consume(&visit->in, visit->head.head_bytes);
+    visit->echo = (struct weir_echo){0};
+    visit->state = WEIR_VISIT_ECHOING;
+    echo(visit);
+}
+
 /* ---- replies ---- */
 
 static void begin_request(struct weir_visit *visit)
@@ -243,11 +236,10 @@ static void begin_request(struct weir_visit *visit)
     weir_http1_init_request(&visit->head, WEIR_HTTP1_LIMITS_DEFAULT);
 }
 
-/* The reply has been written: the next request, if there may be one. */
-static void finish(struct weir_visit *visit)
+/* The next request, if there may be one. */
+void weir_visit_finish(struct weir_visit *visit)
 {
-    struct weir_mock_counts *counts = &visit->mock->counts;
-    leave(visit, visit->fate == WEIR_FATE_FAIL ? &counts->failed : &counts->served);
+    visit->mock->role->end(visit, true);
     if (visit->last) {
         depart(visit);
         return;
@@ -262,28 +254,15 @@ static void finish(struct weir_visit *visit)
 
 static void send_on(struct weir_visit *visit)
 {
-    const struct weir_mock_settings *settings = visit->mock->settings;
     enum flow flow = flush(visit);
-    if (flow == FLOW_BLOCKED) {
-        return;
-    }
     if (flow == FLOW_BROKEN) {
         weir_visit_close(visit);
-    } else if (visit->head.upgrade == WEIR_UPGRADE_WEBSOCKET && visit->inside &&
-               visit->fate == WEIR_FATE_SERVE) {
-        weir_buffer_consume(&visit->in, visit->head.head_bytes);
-        visit->echo = (struct weir_echo){0};
-        visit->state = WEIR_VISIT_ECHOING;
-        echo(visit);
-    } else if (visit->events_left > 0) {
-        /* By the clock, so that lateness does not add up. */
-        wait_until(visit, WEIR_VISIT_PAUSING, visit->due_ns + settings->interval_ns);
-    } else {
-        finish(visit);
+    } else if (flow == FLOW_DONE) {
+        visit->mock->role->written(visit);
     }
 }
 
-static void send_if(struct weir_visit *visit, bool written)
+void weir_visit_send(struct weir_visit *visit, bool written)
 {
     visit->state = WEIR_VISIT_REPLYING;
     if (written) {
@@ -293,214 +272,26 @@ static void send_if(struct weir_visit *visit, bool written)
     }
 }
 
-static void reply(struct weir_visit *visit, const struct weir_reply *what)
+void weir_visit_reply(struct weir_visit *visit, const struct weir_reply *reply)
 {
-    send_if(visit, weir_reply_write(visit, what));
+    weir_visit_send(visit, weir_reply_write(visit, reply));
 }
 
-static void reply_error(struct weir_visit *visit, uint16_t status, const char *document)
+void weir_visit_reply_error(struct weir_visit *visit, uint16_t status, const char *document)
 {
-    reply(visit, &(struct weir_reply){.status = status,
-                                      .type = "application/json",
-                                      .document = weir_slice_of(document)});
-}
-
-static void refuse(struct weir_visit *visit, uint64_t retry_seconds)
-{
-    visit->mock->counts.refused++;
-    reply(visit, &(struct weir_reply){.status = 429,
-                                      .type = "application/json",
-                                      .document = weir_slice_of("{\"error\":\"too many\"}\n"),
-                                      .retry_seconds = retry_seconds});
-}
-
-static void reply_events(struct weir_visit *visit)
-{
-    struct weir_reply what = {.status = 200, .type = "text/event-stream", .streamed = true};
-    visit->last |= visit->head.minor == 0; /* which ends such a body with the connection */
-    bool written = weir_reply_write(visit, &what);
-    if (visit->head.method != WEIR_METHOD_HEAD) {
-        visit->events_left = visit->mock->settings->events;
-        written = written && weir_reply_event(visit);
-    }
-    send_if(visit, written);
-}
-
-static void reply_upgrade(struct weir_visit *visit)
-{
-    const struct weir_http1_field *field =
-        weir_http1_find(&visit->head, WEIR_FIELD_SEC_WEBSOCKET_KEY);
-    struct weir_slice key = weir_http1_value(visit->in.data + visit->in.begin, field);
-    send_if(visit, weir_reply_upgrade(visit, key));
-}
-
-static void serve(struct weir_visit *visit)
-{
-    const struct weir_mock_settings *settings = visit->mock->settings;
-    visit->number = ++visit->mock->replies;
-    if (visit->head.upgrade == WEIR_UPGRADE_WEBSOCKET) {
-        reply_upgrade(visit);
-    } else if (settings->events > 0) {
-        reply_events(visit);
-    } else if (settings->body_bytes == WEIR_MOCK_DOCUMENT) {
-        reply(visit, &(struct weir_reply){.status = 200,
-                                          .type = "application/json",
-                                          .document = weir_reply_document(visit)});
-    } else {
-        reply(visit, &(struct weir_reply){.status = 200,
-                                          .type = "application/octet-stream",
-                                          .filler_bytes = settings->body_bytes});
-    }
-}
-
-/* The time of the reply has come. */
-static void answer(struct weir_visit *visit)
-{
-    switch ((enum weir_visit_fate)visit->fate) {
-    case WEIR_FATE_HANG: /* whose time never comes */
-    case WEIR_FATE_SERVE:
-        serve(visit);
-        break;
-    case WEIR_FATE_FAIL:
-        reply_error(visit, 503, "{\"error\":\"as --fail wants\"}\n");
-        break;
-    case WEIR_FATE_RESET:
-        reset(visit);
-        break;
-    }
+    weir_visit_reply(visit, &(struct weir_reply){.status = status,
+                                                 .type = "application/json",
+                                                 .document = weir_slice_of(document)});
 }
 
 /* ---- requests ---- */
-
-/* splitmix64: every state is good, so any seed is. */
-static uint64_t next_random(struct weir_mock *mock)
-{
-    uint64_t z = mock->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-/* One draw for all three, so that each has exactly its share. */
-static enum weir_visit_fate draw_fate(struct weir_mock *mock)
-{
-    const struct weir_mock_settings *settings = mock->settings;
-    uint32_t share = (uint32_t)(next_random(mock) % WEIR_MOCK_SHARE_ALL);
-    if (share < settings->hang_share) {
-        return WEIR_FATE_HANG;
-    }
-    share -= settings->hang_share;
-    if (share < settings->reset_share) {
-        return WEIR_FATE_RESET;
-    }
-    return share - settings->reset_share < settings->fail_share ? WEIR_FATE_FAIL : WEIR_FATE_SERVE;
-}
-
-static uint64_t draw_latency(struct weir_mock *mock)
-{
-    uint64_t jitter_ns = mock->settings->jitter_ns;
-    uint64_t latest_ns = mock->settings->latency_ns + jitter_ns;
-    uint64_t less_ns = next_random(mock) % (2 * jitter_ns + 1);
-    return latest_ns > less_ns ? latest_ns - less_ns : 0;
-}
-
-/* A request that is not refused comes in. */
-static void enter(struct weir_visit *visit)
-{
-    struct weir_mock *mock = visit->mock;
-    struct weir_mock_counts *counts = &mock->counts;
-    visit->inside = true;
-    counts->active++;
-    counts->most = counts->active > counts->most ? counts->active : counts->most;
-    visit->fate = (uint8_t)draw_fate(mock);
-    uint64_t latency_ns = draw_latency(mock);
-    visit->due_ns = mock->loop.now_ns + latency_ns;
-    if (visit->fate == WEIR_FATE_HANG) {
-        wait_until(visit, WEIR_VISIT_WAITING, WEIR_NEVER);
-    } else if (latency_ns > 0) {
-        wait_until(visit, WEIR_VISIT_WAITING, visit->due_ns);
-    } else {
-        answer(visit);
-    }
-}
-
-static void admit(struct weir_visit *visit)
-{
-    struct weir_mock *mock = visit->mock;
-    mock->counts.connections += !visit->counted;
-    visit->counted = true;
-    uint32_t concurrency_max = mock->settings->concurrency_max;
-    if (concurrency_max > 0 && mock->counts.active >= concurrency_max) {
-        refuse(visit, 0);
-        return;
-    }
-    if (mock->settings->limit.tokens > 0) {
-        uint64_t wait_ns = weir_mock_bucket_take(&mock->bucket, mock->loop.now_ns);
-        if (wait_ns > 0) {
-            refuse(visit, (wait_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND);
-            return;
-        }
-    }
-    enter(visit);
-}
-
-static void reply_stats(struct weir_visit *visit)
-{
-    struct weir_mock_counts *counts = &visit->mock->counts;
-    char text[WEIR_MOCK_COUNTS_TEXT_MAX];
-    switch (visit->head.method) {
-    case WEIR_METHOD_GET:
-    case WEIR_METHOD_HEAD:
-        reply(visit, &(struct weir_reply){.status = 200,
-                                          .type = "application/json",
-                                          .document = weir_reply_counts(counts, text)});
-        break;
-    case WEIR_METHOD_DELETE:
-        /* Those that are inside stay there, and so were the most at once since now. */
-        *counts = (struct weir_mock_counts){.active = counts->active, .most = counts->active};
-        reply(visit, &(struct weir_reply){.status = 204});
-        break;
-    default:
-        reply(visit, &(struct weir_reply){.status = 405,
-                                          .type = "application/json",
-                                          .document = weir_slice_of("{\"error\":\"method\"}\n"),
-                                          .fields = "Allow: GET, HEAD, DELETE\r\n"});
-    }
-}
-
-/* Whether a wish for a WebSocket, if it is one, can be granted. */
-static bool is_acceptable(const struct weir_visit *visit)
-{
-    const struct weir_http1_field *key =
-        weir_http1_find(&visit->head, WEIR_FIELD_SEC_WEBSOCKET_KEY);
-    return visit->head.upgrade != WEIR_UPGRADE_WEBSOCKET ||
-           (key != NULL && key->value_bytes == WEIR_WEBSOCKET_KEY_BYTES);
-}
-
-/* A request is complete. */
-static void begin_reply(struct weir_visit *visit)
-{
-    struct weir_slice path = weir_http1_slice(visit->in.data + visit->in.begin, visit->head.path);
-    visit->last = !visit->head.persists;
-    visit->fate = WEIR_FATE_SERVE;
-    if (weir_slice_equal(path, weir_slice_of(STATS_PATH))) {
-        reply_stats(visit);
-    } else if (visit->head.method == WEIR_METHOD_CONNECT) {
-        visit->last = true; /* what follows it is not for us */
-        reply_error(visit, 501, "{\"error\":\"this is no proxy\"}\n");
-    } else if (!is_acceptable(visit)) {
-        reply_error(visit, 400, "{\"error\":\"Sec-WebSocket-Key\"}\n");
-    } else {
-        admit(visit);
-    }
-}
 
 static void reply_malformed(struct weir_visit *visit)
 {
     visit->last = true;
     visit->head.method = WEIR_METHOD_OTHER; /* it may have been HEAD, or have no meaning */
     visit->head.upgrade = WEIR_UPGRADE_NONE;
-    reply_error(visit, 400, "{\"error\":\"malformed\"}\n");
+    weir_visit_reply_error(visit, 400, "{\"error\":\"malformed\"}\n");
 }
 
 /* The client asks whether to send the body. If it cannot be told at once, it will be told with the
@@ -524,6 +315,7 @@ static enum weir_http1_result read_head(struct weir_visit *visit)
     if (result == WEIR_HTTP1_DONE) {
         visit->state = WEIR_VISIT_BODY;
         weir_discard_init(&visit->body, &visit->head);
+        visit->mock->role->begin(visit);
         permit_body(visit);
     }
     return result;
@@ -577,7 +369,8 @@ static void read_on(struct weir_visit *visit)
         result = read_request(visit);
     }
     if (result == WEIR_HTTP1_DONE) {
-        begin_reply(visit);
+        visit->last = !visit->head.persists;
+        visit->mock->role->ask(visit);
     } else {
         reply_malformed(visit);
     }
@@ -591,11 +384,7 @@ static void wait_on(struct weir_visit *visit)
     if (visit->stream.hung) {
         weir_visit_close(visit);
     } else if (visit->due_ns <= visit->mock->loop.now_ns) {
-        if (visit->state == WEIR_VISIT_WAITING) {
-            answer(visit);
-        } else {
-            send_if(visit, weir_reply_event(visit));
-        }
+        visit->mock->role->resume(visit);
     }
 }
 
@@ -607,7 +396,6 @@ static void step(struct weir_visit *visit)
         read_on(visit);
         break;
     case WEIR_VISIT_WAITING:
-    case WEIR_VISIT_PAUSING:
         wait_on(visit);
         break;
     case WEIR_VISIT_REPLYING:

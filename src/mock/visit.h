@@ -1,9 +1,9 @@
 /* visit.h - one connection to the mock, and the request that it has at hand.
  *
- * A connection reads a request to its end, waits as long as the settings say, writes the reply and
- * begins anew: one thing at a time, so pipelined requests are answered in their order and wait in
- * the socket. A request is inside from its last byte to the last byte of its reply; whatever closes
- * its connection in between counts it as gone. */
+ * A connection reads a request to its end, waits, writes the reply and begins anew: one thing at a
+ * time, so pipelined requests are answered in their order and wait in the socket. What is replied,
+ * and when, is decided by the mock's role. A request is inside from its last byte to the last byte
+ * of its reply; whatever closes its connection in between counts it as gone. */
 #ifndef WEIR_MOCK_VISIT_H
 #define WEIR_MOCK_VISIT_H
 
@@ -28,8 +28,28 @@ struct weir_mock_counts {
     uint64_t connections; /* that have brought a request */
 };
 
+struct weir_mock;
+struct weir_reply;
+struct weir_visit;
+
+/* What a mock is. The functions of a visit end with one of the calls below that says how it goes
+ * on. */
+struct weir_mock_role {
+    bool (*open)(struct weir_mock *mock);      /* once there is a loop; false without memory */
+    void (*tell)(struct weir_mock *mock);      /* says on stdout what was counted */
+    void (*close)(struct weir_mock *mock);     /* once no connection is left */
+    void (*begin)(struct weir_visit *visit);   /* the head of a request has come */
+    void (*ask)(struct weir_visit *visit);     /* all of it has */
+    void (*resume)(struct weir_visit *visit);  /* the moment that was waited for */
+    void (*written)(struct weir_visit *visit); /* what was to be sent has been */
+
+    /* The reply has been written, or the connection is gone. There may be nothing to end. */
+    void (*end)(struct weir_visit *visit, bool complete);
+};
+
 /* What all connections share. */
 struct weir_mock {
+    const struct weir_mock_role *role;
     const struct weir_mock_settings *settings;
     struct weir_loop loop;
     struct weir_buffer_pool buffers;
@@ -46,9 +66,8 @@ struct weir_mock {
 enum weir_visit_state {
     WEIR_VISIT_HEAD,     /* of a request is read */
     WEIR_VISIT_BODY,     /* of a request is thrown away */
-    WEIR_VISIT_WAITING,  /* for the time of the reply */
+    WEIR_VISIT_WAITING,  /* for the moment of the reply, or of more of it */
     WEIR_VISIT_REPLYING, /* bytes are to be written */
-    WEIR_VISIT_PAUSING,  /* until the next event of the reply */
     WEIR_VISIT_ECHOING,  /* a WebSocket */
     WEIR_VISIT_LEAVING   /* all is said; what still comes in is thrown away */
 };
@@ -74,7 +93,7 @@ struct weir_visit {
     bool last;             /* the connection ends with this reply */
     bool resuming;         /* the post is under way */
     bool closed;           /* and freed as soon as it is not */
-    uint64_t due_ns;       /* WAITING, PAUSING, LEAVING: until then */
+    uint64_t due_ns;       /* WAITING, LEAVING: until then */
     struct weir_buffer in; /* begins with the head at hand, until its reply has been written */
     struct weir_buffer out;
     uint64_t filler_bytes; /* of the body, to be written behind `out` */
@@ -90,5 +109,24 @@ void weir_visit_open(struct weir_mock *mock, int fd);
 
 /* At once, whatever it was doing. Safe to call twice. */
 void weir_visit_close(struct weir_visit *visit);
+
+/* The same by a reset. */
+void weir_visit_reset(struct weir_visit *visit);
+
+/* ---- for the role: how it goes on ---- */
+
+/* The role is asked again at that moment; a client that goes away before is closed. */
+void weir_visit_wait(struct weir_visit *visit, uint64_t due_ns);
+
+/* Sends what has been appended to `out`, if that could be written, and then tells the role. */
+void weir_visit_send(struct weir_visit *visit, bool written);
+void weir_visit_reply(struct weir_visit *visit, const struct weir_reply *reply);
+void weir_visit_reply_error(struct weir_visit *visit, uint16_t status, const char *document);
+
+/* All has been sent: on to the next request. */
+void weir_visit_finish(struct weir_visit *visit);
+
+/* All has been sent, and the connection is a WebSocket from now on. */
+void weir_visit_echo(struct weir_visit *visit);
 
 #endif
