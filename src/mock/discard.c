@@ -39,6 +39,9 @@ static enum weir_http1_result take_chunks(struct weir_discard *discard, struct w
             return WEIR_HTTP1_FAULT;
         }
         *used += taken;
+        if (event == WEIR_CHUNKED_BODY && discard->look != NULL) {
+            discard->look(discard->context, data);
+        }
         if (event == WEIR_CHUNKED_NEED_MORE) {
             return WEIR_HTTP1_NEED_MORE;
         }
@@ -56,5 +59,8 @@ enum weir_http1_result weir_discard_take(struct weir_discard *discard, struct we
     }
     *used = input.bytes < discard->left_bytes ? input.bytes : (size_t)discard->left_bytes;
     discard->left_bytes -= *used;
+    if (*used > 0 && discard->look != NULL) {
+        discard->look(discard->context, (struct weir_slice){input.data, *used});
+    }
     return discard->left_bytes == 0 ? WEIR_HTTP1_DONE : WEIR_HTTP1_NEED_MORE;
 }

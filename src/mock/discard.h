@@ -1,4 +1,4 @@
-/* discard.h - reads the body of a request to its end and keeps nothing of it. */
+/* discard.h - reads the body of a request to its end and keeps nothing of it; somebody may look. */
 #ifndef WEIR_MOCK_DISCARD_H
 #define WEIR_MOCK_DISCARD_H
 
@@ -9,13 +9,16 @@
 #define WEIR_DISCARD_TRAILER_BYTES_MAX 8192
 
 struct weir_discard {
+    void (*look)(void *context, struct weir_slice bytes); /* at what is thrown away, or null */
+    void *context;
     uint64_t left_bytes; /* of a body with a length */
     struct weir_chunked chunked;
     bool is_chunked;
     bool in_trailers;
 };
 
-/* The body that a judged head of a request announces. */
+/* The body that a judged head of a request announces; nobody looks unless `look` is set behind it.
+ */
 void weir_discard_init(struct weir_discard *discard, const struct weir_http1_head *head);
 
 /* Takes what it can of bytes that follow those taken before, and says in `used` how much that was;

@@ -1,6 +1,7 @@
 #include "mock/plain.h"
 
 #include "base/slice.h"
+#include "mock/draw.h"
 #include "mock/reply.h"
 
 #include <assert.h>
@@ -39,16 +40,16 @@ static void reset(struct weir_visit *visit)
 static void refuse(struct weir_visit *visit, uint64_t retry_seconds)
 {
     visit->mock->counts.refused++;
-    weir_visit_reply(visit,
-                     &(struct weir_reply){.status = 429,
-                                          .type = "application/json",
-                                          .document = weir_slice_of("{\"error\":\"too many\"}\n"),
-                                          .retry_seconds = retry_seconds});
+    weir_visit_reply(
+        visit, &(struct weir_mock_reply){.status = 429,
+                                         .type = "application/json",
+                                         .document = weir_slice_of("{\"error\":\"too many\"}\n"),
+                                         .retry_seconds = retry_seconds});
 }
 
 static void reply_events(struct weir_visit *visit)
 {
-    struct weir_reply what = {.status = 200, .type = "text/event-stream", .streamed = true};
+    struct weir_mock_reply what = {.status = 200, .type = "text/event-stream", .streamed = true};
     visit->last |= visit->head.minor == 0; /* which ends such a body with the connection */
     bool written = weir_reply_write(visit, &what);
     if (visit->head.method != WEIR_METHOD_HEAD) {
@@ -75,13 +76,13 @@ static void serve(struct weir_visit *visit)
     } else if (settings->events > 0) {
         reply_events(visit);
     } else if (settings->body_bytes == WEIR_MOCK_DOCUMENT) {
-        weir_visit_reply(visit, &(struct weir_reply){.status = 200,
-                                                     .type = "application/json",
-                                                     .document = weir_reply_document(visit)});
+        weir_visit_reply(visit, &(struct weir_mock_reply){.status = 200,
+                                                          .type = "application/json",
+                                                          .document = weir_reply_document(visit)});
     } else {
-        weir_visit_reply(visit, &(struct weir_reply){.status = 200,
-                                                     .type = "application/octet-stream",
-                                                     .filler_bytes = settings->body_bytes});
+        weir_visit_reply(visit, &(struct weir_mock_reply){.status = 200,
+                                                          .type = "application/octet-stream",
+                                                          .filler_bytes = settings->body_bytes});
     }
 }
 
@@ -128,20 +129,11 @@ static void written(struct weir_visit *visit)
 
 /* ---- requests ---- */
 
-/* splitmix64: every state is good, so any seed is. */
-static uint64_t next_random(struct weir_mock *mock)
-{
-    uint64_t z = mock->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* One draw for all three, so that each has exactly its share. */
 static enum weir_visit_fate draw_fate(struct weir_mock *mock)
 {
     const struct weir_mock_settings *settings = mock->settings;
-    uint32_t share = (uint32_t)(next_random(mock) % WEIR_MOCK_SHARE_ALL);
+    uint32_t share = (uint32_t)(weir_draw_bits(&mock->random) % WEIR_MOCK_SHARE_ALL);
     if (share < settings->hang_share) {
         return WEIR_FATE_HANG;
     }
@@ -156,7 +148,7 @@ static uint64_t draw_latency(struct weir_mock *mock)
 {
     uint64_t jitter_ns = mock->settings->jitter_ns;
     uint64_t latest_ns = mock->settings->latency_ns + jitter_ns;
-    uint64_t less_ns = next_random(mock) % (2 * jitter_ns + 1);
+    uint64_t less_ns = weir_draw_bits(&mock->random) % (2 * jitter_ns + 1);
     return latest_ns > less_ns ? latest_ns - less_ns : 0;
 }
 
@@ -207,21 +199,22 @@ static void reply_stats(struct weir_visit *visit)
     switch (visit->head.method) {
     case WEIR_METHOD_GET:
     case WEIR_METHOD_HEAD:
-        weir_visit_reply(visit, &(struct weir_reply){.status = 200,
-                                                     .type = "application/json",
-                                                     .document = weir_reply_counts(counts, text)});
+        weir_visit_reply(visit,
+                         &(struct weir_mock_reply){.status = 200,
+                                                   .type = "application/json",
+                                                   .document = weir_reply_counts(counts, text)});
         break;
     case WEIR_METHOD_DELETE:
         /* Those that are inside stay there, and so were the most at once since now. */
         *counts = (struct weir_mock_counts){.active = counts->active, .most = counts->active};
-        weir_visit_reply(visit, &(struct weir_reply){.status = 204});
+        weir_visit_reply(visit, &(struct weir_mock_reply){.status = 204});
         break;
     default:
-        weir_visit_reply(visit,
-                         &(struct weir_reply){.status = 405,
-                                              .type = "application/json",
-                                              .document = weir_slice_of("{\"error\":\"method\"}\n"),
-                                              .fields = "Allow: GET, HEAD, DELETE\r\n"});
+        weir_visit_reply(
+            visit, &(struct weir_mock_reply){.status = 405,
+                                             .type = "application/json",
+                                             .document = weir_slice_of("{\"error\":\"method\"}\n"),
+                                             .fields = "Allow: GET, HEAD, DELETE\r\n"});
     }
 }
 

@@ -9,8 +9,11 @@
 /* Everything in a head but its document: a dozen short lines at most. */
 #define HEAD_BYTES_MAX 512
 
-/* An event with its numbers, and the frame of its chunk. */
+/* An event with its numbers. */
 #define EVENT_BYTES_MAX 128
+
+/* The frame of a chunk, and of the last one. */
+#define FRAME_BYTES_MAX 64
 
 static bool begin(struct weir_visit *visit, struct weir_head_writer *writer, size_t bytes)
 {
@@ -104,7 +107,7 @@ static void put_connection(struct weir_head_writer *writer, const struct weir_vi
 }
 
 static void put_body_fields(struct weir_head_writer *writer, const struct weir_visit *visit,
-                            const struct weir_reply *reply)
+                            const struct weir_mock_reply *reply)
 {
     weir_head_field(writer, weir_slice_of("Content-Type"), weir_slice_of(reply->type));
     if (!reply->streamed) {
@@ -115,10 +118,11 @@ static void put_body_fields(struct weir_head_writer *writer, const struct weir_v
     }
 }
 
-bool weir_reply_write(struct weir_visit *visit, const struct weir_reply *reply)
+bool weir_reply_write(struct weir_visit *visit, const struct weir_mock_reply *reply)
 {
     struct weir_head_writer writer;
-    if (!begin(visit, &writer, HEAD_BYTES_MAX + reply->document.bytes)) {
+    size_t more_bytes = reply->fields == NULL ? 0 : strlen(reply->fields);
+    if (!begin(visit, &writer, HEAD_BYTES_MAX + more_bytes + reply->document.bytes)) {
         return false;
     }
     weir_head_status(&writer, reply->status, (struct weir_slice){0});
@@ -142,29 +146,38 @@ bool weir_reply_write(struct weir_visit *visit, const struct weir_reply *reply)
     return end(visit, &writer);
 }
 
+bool weir_reply_piece(struct weir_visit *visit, struct weir_slice piece, bool last)
+{
+    char line[WEIR_CHUNK_LINE_BYTES_MAX];
+    struct weir_head_writer writer;
+    if (!begin(visit, &writer, piece.bytes + FRAME_BYTES_MAX)) {
+        return false;
+    }
+    bool chunked = visit->head.minor == 1;
+    if (chunked && piece.bytes > 0) {
+        size_t line_bytes = weir_chunk_write_line(line, piece.bytes);
+        weir_head_copy(&writer, (struct weir_slice){line, line_bytes});
+    }
+    weir_head_copy(&writer, piece);
+    if (chunked && piece.bytes > 0) {
+        put(&writer, "\r\n");
+    }
+    if (chunked && last) {
+        put(&writer, WEIR_CHUNK_LAST);
+    }
+    return end(visit, &writer);
+}
+
 bool weir_reply_event(struct weir_visit *visit)
 {
     char event[EVENT_BYTES_MAX];
-    char line[WEIR_CHUNK_LINE_BYTES_MAX];
-    struct weir_head_writer writer;
     assert(visit->events_left > 0);
     uint32_t part = visit->mock->settings->events - --visit->events_left;
     int bytes = snprintf(event, sizeof event, "data: {\"n\":%" PRIu64 ",\"part\":%" PRIu32 "}\n\n",
                          visit->number, part);
     assert(bytes < (int)sizeof event);
-    if (!begin(visit, &writer, 2 * EVENT_BYTES_MAX)) {
-        return false;
-    }
-    bool chunked = visit->head.minor == 1;
-    if (chunked) {
-        size_t line_bytes = weir_chunk_write_line(line, (uint64_t)bytes);
-        weir_head_copy(&writer, (struct weir_slice){line, line_bytes});
-    }
-    weir_head_copy(&writer, (struct weir_slice){event, (size_t)bytes});
-    if (chunked) {
-        put(&writer, visit->events_left > 0 ? "\r\n" : "\r\n" WEIR_CHUNK_LAST);
-    }
-    return end(visit, &writer);
+    struct weir_slice piece = {event, (size_t)bytes};
+    return weir_reply_piece(visit, piece, visit->events_left == 0);
 }
 
 bool weir_reply_upgrade(struct weir_visit *visit, struct weir_slice key)

@@ -7,7 +7,7 @@
 /* Of the counts as JSON, with their names and numbers. */
 #define WEIR_MOCK_COUNTS_TEXT_MAX 320
 
-struct weir_reply {
+struct weir_mock_reply {
     uint16_t status;
     const char *type;           /* of the body; null: there is none */
     struct weir_slice document; /* the body */
@@ -26,9 +26,14 @@ struct weir_slice weir_reply_counts(const struct weir_mock_counts *counts,
 
 /* Appends the head and what belongs behind it to what the connection has to write. False without
  * memory. */
-WEIR_MUST_CHECK bool weir_reply_write(struct weir_visit *visit, const struct weir_reply *reply);
+WEIR_MUST_CHECK bool weir_reply_write(struct weir_visit *visit,
+                                      const struct weir_mock_reply *reply);
 
-/* The same with the next event of a streamed reply, and with its end after the last. */
+/* The same with a piece of a streamed reply, and with its end behind the last. An empty piece is
+ * none. */
+WEIR_MUST_CHECK bool weir_reply_piece(struct weir_visit *visit, struct weir_slice piece, bool last);
+
+/* The same with the next event of a streamed reply of numbered events. */
 WEIR_MUST_CHECK bool weir_reply_event(struct weir_visit *visit);
 
 /* The same with the acceptance of a WebSocket, whose key is `key`. */

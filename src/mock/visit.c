@@ -272,16 +272,16 @@ void weir_visit_send(struct weir_visit *visit, bool written)
     }
 }
 
-void weir_visit_reply(struct weir_visit *visit, const struct weir_reply *reply)
+void weir_visit_reply(struct weir_visit *visit, const struct weir_mock_reply *reply)
 {
     weir_visit_send(visit, weir_reply_write(visit, reply));
 }
 
 void weir_visit_reply_error(struct weir_visit *visit, uint16_t status, const char *document)
 {
-    weir_visit_reply(visit, &(struct weir_reply){.status = status,
-                                                 .type = "application/json",
-                                                 .document = weir_slice_of(document)});
+    weir_visit_reply(visit, &(struct weir_mock_reply){.status = status,
+                                                      .type = "application/json",
+                                                      .document = weir_slice_of(document)});
 }
 
 /* ---- requests ---- */

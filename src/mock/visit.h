@@ -29,7 +29,7 @@ struct weir_mock_counts {
 };
 
 struct weir_mock;
-struct weir_reply;
+struct weir_mock_reply;
 struct weir_visit;
 
 /* What a mock is. The functions of a visit end with one of the calls below that says how it goes
@@ -120,7 +120,7 @@ void weir_visit_wait(struct weir_visit *visit, uint64_t due_ns);
 
 /* Sends what has been appended to `out`, if that could be written, and then tells the role. */
 void weir_visit_send(struct weir_visit *visit, bool written);
-void weir_visit_reply(struct weir_visit *visit, const struct weir_reply *reply);
+void weir_visit_reply(struct weir_visit *visit, const struct weir_mock_reply *reply);
 void weir_visit_reply_error(struct weir_visit *visit, uint16_t status, const char *document);
 
 /* All has been sent: on to the next request. */

@@ -55,6 +55,53 @@ static void expect_refused_body(const char *text)
     }
 }
 
+/* What somebody has seen who looks. */
+static char seen[64];
+static size_t seen_bytes;
+
+static void look(void *context, struct weir_slice bytes)
+{
+    assert_ptr_equal(context, seen);
+    assert_true(bytes.bytes > 0);
+    assert_true(seen_bytes + bytes.bytes <= sizeof seen);
+    memcpy(seen + seen_bytes, bytes.data, bytes.bytes);
+    seen_bytes += bytes.bytes;
+}
+
+static void expect_seen(uint64_t length, const char *text, const char *expected)
+{
+    struct weir_slice all = weir_slice_of(text);
+    for (size_t piece = 1; piece <= all.bytes; piece++) {
+        static struct weir_http1_head head;
+        struct weir_discard body;
+        size_t taken = 0;
+        enum weir_http1_result result = WEIR_HTTP1_NEED_MORE;
+        head.framing = length == CHUNKED ? WEIR_FRAMING_CHUNKED : WEIR_FRAMING_LENGTH;
+        head.content_length = length;
+        weir_discard_init(&body, &head);
+        body.look = look;
+        body.context = seen;
+        seen_bytes = 0;
+        for (size_t arrived = piece; result == WEIR_HTTP1_NEED_MORE; arrived += piece) {
+            size_t used;
+            size_t end = arrived < all.bytes ? arrived : all.bytes;
+            struct weir_slice input = {all.data + taken, end - taken};
+            result =
+                weir_discard_take(&body, (struct weir_slice){guarded(input), input.bytes}, &used);
+            taken += used;
+        }
+        assert_int_equal(seen_bytes, strlen(expected));
+        assert_memory_equal(seen, expected, seen_bytes);
+    }
+}
+
+TEST(who_looks_sees_the_body_and_nothing_else)
+{
+    expect_seen(5, "hello" NEXT, "hello");
+    expect_seen(0, NEXT, "");
+    expect_seen(CHUNKED, "5\r\nhello\r\n3;x=y\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n" NEXT, "helloabc");
+}
+
 TEST(a_length_is_taken_to_the_byte)
 {
     expect_taken(0, NEXT, 0);
@@ -93,6 +140,7 @@ TEST(trailers_are_bounded)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_looks_sees_the_body_and_nothing_else),
         cmocka_unit_test(a_length_is_taken_to_the_byte),
         cmocka_unit_test(chunks_are_taken_with_their_trailers),
         cmocka_unit_test(malformed_chunks_and_trailers_are_faults),
