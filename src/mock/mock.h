@@ -6,7 +6,7 @@
 #ifndef WEIR_MOCK_MOCK_H
 #define WEIR_MOCK_MOCK_H
 
-#include "mock/rate.h"
+#include "mock/llm.h"
 #include "net/socket.h"
 
 /* Shares of requests are parts of a million: four digits behind the point of a percentage. */
