@@ -28,6 +28,9 @@ struct weir_mock_counts {
     uint64_t connections; /* that have brought a request */
 };
 
+/* Documents that are made in the memory for texts: with a head they have to fit into a buffer. */
+#define WEIR_MOCK_DOCUMENT_BYTES_MAX 60000
+
 struct weir_mock;
 struct weir_mock_reply;
 struct weir_visit;
