@@ -14,7 +14,7 @@ static const struct weir_flag help_flag = {
     .name = "--help", .value = "", .what = "print this help"};
 
 /* Where the help says what a flag is for; names and values that are longer get a line. */
-#define NAME_COLUMNS  14
+#define NAME_COLUMNS  17
 #define VALUE_COLUMNS 10
 
 /* ---- help and complaints ---- */

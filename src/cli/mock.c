@@ -1,18 +1,36 @@
 #include "mock/mock.h"
+#include "base/slice.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
-
-#include <string.h>
+#include "mock/words.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:9001"
 
-#define SHARE_DIGITS 4 /* behind the point: a share is parts of a million */
+/* What the flags fill in. */
+struct own {
+    struct weir_mock_settings settings;
+    struct weir_mock_llm_settings llm;
+    const char *only_plain; /* a flag that a provider does not have, or null */
+    const char *only_llm;   /* a flag that only a provider has, or null */
+};
 
 /* ---- values: each says whether the text is one, and stores it ---- */
 
+static struct weir_mock_settings *settings_of(void *own)
+{
+    return &((struct own *)own)->settings;
+}
+
+/* The same for what makes no sense of a provider. */
+static struct weir_mock_settings *plain_of(void *own, const char *flag)
+{
+    ((struct own *)own)->only_plain = flag;
+    return settings_of(own);
+}
+
 static bool read_listen(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = settings_of(own);
     return weir_address_parse(&settings->listen, text) == NULL;
 }
 
@@ -28,19 +46,19 @@ static bool read_duration(struct weir_slice text, uint64_t *duration_ns)
 
 static bool read_latency(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--latency");
     return read_duration(text, &settings->latency_ns);
 }
 
 static bool read_jitter(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--jitter");
     return read_duration(text, &settings->jitter_ns);
 }
 
 static bool read_interval(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--interval");
     return read_duration(text, &settings->interval_ns);
 }
 
@@ -56,19 +74,19 @@ static bool read_count(struct weir_slice text, uint32_t max, uint32_t *count)
 
 static bool read_concurrency(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = settings_of(own);
     return read_count(text, WEIR_MOCK_CONCURRENCY_MAX, &settings->concurrency_max);
 }
 
 static bool read_chunks(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--chunks");
     return read_count(text, WEIR_MOCK_EVENTS_MAX, &settings->events);
 }
 
 static bool read_rate(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--rate");
     struct weir_config_rate rate;
     if (!weir_scalar_rate(text, &rate) || rate.tokens > WEIR_MOCK_TOKENS_MAX ||
         rate.period_ns > WEIR_MOCK_PERIOD_MAX_NS) {
@@ -78,49 +96,32 @@ static bool read_rate(void *own, struct weir_slice text)
     return true;
 }
 
-/* Digits, and after a point up to four more. */
 static bool read_share(struct weir_slice text, uint32_t *share)
 {
-    const char *point = memchr(text.data, '.', text.bytes);
-    size_t whole_bytes = point == NULL ? text.bytes : (size_t)(point - text.data);
-    size_t digits = point == NULL ? 0 : text.bytes - whole_bytes - 1;
-    uint64_t value;
-    if (!weir_scalar_number((struct weir_slice){text.data, whole_bytes}, &value) || value > 100 ||
-        (point != NULL && (digits < 1 || digits > SHARE_DIGITS))) {
-        return false;
-    }
-    for (size_t i = 0; i < SHARE_DIGITS; i++) {
-        char digit = i < digits ? point[1 + i] : '0';
-        if (digit < '0' || digit > '9') {
-            return false;
-        }
-        value = value * 10 + (uint64_t)(digit - '0');
-    }
-    *share = (uint32_t)value;
-    return value <= WEIR_MOCK_SHARE_ALL;
+    return weir_mock_decimal(text, WEIR_MOCK_SHARE_ALL, share);
 }
 
 static bool read_fail(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = settings_of(own);
     return read_share(text, &settings->fail_share);
 }
 
 static bool read_reset(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--reset");
     return read_share(text, &settings->reset_share);
 }
 
 static bool read_hang(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--hang");
     return read_share(text, &settings->hang_share);
 }
 
 static bool read_bytes(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = plain_of(own, "--bytes");
     uint64_t bytes;
     if (!weir_scalar_number(text, &bytes) || bytes > WEIR_MOCK_BODY_BYTES_MAX) {
         return false;
@@ -131,9 +132,45 @@ static bool read_bytes(void *own, struct weir_slice text)
 
 static bool read_seed(void *own, struct weir_slice text)
 {
-    struct weir_mock_settings *settings = own;
+    struct weir_mock_settings *settings = settings_of(own);
     return weir_scalar_number(text, &settings->seed);
 }
+
+/* ---- of a provider ---- */
+
+static struct weir_mock_llm_settings *llm_of(void *own, const char *flag)
+{
+    ((struct own *)own)->only_llm = flag;
+    return &((struct own *)own)->llm;
+}
+
+static bool read_llm(void *own, struct weir_slice text)
+{
+    struct weir_mock_llm_settings *llm = &((struct own *)own)->llm;
+    bool openai = weir_slice_equal(text, weir_slice_of("openai"));
+    llm->dialect = openai ? WEIR_MOCK_OPENAI : WEIR_MOCK_ANTHROPIC;
+    return openai || weir_slice_equal(text, weir_slice_of("anthropic"));
+}
+
+static bool read_key(void *own, struct weir_slice text)
+{
+    llm_of(own, "--key")->key = text;
+    return text.bytes > 0 && weir_scalar_header_value(text);
+}
+
+static bool read_at(void *own, struct weir_slice text)
+{
+    return weir_mock_change_add(llm_of(own, "--at"), text) == NULL;
+}
+
+#define READ_WORD(id, name, value, what, kind, field)                          \
+    static bool read_word_##id(void *own, struct weir_slice text)              \
+    {                                                                          \
+        struct weir_mock_rules *rules = &llm_of(own, "--" name)->rules;        \
+        return weir_mock_word_apply(rules, weir_slice_of(name), text) == NULL; \
+    }
+
+WEIR_MOCK_WORDS(READ_WORD)
 
 /* ---- flags ---- */
 
@@ -145,6 +182,9 @@ static const char percentage[] = "a percentage from 0 to 100, with up to 4 digit
     {                                                        \
         name, value, what, WEIR_FLAG_OWN, 0, expected, read, \
     }
+
+#define WORD_FLAG(id, name, value, what, kind, field) \
+    OWN_FLAG("--" name, value, what, WEIR_MOCK_EXPECTED_##kind, read_word_##id),
 
 static const struct weir_flag flags[] = {
     OWN_FLAG("--listen", "ADDRESS", "where to listen; default " DEFAULT_LISTEN,
@@ -166,7 +206,15 @@ static const struct weir_flag flags[] = {
     OWN_FLAG("--interval", "DURATION", "time between events", duration, read_interval),
     OWN_FLAG("--seed", "N", "for jitter and percentages; default 1", "a number from 0 to 2^64 - 1",
              read_seed),
-    {0},
+    OWN_FLAG("--llm", "openai|anthropic",
+             "be a provider of language models; then also:", "openai or anthropic", read_llm),
+    OWN_FLAG("--key", "SECRET", "the API key that callers must send; default any",
+             "a text that may stand in a header", read_key),
+    OWN_FLAG("--at", "CHANGE", "at a moment, such as 30s:tokens=250000/m; any number of times",
+             "a moment and one of the flags below, such as 30s:tokens=250000/m or 1m:fail=50; "
+             "at most 64",
+             read_at),
+    WEIR_MOCK_WORDS(WORD_FLAG){0},
 };
 
 /* What is wrong with the flags together, or null. */
@@ -184,31 +232,58 @@ static const char *find_conflict(const struct weir_mock_settings *settings)
     return NULL;
 }
 
+/* Whether there is a flag that the mock does not have as what it is. */
+static bool has_stray_flag(const struct own *own, char *complaint, size_t bytes)
+{
+    bool provider = own->llm.dialect != WEIR_MOCK_NO_LLM;
+    const char *stray = provider ? own->only_plain : own->only_llm;
+    if (stray != NULL) {
+        snprintf(complaint, bytes, "%s: expected %s --llm", stray,
+                 provider ? "without" : "together with");
+    }
+    return stray != NULL;
+}
+
+/* The flags that both roles have. */
+static void make_provider(struct own *own)
+{
+    if (own->llm.dialect != WEIR_MOCK_NO_LLM) {
+        own->llm.rules.concurrency_max = own->settings.concurrency_max;
+        own->llm.rules.fail_share = own->settings.fail_share;
+        own->settings.llm = &own->llm;
+    }
+}
+
 static int run_mock(char **arguments)
 {
     struct weir_options options;
-    struct weir_mock_settings settings = {.body_bytes = WEIR_MOCK_DOCUMENT, .seed = 1};
+    char stray[100];
+    struct own own = {.settings = {.body_bytes = WEIR_MOCK_DOCUMENT, .seed = 1},
+                      .llm.rules = weir_mock_rules_default()};
     enum weir_flags_result read =
-        weir_flags_read_own(&weir_command_mock, arguments, &options, &settings);
+        weir_flags_read_own(&weir_command_mock, arguments, &options, &own);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    const char *conflict = find_conflict(&settings);
+    const char *conflict =
+        has_stray_flag(&own, stray, sizeof stray) ? stray : find_conflict(&own.settings);
     if (conflict != NULL) {
         return weir_flags_complain(&weir_command_mock, conflict);
     }
-    if (settings.listen.bytes == 0 && !read_listen(&settings, weir_slice_of(DEFAULT_LISTEN))) {
+    if (own.settings.listen.bytes == 0 && !read_listen(&own, weir_slice_of(DEFAULT_LISTEN))) {
         fprintf(stderr, "weir mock: %s cannot be listened on\n", DEFAULT_LISTEN);
         return WEIR_EXIT_FAILED;
     }
-    return weir_mock_run(&settings);
+    make_provider(&own);
+    return weir_mock_run(&own.settings);
 }
 
 const struct weir_command weir_command_mock = {
     .name = "mock",
     .brief = "run an emulated upstream",
     .usage = "[FLAG]...",
-    .what = "An emulated upstream; GET /mock/stats tells what it has counted.",
+    .what = "An emulated upstream; GET /mock/stats tells what it has counted. With --llm it is a\n"
+            "provider of language models, with limits like a real one.",
     .flags = flags,
     .run = run_mock,
 };

@@ -2,7 +2,8 @@
  *
  * It is what Weir is tried, tested and measured with, so it knows everything that makes an upstream
  * scarce, slow or unreliable, and it is cheap: one thread, one read and one write per request, no
- * allocation per request. docs/MOCK.md describes it from outside. */
+ * allocation per request. It has two roles: any upstream, or a provider of language models.
+ * docs/MOCK.md describes it from outside. */
 #ifndef WEIR_MOCK_MOCK_H
 #define WEIR_MOCK_MOCK_H
 
@@ -32,6 +33,9 @@ struct weir_mock_settings {
     uint32_t events;      /* of the body; 0: it is in one piece */
     uint64_t interval_ns; /* between events */
     uint64_t seed;
+
+    /* A provider of language models instead; then of the above only `listen` and `seed` count. */
+    const struct weir_mock_llm_settings *llm; /* or null */
 };
 
 /* Serves until SIGTERM or SIGINT, says on stdout where it listens and at the end what it counted.

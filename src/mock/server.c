@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "mock/plain.h"
+#include "mock/turn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -113,7 +114,7 @@ static int open_signals(struct server *server)
 
 static void open_mock(struct weir_mock *mock, const struct weir_mock_settings *settings)
 {
-    mock->role = &weir_mock_plain;
+    mock->role = settings->llm == NULL ? &weir_mock_plain : &weir_mock_provider;
     mock->settings = settings;
     weir_list_init(&mock->all_visits);
     weir_buffer_pool_init(&mock->buffers, 2 * WEIR_MOCK_CONNECTIONS_MAX, &weir_allocator_libc);

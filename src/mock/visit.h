@@ -32,6 +32,8 @@ struct weir_mock_counts {
 #define WEIR_MOCK_DOCUMENT_BYTES_MAX 60000
 
 struct weir_mock;
+struct weir_mock_llm;
+struct weir_mock_turn;
 struct weir_mock_reply;
 struct weir_visit;
 
@@ -63,7 +65,9 @@ struct weir_mock {
     uint64_t replies; /* begun; numbers them */
     uint64_t random;
     char text[WEIR_BUFFER_LARGE];        /* a document while it is written */
+    char packed[WEIR_BUFFER_LARGE];      /* the same, compressed */
     char filler[WEIR_MOCK_FILLER_BYTES]; /* what bodies of a given size consist of */
+    struct weir_mock_llm *llm;           /* of a provider, whose own it is */
 };
 
 enum weir_visit_state {
@@ -104,6 +108,7 @@ struct weir_visit {
     uint32_t events_left;  /* to be written */
     struct weir_echo echo;
     struct weir_discard body;
+    struct weir_mock_turn *turn; /* of a provider: the request as its own; or null */
     struct weir_http1_head head;
 };
 

@@ -18,7 +18,7 @@ from test_mock import mock
 from weir import PATIENCE, functions, until
 
 # Of npm, installed once below build/.
-PACKAGES = {'openai': '5.23.2', 'ws': '8.18.3'}
+PACKAGES = {'openai': '5.23.2', '@anthropic-ai/sdk': '0.65.0', 'ws': '8.18.3'}
 CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 

@@ -658,13 +658,16 @@ def call(*arguments):
 
 
 FLAGS = ['--listen', '--latency', '--jitter', '--concurrency', '--rate', '--fail', '--reset',
-         '--hang', '--bytes', '--chunks', '--interval', '--seed']
+         '--hang', '--bytes', '--chunks', '--interval', '--seed', '--llm', '--key', '--at', '--tokens',
+         '--requests', '--input-tokens', '--output-tokens', '--quota', '--burst', '--charge', '--full',
+         '--fail-status', '--headers', '--retry-after', '--first-token', '--first-spread', '--pace',
+         '--output', '--output-spread', '--output-max', '--input-noise', '--chunk', '--tools']
 
 
 def test_help_lists_every_flag():
     done = call('--help')
     assert done.returncode == 0
-    assert re.findall(r'^  (--\w+)', done.stdout, flags=re.M) == [*FLAGS, '--help']
+    assert re.findall(r'^  (--[\w-]+)', done.stdout, flags=re.M) == [*FLAGS, '--help']
 
 
 @pytest.mark.parametrize('flag, value', [

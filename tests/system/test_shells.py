@@ -34,7 +34,7 @@ def commands():
     """Each command with the flags that its help lists."""
     names = re.findall(r'^  weir (\w+)', call(PROGRAM, 'help'), flags=re.M)
     assert len(names) > 10
-    return {name: re.findall(r'^  (--\w+)', call(PROGRAM, 'help', name), flags=re.M) for name in names}
+    return {name: re.findall(r'^  (--[\w-]+)', call(PROGRAM, 'help', name), flags=re.M) for name in names}
 
 
 # ---- the manual page
@@ -59,7 +59,7 @@ def test_the_page_has_every_command_with_every_flag(page):
     text = formatted(page).split('\nCOMMANDS\n')[1].split('\nENVIRONMENT\n')[0]
     for name, flags in commands().items():
         [section] = re.findall(rf'^   weir {name}\b.*\n((?:(?: {{5}}.*)?\n)*)', text, flags=re.M)
-        assert re.findall(r'^ {5}(--\w+)', section, flags=re.M) == flags, name
+        assert re.findall(r'^ {5}(--[\w-]+)', section, flags=re.M) == flags, name
 
 
 def test_the_page_says_what_no_command_says(page):
