@@ -1,6 +1,7 @@
 #include "wire/json_writer.h"
 
 #include "wire/chars.h"
+#include "wire/decimal.h"
 
 #include <assert.h>
 
@@ -138,6 +139,14 @@ void weir_json_signed(struct weir_json *json, int64_t number)
     put_digits(json, number < 0 ? -(uint64_t)number : (uint64_t)number);
 }
 
+void weir_json_decimal(struct weir_json *json, double number)
+{
+    char text[WEIR_DECIMAL_BYTES_MAX];
+    begin_item(json);
+    size_t bytes = (size_t)(weir_decimal_write(text, number) - text);
+    weir_json_raw(json, (struct weir_slice){text, bytes});
+}
+
 void weir_json_bool(struct weir_json *json, bool value)
 {
     begin_item(json);
@@ -160,6 +169,12 @@ void weir_json_put_number(struct weir_json *json, const char *name, uint64_t num
 {
     weir_json_name(json, name);
     weir_json_number(json, number);
+}
+
+void weir_json_put_decimal(struct weir_json *json, const char *name, double number)
+{
+    weir_json_name(json, name);
+    weir_json_decimal(json, number);
 }
 
 void weir_json_put_bool(struct weir_json *json, const char *name, bool value)

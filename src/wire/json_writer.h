@@ -29,12 +29,14 @@ void weir_json_name(struct weir_json *json, const char *name); /* without anythi
 void weir_json_string(struct weir_json *json, struct weir_slice text);
 void weir_json_number(struct weir_json *json, uint64_t number);
 void weir_json_signed(struct weir_json *json, int64_t number);
+void weir_json_decimal(struct weir_json *json, double number); /* see decimal.h */
 void weir_json_bool(struct weir_json *json, bool value);
 void weir_json_null(struct weir_json *json);
 
 /* A name and its value. */
 void weir_json_put_string(struct weir_json *json, const char *name, struct weir_slice text);
 void weir_json_put_number(struct weir_json *json, const char *name, uint64_t number);
+void weir_json_put_decimal(struct weir_json *json, const char *name, double number);
 void weir_json_put_bool(struct weir_json *json, const char *name, bool value);
 void weir_json_put_null(struct weir_json *json, const char *name);
 

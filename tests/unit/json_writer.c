@@ -26,12 +26,14 @@ TEST(commas_stand_between_items_and_nowhere_else)
     weir_json_open(&json, '{');
     weir_json_close(&json, '}');
     weir_json_bool(&json, true);
+    weir_json_decimal(&json, -2.5);
     weir_json_close(&json, ']');
     weir_json_put_bool(&json, "c", false);
     weir_json_put_null(&json, "d");
+    weir_json_put_decimal(&json, "e", 0.125);
     weir_json_close(&json, '}');
-    expect_text(&json, "{\"a\":0,\"b\":[18446744073709551615,-9223372036854775808,{},true],"
-                       "\"c\":false,\"d\":null}");
+    expect_text(&json, "{\"a\":0,\"b\":[18446744073709551615,-9223372036854775808,{},true,-2.5],"
+                       "\"c\":false,\"d\":null,\"e\":0.125}");
 }
 
 static void expect_quoted(struct weir_slice text, const char *expected)
