@@ -253,10 +253,14 @@ bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
     return true;
 }
 
-void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
+void weir_control_describe(const struct weir_control *believed, uint64_t now_ns,
                            struct weir_control_stats *stats)
 {
+    /* Time passes for it only when somebody waits or goes; what is told is of now. */
+    struct weir_control present = *believed;
+    const struct weir_control *control = &present;
     enum weir_limit_reason reason;
+    weir_control_advance(&present, now_ns);
     *stats = (struct weir_control_stats){.controller = control->settings.controller,
                                          .window = control->kind->window(control, &reason),
                                          .cost_mean = control->ledger.cost_mean,

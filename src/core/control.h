@@ -143,7 +143,7 @@ void weir_control_set_limit(struct weir_control *control, uint32_t limit);
 /* Whether nothing is owed, to us or to the provider. */
 bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns);
 
-void weir_control_describe(const struct weir_control *control, uint64_t now_ns,
+void weir_control_describe(const struct weir_control *believed, uint64_t now_ns,
                            struct weir_control_stats *stats);
 
 #endif

@@ -656,6 +656,25 @@ TEST(g8_a_clock_that_steps_back_lets_nobody_through)
     close_key(&f);
 }
 
+TEST(what_is_told_of_a_controller_is_of_the_moment_that_asks_and_changes_nothing)
+{
+    for (int learns = 0; learns < 2; learns++) {
+        struct fixture f;
+        open_key(&f, learns ? (struct weir_settings){LEARNING(.rate = {.start = 100})}
+                            : (struct weir_settings){BY_AIMD(.rate = {.start = 100})});
+        struct weir_ticket ticket = {0};
+        assert_int_equal(enter_for(&f, &ticket, 300, 300, SECOND), WEIR_ADMITTED);
+        leave_for(&f, &ticket, 300, SECOND);
+        double spent = control_of(&f, SECOND).bucket;
+        double refilled = control_of(&f, 2 * SECOND).bucket;
+        assert_true(refilled == spent + 100.0);
+        assert_true(control_of(&f, SECOND).bucket == spent);
+        wake(&f, 2 * SECOND);
+        assert_true(control_of(&f, 2 * SECOND).bucket == refilled);
+        close_key(&f);
+    }
+}
+
 TEST(g9_a_ticket_larger_than_everything_is_late_but_not_impossible)
 {
     const struct weir_control_settings kinds[] = {{.controller = WEIR_CONTROLLER_AIMD},
@@ -748,6 +767,7 @@ int main(void)
         BOTH_WAYS(what_is_not_held_cannot_be_told_of),
         BOTH_WAYS(lanes_that_do_not_learn_do_not_listen),
         BOTH_WAYS(g8_a_clock_that_steps_back_lets_nobody_through),
+        BOTH_WAYS(what_is_told_of_a_controller_is_of_the_moment_that_asks_and_changes_nothing),
         BOTH_WAYS(g9_a_ticket_larger_than_everything_is_late_but_not_impossible),
         BOTH_WAYS(g12_a_key_whose_controller_owes_is_not_forgotten),
         BOTH_WAYS(who_waits_for_a_rate_is_told_so_and_when),
