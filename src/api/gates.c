@@ -49,10 +49,91 @@ static void put_counts(struct weir_json *json, const struct weir_key_stats *stat
     weir_json_close(json, '}');
 }
 
-static void put_lane(struct weir_json *json, const struct weir_lane_stats *lane, uint64_t now_ns)
+/* What is not known yet is 0 there. */
+static void put_if_known(struct weir_json *json, const char *name, double number)
 {
+    if (number > 0.0) {
+        weir_json_put_decimal(json, name, number);
+    } else {
+        weir_json_put_null(json, name);
+    }
+}
+
+static void put_quota(struct weir_json *json, const struct weir_quota_stats *quota)
+{
+    static const char *const units[WEIR_UNIT_COUNT] = {[WEIR_UNIT_COST] = "cost",
+                                                       [WEIR_UNIT_REQUESTS] = "requests",
+                                                       [WEIR_UNIT_INPUT] = "input",
+                                                       [WEIR_UNIT_OUTPUT] = "output"};
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "unit", weir_slice_of(units[quota->unit]));
+    weir_json_put_decimal(json, "limit", quota->limit);
+    weir_json_put_decimal(json, "level", quota->level);
+    weir_json_put_decimal(json, "target", quota->target);
+    weir_json_put_decimal(json, "refill", quota->refill);
+    weir_json_put_decimal(json, "rate", quota->rate);
+    weir_json_put_decimal(json, "window_seconds", quota->window_seconds);
+    weir_json_put_bool(json, "window_known", quota->window_known);
+    weir_json_put_string(json, "reset",
+                         weir_slice_of(quota->reset == WEIR_RESET_FULL ? "full" : "window"));
+    weir_json_close(json, '}');
+}
+
+static void put_control(struct weir_json *json, const struct weir_control_stats *control)
+{
+    weir_json_name(json, "control");
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "controller",
+                         weir_slice_of(weir_controller_name(control->controller)));
+    weir_json_put_decimal(json, "window", control->window);
+    weir_json_put_decimal(json, "rate", control->rate);
+    weir_json_put_bool(json, "rate_active", control->rate_active);
+    weir_json_put_decimal(json, "bucket", control->bucket);
+    weir_json_put_decimal(json, "debt", control->debt);
+    put_if_known(json, "measured", control->measured);
+    put_if_known(json, "first_token_ms", control->first_token_seconds * 1000.0);
+    put_if_known(json, "baseline_ms", control->baseline_seconds * 1000.0);
+    weir_json_put_decimal(json, "failure_share", control->failure_share);
+    weir_json_put_number(json, "refused", control->refused);
+    weir_json_put_number(json, "lost", control->lost);
+    weir_json_put_number(json, "sent", control->sent);
+    weir_json_put_decimal(json, "cost_mean", control->cost_mean);
+    weir_json_name(json, "quotas");
+    weir_json_open(json, '[');
+    for (uint32_t i = 0; i < control->quota_count; i++) {
+        put_quota(json, &control->quotas[i]);
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+}
+
+static void put_estimate(struct weir_json *json, const struct weir_estimate_stats *estimate)
+{
+    weir_json_name(json, "estimate");
+    weir_json_open(json, '{');
+    weir_json_put_number(json, "count", estimate->count);
+    weir_json_put_decimal(json, "output_mean", estimate->output_mean);
+    weir_json_put_decimal(json, "error_mean", estimate->error_mean);
+    weir_json_put_decimal(json, "error_abs_mean", estimate->error_abs_mean);
+    weir_json_close(json, '}');
+}
+
+/* A lane, and what it is called and believes as far as that is known. */
+struct lane {
+    struct weir_lane_stats stats;
+    struct weir_slice upstream;
+    bool learns;
+    struct weir_control_stats control;
+};
+
+static void put_lane(struct weir_json *json, const struct lane *described, uint64_t now_ns)
+{
+    const struct weir_lane_stats *lane = &described->stats;
     weir_json_open(json, '{');
     weir_json_put_number(json, "lane", lane->id);
+    if (described->upstream.bytes > 0) {
+        weir_json_put_string(json, "upstream", described->upstream);
+    }
     weir_json_put_number(json, "active", lane->active);
     weir_api_put_limit(json, lane->limit);
     weir_json_put_number(json, "reserved", lane->reserved);
@@ -66,6 +147,9 @@ static void put_lane(struct weir_json *json, const struct weir_lane_stats *lane,
         weir_json_signed(json, lane->bucket_level[i]);
     }
     weir_json_close(json, ']');
+    if (described->learns) {
+        put_control(json, &described->control);
+    }
     weir_json_close(json, '}');
 }
 
@@ -76,11 +160,24 @@ static struct weir_slice gate_name(const struct weir_call *call)
     return weir_gates_name(call->worker->gates, call->gate);
 }
 
+/* The lane that is next. False if there are no more. */
+static bool look_at_lane(const struct weir_call *call, uint32_t ways, struct lane *lane)
+{
+    uint64_t now_ns = call->worker->loop.now_ns;
+    if (!weir_gates_lane(call->key, call->step, now_ns, &lane->stats)) {
+        return false;
+    }
+    lane->upstream = weir_ways_name(weir_gates_ways(call->worker->gates), ways, lane->stats.id);
+    lane->learns = weir_gates_control(call->key, call->step, now_ns, &lane->control);
+    return true;
+}
+
 static bool produce_key(struct weir_call *call, struct weir_json *json)
 {
     uint64_t now_ns = call->worker->loop.now_ns;
-    struct weir_key_stats stats = weir_gates_stats(call->key);
-    struct weir_lane_stats lane;
+    struct weir_key_record record;
+    struct weir_key_stats stats = weir_gates_measure(call->key, &record);
+    struct lane lane;
     /* One lane a call: a key may have 64 of them, and a piece is bounded. */
     if (call->step == 0) {
         weir_json_open(json, '{');
@@ -90,10 +187,13 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
         if (stats.interval_ns > 0) {
             weir_json_put_number(json, "interval_us", stats.interval_ns / 1000);
         }
+        if (stats.estimate.count > 0) {
+            put_estimate(json, &stats.estimate);
+        }
         weir_json_name(json, "lanes");
         weir_json_open(json, '[');
     }
-    while (weir_gates_lane(call->key, call->step, now_ns, &lane)) {
+    while (look_at_lane(call, record.ways, &lane)) {
         struct weir_json before = *json;
         put_lane(json, &lane, now_ns);
         if (json->failed) {

@@ -250,8 +250,9 @@ static void add_key_record(struct weir_moment *moment, const uint64_t *numbers,
 /* All numbers of a key, of one moment. */
 static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY_NUMBERS])
 {
-    struct weir_waits waits;
-    struct weir_key_stats stats = weir_gates_measure(key, &waits);
+    struct weir_key_record record;
+    struct weir_key_stats stats = weir_gates_measure(key, &record);
+    const struct weir_waits *waits = &record.waits;
     uint64_t admitted = 0;
     numbers[WEIR_RECORD_ACTIVE] = stats.active;
     numbers[WEIR_RECORD_WAITING] = stats.waiting;
@@ -261,10 +262,10 @@ static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY
     memcpy(numbers + WEIR_RECORD_ENDED, stats.ended + WEIR_END_LEFT,
            (WEIR_END_COUNT - WEIR_END_LEFT) * sizeof *numbers);
     for (uint32_t i = 0; i <= WEIR_WAITS_BOUNDS; i++) {
-        admitted += waits.counts[i];
+        admitted += waits->counts[i];
         numbers[WEIR_RECORD_WAITS + i] = admitted;
     }
-    numbers[WEIR_RECORD_WAITS_SUM] = waits.sum_ns;
+    numbers[WEIR_RECORD_WAITS_SUM] = waits->sum_ns;
     numbers[WEIR_RECORD_WAITS_COUNT] = admitted;
 }
 

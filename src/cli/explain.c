@@ -94,6 +94,42 @@ static void say_why(const json_t *document, const json_t *entry)
     fputs(" waits. ", stdout); /* for something that a newer weir knows */
 }
 
+/* What the lanes that learn let through, where that is what it waits for. */
+static void say_learned(const json_t *key, const json_t *entry)
+{
+    const char *binding = weir_show_string(entry, "binding");
+    size_t index, quota_index;
+    const json_t *lane, *quota;
+    if (strcmp(binding, "limit") != 0 && strcmp(binding, "bucket") != 0) {
+        return;
+    }
+    json_array_foreach(json_object_get(key, "lanes"), index, lane)
+    {
+        const json_t *control = json_object_get(lane, "control");
+        const char *upstream = weir_show_string(lane, "upstream");
+        if (control == NULL) {
+            continue;
+        }
+        printf("Lane %lld", (long long)number_of(lane, "lane"));
+        fputs(upstream[0] == '\0' ? "" : " to ", stdout);
+        weir_show_text(stdout, upstream);
+        printf(" has learned to let %s in at once",
+               weir_show_decimal(json_object_get(control, "window")).text);
+        if (json_is_true(json_object_get(control, "rate_active"))) {
+            printf(", and a cost of %s per second",
+                   weir_show_decimal(json_object_get(control, "rate")).text);
+        }
+        json_array_foreach(json_object_get(control, "quotas"), quota_index, quota)
+        {
+            printf("; of its stated quota, %s of %s,",
+                   weir_show_decimal(json_object_get(quota, "limit")).text,
+                   weir_show_string(quota, "unit"));
+            printf(" about %s are left", weir_show_decimal(json_object_get(quota, "level")).text);
+        }
+        fputs(". ", stdout);
+    }
+}
+
 static void say_when(const json_t *entry)
 {
     const json_t *start = json_object_get(entry, "start_in_ms");
@@ -121,12 +157,13 @@ static void say_nobody(const json_t *document)
            json_is_integer(limit) ? weir_show_number(limit).text : "any number");
 }
 
-static int explain(const json_t *document, const char *flow)
+static int explain(const json_t *key, const json_t *document, const char *flow)
 {
     const json_t *entry = find_entry(document, flow);
     if (entry != NULL) {
         say_who(entry);
         say_why(document, entry);
+        say_learned(key, entry);
         say_when(entry);
         return 0;
     }
@@ -157,12 +194,22 @@ static int run_explain(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
+    struct weir_request_path path = {options.words[0], options.words[1], NULL};
+    json_t *key = NULL;
+    int status = 0;
     weir_talk_init(&talk, weir_command_explain.name, &options);
-    int status = weir_talk_ask(
-        &talk, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
-    if (status == 0 && !options.json) {
-        status = explain(talk.document, options.words[2]);
+    if (!options.json) {
+        status = weir_talk_ask(&talk, path, NULL);
+        key = json_incref(talk.document);
     }
+    path.what = "line";
+    if (status == 0) {
+        status = weir_talk_ask(&talk, path, NULL);
+    }
+    if (status == 0 && !options.json) {
+        status = explain(key, talk.document, options.words[2]);
+    }
+    json_decref(key);
     weir_talk_deinit(&talk);
     return status;
 }

@@ -98,7 +98,9 @@ static void put_lane(struct weir_table *table, const json_t *lane)
 {
     const json_t *paused = json_object_get(lane, "paused_ms");
     bool probing = json_is_true(json_object_get(lane, "probing"));
+    const char *upstream = weir_show_string(lane, "upstream");
     put_number(table, lane, "lane");
+    weir_table_put(table, upstream[0] == '\0' ? "-" : upstream);
     put_number(table, lane, "active");
     put_number(table, lane, "limit");
     put_number(table, lane, "reserved");
@@ -108,13 +110,9 @@ static void put_lane(struct weir_table *table, const json_t *lane)
 
 static bool print_lanes(const json_t *document, FILE *out)
 {
-    static const struct weir_column columns[] = {{"LANE", true},
-                                                 {"ACTIVE", true},
-                                                 {"LIMIT", true},
-                                                 {"RESERVED", true},
-                                                 {"PAUSED FOR", true},
-                                                 {"STATE", false},
-                                                 {0}};
+    static const struct weir_column columns[] = {
+        {"LANE", true},     {"UPSTREAM", false},  {"ACTIVE", true}, {"LIMIT", true},
+        {"RESERVED", true}, {"PAUSED FOR", true}, {"STATE", false}, {0}};
     struct weir_table table;
     size_t index;
     const json_t *lane;
@@ -128,6 +126,84 @@ static bool print_lanes(const json_t *document, FILE *out)
     return printed;
 }
 
+/* ---- what lanes have learned ---- */
+
+static void put_decimal(struct weir_table *table, const json_t *object, const char *name)
+{
+    weir_table_put(table, weir_show_decimal(json_object_get(object, name)).text);
+}
+
+/* Where stated quotas alone rule, the rate says nothing. */
+static void put_control(struct weir_table *table, const json_t *lane, const json_t *control)
+{
+    bool paced = json_is_true(json_object_get(control, "rate_active"));
+    put_number(table, lane, "lane");
+    weir_table_put(table, weir_show_string(control, "controller"));
+    put_decimal(table, control, "window");
+    put_decimal(table, paced ? control : NULL, "rate");
+    put_decimal(table, paced ? control : NULL, "bucket");
+    put_decimal(table, control, "debt");
+    put_decimal(table, control, "first_token_ms");
+    put_decimal(table, control, "baseline_ms");
+    put_number(table, control, "sent");
+    put_number(table, control, "refused");
+    put_number(table, control, "lost");
+}
+
+static void put_quota(struct weir_table *table, const json_t *lane, const json_t *quota)
+{
+    put_number(table, lane, "lane");
+    weir_table_put(table, weir_show_string(quota, "unit"));
+    put_decimal(table, quota, "limit");
+    put_decimal(table, quota, "level");
+    put_decimal(table, quota, "target");
+    put_decimal(table, quota, "refill");
+    put_decimal(table, quota, "rate");
+    put_decimal(table, quota, "window_seconds");
+}
+
+/* A table of its own, if it has any row. */
+static bool print_more(struct weir_table *table, FILE *out)
+{
+    bool printed = true;
+    if (table->cell_count > 0) {
+        fputc('\n', out);
+        printed = weir_table_print(table, out);
+    }
+    weir_table_deinit(table);
+    return printed;
+}
+
+static bool print_learned(const json_t *document, FILE *out)
+{
+    static const struct weir_column columns[] = {
+        {"LANE", true}, {"CONTROLLER", false}, {"WINDOW", true},   {"RATE/S", true},
+        {"LEFT", true}, {"OWED", true},        {"FIRST MS", true}, {"USUALLY", true},
+        {"SENT", true}, {"REFUSED", true},     {"LOST", true},     {0}};
+    static const struct weir_column quota_columns[] = {
+        {"LANE", true},   {"QUOTA", false},   {"OF", true},
+        {"LEFT", true},   {"AIM", true},      {"REFILL/S", true},
+        {"RATE/S", true}, {"WINDOW S", true}, {0}};
+    struct weir_table controls, quotas;
+    size_t index, quota_index;
+    const json_t *lane, *quota;
+    weir_table_init(&controls, columns);
+    weir_table_init(&quotas, quota_columns);
+    json_array_foreach(json_object_get(document, "lanes"), index, lane)
+    {
+        const json_t *control = json_object_get(lane, "control");
+        if (control != NULL) {
+            put_control(&controls, lane, control);
+        }
+        json_array_foreach(json_object_get(control, "quotas"), quota_index, quota)
+        {
+            put_quota(&quotas, lane, quota);
+        }
+    }
+    bool printed = print_more(&controls, out);
+    return print_more(&quotas, out) && printed;
+}
+
 static bool print_key(const json_t *document, FILE *out)
 {
     struct weir_table table;
@@ -136,7 +212,7 @@ static bool print_key(const json_t *document, FILE *out)
     bool printed = weir_table_print(&table, out);
     weir_table_deinit(&table);
     fputc('\n', out);
-    return printed && print_lanes(document, out);
+    return printed && print_lanes(document, out) && print_learned(document, out);
 }
 
 /* ---- the command ---- */

@@ -1,5 +1,7 @@
 #include "cli/show.h"
 
+#include <string.h>
+
 struct weir_shown_text weir_show_ms(json_int_t ms)
 {
     struct weir_shown_text shown;
@@ -19,6 +21,17 @@ struct weir_shown_text weir_show_number(const json_t *value)
     struct weir_shown_text shown = {"-"};
     if (json_is_integer(value)) {
         snprintf(shown.text, sizeof shown.text, "%lld", (long long)json_integer_value(value));
+    }
+    return shown;
+}
+
+struct weir_shown_text weir_show_decimal(const json_t *value)
+{
+    struct weir_shown_text shown = {"-"};
+    if (json_is_number(value)) {
+        snprintf(shown.text, sizeof shown.text, "%.1f", json_number_value(value));
+        size_t end = strlen(shown.text) - 2; /* whole numbers are told as such */
+        shown.text[end] = strcmp(shown.text + end, ".0") == 0 ? '\0' : shown.text[end];
     }
     return shown;
 }

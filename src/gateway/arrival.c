@@ -178,9 +178,11 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         weir_exchange_admitted(exchange);
         return;
     }
+    const struct weir_plan *plan = exchange->site->plan;
     request->tenant = exchange->pass.tenant;
-    struct weir_destination where = {.gate = exchange->site->plan->gates[exchange->route->gate],
+    struct weir_destination where = {.gate = plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
+                                     .ways = plan->ways[exchange->route - plan->config->routes],
                                      .key = key};
     if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW && exchange->pass.flow.bytes > 0) {
         weir_exchange_ride(exchange, &where, request);

@@ -35,6 +35,7 @@ struct ears {
 struct desk {
     pthread_mutex_t lock;    /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
     uint32_t gate;           /* whose key it is */
+    uint32_t ways;           /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
     struct weir_waits waits; /* of those who were admitted; under the lock */
     struct alarm alarms[];   /* one for each loop, which alone uses it */
@@ -53,6 +54,7 @@ struct entrance {
 struct weir_gates {
     struct weir_gates_options options;
     struct ears *ears; /* one for each loop */
+    struct weir_ways ways;
     atomic_uint count;
     struct entrance *entrances[WEIR_GATES_MAX];
 };
@@ -306,6 +308,7 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     struct desk *desk = desk_of(key);
     pthread_mutex_lock(&desk->lock);
     desk->gate = where->gate;
+    desk->ways = where->ways != 0 ? where->ways : desk->ways; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
     enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
     if (verdict == WEIR_ADMITTED) {
@@ -324,6 +327,7 @@ enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pas
     enum weir_status status = take_key(gates, pass, where, now_ns);
     if (status == WEIR_OK) {
         lock_key(pass->key);
+        desk_of(pass->key)->ways = where->ways; /* of a route */
         pass->ticket.deadline_ns = deadline_ns(pass->key, asked_ns, now_ns);
         unlock_key(pass->key);
     }
@@ -516,11 +520,12 @@ struct weir_key_stats weir_gates_stats(const struct weir_key *key)
     return stats;
 }
 
-struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_waits *waits)
+struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_key_record *record)
 {
+    const struct desk *desk = desk_of(key);
     lock_key(key);
     struct weir_key_stats stats = weir_key_get_stats(key);
-    *waits = desk_of(key)->waits;
+    *record = (struct weir_key_record){desk->waits, desk->ways};
     unlock_key(key);
     return stats;
 }
@@ -532,6 +537,25 @@ bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns
     bool found = weir_key_get_lane(key, index, now_ns, stats);
     unlock_key(key);
     return found;
+}
+
+bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                        struct weir_control_stats *stats)
+{
+    lock_key(key);
+    bool found = weir_key_get_control(key, index, now_ns, stats);
+    unlock_key(key);
+    return found;
+}
+
+const struct weir_ways *weir_gates_ways(const struct weir_gates *gates)
+{
+    return &gates->ways;
+}
+
+uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_names *names)
+{
+    return weir_ways_add(&gates->ways, gates->options.allocator, names);
 }
 
 void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
@@ -744,6 +768,7 @@ void weir_gates_destroy(struct weir_gates *gates)
         pthread_mutex_destroy(&entrance->lock);
         weir_release(allocator, entrance, sizeof *entrance + entrance->name_bytes);
     }
+    weir_ways_deinit(&gates->ways, allocator);
     weir_release(allocator, gates->ears, gates->options.loop_count * sizeof *gates->ears);
     weir_release(allocator, gates, sizeof *gates);
 }

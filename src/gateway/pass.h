@@ -12,6 +12,7 @@
 #include "gateway/journal.h"
 #include "gateway/rest.h"
 #include "gateway/waits.h"
+#include "gateway/ways.h"
 #include "net/loop.h"
 #include "weir/gate.h"
 
@@ -84,6 +85,7 @@ WEIR_MUST_CHECK enum weir_status weir_gates_override(struct weir_gates *gates, u
 struct weir_destination {
     uint32_t gate;
     uint32_t loop_index;
+    uint32_t ways; /* where its lanes lead; 0: as far as it is known */
     struct weir_slice key;
 };
 
@@ -141,13 +143,27 @@ uint64_t weir_pass_predict(const struct weir_pass *pass);
 struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice key);
 struct weir_key *weir_gates_next(struct weir_gates *gates, uint32_t gate, struct weir_key *key);
 
-/* The same as weir_key_get_stats() and weir_key_get_lane() under the key's lock. */
+/* The same as weir_key_get_stats(), weir_key_get_lane() and weir_key_get_control() under the key's
+ * lock. */
 struct weir_key_stats weir_gates_stats(const struct weir_key *key);
 bool weir_gates_lane(const struct weir_key *key, uint32_t index, uint64_t now_ns,
                      struct weir_lane_stats *stats);
+bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now_ns,
+                        struct weir_control_stats *stats);
 
-/* The counts and the waits of one moment. */
-struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_waits *waits);
+/* What the gates know of a key besides. */
+struct weir_key_record {
+    struct weir_waits waits;
+    uint32_t ways; /* where its lanes lead, as the last request said */
+};
+
+/* The counts, and the rest, of one moment. */
+struct weir_key_stats weir_gates_measure(const struct weir_key *key,
+                                         struct weir_key_record *record);
+
+/* Where the lanes of keys lead; and one more list of that, see weir_ways_add(). */
+const struct weir_ways *weir_gates_ways(const struct weir_gates *gates);
+uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_names *names);
 
 /* Sums over keys of the gate that are not told of by name; see rest.h. */
 void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,

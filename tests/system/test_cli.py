@@ -282,7 +282,8 @@ async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
     one = await cli.good('gates', 'agents', 'b')
     assert one.rows == [row]
     lanes = Said(0, one.out.split('\n\n')[1].encode(), b'').rows
-    assert lanes == [{'LANE': '0', 'ACTIVE': '1', 'LIMIT': '3', 'RESERVED': '1', 'PAUSED FOR': '-', 'STATE': 'open'}]
+    assert lanes == [{'LANE': '0', 'UPSTREAM': '-', 'ACTIVE': '1', 'LIMIT': '3', 'RESERVED': '1', 'PAUSED FOR': '-',
+                      'STATE': 'open'}]
     for words in (['agents'], ['agents', 'b']):
         path = '/'.join(['/gates', *words])
         assert (await cli.good('gates', *words, '--json')).documents == [(await gateway.ask_api(path))[1]]

@@ -22,6 +22,8 @@ gates:
   strict: { limit: 1, line: { timeout: 30s, status: 503 } }
   gone: { limit: 1 }
   free: { limit: none }
+  learning: { limit: { start: 4, min: 1, max: 8 } }
+  adapting: { limit: { start: 4, min: 1, max: 8 }, controller: aimd }
 '''
 TOKENS = '''
 api_tokens:
@@ -214,6 +216,10 @@ def test_what_is_got_is_as_documented(seen):
             await api('getKey', 200)
             assert (await api('acquire', 200, gate='free'))['limit'] is None
             await api('getKey', 200, gate='free')
+            for gate, controller in (('learning', 'learned'), ('adapting', 'aimd')):
+                await api('acquire', 200, gate=gate)
+                [lane] = (await api('getKey', 200, gate=gate))['lanes']
+                assert lane['control']['controller'] == controller
             for name, (_, method, _) in operations().items():
                 if of_gates(name):
                     await api(name, 404, {} if method == 'post' else None, gate='nowhere')
@@ -267,7 +273,7 @@ def test_permits_are_as_documented(seen):
             async with api.open('acquire', {'hold': True}, gate='free') as reply:
                 api.check('acquire', reply, (await reply.content.readline()).decode())
             gateway.path.write_text(gateway.path.read_text().replace('  gone: { limit: 1 }\n', ''))
-            assert (await api('reload', 200))['gates'] == 4
+            assert (await api('reload', 200))['gates'] == 6
             assert (await api('acquire', 503, gate='gone'))['type'] == 'urn:weir:draining'
             for name in ('acquire', 'release', 'renew'):
                 await api(name, 413, b'{"flow": "' + b'x' * 70000 + b'"}')

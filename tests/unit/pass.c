@@ -645,6 +645,40 @@ TEST(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is)
     close_scene();
 }
 
+TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
+{
+    struct weir_lane_settings lane = {.control = {.controller = WEIR_CONTROLLER_LEARNED}};
+    open_scene((struct weir_settings){.lanes = &lane, .lane_count = 1});
+    struct weir_slice name = weir_slice_of("openai");
+    struct weir_way_names names = {&name, 1, true};
+    uint32_t ways = weir_gates_add_ways(scene.gates, &names);
+    assert_true(weir_ways_llm(weir_gates_ways(scene.gates), ways));
+
+    struct guest a = GUEST, b = GUEST;
+    struct weir_key_record record;
+    struct weir_control_stats control;
+    struct weir_destination where = {.gate = 1, .ways = ways, .key = weir_slice_of("key")};
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 1);
+    assert_int_equal(record.ways, 0);
+    assert_int_equal(
+        weir_pass_enter(scene.gates, &b.pass, &where, &(struct weir_request){.cost = 1}),
+        WEIR_ADMITTED);
+    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 2);
+    assert_int_equal(record.ways, ways);
+    assert_int_equal(record.waits.counts[0], 2);
+    assert_true(weir_gates_control(a.pass.key, 0, scene.loop.now_ns, &control));
+    assert_true(control.window == 4.0);
+    assert_false(weir_gates_control(a.pass.key, 1, scene.loop.now_ns, &control));
+    assert_true(go(&b));
+    assert_int_equal(come(&b), WEIR_ADMITTED); /* who comes without one changes nothing */
+    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 2);
+    assert_int_equal(record.ways, ways);
+    assert_true(go(&b));
+    assert_true(go(&a));
+    close_scene();
+}
+
 TEST(a_gate_keeps_its_number_and_there_are_only_so_many)
 {
     open_scene(one_at_a_time);
@@ -1091,6 +1125,7 @@ int main(void)
         cmocka_unit_test(an_alarm_that_is_set_keeps_its_key_until_it_rings),
         cmocka_unit_test(gates_may_end_while_alarms_are_set),
         cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
+        cmocka_unit_test(a_key_tells_where_its_lanes_lead_and_what_they_believe),
         cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
         cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
         cmocka_unit_test(who_enters_without_memory_is_refused_and_may_come_again),
