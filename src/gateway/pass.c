@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "core/key.h"
+#include "gateway/scribe.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -101,40 +102,6 @@ static struct errands errands_of(struct weir_gates *gates, uint32_t loop_index)
                             .loop_index = loop_index};
 }
 
-/* How long the ticket may wait. */
-static uint64_t timeout_of(const struct weir_ticket *ticket)
-{
-    if (ticket->deadline_ns == WEIR_NEVER) {
-        return WEIR_NEVER;
-    }
-    return ticket->deadline_ns > ticket->entered_ns ? ticket->deadline_ns - ticket->entered_ns : 0;
-}
-
-/* Under the lock, which keeps those whom the events are about. */
-static WEIR_APART void write_down(const struct weir_key *key, struct errands *errands)
-{
-    struct weir_journal *journal = errands->gates->options.journal;
-    struct weir_event_ring *ring = errands->news.events;
-    struct weir_event event;
-    while (weir_event_ring_pop(ring, &event)) {
-        const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event.tag;
-        struct weir_notice notice = {.event = &event,
-                                     .gate = desk_of(key)->gate,
-                                     .key = weir_key_name(key),
-                                     .timeout_ns = WEIR_NEVER};
-        if (pass != NULL) {
-            notice.flow = pass->flow;
-            notice.tenant = pass->tenant;
-            notice.timeout_ns = timeout_of(&pass->ticket);
-        }
-        errands->wake = weir_journal_write(journal, &notice);
-    }
-    if (ring->lost > 0) {
-        weir_journal_skip(journal, ring->lost);
-        ring->lost = 0;
-    }
-}
-
 /* Marks those in the news, of whom `ticket` is the first, as posted. Whoever is admitted from the
  * line is in the news once, so here its wait is counted. Most calls have no news, and do not pay
  * for this. */
@@ -159,15 +126,16 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
 /* Under the lock: takes the news and the events, and sees whether a timer is needed. */
 static void collect(struct weir_key *key, struct errands *errands)
 {
+    struct desk *desk = desk_of(key);
     struct weir_ticket *first = weir_news_next(&errands->news);
     if (first != NULL) {
         collect_news(key, errands, first);
     }
     if (errands->news.events != NULL &&
         errands->news.events->written > errands->news.events->read) {
-        write_down(key, errands);
+        errands->wake = weir_scribe_write(errands->gates->options.journal, desk->gate, key,
+                                          errands->news.events);
     }
-    struct desk *desk = desk_of(key);
     uint64_t wake_ns = errands->news.wake_ns;
     errands->arm = wake_ns != WEIR_NEVER && (desk->armed_ns == 0 || wake_ns < desk->armed_ns);
     if (errands->arm) {
