@@ -57,6 +57,12 @@ struct weir_control {
     bool full; /* because all permits are out, perhaps among others */
     struct weir_need head;
 
+    /* For whoever tells others of the limit: when it last did, whether it has passed over a change
+     * since, and what the limit was before that. */
+    uint64_t told_ns;
+    uint32_t untold_from;
+    bool untold;
+
     struct weir_mirror mirrors[WEIR_QUOTAS_MAX];
     union {
         struct {

@@ -39,7 +39,8 @@ struct desk {
     uint32_t ways;           /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
     struct weir_waits waits; /* of those who were admitted; under the lock */
-    struct alarm alarms[];   /* one for each loop, which alone uses it */
+    struct weir_scribe scribe; /* under the lock */
+    struct alarm alarms[];     /* one for each loop, which alone uses it */
 };
 
 struct entrance {
@@ -123,6 +124,18 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
     }
 }
 
+/* The same for the events. What has to be told later needs a timer, too. */
+static WEIR_APART void write_down(struct weir_key *key, struct errands *errands)
+{
+    struct desk *desk = desk_of(key);
+    struct weir_scribe_desk place = {errands->gates->options.journal, desk->gate, key};
+    errands->wake = weir_scribe_write(&desk->scribe, &place, errands->news.events);
+    uint64_t due_ns = desk->scribe.due_ns;
+    if (due_ns != 0 && due_ns < errands->news.wake_ns) {
+        errands->news.wake_ns = due_ns;
+    }
+}
+
 /* Under the lock: takes the news and the events, and sees whether a timer is needed. */
 static void collect(struct weir_key *key, struct errands *errands)
 {
@@ -131,10 +144,9 @@ static void collect(struct weir_key *key, struct errands *errands)
     if (first != NULL) {
         collect_news(key, errands, first);
     }
-    if (errands->news.events != NULL &&
-        errands->news.events->written > errands->news.events->read) {
-        errands->wake = weir_scribe_write(errands->gates->options.journal, desk->gate, key,
-                                          errands->news.events);
+    struct weir_event_ring *events = errands->news.events;
+    if (events != NULL && weir_scribe_wanted(&desk->scribe, events)) {
+        write_down(key, errands);
     }
     uint64_t wake_ns = errands->news.wake_ns;
     errands->arm = wake_ns != WEIR_NEVER && (desk->armed_ns == 0 || wake_ns < desk->armed_ns);

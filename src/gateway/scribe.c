@@ -1,5 +1,6 @@
 #include "gateway/scribe.h"
 
+#include "core/key.h"
 #include "gateway/pass.h"
 
 /* How long the ticket may wait. */
@@ -11,25 +12,119 @@ static uint64_t timeout_of(const struct weir_ticket *ticket)
     return ticket->deadline_ns > ticket->entered_ns ? ticket->deadline_ns - ticket->entered_ns : 0;
 }
 
-bool weir_scribe_write(struct weir_journal *journal, uint32_t gate, const struct weir_key *key,
+static bool write_down(const struct weir_scribe_desk *desk, const struct weir_event *event)
+{
+    const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event->tag;
+    struct weir_notice notice = {.event = event,
+                                 .gate = desk->gate,
+                                 .key = weir_key_name(desk->key),
+                                 .timeout_ns = WEIR_NEVER};
+    if (pass != NULL) {
+        notice.flow = pass->flow;
+        notice.tenant = pass->tenant;
+        notice.timeout_ns = timeout_of(&pass->ticket);
+    }
+    return weir_journal_write(desk->journal, &notice);
+}
+
+/* ---- limits that are learned ---- */
+
+static struct weir_control *find_control(const struct weir_key *key, uint16_t lane_id)
+{
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        if (key->lanes[i]->id == lane_id) {
+            return key->lanes[i]->control;
+        }
+    }
+    return NULL;
+}
+
+static void put_off(struct weir_scribe *scribe, const struct weir_control *control)
+{
+    uint64_t due_ns = control->told_ns + WEIR_SCRIBE_INTERVAL_NS;
+    scribe->due_ns = scribe->due_ns == 0 || due_ns < scribe->due_ns ? due_ns : scribe->due_ns;
+}
+
+/* Whether it comes too soon after the last one of its lane, or back to what that has told; if not,
+ * it tells of all that were passed over since. */
+static bool is_passed_over(struct weir_scribe *scribe, const struct weir_key *key,
+                           struct weir_event *event)
+{
+    struct weir_control *control = find_control(key, event->lane_id);
+    if (control == NULL) {
+        return false;
+    }
+    bool soon = control->told_ns != 0 && event->cause != WEIR_LIMIT_SET &&
+                event->at_ns < control->told_ns + WEIR_SCRIBE_INTERVAL_NS;
+    if (!control->untold) {
+        control->untold_from = (uint32_t)event->value;
+    }
+    control->untold = soon;
+    if (soon) {
+        put_off(scribe, control);
+        return true;
+    }
+    if (event->limit == control->untold_from && event->cause != WEIR_LIMIT_SET) {
+        return true;
+    }
+    event->value = control->untold_from;
+    control->told_ns = event->at_ns;
+    return false;
+}
+
+/* Tells where the lane's limit has got to. */
+static bool catch_up(struct weir_scribe *scribe, const struct weir_scribe_desk *desk,
+                     const struct weir_lane *lane)
+{
+    const struct weir_key *key = desk->key;
+    struct weir_control *control = lane->control;
+    if (control == NULL || !control->untold) {
+        return false;
+    }
+    if (key->now_ns < control->told_ns + WEIR_SCRIBE_INTERVAL_NS) {
+        put_off(scribe, control);
+        return false;
+    }
+    control->untold = false;
+    if (lane->limit == control->untold_from) {
+        return false; /* it has come back to what was told */
+    }
+    enum weir_limit_reason reason;
+    weir_control_limit(control, &reason);
+    control->told_ns = key->now_ns;
+    struct weir_event event = {.at_ns = key->now_ns,
+                               .value = control->untold_from,
+                               .active = key->active,
+                               .waiting = key->crowd.tickets,
+                               .limit = lane->limit,
+                               .lane_id = lane->id,
+                               .kind = WEIR_EVENT_LIMIT,
+                               .cause = (uint8_t)reason};
+    return write_down(desk, &event);
+}
+
+/* ---- all of it ---- */
+
+bool weir_scribe_write(struct weir_scribe *scribe, const struct weir_scribe_desk *desk,
                        struct weir_event_ring *ring)
 {
+    const struct weir_key *key = desk->key;
     bool wake = false;
     struct weir_event event;
     while (weir_event_ring_pop(ring, &event)) {
-        const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event.tag;
-        struct weir_notice notice = {
-            .event = &event, .gate = gate, .key = weir_key_name(key), .timeout_ns = WEIR_NEVER};
-        if (pass != NULL) {
-            notice.flow = pass->flow;
-            notice.tenant = pass->tenant;
-            notice.timeout_ns = timeout_of(&pass->ticket);
+        if (event.kind != WEIR_EVENT_LIMIT || !is_passed_over(scribe, key, &event)) {
+            wake = write_down(desk, &event) || wake;
         }
-        wake = weir_journal_write(journal, &notice);
     }
     if (ring->lost > 0) {
-        weir_journal_skip(journal, ring->lost);
+        weir_journal_skip(desk->journal, ring->lost);
         ring->lost = 0;
+    }
+    if (scribe->due_ns != 0 && scribe->due_ns <= key->now_ns) {
+        scribe->due_ns = 0;
+        for (uint32_t i = 0; i < key->lane_total; i++) {
+            wake = catch_up(scribe, desk, key->lanes[i]) || wake;
+        }
     }
     return wake;
 }

@@ -1,14 +1,42 @@
 /* scribe.h - writes down what a call at a key has decided: its events, with the names that they
- * need, into the journal. */
+ * need, into the journal.
+ *
+ * A limit that is learned may change with every reply, and nobody reads a thousand lines a second
+ * that say so. Of each lane, one such change a second is written down; what comes within that
+ * second is passed over, and where it has led to is told at its end. So `before` of an event is
+ * always what the last one of the lane has told. What is set by somebody is always written. */
 #ifndef WEIR_GATEWAY_SCRIBE_H
 #define WEIR_GATEWAY_SCRIBE_H
 
 #include "gateway/journal.h"
 #include "weir/key.h"
 
-/* Writes all that is in the ring. Called under the key's lock, which keeps those whom the events
- * are about: the tag of a ticket is its pass. Returns whether weir_journal_wake() is due. */
-WEIR_MUST_CHECK bool weir_scribe_write(struct weir_journal *journal, uint32_t gate,
-                                       const struct weir_key *key, struct weir_event_ring *ring);
+#define WEIR_SCRIBE_INTERVAL_NS WEIR_NS_PER_SECOND
+
+/* What is kept with each key. Zeroed at first. */
+struct weir_scribe {
+    uint64_t due_ns; /* when a limit that was passed over has to be told; 0: none */
+};
+
+/* Where and for whom it is written. */
+struct weir_scribe_desk {
+    struct weir_journal *journal;
+    uint32_t gate;
+    struct weir_key *key;
+};
+
+/* Whether there is anything to write. */
+static inline bool weir_scribe_wanted(const struct weir_scribe *scribe,
+                                      const struct weir_event_ring *ring)
+{
+    return ring->written > ring->read || scribe->due_ns != 0;
+}
+
+/* Writes what is in the ring, and what has become due. Called under the key's lock, which keeps
+ * those whom the events are about: the tag of a ticket is its pass. Afterwards it is to be called
+ * again when `due_ns` has come. Returns whether weir_journal_wake() is due. */
+WEIR_MUST_CHECK bool weir_scribe_write(struct weir_scribe *scribe,
+                                       const struct weir_scribe_desk *desk,
+                                       struct weir_event_ring *ring);
 
 #endif

@@ -1,11 +1,15 @@
-"""What lanes have learned, as the API and the commands tell it."""
+"""What lanes have learned, as the API, the events and the commands tell it."""
 import asyncio
 import contextlib
 import json
+import pathlib
+import tempfile
+import time
 
 import aiohttp
 from raw import ask, front, reply, request, run, upstream
 from test_cli import Cli, Said
+from test_events import reader
 from weir import PROGRAM, until, weir
 
 ADAPTIVE = 'limit: { start: 4, min: 1, max: 64 }'
@@ -44,7 +48,7 @@ async def send_many(gateway, count, at_once):
 @run
 async def test_a_lane_tells_what_it_has_learned_of_a_limit_on_how_many_at_once():
     async with mock('--concurrency', '6', '--latency', '5ms') as url, front(url, gate=ADAPTIVE, threads=2) as gateway:
-        statuses = await send_many(gateway, 600, 40)
+        statuses = await send_many(gateway, 300, 40)
         [lane] = await lanes_of(gateway)
         control = lane['control']
         assert lane['upstream'] == 'functions'
@@ -121,6 +125,52 @@ async def test_the_bucket_fills_while_nobody_comes():
         async def has_filled():
             return await bucket() >= min(before + 5, 2000)
         await until(has_filled, 'the bucket fills')
+
+
+# ---- events
+
+def check_chain(events):
+    """Each tells of what the one before has left, and there is at most one a second of each lane."""
+    for before, after in zip(events, events[1:]):
+        assert after['before'] == before['limit'] != after['limit']
+        assert after['timestamp'] >= before['timestamp'] + 999  # rounded down
+
+
+@run
+async def test_a_window_that_grows_and_falls_is_told_in_the_file_and_live_but_once_a_second():
+    refusals = 0
+
+    async def serve(wire, _):
+        nonlocal refusals
+        refusals -= 1
+        await wire.send(reply(b'', status='429 Too Many Requests') if refusals >= 0 else reply())
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / 'events'
+        async with upstream(serve) as server, \
+                front(server, gate=ADAPTIVE, threads=2, top=f'events: {{ file: "{file}" }}') as gateway, \
+                reader(gateway, '?type=gate.limit') as follower:
+            start = time.monotonic()
+            assert set(await send_many(gateway, 1000, 100)) == {200}
+            first = await follower.next()
+            first.pop('active')
+            first.pop('waiting')
+            assert first == {'type': 'gate.limit', 'gate': 'functions', 'key': 'f', 'limit': 5, 'lane': 0, 'before': 4,
+                             'reason': 'grown'}
+            [lane] = await lanes_of(gateway)
+            assert lane['limit'] == 64  # by one for each reply while others wait
+            while (event := await follower.next())['limit'] != 64:  # also if nobody comes any more
+                pass
+            assert event['reason'] == 'grown'
+            refusals = 64
+            assert 429 in await send_many(gateway, 100, 100)
+            while (event := await follower.next())['reason'] != 'refused':
+                pass
+            assert event['limit'] < event['before']
+            seconds = time.monotonic() - start
+        written = [json.loads(line) for line in file.read_text().splitlines()]
+        limits = [event for event in written if event['type'] == 'gate.limit']
+        assert 3 <= len(limits) <= seconds + 2
+        check_chain(limits)
 
 
 # ---- the commands

@@ -52,7 +52,8 @@ struct scene {
     struct weir_loop loop;
     struct weir_loop *loops[1];
     struct weir_gates *gates;
-    struct weir_timer patience; /* so that a test that waits in vain fails soon */
+    struct weir_journal *journal; /* mostly null */
+    struct weir_timer patience;   /* so that a test that waits in vain fails soon */
     struct weir_post end_of_turn;
     uint32_t awaited; /* how many are still to be told before the loop stops */
     bool impatient;
@@ -126,7 +127,9 @@ static void add_gates(struct weir_gates *gates, uint32_t count)
 
 static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
 {
+    struct weir_journal *journal = scene.journal;
     memset(&scene, 0, sizeof scene);
+    scene.journal = journal;
     memory_init(&scene.memory);
     memory_init(&scene.loop_memory);
     assert_true(weir_loop_init(&scene.loop, &scene.loop_memory.allocator));
@@ -136,7 +139,8 @@ static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
                                          .seed = {1, 2},
                                          .loops = scene.loops,
                                          .loop_count = 1,
-                                         .keys_max = keys_max};
+                                         .keys_max = keys_max,
+                                         .journal = journal};
     assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
     add_gates(scene.gates, 2);
     assert_int_equal(weir_gates_configure(scene.gates, 1, &settings, 0), WEIR_OK);
@@ -679,6 +683,58 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
     close_scene();
 }
 
+static void follow(struct weir_follower *follower)
+{
+    (void)follower;
+    weir_loop_stop(&scene.loop);
+}
+
+TEST(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes)
+{
+    scene.journal = weir_journal_create();
+    struct weir_bookmark mark = weir_journal_join(scene.journal);
+    struct weir_lane_settings lane = {
+        .control = {.controller = WEIR_CONTROLLER_LEARNED, .window = {.start = 1}}};
+    open_scene((struct weir_settings){
+        .lanes = &lane, .lane_count = 1, .timeout_ns = WEIR_NEVER, .line = {.tickets = 9}});
+    struct guest guests[4] = {GUEST, GUEST, GUEST, GUEST};
+    struct weir_reply reply = {.outcome = WEIR_OUTCOME_SUCCESS};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(come(&guests[i]), i == 0 ? WEIR_ADMITTED : WEIR_WAITING);
+    }
+    for (uint32_t i = 0; i < 3; i++) { /* each grows the window by one, and lets the next in */
+        weir_pass_hear(&guests[i].pass, &reply);
+        one_turn();
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(go(&guests[i]));
+    }
+    char room[WEIR_NOTE_BYTES_MAX];
+    struct weir_note *note = (struct weir_note *)(void *)room;
+    uint32_t limits[4] = {0};
+    uint32_t count = 0;
+    struct weir_follower follower = {.wake = follow};
+    weir_timer_set(&scene.loop, &scene.patience, scene.loop.now_ns + PATIENCE);
+    while (limits[1] == 0 && !scene.impatient) {
+        while (weir_journal_read(scene.journal, &mark, note)) {
+            if (note->event.kind == WEIR_EVENT_LIMIT) {
+                limits[count++] = note->event.limit;
+            }
+        }
+        if (limits[1] == 0 && weir_journal_sleep(scene.journal, &follower, &mark)) {
+            weir_loop_run(&scene.loop);
+        }
+    }
+    assert_false(scene.impatient);
+    assert_int_equal(count, 2);
+    assert_int_equal(limits[0], 2);
+    assert_int_equal(limits[1], 4);
+    weir_journal_quit(scene.journal);
+    close_scene();
+    weir_journal_destroy(scene.journal);
+    scene.journal = NULL;
+}
+
 TEST(a_gate_keeps_its_number_and_there_are_only_so_many)
 {
     open_scene(one_at_a_time);
@@ -1126,6 +1182,7 @@ int main(void)
         cmocka_unit_test(gates_may_end_while_alarms_are_set),
         cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
         cmocka_unit_test(a_key_tells_where_its_lanes_lead_and_what_they_believe),
+        cmocka_unit_test(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes),
         cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
         cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
         cmocka_unit_test(who_enters_without_memory_is_refused_and_may_come_again),
