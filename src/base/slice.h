@@ -11,7 +11,15 @@ static inline bool weir_slice_equal(struct weir_slice a, struct weir_slice b)
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
 }
 
-/* The same without a call, for hot paths. Only up to 16 bytes: longer ones never compare equal. Two
+/* Their order by bytes: below 0, 0 or above, as memcmp() has it. */
+static inline int weir_slice_compare(struct weir_slice a, struct weir_slice b)
+{
+    size_t common = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+    return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+/* Equality without a call, for hot paths. Only up to 16 bytes: longer ones never compare equal. Two
  * loads that overlap cover any length of 8 to 16, or of 4 to 8. */
 static inline bool weir_slice_equal_short(struct weir_slice a, struct weir_slice b)
 {

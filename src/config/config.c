@@ -38,6 +38,7 @@ static const struct weir_field top_fields[] = {
     {.name = "gates", .read = weir_read_gates, .section = &weir_section_gate},
     {.name = "routes", .read = weir_read_routes, .section = &weir_section_route},
     {.name = "queues", .read = weir_read_queues, .section = &weir_section_queue},
+    {.name = "tenants", .read = weir_read_tenants, .section = &weir_section_tenant},
     {.name = "api_tokens", .read = weir_read_api_tokens, .section = &weir_section_api_token},
 };
 
@@ -57,6 +58,7 @@ static void set_defaults(struct weir_config *config)
     config->events.keep = ROTATED_KEPT_DEFAULT;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
+    config->tenant_default.tokens_per_day = WEIR_NEVER;
 }
 
 /* ---- what concerns several sections ---- */

@@ -179,7 +179,8 @@ enum weir_config_source_kind {
     WEIR_CONFIG_SOURCE_CAPTURE,  /* the path segment that the match captured as number `capture` */
     WEIR_CONFIG_SOURCE_MODEL,    /* as the request's body names it */
     WEIR_CONFIG_SOURCE_TENANT,
-    WEIR_CONFIG_SOURCE_UPSTREAM
+    WEIR_CONFIG_SOURCE_UPSTREAM,
+    WEIR_CONFIG_SOURCE_API_KEY /* of a tenant only: whose API key the request carries */
 };
 
 /* Where a piece of text comes from when a request is there. */
@@ -292,6 +293,17 @@ struct weir_config_api_token {
     struct weir_slice tenant; /* empty: any */
 };
 
+/* ---- tenants ---- */
+
+/* What a tenant may do wherever it goes; what it may do at a gate stands there. */
+struct weir_config_tenant {
+    struct weir_slice name; /* empty: all that are not named */
+    uint32_t line;
+    uint64_t tokens_per_day;         /* WEIR_NEVER: no bound */
+    const struct weir_slice *models; /* patterns, in which * stands for any text */
+    uint32_t model_count;            /* 0: any model */
+};
+
 /* ---- the whole ---- */
 
 struct weir_matcher;
@@ -325,6 +337,9 @@ struct weir_config {
     uint32_t queue_count;
     const struct weir_config_api_token *api_tokens;
     uint32_t api_token_count;
+    struct weir_config_tenant tenant_default;
+    const struct weir_config_tenant *tenants; /* complete, and in the order of their names */
+    uint32_t tenant_count;
     const struct weir_matcher *matcher; /* of the routes: config/match.h; null without them */
     struct weir_arena arena;            /* private: everything above lives here */
 };
@@ -357,6 +372,13 @@ WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_s
  * its own. */
 const struct weir_config_rules *weir_config_key_rules(const struct weir_config_gate *gate,
                                                       struct weir_slice key);
+
+/* The tenant of that name, or the default. */
+const struct weir_config_tenant *weir_config_find_tenant(const struct weir_config *config,
+                                                         struct weir_slice name);
+
+/* Whether it may use the model. */
+bool weir_config_tenant_may_use(const struct weir_config_tenant *tenant, struct weir_slice model);
 
 /* A null config is none. */
 void weir_config_destroy(struct weir_config *config);

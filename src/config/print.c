@@ -353,6 +353,9 @@ static void print_part(FILE *out, const struct weir_config_source *part,
     case WEIR_CONFIG_SOURCE_UPSTREAM:
         fputs("{upstream}", out);
         break;
+    case WEIR_CONFIG_SOURCE_API_KEY:
+        fputs("api_key", out);
+        break;
     default:
         print_quoted(out, part->text);
         break;
@@ -521,6 +524,24 @@ static void print_api_token(FILE *out, const struct weir_config_api_token *token
     print_text_field(out, "    tenant: ", token->tenant);
 }
 
+static void print_allowance(FILE *out, struct weir_slice name,
+                            const struct weir_config_tenant *tenant)
+{
+    fputs("  ", out);
+    print_text(out, name);
+    if (tenant->tokens_per_day == WEIR_NEVER) {
+        fputs(": {tokens_per_day: none", out);
+    } else {
+        fprintf(out, ": {tokens_per_day: %llu", (number)tenant->tokens_per_day);
+    }
+    for (uint32_t i = 0; i < tenant->model_count; i++) {
+        fputs(i == 0 ? ", models: [" : ", ", out);
+        print_text(out, tenant->models[i]);
+        fputs(i + 1 == tenant->model_count ? "]" : "", out);
+    }
+    fputs("}\n", out);
+}
+
 /* ---- the whole ---- */
 
 void weir_config_print(const struct weir_config *config, FILE *out)
@@ -541,6 +562,11 @@ void weir_config_print(const struct weir_config *config, FILE *out)
     for (uint32_t i = 0; i < config->queue_count; i++) {
         fputs(i == 0 ? "\nqueues:\n" : "", out);
         print_queue(out, &config->queues[i]);
+    }
+    fputs("\ntenants:\n", out);
+    print_allowance(out, weir_slice_of("default"), &config->tenant_default);
+    for (uint32_t i = 0; i < config->tenant_count; i++) {
+        print_allowance(out, config->tenants[i].name, &config->tenants[i]);
     }
     for (uint32_t i = 0; i < config->api_token_count; i++) {
         fputs(i == 0 ? "\napi_tokens:\n" : "", out);

@@ -227,6 +227,22 @@ struct weir_slice weir_reader_name(struct weir_reader *reader, const struct weir
     return name;
 }
 
+struct weir_slice weir_reader_label(struct weir_reader *reader, const struct weir_yaml *item)
+{
+    struct weir_slice name = item->key->text;
+    if (name.bytes == 0 || name.bytes > WEIR_NAME_BYTES_MAX) {
+        weir_reader_complain(reader, item, "has a name of %zu bytes; expected 1 to %d", name.bytes,
+                             WEIR_NAME_BYTES_MAX);
+    }
+    reader->no_memory = !weir_arena_keep(reader->arena, &name) || reader->no_memory;
+    return name;
+}
+
+bool weir_reader_is_default(const struct weir_yaml *item)
+{
+    return weir_slice_equal(item->key->text, weir_slice_of("default"));
+}
+
 const struct weir_yaml *weir_reader_first_of(const struct weir_yaml *value, uint32_t *count)
 {
     bool list = value->kind == WEIR_YAML_LIST;

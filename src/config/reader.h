@@ -156,6 +156,13 @@ const struct weir_yaml *weir_reader_first_of(const struct weir_yaml *value, uint
 const struct weir_yaml *weir_reader_next_of(const struct weir_yaml *value,
                                             const struct weir_yaml *item);
 
+/* The name of a mapping's item, kept: of 1 to 255 bytes, since it is not ours to choose. Told if it
+ * is something else. */
+struct weir_slice weir_reader_label(struct weir_reader *reader, const struct weir_yaml *item);
+
+/* Whether the item is `default`, which stands for all that are not named. */
+bool weir_reader_is_default(const struct weir_yaml *item);
+
 /* ---- single values: values.c ---- */
 
 /* What to add to a complaint about a number or a boolean: that quotes make it a text. */

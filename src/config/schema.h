@@ -64,6 +64,10 @@ void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
 extern const struct weir_section weir_section_queue;
 weir_field_read weir_read_queues;
 
+/* schema_tenant.c */
+extern const struct weir_section weir_section_tenant;
+weir_field_read weir_read_tenants;
+
 /* schema_token.c */
 extern const struct weir_section weir_section_api_token;
 weir_field_read weir_read_api_tokens;

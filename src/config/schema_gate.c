@@ -287,23 +287,6 @@ static const struct weir_field tenant_fields[] = {
 
 static WEIR_SECTION(section_tenant, "gates.NAME.tenants.NAME", tenant_fields);
 
-/* The name of a key or a tenant: other people's, so almost anything. */
-static struct weir_slice keep_label(struct weir_reader *reader, const struct weir_yaml *value)
-{
-    struct weir_slice name = value->key->text;
-    if (name.bytes == 0 || name.bytes > WEIR_NAME_BYTES_MAX) {
-        weir_reader_complain(reader, value, "has a name of %zu bytes; expected 1 to %d", name.bytes,
-                             WEIR_NAME_BYTES_MAX);
-    }
-    reader->no_memory = !weir_arena_keep(reader->arena, &name) || reader->no_memory;
-    return name;
-}
-
-static bool is_default(const struct weir_yaml *value)
-{
-    return weir_slice_equal(value->key->text, weir_slice_of("default"));
-}
-
 static void read_tenants(struct weir_reader *reader, const struct weir_yaml *value,
                          const struct weir_field *field, void *target)
 {
@@ -323,12 +306,12 @@ static void read_tenants(struct weir_reader *reader, const struct weir_yaml *val
     }
     uint32_t used = 0;
     for (const struct weir_yaml *item = value->first; item != NULL; item = item->next) {
-        if (is_default(item)) {
+        if (weir_reader_is_default(item)) {
             continue;
         }
         assert(used < count);
         tenants[used] = gate->tenant_default;
-        tenants[used].name = keep_label(reader, item);
+        tenants[used].name = weir_reader_label(reader, item);
         weir_read_section(reader, item, &section_tenant, &tenants[used]);
         used++;
     }
@@ -350,7 +333,7 @@ static void read_keys(struct weir_reader *reader, const struct weir_yaml *value,
                                                      sizeof *keys, &gate->key_count);
     const struct weir_yaml *item = value->first;
     for (uint32_t i = 0; i < gate->key_count; i++, item = item->next) {
-        keys[i].name = keep_label(reader, item);
+        keys[i].name = weir_reader_label(reader, item);
         keys[i].line = item->key->line;
         keys[i].rules = gate->rules;
         weir_read_section(reader, item, &section_key, &keys[i]);

@@ -103,6 +103,18 @@ static void read_upstream(struct weir_reader *reader, const struct weir_yaml *va
 
 /* ---- the other fields ---- */
 
+/* A source, or the word for the request's own API key, which is worth more than a header. */
+static void read_tenant(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    struct weir_config_source *source = target;
+    if (weir_yaml_is(value, "api_key")) {
+        *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_API_KEY};
+    } else {
+        weir_read_source(reader, value, field, source);
+    }
+}
+
 static void read_priority(struct weir_reader *reader, const struct weir_yaml *value,
                           const struct weir_field *field, void *target)
 {
@@ -144,9 +156,7 @@ static const struct weir_field route_fields[] = {
     {.name = "match", .read = weir_read_later, .required = true},
     {.name = "strip", .read = weir_read_later},
     {.name = "key", .read = weir_read_later},
-    {.name = "tenant",
-     .read = weir_read_source,
-     .offset = offsetof(struct weir_config_route, tenant)},
+    {.name = "tenant", .read = read_tenant, .offset = offsetof(struct weir_config_route, tenant)},
     {.name = "priority", .read = read_priority},
     {.name = "flow", .read = weir_read_source, .offset = offsetof(struct weir_config_route, flow)},
     WEIR_FIELD_DURATION_OR_NONE("deadline", struct weir_config_route, deadline_ns, WEIR_MILLISECOND,

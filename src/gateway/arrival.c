@@ -271,6 +271,10 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "Weir-Flow is end, on the last request of a flow."};
     }
+    if (found->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY) {
+        return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
+                                "This route asks for an API key, and none is known yet."};
+    }
     identify(exchange, reading);
     weir_body_init(&exchange->request_body, head, found->body_bytes_max);
     if (exchange->request_body.state == WEIR_BODY_FAULT) {

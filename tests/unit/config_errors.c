@@ -12,7 +12,7 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
     expect_errors(
         API "lissten: 1\n",
         "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, events, "
-        "trusted, upstreams, gates, routes, queues or api_tokens; did you mean listen?\n");
+        "trusted, upstreams, gates, routes, queues, tenants or api_tokens; did you mean listen?\n");
     expect_errors(
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
@@ -25,10 +25,10 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
                   "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
                   "lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
                   "events, tenants or keys\n");
-    expect_errors(
-        API "Data: x\n",
-        "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
-        "events, trusted, upstreams, gates, routes, queues or api_tokens; did you mean data?\n");
+    expect_errors(API "Data: x\n",
+                  "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
+                  "events, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did "
+                  "you mean data?\n");
 }
 
 TEST(a_file_without_an_address_is_refused)
@@ -46,11 +46,13 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "data, threads, grace, events, trusted, upstreams, gates, routes, queues or api_tokens\n");
+        "data, threads, grace, events, trusted, upstreams, gates, routes, queues, tenants or "
+        "api_tokens\n");
     expect_errors(
         "- a\n",
         "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, data, "
-        "threads, grace, events, trusted, upstreams, gates, routes, queues or api_tokens\n");
+        "threads, grace, events, trusted, upstreams, gates, routes, queues, tenants or "
+        "api_tokens\n");
 }
 
 TEST(a_section_is_a_mapping)

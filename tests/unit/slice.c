@@ -63,6 +63,19 @@ TEST(the_empty_slice_needs_no_data)
     assert_false(weir_slice_equal_short(none, weir_slice_of("a")));
 }
 
+TEST(slices_are_ordered_by_their_bytes)
+{
+    static const char *const ordered[] = {"", "a", "aa", "ab", "b", "\xff"};
+    for (size_t i = 0; i < COUNT_OF(ordered); i++) {
+        for (size_t j = 0; j < COUNT_OF(ordered); j++) {
+            int order = weir_slice_compare(weir_slice_of(ordered[i]), weir_slice_of(ordered[j]));
+            assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
+        }
+    }
+    struct weir_slice none = {NULL, 0};
+    assert_int_equal(weir_slice_compare(none, none), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +83,7 @@ int main(void)
         cmocka_unit_test(a_difference_in_any_one_byte_is_seen_at_every_length),
         cmocka_unit_test(a_prefix_is_not_equal),
         cmocka_unit_test(the_empty_slice_needs_no_data),
+        cmocka_unit_test(slices_are_ordered_by_their_bytes),
     };
     return cmocka_run_group_tests_name("slice", tests, NULL, NULL);
 }

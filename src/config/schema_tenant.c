@@ -1,0 +1,97 @@
+#include "base/slice.h"
+#include "config/schema.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define TENANTS_MAX        10000
+#define MODELS_MAX         256
+#define TOKENS_PER_DAY_MAX (UINT64_C(1) << 50)
+
+static void read_tokens(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    if (weir_yaml_is(value, "none")) {
+        *(uint64_t *)target = WEIR_NEVER;
+    } else {
+        weir_read_amount(reader, value, field, target);
+    }
+}
+
+static void read_models(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_tenant *tenant = target;
+    static const char expected[] = "a model such as gpt-4o, in which * stands for any text, of up "
+                                   "to 255 bytes";
+    uint32_t count;
+    struct weir_slice *models =
+        weir_reader_items(reader, value, WEIR_YAML_LIST, MODELS_MAX,
+                          "a list of models, such as [gpt-4o*, claude-*]", sizeof *models, &count);
+    if (value->kind == WEIR_YAML_LIST && value->count == 0) {
+        weir_reader_complain(reader, value,
+                             "is empty; expected at least one model, or no models "
+                             "field at all, which allows every model");
+    }
+    const struct weir_yaml *item = models == NULL ? NULL : value->first;
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
+        models[i] = weir_reader_text(reader, item, expected);
+        if (models[i].bytes > WEIR_NAME_BYTES_MAX) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        }
+    }
+    tenant->models = models;
+    tenant->model_count = count;
+}
+
+static const struct weir_field tenant_fields[] = {
+    {.name = "tokens_per_day",
+     .read = read_tokens,
+     .offset = WEIR_MEMBER(struct weir_config_tenant, tokens_per_day, 8),
+     .max = TOKENS_PER_DAY_MAX},
+    {.name = "models", .read = read_models},
+};
+
+WEIR_SECTION(weir_section_tenant, "tenants.NAME", tenant_fields);
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct weir_config_tenant *a = left;
+    const struct weir_config_tenant *b = right;
+    return weir_slice_compare(a->name, b->name);
+}
+
+void weir_read_tenants(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    uint32_t count;
+    struct weir_config_tenant *tenants = weir_reader_items(
+        reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
+        "a mapping of tenants to {tokens_per_day, models}", sizeof *tenants, &count);
+    if (tenants == NULL) {
+        return;
+    }
+    /* First, because the others start from it. */
+    const struct weir_yaml *usual = weir_yaml_get(value, "default");
+    if (usual != NULL) {
+        weir_read_section(reader, usual, &weir_section_tenant, &config->tenant_default);
+    }
+    uint32_t used = 0;
+    for (const struct weir_yaml *item = value->first; item != NULL; item = item->next) {
+        if (weir_reader_is_default(item)) {
+            continue;
+        }
+        assert(used < count);
+        tenants[used] = config->tenant_default;
+        tenants[used].name = weir_reader_label(reader, item);
+        tenants[used].line = item->key->line;
+        weir_read_section(reader, item, &weir_section_tenant, &tenants[used]);
+        used++;
+    }
+    qsort(tenants, used, sizeof *tenants, compare_names);
+    config->tenants = tenants;
+    config->tenant_count = used;
+}
