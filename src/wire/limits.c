@@ -460,7 +460,7 @@ static void read_retry_after_millis(struct reading *reading, struct weir_slice t
 /* ---- fields ---- */
 
 /* Names that are the same in all dialects. */
-static bool read_standard(struct reading *reading, struct weir_slice name, struct weir_slice value)
+static void read_standard(struct reading *reading, struct weir_slice name, struct weir_slice value)
 {
     static const struct text_entry millis = TEXT("retry-after-ms");
     static const struct text_entry retry = TEXT("x-should-retry");
@@ -470,27 +470,22 @@ static bool read_standard(struct reading *reading, struct weir_slice name, struc
     case 9:
         if (is_text(name.data, name.bytes, &service)) {
             weir_ratelimit_read(&reading->ratelimit, value);
-            return true;
         }
-        return false;
+        break;
     case 14:
         if (is_text(name.data, name.bytes, &millis)) {
             read_retry_after_millis(reading, value);
-            return true;
-        }
-        if (is_text(name.data, name.bytes, &retry)) {
+        } else if (is_text(name.data, name.bytes, &retry)) {
             reading->limits->do_not_retry |= weir_text_same(value, weir_slice_of("false"));
-            return true;
         }
-        return false;
+        break;
     case 16:
         if (is_text(name.data, name.bytes, &policy)) {
             weir_ratelimit_read_policy(&reading->ratelimit, value);
-            return true;
         }
-        return false;
+        break;
     default:
-        return false;
+        break;
     }
 }
 

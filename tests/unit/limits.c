@@ -251,6 +251,15 @@ TEST(openrouter_tells_requests_and_a_moment_in_milliseconds)
                  .remaining = 49, .reset_ns = 40740 * SECOND, .reset_rounding_ns = MILLISECOND);
 }
 
+TEST(requests_without_a_unit_count_in_windows)
+{
+    read_success(&groq, "x-ratelimit-limit: 50\r\n"
+                        "x-ratelimit-remaining: 49\r\n"
+                        "x-ratelimit-reset: 30s\r\n");
+    EXPECT_QUOTA(0, .unit = WEIR_UNIT_REQUESTS, .reset = WEIR_RESET_WINDOW, .limit = 50,
+                 .remaining = 49, .reset_ns = 30 * SECOND, .reset_rounding_ns = SECOND);
+}
+
 TEST(together_has_a_family_for_tokens)
 {
     read_success(&openai, "x-ratelimit-limit: 10\r\n"
@@ -791,6 +800,7 @@ int main(void)
         cmocka_unit_test(cerebras_counts_in_days_and_minutes),
         cmocka_unit_test(a_period_in_the_name_makes_a_window_whatever_form_its_reset_has),
         cmocka_unit_test(openrouter_tells_requests_and_a_moment_in_milliseconds),
+        cmocka_unit_test(requests_without_a_unit_count_in_windows),
         cmocka_unit_test(together_has_a_family_for_tokens),
         cmocka_unit_test(fireworks_tells_prompt_and_generated_tokens),
         cmocka_unit_test(units_are_known_in_every_family_and_case),

@@ -60,6 +60,8 @@ TEST(items_and_their_parameters_come_one_after_the_other)
                 "[peruser q=65535 qu='content-bytes' pk]");
     expect_list("token/1:*;*a_b-c.d*=-7", "[token/1:* *a_b-c.d*=-7]");
     expect_list("\"\"", "[]");
+    expect_list("\" ~\";z=1;az=2;b=:az+/:;c=z", "[ ~ z=1 az=2 b c]");
+    expect_list("zZ;a=z", "[zZ a]");
     expect_list("\"a\\\"b\\\\\";x=\"\\\"\"", "[a\\\"b\\\\ x='\\\"']");
 }
 
