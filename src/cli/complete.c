@@ -104,13 +104,14 @@ static void offer_scenarios(const struct stem *stem)
 
 /* ---- values and words ---- */
 
-static void offer_choices(const struct weir_flag *flag, const struct stem *stem)
+/* What stands in a usage as a|b|c. */
+static void offer_choices(const struct stem *stem, const char *choices, const char *what)
 {
-    const char *word = flag->value;
+    const char *word = choices;
     bool more = strchr(word, '|') != NULL;
     while (more) {
         size_t bytes = strcspn(word, "|");
-        offer(stem, (struct weir_slice){word, bytes}, flag->what);
+        offer(stem, (struct weir_slice){word, bytes}, what);
         more = word[bytes] != '\0';
         word += bytes + 1;
     }
@@ -134,7 +135,7 @@ static void offer_kind(const struct call *call, const struct stem *stem, const c
 static void offer_value(const struct call *call, const struct weir_flag *flag,
                         const struct stem *stem)
 {
-    offer_choices(flag, stem);
+    offer_choices(stem, flag->value, flag->what);
     offer_kind(call, stem, flag->value);
 }
 
@@ -204,7 +205,9 @@ static void complete(struct call *call, const char *last)
         offer_flags(call, &stem);
     } else if (call->word_count < WEIR_WORDS_MAX &&
                call->command->words[call->word_count] != NULL) {
-        offer_kind(call, &stem, call->command->words[call->word_count]);
+        const char *kind = call->command->words[call->word_count];
+        offer_choices(&stem, kind, call->command->brief);
+        offer_kind(call, &stem, kind);
     }
 }
 

@@ -33,6 +33,9 @@ struct weir_options {
     const char *type;
     const char *svg;
     const char *trace;
+    const char *data;
+    const char *config;
+    const char *name;
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;
@@ -65,7 +68,8 @@ struct weir_command {
     const char *usage; /* what follows the name */
     const char *what;  /* what it does, for the help; lines */
     const struct weir_flag *flags;
-    const char *words[WEIR_WORDS_MAX]; /* what they are; GATE and KEY are completed by asking */
+    const char *words[WEIR_WORDS_MAX]; /* what they are, or may be, as a|b|c; GATE and KEY are
+                                          completed by asking */
     uint32_t words_min;
     bool runs; /* the first word begins a command of the caller's, flags and all */
     int (*run)(char **arguments); /* those behind its name, ended by a null; the exit status */

@@ -4,6 +4,7 @@
 #include "base/slice.h"
 #include "config/match.h"
 #include "config/scalars.h"
+#include "gateway/api_key.h"
 #include "gateway/forward.h"
 #include "gateway/guard.h"
 #include "gateway/llm.h"
@@ -224,7 +225,8 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     const struct weir_http1_head *head = reading->head;
     const char *data = reading->data;
     bool trusted = exchange->client->trusted;
-    if (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT) {
+    bool by_key = found->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY; /* see check_key() */
+    if (!by_key && (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT)) {
         exchange->pass.tenant =
             keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
     }
@@ -252,11 +254,41 @@ static bool begin_llm(struct weir_exchange *exchange, const struct reading *read
     return weir_llm_begin(exchange, &head);
 }
 
+/* On routes that ask for a key, it says who asks, and nothing else does. */
+static struct refusal check_key(struct weir_exchange *exchange, const struct reading *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_slice tenant;
+    if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY) {
+        return (struct refusal){0};
+    }
+    switch (
+        weir_api_keys_see(worker->keys, worker->hasher, reading->head, reading->data, &tenant)) {
+    case WEIR_API_KEY_GOOD:
+        exchange->pass.tenant = keep_text(exchange->tenant_text, tenant);
+        return (struct refusal){0};
+    case WEIR_API_KEY_WRONG:
+        return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
+                                "The API key is not known here, or has been revoked. Ask whoever "
+                                "runs this gateway for another one."};
+    case WEIR_API_KEY_NONE:
+        break;
+    }
+    return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
+                            "This route asks for an API key of this gateway, which begins with "
+                            "weir_. Send it as Authorization: Bearer KEY, X-Api-Key: KEY or "
+                            "Api-Key: KEY."};
+}
+
 /* What is against passing the request on by the route that was found. */
 static struct refusal check_route(struct weir_exchange *exchange, struct reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     const struct weir_config_route *found = exchange->route;
+    struct refusal unknown = check_key(exchange, reading);
+    if (unknown.detail != NULL) {
+        return unknown;
+    }
     if (head->upgrade == WEIR_UPGRADE_WEBSOCKET && !found->websocket) {
         return (struct refusal){
             WEIR_PROBLEM_BAD_REQUEST, 400,
@@ -270,10 +302,6 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     if (found->permit == WEIR_CONFIG_PERMIT_FLOW && !read_flow_end(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "Weir-Flow is end, on the last request of a flow."};
-    }
-    if (found->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY) {
-        return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
-                                "This route asks for an API key, and none is known yet."};
     }
     identify(exchange, reading);
     weir_body_init(&exchange->request_body, head, found->body_bytes_max);

@@ -2,6 +2,7 @@
 
 #include "base/slice.h"
 #include "config/scalars.h"
+#include "gateway/api_key.h"
 #include "wire/head_writer.h"
 
 /* What says who asked: ours to say, unless the peer is believed. */
@@ -227,6 +228,10 @@ static bool passes(const struct weir_forward_request *request, uint16_t index, u
     if ((bit & (WRITTEN_ANEW | set | unwanted)) != 0 ||
         weir_http1_is_hop_by_hop(request->head, index)) {
         return false;
+    }
+    if (request->route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY &&
+        weir_api_key_is_in(field, request->data)) {
+        return false; /* it has said who asks, and is nobody else's business */
     }
     if ((bit & SAYS_WHO) != 0) {
         return request->trusted && (bit & LISTS_ALL) == 0;

@@ -1,7 +1,8 @@
 /* forward.h - heads as they go on: a request's to an upstream, a reply's to a client.
  *
- * What concerns one connection only stays behind (RFC 9110, section 7.6.1); what an upstream's
- * config sets replaces what the client sent; who asked is told as far as the peer is believed. */
+ * What concerns one connection only stays behind (RFC 9110, section 7.6.1), and so does an API key
+ * of ours; what an upstream's config sets replaces what the client sent; who asked is told as far
+ * as the peer is believed. */
 #ifndef WEIR_GATEWAY_FORWARD_H
 #define WEIR_GATEWAY_FORWARD_H
 

@@ -6,6 +6,7 @@
 #include "gateway/client.h"
 #include "gateway/event_file.h"
 #include "gateway/exchange.h"
+#include "gateway/key_feed.h"
 #include "gateway/llm.h"
 #include "gateway/reload.h"
 #include "gateway/site.h"
@@ -28,6 +29,9 @@
 
 /* How often keys that nobody uses are looked for. */
 #define SWEEP_NS WEIR_NS_PER_SECOND
+
+/* How often it is looked whether API keys have been made or revoked. */
+#define KEY_FILE_S 1
 
 #define LISTENERS_MAX 32
 
@@ -64,6 +68,7 @@ struct server {
     const struct weir_serve_options *options;
     struct weir_plan *first; /* which the listeners refer to */
     struct weir_plan *plan;  /* the one in force */
+    struct weir_key_feed keys;
     struct weir_journal *journal;
     struct weir_event_file *event_file; /* or null */
     struct weir_gates *gates;
@@ -236,6 +241,10 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
     if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
         worker->random = index;
     }
+    worker->hasher = weir_hasher_create();
+    if (worker->hasher == NULL) {
+        return "there is no memory left";
+    }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
         !weir_timer_init(&worker->loop, &thread->grace, on_grace_over) ||
         !weir_timer_init(&worker->loop, &thread->sweep, on_sweep)) {
@@ -245,6 +254,7 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
         weir_timer_set(&worker->loop, &thread->sweep, worker->loop.now_ns + SWEEP_NS);
     }
     server->loops[index] = &worker->loop;
+    weir_key_feed_add(&server->keys, worker);
     return NULL;
 }
 
@@ -280,6 +290,8 @@ static void free_worker(struct thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
     weir_site_destroy(worker->site);
+    weir_api_keys_give(worker->keys);
+    weir_hasher_destroy(worker->hasher);
     weir_slab_deinit(&worker->clients);
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
@@ -422,6 +434,10 @@ static int adopt_first(struct server *server, struct weir_config *config)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.site = server->threads[i].next;
     }
+    struct weir_key_file_fault fault;
+    if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
+        return complain("keys", fault.wrong);
+    }
     if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
         return complain("events", wrong);
     }
@@ -562,6 +578,7 @@ static void obey_reload(struct server *server)
 {
     struct weir_reload_outcome outcome;
     struct weir_reload_request *asked = take_asked(&server->reload, false);
+    weir_key_feed_refresh(&server->keys);
     reload_config(server, &outcome);
     report(&outcome);
     tell(asked, &outcome);
@@ -590,10 +607,14 @@ static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *r
 /* Until one comes that ends the program. */
 static void obey_signals(struct server *server, const sigset_t *signals)
 {
+    const struct timespec patience = {.tv_sec = KEY_FILE_S};
     int which = SIGHUP;
-    while (which == SIGHUP) {
-        if (sigwait(signals, &which) == 0 && which == SIGHUP) {
+    while (which == SIGHUP || which < 0) {
+        which = sigtimedwait(signals, NULL, &patience);
+        if (which == SIGHUP) {
             obey_reload(server);
+        } else if (which < 0) {
+            weir_key_feed_refresh(&server->keys);
         }
     }
     tell(take_asked(&server->reload, true), &draining);

@@ -12,8 +12,10 @@
 #include "net/loop.h"
 #include "weir/retry.h"
 
+struct weir_api_keys;
 struct weir_door;
 struct weir_flows;
+struct weir_hasher;
 struct weir_listener;
 struct weir_reloader;
 struct weir_site;
@@ -29,7 +31,9 @@ struct weir_worker {
     struct weir_loop loop;
     uint32_t index;
     const struct weir_allocator *allocator;
-    struct weir_site *site; /* the one in force */
+    struct weir_site *site;     /* the one in force */
+    struct weir_api_keys *keys; /* those in force; never null while the loop runs */
+    struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
     struct weir_flows *flows; /* shared, as the gates */
     struct weir_buffer_pool buffers;

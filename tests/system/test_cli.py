@@ -26,7 +26,7 @@ gates:
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
 COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload',
-            'mock', 'sim', 'version', 'help')
+            'keys', 'mock', 'sim', 'version', 'help')
 
 
 class Said:

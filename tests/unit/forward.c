@@ -237,6 +237,22 @@ TEST(what_the_gateway_itself_is_told_stays_behind)
     expect_passed("A=1;");
 }
 
+TEST(an_api_key_of_ours_stays_behind_where_it_was_asked_for)
+{
+    static const struct weir_slice bytes = GET("Host: a\r\n"
+                                               "Authorization: Bearer weir_1_2\r\n"
+                                               "X-A: 1\r\n"
+                                               "X-Api-Key: weir_1_2\r\n"
+                                               "Api-Key: other\r\n");
+    begin_anew();
+    route.tenant.kind = WEIR_CONFIG_SOURCE_API_KEY;
+    forward(bytes);
+    expect_passed("X-A=1;Api-Key=other;");
+    route.tenant.kind = WEIR_CONFIG_SOURCE_HEADER;
+    forward(bytes);
+    expect_passed("Authorization=Bearer weir_1_2;X-A=1;X-Api-Key=weir_1_2;Api-Key=other;");
+}
+
 TEST(the_body_is_announced_as_it_was_and_once)
 {
     begin_anew();
@@ -992,6 +1008,7 @@ int main(void)
         cmocka_unit_test(fields_of_one_connection_stay_behind),
         cmocka_unit_test(a_connection_field_may_list_what_is_not_there_and_come_twice),
         cmocka_unit_test(what_the_gateway_itself_is_told_stays_behind),
+        cmocka_unit_test(an_api_key_of_ours_stays_behind_where_it_was_asked_for),
         cmocka_unit_test(the_body_is_announced_as_it_was_and_once),
         cmocka_unit_test(as_many_fields_as_may_be_pass),
         cmocka_unit_test(what_an_upstream_sets_replaces_what_the_client_sent),
