@@ -124,6 +124,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     weir_buffer_release(&worker->buffers, &exchange->reply);
     exchange->keep_client = exchange->keep_client && !worker->draining &&
                             exchange->request_body.state == WEIR_BODY_ENDED;
+    problem->llm = exchange->route != NULL && exchange->route->llm != WEIR_CONFIG_LLM_NONE;
     if (!weir_buffer_reserve(&worker->buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
                             &exchange->reply)) {

@@ -259,6 +259,16 @@ static bool is_too_long(const struct weir_exchange *exchange)
            exchange->body_ready > WEIR_LLM_BODY_BYTES_MAX + WEIR_BUFFER_MIDDLE;
 }
 
+/* Whether the tenant may use the model; where there are rules, one that is not read is none. */
+static bool may_ask(const struct weir_exchange *exchange)
+{
+    const struct weir_llm *llm = exchange->llm;
+    const struct weir_config_tenant *tenant =
+        weir_config_find_tenant(exchange->site->config, exchange->pass.tenant);
+    return !llm->has_body || tenant->model_count == 0 ||
+           weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
+}
+
 /* As much of the body has been read as will be. */
 static void ask(struct weir_exchange *exchange)
 {
@@ -275,6 +285,14 @@ static void ask(struct weir_exchange *exchange)
     }
     if (llm->has_body && !llm->is_read) {
         llm->input = weir_estimate_input(body->bytes + body->left_bytes);
+    }
+    if (!may_ask(exchange)) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_FORBIDDEN, 403,
+            "This tenant may not use this model, or the request does not name one "
+            "where it can be read. Name a model that the tenant may use, in a JSON "
+            "body of at most 1 MiB.");
+        return;
     }
     weir_llm_enter(exchange);
 }

@@ -44,6 +44,35 @@ static void put_ticket(struct weir_json *json, const struct weir_problem *proble
     }
 }
 
+/* OpenAI's and Anthropic's clients both understand these words. */
+static const char *error_type(uint16_t status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    default:
+        return status < 500 ? "invalid_request_error" : "api_error";
+    }
+}
+
+/* What the clients of LLMs show to their users, who would see an empty message otherwise. */
+static void put_error(struct weir_json *json, const struct weir_problem *problem)
+{
+    weir_json_name(json, "error");
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "message", weir_slice_of(problem->detail));
+    weir_json_put_string(json, "type", weir_slice_of(error_type(problem->status)));
+    weir_json_put_null(json, "param");
+    weir_json_put_string(json, "code", weir_slice_of(weir_problem_name(problem->kind)));
+    weir_json_close(json, '}');
+}
+
 static void compose(struct weir_json *json, const struct weir_problem *problem)
 {
     weir_json_open(json, '{');
@@ -53,6 +82,9 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
     weir_json_put_string(json, "detail", weir_slice_of(problem->detail));
     if (problem->stats != NULL) {
         put_ticket(json, problem);
+    }
+    if (problem->llm) {
+        put_error(json, problem);
     }
     weir_json_close(json, '}');
     weir_json_raw(json, weir_slice_of("\n"));
@@ -81,7 +113,8 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     weir_head_field(&head, weir_slice_of("content-type"),
                     weir_slice_of("application/problem+json"));
     weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
-    if (problem->stats != NULL && problem->retry_ns != WEIR_NEVER) {
+    bool waits = problem->stats != NULL || problem->kind == WEIR_PROBLEM_BUDGET_SPENT;
+    if (waits && problem->retry_ns != WEIR_NEVER) {
         weir_head_field_number(&head, weir_slice_of("retry-after"),
                                retry_seconds(problem->retry_ns));
     }

@@ -42,6 +42,7 @@ struct weir_problem {
     uint16_t status;
     const char *detail; /* a sentence that a person can act on */
     const char *allow;  /* of a 405: the methods that there are; null: no field */
+    bool llm;           /* the caller is a client of an LLM, and looks for `error` */
 
     /* Of a refused ticket. */
     const struct weir_key_stats *stats; /* null: there was none */
@@ -51,7 +52,7 @@ struct weir_problem {
     struct weir_slice tenant;
     uint64_t waited_ns;
     uint64_t timeout_ns;
-    uint64_t retry_ns; /* WEIR_NEVER: nothing is known */
+    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, or of a budget */
 };
 
 /* What its type ends with: "line-full", ... */

@@ -24,7 +24,7 @@ CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 def fetch(name):
     """Where the package is; npm installs it unless it is there. Of several test runs at once one does."""
-    home = CACHE / f'{name}-{PACKAGES[name]}'
+    home = CACHE / f'{name}-{PACKAGES[name]}'.replace('/', '-')
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -558,6 +558,24 @@ async def test_a_tenant_is_told_its_own_limits():
         assert said.all('ratelimit') + said.all('ratelimit-policy') == []
 
 
+@run
+async def test_a_tenant_may_use_the_models_that_it_may_use():
+    top = 'tenants: { acme: { models: [gpt-4o, "o3*"] } }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, top=top) as gateway:
+        async def status(tenant, body):
+            return (await ask(gateway.port, post(body, f'X-Tenant: {tenant}'), 'POST')).status
+        assert await status('acme', chat('gpt-4o')) == 200
+        assert await status('acme', chat('o3-mini')) == 200
+        assert await status('acme', chat('gpt-4')) == 403
+        assert await status('acme', b'no json') == 403
+        assert await status('other', chat('gpt-4')) == 200
+        said = await ask(gateway.port, post(chat('gpt-4'), 'X-Tenant: acme'), 'POST')
+        problem = json.loads(said.body)
+        assert problem['type'] == 'urn:weir:forbidden' and problem['error']['type'] == 'permission_error'
+        assert (await ask(gateway.port, request('/v1/models', 'X-Tenant: acme'))).status == 200
+        assert len(server.seen) == 4
+
+
 # ---- gates that learn, without an LLM behind them
 
 @run

@@ -1,0 +1,158 @@
+"""The official clients of OpenAI and Anthropic, unchanged but for their base URL, through Weir to the emulated provider."""
+import asyncio
+import contextlib
+import json
+
+from raw import run
+from test_clients import line_of, node
+from test_mock import mock
+from test_mock_llm import ANTHROPIC, OPENAI, QUICK, STUCK
+from weir import PATIENCE, weir
+
+CREDENTIALS = {'openai': 'Authorization: "Bearer provider"', 'anthropic': 'X-Api-Key: provider'}
+
+
+@contextlib.asynccontextmanager
+async def behind_weir(dialect, *flags, route='retries: 0', top='', gate=''):
+    """A provider with a key of its own, and the gateway that knows it."""
+    async with mock('--llm', dialect, '--key=provider', *flags) as server:
+        config = f'''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 1
+grace: 5s
+{top}
+upstreams: {{ provider: {{ url: "{server.url}", headers: {{ {CREDENTIALS[dialect]} }} }} }}
+gates: {{ llm: {{ {gate} }} }}
+routes: [ {{ match: /, llm: {dialect}, key: "{{model}}", gate: llm, upstream: provider, {route} }} ]
+'''
+        async with weir(config) as gateway:
+            yield gateway, server
+
+
+@run
+async def test_openais_client():
+    async with behind_weir('openai', *QUICK, '--chunk=3') as (gateway, server), \
+            node(OPENAI, 'openai', gateway.url) as client:
+        async def said():
+            return await line_of(client)
+        text = await said()
+        assert len(text) == 40
+        assert await said() == [text, 10]
+        assert await said() == {'mock': True}
+        assert await said() == text  # after the tool
+        called = await said()
+        assert called['name'] == 'look' and json.loads(called['arguments']) == {'mock': True}
+        assert await said() == text
+        assert await said() == [text, text, 10]
+        assert await said() == ['function_call', 'look', {'mock': True}]
+        assert await said() == [[0.5] * 4] * 2
+        assert await said() == text
+        assert await said() == ['mock-small', 'mock-large']
+        assert await said() == ['BadRequestError', 400, None]
+        assert (await said())['none']['choices'][0]['message']['content'] == text  # whatever key it has
+        assert await said() == ['RateLimitError', 429, 'rate_limit_exceeded']
+        assert await said() == ['InternalServerError', 503, None]
+        assert await said() == ['NotFoundError', 404, None]
+        assert (await said())[0] == 'APIError'
+        assert await said() >= 1000  # it has waited as Retry-After says
+        assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+        assert (await server.stats())['unauthorized'] == 0
+        for key in ('m', 'default'):
+            await gateway.until(key, 'llm', active=0, waiting=0, reserved=0)
+
+
+@run
+async def test_anthropics_client():
+    async with behind_weir('anthropic', *QUICK, '--chunk=3') as (gateway, server), \
+            node(ANTHROPIC, '@anthropic-ai/sdk', gateway.url) as client:
+        async def said():
+            return await line_of(client)
+        text = await said()
+        assert len(text) == 40
+        assert await said() == [text, text, 10, 3, 'end_turn']
+        assert await said() == ['tool_use', 'look', {'mock': True}]
+        assert await said() == {'mock': True}
+        assert await said() == ['end_turn', text]
+        assert await said() == ['mock-small', 'mock-large']
+        assert await said() == ['BadRequestError', 400, 'invalid_request_error']
+        assert (await said())['none']['content'][0]['text'] == text
+        assert await said() == ['RateLimitError', 429, 'rate_limit_error']
+        assert await said() == ['InternalServerError', 529, 'overloaded_error']
+        assert (await said())[2] == 'overloaded_error'
+        assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+        assert (await server.stats())['unauthorized'] == 0
+        for key in ('m', 'default'):
+            await gateway.until(key, 'llm', active=0, waiting=0, reserved=0)
+
+
+ABORTS = '''
+const say = text => process.stdout.write(JSON.stringify(text) + '\\n');
+const asked = {model: 'm', max_tokens: 100, messages: [{role: 'user', content: 'hello'}], stream: true};
+const Client = require(process.argv[2]);
+const client = new Client({baseURL: process.argv[1], apiKey: 'any', maxRetries: 0});
+const begin = () => client.messages ? client.messages.create(asked) : client.chat.completions.create(asked);
+(async () => {
+    const streams = await Promise.all(Array.from({length: 8}, begin));
+    for (const stream of streams) {
+        const events = stream[Symbol.asyncIterator]();
+        await events.next();
+    }
+    say('begun');
+    for (const stream of streams) stream.controller.abort();
+    say('aborted');
+    setTimeout(() => {}, 60000);
+})().catch(error => { console.error(error); process.exit(1); });
+'''
+
+
+async def abort_streams(dialect, package, path):
+    async with behind_weir(dialect, *STUCK, gate='limit: { start: 8 }') as (gateway, server), \
+            node(ABORTS, package, gateway.url + path, package) as client:
+        assert await line_of(client) == 'begun'
+        assert (await gateway.counts('m', 'llm'))['active'] == 8
+        assert await line_of(client) == 'aborted'
+        await gateway.until('m', 'llm', active=0, waiting=0, reserved=0)
+        await server.until_stats(active=0, gone=8)
+
+
+@run
+async def test_streams_that_openais_client_aborts_give_everything_back():
+    await abort_streams('openai', 'openai', '/v1')
+
+
+@run
+async def test_streams_that_anthropics_client_aborts_give_everything_back():
+    await abort_streams('anthropic', '@anthropic-ai/sdk', '')
+
+
+@run
+async def test_what_weir_tries_again_the_client_does_not_see():
+    script = '''
+const OpenAI = require('openai');
+const client = new OpenAI({baseURL: process.argv[1] + '/v1', apiKey: 'any', maxRetries: 0});
+client.chat.completions.create({model: 'm', messages: [{role: 'user', content: 'x'}]})
+    .then(said => process.stdout.write(JSON.stringify(said.choices.length) + '\\n'));
+'''
+    # With this seed the first one fails, the second does not.
+    async with behind_weir('openai', *QUICK, '--fail=50', '--seed=1', route='retries: 2') as (gateway, server), \
+            node(script, 'openai', gateway.url) as client:
+        assert await line_of(client) == 1
+        stats = await server.stats()
+        assert (stats['failed'], stats['served']) == (1, 1)
+
+
+@run
+async def test_a_client_shows_what_weir_says():
+    script = '''
+const Client = require(process.argv[2]);
+const client = new Client({baseURL: process.argv[1], apiKey: 'any', maxRetries: 0});
+const asked = {model: 'forbidden', max_tokens: 9, messages: [{role: 'user', content: 'x'}]};
+const said = client.messages ? client.messages.create(asked) : client.chat.completions.create(asked);
+said.catch(error => process.stdout.write(JSON.stringify([error.constructor.name, error.message]) + '\\n'));
+'''
+    for dialect, package, path in (('openai', 'openai', '/v1'), ('anthropic', '@anthropic-ai/sdk', '')):
+        async with behind_weir(dialect, *QUICK, top='tenants: { default: { models: [m] } }') as (gateway, _), \
+                node(script, package, gateway.url + path, package) as client:
+            kind, text = await line_of(client)
+            assert kind == 'PermissionDeniedError' and 'This tenant may not use this model' in text
