@@ -4,6 +4,7 @@
 #include "api/events.h"
 #include "api/steer.h"
 #include "base/alloc.h"
+#include "gateway/api_key.h"
 #include "gateway/guard.h"
 #include "gateway/site.h"
 #include "wire/head_writer.h"
@@ -281,14 +282,33 @@ static bool keep_query(struct weir_call *call, struct weir_slice query, size_t u
     return true;
 }
 
-static struct weir_credential credential_of(const struct weir_call *call,
-                                            const struct weir_http1_head *head, const char *data)
+static struct weir_credential token_of(const struct weir_call *call,
+                                       const struct weir_http1_head *head, const char *data)
 {
     const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_AUTHORIZATION);
     bool once = (head->repeated & WEIR_FIELD_BIT(AUTHORIZATION)) == 0;
     return field == NULL || !once
                ? (struct weir_credential){0}
                : weir_tokens_find(call->worker->site->plan->tokens, weir_http1_value(data, field));
+}
+
+/* A token of the config, else a tenant's API key. */
+static void identify(struct weir_call *call, const struct weir_http1_head *head, const char *data)
+{
+    struct weir_worker *worker = call->worker;
+    struct weir_slice tenant;
+    call->credential = token_of(call, head, data);
+    if (call->credential.scopes != 0) {
+        return;
+    }
+    enum weir_api_key_sight sight =
+        weir_api_keys_see(worker->keys, worker->hasher, head, data, &tenant);
+    call->wrong_key = sight == WEIR_API_KEY_WRONG;
+    call->by_key = sight == WEIR_API_KEY_GOOD;
+    if (call->by_key) {
+        memcpy(call->tenant_text, tenant.data, tenant.bytes);
+        call->credential.tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
+    }
 }
 
 /* Once the reply has been decided; or it is pending. */
@@ -413,7 +433,7 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     const char *wrong =
         weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
     weir_body_init(&call->body_in, head, WEIR_CALL_BODY_MAX);
-    call->credential = credential_of(call, head, data);
+    identify(call, head, data);
     size_t used = 0;
     bool known =
         (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path, &used);

@@ -48,8 +48,11 @@ struct weir_call {
     bool begun;     /* the reply's head has been made */
     bool complete;  /* so has the end of its body */
     uint8_t minor;
-    uint8_t method;                    /* enum weir_http_method; GET also for HEAD */
-    struct weir_credential credential; /* what the caller's token lets it do */
+    uint8_t method;                        /* enum weir_http_method; GET also for HEAD */
+    struct weir_credential credential;     /* what the caller's token lets it do */
+    bool by_key;                           /* it is a tenant's API key instead */
+    bool wrong_key;                        /* one that is not known */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* of the key, whose table may go */
     uint16_t status;
     const char *content_type;
     struct weir_buffer head;

@@ -7,6 +7,7 @@
 #include "api/metrics.h"
 #include "api/permits.h"
 #include "api/steer.h"
+#include "api/usage.h"
 #include "base/slice.h"
 #include "gateway/site.h"
 
@@ -51,6 +52,7 @@ static const struct route routes[] = {
     {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
     {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
     {WEIR_METHOD_GET, "gates", 4, "line", WEIR_CONFIG_SCOPE_READ, weir_api_get_line},
+    {WEIR_METHOD_GET, "usage", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_usage},
     {WEIR_METHOD_POST, "reload", 1, NULL, WEIR_CONFIG_SCOPE_ADMIN, weir_api_reload},
     {WEIR_METHOD_POST, "gates", 4, "acquire", WEIR_CONFIG_SCOPE_WORK, weir_api_acquire},
     {WEIR_METHOD_POST, "gates", 4, "release", WEIR_CONFIG_SCOPE_WORK, weir_api_release},
@@ -64,11 +66,36 @@ static bool leads_to(const struct route *route, const struct weir_call *call)
            (route->last == NULL || weir_slice_equal(call->segments[3], weir_slice_of(route->last)));
 }
 
-/* Whether the caller may do that; else it is told. */
-static bool may_call(struct weir_call *call, uint32_t scope)
+/* An API key lets its tenant see what it has used itself, and do nothing else. */
+static bool may_call_by_key(struct weir_call *call, const struct route *route)
 {
-    if (scope == 0 || !weir_tokens_needed(call->worker->site->plan->tokens) ||
-        (call->credential.scopes & scope) != 0) {
+    if (call->by_key && route->handle == weir_api_get_usage) {
+        return true;
+    }
+    if (call->by_key) {
+        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                          "An API key of a tenant is good for GET /usage here, and for requests "
+                          "to the gateway's routes. Other calls need one of the config's "
+                          "api_tokens.");
+    } else {
+        weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
+                          "The API key is not known here, or has been revoked. Ask whoever runs "
+                          "this gateway for another one.");
+    }
+    return false;
+}
+
+/* Whether the caller may do that; else it is told. */
+static bool may_call(struct weir_call *call, const struct route *route)
+{
+    if (route->scope == 0) {
+        return true;
+    }
+    if (call->by_key || call->wrong_key) {
+        return may_call_by_key(call, route);
+    }
+    if (!weir_tokens_needed(call->worker->site->plan->tokens) ||
+        (call->credential.scopes & route->scope) != 0) {
         return true;
     }
     if (call->credential.scopes == 0) {
@@ -102,7 +129,7 @@ void weir_call_dispatch(struct weir_call *call)
             continue;
         }
         if (route->method == (enum weir_http_method)call->method) {
-            if (may_call(call, route->scope)) {
+            if (may_call(call, route)) {
                 route->handle(call);
             }
             return;

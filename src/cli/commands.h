@@ -26,6 +26,7 @@ extern const struct weir_command weir_command_renew;
 extern const struct weir_command weir_command_run;
 extern const struct weir_command weir_command_reload;
 extern const struct weir_command weir_command_keys;
+extern const struct weir_command weir_command_usage;
 extern const struct weir_command weir_command_mock;
 extern const struct weir_command weir_command_sim;
 extern const struct weir_command weir_command_version;

@@ -36,6 +36,10 @@ struct weir_options {
     const char *data;
     const char *config;
     const char *name;
+    const char *model;
+    const char *day;
+    const char *from;
+    const char *to;
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three names of 255 bytes, each byte %xx; what is longer is cut, and refused. */
+/* A few names of 255 bytes, each byte %xx; what is longer is refused. */
 #define PATH_BYTES_MAX 4096
 
 void weir_talk_init(struct weir_talk *talk, const char *command, const struct weir_options *options)
@@ -33,38 +33,55 @@ static bool is_plain(char c)
            c == '.' || c == '_' || c == '~';
 }
 
-/* Appends "/name", encoded; false if it does not fit. */
-static bool append_segment(char path[PATH_BYTES_MAX], size_t *bytes, const char *name)
+/* Appends a text, encoded; false if it does not fit. */
+static bool append(char path[PATH_BYTES_MAX], size_t *bytes, const char *text)
 {
     static const char digits[] = "0123456789ABCDEF";
-    path[(*bytes)++] = '/';
-    for (; *name != '\0'; name++) {
+    for (; *text != '\0'; text++) {
         if (*bytes + 5 > PATH_BYTES_MAX) {
             return false;
         }
-        if (is_plain(*name)) {
-            path[(*bytes)++] = *name;
+        if (is_plain(*text)) {
+            path[(*bytes)++] = *text;
         } else {
             path[(*bytes)++] = '%';
-            path[(*bytes)++] = digits[(unsigned char)*name >> 4];
-            path[(*bytes)++] = digits[(unsigned char)*name & 15];
+            path[(*bytes)++] = digits[(unsigned char)*text >> 4];
+            path[(*bytes)++] = digits[(unsigned char)*text & 15];
         }
     }
     path[*bytes] = '\0';
     return true;
 }
 
-static bool make_path(char path[PATH_BYTES_MAX], struct weir_request_path parts)
+/* Appends "/name", or "?name=value", or the same with & before it. */
+static bool append_part(char path[PATH_BYTES_MAX], size_t *bytes, char sign, const char *text)
+{
+    if (*bytes + 2 > PATH_BYTES_MAX) {
+        return false;
+    }
+    path[(*bytes)++] = sign;
+    return append(path, bytes, text);
+}
+
+static bool make_path(char path[PATH_BYTES_MAX], struct weir_request_path parts,
+                      const struct weir_parameter *parameters)
 {
     bool of_gates = parts.gate != NULL || parts.what == NULL;
     const char *const segments[] = {of_gates ? "gates" : NULL, parts.gate, parts.key, parts.what};
     size_t bytes = 0;
+    bool fits = true;
     for (size_t i = 0; i < sizeof segments / sizeof segments[0]; i++) {
-        if (segments[i] != NULL && !append_segment(path, &bytes, segments[i])) {
-            return false;
+        fits = fits && (segments[i] == NULL || append_part(path, &bytes, '/', segments[i]));
+    }
+    char sign = '?';
+    for (; parameters != NULL && parameters->name != NULL; parameters++) {
+        if (parameters->value != NULL) {
+            fits = fits && append_part(path, &bytes, sign, parameters->name) &&
+                   append_part(path, &bytes, '=', parameters->value);
+            sign = '&';
         }
     }
-    return true;
+    return fits;
 }
 
 static const char *find_api(const struct weir_options *options)
@@ -155,7 +172,8 @@ static int converse(struct weir_talk *talk, struct weir_question *question)
     return status;
 }
 
-static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *wish,
+static int ask(struct weir_talk *talk, struct weir_request_path parts,
+               const struct weir_parameter *parameters, json_t *wish,
                struct weir_question *question)
 {
     char path[PATH_BYTES_MAX];
@@ -163,7 +181,7 @@ static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *w
     int status;
     weir_talk_deinit(talk);
     talk->status = 0;
-    if (!make_path(path, parts) || (wish != NULL && body == NULL)) {
+    if (!make_path(path, parts, parameters) || (wish != NULL && body == NULL)) {
         status = complain(talk, "the names are too long", WEIR_EXIT_USAGE);
     } else {
         question->method = wish == NULL ? "GET" : "POST";
@@ -182,7 +200,14 @@ static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *w
 int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path, json_t *wish)
 {
     struct weir_question question = {0};
-    return ask(talk, path, wish, &question);
+    return ask(talk, path, NULL, wish, &question);
+}
+
+int weir_talk_query(struct weir_talk *talk, const char *what,
+                    const struct weir_parameter *parameters)
+{
+    struct weir_question question = {0};
+    return ask(talk, (struct weir_request_path){.what = what}, parameters, NULL, &question);
 }
 
 int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line *line,
@@ -199,5 +224,5 @@ int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line 
 int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path, json_t *wish, bool hold)
 {
     struct weir_question question = {.waits = true, .line_only = hold};
-    return ask(talk, path, wish, &question);
+    return ask(talk, path, NULL, wish, &question);
 }

@@ -30,6 +30,12 @@ struct weir_request_path {
     const char *what;
 };
 
+/* A parameter of a GET; without a value it is left out. */
+struct weir_parameter {
+    const char *name; /* null ends a list of them */
+    const char *value;
+};
+
 void weir_talk_init(struct weir_talk *talk, const char *command,
                     const struct weir_options *options);
 
@@ -37,6 +43,10 @@ void weir_talk_init(struct weir_talk *talk, const char *command,
  * Takes over `wish`, which may be null. */
 WEIR_MUST_CHECK int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path,
                                   json_t *wish);
+
+/* The same for GET /what with parameters. */
+WEIR_MUST_CHECK int weir_talk_query(struct weir_talk *talk, const char *what,
+                                    const struct weir_parameter *parameters);
 
 /* The same for an answer that may take as long as it likes. With `hold`, it goes on: its first line
  * is the document, and the connection stays open. */

@@ -11,6 +11,7 @@
 #include "gateway/reload.h"
 #include "gateway/site.h"
 #include "gateway/upstream.h"
+#include "gateway/usage_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -73,6 +74,8 @@ struct server {
     struct weir_event_file *event_file; /* or null */
     struct weir_gates *gates;
     struct weir_flows *flows;
+    struct weir_usage_book *usage;
+    struct weir_usage_file *usage_file;
     void *api; /* what its service keeps */
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
@@ -326,6 +329,8 @@ static void close_threads(struct server *server)
         settle_all(server);
     }
     server->options->api->close(server->api);
+    weir_usage_file_close(server->usage_file);
+    weir_usage_destroy(server->usage);
     weir_flows_destroy(server->flows);
     weir_event_file_close(server->event_file);
     weir_gates_destroy(server->gates);
@@ -363,7 +368,12 @@ static int open_gates(struct server *server)
     if (server->flows == NULL) {
         return complain("flows", "there is no memory left");
     }
+    server->usage = weir_usage_create(WEIR_USAGE_ROWS_MAX);
+    if (server->usage == NULL) {
+        return complain("usage", "there is no memory left");
+    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.usage = server->usage;
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.flows = server->flows;
         server->threads[i].worker.api = server->api;
@@ -437,6 +447,10 @@ static int adopt_first(struct server *server, struct weir_config *config)
     struct weir_key_file_fault fault;
     if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
         return complain("keys", fault.wrong);
+    }
+    server->usage_file = weir_usage_file_open(server->usage, server->first->config->data, &wrong);
+    if (server->usage_file == NULL) {
+        return complain("usage", wrong);
     }
     if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
         return complain("events", wrong);

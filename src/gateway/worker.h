@@ -19,6 +19,7 @@ struct weir_hasher;
 struct weir_listener;
 struct weir_reloader;
 struct weir_site;
+struct weir_usage_book;
 
 /* The name that was last found to be one that a listener serves; see guard.h. */
 struct weir_guard_memory {
@@ -35,7 +36,8 @@ struct weir_worker {
     struct weir_api_keys *keys; /* those in force; never null while the loop runs */
     struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
-    struct weir_flows *flows; /* shared, as the gates */
+    struct weir_flows *flows;      /* shared, as the gates */
+    struct weir_usage_book *usage; /* the same */
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
     struct weir_slab exchanges;

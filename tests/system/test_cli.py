@@ -26,7 +26,7 @@ gates:
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
 COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload',
-            'keys', 'mock', 'sim', 'version', 'help')
+            'keys', 'usage', 'mock', 'sim', 'version', 'help')
 
 
 class Said:
@@ -107,7 +107,7 @@ async def test_help_lists_every_command_and_each_has_its_own():
         own = await cli.good('help', name)
         assert own.out.startswith(f'usage: weir {name}')
         assert own.out == (await cli.good(name, '--help')).out
-    for name in ('gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload'):
+    for name in ('gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'reload', 'usage'):
         own = (await cli.good('help', name)).out
         assert '--api' in own and '--json' in own and '--help' in own
     assert (await cli.good('--help')).out == said.out

@@ -201,8 +201,11 @@ def test_what_is_got_is_as_documented(seen):
         async with weir('api: 127.0.0.1:0\nthreads: 2\n' + GATES) as gateway:
             api = Api(gateway)
             await api('acquire', 200, {'flow': 'f', 'tenant': 't'}, gate='one')
-            for name in ('getHealth', 'getReadiness', 'getMetrics', 'listGates'):
+            for name in ('getHealth', 'getReadiness', 'getMetrics', 'listGates', 'getUsage'):
                 await api(name, 200)
+            await api('getUsage', 200, query='?tenant=t&model=m&day=2025-08-21&from=2025-08-21&to=2025-08-21')
+            for query in ('?day=today', '?unknown=1'):
+                await api('getUsage', 400, query=query)
             assert (await api('getLine', 200, gate='one'))['line'] == []
             waiter = asyncio.create_task(api('acquire', 200, {'flow': 'g', 'priority': 'low'}, gate='one'))
             await gateway.until('k', gate='one', waiting=1)
