@@ -124,6 +124,9 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     weir_buffer_release(&worker->buffers, &exchange->reply);
     exchange->keep_client = exchange->keep_client && !worker->draining &&
                             exchange->request_body.state == WEIR_BODY_ENDED;
+    if (exchange->llm != NULL && exchange->llm->attempts == 0) {
+        weir_llm_book_refusal(exchange);
+    }
     problem->llm = exchange->route != NULL && exchange->route->llm != WEIR_CONFIG_LLM_NONE;
     if (!weir_buffer_reserve(&worker->buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
@@ -147,6 +150,18 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
                           uint16_t status, const char *detail)
 {
     struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
+    answer(exchange, &problem);
+}
+
+void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns)
+{
+    struct weir_problem problem = {
+        .kind = WEIR_PROBLEM_BUDGET_SPENT,
+        .status = 429,
+        .detail =
+            "This tenant has used all tokens that it may use today (tokens_per_day). Come back "
+            "after Retry-After, when another day of UTC has begun, or have it raised.",
+        .retry_ns = left_ns};
     answer(exchange, &problem);
 }
 

@@ -4,6 +4,7 @@
  *   llm_ask.c     the request: held, read, changed where it must be, and its price
  *   llm_listen.c  the reply: what it says of the limits, what was used, what the client is shown
  *   llm_retry.c   whether there is another attempt, and when
+ *   llm_book.c    what was used in the tenant's name
  *
  * The body of a request stays in the client's buffer until it is clear that no other attempt will
  * need it. */
@@ -12,6 +13,7 @@
 
 #include "gateway/dialect.h"
 #include "gateway/exchange.h"
+#include "gateway/share.h"
 #include "wire/limits.h"
 #include "wire/llm_reply.h"
 
@@ -110,6 +112,15 @@ WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_exchange *exchange);
 
 /* What it came to, for whoever takes the permit back. */
 void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result);
+
+/* ---- llm_book.c ---- */
+
+/* What the tenant may use today; zeroed where there is no bound. */
+struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange);
+
+/* It is over, or was refused by us: that is written down. */
+void weir_llm_book(const struct weir_exchange *exchange);
+void weir_llm_book_refusal(const struct weir_exchange *exchange);
 
 /* ---- llm_retry.c ---- */
 

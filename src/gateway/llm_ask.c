@@ -41,6 +41,7 @@ void weir_llm_end(struct weir_exchange *exchange)
 {
     struct weir_worker *worker = exchange->worker;
     struct weir_llm *llm = exchange->llm;
+    weir_llm_book(exchange);
     exchange->llm = NULL;
     if (llm->ear != NULL) {
         weir_buffer_release(&worker->buffers, &llm->ear->held);
@@ -269,6 +270,25 @@ static bool may_ask(const struct weir_exchange *exchange)
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
+/* Answers a request that may not even stand in line. False if it may. */
+static bool turn_away(struct weir_exchange *exchange)
+{
+    struct weir_share_budget budget = weir_llm_budget(exchange);
+    if (!may_ask(exchange)) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_FORBIDDEN, 403,
+            "This tenant may not use this model, or the request does not name one "
+            "where it can be read. Name a model that the tenant may use, in a JSON "
+            "body of at most 1 MiB.");
+        return true;
+    }
+    if (exchange->llm->has_body && budget.tokens > 0 && budget.spent >= budget.tokens) {
+        weir_exchange_refuse_budget(exchange, budget.left_ns);
+        return true;
+    }
+    return false;
+}
+
 /* As much of the body has been read as will be. */
 static void ask(struct weir_exchange *exchange)
 {
@@ -286,15 +306,9 @@ static void ask(struct weir_exchange *exchange)
     if (llm->has_body && !llm->is_read) {
         llm->input = weir_estimate_input(body->bytes + body->left_bytes);
     }
-    if (!may_ask(exchange)) {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_FORBIDDEN, 403,
-            "This tenant may not use this model, or the request does not name one "
-            "where it can be read. Name a model that the tenant may use, in a JSON "
-            "body of at most 1 MiB.");
-        return;
+    if (!turn_away(exchange)) {
+        weir_llm_enter(exchange);
     }
-    weir_llm_enter(exchange);
 }
 
 /* How large the client's buffer must be for the rest of the body; a chunked one tells no length. */

@@ -49,6 +49,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     bool shares = false;
     if (exchange->llm != NULL) {
         limits = weir_llm_limits(exchange);
+        budget = weir_llm_budget(exchange);
         shares = exchange->has_pass && weir_pass_share(&exchange->pass, &share);
     }
     struct weir_forward_reply reply = {.head = head,

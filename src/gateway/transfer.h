@@ -43,6 +43,9 @@ void weir_exchange_bury_if_free(struct weir_exchange *exchange);
 void weir_exchange_refuse_in_line(struct weir_exchange *exchange);
 void weir_exchange_refuse_depth(struct weir_exchange *exchange);
 
+/* The same for a tenant that has used what it may use today; the day has so much left. */
+void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns);
+
 /* Whether there is nothing to send until the client has sent more of its body; and whether there is
  * something that it has not read yet. */
 bool weir_exchange_wants_body(const struct weir_exchange *exchange);

@@ -576,6 +576,28 @@ async def test_a_tenant_may_use_the_models_that_it_may_use():
         assert len(server.seen) == 4
 
 
+@run
+async def test_a_tenant_uses_what_it_may_use_in_a_day_and_is_told_how_much_that_is(tmp_path):
+    top = f'data: {tmp_path}\ntenants: {{ acme: {{ tokens_per_day: 20 }} }}'
+    async with upstream(turns(reply(completion(), JSON), streams(*TEXTS, USAGE, DONE))) as server, \
+            llm(server, top=top) as gateway:
+        said = await ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')
+        assert said.one('ratelimit').startswith('"tokens";r=20;t=')
+        assert said.one('ratelimit-policy') == '"tokens";q=20;w=86400;qu="tokens"'
+        said = await ask(gateway.port, post(chat(stream=True), 'X-Tenant: acme'), 'POST')
+        assert said.one('ratelimit').startswith('"tokens";r=9;t=')  # 9 of input and 2 of output are gone
+        said = await ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')
+        problem = json.loads(said.body)
+        assert said.status == 429 and problem['type'] == 'urn:weir:budget-spent'
+        assert 1 <= int(said.one('retry-after')) <= 86400
+        assert (await ask(gateway.port, post(chat(), 'X-Tenant: other'), 'POST')).status == 200
+        assert len(server.seen) == 3
+        _, usage = await gateway.ask_api('/usage?tenant=acme')
+        row, = usage['usage']
+        assert {name: row[name] for name in ('tenant', 'model', 'requests', 'refused', 'input_tokens', 'output_tokens')} == {
+            'tenant': 'acme', 'model': 'gpt-4o', 'requests': 2, 'refused': 1, 'input_tokens': 18, 'output_tokens': 5}
+
+
 # ---- gates that learn, without an LLM behind them
 
 @run

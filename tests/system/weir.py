@@ -185,8 +185,10 @@ async def read_addresses(process, config):
 
 @contextlib.asynccontextmanager
 async def weir(config, **more):
-    """Runs the gateway; at the end it must drain and exit 0. `more` goes to whoever starts it."""
+    """Runs the gateway, in a folder of its own; at the end it must drain and exit 0. `more` goes to whoever
+    starts it."""
     with tempfile.TemporaryDirectory() as folder:
+        more.setdefault('cwd', folder)
         path = pathlib.Path(folder) / 'weir.yaml'
         path.write_text(config)
         with open(path.with_suffix('.err'), 'wb') as errors:

@@ -1,0 +1,59 @@
+/* llm_book.c - what an exchange with an LLM has used, in the tenant's name, and what it may still
+ * use today. */
+#include "gateway/llm.h"
+
+#include "gateway/usage.h"
+
+#include <time.h>
+
+#define DAY_S 86400
+
+static int64_t wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec;
+}
+
+struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
+{
+    const struct weir_config_tenant *tenant =
+        weir_config_find_tenant(exchange->site->config, exchange->pass.tenant);
+    if (tenant->tokens_per_day == WEIR_NEVER) {
+        return (struct weir_share_budget){0};
+    }
+    int64_t now_s = wall_s();
+    return (struct weir_share_budget){
+        .tokens = tenant->tokens_per_day,
+        .spent = weir_usage_spent(exchange->worker->usage, now_s, exchange->pass.tenant),
+        .left_ns = (uint64_t)(DAY_S - now_s % DAY_S) * WEIR_NS_PER_SECOND};
+}
+
+static void add(const struct weir_exchange *exchange, const struct weir_usage_counts *counts)
+{
+    const struct weir_llm *llm = exchange->llm;
+    struct weir_slice model = {llm->model, llm->model_bytes};
+    weir_usage_add(exchange->worker->usage, wall_s(), exchange->pass.tenant,
+                   model.bytes == 0 ? exchange->route->default_key : model, counts);
+}
+
+void weir_llm_book_refusal(const struct weir_exchange *exchange)
+{
+    add(exchange, &(struct weir_usage_counts){.refused = 1});
+}
+
+void weir_llm_book(const struct weir_exchange *exchange)
+{
+    const struct weir_llm *llm = exchange->llm;
+    struct weir_usage_counts counts = {.requests = 1};
+    if (llm->attempts == 0) {
+        return; /* it has reached nobody */
+    }
+    if (llm->listens) {
+        struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
+        counts.input = usage.input_known ? usage.input : llm->input;
+        counts.output = usage.output;
+        counts.cached = usage.cached;
+    }
+    add(exchange, &counts);
+}
