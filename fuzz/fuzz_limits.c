@@ -1,5 +1,6 @@
-/* Any bytes as a reply: what it says about limits always makes sense, does not depend on where the
- * head stands in memory or on the case of its names, and is never read beyond its end. */
+/* Any bytes as a reply, and as the body of one: what it says about limits always makes sense, does
+ * not depend on where the head stands in memory or on the case of its names, and is never read
+ * beyond its end. */
 #include "core/mirror.h"
 #include "wire.h"
 #include "wire/limits.h"
@@ -22,14 +23,22 @@ static void must_make_sense(const struct weir_limits *limits)
         const struct weir_quota *quota = &limits->quotas[i];
         must(weir_quota_valid(quota));
         must(quota->remaining >= 0);
+    }
+    must(limits->retry_after_ns <= WEIR_RETRY_AFTER_MAX_NS);
+    must(limits->retry_after_known ||
+         (limits->retry_after_ns == 0 && limits->retry_after_rounding_ns == 0));
+}
+
+/* A mirror is found by unit and period, so a head names no pair twice. */
+static void must_be_told_apart(const struct weir_limits *limits)
+{
+    for (uint32_t i = 0; i < limits->quota_count; i++) {
+        const struct weir_quota *quota = &limits->quotas[i];
         for (uint32_t j = 0; j < i; j++) {
             must(limits->quotas[j].unit != quota->unit ||
                  limits->quotas[j].period_ns != quota->period_ns);
         }
     }
-    must(limits->retry_after_ns <= WEIR_RETRY_AFTER_MAX_NS);
-    must(limits->retry_after_known ||
-         (limits->retry_after_ns == 0 && limits->retry_after_rounding_ns == 0));
 }
 
 static void must_say_the_same(const struct weir_limits *a, const struct weir_limits *b)
@@ -80,6 +89,7 @@ static void try_head(const struct weir_http1_head *head, struct input *input)
         memset(&first[i], 0x5a, sizeof first[i]);
         weir_limits_read(&source, head, input->data, WALL_NS, &first[i]);
         must_make_sense(&first[i]);
+        must_be_told_apart(&first[i]);
         hidden[i] = count_hidden(&source, head, input->data);
     }
     shout_names(head, input->data);
@@ -102,6 +112,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         show(&input, head.head_bytes);
         try_head(&head, &input);
     }
+    show(&input, bytes);
+    struct weir_limits limits = {0};
+    weir_limits_read_error((struct weir_slice){input.data, bytes}, &limits);
+    must_make_sense(&limits);
     give_back(&input);
     return 0;
 }

@@ -6,8 +6,9 @@
  *             {"quotaId": "GenerateRequestsPerDayPerProjectPerModel", "quotaValue": "50"}]}]}}
  *
  * The names are their own, so that @type need not be looked at. Streams are refused with an array
- * of such documents. When a quota will be there again is not told: it is taken for one that flows
- * in over its period. */
+ * of such documents. Only refusals tell of quotas, so what is learned from one must not outlive its
+ * time: they are windows that end when one may come again. Of a day's quota that time is told far
+ * too soon, or not at all, and it is asked again every ten minutes. */
 #include "base/slice.h"
 #include "wire/json_walk.h"
 #include "wire/limits.h"
@@ -16,6 +17,7 @@
 #define TEXT_BYTES_MAX 128 /* a longer one is none that is known */
 #define DAY_NS         (UINT64_C(86400) * WEIR_NS_PER_SECOND)
 #define MINUTE_NS      (UINT64_C(60) * WEIR_NS_PER_SECOND)
+#define ASK_AGAIN_NS   (10 * MINUTE_NS)
 
 enum name {
     NAME_ERROR = WEIR_JSON_FIRST_NAME,
@@ -82,10 +84,9 @@ static void end_violation(struct reading *reading)
         found->quota_count < WEIR_QUOTAS_MAX) {
         uint64_t period_ns = by_day ? DAY_NS : MINUTE_NS;
         found->quotas[found->quota_count++] = (struct weir_quota){.unit = unit,
-                                                                  .reset = WEIR_RESET_FULL,
+                                                                  .reset = WEIR_RESET_WINDOW,
                                                                   .period_ns = period_ns,
-                                                                  .limit = reading->value,
-                                                                  .reset_ns = period_ns};
+                                                                  .limit = reading->value};
     }
     reading->id_bytes = 0;
     reading->value = 0;
@@ -151,8 +152,22 @@ static void take_token(struct reading *reading, enum weir_json_token token, stru
     }
 }
 
-static void believe(struct weir_limits *limits, const struct weir_limits *found)
+/* Once it is known whether a delay was told, which may stand behind the violations. */
+static void set_reset(struct weir_quota *quota, const struct weir_limits *found)
 {
+    uint64_t least_ns = quota->period_ns == DAY_NS ? ASK_AGAIN_NS : 0;
+    uint64_t told_ns = found->retry_after_known ? found->retry_after_ns
+                       : least_ns > 0           ? least_ns
+                                                : quota->period_ns;
+    quota->reset_ns = told_ns > least_ns ? told_ns : least_ns;
+    quota->reset_rounding_ns = WEIR_NS_PER_SECOND;
+}
+
+static void believe(struct weir_limits *limits, struct weir_limits *found)
+{
+    for (uint32_t i = 0; i < found->quota_count; i++) {
+        set_reset(&found->quotas[i], found);
+    }
     if (!limits->retry_after_known && found->retry_after_known) {
         limits->retry_after_known = true;
         limits->retry_after_ns = found->retry_after_ns;

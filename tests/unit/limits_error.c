@@ -32,10 +32,13 @@ static void expect_all(struct weir_limits limits)
     assert_int_equal(limits.quotas[0].limit, 50);
     assert_int_equal(limits.quotas[0].remaining, 0);
     assert_true(limits.quotas[0].period_ns == DAY_S * WEIR_NS_PER_SECOND);
-    assert_true(limits.quotas[0].reset_ns == DAY_S * WEIR_NS_PER_SECOND);
+    assert_int_equal(limits.quotas[0].reset, WEIR_RESET_WINDOW);
+    assert_true(limits.quotas[0].reset_ns == 600 * WEIR_NS_PER_SECOND);
     assert_int_equal(limits.quotas[1].unit, WEIR_UNIT_INPUT);
     assert_int_equal(limits.quotas[1].limit, 250000);
     assert_true(limits.quotas[1].period_ns == 60 * WEIR_NS_PER_SECOND);
+    assert_int_equal(limits.quotas[1].reset, WEIR_RESET_WINDOW);
+    assert_true(limits.quotas[1].reset_ns == UINT64_C(34500000000));
 }
 
 TEST(delay_and_violations_are_read_in_a_document_and_in_an_array_of_them)
@@ -43,6 +46,16 @@ TEST(delay_and_violations_are_read_in_a_document_and_in_an_array_of_them)
     expect_all(read_error(BYTES(ERROR(RETRY "," FAILURE(DAY_REQUESTS "," MINUTE_INPUT)))));
     expect_all(read_error(BYTES(ERROR(FAILURE(DAY_REQUESTS "," MINUTE_INPUT) "," RETRY))));
     expect_all(read_error(BYTES("[" ERROR(RETRY "," FAILURE(DAY_REQUESTS "," MINUTE_INPUT)) "]")));
+}
+
+TEST(a_quota_that_is_spent_is_asked_for_again)
+{
+    struct weir_limits limits = read_error(BYTES(ERROR(FAILURE(DAY_REQUESTS "," MINUTE_INPUT))));
+    assert_int_equal(limits.quota_count, 2);
+    assert_true(limits.quotas[0].reset_ns == 600 * WEIR_NS_PER_SECOND);
+    assert_true(limits.quotas[1].reset_ns == 60 * WEIR_NS_PER_SECOND);
+    limits = read_error(BYTES(ERROR(FAILURE(DAY_REQUESTS) ",{\"retryDelay\":\"21926s\"}")));
+    assert_true(limits.quotas[0].reset_ns == 21926 * WEIR_NS_PER_SECOND);
 }
 
 TEST(what_the_head_has_said_stays)
@@ -118,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delay_and_violations_are_read_in_a_document_and_in_an_array_of_them),
+        cmocka_unit_test(a_quota_that_is_spent_is_asked_for_again),
         cmocka_unit_test(what_the_head_has_said_stays),
         cmocka_unit_test(half_a_document_says_nothing),
         cmocka_unit_test(other_documents_and_places_say_nothing),
