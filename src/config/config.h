@@ -86,7 +86,8 @@ struct weir_config_upstream {
     struct weir_slice name;
     uint32_t line;
     const struct weir_config_url *urls;
-    uint32_t url_count; /* at least 1 */
+    uint32_t url_count;       /* at least 1 */
+    struct weir_slice prefix; /* of every path there; empty: none */
     const struct weir_config_header *headers;
     uint32_t header_count;
     uint64_t connect_timeout_ns;

@@ -156,6 +156,11 @@ static void print_upstream(FILE *out, const struct weir_config_upstream *upstrea
     for (uint32_t i = 0; i < upstream->url_count; i++) {
         print_url(out, &upstream->urls[i]);
     }
+    if (upstream->prefix.bytes > 0) {
+        fputs("    prefix: ", out);
+        print_text(out, upstream->prefix);
+        fputs("\n", out);
+    }
     for (uint32_t i = 0; i < upstream->header_count; i++) {
         fputs(i == 0 ? "    headers:\n      " : "      ", out);
         print_text(out, upstream->headers[i].name);

@@ -3,12 +3,13 @@
 #include "config/scalars.h"
 #include "config/schema.h"
 
-#define UPSTREAMS_MAX  1024
-#define URLS_MAX       64
-#define HEADERS_MAX    64
-#define KEEPALIVE_MAX  10000
-#define MODELS_MAX     1000
-#define TIMEOUT_MAX_NS WEIR_DAY
+#define UPSTREAMS_MAX    1024
+#define URLS_MAX         64
+#define HEADERS_MAX      64
+#define PREFIX_BYTES_MAX 255
+#define KEEPALIVE_MAX    10000
+#define MODELS_MAX       1000
+#define TIMEOUT_MAX_NS   WEIR_DAY
 
 /* ---- urls ---- */
 
@@ -175,6 +176,41 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
     upstream->models = models;
 }
 
+/* ---- prefixes ---- */
+
+/* Characters of a path that mean nothing but themselves. */
+static bool is_plain_path(struct weir_slice text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool slash = c == '/' && i + 1 < text.bytes && text.data[i + 1] != '/';
+        bool mark = c == '-' || c == '_' || c == '~' || (c == '.' && text.data[i - 1] != '/');
+        if (!letter && !slash && !(i > 0 && mark)) {
+            return false;
+        }
+    }
+    return text.data[0] == '/';
+}
+
+static void read_prefix(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "the beginning of a path, such as /openai, without a slash at "
+                                   "its end";
+    struct weir_slice text = weir_reader_text(reader, value, expected);
+    if (text.bytes == 0) {
+        return;
+    }
+    if (text.bytes > PREFIX_BYTES_MAX || !is_plain_path(text)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s, of at most %d bytes", expected,
+                           PREFIX_BYTES_MAX);
+        return;
+    }
+    *(struct weir_slice *)target = text;
+}
+
 /* ---- upstreams ---- */
 
 static const char *const charge_words[] = {"estimate", "max", "max_kept", "end", NULL};
@@ -192,6 +228,9 @@ static WEIR_SECTION(section_timeouts, "upstreams.NAME.timeouts", timeout_fields)
 
 static const struct weir_field upstream_fields[] = {
     {.name = "url", .read = read_urls, .required = true},
+    {.name = "prefix",
+     .read = read_prefix,
+     .offset = offsetof(struct weir_config_upstream, prefix)},
     {.name = "headers", .read = read_headers},
     {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),

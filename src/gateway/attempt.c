@@ -177,6 +177,22 @@ static void backend_late(struct weir_backend *backend)
     }
 }
 
+/* Puts the upstream's prefix before the path, in place of another lane's. There is room. */
+static void set_prefix(struct weir_exchange *exchange, struct weir_slice prefix)
+{
+    struct weir_buffer *request = &exchange->request;
+    char *line = request->data + request->begin;
+    char *path = (char *)memchr(line, ' ', exchange->open_bytes) + 1;
+    char *rest = path + exchange->prefix_bytes;
+    size_t rest_bytes = exchange->open_bytes - (size_t)(rest - line);
+    memmove(path + prefix.bytes, rest, rest_bytes);
+    if (prefix.bytes > 0) {
+        memcpy(path, prefix.data, prefix.bytes);
+    }
+    exchange->open_bytes = (uint32_t)((size_t)(path - line) + prefix.bytes + rest_bytes);
+    exchange->prefix_bytes = (uint32_t)prefix.bytes;
+}
+
 /* Ends the request's head as this server is to see it. False if it does not fit. */
 static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
 {
@@ -186,11 +202,18 @@ static bool finish_head(struct weir_exchange *exchange, const struct weir_origin
                                    .authority = origin->authority,
                                    .framing = body->framing,
                                    .content_length = body->bytes + body->left_bytes};
-    size_t wanted = exchange->open_bytes + weir_forward_end_bytes(&end);
+    struct weir_slice prefix = end.upstream->prefix;
+    size_t wanted = exchange->open_bytes + prefix.bytes + weir_forward_end_bytes(&end);
     request->end = request->begin + exchange->open_bytes;
-    return wanted <= WEIR_BUFFER_LARGE &&
-           weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted) &&
-           weir_forward_end(&end, request);
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted)) {
+        return false;
+    }
+    if (prefix.bytes > 0 || exchange->prefix_bytes > 0) {
+        set_prefix(exchange, prefix);
+        request->end = request->begin + exchange->open_bytes;
+    }
+    return weir_forward_end(&end, request);
 }
 
 static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)

@@ -65,6 +65,7 @@ struct weir_exchange {
     struct weir_body reply_body;
     struct weir_buffer request; /* the head for the server */
     uint32_t open_bytes;        /* of it: what does not depend on which server */
+    uint32_t prefix_bytes;      /* of these, and does: what the path has in front now */
     uint32_t request_sent_bytes;
     struct weir_buffer reply; /* head of the reply, or all of our own */
     struct weir_buffer tail;  /* what is left of the reply once the backend is gone */

@@ -145,10 +145,12 @@ bool weir_llm_judged(struct weir_exchange *exchange)
         weir_limits_read_error(plain_body(exchange, room), limits);
     }
     weir_llm_tell(exchange, false);
+    /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
+    bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
     struct weir_retry_question question = {
         .answer = {.status = exchange->status, .do_not_retry = limits->do_not_retry},
         .retry_after_known = limits->retry_after_known,
-        .retry_after_ns = limits->retry_after_ns};
+        .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
     if (!decide(exchange, &question, &at_ns)) {
         let_body_go(exchange);

@@ -1252,6 +1252,23 @@ TEST(long_words_get_no_suggestion)
     }
 }
 
+TEST(a_prefix_is_the_plain_beginning_of_a_path)
+{
+    static const char *const wrong[] = {"openai", "/",     "/a/",  "//a",  "/a//b",
+                                        "/..",    "/a/.b", "/a b", "/%41", "/a?b"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        char text[256];
+        char expected[256];
+        snprintf(text, sizeof text, API "upstreams: { a: { url: http://a, prefix: '%s' } }\n",
+                 wrong[i]);
+        snprintf(expected, sizeof expected,
+                 "weir.yaml:2:42: upstreams.a.prefix is \"%s\"; expected the beginning of a path, "
+                 "such as /openai, without a slash at its end, of at most 255 bytes\n",
+                 wrong[i]);
+        expect_errors(text, expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1314,6 +1331,7 @@ int main(void)
         cmocka_unit_test(what_is_shown_of_a_text_cannot_do_harm),
         cmocka_unit_test(the_nearest_word_is_suggested_if_it_is_near_enough),
         cmocka_unit_test(long_words_get_no_suggestion),
+        cmocka_unit_test(a_prefix_is_the_plain_beginning_of_a_path),
     };
     return cmocka_run_group_tests_name("config_errors", tests, NULL, NULL);
 }

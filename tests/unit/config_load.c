@@ -831,6 +831,16 @@ TEST(an_upstream_may_have_several_urls_and_other_settings)
     unload(config);
 }
 
+TEST(an_upstream_may_have_its_paths_somewhere_else)
+{
+    struct weir_config *config = load(API "upstreams:\n"
+                                          "  a: { url: http://a }\n"
+                                          "  b: { url: http://b, prefix: /openai/v1.2/x_-~ }\n");
+    expect_slice(config->upstreams[0].prefix, "");
+    expect_slice(config->upstreams[1].prefix, "/openai/v1.2/x_-~");
+    unload(config);
+}
+
 TEST(an_upstream_may_say_what_models_are_called_there_and_when_it_charges)
 {
     struct weir_config *config = load(
@@ -1457,6 +1467,7 @@ int main(void)
         cmocka_unit_test(a_key_has_what_its_gate_has_but_for_what_it_names),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(an_upstream_may_have_several_urls_and_other_settings),
+        cmocka_unit_test(an_upstream_may_have_its_paths_somewhere_else),
         cmocka_unit_test(an_upstream_may_say_what_models_are_called_there_and_when_it_charges),
         cmocka_unit_test(a_route_to_an_llm_has_the_defaults_of_its_api),
         cmocka_unit_test(an_api_of_its_own_says_where_everything_stands),
