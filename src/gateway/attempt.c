@@ -289,5 +289,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
 void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     exchange->admitted_ns = exchange->worker->loop.now_ns;
+    if (exchange->llm != NULL) {
+        weir_llm_meter_begin(exchange);
+    }
     connect_to(exchange, NULL);
 }

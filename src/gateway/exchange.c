@@ -35,18 +35,19 @@ void weir_exchange_bury_if_free(struct weir_exchange *exchange)
 /* The pass goes back, if there is one. */
 void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
+    struct weir_result result = {.outcome =
+                                     exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
+    if (exchange->llm != NULL && (exchange->has_pass || exchange->llm->meter != NULL)) {
+        weir_llm_settle(exchange, &result);
+        weir_llm_meter_end(exchange, result.outcome);
+    }
     if (!exchange->has_pass) {
         return;
     }
     exchange->has_pass = false;
-    outcome = exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome;
     if (exchange->rides) {
-        weir_exchange_end_ride(exchange, outcome);
+        weir_exchange_end_ride(exchange, result.outcome);
         return;
-    }
-    struct weir_result result = {.outcome = outcome};
-    if (exchange->llm != NULL) {
-        weir_llm_settle(exchange, &result);
     }
     exchange->pass_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
                                  ? !weir_pass_cancel(&exchange->pass)

@@ -5,6 +5,7 @@
  *   llm_listen.c  the reply: what it says of the limits, what was used, what the client is shown
  *   llm_retry.c   whether there is another attempt, and when
  *   llm_book.c    what was used in the tenant's name
+ *   llm_meter.c   what is counted of all that
  *
  * The body of a request stays in the client's buffer until it is clear that no other attempt will
  * need it. */
@@ -32,7 +33,8 @@ struct weir_llm_ear {
 };
 
 struct weir_llm {
-    struct weir_llm_ear *ear; /* null before there is a reply */
+    struct weir_llm_ear *ear;      /* null before there is a reply */
+    struct weir_meter_part *meter; /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
     uint8_t api;      /* enum weir_llm_api */
     uint8_t priority; /* enum weir_priority */
@@ -132,5 +134,19 @@ bool weir_llm_timed_out(struct weir_exchange *exchange);
 
 /* The time of the other attempt has come. */
 void weir_llm_again(struct weir_exchange *exchange);
+
+/* ---- llm_meter.c ---- */
+
+/* An attempt begins: it has been admitted. */
+void weir_llm_meter_begin(struct weir_exchange *exchange);
+
+/* The head of a stream is there. */
+void weir_llm_meter_head(struct weir_exchange *exchange);
+
+/* There will be another attempt, and this one is about to end. */
+void weir_llm_meter_retry(struct weir_exchange *exchange);
+
+/* The attempt is over, if there is one. */
+void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 #endif

@@ -42,6 +42,7 @@ void weir_llm_end(struct weir_exchange *exchange)
     struct weir_worker *worker = exchange->worker;
     struct weir_llm *llm = exchange->llm;
     weir_llm_book(exchange);
+    assert(llm->meter == NULL);
     exchange->llm = NULL;
     if (llm->ear != NULL) {
         weir_buffer_release(&worker->buffers, &llm->ear->held);

@@ -101,6 +101,9 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     enum weir_llm_body body = body_kind(exchange, head);
     if (head->status >= 200 && head->status < 300) {
         begin_listening(exchange, head, body);
+        if (body == WEIR_LLM_BODY_EVENTS) {
+            weir_llm_meter_head(exchange);
+        }
     }
     weir_llm_tell(exchange, body == WEIR_LLM_BODY_EVENTS);
     return true;

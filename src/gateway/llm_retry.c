@@ -98,6 +98,7 @@ static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir
 {
     let_go(exchange);
     weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
+    weir_llm_meter_retry(exchange);
     weir_exchange_end_pass(exchange, outcome);
     exchange->request_sent = false;
     exchange->request_sent_bytes = 0;

@@ -8,6 +8,7 @@
 #include "gateway/exchange.h"
 #include "gateway/key_feed.h"
 #include "gateway/llm.h"
+#include "gateway/meter.h"
 #include "gateway/reload.h"
 #include "gateway/site.h"
 #include "gateway/upstream.h"
@@ -76,6 +77,7 @@ struct server {
     struct weir_flows *flows;
     struct weir_usage_book *usage;
     struct weir_usage_file *usage_file;
+    struct weir_meter *meter;
     void *api; /* what its service keeps */
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
@@ -332,6 +334,7 @@ static void close_threads(struct server *server)
     weir_usage_file_close(server->usage_file);
     weir_usage_destroy(server->usage);
     weir_flows_destroy(server->flows);
+    weir_meter_destroy(server->meter);
     weir_event_file_close(server->event_file);
     weir_gates_destroy(server->gates);
     weir_journal_destroy(server->journal);
@@ -372,10 +375,15 @@ static int open_gates(struct server *server)
     if (server->usage == NULL) {
         return complain("usage", "there is no memory left");
     }
+    server->meter = weir_meter_create(&weir_allocator_libc, server->thread_count, options.seed);
+    if (server->meter == NULL) {
+        return complain("metrics", "there is no memory left");
+    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.usage = server->usage;
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.flows = server->flows;
+        server->threads[i].worker.meter = server->meter;
         server->threads[i].worker.api = server->api;
         server->threads[i].worker.reloader = &server->reload.reloader;
     }

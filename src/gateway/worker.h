@@ -17,6 +17,7 @@ struct weir_door;
 struct weir_flows;
 struct weir_hasher;
 struct weir_listener;
+struct weir_meter;
 struct weir_reloader;
 struct weir_site;
 struct weir_usage_book;
@@ -38,6 +39,7 @@ struct weir_worker {
     struct weir_gates *gates;
     struct weir_flows *flows;      /* shared, as the gates */
     struct weir_usage_book *usage; /* the same */
+    struct weir_meter *meter;      /* the same */
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
     struct weir_slab exchanges;

@@ -1,0 +1,76 @@
+/* llm_meter.c - what is counted of requests to LLMs: each attempt by itself, since each may go to
+ * another provider. */
+#include "gateway/llm.h"
+
+#include "gateway/meter.h"
+#include "gateway/transfer.h"
+
+static uint64_t since(const struct weir_exchange *exchange, uint64_t then_ns)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+void weir_llm_meter_begin(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    uint32_t upstream = weir_exchange_lane(exchange);
+    struct weir_meter_labels labels = {.provider = exchange->site->config->upstreams[upstream].name,
+                                       .model = {llm->model, llm->model_bytes},
+                                       .tenant = exchange->pass.tenant};
+    llm->meter = weir_meter_take(worker->meter, worker->index, &labels, worker->loop.now_ns);
+    if (llm->meter != NULL && exchange->has_pass) {
+        const struct weir_ticket *ticket = &exchange->pass.ticket;
+        uint64_t wait_ns = ticket->admitted_ns - ticket->entered_ns;
+        weir_meter_wait(llm->meter, ticket->admitted_ns > ticket->entered_ns ? wait_ns : 0);
+    }
+}
+
+void weir_llm_meter_head(struct weir_exchange *exchange)
+{
+    struct weir_meter_part *meter = exchange->llm->meter;
+    if (meter != NULL) {
+        weir_meter_first_token(meter, since(exchange, exchange->admitted_ns));
+    }
+}
+
+void weir_llm_meter_retry(struct weir_exchange *exchange)
+{
+    if (exchange->llm->meter != NULL) {
+        weir_meter_add(exchange->llm->meter, WEIR_METER_RETRIES, 1);
+    }
+}
+
+/* What the reply has used; where it does not say, what was expected of the input, and what was
+ * seen of the output. */
+static void add_tokens(struct weir_meter_part *meter, const struct weir_llm *llm)
+{
+    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
+    uint64_t input = usage.input_known ? usage.input : llm->input;
+    uint64_t cached = usage.cached < input ? usage.cached : input;
+    if (usage.known || usage.output > 0) {
+        weir_meter_add(meter, WEIR_METER_TOKENS_INPUT, input - cached);
+        weir_meter_add(meter, WEIR_METER_TOKENS_CACHED, cached);
+        weir_meter_add(meter, WEIR_METER_TOKENS_OUTPUT, usage.output);
+    }
+}
+
+void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_meter_part *meter = llm->meter;
+    if (meter == NULL) {
+        return;
+    }
+    if (outcome == WEIR_OUTCOME_SUCCESS) {
+        weir_meter_total(meter, since(exchange, exchange->admitted_ns));
+    } else {
+        weir_meter_add(meter, WEIR_METER_ERRORS + (uint32_t)outcome - WEIR_OUTCOME_RATE_LIMIT, 1);
+    }
+    if (llm->listens) {
+        add_tokens(meter, llm);
+    }
+    llm->meter = NULL;
+    weir_meter_give(meter, exchange->worker->loop.now_ns);
+}
