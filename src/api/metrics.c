@@ -3,6 +3,7 @@
 #include "api/moment.h"
 #include "base/alloc.h"
 #include "base/slice.h"
+#include "wire/decimal.h"
 #include "wire/exposition.h"
 
 #include <assert.h>
@@ -68,9 +69,55 @@ static const struct sample states[] = {
     [WEIR_TALLY_ACTIVE] = {"", "state=\"active\""},
 };
 
+/* As weir_meter_wait_ns and weir_meter_latency_ns. */
+static const struct sample llm_waits[] = {
+    {"_bucket", "le=\"0.005\""},
+    {"_bucket", "le=\"0.01\""},
+    {"_bucket", "le=\"0.02\""},
+    {"_bucket", "le=\"0.05\""},
+    {"_bucket", "le=\"0.1\""},
+    {"_bucket", "le=\"0.2\""},
+    {"_bucket", "le=\"0.5\""},
+    {"_bucket", "le=\"1\""},
+    {"_bucket", "le=\"+Inf\""},
+    {"_sum", ""},
+    {"_count", ""},
+};
+
+static const struct sample latencies[] = {
+    {"_bucket", "le=\"0.05\""},
+    {"_bucket", "le=\"0.1\""},
+    {"_bucket", "le=\"0.2\""},
+    {"_bucket", "le=\"0.3\""},
+    {"_bucket", "le=\"0.5\""},
+    {"_bucket", "le=\"1\""},
+    {"_bucket", "le=\"2\""},
+    {"_bucket", "le=\"5\""},
+    {"_bucket", "le=\"10\""},
+    {"_bucket", "le=\"+Inf\""},
+    {"_sum", ""},
+    {"_count", ""},
+};
+
+static const struct sample signals[] = {
+    [WEIR_OUTCOME_RATE_LIMIT - 1] = {"", "signal=\"rate_limit\""},
+    [WEIR_OUTCOME_SOFT_LOSS - 1] = {"", "signal=\"soft_loss\""},
+    [WEIR_OUTCOME_CLIENT_ERROR - 1] = {"", "signal=\"client_error\""},
+    [WEIR_OUTCOME_CANCELLED - 1] = {"", "signal=\"cancelled\""},
+};
+
+static const struct sample token_kinds[] = {
+    {"", "kind=\"input\""},
+    {"", "kind=\"cached\""},
+    {"", "kind=\"output\""},
+};
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
 static_assert(COUNT(waits) == WEIR_WAITS_BOUNDS + 3, "a bound has no name");
+static_assert(COUNT(llm_waits) == WEIR_WAIT_BUCKETS + 3, "a bound has no name");
+static_assert(COUNT(latencies) == WEIR_LATENCY_BUCKETS + 3, "a bound has no name");
+static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name");
 static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1,
               "a histogram's numbers follow each other");
 
@@ -98,6 +145,30 @@ static const struct family families[] = {
     {"weir_upstream_failures_total", "counter",
      "Failures of an upstream's servers that count against their health.", WEIR_RECORD_UPSTREAM,
      WEIR_TALLY_FAILURES, 1, plain, NONE},
+    {"llm_cc_cwnd", "gauge", "The window: requests at once.", WEIR_RECORD_LANE,
+     WEIR_RECORD_LANE_WINDOW, 1, plain, NONE},
+    {"llm_cc_inflight", "gauge", "Requests in flight.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_ACTIVE,
+     1, plain, NONE},
+    {"llm_tr_rate", "gauge", "Tokens per second that are let through.", WEIR_RECORD_LANE,
+     WEIR_RECORD_LANE_RATE, 1, plain, NONE},
+    /* A gauge, but linters want this end of a name to be a histogram's, unless nobody says what it
+     * is. */
+    {"llm_tr_bucket", "untyped", "Tokens that may be spent now; below 0 they are owed.",
+     WEIR_RECORD_LANE, WEIR_RECORD_LANE_BUCKET, 1, plain, NONE},
+    {"llm_tr_debt", "gauge", "Tokens owed besides.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_DEBT, 1,
+     plain, NONE},
+    {"llm_errors_total", "counter", "Attempts that were no success, by how.", WEIR_RECORD_LLM,
+     WEIR_RECORD_LLM_ERRORS, COUNT(signals), signals, NONE},
+    {"llm_retries_total", "counter", "Attempts that were followed by another.", WEIR_RECORD_LLM,
+     WEIR_RECORD_LLM_RETRIES, 1, plain, NONE},
+    {"llm_queue_wait_seconds", "histogram", "Time in line.", WEIR_RECORD_LLM, WEIR_RECORD_LLM_WAIT,
+     COUNT(llm_waits), llm_waits, WEIR_WAIT_BUCKETS + 1},
+    {"llm_latency_first_token_seconds", "histogram", "Time from admission to the head of a stream.",
+     WEIR_RECORD_LLM, WEIR_RECORD_LLM_FIRST, COUNT(latencies), latencies, WEIR_LATENCY_BUCKETS + 1},
+    {"llm_latency_total_seconds", "histogram", "Time from admission to the end of a success.",
+     WEIR_RECORD_LLM, WEIR_RECORD_LLM_TOTAL, COUNT(latencies), latencies, WEIR_LATENCY_BUCKETS + 1},
+    {"weir_llm_tokens_total", "counter", "Tokens that were used.", WEIR_RECORD_LLM,
+     WEIR_RECORD_LLM_TOKENS, COUNT(token_kinds), token_kinds, NONE},
     {"weir_build_info", "gauge", "1, with the version of this program.", WEIR_RECORD_BUILD, 0, 1,
      plain, NONE},
     {"process_cpu_seconds_total", "counter", "Time that all threads have computed.",
@@ -124,6 +195,7 @@ struct progress {
     bool headed; /* the family's help and type are written */
     uint32_t sample;
     const struct weir_record *record; /* the one to be written; null: the next one */
+    uint32_t found;                   /* of the family's kind, up to that one */
     struct weir_moment_cursor cursor;
 };
 
@@ -160,22 +232,28 @@ static char *put_sample(char *to, const struct family *family, const struct weir
         *to++ = '}';
     }
     *to++ = ' ';
-    to = index == family->ns_index ? weir_exposition_seconds(to, number)
-                                   : weir_exposition_number(to, number);
+    if (record->kind == WEIR_RECORD_LANE) {
+        to = weir_decimal_write(to, weir_moment_decimal(number));
+    } else if (index == family->ns_index) {
+        to = weir_exposition_seconds(to, number);
+    } else {
+        to = weir_exposition_number(to, number);
+    }
     *to++ = '\n';
     return to;
 }
 
-/* The next record of the family's kind, or null. */
+/* The next record of the family's kind, or null. Others are passed over, but not those behind the
+ * last one of it: there may be many thousands. */
 static const struct weir_record *find_record(struct progress *progress)
 {
     const struct family *family = &families[progress->family];
     const struct weir_record *record = progress->record;
-    while (record == NULL || record->kind != family->kind) {
-        record = weir_moment_next(progress->moment, &progress->cursor);
-        if (record == NULL) {
-            break;
-        }
+    if (record == NULL && progress->found < weir_moment_count(progress->moment, family->kind)) {
+        do {
+            record = weir_moment_next(progress->moment, &progress->cursor);
+        } while (record->kind != family->kind);
+        progress->found++;
     }
     progress->record = record;
     return record;
@@ -194,6 +272,7 @@ static char *put_line(char *to, struct progress *progress)
         progress->family++;
         progress->headed = false;
         progress->cursor = (struct weir_moment_cursor){0};
+        progress->found = 0;
         return to;
     }
     to = put_sample(to, family, record, progress->sample);

@@ -2,6 +2,7 @@
 
 #include "api/process.h"
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/slice.h"
 #include "gateway/listener.h"
 #include "wire/chars.h"
@@ -12,8 +13,13 @@
 /* The most keys that are looked at in one turn. */
 #define KEYS_AT_ONCE 256
 
-/* What the keys that have no record of their own are called together. */
+/* What the keys that have no record of their own are called together, and all tenants. */
 #define OTHER "_other"
+#define ALL   "_all"
+
+/* Of the table by which the records of lanes are found: so many that some always stay free. */
+#define LANE_SLOTS 2048
+static_assert(LANE_SLOTS > WEIR_MOMENT_LANES_MAX + 1, "looking for one comes to an end");
 
 #define BLOCK_BYTES (UINT32_C(64) << 10)
 
@@ -29,6 +35,7 @@ enum step {
     PROCESS,
     LISTENERS,
     WORKERS, /* one after the other: what each has counted */
+    LLMS,
     KEYS,
     COMPLETE
 };
@@ -37,10 +44,14 @@ struct weir_moment {
     struct weir_worker *worker;
     struct weir_moment_block *first;
     struct weir_moment_block *last;
+    uint32_t counts[WEIR_RECORD_KINDS];
     bool failed; /* there was no memory for a record */
     enum step step;
     struct weir_process process;
 
+    struct weir_meter_cursor series;         /* of LLMs */
+    struct weir_record **lanes;              /* LANE_SLOTS of them; null before the first */
+    uint64_t seed[2];                        /* of that table's hashes */
     uint32_t index;                          /* of the worker or the gate that is looked at */
     struct weir_moment_cursor tallies;       /* before the first record of a tally */
     struct weir_moment_cursor last_tally;    /* behind the one that was found last */
@@ -71,15 +82,14 @@ static struct weir_moment_block *add_block(struct weir_moment *moment)
     return block;
 }
 
-/* Adds a record with the label that ends at `label_end`. Null without memory. */
-static struct weir_record *add(struct weir_moment *moment, enum weir_record_kind kind,
-                               const uint64_t *numbers, uint32_t number_count,
-                               const char *label_end)
+/* Adds a record. Null without memory. */
+static struct weir_record *add_labelled(struct weir_moment *moment, enum weir_record_kind kind,
+                                        const uint64_t *numbers, uint32_t number_count,
+                                        struct weir_slice label)
 {
-    size_t label_bytes = (size_t)(label_end - moment->label);
-    size_t bytes = sizeof(struct weir_record) + number_count * sizeof *numbers + label_bytes;
+    size_t bytes = sizeof(struct weir_record) + number_count * sizeof *numbers + label.bytes;
     struct weir_moment_block *block = moment->last;
-    assert(label_bytes <= WEIR_MOMENT_LABEL_BYTES_MAX);
+    assert(label.bytes <= WEIR_MOMENT_LABEL_BYTES_MAX);
     bytes = (bytes + sizeof *numbers - 1) / sizeof *numbers * sizeof *numbers;
     if (block == NULL || bytes > sizeof block->data - block->used) {
         block = add_block(moment);
@@ -94,10 +104,25 @@ static struct weir_record *add(struct weir_moment *moment, enum weir_record_kind
     record->bytes = (uint32_t)bytes;
     record->kind = (uint8_t)kind;
     record->number_count = (uint8_t)number_count;
-    record->label_bytes = (uint16_t)label_bytes;
+    record->label_bytes = (uint16_t)label.bytes;
     memcpy(record->numbers, numbers, number_count * sizeof *numbers);
-    memcpy(record->numbers + number_count, moment->label, label_bytes);
+    memcpy(record->numbers + number_count, label.data, label.bytes);
+    moment->counts[kind]++;
     return record;
+}
+
+/* The same with the moment's label, which ends at `label_end`. */
+static struct weir_record *add(struct weir_moment *moment, enum weir_record_kind kind,
+                               const uint64_t *numbers, uint32_t number_count,
+                               const char *label_end)
+{
+    struct weir_slice label = {moment->label, (size_t)(label_end - moment->label)};
+    return add_labelled(moment, kind, numbers, number_count, label);
+}
+
+uint32_t weir_moment_count(const struct weir_moment *moment, enum weir_record_kind kind)
+{
+    return moment->counts[kind];
 }
 
 const struct weir_record *weir_moment_next(const struct weir_moment *moment,
@@ -226,6 +251,157 @@ static void note_tally(void *context, const struct weir_tally *tally)
     }
 }
 
+/* ---- LLMs ---- */
+
+static char *put_llm_labels(char *to, const struct weir_meter_labels *labels)
+{
+    to = put_label(to, "provider", labels->provider);
+    *to++ = ',';
+    to = put_label(to, "model", labels->model);
+    *to++ = ',';
+    return put_label(to, "tenant", labels->tenant);
+}
+
+/* Makes of the buckets, each of which counts its own, those that count up to their bounds; then
+ * come the sum, and how many there are. */
+static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t bounds)
+{
+    uint64_t up_to = 0;
+    for (uint32_t i = 0; i <= bounds; i++) {
+        up_to += counts[i];
+        *to++ = up_to;
+    }
+    *to++ = counts[bounds + 1];
+    *to++ = up_to;
+    return to;
+}
+
+static void note_series(void *context, const struct weir_meter_labels *labels,
+                        const uint64_t sums[WEIR_METER_COUNTS])
+{
+    struct weir_moment *moment = context;
+    uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
+    uint64_t *to = put_histogram(numbers, sums + WEIR_METER_WAIT, WEIR_WAIT_BUCKETS);
+    to = put_histogram(to, sums + WEIR_METER_FIRST, WEIR_LATENCY_BUCKETS);
+    to = put_histogram(to, sums + WEIR_METER_TOTAL, WEIR_LATENCY_BUCKETS);
+    static_assert(WEIR_RECORD_LLM_NUMBERS - WEIR_RECORD_LLM_ERRORS ==
+                      WEIR_METER_COUNTS - WEIR_METER_ERRORS,
+                  "what follows is the same");
+    assert(to == numbers + WEIR_RECORD_LLM_ERRORS);
+    memcpy(to, sums + WEIR_METER_ERRORS, (WEIR_METER_COUNTS - WEIR_METER_ERRORS) * sizeof *sums);
+    add(moment, WEIR_RECORD_LLM, numbers, WEIR_RECORD_LLM_NUMBERS,
+        put_llm_labels(moment->label, labels));
+}
+
+/* What a lane believes, as it is told: where its own rate rests because quotas rule, the one of
+ * these that lets the fewest tokens through takes its place. */
+static void describe(const struct weir_control_stats *control, uint32_t active,
+                     double numbers[WEIR_RECORD_LANE_NUMBERS], bool *paced)
+{
+    const struct weir_quota_stats *least = NULL;
+    for (uint32_t i = 0; i < control->quota_count; i++) {
+        const struct weir_quota_stats *quota = &control->quotas[i];
+        if (quota->unit != WEIR_UNIT_REQUESTS && (least == NULL || quota->rate < least->rate)) {
+            least = quota;
+        }
+    }
+    *paced = control->rate_active || least != NULL;
+    numbers[WEIR_RECORD_LANE_WINDOW] = control->window;
+    numbers[WEIR_RECORD_LANE_ACTIVE] = active;
+    numbers[WEIR_RECORD_LANE_RATE] = control->rate;
+    numbers[WEIR_RECORD_LANE_BUCKET] = control->bucket;
+    numbers[WEIR_RECORD_LANE_DEBT] = control->debt;
+    if (!control->rate_active && least != NULL) {
+        numbers[WEIR_RECORD_LANE_RATE] = least->rate;
+        numbers[WEIR_RECORD_LANE_BUCKET] = least->level;
+    }
+}
+
+/* Where the record with that label is, or will be. Null without memory. */
+static struct weir_record **find_lane(struct weir_moment *moment, struct weir_slice label)
+{
+    if (moment->lanes == NULL) {
+        moment->lanes = weir_allocate_zeroed(memory, LANE_SLOTS * sizeof(struct weir_record *));
+    }
+    if (moment->lanes == NULL) {
+        moment->failed = true;
+        return NULL;
+    }
+    uint64_t at = weir_hash(moment->seed, label);
+    while (moment->lanes[at % LANE_SLOTS] != NULL &&
+           !weir_slice_equal(weir_record_label(moment->lanes[at % LANE_SLOTS]), label)) {
+        at++;
+    }
+    return &moment->lanes[at % LANE_SLOTS];
+}
+
+/* The record of lanes with these names, which may be new. Null without memory. */
+static struct weir_record *lane_record(struct weir_moment *moment,
+                                       const struct weir_meter_labels *labels, uint32_t most)
+{
+    char text[WEIR_MOMENT_LABEL_BYTES_MAX];
+    struct weir_slice label = {text, (size_t)(put_llm_labels(text, labels) - text)};
+    struct weir_record **slot = find_lane(moment, label);
+    if (slot != NULL && *slot == NULL && moment->counts[WEIR_RECORD_LANE] < most) {
+        uint64_t none[WEIR_RECORD_LANE_NUMBERS];
+        static_assert(WEIR_MOMENT_ABSENT == UINT64_MAX, "all bits are set");
+        memset(none, 0xff, sizeof none);
+        *slot = add_labelled(moment, WEIR_RECORD_LANE, none, WEIR_RECORD_LANE_NUMBERS, label);
+    }
+    return slot == NULL ? NULL : *slot;
+}
+
+static void add_decimal(uint64_t *to, double number)
+{
+    number += *to == WEIR_MOMENT_ABSENT ? 0.0 : weir_moment_decimal(*to);
+    memcpy(to, &number, sizeof number);
+}
+
+/* Adds a lane to those of the same names. */
+static void note_lane(struct weir_moment *moment, const struct weir_meter_labels *labels,
+                      const struct weir_control_stats *control, uint32_t active)
+{
+    struct weir_slice other = weir_slice_of(OTHER);
+    struct weir_meter_labels others = {other, other, labels->tenant};
+    struct weir_record *record = lane_record(moment, labels, WEIR_MOMENT_LANES_MAX);
+    if (record == NULL) {
+        record = lane_record(moment, &others, WEIR_MOMENT_LANES_MAX + 1);
+    }
+    if (record == NULL) {
+        return; /* the moment has failed */
+    }
+    double numbers[WEIR_RECORD_LANE_NUMBERS];
+    bool paced;
+    describe(control, active, numbers, &paced);
+    for (uint32_t i = 0; i < WEIR_RECORD_LANE_NUMBERS; i++) {
+        if (paced || (i != WEIR_RECORD_LANE_RATE && i != WEIR_RECORD_LANE_BUCKET)) {
+            add_decimal(&record->numbers[i], numbers[i]);
+        }
+    }
+}
+
+static bool can_be_named(struct weir_slice name);
+
+/* Looks at the lanes of a key that leads to LLMs. Returns how many there are. */
+static uint32_t look_at_lanes(struct weir_moment *moment, const struct weir_key *key, uint32_t ways)
+{
+    const struct weir_ways *all = weir_gates_ways(moment->worker->gates);
+    uint64_t now_ns = moment->worker->loop.now_ns;
+    struct weir_slice model = weir_key_name(key);
+    struct weir_control_stats control;
+    struct weir_lane_stats lane;
+    uint32_t index = 0;
+    for (; weir_gates_lane(key, index, now_ns, &lane); index++) {
+        struct weir_meter_labels labels = {weir_ways_name(all, ways, lane.id), model,
+                                           weir_slice_of(ALL)};
+        labels.model = can_be_named(model) ? model : weir_slice_of(OTHER);
+        if (weir_gates_control(key, index, now_ns, &control)) {
+            note_lane(moment, &labels, &control, lane.active);
+        }
+    }
+    return index;
+}
+
 /* ---- keys ---- */
 
 static void begin_gate(struct weir_moment *moment)
@@ -248,11 +424,13 @@ static void add_key_record(struct weir_moment *moment, const uint64_t *numbers,
 }
 
 /* All numbers of a key, of one moment. */
-static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY_NUMBERS])
+static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY_NUMBERS],
+                    uint32_t *ways)
 {
     struct weir_key_record record;
     struct weir_key_stats stats = weir_gates_measure(key, &record);
     const struct weir_waits *waits = &record.waits;
+    *ways = record.ways;
     uint64_t admitted = 0;
     numbers[WEIR_RECORD_ACTIVE] = stats.active;
     numbers[WEIR_RECORD_WAITING] = stats.waiting;
@@ -314,11 +492,13 @@ static bool can_be_named(struct weir_slice name)
     return !weir_slice_equal(name, weir_slice_of(OTHER)) && weir_text_is_utf8(name);
 }
 
-static void look_at_key(struct weir_moment *moment)
+/* Returns how many looks that was. */
+static uint32_t look_at_key(struct weir_moment *moment)
 {
     struct weir_slice name = weir_key_name(moment->key);
     uint64_t numbers[WEIR_RECORD_KEY_NUMBERS];
-    measure(moment->key, numbers);
+    uint32_t ways;
+    measure(moment->key, numbers, &ways);
     if (moment->gate_keys < WEIR_MOMENT_GATE_KEYS_MAX && moment->keys < WEIR_MOMENT_KEYS_MAX &&
         can_be_named(name)) {
         moment->gate_keys++;
@@ -327,13 +507,16 @@ static void look_at_key(struct weir_moment *moment)
     } else {
         add_to_others(moment, numbers);
     }
+    return weir_ways_llm(weir_gates_ways(moment->worker->gates), ways)
+               ? 1 + look_at_lanes(moment, moment->key, ways)
+               : 1;
 }
 
 /* Looks at some keys. True once all gates are done. */
 static bool look_at_keys(struct weir_moment *moment)
 {
     struct weir_gates *gates = moment->worker->gates;
-    for (uint32_t looks = 0; moment->index < weir_gates_count(gates); looks++) {
+    for (uint32_t looks = 0; moment->index < weir_gates_count(gates);) {
         if (looks >= KEYS_AT_ONCE || moment->failed) {
             return false;
         }
@@ -341,7 +524,7 @@ static bool look_at_keys(struct weir_moment *moment)
             begin_gate(moment);
         }
         if (moment->key != NULL) {
-            look_at_key(moment);
+            looks += look_at_key(moment);
             moment->key = weir_gates_next(gates, moment->index, moment->key);
             continue;
         }
@@ -350,6 +533,7 @@ static bool look_at_keys(struct weir_moment *moment)
         }
         moment->gate_label_bytes = 0;
         moment->index++;
+        looks++;
     }
     return true;
 }
@@ -361,6 +545,8 @@ struct weir_moment *weir_moment_create(struct weir_worker *worker)
     struct weir_moment *moment = weir_allocate_zeroed(memory, sizeof *moment);
     if (moment != NULL) {
         moment->worker = worker;
+        moment->seed[0] = weir_worker_random(worker);
+        moment->seed[1] = weir_worker_random(worker);
         weir_process_read(&moment->process);
     }
     return moment;
@@ -372,6 +558,7 @@ void weir_moment_destroy(struct weir_moment *moment)
     if (moment->key != NULL) {
         weir_key_give(moment->key);
     }
+    weir_release(memory, moment->lanes, LANE_SLOTS * sizeof(struct weir_record *));
     while (moment->first != NULL) {
         struct weir_moment_block *block = moment->first;
         moment->first = block->next;
@@ -400,7 +587,10 @@ static enum step take_step(struct weir_moment *moment)
             return WORKERS;
         }
         moment->index = 0;
-        return KEYS;
+        return LLMS;
+    case LLMS:
+        return weir_meter_visit(moment->worker->meter, &moment->series, note_series, moment) ? LLMS
+                                                                                             : KEYS;
     case KEYS:
         return look_at_keys(moment) ? COMPLETE : KEYS;
     case COMPLETE:

@@ -6,20 +6,28 @@
  * few hundred a turn, and becomes a record: its labels as they will be written, and its numbers.
  * What is written afterwards takes no lock, and no label is escaped twice.
  *
+ * Of LLMs there are two more kinds: what was measured of requests, by provider, model and tenant
+ * (gateway/meter.h); and what the controllers of lanes believe now. A lane's provider is the
+ * upstream that it leads to, its model the key's name; several lanes of the same names are summed
+ * up.
+ *
  * Records lie one behind the other in blocks, so that none is ever moved: memory that grows to
  * megabytes by doubling would hold up the loop. At most WEIR_MOMENT_KEYS_MAX keys, of
  * WEIR_MOMENT_GATE_KEYS_MAX per gate, have a record of their own, which is about 5 MB; the others
- * of a gate share one. */
+ * of a gate share one. So do lanes beyond WEIR_MOMENT_LANES_MAX. */
 #ifndef WEIR_API_MOMENT_H
 #define WEIR_API_MOMENT_H
 
+#include "gateway/meter.h"
 #include "gateway/worker.h"
 
 #define WEIR_MOMENT_GATE_KEYS_MAX 1000
 #define WEIR_MOMENT_KEYS_MAX      16384
+#define WEIR_MOMENT_LANES_MAX     1000
 
-/* Of `gate="...",key="..."` with everything escaped. */
-#define WEIR_MOMENT_LABEL_BYTES_MAX (32 + 2 * 3 * WEIR_NAME_BYTES_MAX)
+/* Of three names with everything escaped: what is not UTF-8 is not told by name, so each byte takes
+ * two at most. Two names of which that is not known need no more. */
+#define WEIR_MOMENT_LABEL_BYTES_MAX (64 + 3 * 2 * WEIR_NAME_BYTES_MAX)
 
 /* A number that there is none of. */
 #define WEIR_MOMENT_ABSENT UINT64_MAX
@@ -31,6 +39,8 @@ enum weir_record_kind {
     WEIR_RECORD_LISTENER, /* connections */
     WEIR_RECORD_PROCESS,
     WEIR_RECORD_BUILD, /* 1 */
+    WEIR_RECORD_LLM,   /* what was measured of one provider, model and tenant */
+    WEIR_RECORD_LANE,  /* what is believed of one provider and model */
     WEIR_RECORD_KINDS
 };
 
@@ -58,6 +68,34 @@ enum {
     WEIR_RECORD_PROCESS_NUMBERS
 };
 
+/* And of an LLM: as in gateway/meter.h, but that buckets count up to each bound and that all of
+ * them are counted. */
+enum {
+    WEIR_RECORD_LLM_WAIT,
+    WEIR_RECORD_LLM_WAIT_SUM = WEIR_RECORD_LLM_WAIT + WEIR_WAIT_BUCKETS + 1, /* in ns */
+    WEIR_RECORD_LLM_WAIT_COUNT,
+    WEIR_RECORD_LLM_FIRST,
+    WEIR_RECORD_LLM_FIRST_SUM = WEIR_RECORD_LLM_FIRST + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_RECORD_LLM_FIRST_COUNT,
+    WEIR_RECORD_LLM_TOTAL,
+    WEIR_RECORD_LLM_TOTAL_SUM = WEIR_RECORD_LLM_TOTAL + WEIR_LATENCY_BUCKETS + 1,
+    WEIR_RECORD_LLM_TOTAL_COUNT,
+    WEIR_RECORD_LLM_ERRORS, /* by enum weir_outcome from WEIR_OUTCOME_RATE_LIMIT on */
+    WEIR_RECORD_LLM_RETRIES = WEIR_RECORD_LLM_ERRORS + WEIR_OUTCOME_COUNT - 1,
+    WEIR_RECORD_LLM_TOKENS, /* input, cached, output */
+    WEIR_RECORD_LLM_NUMBERS = WEIR_RECORD_LLM_TOKENS + 3
+};
+
+/* And of its lanes. Each is a double, see weir_moment_decimal(). */
+enum {
+    WEIR_RECORD_LANE_WINDOW,
+    WEIR_RECORD_LANE_ACTIVE,
+    WEIR_RECORD_LANE_RATE, /* absent where neither a rate nor a quota of tokens rules */
+    WEIR_RECORD_LANE_BUCKET,
+    WEIR_RECORD_LANE_DEBT,
+    WEIR_RECORD_LANE_NUMBERS
+};
+
 struct weir_record {
     uint32_t bytes; /* of all of it */
     uint8_t kind;   /* enum weir_record_kind */
@@ -70,6 +108,14 @@ static inline struct weir_slice weir_record_label(const struct weir_record *reco
 {
     return (struct weir_slice){(const char *)(record->numbers + record->number_count),
                                record->label_bytes};
+}
+
+/* A number that is a double. */
+static inline double weir_moment_decimal(uint64_t number)
+{
+    double decimal;
+    memcpy(&decimal, &number, sizeof decimal);
+    return decimal;
 }
 
 struct weir_moment;
@@ -93,6 +139,9 @@ void weir_moment_destroy(struct weir_moment *moment);
 
 /* Looks at some more. Called in the worker's loop until it does not go on. */
 enum weir_moment_progress weir_moment_look(struct weir_moment *moment);
+
+/* How many records of a kind there are. */
+uint32_t weir_moment_count(const struct weir_moment *moment, enum weir_record_kind kind);
 
 /* The next record, or null after the last. */
 const struct weir_record *weir_moment_next(const struct weir_moment *moment,

@@ -17,7 +17,7 @@ BOUNDS = ['0.005', '0.01', '0.02', '0.05', '0.1', '0.2', '0.5', '1', '2', '5', '
 ENDS = {'left', 'timeout', 'cancelled', 'refused', 'displaced', 'lapsed'}
 PLAIN = not any(word in PROGRAM for word in ('asan', 'tsan'))  # whose times mean something
 
-LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\d+(?:\.\d+)?)')
+LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?\d+(?:\.\d+)?)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\["\\n])*)"')
 
 
