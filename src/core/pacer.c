@@ -68,6 +68,7 @@ void weir_pacer_init(struct weir_pacer *pacer, const struct weir_rate_settings *
     *pacer = (struct weir_pacer){.clean = true, .backoff = 1.0};
     pacer->rate = settings->start == 0 ? START_RATE : (double)settings->start;
     weir_pacer_bound(pacer, settings);
+    pacer->start = pacer->rate;
     pacer->balance = weir_larger(SAVED_COST, SAVED_S * pacer->rate);
 }
 
@@ -235,9 +236,10 @@ double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *re
     pacer->reacted = refusal->sent_last;
     if (!pacer->anchored) {
         /* Refused from the start, as after a restart in the middle of a drought: the moment counts,
-         * but nothing was delivered by which to measure. */
-        double first =
-            count < DROUGHT_REQUESTS ? pacer->rate : weir_smaller(delivered, pacer->rate);
+         * but nothing was delivered by which to measure. And where little was delivered because
+         * little was asked for, that is no measure either: so not less than we began with. */
+        double first = count < DROUGHT_REQUESTS ? pacer->rate
+                                                : weir_clamp(delivered, pacer->start, pacer->rate);
         pacer->measured = bounded(pacer, woken ? refusal->stated : first);
         pacer->span_s = 0.0;
     } else if (count < DROUGHT_REQUESTS) {

@@ -20,6 +20,7 @@ struct weir_pacer {
     bool clean;    /* nothing that flowed in was cut since the anchor */
     double least;  /* bounds on the rate */
     double most;
+    double start; /* the rate that it began with */
     double rate;
     double balance;   /* what may be sent; refunds count, and it may be below 0 */
     double open;      /* reserved for what will be charged at the end only */

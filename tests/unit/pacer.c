@@ -85,6 +85,19 @@ TEST(refusals_before_anything_was_accepted_measure_nothing)
     expect_near(pacer.measured, 2000.0 + 20.0 / 24.0 * (20000.0 / 40.0 - 2000.0));
 }
 
+/* A request a minute for an hour: 17 a second were asked for, and nothing says that more were not
+ * to be had. */
+TEST(a_refusal_after_a_quiet_time_does_not_take_the_demand_for_the_supply)
+{
+    struct weir_pacer pacer = fresh();
+    for (uint64_t minute = 0; minute < 60; minute++) {
+        weir_pacer_advance(&pacer, 60.0, false, true);
+        send(&pacer, 1, (1 + 60 * minute) * SECOND);
+    }
+    refuse(&pacer, 61, 1.0, 3600 * SECOND);
+    expect_near(pacer.measured, 500.0);
+}
+
 TEST(the_first_request_goes_whatever_it_costs)
 {
     struct weir_pacer pacer = fresh();
@@ -281,6 +294,7 @@ int main(void)
         cmocka_unit_test(
             the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent),
         cmocka_unit_test(refusals_before_anything_was_accepted_measure_nothing),
+        cmocka_unit_test(a_refusal_after_a_quiet_time_does_not_take_the_demand_for_the_supply),
         cmocka_unit_test(the_first_request_goes_whatever_it_costs),
         cmocka_unit_test(between_two_refusals_the_delivered_is_the_rate),
         cmocka_unit_test(measurements_that_agree_double_the_plateau_and_others_make_it_short),
