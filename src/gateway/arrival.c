@@ -31,6 +31,13 @@ static struct weir_slice text_of(const struct weir_config_source *source,
 
 #define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
 
+/* The key cannot be made, and so has no place for a model. */
+static size_t no_key(uint16_t *model_at)
+{
+    *model_at = WEIR_LLM_NO_MODEL;
+    return 0;
+}
+
 /* Puts the key together from its parts. 0 if it is empty or too long. The model is not known yet:
  * `*model_at` is where it goes. */
 static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
@@ -55,13 +62,13 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
             /* What it stands for: %c3 and %C3 are one key. */
             size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
             if (decoded == 0) {
-                return 0;
+                return no_key(model_at);
             }
             bytes += decoded;
             continue;
         }
         if (bytes + part.bytes > KEY_BYTES_MAX) {
-            return 0;
+            return no_key(model_at);
         }
         if (part.bytes > 0) { /* a tenant that is not believed has no text */
             memcpy(key + bytes, part.data, part.bytes);

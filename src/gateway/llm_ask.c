@@ -213,6 +213,7 @@ static size_t complete_key(const struct weir_exchange *exchange, char key[WEIR_N
         return 0;
     }
     size_t at = model.bytes == 0 ? llm->key_bytes : llm->model_at;
+    assert(at <= llm->key_bytes);
     memcpy(key, llm->key, at);
     if (model.bytes > 0) {
         memcpy(key + at, model.data, model.bytes);
