@@ -139,6 +139,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     weir_exchange_end_pass(exchange, WEIR_OUTCOME_CANCELLED);
     exchange->status = problem->status;
     exchange->head_done = true;
+    exchange->judging = false;
     exchange->upstream_done = true;
     drop_body(exchange);
     exchange->reply_ready = 0;
@@ -232,7 +233,8 @@ bool weir_exchange_wants_body(const struct weir_exchange *exchange)
 /* Whether there is something that the client has not read yet. */
 bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
 {
-    return weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0;
+    return !exchange->judging &&
+           (weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0);
 }
 
 /* A client that others wait for has a limited time to go on. */
@@ -289,7 +291,7 @@ static void client_ready(struct weir_client *client)
         weir_llm_read(exchange);
         return;
     }
-    if (exchange->state == WEIR_EXCHANGE_REPLYING) {
+    if (exchange->state == WEIR_EXCHANGE_REPLYING && !exchange->judging) {
         weir_exchange_pump_reply(exchange);
     } else if (weir_exchange_wants_reader(exchange) && !weir_exchange_write(exchange) &&
                exchange->client == NULL) {

@@ -54,6 +54,7 @@ struct weir_exchange {
     bool retried;         /* on another server */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     bool keeps_body;      /* all of the body stays in the client's buffer, for another attempt */
+    bool judging;         /* there may be another attempt: the reply in `reply` waits for that */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
     uint16_t status;      /* of the reply */

@@ -44,7 +44,6 @@ struct weir_llm {
     bool is_read;     /* the body is JSON, and the following is known */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
     bool renamed;     /* the body names the model as some lane calls it */
-    bool judging;     /* there may be another attempt: the reply waits for that */
     bool listens;     /* to the body of the reply */
     bool rewrites;    /* that body goes on without what is hidden, in frames of ours */
     uint16_t key_bytes;

@@ -94,8 +94,8 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     struct weir_limits_source source = weir_llm_limits(exchange);
     weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
                      wall_ns(), &llm->ear->limits);
-    llm->judging = exchange->keeps_body && may_be_tried_again(head->status);
-    if (llm->judging) {
+    exchange->judging = exchange->keeps_body && may_be_tried_again(head->status);
+    if (exchange->judging) {
         return true;
     }
     enum weir_llm_body body = body_kind(exchange, head);

@@ -132,14 +132,14 @@ static void let_body_go(struct weir_exchange *exchange)
 bool weir_llm_judged(struct weir_exchange *exchange)
 {
     struct weir_llm *llm = exchange->llm;
-    if (!llm->judging) {
+    if (!exchange->judging) {
         let_body_go(exchange);
         return true;
     }
     if (!gather(exchange)) {
         return false;
     }
-    llm->judging = false;
+    exchange->judging = false;
     struct weir_limits *limits = &llm->ear->limits;
     if (exchange->reply_body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];

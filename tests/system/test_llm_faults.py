@@ -1,10 +1,12 @@
 """Routes to LLMs when somebody misbehaves: clients that go, providers that say odd things at odd times, and memory that
 runs out. Whatever happens has a defined answer, and nothing stays held."""
+import asyncio
 import json
 
 import pytest
-from raw import ask, reply, run, upstream
-from test_llm import JSON, chat, completion, llm, post
+from raw import ask, connect, reply, run, upstream
+from test_llm import JSON, chat, completion, llm, post, quiet, refusal, turns
+from weir import until, until_still
 
 
 # ---- keys
@@ -19,3 +21,35 @@ async def test_a_key_that_is_too_long_without_its_model_is_refused(key):
         assert (said.status, problem['type']) == (400, 'urn:weir:bad-request')
         assert (await ask(gateway.port, post(chat(), 'X-Tenant: t'), 'POST')).status == 200
         assert len(server.seen) == 1
+
+
+# ---- refusals that are judged before the client sees them
+
+def slowly(text, held, go_on):
+    """Says the text but for its last bytes, and those once it may."""
+    async def answer(wire):
+        await wire.send(text[:-held])
+        await go_on.wait()
+        await wire.send(text[-held:])
+    return answer
+
+
+@run
+async def test_what_a_client_sends_while_a_refusal_is_judged_does_not_bring_the_refusal_out():
+    go_on = asyncio.Event()
+    text = refusal('429 Too Many Requests', 'retry-after-ms: 5')
+    async with upstream(turns(slowly(text, 20, go_on), reply(completion(), JSON))) as server, \
+            llm(server) as gateway, connect(gateway.port) as wire:
+        first, second = post(chat(text='first')), post(chat(text='second'))
+        await wire.send(first)
+        await until(lambda: len(server.seen) == 1, 'the first attempt')
+        await until_still(gateway.process.pid)
+        await wire.send(second[:50])  # the client's connection has news
+        await until_still(gateway.process.pid)
+        go_on.set()
+        assert (await wire.message('POST')).body == completion()
+        await wire.send(second[50:])
+        assert (await wire.message('POST')).body == completion()
+        assert [json.loads(message.body)['messages'][0]['content'] for message in server.seen] == [
+            'first', 'first', 'second']
+        await quiet(gateway)
