@@ -94,7 +94,9 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     struct weir_limits_source source = weir_llm_limits(exchange);
     weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
                      wall_ns(), &llm->ear->limits);
-    exchange->judging = exchange->keeps_body && may_be_tried_again(head->status);
+    /* What follows a part of an interim reply must be the rest of it. */
+    exchange->judging =
+        exchange->keeps_body && !exchange->interim_cut && may_be_tried_again(head->status);
     if (exchange->judging) {
         return true;
     }

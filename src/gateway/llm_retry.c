@@ -96,6 +96,8 @@ static void let_go(struct weir_exchange *exchange)
 
 static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir_outcome outcome)
 {
+    assert(!exchange->reply_begun);
+    assert(!exchange->interim_cut);
     let_go(exchange);
     weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
     weir_llm_meter_retry(exchange);

@@ -4,9 +4,10 @@ import asyncio
 import json
 
 import pytest
-from raw import ask, connect, reply, run, upstream
+from raw import ask, connect, open_narrow_wire, reply, run, upstream
+from test_edges import LONG_HINTS, queued
 from test_llm import JSON, chat, completion, llm, post, quiet, refusal, turns
-from weir import until, until_still
+from weir import sleeps, until, until_still
 
 
 # ---- keys
@@ -53,3 +54,36 @@ async def test_what_a_client_sends_while_a_refusal_is_judged_does_not_bring_the_
         assert [json.loads(message.body)['messages'][0]['content'] for message in server.seen] == [
             'first', 'first', 'second']
         await quiet(gateway)
+
+
+@run
+async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt():
+    sent = 0
+
+    async def stands_still():
+        """Waits until all that was sent is on its way to the client, or has come. Or else, whether it stays."""
+        port = wire.writer.get_extra_info('sockname')[1]
+        asleep = 0
+        while sent > queued(gateway.port, port)[0] + queued(port, gateway.port)[1] + len(wire.reader._buffer):
+            asleep = asleep + 1 if sleeps(gateway.process.pid) else 0
+            if asleep == 5:
+                return True
+            await asyncio.sleep(0.005)
+        return False
+
+    async def refuse(upstream_wire):
+        nonlocal sent
+        while not await stands_still():
+            await upstream_wire.send(LONG_HINTS)
+            sent += len(LONG_HINTS)
+        # The gateway has a part of the last one.
+        await upstream_wire.send(refusal('429 Too Many Requests', 'retry-after-ms: 5'))
+    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway:
+        wire = await open_narrow_wire(gateway.port)
+        await wire.send(post(chat()))
+        await gateway.until('gpt-4o', 'llm', entered=1, active=0)
+        for _ in range(sent // len(LONG_HINTS)):
+            assert await wire.exactly(len(LONG_HINTS)) == LONG_HINTS
+        assert (await wire.message('POST')).status == 429
+        assert len(server.seen) == 1
+        wire.close()
