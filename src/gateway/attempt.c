@@ -20,10 +20,16 @@ const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exch
     return exchange->backend->origin->upstream->config;
 }
 
+/* Whether the deadline still counts: it is for the first byte that the client gets. */
+static bool has_deadline(const struct weir_exchange *exchange)
+{
+    return !exchange->head_done || exchange->judging;
+}
+
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
 {
     uint64_t due_ns = exchange->worker->loop.now_ns + timeout_ns;
-    if (!exchange->head_done && exchange->deadline_ns < due_ns) {
+    if (has_deadline(exchange) && exchange->deadline_ns < due_ns) {
         due_ns = exchange->deadline_ns;
     }
     weir_timer_set(&exchange->worker->loop, &exchange->backend->timer, due_ns);
@@ -150,7 +156,7 @@ static void backend_late(struct weir_backend *backend)
     struct weir_exchange *exchange = backend->user;
     bool by_client = weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange);
     /* A deadline is the client's or the route's, and says nothing about the server. */
-    bool expired = !exchange->head_done && exchange->deadline_ns <= exchange->worker->loop.now_ns;
+    bool expired = has_deadline(exchange) && exchange->deadline_ns <= exchange->worker->loop.now_ns;
     if (!backend->connected && !expired) {
         weir_exchange_lose_backend(exchange);
         return;
@@ -164,7 +170,7 @@ static void backend_late(struct weir_backend *backend)
         weir_origin_failed(backend->origin);
         exchange->server_failed = true;
     }
-    if (exchange->llm != NULL && !expired && weir_llm_timed_out(exchange)) {
+    if (exchange->llm != NULL && weir_llm_timed_out(exchange, expired)) {
         return; /* there will be another attempt */
     }
     if (exchange->reply_begun) {

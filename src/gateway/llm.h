@@ -128,8 +128,8 @@ void weir_llm_book_refusal(const struct weir_exchange *exchange);
 /* Whether the reply may go on. If not, it waits for more of it, or there is another attempt. */
 bool weir_llm_judged(struct weir_exchange *exchange);
 
-/* The server took too long. True if there is another attempt. */
-bool weir_llm_timed_out(struct weir_exchange *exchange);
+/* The server took too long, or the deadline has come. True if there is another attempt. */
+bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired);
 
 /* The time of the other attempt has come. */
 void weir_llm_again(struct weir_exchange *exchange);

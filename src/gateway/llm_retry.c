@@ -36,7 +36,8 @@ static struct weir_slice plain_body(const struct weir_exchange *exchange,
     return (struct weir_slice){room, bytes};
 }
 
-/* Reads the refusal's body to its end, or as much as is looked at. False if more has to come. */
+/* Reads the refusal's body to its end, or as much as is looked at. False if more has to come, for
+ * which the server has no more time than it had for its first byte. */
 static bool gather(struct weir_exchange *exchange)
 {
     struct weir_body *body = &exchange->reply_body;
@@ -54,7 +55,6 @@ static bool gather(struct weir_exchange *exchange)
             continue;
         }
         if (got == WEIR_STREAM_AGAIN) {
-            weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
             return false;
         }
         weir_body_close(body);
@@ -131,18 +131,12 @@ static void let_body_go(struct weir_exchange *exchange)
     }
 }
 
-bool weir_llm_judged(struct weir_exchange *exchange)
+/* Decides on a refusal, with as much of its body as there will be. True if there is another
+ * attempt. */
+static bool judge(struct weir_exchange *exchange)
 {
-    struct weir_llm *llm = exchange->llm;
-    if (!exchange->judging) {
-        let_body_go(exchange);
-        return true;
-    }
-    if (!gather(exchange)) {
-        return false;
-    }
+    struct weir_limits *limits = &exchange->llm->ear->limits;
     exchange->judging = false;
-    struct weir_limits *limits = &llm->ear->limits;
     if (exchange->reply_body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];
         weir_limits_read_error(plain_body(exchange, room), limits);
@@ -156,19 +150,30 @@ bool weir_llm_judged(struct weir_exchange *exchange)
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
     if (!decide(exchange, &question, &at_ns)) {
-        let_body_go(exchange);
-        return true;
+        return false;
     }
     wait_until(exchange, at_ns, weir_signal_outcome(&question.answer));
-    return false;
+    return true;
 }
 
-bool weir_llm_timed_out(struct weir_exchange *exchange)
+bool weir_llm_judged(struct weir_exchange *exchange)
+{
+    if (exchange->judging && (!gather(exchange) || judge(exchange))) {
+        return false;
+    }
+    let_body_go(exchange);
+    return true;
+}
+
+bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired)
 {
     struct weir_retry_question question = {
         .answer = {.timed_out = true, .bytes_passed_on = exchange->head_done}};
     uint64_t at_ns;
-    if (!exchange->keeps_body || !decide(exchange, &question, &at_ns)) {
+    if (exchange->judging) { /* what has come of the refusal has to do */
+        return judge(exchange);
+    }
+    if (expired || !exchange->keeps_body || !decide(exchange, &question, &at_ns)) {
         return false;
     }
     wait_until(exchange, at_ns, WEIR_OUTCOME_SOFT_LOSS);

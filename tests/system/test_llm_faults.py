@@ -87,3 +87,35 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt()
         assert (await wire.message('POST')).status == 429
         assert len(server.seen) == 1
         wire.close()
+
+
+@pytest.mark.parametrize('route, status', [('', 200), ('retries: 0', 504)])
+@run
+async def test_a_refusal_whose_body_does_not_come_is_judged_by_its_head(route, status):
+    never = asyncio.Event()
+    text = refusal('429 Too Many Requests', 'retry-after-ms: 5')
+    async with upstream(turns(slowly(text, 20, never), reply(completion(), JSON))) as server, \
+            llm(server, route=route, more='timeouts: { first_byte: 100ms }') as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == status
+        assert len(server.seen) == (2 if status == 200 else 1)
+        await quiet(gateway)
+
+
+@pytest.mark.parametrize('limit', ['deadline: 300ms', 'retries: 2'])
+@run
+async def test_a_refusal_that_comes_byte_by_byte_has_no_more_time_than_another_reply(limit):
+    """Its route has a deadline, or its upstream a timeout, which is not begun anew with each byte."""
+    async def trickle(wire, message):
+        await wire.send(b'HTTP/1.1 429 Too Many Requests\r\nContent-Length: 10000\r\nretry-after: 3600\r\n\r\n')
+        while True:
+            await wire.send(b' ')
+            await asyncio.sleep(0.05)
+    first_byte = '300ms' if limit == 'retries: 2' else '60s'
+    async with upstream(trickle) as server, \
+            llm(server, route=limit, more=f'timeouts: {{ first_byte: {first_byte} }}') as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert (said.status, json.loads(said.body)['type']) == (504, 'urn:weir:upstream-timeout')
+        lane = (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]
+        assert lane['paused_ms'] > 0  # the head has been heard
+        await quiet(gateway)
