@@ -158,7 +158,15 @@ static bool judge(struct weir_exchange *exchange)
 
 bool weir_llm_judged(struct weir_exchange *exchange)
 {
-    if (exchange->judging && (!gather(exchange) || judge(exchange))) {
+    bool judging = exchange->judging;
+    if (judging && (!gather(exchange) || judge(exchange))) {
+        return false;
+    }
+    if (judging && exchange->reply_body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
+        exchange->server_failed = true;
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream refused the request, and its reply was cut off. Try "
+                             "again later.");
         return false;
     }
     let_body_go(exchange);

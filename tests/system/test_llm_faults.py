@@ -119,3 +119,17 @@ async def test_a_refusal_that_comes_byte_by_byte_has_no_more_time_than_another_r
         lane = (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]
         assert lane['paused_ms'] > 0  # the head has been heard
         await quiet(gateway)
+
+
+@pytest.mark.parametrize('route, status', [('', 200), ('retries: 0', 502)])
+@run
+async def test_a_refusal_that_is_cut_is_tried_again_or_answered(route, status):
+    async def cut(wire):
+        await wire.send(refusal('429 Too Many Requests', 'retry-after-ms: 5')[:-5])
+        wire.close()
+    async with upstream(turns(cut, reply(completion(), JSON))) as server, llm(server, route=route) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert said.status == status
+        if status == 502:
+            assert json.loads(said.body)['type'] == 'urn:weir:upstream-unreachable'
+        await quiet(gateway)
