@@ -40,6 +40,7 @@ struct weir_llm {
     uint8_t priority; /* enum weir_priority */
     uint8_t attempts; /* so far */
     bool wants_continue;
+    bool keep_client; /* as it was before any reply */
     bool has_body;
     bool is_read;     /* the body is JSON, and the following is known */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */

@@ -29,6 +29,7 @@ bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *
     llm->priority = (uint8_t)head->priority;
     llm->deadline_ns = WEIR_NEVER;
     llm->wants_continue = head->head->expects_continue;
+    llm->keep_client = exchange->keep_client;
     llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
     llm->key_bytes = (uint16_t)head->key.bytes;
     llm->model_at = head->model_at;

@@ -109,6 +109,7 @@ static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir
     exchange->heard = false;
     exchange->retried = false;
     exchange->server_failed = false;
+    exchange->keep_client = exchange->llm->keep_client;
     exchange->reply_ready = 0;
     exchange->status = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);

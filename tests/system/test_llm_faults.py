@@ -133,3 +133,17 @@ async def test_a_refusal_that_is_cut_is_tried_again_or_answered(route, status):
         if status == 502:
             assert json.loads(said.body)['type'] == 'urn:weir:upstream-unreachable'
         await quiet(gateway)
+
+
+@run
+async def test_a_refusal_that_ends_with_its_connection_does_not_end_the_clients():
+    async def refuse(wire):
+        await wire.send(b'HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nretry-after-ms: 5\r\n\r\n{}')
+        wire.close()
+    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for _ in range(2):
+                await wire.send(post(chat()))
+                said = await wire.message('POST')
+                assert (said.status, said.one('connection')) == (200, 'keep-alive')
+        assert len(server.seen) == 3
