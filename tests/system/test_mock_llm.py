@@ -191,7 +191,7 @@ async def test_the_key_must_be_known():
     for dialect, path, name, value in (('openai', CHAT, 'Authorization', 'Bearer secret'),
                                        ('anthropic', MESSAGES, 'x-api-key', 'secret')):
         async with provider(dialect, *QUICK, '--key=secret', '--tokens=1000/d') as (server, client):
-            for headers in {}, {name: value + 'x'}, {name: value[:-1]}, {name: 'Bearer'}:
+            for headers in {}, {name: value + 'x'}, {name: value[:-1]}, {name: 'Bearer'}, {name: 'Weaver secret'}:
                 status, _, said = await ask(client, path, headers=headers)
                 assert status == 401
                 assert said['error']['type'] in ('invalid_request_error', 'authentication_error')
@@ -199,7 +199,7 @@ async def test_the_key_must_be_known():
             async with client.get('/v1/models') as reply:
                 assert reply.status == 401
             stats = await server.stats()
-            assert (stats['unauthorized'], stats['served']) == (4, 1)
+            assert (stats['unauthorized'], stats['served']) == (5, 1)
             assert stats['levels']['tokens']['level'] == 890  # who is not known is not charged
 
 
@@ -433,8 +433,9 @@ async def test_counts_of_tenants_and_seconds():
             {'name': 'ann', 'requests': 2, 'refused': 0, 'served': 2, 'tokens': 220},
             {'name': 'bob', 'requests': 2, 'refused': 1, 'served': 1, 'tokens': 110}]
 
-        async def third_second():
-            return (await server.stats())['now_ms'] >= 2000
+        async def third_second():  # without anything else being asked
+            async with client.get('/mock/series') as reply:
+                return len((await reply.json())['served']) >= 3
         await until(third_second, 'the third second')
         async with client.get('/mock/stats?since=2') as reply:
             said = await reply.json()
@@ -451,6 +452,8 @@ async def test_counts_of_tenants_and_seconds():
         for path in '/mock/stats?since=x', '/mock/series?sins=1':
             async with client.get(path) as reply:
                 assert reply.status == 400
+            said = await server.say(f'GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'.encode())
+            assert said.count(b'HTTP/1.1') == 1
         async with client.delete('/mock/stats') as reply:
             assert reply.status == 204
         stats = await server.stats()

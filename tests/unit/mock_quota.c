@@ -149,6 +149,16 @@ TEST(what_is_more_than_a_bucket_holds_goes_when_it_is_full_and_leaves_a_debt)
     assert_in_range(state.reset_ns, 100 * SECOND - 1000, 100 * SECOND + 1000);
 }
 
+TEST(the_last_token_is_stated)
+{
+    struct weir_mock_quota quota = quota_of(rules_of(WEIR_MEASURE_TOKENS, 600, MINUTE));
+    struct weir_mock_bill bill;
+    for (uint64_t left = 2; left-- > 0;) {
+        assert_int_equal(take(&quota, usage(left == 1 ? 599 : 1, 0, 0), START, &bill), 0);
+        assert_int_equal(weir_mock_quota_state(&quota, WEIR_MEASURE_TOKENS, START).remaining, left);
+    }
+}
+
 TEST(charged_at_the_end_it_refuses_only_where_nothing_is_left)
 {
     struct weir_mock_quota_rules rules = rules_of(WEIR_MEASURE_TOKENS, 600, MINUTE);
@@ -275,6 +285,7 @@ int main(void)
         cmocka_unit_test(it_is_all_or_nothing_and_the_longest_wait_is_told),
         cmocka_unit_test(the_wait_that_is_told_is_enough_and_not_too_long),
         cmocka_unit_test(what_is_more_than_a_bucket_holds_goes_when_it_is_full_and_leaves_a_debt),
+        cmocka_unit_test(the_last_token_is_stated),
         cmocka_unit_test(charged_at_the_end_it_refuses_only_where_nothing_is_left),
         cmocka_unit_test(what_comes_back_does_not_overflow),
         cmocka_unit_test(a_burst_is_what_flows_in_within_its_time),
