@@ -29,6 +29,7 @@ extern const struct weir_command weir_command_keys;
 extern const struct weir_command weir_command_usage;
 extern const struct weir_command weir_command_mock;
 extern const struct weir_command weir_command_sim;
+extern const struct weir_command weir_command_demo;
 extern const struct weir_command weir_command_version;
 extern const struct weir_command weir_command_help;
 extern const struct weir_command weir_command_complete; /* for shells, not for people */

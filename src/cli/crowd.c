@@ -1,0 +1,308 @@
+#include "cli/crowd.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "mock/discard.h"
+#include "net/buffer.h"
+#include "net/stream.h"
+#include "wire/head_writer.h"
+#include "wire/json_writer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUEST_BYTES_MAX 8192
+#define PROMPT_BYTES_MAX  4096
+
+/* After a refusal, or when the gateway does not answer. */
+#define AGAIN_NS (WEIR_NS_PER_SECOND / 4)
+
+/* Reads of one caller before the others have their turn. */
+#define READS_MAX 8
+
+enum phase {
+    ASKING,  /* the request is being written */
+    HEARING, /* the head of the reply is read */
+    PASSING, /* its body is read and forgotten */
+    RESTING  /* until it asks again */
+};
+
+/* What all callers share. */
+struct place {
+    const struct weir_crowd *crowd;
+    struct weir_loop loop;
+    struct weir_buffer_pool buffers;
+};
+
+struct caller {
+    struct place *place;
+    struct weir_stream stream; /* its fd is -1 while there is no connection */
+    struct weir_timer timer;
+    enum phase phase;
+    uint32_t tenant;
+    size_t sent_bytes;
+    struct weir_buffer in;
+    struct weir_http1_head head;
+    struct weir_discard body;
+    size_t request_bytes;
+    char request[REQUEST_BYTES_MAX];
+};
+
+static void step(struct caller *caller);
+
+const char *weir_crowd_tenant(uint32_t tenant)
+{
+    static const char *const names[WEIR_CROWD_TENANTS] = {"a", "b", "c", "d", "e",
+                                                          "f", "g", "h", "i", "j"};
+    assert(tenant < WEIR_CROWD_TENANTS);
+    return names[tenant];
+}
+
+/* ---- what is asked ---- */
+
+/* Words, because a long text without a space would be taken for a picture. */
+static void fill_prompt(char prompt[PROMPT_BYTES_MAX], uint32_t bytes)
+{
+    static const char words[] = "what does the river do below the weir ";
+    for (uint32_t i = 0; i < bytes; i++) {
+        prompt[i] = words[i % (sizeof words - 1)];
+    }
+}
+
+static size_t write_body(const struct weir_crowd *crowd, char body[REQUEST_BYTES_MAX])
+{
+    char prompt[PROMPT_BYTES_MAX];
+    struct weir_json json;
+    assert(crowd->prompt_bytes <= PROMPT_BYTES_MAX);
+    fill_prompt(prompt, crowd->prompt_bytes);
+    weir_json_init(&json, body, REQUEST_BYTES_MAX);
+    weir_json_open(&json, '{');
+    weir_json_put_string(&json, "model", weir_slice_of(WEIR_CROWD_MODEL));
+    weir_json_put_bool(&json, "stream", true);
+    weir_json_put_number(&json, "max_tokens", crowd->max_tokens);
+    weir_json_name(&json, "messages");
+    weir_json_open(&json, '[');
+    weir_json_open(&json, '{');
+    weir_json_put_string(&json, "role", weir_slice_of("user"));
+    weir_json_put_string(&json, "content", (struct weir_slice){prompt, crowd->prompt_bytes});
+    weir_json_close(&json, '}');
+    weir_json_close(&json, ']');
+    weir_json_close(&json, '}');
+    assert(!json.failed);
+    return json.bytes;
+}
+
+static void write_request(struct caller *caller)
+{
+    char body[REQUEST_BYTES_MAX];
+    size_t body_bytes = write_body(caller->place->crowd, body);
+    struct weir_slice tenant = weir_slice_of(weir_crowd_tenant(caller->tenant));
+    struct weir_head_writer writer;
+    weir_head_init(&writer, caller->request, sizeof caller->request);
+    weir_head_request(&writer, weir_slice_of("POST"), weir_slice_of("/v1/chat/completions"));
+    weir_head_field(&writer, weir_slice_of("host"), weir_slice_of("localhost"));
+    weir_head_open(&writer, weir_slice_of("authorization"));
+    weir_head_part(&writer, weir_slice_of("Bearer "));
+    weir_head_part(&writer, weir_slice_of(caller->place->crowd->key));
+    weir_head_close(&writer);
+    weir_head_field(&writer, weir_slice_of("x-tenant"), tenant);
+    weir_head_field(&writer, weir_slice_of("x-mock-tenant"), tenant);
+    weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of("application/json"));
+    weir_head_field_number(&writer, weir_slice_of("content-length"), body_bytes);
+    bool whole = weir_head_end(&writer);
+    assert(whole);
+    weir_head_copy(&writer, (struct weir_slice){body, body_bytes});
+    assert(!writer.failed);
+    caller->request_bytes = writer.bytes;
+}
+
+/* ---- callers ---- */
+
+/* Without a connection until the moment has come. */
+static void rest(struct caller *caller)
+{
+    weir_buffer_release(&caller->place->buffers, &caller->in);
+    if (caller->stream.watch.fd != -1) {
+        weir_stream_close(&caller->stream);
+        caller->stream.watch.fd = -1;
+    }
+    caller->phase = RESTING;
+    weir_timer_set(&caller->place->loop, &caller->timer, caller->place->loop.now_ns + AGAIN_NS);
+}
+
+static void on_ready(struct weir_watch *watch, uint32_t what)
+{
+    struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
+    struct caller *caller = weir_container_of(stream, struct caller, stream);
+    weir_stream_note(stream, what);
+    step(caller);
+}
+
+static void begin(struct caller *caller)
+{
+    caller->phase = ASKING;
+    caller->sent_bytes = 0;
+    weir_http1_init_response(&caller->head, WEIR_HTTP1_LIMITS_DEFAULT, WEIR_METHOD_POST);
+}
+
+static void connect_anew(struct weir_timer *timer)
+{
+    struct caller *caller = weir_container_of(timer, struct caller, timer);
+    int fd = weir_socket_connect(&caller->place->crowd->address);
+    weir_stream_init(&caller->stream, fd, on_ready);
+    begin(caller);
+    if (fd == -1 || !weir_loop_watch(&caller->place->loop, &caller->stream.watch)) {
+        rest(caller);
+    }
+}
+
+static void ask(struct caller *caller)
+{
+    struct iovec part = {caller->request + caller->sent_bytes,
+                         caller->request_bytes - caller->sent_bytes};
+    ssize_t sent = weir_stream_write(&caller->stream, &part, 1);
+    if (sent > 0) {
+        caller->sent_bytes += (size_t)sent;
+        caller->phase = caller->sent_bytes == caller->request_bytes ? HEARING : ASKING;
+    } else if (sent != WEIR_STREAM_AGAIN) {
+        rest(caller);
+    }
+}
+
+/* The whole reply has come. */
+static void finish(struct caller *caller)
+{
+    if (caller->head.status == 200 && caller->head.persists) {
+        begin(caller);
+    } else {
+        rest(caller);
+    }
+}
+
+static void hear(struct caller *caller)
+{
+    struct weir_slice bytes = weir_buffer_slice(&caller->in);
+    enum weir_http1_result result = weir_http1_parse(&caller->head, bytes.data, bytes.bytes);
+    if (result == WEIR_HTTP1_DONE && caller->head.framing != WEIR_FRAMING_UNTIL_CLOSE) {
+        weir_buffer_consume(&caller->in, caller->head.head_bytes);
+        weir_discard_init(&caller->body, &caller->head);
+        caller->phase = PASSING;
+    } else if (result != WEIR_HTTP1_NEED_MORE) {
+        rest(caller);
+    }
+}
+
+static void pass(struct caller *caller)
+{
+    size_t used;
+    enum weir_http1_result result =
+        weir_discard_take(&caller->body, weir_buffer_slice(&caller->in), &used);
+    weir_buffer_consume(&caller->in, used);
+    if (result == WEIR_HTTP1_DONE) {
+        finish(caller);
+    } else if (result == WEIR_HTTP1_FAULT) {
+        rest(caller);
+    }
+}
+
+static bool receive(struct caller *caller)
+{
+    struct weir_buffer *in = &caller->in;
+    weir_buffer_compact(in);
+    if (!weir_buffer_reserve(&caller->place->buffers, in, WEIR_BUFFER_MIDDLE) ||
+        weir_buffer_room(in) == 0) {
+        rest(caller);
+        return false;
+    }
+    ssize_t got = weir_stream_read(&caller->stream, in->data + in->end, weir_buffer_room(in));
+    if (got > 0) {
+        in->end += (uint32_t)got;
+    } else if (got != WEIR_STREAM_AGAIN) {
+        rest(caller);
+    }
+    return got > 0;
+}
+
+/* What has come already, as far as it goes. */
+static void read_on(struct caller *caller)
+{
+    if (caller->phase == HEARING) {
+        hear(caller);
+    }
+    if (caller->phase == PASSING) {
+        pass(caller);
+    }
+}
+
+static void step(struct caller *caller)
+{
+    for (int reads = 0; reads < READS_MAX; reads++) {
+        if (caller->phase == ASKING) {
+            ask(caller);
+        }
+        if (caller->phase != HEARING && caller->phase != PASSING) {
+            return;
+        }
+        if (!receive(caller)) {
+            return;
+        }
+        read_on(caller);
+    }
+    /* There is more, which would not be told again: it is looked at in the next turn. */
+    if (caller->phase != RESTING) {
+        weir_timer_set(&caller->place->loop, &caller->timer, caller->place->loop.now_ns);
+    }
+}
+
+static void on_time(struct weir_timer *timer)
+{
+    struct caller *caller = weir_container_of(timer, struct caller, timer);
+    if (caller->phase == RESTING) {
+        connect_anew(timer);
+    } else {
+        step(caller);
+    }
+}
+
+/* ---- all of them ---- */
+
+static bool open_caller(struct place *place, struct caller *caller, uint32_t tenant)
+{
+    *caller = (struct caller){.place = place, .tenant = tenant, .stream.watch.fd = -1};
+    if (!weir_timer_init(&place->loop, &caller->timer, on_time)) {
+        return false;
+    }
+    write_request(caller);
+    connect_anew(&caller->timer);
+    return true;
+}
+
+static int complain(void)
+{
+    fputs("weir demo: out of memory, or of descriptors\n", stderr);
+    return 1;
+}
+
+int weir_crowd_run(void *context)
+{
+    const struct weir_crowd *crowd = context;
+    struct place *place = calloc(1, sizeof *place);
+    struct caller *callers = calloc(WEIR_CROWD_CALLERS_MAX, sizeof *callers);
+    uint32_t count = 0;
+    if (place == NULL || callers == NULL || !weir_loop_init(&place->loop, &weir_allocator_libc)) {
+        return complain(); /* the process ends, and with it the memory */
+    }
+    place->crowd = crowd;
+    weir_buffer_pool_init(&place->buffers, WEIR_CROWD_CALLERS_MAX, &weir_allocator_libc);
+    for (uint32_t tenant = 0; tenant < WEIR_CROWD_TENANTS; tenant++) {
+        for (uint32_t i = 0; i < crowd->callers[tenant]; i++) {
+            assert(count < WEIR_CROWD_CALLERS_MAX);
+            if (!open_caller(place, &callers[count++], tenant)) {
+                return complain();
+            }
+        }
+    }
+    weir_loop_run(&place->loop);
+    return 0;
+}

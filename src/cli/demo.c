@@ -1,0 +1,567 @@
+/* demo.c - `weir demo`: a provider, Weir in front of it, and tenants who want more than there is.
+ *
+ * Three children: this program as `mock --llm openai` and as `serve`, and the callers, who at first
+ * go to the provider itself, as they would without Weir, and then to the gateway. What is shown is
+ * what the provider has counted and what the gateway's API says, once a second. */
+#define _GNU_SOURCE /* memfd_create */
+#include "base/slice.h"
+#include "cli/child.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/crowd.h"
+#include "cli/show.h"
+#include "cli/watch.h"
+#include "config/scalars.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SECONDS_DEFAULT 30
+#define SECONDS_MAX     86400
+#define RATE_DEFAULT    "120000/m"
+
+/* What the gateway knows, and callers without it need. */
+#define PROVIDER_KEY "demo"
+
+/* Of `draw`: the time is over. No exit status of ours is that large. */
+#define OVER 1000
+
+/* How long the callers go without Weir: a part of the whole, but not for long. */
+#define DIRECT_PART        4
+#define DIRECT_SECONDS_MAX 8
+
+#define ROWS_MAX      7  /* seconds that are shown: with the rest they fit into 24 lines */
+#define SHARE_SECONDS 10 /* over which shares are taken */
+#define MOMENTS_MAX   (SHARE_SECONDS + 1)
+#define RATE_CELLS    20 /* of a bar for all that is allowed */
+#define SHARE_CELLS   20 /* of a bar for an even share */
+
+/* Their shares are to be even although the first asks with as many callers as all others. */
+static const uint32_t callers[WEIR_CROWD_TENANTS] = {36, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+
+/* What is known at one moment. */
+struct moment {
+    uint64_t ms; /* of the provider's clock */
+    uint64_t charged;
+    uint64_t allowed;
+    uint64_t accepted;
+    uint64_t refused;
+    uint64_t inside; /* the provider */
+    bool by_weir;
+    double window;
+    double learned_per_s; /* what the gateway thinks is allowed; 0: it does not know */
+    uint64_t waiting;
+    uint64_t tokens[WEIR_CROWD_TENANTS];
+};
+
+/* Some seconds in short. */
+struct part {
+    uint32_t seconds;
+    double used_percent;
+    uint64_t refused;
+    double evenness;
+};
+
+struct demo {
+    uint64_t seconds;
+    const char *rate;
+    bool silent;
+    bool terminal;
+    bool by_weir; /* the callers go to the gateway now */
+    struct weir_child provider;
+    struct weir_child gateway;
+    struct weir_child crowd;
+    char provider_address[WEIR_ADDRESS_TEXT_MAX];
+    char gateway_address[WEIR_ADDRESS_TEXT_MAX];
+    char api_address[WEIR_ADDRESS_TEXT_MAX];
+    struct weir_crowd load;
+    uint64_t direct_seconds;
+    struct part direct;    /* what they were like */
+    uint32_t moment_count; /* so far; the last ones are kept */
+    uint32_t first_moment; /* of the callers that are there now */
+    struct moment moments[MOMENTS_MAX];
+};
+
+/* ---- flags ---- */
+
+static bool read_seconds(void *own, struct weir_slice text)
+{
+    struct demo *demo = own;
+    uint64_t seconds;
+    if (!weir_scalar_number(text, &seconds) || seconds < 1 || seconds > SECONDS_MAX) {
+        return false;
+    }
+    demo->seconds = seconds;
+    return true;
+}
+
+/* The text goes to the provider as it is. */
+static bool read_tokens(void *own, struct weir_slice text)
+{
+    struct demo *demo = own;
+    struct weir_config_rate rate;
+    demo->rate = text.data;
+    return weir_scalar_rate(text, &rate);
+}
+
+static bool read_headers(void *own, struct weir_slice text)
+{
+    struct demo *demo = own;
+    demo->silent = weir_slice_equal(text, weir_slice_of("off"));
+    return demo->silent || weir_slice_equal(text, weir_slice_of("on"));
+}
+
+static const struct weir_flag flags[] = {
+    {"--seconds", "N", "how long it goes on; default 30", WEIR_FLAG_OWN, 0,
+     "a number from 1 to 86400", read_seconds},
+    {"--tokens", "RATE", "what the provider allows; default " RATE_DEFAULT, WEIR_FLAG_OWN, 0,
+     "a rate such as 120000/m or 5000/s", read_tokens},
+    {"--headers", "on|off", "whether the provider's replies state its limits; default on",
+     WEIR_FLAG_OWN, 0, "on or off", read_headers},
+    {0},
+};
+
+/* ---- starting ---- */
+
+static bool start_provider(struct demo *demo)
+{
+    char rate[64];
+    char *headers = demo->silent ? "--headers=off" : "--headers=on";
+    snprintf(rate, sizeof rate, "--tokens=%.40s", demo->rate);
+    char *arguments[] = {"mock",
+                         "--llm=openai",
+                         "--listen=127.0.0.1:0",
+                         "--key=" PROVIDER_KEY,
+                         rate,
+                         "--burst=5s",
+                         headers,
+                         "--first-token=200ms",
+                         "--pace=100/s",
+                         "--output=100",
+                         "--output-spread=0.4",
+                         NULL};
+    return weir_child_start(&demo->provider, "the provider", arguments) &&
+           weir_child_hear(&demo->provider, "weir mock: listening on ", demo->provider_address,
+                           sizeof demo->provider_address);
+}
+
+/* A file that is nowhere, and gone with its last reader. Its path, or false with errno. */
+static bool write_config(const struct demo *demo, int *fd, char *path, size_t path_bytes)
+{
+    *fd = memfd_create("weir-demo", 0);
+    if (*fd == -1) {
+        return false;
+    }
+    snprintf(path, path_bytes, "/proc/self/fd/%d", *fd);
+    int written = dprintf(
+        *fd,
+        "listen: 127.0.0.1:0\n"
+        "api: 127.0.0.1:0\n"
+        "threads: 1\n"
+        "grace: 1s\n"
+        "upstreams:\n"
+        "  provider: { url: \"http://%s\", headers: { Authorization: \"Bearer " PROVIDER_KEY
+        "\" } }\n"
+        "gates:\n"
+        "  llm: { limit: { start: 4, min: 1, max: 64 }, line: { timeout: 30s, max: 1000 } }\n"
+        "routes:\n"
+        "  - { match: /, llm: openai, key: \"{model}\", tenant: header:X-Tenant, gate: llm, "
+        "upstream: provider }\n",
+        demo->provider_address);
+    return written > 0;
+}
+
+static bool start_gateway(struct demo *demo)
+{
+    int fd;
+    char path[64];
+    bool written = write_config(demo, &fd, path, sizeof path);
+    char *arguments[] = {"serve", path, NULL};
+    bool started = written && weir_child_start(&demo->gateway, "the gateway", arguments) &&
+                   weir_child_hear(&demo->gateway, "weir: listening on ", demo->gateway_address,
+                                   sizeof demo->gateway_address) &&
+                   weir_child_hear(&demo->gateway, "weir: api on ", demo->api_address,
+                                   sizeof demo->api_address);
+    if (fd != -1) {
+        close(fd);
+    }
+    return started;
+}
+
+/* Those that were there before are gone. */
+static bool start_crowd(struct demo *demo, bool by_weir)
+{
+    const char *address = by_weir ? demo->gateway_address : demo->provider_address;
+    weir_child_end(&demo->crowd);
+    demo->by_weir = by_weir;
+    demo->first_moment = demo->moment_count;
+    demo->load = (struct weir_crowd){.max_tokens = 400, .prompt_bytes = 600, .key = PROVIDER_KEY};
+    memcpy(demo->load.callers, callers, sizeof callers);
+    const char *wrong = weir_address_parse(&demo->load.address, weir_slice_of(address));
+    assert(wrong == NULL); /* it is what the child has said */
+    return weir_child_fork(&demo->crowd, "the callers", weir_crowd_run, &demo->load);
+}
+
+/* ---- asking ---- */
+
+/* What a page says, to be released; null, and why on stderr. */
+static json_t *ask(const char *address, const char *path, int stop_fd)
+{
+    struct weir_caller caller;
+    struct weir_question question = {.method = "GET", .path = path};
+    struct weir_answer answer = {0};
+    json_t *document = NULL;
+    bool usage;
+    if (weir_caller_open(&caller, address, stop_fd, &usage) &&
+        weir_caller_ask(&caller, &question, &answer)) {
+        document = json_loadb(answer.body, answer.bytes, 0, NULL);
+        free(answer.body);
+    } else if (!caller.stopped) {
+        fprintf(stderr, "weir demo: %s\n", caller.wrong);
+    }
+    weir_caller_close(&caller);
+    return document;
+}
+
+static uint64_t number(const json_t *object, const char *name)
+{
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value < 0 ? 0 : (uint64_t)value;
+}
+
+static void read_tenants(const json_t *stats, struct moment *moment)
+{
+    size_t index;
+    const json_t *tenant;
+    json_array_foreach(json_object_get(stats, "tenants"), index, tenant)
+    {
+        const char *name = weir_show_string(tenant, "name");
+        for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+            if (strcmp(name, weir_crowd_tenant(i)) == 0) {
+                moment->tokens[i] = number(tenant, "tokens");
+            }
+        }
+    }
+}
+
+static bool look_at_provider(const struct demo *demo, struct moment *moment, int stop_fd)
+{
+    json_t *stats = ask(demo->provider_address, "/mock/stats", stop_fd);
+    if (stats == NULL) {
+        return false;
+    }
+    moment->ms = number(stats, "now_ms");
+    moment->charged = number(stats, "tokens_charged") - number(stats, "tokens_returned");
+    moment->allowed = number(stats, "tokens_allowed");
+    moment->accepted = number(stats, "accepted");
+    moment->refused = number(stats, "refused");
+    moment->inside = number(stats, "active");
+    read_tenants(stats, moment);
+    json_decref(stats);
+    return true;
+}
+
+/* What flows in by the stated quota, or the rate that was found without being told. */
+static double learned_by(const json_t *key)
+{
+    const json_t *lane = json_array_get(json_object_get(key, "lanes"), 0);
+    const json_t *control = json_object_get(lane, "control");
+    const json_t *quota = json_array_get(json_object_get(control, "quotas"), 0);
+    const json_t *rate =
+        quota != NULL ? json_object_get(quota, "refill") : json_object_get(control, "rate");
+    return json_number_value(rate);
+}
+
+/* A key that nobody has used yet is not there; then there is nothing to see. */
+static bool look_at_gateway(const struct demo *demo, struct moment *moment, int stop_fd)
+{
+    json_t *key = ask(demo->api_address, "/gates/llm/" WEIR_CROWD_MODEL, stop_fd);
+    if (key == NULL) {
+        return false;
+    }
+    moment->window = json_number_value(json_object_get(key, "limit"));
+    moment->waiting = number(key, "waiting");
+    moment->learned_per_s = learned_by(key);
+    json_decref(key);
+    return true;
+}
+
+/* ---- drawing ---- */
+
+static struct moment *moment_before(struct demo *demo, uint32_t back)
+{
+    assert(back < demo->moment_count);
+    return &demo->moments[(demo->moment_count - 1 - back) % MOMENTS_MAX];
+}
+
+/* How far back there are moments of the callers that are there now, as far as they are kept. */
+static uint32_t moments_back(const struct demo *demo)
+{
+    uint32_t moments = demo->moment_count - demo->first_moment;
+    uint32_t back = moments > 0 ? moments - 1 : 0;
+    return back < SHARE_SECONDS ? back : SHARE_SECONDS;
+}
+
+struct second {
+    double used_per_s;
+    double allowed_per_s;
+    uint64_t refused;
+};
+
+/* What happened between two moments. The first ones may be of the same millisecond. */
+static struct second between(const struct moment *before, const struct moment *after)
+{
+    double seconds = after->ms > before->ms ? (double)(after->ms - before->ms) / 1000 : 1;
+    double used = (double)after->charged - (double)before->charged;
+    return (struct second){used / seconds, (double)(after->allowed - before->allowed) / seconds,
+                           after->refused - before->refused};
+}
+
+static double percent(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+static void draw_bar(FILE *out, double share, int cells)
+{
+    int full = (int)(share * cells + 0.5);
+    for (int i = 0; i < full && i < 2 * cells; i++) {
+        fputc('#', out);
+    }
+}
+
+/* What each tenant got lately, and in all. */
+static double shares(struct demo *demo, double got[WEIR_CROWD_TENANTS])
+{
+    const struct moment *now = moment_before(demo, 0);
+    const struct moment *before = moment_before(demo, moments_back(demo));
+    double sum = 0;
+    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+        got[i] = (double)(now->tokens[i] - before->tokens[i]);
+        sum += got[i];
+    }
+    return sum;
+}
+
+/* Jain's index: 1 if all have the same, 1/n if one has everything. */
+static double evenness(const double got[WEIR_CROWD_TENANTS])
+{
+    double sum = 0;
+    double squares = 0;
+    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+        sum += got[i];
+        squares += got[i] * got[i];
+    }
+    return squares > 0 ? sum * sum / (WEIR_CROWD_TENANTS * squares) : 1;
+}
+
+/* What the last seconds of the callers that are there now were like. */
+static struct part part_of(struct demo *demo)
+{
+    double got[WEIR_CROWD_TENANTS];
+    uint32_t seconds = demo->moment_count == 0 ? 0 : moments_back(demo);
+    if (seconds == 0) {
+        return (struct part){0};
+    }
+    struct second lately = between(moment_before(demo, seconds), moment_before(demo, 0));
+    shares(demo, got);
+    return (struct part){seconds, percent(lately.used_per_s, lately.allowed_per_s), lately.refused,
+                         evenness(got)};
+}
+
+static void draw_second(FILE *out, const struct moment *before, const struct moment *now)
+{
+    struct second second = between(before, now);
+    double share = percent(second.used_per_s, second.allowed_per_s);
+    fprintf(out, "%4llu s  %6.0f of %5.0f  %4.0f %%  ", (unsigned long long)(now->ms / 1000),
+            second.used_per_s, second.allowed_per_s, share);
+    if (now->by_weir) {
+        fprintf(out, "%8.0f  %6.0f  %6llu  %7llu", now->learned_per_s, now->window,
+                (unsigned long long)now->inside, (unsigned long long)now->waiting);
+    } else {
+        fprintf(out, "without Weir      %6llu         ", (unsigned long long)now->inside);
+    }
+    fprintf(out, "  %4llu  ", (unsigned long long)second.refused);
+    draw_bar(out, share / 100, RATE_CELLS);
+    fputc('\n', out);
+}
+
+static void draw_seconds(struct demo *demo, FILE *out)
+{
+    uint32_t rows = demo->moment_count > ROWS_MAX ? ROWS_MAX : demo->moment_count - 1;
+    fprintf(out, "  time  tokens/s of allowed  used   learned  window  inside  waiting  429s\n");
+    for (uint32_t back = rows; back-- > 0;) {
+        draw_second(out, moment_before(demo, back + 1), moment_before(demo, back));
+    }
+    for (uint32_t row = rows; row < ROWS_MAX; row++) {
+        fputc('\n', out);
+    }
+}
+
+static void draw_tenants(struct demo *demo, FILE *out)
+{
+    double got[WEIR_CROWD_TENANTS];
+    double sum = shares(demo, got);
+    fprintf(out, "\n  tenant  callers  share of the last %u s\n", moments_back(demo));
+    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+        double share = percent(got[i], sum);
+        fprintf(out, "  %-6s  %7u  %5.1f %%  ", weir_crowd_tenant(i), callers[i], share);
+        draw_bar(out, share * WEIR_CROWD_TENANTS / 100, SHARE_CELLS);
+        fputc('\n', out);
+    }
+    fprintf(out, "  evenness of the shares (Jain's index): %.3f\n", evenness(got));
+}
+
+static void draw_line(struct demo *demo, FILE *out)
+{
+    double got[WEIR_CROWD_TENANTS];
+    const struct moment *now = moment_before(demo, 0);
+    struct second second = between(moment_before(demo, 1), now);
+    fprintf(out, "%llu s, %s Weir: used %.0f of %.0f tokens/s, inside %llu",
+            (unsigned long long)(now->ms / 1000), now->by_weir ? "with" : "without",
+            second.used_per_s, second.allowed_per_s, (unsigned long long)now->inside);
+    if (now->by_weir) {
+        fprintf(out, ", learned %.0f, window %.0f, waiting %llu", now->learned_per_s, now->window,
+                (unsigned long long)now->waiting);
+    }
+    shares(demo, got);
+    fprintf(out, ", 429s %llu, evenness %.3f\n", (unsigned long long)second.refused, evenness(got));
+}
+
+static const char title[] = "A provider with a limit of tokens, Weir in front of it, and ten "
+                            "tenants who want more.\n\n";
+
+static void draw_all(struct demo *demo, FILE *out)
+{
+    if (demo->terminal) {
+        fputs(title, out);
+        draw_seconds(demo, out);
+        draw_tenants(demo, out);
+    } else if (demo->moment_count > 1) {
+        draw_line(demo, out);
+    }
+}
+
+static bool have_ended(struct demo *demo)
+{
+    return weir_child_has_ended(&demo->provider) || weir_child_has_ended(&demo->gateway) ||
+           weir_child_has_ended(&demo->crowd);
+}
+
+static bool look(struct demo *demo, int stop_fd)
+{
+    struct moment moment = {.by_weir = demo->by_weir};
+    if (!look_at_provider(demo, &moment, stop_fd) ||
+        (demo->by_weir && !look_at_gateway(demo, &moment, stop_fd))) {
+        return false;
+    }
+    demo->moments[demo->moment_count++ % MOMENTS_MAX] = moment;
+    return true;
+}
+
+static int turn_to_weir(struct demo *demo)
+{
+    demo->direct = part_of(demo);
+    if (!start_crowd(demo, true)) {
+        fprintf(stderr, "weir demo: the callers cannot be started: %s\n", strerror(errno));
+        return WEIR_EXIT_FAILED;
+    }
+    return 0;
+}
+
+/* Once a second. The first time there is nothing to be told yet. */
+static int draw(void *context, int stop_fd, FILE *out)
+{
+    struct demo *demo = context;
+    if (have_ended(demo) || !look(demo, stop_fd)) {
+        return WEIR_EXIT_FAILED;
+    }
+    uint64_t passed_s = demo->moment_count - 1;
+    if (passed_s > demo->seconds) {
+        return OVER;
+    }
+    draw_all(demo, out);
+    return passed_s == demo->direct_seconds && !demo->by_weir ? turn_to_weir(demo) : 0;
+}
+
+/* ---- the whole ---- */
+
+static void tell_part(const char *which, const struct part *part)
+{
+    if (part->seconds > 0) {
+        printf("%s Weir, in the last %u s: %.0f %% of the allowed rate used, %llu refusals (429), "
+               "shares even to %.3f.\n",
+               which, part->seconds, part->used_percent, (unsigned long long)part->refused,
+               part->evenness);
+    }
+}
+
+/* On a terminal, below what was drawn last. */
+static void sum_up(struct demo *demo)
+{
+    struct part now = part_of(demo);
+    fputs(demo->terminal ? "\n" : "", stdout);
+    tell_part("Without", demo->by_weir ? &demo->direct : &now);
+    tell_part("With", demo->by_weir ? &now : &(struct part){0});
+}
+
+static int show(struct demo *demo)
+{
+    if (!demo->terminal) {
+        fputs(title, stdout);
+    }
+    int status = weir_watch(draw, demo, WEIR_NS_PER_SECOND);
+    if (status != OVER && status != 0) {
+        return status;
+    }
+    sum_up(demo);
+    return fflush(stdout) == 0 ? 0 : WEIR_EXIT_FAILED;
+}
+
+/* Of a silent provider Weir is to be seen finding out, and not only that there is nothing left. */
+static uint64_t direct_seconds(const struct demo *demo)
+{
+    uint64_t part = demo->silent ? 0 : demo->seconds / DIRECT_PART;
+    return part < DIRECT_SECONDS_MAX ? part : DIRECT_SECONDS_MAX;
+}
+
+static int run_demo(char **arguments)
+{
+    struct weir_options options;
+    struct demo demo = {.seconds = SECONDS_DEFAULT,
+                        .rate = RATE_DEFAULT,
+                        .terminal = isatty(STDOUT_FILENO) == 1,
+                        .provider = WEIR_CHILD_NONE,
+                        .gateway = WEIR_CHILD_NONE,
+                        .crowd = WEIR_CHILD_NONE};
+    enum weir_flags_result read =
+        weir_flags_read_own(&weir_command_demo, arguments, &options, &demo);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    int status = WEIR_EXIT_FAILED;
+    demo.direct_seconds = direct_seconds(&demo);
+    if (start_provider(&demo) && start_gateway(&demo) &&
+        start_crowd(&demo, demo.direct_seconds == 0)) {
+        status = show(&demo);
+    }
+    weir_child_end(&demo.crowd);
+    weir_child_end(&demo.gateway);
+    weir_child_end(&demo.provider);
+    return status;
+}
+
+const struct weir_command weir_command_demo = {
+    .name = "demo",
+    .brief = "watch a gate find a provider's limit",
+    .usage = "[FLAG]...",
+    .what = "Starts an emulated provider and a Weir in front of it, has ten tenants ask for more\n"
+            "than there is, and shows what becomes of it. Nothing is left of it afterwards.",
+    .flags = flags,
+    .run = run_demo,
+};
