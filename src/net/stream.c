@@ -5,13 +5,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static ssize_t result_of_failure(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK ? WEIR_STREAM_AGAIN : WEIR_STREAM_BROKEN;
+}
+
 static ssize_t plain_read(struct weir_stream *stream, void *bytes, size_t count)
 {
     ssize_t got;
     do {
         got = recv(stream->watch.fd, bytes, count, 0);
     } while (got == -1 && errno == EINTR);
+    if (got == -1) {
+        got = result_of_failure();
+    }
+    /* A short read has emptied the socket, unless the end is still to be read. */
+    bool emptied = got == WEIR_STREAM_AGAIN || (got > 0 && (size_t)got < count && !stream->hung);
+    if (emptied) {
+        stream->readable = false;
+    }
     return got;
+}
+
+static size_t sum(const struct iovec *parts, int part_count)
+{
+    size_t total = 0;
+    for (int i = 0; i < part_count; i++) {
+        total += parts[i].iov_len;
+    }
+    return total;
 }
 
 /* Not writev(), because a peer that has gone must not raise SIGPIPE. */
@@ -19,12 +41,20 @@ static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
     int fd = stream->watch.fd;
+    size_t total = sum(parts, part_count);
     ssize_t sent;
+    assert(total > 0);
     do {
         /* One part alone is spared the copying of a message's head into the kernel. */
         sent = part_count == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL)
                                : sendmsg(fd, &message, MSG_NOSIGNAL);
     } while (sent == -1 && errno == EINTR);
+    if (sent == -1) {
+        sent = result_of_failure();
+    }
+    if (sent == WEIR_STREAM_AGAIN || (sent > 0 && (size_t)sent < total)) {
+        stream->writable = false;
+    }
     return sent;
 }
 
@@ -54,47 +84,15 @@ void weir_stream_note(struct weir_stream *stream, uint32_t what)
     stream->broken |= (what & WEIR_READY_BROKEN) != 0;
 }
 
-static ssize_t result_of_failure(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK ? WEIR_STREAM_AGAIN : WEIR_STREAM_BROKEN;
-}
-
 ssize_t weir_stream_read(struct weir_stream *stream, void *bytes, size_t count)
 {
     assert(count > 0);
-    if (!stream->readable) {
-        return WEIR_STREAM_AGAIN;
-    }
-    ssize_t got = stream->kind->read(stream, bytes, count);
-    if (got == -1) {
-        got = result_of_failure();
-    }
-    /* A short read has emptied the socket, unless the end is still to be read. */
-    bool emptied = got == WEIR_STREAM_AGAIN || (got > 0 && (size_t)got < count && !stream->hung);
-    if (emptied) {
-        stream->readable = false;
-    }
-    return got;
+    return stream->readable ? stream->kind->read(stream, bytes, count) : WEIR_STREAM_AGAIN;
 }
 
 ssize_t weir_stream_write(struct weir_stream *stream, const struct iovec *parts, int part_count)
 {
-    if (!stream->writable) {
-        return WEIR_STREAM_AGAIN;
-    }
-    size_t total = 0;
-    for (int i = 0; i < part_count; i++) {
-        total += parts[i].iov_len;
-    }
-    assert(total > 0);
-    ssize_t sent = stream->kind->write(stream, parts, part_count);
-    if (sent == -1) {
-        sent = result_of_failure();
-    }
-    if (sent == WEIR_STREAM_AGAIN || (sent > 0 && (size_t)sent < total)) {
-        stream->writable = false;
-    }
-    return sent;
+    return stream->writable ? stream->kind->write(stream, parts, part_count) : WEIR_STREAM_AGAIN;
 }
 
 void weir_stream_finish(struct weir_stream *stream)

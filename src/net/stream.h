@@ -3,7 +3,7 @@
  * Edge-triggered: what the descriptor is ready for is remembered until a call finds out that it no
  * longer is. A read that returns less than it was asked for has emptied the socket, so the call
  * that would only say "nothing more" is saved; the same for writes. The calls go through a small
- * table, so that TLS can take the place of the plain one. */
+ * table, so that TLS (net/tls.h) can take the place of the plain one. */
 #ifndef WEIR_NET_STREAM_H
 #define WEIR_NET_STREAM_H
 
@@ -19,6 +19,9 @@
 
 struct weir_stream;
 
+/* How bytes go. Reading and writing are called only while `readable` or `writable` says so, and
+ * take that back once they know better; their results are those of weir_stream_read() and
+ * weir_stream_write(). */
 struct weir_stream_kind {
     ssize_t (*read)(struct weir_stream *stream, void *bytes, size_t count);
     ssize_t (*write)(struct weir_stream *stream, const struct iovec *parts, int part_count);
@@ -29,6 +32,7 @@ struct weir_stream_kind {
 struct weir_stream {
     struct weir_watch watch; /* the owner sets `ready`, which calls weir_stream_note() first */
     const struct weir_stream_kind *kind;
+    void *layer; /* what the kind keeps of its own; null for the plain one */
     bool readable;
     bool writable;
     bool hung;   /* the peer has closed its side, or it is broken */
