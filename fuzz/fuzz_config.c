@@ -49,7 +49,7 @@ static struct weir_config *load(struct weir_slice text)
 {
     static const struct weir_allocator allocator = {NULL, allocate, release};
     static struct weir_config_errors errors;
-    struct weir_config_options options = {.allocator = &allocator, .lookup = look_up, .tls = true};
+    struct weir_config_options options = {.allocator = &allocator, .lookup = look_up};
     struct weir_config *config = NULL;
     bool good = weir_config_load_text(weir_slice_of("fuzz"), text, &options, &config, &errors);
     assert(good == (errors.count == 0));

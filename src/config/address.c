@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #define HOST_BYTES_MAX 253 /* of a name in the DNS */
+#define DNS_PORT       53
 
 static_assert(WEIR_ADDRESS_PATH_BYTES_MAX < sizeof((struct sockaddr_un){0}.sun_path),
               "a path fits with its zero");
@@ -147,6 +148,32 @@ bool weir_config_address_read(struct weir_slice text, struct weir_config_address
         return read_path(text, address);
     }
     return read_tcp(text, 0, address);
+}
+
+static bool is_ip(struct weir_slice text)
+{
+    uint8_t bytes[16];
+    return read_ip(AF_INET, text, bytes) || read_ip(AF_INET6, text, bytes);
+}
+
+bool weir_config_dns_server_read(struct weir_slice text, struct weir_config_address *address)
+{
+    struct weir_config_address result;
+    if (is_ip(text)) { /* IPv6 needs its brackets only for a port */
+        *address = (struct weir_config_address){
+            .kind = WEIR_CONFIG_ADDRESS_TCP, .host = text, .port = DNS_PORT};
+        return true;
+    }
+    if (!read_tcp(text, DNS_PORT, &result) || result.port == 0 || !is_ip(result.host)) {
+        return false;
+    }
+    *address = result;
+    return true;
+}
+
+bool weir_config_host_valid(struct weir_slice text)
+{
+    return host_valid(text) || is_ip(text);
 }
 
 enum weir_url_mistake weir_config_url_read(struct weir_slice text, struct weir_config_url *url)

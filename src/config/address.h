@@ -14,6 +14,12 @@
  * when the text is none of them. */
 bool weir_config_address_read(struct weir_slice text, struct weir_config_address *address);
 
+/* The address of a DNS server: an IP address, perhaps with a port. */
+bool weir_config_dns_server_read(struct weir_slice text, struct weir_config_address *address);
+
+/* Whether it is a host's name or IP address, without brackets or a port. */
+bool weir_config_host_valid(struct weir_slice text);
+
 enum weir_url_mistake {
     WEIR_URL_GOOD,
     WEIR_URL_BAD,      /* neither http://host:port, https://host:port nor unix:/path */

@@ -33,6 +33,7 @@ static const struct weir_field top_fields[] = {
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
     WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
     WEIR_FIELD_SECTION("events", struct weir_config, events, weir_section_events),
+    WEIR_FIELD_SECTION("dns", struct weir_config, dns, weir_section_dns),
     {.name = "trusted", .read = weir_read_trusted},
     {.name = "upstreams", .read = weir_read_upstreams, .section = &weir_section_upstream},
     {.name = "gates", .read = weir_read_gates, .section = &weir_section_gate},

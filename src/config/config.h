@@ -82,12 +82,21 @@ struct weir_config_rename {
     struct weir_slice to;
 };
 
+/* How servers with https are judged. */
+struct weir_config_tls {
+    struct weir_slice ca; /* a file; empty: those whom the system trusts */
+    uint32_t ca_line;
+    struct weir_slice server_name; /* empty: the host that the url names */
+    bool verify;
+};
+
 struct weir_config_upstream {
     struct weir_slice name;
     uint32_t line;
     const struct weir_config_url *urls;
     uint32_t url_count;       /* at least 1 */
     struct weir_slice prefix; /* of every path there; empty: none */
+    struct weir_config_tls tls;
     const struct weir_config_header *headers;
     uint32_t header_count;
     uint64_t connect_timeout_ns;
@@ -316,6 +325,12 @@ struct weir_config_events {
     uint32_t keep;
 };
 
+/* Who is asked for the addresses of names. */
+struct weir_config_dns {
+    const struct weir_config_address *servers; /* IP addresses */
+    uint32_t server_count;                     /* 0: those that the system names */
+};
+
 struct weir_config {
     struct weir_slice file; /* for messages */
     const struct weir_config_listener *listen;
@@ -326,6 +341,7 @@ struct weir_config {
     uint32_t threads; /* 0: as many as there are cores */
     uint64_t grace_ns;
     struct weir_config_events events;
+    struct weir_config_dns dns;
     const struct weir_config_network *trusted;
     uint32_t trusted_count;
     const struct weir_config_upstream *upstreams;
@@ -353,7 +369,6 @@ struct weir_config_options {
     const struct weir_allocator *allocator; /* null: malloc and free; must outlive the config */
     weir_config_lookup *lookup;             /* null: getenv() */
     void *lookup_context;
-    bool tls; /* whether https upstreams can be served; if not, naming one is a mistake */
 };
 
 /* Reads a file. Exactly one of two is the case afterwards: the result is true and `*config` the

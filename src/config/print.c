@@ -129,6 +129,11 @@ static void print_server(FILE *out, const struct weir_config *config)
         fprintf(out, "  rotate: %s\n  keep: %u",
                 weir_scalar_show_size(config->events.rotate_bytes).text, config->events.keep);
     }
+    for (uint32_t i = 0; i < config->dns.server_count; i++) {
+        fputs(i == 0 ? "\ndns: {servers: [\"" : "\", \"", out);
+        print_address(out, &config->dns.servers[i]);
+    }
+    fputs(config->dns.server_count > 0 ? "\"]}" : "", out);
     fputs("\ntrusted: [", out);
     for (uint32_t i = 0; i < config->trusted_count; i++) {
         fprintf(out, "%s\"%s\"", i == 0 ? "" : ", ",
@@ -147,14 +152,27 @@ static void print_url(FILE *out, const struct weir_config_url *url)
     fputs("\"\n", out);
 }
 
+static void print_tls(FILE *out, const struct weir_config_tls *tls)
+{
+    fputs("    tls:\n", out);
+    print_text_field(out, "      ca: ", tls->ca);
+    print_text_field(out, "      server_name: ", tls->server_name);
+    fprintf(out, "      verify: %s\n", word(tls->verify));
+}
+
 static void print_upstream(FILE *out, const struct weir_config_upstream *upstream)
 {
     static const char *const charge_names[] = {"estimate", "max", "max_kept", "end"};
     fputs("  ", out);
     print_text(out, upstream->name);
     fputs(":\n    url:\n", out);
+    bool tls = false;
     for (uint32_t i = 0; i < upstream->url_count; i++) {
         print_url(out, &upstream->urls[i]);
+        tls = tls || upstream->urls[i].tls;
+    }
+    if (tls) {
+        print_tls(out, &upstream->tls);
     }
     if (upstream->prefix.bytes > 0) {
         fputs("    prefix: ", out);

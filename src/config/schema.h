@@ -9,9 +9,10 @@ extern const struct weir_section weir_section_top;
 
 /* The readers of whole sections have a struct weir_config for their target. */
 
-/* schema_server.c: where to listen, and who is believed. */
+/* schema_server.c: where to listen, who is asked for names, and who is believed. */
 extern const struct weir_section weir_section_listener;
 extern const struct weir_section weir_section_events;
+extern const struct weir_section weir_section_dns;
 weir_field_read weir_read_listen;
 weir_field_read weir_read_api;
 weir_field_read weir_read_trusted;

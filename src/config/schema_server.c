@@ -3,6 +3,7 @@
 
 #define LISTENERS_MAX           16
 #define TRUSTED_MAX             256
+#define DNS_SERVERS_MAX         8
 #define HOSTS_MAX               64
 #define CONNECTIONS_MAX         1000000
 #define CONNECTIONS_MAX_DEFAULT 10000
@@ -134,6 +135,42 @@ static const struct weir_field events_fields[] = {
 };
 
 WEIR_SECTION(weir_section_events, "events", events_fields);
+
+/* ---- who is asked for names ---- */
+
+static void read_dns_servers(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "an IP address such as 192.0.2.53, 127.0.0.1:5353 or "
+                                   "\"[::1]:5353\"";
+    struct weir_config_dns *dns = target;
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    if (count == 0 || count > DNS_SERVERS_MAX) {
+        weir_reader_complain(reader, value, "has %u servers; expected 1 to %d", count,
+                             DNS_SERVERS_MAX);
+        return;
+    }
+    struct weir_config_address *servers = weir_reader_allocate(reader, count, sizeof *servers);
+    if (servers == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; item != NULL; item = weir_reader_next_of(value, item), i++) {
+        struct weir_slice text = weir_reader_text(reader, item, expected);
+        if (text.bytes > 0 && !weir_config_dns_server_read(text, &servers[i])) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
+        }
+    }
+    dns->servers = servers;
+    dns->server_count = count;
+}
+
+static const struct weir_field dns_fields[] = {
+    {.name = "servers", .read = read_dns_servers, .required = true},
+};
+
+WEIR_SECTION(weir_section_dns, "dns", dns_fields);
 
 /* ---- who is believed ---- */
 

@@ -23,11 +23,6 @@ static void read_url(struct weir_reader *reader, const struct weir_yaml *item,
     }
     switch (weir_config_url_read(text, url)) {
     case WEIR_URL_GOOD:
-        if (url->tls && !reader->options->tls) {
-            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION,
-                               "http://host:port or unix:/path, because this build of weir has no "
-                               "TLS and cannot speak https yet");
-        }
         break;
     case WEIR_URL_BAD:
         weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "%s", expected);
@@ -65,6 +60,50 @@ static void read_urls(struct weir_reader *reader, const struct weir_yaml *value,
     }
     upstream->urls = urls;
     upstream->url_count = count;
+}
+
+/* ---- TLS ---- */
+
+static void read_ca(struct weir_reader *reader, const struct weir_yaml *value,
+                    const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_tls *tls = target;
+    tls->ca = weir_reader_text(reader, value, "the path of a file of certificates");
+    tls->ca_line = value->line;
+}
+
+static void read_server_name(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const char expected[] = "a host name such as api.example.com, or an IP address";
+    struct weir_config_tls *tls = target;
+    tls->server_name = weir_reader_text(reader, value, expected);
+    if (tls->server_name.bytes > 0 && !weir_config_host_valid(tls->server_name)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+    }
+}
+
+static const struct weir_field tls_fields[] = {
+    {.name = "ca", .read = read_ca},
+    {.name = "server_name", .read = read_server_name},
+    WEIR_FIELD_BOOLEAN("verify", struct weir_config_tls, verify),
+};
+
+static WEIR_SECTION(section_tls, "upstreams.NAME.tls", tls_fields);
+
+static void check_tls(struct weir_reader *reader, const struct weir_yaml *tls,
+                      const struct weir_config_upstream *upstream)
+{
+    bool used = tls == NULL || upstream->url_count == 0;
+    for (uint32_t i = 0; i < upstream->url_count; i++) {
+        used = used || upstream->urls[i].tls;
+    }
+    if (!used) {
+        weir_reader_complain(reader, tls,
+                             "has no use without TLS; expected a url that begins with https://");
+    }
 }
 
 /* ---- headers ---- */
@@ -231,6 +270,7 @@ static const struct weir_field upstream_fields[] = {
     {.name = "prefix",
      .read = read_prefix,
      .offset = offsetof(struct weir_config_upstream, prefix)},
+    WEIR_FIELD_SECTION("tls", struct weir_config_upstream, tls, section_tls),
     {.name = "headers", .read = read_headers},
     {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),
@@ -243,6 +283,7 @@ static const struct weir_field upstream_fields[] = {
 WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);
 
 static const struct weir_config_upstream upstream_defaults = {
+    .tls = {.verify = true},
     .connect_timeout_ns = 5 * WEIR_NS_PER_SECOND,
     .first_byte_timeout_ns = 60 * WEIR_NS_PER_SECOND,
     .idle_timeout_ns = 5 * 60 * WEIR_NS_PER_SECOND,
@@ -265,6 +306,7 @@ void weir_read_upstreams(struct weir_reader *reader, const struct weir_yaml *val
         upstreams[i].line = item->key->line;
         weir_read_section(reader, item, &weir_section_upstream, &upstreams[i]);
         weir_reader_finish_breaker(reader, weir_yaml_get(item, "health"), &upstreams[i].health);
+        check_tls(reader, weir_yaml_get(item, "tls"), &upstreams[i]);
     }
     config->upstreams = upstreams;
 }

@@ -265,6 +265,9 @@ static const char *open_origin(struct weir_worker *worker, struct weir_upstream 
     *origin =
         (struct weir_origin){.upstream = upstream, .worker = worker, .tally = upstream->tally};
     weir_list_init(&origin->idle);
+    if (upstream->config->urls[index].tls) {
+        return "an upstream has an https url, and connections with TLS are not made yet";
+    }
     char text[WEIR_ADDRESS_NAME_MAX];
     const char *wrong = weir_address_resolve(address, &origin->address, text);
     if (wrong != NULL) {

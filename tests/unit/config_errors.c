@@ -12,7 +12,8 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
     expect_errors(
         API "lissten: 1\n",
         "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, events, "
-        "trusted, upstreams, gates, routes, queues, tenants or api_tokens; did you mean listen?\n");
+        "dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did you mean "
+        "listen?\n");
     expect_errors(
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
@@ -25,10 +26,11 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
                   "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
                   "lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
                   "events, tenants or keys\n");
-    expect_errors(API "Data: x\n",
-                  "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
-                  "events, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did "
-                  "you mean data?\n");
+    expect_errors(
+        API "Data: x\n",
+        "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
+        "events, dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did "
+        "you mean data?\n");
 }
 
 TEST(a_file_without_an_address_is_refused)
@@ -46,12 +48,12 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "data, threads, grace, events, trusted, upstreams, gates, routes, queues, tenants or "
+        "data, threads, grace, events, dns, trusted, upstreams, gates, routes, queues, tenants or "
         "api_tokens\n");
     expect_errors(
         "- a\n",
         "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, data, "
-        "threads, grace, events, trusted, upstreams, gates, routes, queues, tenants or "
+        "threads, grace, events, dns, trusted, upstreams, gates, routes, queues, tenants or "
         "api_tokens\n");
 }
 
@@ -264,12 +266,41 @@ TEST(a_url_with_a_password_or_a_query_is_not_shown)
         "http://host:port, https://host:port or unix:/path; the path is the request's own\n");
 }
 
-TEST(https_waits_for_tls)
+TEST(settings_of_tls_are_told_how_they_look)
 {
     expect_errors(
-        API "upstreams: { a: { url: [http://h, https://x] } }\n",
-        "weir.yaml:2:35: upstreams.a.url[1] is \"https://x\"; expected http://host:port or "
-        "unix:/path, because this build of weir has no TLS and cannot speak https yet\n");
+        API "upstreams: { a: { url: https://h, tls: { ca: [], server_name: \"a:1\", "
+            "verify: 0, cert: x } }, b: { url: [http://h, unix:/x], tls: {} } }\n",
+        "weir.yaml:2:46: upstreams.a.tls.ca is a list; expected the path of a file of "
+        "certificates\n"
+        "weir.yaml:2:63: upstreams.a.tls.server_name is \"a:1\"; expected a host name such as "
+        "api.example.com, or an IP address\n"
+        "weir.yaml:2:78: upstreams.a.tls.verify is \"0\"; expected true or false\n"
+        "weir.yaml:2:81: upstreams.a.tls.cert is no field; expected ca, server_name or verify\n"
+        "weir.yaml:2:130: upstreams.b.tls has no use without TLS; expected a url that begins with "
+        "https://\n");
+}
+
+TEST(a_dns_server_is_an_ip_address)
+{
+    expect_errors(API "dns: { servers: [dns.example, 192.0.2.1:x, \"[::1]:0\", unix:/x, 1.2.3] }\n",
+                  "weir.yaml:2:18: dns.servers[0] is \"dns.example\"; expected an IP address such "
+                  "as 192.0.2.53, 127.0.0.1:5353 or \"[::1]:5353\"\n"
+                  "weir.yaml:2:31: dns.servers[1] is \"192.0.2.1:x\"; expected an IP address such "
+                  "as 192.0.2.53, 127.0.0.1:5353 or \"[::1]:5353\"\n"
+                  "weir.yaml:2:44: dns.servers[2] is \"[::1]:0\"; expected an IP address such as "
+                  "192.0.2.53, 127.0.0.1:5353 or \"[::1]:5353\"\n"
+                  "weir.yaml:2:55: dns.servers[3] is \"unix:/x\"; expected an IP address such as "
+                  "192.0.2.53, 127.0.0.1:5353 or \"[::1]:5353\"\n"
+                  "weir.yaml:2:64: dns.servers[4] is \"1.2.3\"; expected an IP address such as "
+                  "192.0.2.53, 127.0.0.1:5353 or \"[::1]:5353\"\n");
+    expect_errors(API "dns: { servers: [] }\n",
+                  "weir.yaml:2:17: dns.servers has 0 servers; expected 1 to 8\n");
+    expect_errors(API
+                  "dns: { servers: [1.1.1.1, 1.1.1.1, 1.1.1.1, 1.1.1.1, 1.1.1.1, 1.1.1.1, 1.1.1.1, "
+                  "1.1.1.1, 1.1.1.1] }\n",
+                  "weir.yaml:2:17: dns.servers has 9 servers; expected 1 to 8\n");
+    expect_errors(API "dns: {}\n", "weir.yaml:2:6: dns has no servers; expected one\n");
 }
 
 TEST(headers_have_names_of_their_own)
@@ -1289,7 +1320,8 @@ int main(void)
         cmocka_unit_test(routes_without_listen_lead_nowhere),
         cmocka_unit_test(urls_are_told_how_they_look),
         cmocka_unit_test(a_url_with_a_password_or_a_query_is_not_shown),
-        cmocka_unit_test(https_waits_for_tls),
+        cmocka_unit_test(settings_of_tls_are_told_how_they_look),
+        cmocka_unit_test(a_dns_server_is_an_ip_address),
         cmocka_unit_test(headers_have_names_of_their_own),
         cmocka_unit_test(the_values_of_headers_are_never_shown),
         cmocka_unit_test(variables_must_be_there),

@@ -37,11 +37,10 @@ static inline const char *look_up(void *context, const char *name)
     return NULL;
 }
 
-static inline bool load_with(struct memory *memory, bool tls, const char *text,
-                             struct weir_config **config, struct weir_config_errors *errors)
+static inline bool load_with(struct memory *memory, const char *text, struct weir_config **config,
+                             struct weir_config_errors *errors)
 {
-    struct weir_config_options options = {
-        .allocator = &memory->allocator, .lookup = look_up, .tls = tls};
+    struct weir_config_options options = {.allocator = &memory->allocator, .lookup = look_up};
     bool good = weir_config_load_text(weir_slice_of("weir.yaml"), weir_slice_of(text), &options,
                                       config, errors);
     environment = NULL;
@@ -51,12 +50,12 @@ static inline bool load_with(struct memory *memory, bool tls, const char *text,
 static struct memory config_memory;
 static struct weir_config_errors config_errors;
 
-/* Loads what is expected to be good, with TLS. */
+/* Loads what is expected to be good. */
 static inline struct weir_config *load(const char *text)
 {
     struct weir_config *config = NULL;
     memory_init(&config_memory);
-    if (!load_with(&config_memory, true, text, &config, &config_errors)) {
+    if (!load_with(&config_memory, text, &config, &config_errors)) {
         fail_msg("%s", config_errors.list[0].text);
     }
     assert_int_equal(config_errors.count, 0);
@@ -69,12 +68,12 @@ static inline void unload(struct weir_config *config)
     expect_no_memory_out(&config_memory);
 }
 
-/* Loads what is expected to be bad, without TLS. */
+/* Loads what is expected to be bad. */
 static inline const struct weir_config_errors *load_bad(const char *text)
 {
     struct weir_config *config = NULL;
     memory_init(&config_memory);
-    if (load_with(&config_memory, false, text, &config, &config_errors)) {
+    if (load_with(&config_memory, text, &config, &config_errors)) {
         fail_msg("it was accepted: %s", text);
     }
     assert_null(config);

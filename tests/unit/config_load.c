@@ -299,13 +299,54 @@ TEST(the_example_has_a_queue)
     unload(config);
 }
 
-TEST(without_tls_the_example_has_one_mistake)
+TEST(https_needs_nothing_but_its_url)
 {
-    environment = example_environment;
-    expect_errors(example,
-                  "weir.yaml:8:10: upstreams.openai.url is \"https://api.openai.com\"; expected "
-                  "http://host:port or unix:/path, because this build of weir has no TLS and "
-                  "cannot speak https yet\n");
+    struct weir_config *config = load(API "upstreams: { a: { url: https://a } }\n");
+    const struct weir_config_tls *tls = &config->upstreams[0].tls;
+    assert_true(tls->verify);
+    assert_int_equal(tls->ca.bytes, 0);
+    assert_int_equal(tls->server_name.bytes, 0);
+    assert_int_equal(config->dns.server_count, 0);
+    unload(config);
+}
+
+TEST(an_upstream_may_say_whom_it_trusts)
+{
+    struct weir_config *config = load(API "upstreams:\n"
+                                          "  a:\n"
+                                          "    url: [http://a, https://b]\n"
+                                          "    tls:\n"
+                                          "      verify: false\n"
+                                          "      server_name: c.example\n"
+                                          "      ca: ./ca.pem\n");
+    const struct weir_config_tls *tls = &config->upstreams[0].tls;
+    assert_false(tls->verify);
+    expect_slice(tls->ca, "./ca.pem");
+    assert_int_equal(tls->ca_line, 8);
+    expect_slice(tls->server_name, "c.example");
+    unload(config);
+}
+
+TEST(dns_servers_have_the_usual_port_if_they_name_none)
+{
+    static const struct {
+        const char *text;
+        const char *host;
+        uint16_t port;
+    } cases[] = {{"192.0.2.1", "192.0.2.1", 53},
+                 {"192.0.2.1:5353", "192.0.2.1", 5353},
+                 {"[::1]", "::1", 53},
+                 {"[::1]:54", "::1", 54},
+                 {"2001:db8::1", "2001:db8::1", 53}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[128];
+        snprintf(text, sizeof text, API "dns: { servers: \"%s\" }\n", cases[i].text);
+        struct weir_config *config = load(text);
+        assert_int_equal(config->dns.server_count, 1);
+        expect_slice(config->dns.servers[0].host, cases[i].host);
+        assert_int_equal(config->dns.servers[0].port, cases[i].port);
+        unload(config);
+    }
 }
 
 /* ---- where to listen ---- */
@@ -1088,7 +1129,7 @@ TEST(a_file_is_loaded_by_its_path)
     assert_int_equal(write(fd, example, strlen(example)), strlen(example));
     close(fd);
     environment = example_environment;
-    struct weir_config_options options = {.lookup = look_up, .tls = true};
+    struct weir_config_options options = {.lookup = look_up};
     struct weir_config *config = NULL;
     assert_true(weir_config_load_file(path, &options, &config, &config_errors));
     expect_slice(config->file, path);
@@ -1121,7 +1162,7 @@ TEST(a_configuration_keeps_nothing_of_what_it_was_made_from)
     char *copy = strdup(example);
     assert_non_null(name);
     assert_non_null(copy);
-    struct weir_config_options options = {.lookup = look_up, .tls = true};
+    struct weir_config_options options = {.lookup = look_up};
     struct weir_config *config = NULL;
     environment = example_environment;
     assert_true(weir_config_load_text(weir_slice_of(name), weir_slice_of(copy), &options, &config,
@@ -1149,7 +1190,7 @@ TEST(no_configuration_can_be_destroyed)
 TEST(the_process_s_own_environment_is_the_default)
 {
     setenv("WEIR_TEST_VALUE", "from-getenv", 1);
-    struct weir_config_options options = {.tls = false};
+    struct weir_config_options options = {0};
     struct weir_config *config = NULL;
     assert_true(weir_config_load_text(
         weir_slice_of("t"),
@@ -1194,6 +1235,7 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "  file: \"/e\"\n"
         "  rotate: 65KiB\n"
         "  keep: 0\n"
+        "dns: {servers: [\"192.0.2.1:53\", \"[::1]:5353\"]}\n"
         "trusted: []\n"
         "\n"
         "upstreams:\n"
@@ -1202,6 +1244,10 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "      - \"http://h:81\"\n"
         "      - \"https://[::2]:443\"\n"
         "      - \"unix:/u\"\n"
+        "    tls:\n"
+        "      ca: \"/ca.pem\"\n"
+        "      server_name: \"::2\"\n"
+        "      verify: false\n"
         "    headers:\n"
         "      \"A\": \"***\"\n"
         "      \"B\": \"***\"\n"
@@ -1444,7 +1490,9 @@ int main(void)
         cmocka_unit_test(the_example_has_a_route_with_a_capture),
         cmocka_unit_test(the_example_has_a_route_to_an_llm),
         cmocka_unit_test(the_example_has_a_queue),
-        cmocka_unit_test(without_tls_the_example_has_one_mistake),
+        cmocka_unit_test(https_needs_nothing_but_its_url),
+        cmocka_unit_test(an_upstream_may_say_whom_it_trusts),
+        cmocka_unit_test(dns_servers_have_the_usual_port_if_they_name_none),
         cmocka_unit_test(an_api_address_alone_is_a_configuration),
         cmocka_unit_test(addresses_may_be_a_list_in_short_and_long_form),
         cmocka_unit_test(events_are_written_to_a_file_that_is_rotated),

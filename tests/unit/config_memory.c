@@ -234,7 +234,7 @@ TEST(any_of_libyamls_allocations_may_fail)
             yaml_calls = 0;
             yaml_fail_at = fail_at;
             USE_ENVIRONMENT(PAIRS);
-            bool good = load_with(&memory, false, texts[i], &config, &config_errors);
+            bool good = load_with(&memory, texts[i], &config, &config_errors);
             bool failed = yaml_calls >= fail_at;
             yaml_fail_at = 0;
             weir_config_destroy(config);
