@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "gateway/trust.h"
 
 /* Room for every mistake that is told. */
 #define WRONG_BYTES_MAX 65536
@@ -28,6 +29,18 @@ struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong
     return NULL;
 }
 
+/* Whether the files that it names can be used. */
+static bool check_files(const struct weir_config *config)
+{
+    const char *wrong;
+    struct weir_trust *trust = weir_trust_load(config, &wrong);
+    if (trust == NULL) {
+        fprintf(stderr, "%s\n", wrong);
+    }
+    weir_trust_destroy(trust);
+    return trust != NULL;
+}
+
 static int run_check(char **arguments)
 {
     struct weir_options options;
@@ -41,14 +54,15 @@ static int run_check(char **arguments)
         fprintf(stderr, "%s\n", wrong);
         return WEIR_EXIT_FAILED;
     }
-    if (options.print) {
+    bool good = check_files(config);
+    if (good && options.print) {
         weir_config_print(config, stdout);
-    } else {
+    } else if (good) {
         printf("%s: %u routes, %u gates, %u upstreams: good\n", options.words[0],
                config->route_count, config->gate_count, config->upstream_count);
     }
     weir_config_destroy(config);
-    return 0;
+    return good ? 0 : WEIR_EXIT_FAILED;
 }
 
 const struct weir_command weir_command_check = {

@@ -1,9 +1,10 @@
 #include "gateway/address.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
 #include <stdio.h>
 
-const char *weir_address_resolve(const struct weir_config_address *config,
-                                 struct weir_address *address, char text[WEIR_ADDRESS_NAME_MAX])
+void weir_address_write(const struct weir_config_address *config, char text[WEIR_ADDRESS_NAME_MAX])
 {
     int length;
     if (config->kind == WEIR_CONFIG_ADDRESS_UNIX) {
@@ -14,9 +15,29 @@ const char *weir_address_resolve(const struct weir_config_address *config,
         length = snprintf(text, WEIR_ADDRESS_NAME_MAX, v6 ? "[%.*s]:%u" : "%.*s:%u",
                           (int)config->host.bytes, config->host.data, config->port);
     }
-    if (length < 0 || length >= WEIR_ADDRESS_NAME_MAX) {
-        return "the address is too long";
+    assert(length > 0);
+    assert(length < WEIR_ADDRESS_NAME_MAX);
+}
+
+bool weir_address_is_name(const struct weir_config_address *config)
+{
+    char host[INET6_ADDRSTRLEN];
+    unsigned char number[16];
+    if (config->kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        return false;
     }
+    if (config->host.bytes >= sizeof host) {
+        return true;
+    }
+    memcpy(host, config->host.data, config->host.bytes);
+    host[config->host.bytes] = '\0';
+    return inet_pton(AF_INET, host, number) != 1 && inet_pton(AF_INET6, host, number) != 1;
+}
+
+const char *weir_address_resolve(const struct weir_config_address *config,
+                                 struct weir_address *address, char text[WEIR_ADDRESS_NAME_MAX])
+{
+    weir_address_write(config, text);
     const char *wrong = weir_address_parse(address, weir_slice_of(text));
     if (wrong == NULL) {
         return NULL;

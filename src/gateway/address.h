@@ -8,6 +8,12 @@
 /* host:port, [v6]:port or unix:/path; a host name has up to 255 bytes. */
 #define WEIR_ADDRESS_NAME_MAX 400
 
+/* Its text as the config has it, terminated; it always fits. */
+void weir_address_write(const struct weir_config_address *config, char text[WEIR_ADDRESS_NAME_MAX]);
+
+/* Whether it has a host that is to be looked up. */
+bool weir_address_is_name(const struct weir_config_address *config);
+
 /* Looks it up, which may block, and writes its text as the config has it, terminated. Null on
  * success, else a sentence that says what is wrong with which address, until this thread's next. */
 const char *weir_address_resolve(const struct weir_config_address *config,

@@ -3,6 +3,7 @@
 #include "gateway/transfer.h"
 
 #include "base/list.h"
+#include "gateway/connect.h"
 #include "gateway/forward.h"
 #include "gateway/llm.h"
 
@@ -11,7 +12,8 @@
 /* How many reads and writes of one exchange may follow each other before others have their turn. */
 #define ROUNDS_MAX 16
 
-static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this);
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
+                       const char *wrong);
 
 /* ---- how long anything may take ---- */
 
@@ -81,9 +83,10 @@ static bool is_idempotent(enum weir_http_method method)
            method == WEIR_METHOD_TRACE;
 }
 
-/* The connection broke before anything of a reply came. A pooled one was probably closed before it
- * took anything; nobody knows, so what must not happen twice is not sent again. */
-void weir_exchange_lose_backend(struct weir_exchange *exchange)
+/* The connection broke before anything of a reply came, for a reason that may be known. A pooled
+ * one was probably closed before it took anything; nobody knows, so what must not happen twice is
+ * not sent again. */
+static void lose_backend(struct weir_exchange *exchange, const char *wrong)
 {
     struct weir_origin *origin = exchange->backend->origin;
     bool fresh = !exchange->backend->reused;
@@ -102,28 +105,43 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
         exchange->request_sent = false;
         exchange->request_sent_bytes = 0;
         exchange->body_sent = 0;
-        connect_to(exchange, fresh ? origin : NULL);
+        connect_to(exchange, fresh ? origin : NULL, wrong);
         return;
     }
     exchange->server_failed = true;
-    weir_exchange_answer(
-        exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-        "The upstream closed the connection or refused it. Check that it is running, "
-        "and try again.");
+    weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                         wrong != NULL
+                             ? wrong
+                             : "The upstream closed the connection or refused it. Check that it is "
+                               "running, and try again.");
+}
+
+void weir_exchange_lose_backend(struct weir_exchange *exchange)
+{
+    lose_backend(exchange, NULL);
+}
+
+/* Whether the connection is there. If not, it goes on by itself, or has been lost. */
+static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progress progress,
+                         const char *wrong)
+{
+    if (progress == WEIR_CONNECT_FAILED) {
+        lose_backend(exchange, wrong);
+    } else if (progress == WEIR_CONNECT_UNDER_WAY) {
+        weir_exchange_set_timer(exchange, weir_connect_patience_ns(exchange->backend));
+    }
+    return progress == WEIR_CONNECT_DONE;
 }
 
 void weir_exchange_go_on(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
     if (!backend->connected) {
-        if (!backend->stream.writable) {
+        const char *wrong;
+        enum weir_connect_progress progress = weir_connect_go_on(backend, &wrong);
+        if (!is_connected(exchange, progress, wrong)) {
             return;
         }
-        if (weir_socket_error(backend->stream.watch.fd) != 0) {
-            weir_exchange_lose_backend(exchange);
-            return;
-        }
-        backend->connected = true;
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
     }
     if (!weir_exchange_pump_request(exchange) || exchange->backend == NULL) {
@@ -158,7 +176,9 @@ static void backend_late(struct weir_backend *backend)
     /* A deadline is the client's or the route's, and says nothing about the server. */
     bool expired = has_deadline(exchange) && exchange->deadline_ns <= exchange->worker->loop.now_ns;
     if (!backend->connected && !expired) {
-        weir_exchange_lose_backend(exchange);
+        const char *wrong;
+        enum weir_connect_progress progress = weir_connect_late(backend, &wrong);
+        (void)is_connected(exchange, progress, wrong);
         return;
     }
     if (by_client && !expired) {
@@ -234,7 +254,7 @@ static void begin_sending(struct weir_exchange *exchange, struct weir_backend *b
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
         serve_backend(backend);
     } else {
-        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->connect_timeout_ns);
+        weir_exchange_set_timer(exchange, weir_connect_patience_ns(backend));
     }
 }
 
@@ -250,8 +270,10 @@ uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
     return exchange->route->upstreams[lane % exchange->route->upstream_count];
 }
 
-/* Finds a server and a connection, and begins to send. */
-static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this)
+/* Finds a server and a connection, and begins to send. `wrong` is why the server before could not
+ * be used, if that is known. */
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
+                       const char *wrong)
 {
     uint32_t index = weir_exchange_lane(exchange);
     struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
@@ -272,7 +294,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         exchange->server_failed = true;
         if (!exchange->retried) {
             exchange->retried = true;
-            connect_to(exchange, origin);
+            connect_to(exchange, origin, wrong);
             return;
         }
     }
@@ -286,7 +308,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     if (backend == NULL) {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-            "No server of the upstream can be reached. Check that one is running.");
+            wrong != NULL ? wrong
+                          : "No server of the upstream can be reached. Check that one is running.");
         return;
     }
     begin_sending(exchange, backend);
@@ -298,5 +321,5 @@ void weir_exchange_admitted(struct weir_exchange *exchange)
     if (exchange->llm != NULL) {
         weir_llm_meter_begin(exchange);
     }
-    connect_to(exchange, NULL);
+    connect_to(exchange, NULL, NULL);
 }

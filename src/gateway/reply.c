@@ -295,6 +295,16 @@ bool weir_exchange_write(struct weir_exchange *exchange)
     return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
 }
 
+/* The connection to the server broke while it sent. A body that ends with the connection has no
+ * other end than that, so the client's must not look like one. */
+static void cut_off(struct weir_exchange *exchange)
+{
+    if (exchange->reply_body.framing == WEIR_FRAMING_UNTIL_CLOSE) {
+        weir_socket_reset(exchange->client->stream.watch.fd);
+    }
+    weir_exchange_abandon(exchange);
+}
+
 void weir_exchange_pump_reply(struct weir_exchange *exchange)
 {
     for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_REPLYING; rounds++) {
@@ -313,6 +323,10 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
             if (got == WEIR_STREAM_AGAIN) {
                 weir_exchange_set_timer(exchange,
                                         weir_exchange_upstream(exchange)->idle_timeout_ns);
+                return;
+            }
+            if (got == WEIR_STREAM_BROKEN && !exchange->upgraded) {
+                cut_off(exchange);
                 return;
             }
             weir_body_close(&exchange->reply_body);

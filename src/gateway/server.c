@@ -258,6 +258,10 @@ static const char *open_worker(struct server *server, struct thread *thread, uin
     if (index == 0) {
         weir_timer_set(&worker->loop, &thread->sweep, worker->loop.now_ns + SWEEP_NS);
     }
+    worker->resolver = weir_resolver_create(&worker->loop);
+    if (worker->resolver == NULL) {
+        return "there is no memory left";
+    }
     server->loops[index] = &worker->loop;
     weir_key_feed_add(&server->keys, worker);
     return NULL;
@@ -295,6 +299,7 @@ static void free_worker(struct thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
     weir_site_destroy(worker->site);
+    weir_resolver_destroy(worker->resolver);
     weir_api_keys_give(worker->keys);
     weir_hasher_destroy(worker->hasher);
     weir_slab_deinit(&worker->clients);
@@ -433,13 +438,27 @@ static bool make_sites(struct server *server, struct weir_plan *plan, const char
     return false;
 }
 
+/* Whoever turns the check of certificates off is told what that means, each time. */
+static void warn_of_strangers(const struct weir_config *config)
+{
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        const struct weir_config_upstream *upstream = &config->upstreams[i];
+        if (!upstream->tls.verify) {
+            fprintf(stderr,
+                    "weir: upstream %.*s: certificates are not checked (tls.verify is false), so "
+                    "anybody on the way can pass for it\n",
+                    (int)upstream->name.bytes, upstream->name.data);
+        }
+    }
+}
+
 /* The first plan, before any thread runs. */
 static int adopt_first(struct server *server, struct weir_config *config)
 {
     const char *wrong;
     server->plan = weir_plan_create(config, server->gates, &wrong);
     if (server->plan == NULL) {
-        return complain("gates", wrong);
+        return complain("config", wrong);
     }
     server->first = weir_plan_take(server->plan);
     enum weir_status status = weir_plan_apply(server->plan, NULL, server->gates, 0);
@@ -451,6 +470,7 @@ static int adopt_first(struct server *server, struct weir_config *config)
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.site = server->threads[i].next;
+        weir_upstreams_adopt(server->threads[i].next);
     }
     struct weir_key_file_fault fault;
     if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
@@ -491,6 +511,7 @@ static void on_adopt(struct weir_post *post)
     struct weir_site *before = thread->worker.site;
     bool same = weir_plan_same_trust(before->config, thread->next->config);
     thread->worker.site = thread->next;
+    weir_upstreams_adopt(thread->next);
     weir_site_retire(before);
     if (!same) {
         judge_clients(&thread->worker);
@@ -556,6 +577,7 @@ static void reload_config(struct server *server, struct weir_reload_outcome *out
                                             .routes = config->route_count,
                                             .upstreams = config->upstream_count,
                                             .needs_restart = fixed};
+    warn_of_strangers(config);
     adopt(server, plan);
     adopt_events(server, &plan->config->events, events);
 }
@@ -657,6 +679,7 @@ static void admit_gaps(const struct weir_config *config)
 static int run(struct server *server, const sigset_t *signals)
 {
     admit_gaps(server->first->config);
+    warn_of_strangers(server->first->config);
     if (open_listeners(server) != 0) {
         return 1;
     }

@@ -5,6 +5,7 @@
 #include "base/slice.h"
 #include "gateway/dialect.h"
 #include "gateway/settings.h"
+#include "gateway/trust.h"
 #include "gateway/upstream.h"
 
 #include <assert.h>
@@ -43,7 +44,8 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
     struct weir_tokens *tokens = weir_tokens_load(config, wrong);
-    if (tokens == NULL) {
+    struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, wrong);
+    if (trust == NULL) {
         goto failed;
     }
     if (plan == NULL || numbers == NULL || ways == NULL || learning == NULL || dialects == NULL) {
@@ -67,10 +69,12 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     plan->dialects = dialects;
     plan->ways = ways;
     plan->tokens = tokens;
+    plan->trust = trust;
     atomic_init(&plan->users, 1);
     return plan;
 
 failed:
+    weir_trust_destroy(trust);
     weir_tokens_destroy(tokens);
     free(dialects);
     free(learning);
@@ -90,6 +94,7 @@ struct weir_plan *weir_plan_take(struct weir_plan *plan)
 void weir_plan_give(struct weir_plan *plan)
 {
     if (plan != NULL && atomic_fetch_sub_explicit(&plan->users, 1, memory_order_acq_rel) == 1) {
+        weir_trust_destroy(plan->trust);
         weir_config_destroy(plan->config);
         weir_tokens_destroy(plan->tokens);
         free(plan->dialects);

@@ -11,6 +11,8 @@
 
 struct weir_dialect;
 struct weir_origin;
+struct weir_roll_call;
+struct weir_trust;
 
 /* One upstream as a worker sees it. */
 struct weir_upstream {
@@ -28,6 +30,7 @@ struct weir_plan {
     struct weir_dialect *dialects; /* one for each of the config's routes */
     uint32_t *ways;                /* the same: where its lanes lead, for the gates */
     struct weir_tokens *tokens;
+    struct weir_trust *trust; /* for TLS */
     atomic_uint users;
 };
 
@@ -36,6 +39,7 @@ struct weir_site {
     const struct weir_config *config; /* the plan's */
     struct weir_worker *worker;
     struct weir_upstream *upstreams;
+    struct weir_roll_call *roll_call; /* while names are looked up for the first time, or null */
     struct weir_tally **routes; /* one for each of the config's, and one for requests without any */
     struct weir_dead dead;
     uint32_t users; /* exchanges */
@@ -43,7 +47,8 @@ struct weir_site {
 };
 
 /* A plan with one user, which owns the config from now on, also when this fails. Adds to `gates`
- * the gates that are not there yet. Null on failure, with a sentence that says why. */
+ * the gates that are not there yet, and reads the files that the config names. Null on failure,
+ * with a sentence that says why. */
 struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
                                    const char **wrong);
 
@@ -63,8 +68,8 @@ const char *weir_plan_needs_restart(const struct weir_config *before,
 /* Whether both take the same peers' word. */
 bool weir_plan_same_trust(const struct weir_config *before, const struct weir_config *after);
 
-/* Makes the upstreams of a plan known to a worker; looks names up, so it may block. Null on
- * failure, with a sentence that says why. May be called in any thread. */
+/* Makes the upstreams of a plan known to a worker. Null on failure, with a sentence that says why.
+ * May be called in any thread. */
 struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,
                                    const char **wrong);
 

@@ -3,9 +3,13 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "gateway/address.h"
+#include "gateway/connect.h"
+#include "gateway/roll_call.h"
+#include "gateway/trust.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 
 /* How long connections beyond `keepalive` must have been idle before they are closed. */
 #define TRIM_NS WEIR_NS_PER_SECOND
@@ -91,10 +95,20 @@ static inline void leave_pool(struct weir_backend *backend)
 static void dispose(struct weir_backend *backend)
 {
     struct weir_worker *worker = backend->origin->worker;
+    weir_connect_end(backend);
     weir_stream_close(&backend->stream);
     weir_timer_deinit(&worker->loop, &backend->timer);
     weir_buffer_release(&worker->buffers, &backend->in);
     weir_loop_bury(&worker->loop, &backend->dead, free_backend);
+}
+
+/* Whether the server has nothing to say. What TLS tells between requests is not said by it. */
+static bool is_quiet(struct weir_backend *backend)
+{
+    char surplus;
+    return !backend->stream.hung &&
+           (!backend->stream.readable ||
+            weir_stream_read(&backend->stream, &surplus, 1) == WEIR_STREAM_AGAIN);
 }
 
 static void on_ready(struct weir_watch *watch, uint32_t what)
@@ -104,7 +118,7 @@ static void on_ready(struct weir_watch *watch, uint32_t what)
     weir_stream_note(stream, what);
     if (backend->user != NULL) {
         backend->ready(backend);
-    } else if ((what & WEIR_READY_READ) != 0) {
+    } else if ((what & WEIR_READY_READ) != 0 && !is_quiet(backend)) {
         /* Idle, a server has nothing to say but that it closes. */
         leave_pool(backend);
         dispose(backend);
@@ -131,45 +145,50 @@ static struct weir_backend *connect_new(struct weir_origin *origin)
     backend->connected = false;
     backend->reused = false;
     backend->origin = origin;
-    int fd = weir_socket_connect(&origin->address);
-    int why = errno;
-    if (fd == -1) {
-        goto no_connection;
-    }
-    weir_stream_init(&backend->stream, fd, on_ready);
+    weir_stream_init(&backend->stream, -1, on_ready);
+    int why = ENOMEM;
     if (!weir_timer_init(&worker->loop, &backend->timer, on_late)) {
-        why = ENOMEM;
         goto no_timer;
     }
-    if (!weir_loop_watch(&worker->loop, &backend->stream.watch)) {
+    if (!weir_connect_begin(backend)) {
         why = errno;
-        goto no_watch;
+        goto no_connection;
     }
     return backend;
 
-no_watch:
+no_connection:
     weir_timer_deinit(&worker->loop, &backend->timer);
 no_timer:
-    weir_stream_close(&backend->stream);
-no_connection:
     weir_slab_give(&worker->backends, backend);
     errno = why;
     return NULL;
 }
 
+/* One from the pool, or null. Those that lead to where the server's name no longer does go. */
+static inline struct weir_backend *take_idle(struct weir_origin *origin)
+{
+    while (!weir_list_empty(&origin->idle)) {
+        struct weir_backend *backend =
+            weir_container_of(origin->idle.next, struct weir_backend, link);
+        leave_pool(backend);
+        if (origin->name == NULL || weir_connect_current(backend)) {
+            backend->reused = true;
+            return backend;
+        }
+        dispose(backend);
+    }
+    return NULL;
+}
+
 struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used)
 {
-    struct weir_backend *backend;
     assert(user != NULL);
-    if (used && !weir_list_empty(&origin->idle)) {
-        backend = weir_container_of(origin->idle.next, struct weir_backend, link);
-        leave_pool(backend);
-        backend->reused = true;
-    } else {
+    struct weir_backend *backend = used ? take_idle(origin) : NULL;
+    if (backend == NULL) {
         backend = connect_new(origin);
-        if (backend == NULL) {
-            return NULL;
-        }
+    }
+    if (backend == NULL) {
+        return NULL;
     }
     backend->user = user;
     origin->outstanding++;
@@ -234,10 +253,8 @@ void weir_backend_keep(struct weir_backend *backend)
     struct weir_origin *origin = backend->origin;
     struct weir_worker *worker = origin->worker;
     end_use(backend);
-    /* Readable means that there may be more, which nobody has asked for: the next user would take
-     * it for the reply to its own request. */
-    bool usable =
-        !backend->stream.hung && !backend->stream.readable && weir_buffer_bytes(&backend->in) == 0;
+    /* The next user would take for the reply to its own request what nobody has asked for. */
+    bool usable = weir_buffer_bytes(&backend->in) == 0 && is_quiet(backend);
     if (!usable || !has_room(origin)) {
         dispose(backend);
         return;
@@ -257,31 +274,57 @@ void weir_backend_drop(struct weir_backend *backend)
 
 /* ---- the worker's upstreams ---- */
 
-static const char *open_origin(struct weir_worker *worker, struct weir_upstream *upstream,
-                               uint32_t index)
+/* How requests name the server: as the config does, but for a port that need not be said. */
+static bool name_authority(struct weir_origin *origin, const struct weir_config_url *url,
+                           const char *text)
 {
-    const struct weir_config_address *address = &upstream->config->urls[index].address;
-    struct weir_origin *origin = &upstream->origins[index];
-    *origin =
-        (struct weir_origin){.upstream = upstream, .worker = worker, .tally = upstream->tally};
-    weir_list_init(&origin->idle);
-    if (upstream->config->urls[index].tls) {
-        return "an upstream has an https url, and connections with TLS are not made yet";
+    struct weir_slice authority = weir_slice_of(text);
+    if (url->address.kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        authority = weir_slice_of("localhost");
+    } else if (url->address.port == (url->tls ? 443 : 80)) {
+        authority.bytes = (size_t)(strrchr(text, ':') - text);
     }
-    char text[WEIR_ADDRESS_NAME_MAX];
-    const char *wrong = weir_address_resolve(address, &origin->address, text);
-    if (wrong != NULL) {
-        return wrong;
-    }
-    struct weir_slice authority =
-        weir_slice_of(address->kind == WEIR_CONFIG_ADDRESS_UNIX ? "localhost" : text);
-    origin->authority_text = weir_allocate(worker->allocator, authority.bytes);
+    origin->authority_text = weir_allocate(origin->worker->allocator, authority.bytes);
     if (origin->authority_text == NULL) {
-        return "there is no memory left";
+        return false;
     }
     memcpy(origin->authority_text, authority.data, authority.bytes);
     origin->authority = (struct weir_slice){origin->authority_text, authority.bytes};
-    return NULL;
+    return true;
+}
+
+/* Whom the certificate must be for. */
+static bool name_for_tls(struct weir_origin *origin, const struct weir_config_url *url,
+                         const struct weir_tls_client *client)
+{
+    struct weir_slice name = origin->upstream->config->tls.server_name;
+    return weir_tls_server_init(&origin->tls, client, name.bytes > 0 ? name : url->address.host);
+}
+
+static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
+                               const struct weir_tls_client *client)
+{
+    const struct weir_config_url *url = &upstream->config->urls[index];
+    struct weir_origin *origin = &upstream->origins[index];
+    *origin = (struct weir_origin){.upstream = upstream,
+                                   .worker = upstream->site->worker,
+                                   .tally = upstream->tally,
+                                   .port = url->address.port};
+    weir_list_init(&origin->idle);
+    char text[WEIR_ADDRESS_NAME_MAX];
+    if (weir_address_is_name(&url->address)) {
+        origin->host = url->address.host;
+        weir_address_write(&url->address, text);
+    } else {
+        const char *wrong = weir_address_resolve(&url->address, &origin->address, text);
+        if (wrong != NULL) {
+            return wrong;
+        }
+    }
+    if (url->tls && !name_for_tls(origin, url, client)) {
+        return "the name of a server with https is too long";
+    }
+    return name_authority(origin, url, text) ? NULL : "there is no memory left";
 }
 
 const char *weir_upstreams_open(struct weir_site *site)
@@ -305,13 +348,39 @@ const char *weir_upstreams_open(struct weir_site *site)
             return "there is no memory left";
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
-            const char *wrong = open_origin(worker, upstream, j);
+            const char *wrong = open_origin(upstream, j, weir_trust_of(site->plan->trust, i));
             if (wrong != NULL) {
                 return wrong;
             }
         }
     }
     return NULL;
+}
+
+void weir_upstreams_adopt(struct weir_site *site)
+{
+    const struct weir_config *config = site->config;
+    char servers[WEIR_RESOLVER_SERVERS_BYTES_MAX] = "";
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < config->dns.server_count; i++) {
+        char text[WEIR_ADDRESS_NAME_MAX];
+        weir_address_write(&config->dns.servers[i], text);
+        bytes += (size_t)snprintf(servers + bytes, sizeof servers - bytes, "%s%s",
+                                  i == 0 ? "" : ",", text);
+        assert(bytes < sizeof servers);
+    }
+    weir_resolver_use(site->worker->resolver, servers);
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        for (uint32_t j = 0; j < config->upstreams[i].url_count; j++) {
+            struct weir_origin *origin = &site->upstreams[i].origins[j];
+            if (origin->host.bytes > 0) { /* without memory it is taken when it is needed */
+                origin->name = weir_name_take(site->worker->resolver, origin->host);
+            }
+        }
+    }
+    if (site->worker->index == 0) {
+        site->roll_call = weir_roll_call_begin(site);
+    }
 }
 
 static void close_origin(struct weir_origin *origin)
@@ -331,6 +400,8 @@ static void close_origin(struct weir_origin *origin)
 void weir_upstreams_close(struct weir_site *site)
 {
     const struct weir_config *config = site->config;
+    weir_roll_call_end(site->roll_call);
+    site->roll_call = NULL;
     for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
         struct weir_upstream *upstream = &site->upstreams[i];
         if (upstream->origins == NULL) {
@@ -355,6 +426,8 @@ void weir_upstreams_free(struct weir_site *site)
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
             struct weir_origin *origin = &upstream->origins[j];
             assert(origin->outstanding == 0);
+            weir_name_give(origin->name);
+            weir_tls_server_deinit(&origin->tls);
             weir_release(allocator, origin->authority_text, origin->authority.bytes);
         }
         weir_release(allocator, upstream->origins, bytes);

@@ -1,4 +1,5 @@
-/* upstream.h - servers, which of them to take, and connections to them.
+/* upstream.h - servers, which of them to take, and connections to them. How one comes about is
+ * connect.h.
  *
  * Each worker has connections of its own. A connection is idle in its server's pool, or has one
  * user. Health is learned from use: failures in a row take a server out for a pause that grows, and
@@ -7,8 +8,10 @@
 #define WEIR_GATEWAY_UPSTREAM_H
 
 #include "gateway/site.h"
+#include "net/resolver.h"
 #include "net/socket.h"
 #include "net/stream.h"
+#include "net/tls.h"
 #include "wire/http1.h"
 
 /* One server of an upstream. */
@@ -16,8 +19,12 @@ struct weir_origin {
     struct weir_upstream *upstream;
     struct weir_worker *worker;
     struct weir_tally *tally; /* the upstream's */
+    struct weir_slice host;   /* its name, the config's; empty: it has a fixed address */
     struct weir_address address;
-    struct weir_slice authority; /* host:port as the config names it */
+    struct weir_name *name; /* null: not taken yet, or it has none */
+    uint16_t port;
+    struct weir_tls_server tls;
+    struct weir_slice authority; /* host:port as the config names it; without the usual port */
     char *authority_text;        /* its memory */
     struct weir_link idle;       /* connections without a user, the last used first */
     uint32_t idle_count;
@@ -30,6 +37,14 @@ struct weir_origin {
     uint64_t pause_ns; /* the last one */
 };
 
+/* How far a connection is that is not there yet. */
+enum weir_backend_step {
+    WEIR_BACKEND_RESOLVING, /* `waiter` waits for the name */
+    WEIR_BACKEND_RESOLVED,  /* told, but nothing done about it */
+    WEIR_BACKEND_CONNECTING,
+    WEIR_BACKEND_SHAKING_HANDS
+};
+
 /* A connection to a server. */
 struct weir_backend {
     struct weir_stream stream;
@@ -38,6 +53,13 @@ struct weir_backend {
     struct weir_link link; /* in the pool while it is idle */
     struct weir_origin *origin;
     struct weir_buffer in;
+    struct weir_name_waiter waiter;
+    const char *wrong;           /* what the waiter was told */
+    uint64_t connect_by_ns;      /* when it must be connected */
+    uint32_t tried;              /* addresses of its name */
+    uint32_t address_index;      /* of the last of them */
+    uint32_t name_version;       /* when it was made, or last found to be right */
+    uint8_t step;                /* enum weir_backend_step */
     struct weir_http1_head head; /* of the reply */
     bool connected;
     bool reused;                                 /* has carried a request before */
@@ -46,8 +68,13 @@ struct weir_backend {
     void (*late)(struct weir_backend *backend);  /* the timer has fired */
 };
 
-/* Makes the site's upstreams. Null on success, else why not. Looks names up, so it may block. */
+/* Makes the site's upstreams. Null on success, else why not. Looks no names up. */
 const char *weir_upstreams_open(struct weir_site *site);
+
+/* The site is about to be the worker's: in its loop's thread, or before that runs. Holds on to the
+ * names that the one before also has, and uses the config's DNS servers. The first worker looks
+ * all of the names up, and says on stderr which cannot be found. */
+void weir_upstreams_adopt(struct weir_site *site);
 
 /* Closes the idle connections; those in use close when their users are done. Once none is left, the
  * memory can go. */

@@ -19,6 +19,7 @@ struct weir_hasher;
 struct weir_listener;
 struct weir_meter;
 struct weir_reloader;
+struct weir_resolver;
 struct weir_site;
 struct weir_usage_book;
 
@@ -44,6 +45,7 @@ struct weir_worker {
     struct weir_slab clients;
     struct weir_slab exchanges;
     struct weir_slab backends;
+    struct weir_resolver *resolver;
     struct weir_slab heads; /* of requests that are being read */
     struct weir_slab llms;  /* what exchanges with LLMs have besides, */
     struct weir_slab ears;  /* and from the reply on */

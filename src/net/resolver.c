@@ -75,7 +75,7 @@ struct weir_resolver {
     struct weir_timer timer; /* for c-ares, and for those who are to be told */
     struct weir_watch watch; /* the epoll */
     ares_channel channel;    /* null until something is asked */
-    const char *servers;
+    char servers[WEIR_RESOLVER_SERVERS_BYTES_MAX];
 };
 
 /* ---- what is known ---- */
@@ -452,8 +452,11 @@ static void ask(struct weir_name *name)
     }
     name->asking = FAMILY_COUNT; /* before: it may be answered at once */
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        struct ares_addrinfo_hints hints = {
-            .ai_family = families[i], .ai_socktype = SOCK_STREAM, .ai_flags = ARES_AI_NOSORT};
+        /* In the order in which they come; the environment's CARES_HOSTS may name another file of
+         * hosts than the system's, as it does in tests. */
+        struct ares_addrinfo_hints hints = {.ai_family = families[i],
+                                            .ai_socktype = SOCK_STREAM,
+                                            .ai_flags = ARES_AI_NOSORT | ARES_AI_ENVHOSTS};
         name->questions[i] = (struct question){name, (enum family)i};
         ares_getaddrinfo(resolver->channel, name->host, NULL, &hints, on_answer,
                          &name->questions[i]);
@@ -560,7 +563,7 @@ struct weir_resolver *weir_resolver_create(struct weir_loop *loop)
     if (resolver == NULL) {
         return NULL;
     }
-    *resolver = (struct weir_resolver){.loop = loop, .watch = {.fd = -1}, .servers = ""};
+    *resolver = (struct weir_resolver){.loop = loop, .watch = {.fd = -1}};
     weir_list_init(&resolver->settled);
     if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
         goto no_library;
@@ -580,7 +583,8 @@ no_library:
 void weir_resolver_use(struct weir_resolver *resolver, const char *servers)
 {
     close_channel(resolver);
-    resolver->servers = servers;
+    assert(strlen(servers) < sizeof resolver->servers);
+    memcpy(resolver->servers, servers, strlen(servers) + 1);
 }
 
 void weir_resolver_destroy(struct weir_resolver *resolver)

@@ -24,6 +24,9 @@
 #define WEIR_NAME_TTL_MIN_NS WEIR_NS_PER_SECOND
 #define WEIR_NAME_TTL_MAX_NS (3600 * WEIR_NS_PER_SECOND)
 
+/* Of the list of servers, with the zero at its end. */
+#define WEIR_RESOLVER_SERVERS_BYTES_MAX 512
+
 struct weir_name;
 struct weir_resolver;
 
@@ -42,7 +45,7 @@ struct weir_resolver *weir_resolver_create(struct weir_loop *loop);
 void weir_resolver_destroy(struct weir_resolver *resolver);
 
 /* Asks these servers from now on: host:port and [v6]:port with commas between them; empty for those
- * that the system names, as it does now. What is being asked is asked anew. `servers` must stay. */
+ * that the system names, as it does now. What is being asked is asked anew. */
 void weir_resolver_use(struct weir_resolver *resolver, const char *servers);
 
 /* The name, which may be held by others, too; asks nothing yet. Null without memory, or if it is

@@ -247,6 +247,12 @@ void weir_socket_watch_peer(int fd)
     }
 }
 
+void weir_socket_reset(int fd)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 int weir_socket_error(int fd)
 {
     int error = 0;

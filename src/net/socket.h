@@ -45,6 +45,9 @@ int weir_socket_connect(const struct weir_address *address);
  * while nothing is said, by a limit while something is not acknowledged. */
 void weir_socket_watch_peer(int fd);
 
+/* Has closing it tell the peer that something went wrong, rather than that all has been said. */
+void weir_socket_reset(int fd);
+
 /* What became of a connection attempt: 0, or an errno. */
 int weir_socket_error(int fd);
 

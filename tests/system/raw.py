@@ -207,9 +207,10 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def upstream(serve=reply(), host='127.0.0.1', path=None, bound=None):
+async def upstream(serve=reply(), host='127.0.0.1', path=None, bound=None, secure=None):
     """An upstream at which `serve` is a coroutine function of a connection, or of a connection and a
-    request, or else the bytes that answer every request. `bound` is a socket to listen on."""
+    request, or else the bytes that answer every request. `bound` is a socket to listen on, `secure` an
+    ssl.SSLContext."""
     async def answer(wire):
         while True:
             message = await wire.message()
@@ -225,10 +226,10 @@ async def upstream(serve=reply(), host='127.0.0.1', path=None, bound=None):
         server.url, server.authority = f'unix:{path}', 'localhost'
     else:
         where = {'sock': bound} if bound is not None else {'host': host, 'port': 0}
-        listening = await asyncio.start_server(server.accept, **where, limit=LIMIT)
+        listening = await asyncio.start_server(server.accept, **where, limit=LIMIT, ssl=secure)
         port = listening.sockets[0].getsockname()[1]
         server.authority = f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
-        server.url, server.port = f'http://{server.authority}', port
+        server.url, server.port = f'http{"s" if secure else ""}://{server.authority}', port
     try:
         yield server
     finally:

@@ -1,0 +1,15 @@
+/* roll_call.h - looks all names of a site's upstreams up, a few at a time, and says on stderr which
+ * of them cannot be found. Such a name is no reason not to serve: it may come later. */
+#ifndef WEIR_GATEWAY_ROLL_CALL_H
+#define WEIR_GATEWAY_ROLL_CALL_H
+
+struct weir_roll_call;
+struct weir_site;
+
+/* Null without memory: then nobody is told. In the loop's thread, or before that runs. */
+struct weir_roll_call *weir_roll_call_begin(struct weir_site *site);
+
+/* At any time, in the loop's thread; null is fine. */
+void weir_roll_call_end(struct weir_roll_call *roll_call);
+
+#endif
