@@ -23,6 +23,9 @@ enum state {
     FAULT,
 };
 
+/* Of a line that is taken at once. */
+#define SHORT_DIGITS 4
+
 void weir_chunked_init(struct weir_chunked *chunked, uint64_t body_bytes_max)
 {
     *chunked = (struct weir_chunked){.body_bytes_max = body_bytes_max, .state = SIZE_FIRST};
@@ -195,10 +198,36 @@ static enum weir_chunked_event fail(struct weir_chunked *chunked, enum weir_http
     return WEIR_CHUNKED_FAULT;
 }
 
+/* Most frames are the CRLF behind data and a line of few digits, and come whole. Takes such a one
+ * up to its last byte, with which the line is judged like any other, and returns how much that was.
+ * 0: it is something else, and nothing has changed. */
+static size_t take_short_line(struct weir_chunked *chunked, struct weir_slice input)
+{
+    bool behind_data = chunked->state == DATA_CR;
+    size_t first = behind_data ? 2 : 0;
+    if ((!behind_data && chunked->state != SIZE_FIRST) || input.bytes <= first + SHORT_DIGITS ||
+        (behind_data && memcmp(input.data, "\r\n", 2) != 0)) {
+        return 0;
+    }
+    size_t at = first;
+    uint64_t size = 0;
+    while (at < first + SHORT_DIGITS && weir_char_is(input.data[at], WEIR_CHAR_HEX)) {
+        size = size << 4 | weir_char_hex(input.data[at++]);
+    }
+    if (at == first || input.data[at] != '\r') {
+        return 0;
+    }
+    chunked->left_bytes = size;
+    chunked->line_bytes = (uint32_t)(at - first) + 1;
+    become(chunked, LINE_LF);
+    return at + 1;
+}
+
 /* Takes frames until there is data, or an end of one kind or another. */
 static enum weir_chunked_event take_frames(struct weir_chunked *chunked, struct weir_slice input,
                                            size_t *used)
 {
+    *used = take_short_line(chunked, input);
     for (; chunked->state != DATA; (*used)++) {
         if (chunked->state >= END) {
             return chunked->state == END ? WEIR_CHUNKED_END : WEIR_CHUNKED_FAULT;
@@ -220,7 +249,6 @@ static enum weir_chunked_event take_frames(struct weir_chunked *chunked, struct 
 enum weir_chunked_event weir_chunked_next(struct weir_chunked *chunked, struct weir_slice input,
                                           size_t *used, struct weir_slice *body)
 {
-    *used = 0;
     enum weir_chunked_event event = take_frames(chunked, input, used);
     if (event != WEIR_CHUNKED_BODY) {
         return event;

@@ -8,6 +8,7 @@ struct decoded {
     enum weir_chunked_event event; /* the last one */
     enum weir_http_fault fault;
     size_t used;
+    struct weir_chunked state; /* behind that */
     struct text body;
 };
 
@@ -36,6 +37,7 @@ static void decode_part(struct weir_chunked *chunked, struct weir_slice input, s
         decoded->used += used;
     } while (decoded->event == WEIR_CHUNKED_BODY);
     decoded->fault = chunked->fault;
+    decoded->state = *chunked;
 }
 
 static bool is_over(const struct decoded *decoded)
@@ -50,6 +52,10 @@ static void expect_same(const struct decoded *a, const struct decoded *b)
     assert_int_equal(a->fault, b->fault);
     assert_int_equal(a->body.bytes, b->body.bytes);
     assert_memory_equal(a->body.data, b->body.data, a->body.bytes);
+    assert_int_equal(a->state.state, b->state.state);
+    assert_true(a->state.left_bytes == b->state.left_bytes);
+    assert_int_equal(a->state.line_bytes, b->state.line_bytes);
+    assert_int_equal(a->state.excess_bytes, b->state.excess_bytes);
 }
 
 /* Decodes at once, byte by byte, and in any two parts. */
@@ -382,6 +388,30 @@ TEST(sizes_cannot_add_up_beyond_the_largest_number)
 
 /* ---- writing ---- */
 
+/* A frame may be taken at once or byte by byte: decode() sees to it that both come to the same. */
+TEST(a_frame_is_judged_the_same_whether_it_comes_at_once_or_not)
+{
+    static const char *const befores[] = {"", "2\r\nab",
+                                          "1;a=\"xxxxxxxxxxxxxxxxxxxxxxxxxxx\"\r\na"};
+    static const char *const ends[] = {"\r\n", "\n\n", "\r\r", "\rx", "xx", "\n"};
+    static const char *const sizes[] = {"0",    "1",    "f",     "10",    "aB",    "fff", "1000",
+                                        "0001", "0020", "00020", "10000", "00000", "",    "g",
+                                        "1g",   "1 ",   "fffg",  "1;x",   "ffff;", "-1",  "+1"};
+    for (size_t i = 0; i < COUNT_OF(befores) * COUNT_OF(ends) * COUNT_OF(ends) * COUNT_OF(sizes);
+         i++) {
+        size_t left = i / COUNT_OF(befores);
+        const char *before = befores[i % COUNT_OF(befores)];
+        text.bytes = 0;
+        add(&text, before);
+        add(&text, *before == '\0' ? "" : ends[left % COUNT_OF(ends)]);
+        left /= COUNT_OF(ends);
+        add(&text, sizes[left / COUNT_OF(ends)]);
+        add(&text, ends[left % COUNT_OF(ends)]);
+        add(&text, "0123456789abcdef0123456789abcdef\r\n0\r\n\r\n");
+        decode(slice_of(&text));
+    }
+}
+
 TEST(lines_are_written_in_the_shortest_form_and_read_back)
 {
     static const struct {
@@ -449,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_million_chunks_of_one_byte_are_decoded_without_anything_growing),
         cmocka_unit_test(a_body_is_too_large_as_soon_as_it_says_so),
         cmocka_unit_test(sizes_cannot_add_up_beyond_the_largest_number),
+        cmocka_unit_test(a_frame_is_judged_the_same_whether_it_comes_at_once_or_not),
         cmocka_unit_test(lines_are_written_in_the_shortest_form_and_read_back),
         cmocka_unit_test(a_chunk_of_nothing_would_end_the_body_and_is_not_written),
     };
