@@ -278,8 +278,12 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     uint32_t index = weir_exchange_lane(exchange);
     struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
-    if (exchange->llm != NULL) {
-        weir_llm_address(exchange, exchange->site->upstreams[index].config);
+    if (exchange->llm != NULL &&
+        !weir_llm_address(exchange, exchange->site->upstreams[index].config)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                             "There is no memory left to name the model as this upstream calls it. "
+                             "Try again.");
+        return;
     }
     if (origin != NULL && !finish_head(exchange, origin)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,

@@ -85,8 +85,9 @@ void weir_llm_read(struct weir_exchange *exchange);
 /* In line again, for another attempt. */
 void weir_llm_enter(struct weir_exchange *exchange);
 
-/* An attempt begins: the model is called as the upstream calls it. */
-void weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream);
+/* An attempt begins: the model is called as the upstream calls it. False without memory. */
+WEIR_MUST_CHECK bool weir_llm_address(struct weir_exchange *exchange,
+                                      const struct weir_config_upstream *upstream);
 
 /* Lets go of everything. */
 void weir_llm_end(struct weir_exchange *exchange);

@@ -127,14 +127,14 @@ static struct weir_slice quote(struct weir_slice name, char room[6 * WEIR_NAME_B
     return (struct weir_slice){room, json.bytes};
 }
 
-void weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream)
+bool weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream)
 {
     struct weir_llm *llm = exchange->llm;
     struct weir_slice model = {llm->model, llm->model_bytes};
     bool renames = false;
     llm->attempts += !exchange->retried; /* another server of the same lane is no other attempt */
     if (!exchange->keeps_body || llm->model_bytes == 0) {
-        return;
+        return true;
     }
     for (uint32_t i = 0; i < upstream->model_count && !renames; i++) {
         if (weir_slice_equal(upstream->models[i].from, model)) {
@@ -142,11 +142,13 @@ void weir_llm_address(struct weir_exchange *exchange, const struct weir_config_u
             renames = true;
         }
     }
-    if (renames || llm->renamed) {
-        char room[6 * WEIR_NAME_BYTES_MAX + 2];
-        struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
-        llm->renamed = replace(exchange, &edit) ? renames : llm->renamed;
+    if (!renames && !llm->renamed) {
+        return true;
     }
+    char room[6 * WEIR_NAME_BYTES_MAX + 2];
+    struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
+    llm->renamed = renames;
+    return replace(exchange, &edit);
 }
 
 /* ---- reading the body ---- */
@@ -341,7 +343,7 @@ void weir_llm_read(struct weir_exchange *exchange)
             ask(exchange);
             return;
         }
-        if (weir_exchange_read_client(exchange, capacity)) {
+        if (weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX)) {
             continue;
         }
         if (exchange->client == NULL) {

@@ -1,7 +1,7 @@
 /* request.c - an exchange's request, on its way to the server. */
 #include "gateway/transfer.h"
 
-bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity)
+bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare)
 {
     struct weir_client *client = exchange->client;
     struct weir_buffer *in = &client->in;
@@ -9,10 +9,11 @@ bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity
         return false;
     }
     if (!weir_buffer_reserve(&exchange->worker->buffers, in, capacity) ||
-        weir_buffer_room(in) == 0) {
+        weir_buffer_room(in) <= spare) {
         return false;
     }
-    ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
+    ssize_t got =
+        weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in) - spare);
     if (got == WEIR_STREAM_AGAIN) {
         return false;
     }
@@ -85,7 +86,7 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
             if (exchange->request_body.state == WEIR_BODY_ENDED) {
                 exchange->request_sent = true;
                 weir_exchange_set_timer(exchange, upstream->first_byte_timeout_ns);
-            } else if (!weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE)) {
+            } else if (!weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE, 0)) {
                 /* More than came with the head is read in larger pieces. */
                 if (exchange->state == WEIR_EXCHANGE_OVER) {
                     return false;

@@ -88,9 +88,9 @@ uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
 
 /* ---- request.c ---- */
 
-/* Reads more of the request's body into the client's buffer, which is made so large first. False if
- * there is nothing now, no room, or the exchange is over. */
-bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity);
+/* Reads more of the request's body into the client's buffer, which is made so large first and keeps
+ * `spare` bytes of room. False if there is nothing now, no room, or the exchange is over. */
+bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare);
 
 /* Looks at what has come of the body; and the answer if there is something wrong with it. */
 void weir_exchange_check_body(struct weir_exchange *exchange);

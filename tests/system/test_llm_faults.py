@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from raw import ask, connect, open_narrow_wire, reply, run, upstream
+from raw import ask, connect, open_narrow_wire, reply, request, run, upstream
 from test_edges import LONG_HINTS, queued
-from test_llm import JSON, chat, completion, llm, post, quiet, refusal, turns
+from test_llm import CHAT, JSON, chat, chunked, completion, llm, post, quiet, refusal, turns
 from weir import sleeps, until, until_still
 
 
@@ -147,3 +147,24 @@ async def test_a_refusal_that_ends_with_its_connection_does_not_end_the_clients(
                 said = await wire.message('POST')
                 assert (said.status, said.one('connection')) == (200, 'keep-alive')
         assert len(server.seen) == 3
+
+
+# ---- bodies
+
+@pytest.mark.parametrize('framing', ['length', 'chunks'])
+@run
+async def test_what_follows_a_body_leaves_room_for_changes_in_it(framing):
+    """Two of the longest bodies that are held, one behind the other: both are for an upstream that knows the model by a
+    longer name."""
+    empty = len(json.dumps(chat(text='', stream=True)))
+    body = json.dumps(chat(text='x' * ((1 << 20) - empty), stream=True)).encode()
+    one = post(body) if framing == 'length' else request(
+        CHAT, JSON, 'Transfer-Encoding: chunked', method='POST') + chunked(body) + b'0\r\n\r\n'
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, more=f'models: {{ gpt-4o: {"m" * 255} }}') as gateway, connect(gateway.port) as wire:
+        await wire.send(one, one)
+        for _ in range(2):
+            assert (await wire.message('POST')).status == 200
+        for message in server.seen:
+            assert json.loads(message.body) == {**json.loads(body), 'model': 'm' * 255,
+                                                'stream_options': {'include_usage': True}}
