@@ -49,14 +49,19 @@ static void put_counts(struct weir_json *json, const struct weir_key_stats *stat
     weir_json_close(json, '}');
 }
 
-/* What is not known yet is 0 there. */
-static void put_if_known(struct weir_json *json, const char *name, double number)
+static void put_or_null(struct weir_json *json, const char *name, bool known, double number)
 {
-    if (number > 0.0) {
+    if (known) {
         weir_json_put_decimal(json, name, number);
     } else {
         weir_json_put_null(json, name);
     }
+}
+
+/* What is not known yet is 0 there. */
+static void put_if_known(struct weir_json *json, const char *name, double number)
+{
+    put_or_null(json, name, number > 0.0, number);
 }
 
 static void put_quota(struct weir_json *json, const struct weir_quota_stats *quota)
@@ -86,9 +91,9 @@ static void put_control(struct weir_json *json, const struct weir_control_stats 
     weir_json_put_string(json, "controller",
                          weir_slice_of(weir_controller_name(control->controller)));
     weir_json_put_decimal(json, "window", control->window);
-    weir_json_put_decimal(json, "rate", control->rate);
+    put_or_null(json, "rate", weir_api_has_rate(control), control->rate);
     weir_json_put_bool(json, "rate_active", control->rate_active);
-    weir_json_put_decimal(json, "bucket", control->bucket);
+    put_or_null(json, "bucket", weir_api_has_rate(control), control->bucket);
     weir_json_put_decimal(json, "debt", control->debt);
     put_if_known(json, "measured", control->measured);
     put_if_known(json, "first_token_ms", control->first_token_seconds * 1000.0);

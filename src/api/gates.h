@@ -15,6 +15,13 @@ bool weir_api_find_key(struct weir_call *call);
 /* What the config says of the call's gate, or null if a reload has taken it out. */
 const struct weir_config_gate *weir_api_find_config(const struct weir_call *call);
 
+/* Whether a lane has found a rate: where nobody prices requests it begins with none, and only
+ * refusals give it one. */
+static inline bool weir_api_has_rate(const struct weir_control_stats *control)
+{
+    return control->rate < (double)WEIR_CONTROL_RATE_MAX;
+}
+
 void weir_api_put_limit(struct weir_json *json, uint32_t limit);
 
 void weir_api_get_gates(struct weir_call *call);

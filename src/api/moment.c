@@ -1,5 +1,6 @@
 #include "api/moment.h"
 
+#include "api/gates.h"
 #include "api/process.h"
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -305,7 +306,7 @@ static void describe(const struct weir_control_stats *control, uint32_t active,
             least = quota;
         }
     }
-    *paced = control->rate_active || least != NULL;
+    *paced = control->rate_active ? weir_api_has_rate(control) : least != NULL;
     numbers[WEIR_RECORD_LANE_WINDOW] = control->window;
     numbers[WEIR_RECORD_LANE_ACTIVE] = active;
     numbers[WEIR_RECORD_LANE_RATE] = control->rate;

@@ -115,7 +115,8 @@ static void say_learned(const json_t *key, const json_t *entry)
         weir_show_text(stdout, upstream);
         printf(" has learned to let %s in at once",
                weir_show_decimal(json_object_get(control, "window")).text);
-        if (json_is_true(json_object_get(control, "rate_active"))) {
+        if (json_is_true(json_object_get(control, "rate_active")) &&
+            json_is_number(json_object_get(control, "rate"))) {
             printf(", and a cost of %s per second",
                    weir_show_decimal(json_object_get(control, "rate")).text);
         }
