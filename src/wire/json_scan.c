@@ -1,28 +1,11 @@
 #include "wire/json_scan.h"
 
 #include "base/hints.h"
-#include "wire/scan.h"
+#include "wire/json_usual.h"
 
 #include <assert.h>
 
 static_assert(WEIR_JSON_DEPTH_MAX <= UINT8_MAX, "the depth is one byte");
-
-/* What the next byte is expected to be. */
-enum state {
-    VALUE,        /* the first byte of one, or white space: so in the others up to DONE */
-    VALUE_OR_END, /* of an array that has just begun */
-    NAME,         /* its quote */
-    NAME_OR_END,  /* of an object that has just begun */
-    COLON,
-    COMMA, /* or the end of what encloses the value before it */
-    DONE,  /* white space only */
-    STRING,
-    ESCAPE,  /* behind a backslash */
-    UNICODE, /* a digit of an escaped code unit */
-    NUMBER,
-    LITERAL,
-    FAULT,
-};
 
 /* Of a number: what was seen last. It may end behind those up to NUMBER_WHOLE. */
 enum number_state {
@@ -54,58 +37,33 @@ static uint64_t offset_of(const struct cursor *cursor)
 
 void weir_json_scan_init(struct weir_json_scan *scan)
 {
-    *scan = (struct weir_json_scan){.state = VALUE};
+    *scan = (struct weir_json_scan){.state = WEIR_JSON_STATE_VALUE};
 }
 
 static WEIR_COLD enum weir_json_token fail(struct weir_json_scan *scan, enum weir_json_fault fault)
 {
     scan->fault = fault;
-    scan->state = FAULT;
+    scan->state = WEIR_JSON_STATE_FAULT;
     return WEIR_JSON_FAULT;
 }
 
 /* ---- brackets ---- */
 
-/* Whether the innermost open bracket is an object's. Requires one. */
-static bool in_object(const struct weir_json_scan *scan)
-{
-    unsigned level = scan->depth - 1u;
-    return (scan->objects[level / 64] >> level % 64 & 1) != 0;
-}
-
-static void end_value(struct weir_json_scan *scan)
-{
-    scan->state = scan->depth == 0 ? DONE : COMMA;
-}
-
 static enum weir_json_token open_bracket(struct weir_json_scan *scan, struct cursor *cursor,
                                          bool object)
 {
-    unsigned level = scan->depth;
-    if (level == WEIR_JSON_DEPTH_MAX) {
+    if (scan->depth == WEIR_JSON_DEPTH_MAX) {
         return fail(scan, WEIR_JSON_FAULT_DEPTH);
     }
     cursor->at++;
-    scan->depth++;
-    uint64_t bit = UINT64_C(1) << level % 64;
-    if (object) {
-        scan->objects[level / 64] |= bit;
-        scan->state = NAME_OR_END;
-        return WEIR_JSON_OBJECT;
-    }
-    scan->objects[level / 64] &= ~bit;
-    scan->state = VALUE_OR_END;
-    return WEIR_JSON_ARRAY;
+    return weir_json_open(scan, object);
 }
 
-static enum weir_json_token close_bracket(struct weir_json_scan *scan, struct cursor *cursor,
-                                          bool object)
+static enum weir_json_token close_bracket(struct weir_json_scan *scan, struct cursor *cursor)
 {
     scan->begin = offset_of(cursor);
     cursor->at++;
-    scan->depth--;
-    end_value(scan);
-    return object ? WEIR_JSON_OBJECT_END : WEIR_JSON_ARRAY_END;
+    return weir_json_close(scan);
 }
 
 /* ---- strings ---- */
@@ -219,7 +177,7 @@ static enum weir_json_token end_text(struct weir_json_scan *scan, struct cursor 
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
     }
     cursor->at++;
-    scan->state = ESCAPE;
+    scan->state = WEIR_JSON_STATE_ESCAPE;
     return WEIR_JSON_MORE;
 }
 
@@ -286,35 +244,12 @@ static enum weir_json_token take_text(struct weir_json_scan *scan, struct cursor
     if (ends) {
         cursor->at++;
         if (scan->in_name) {
-            scan->state = COLON;
+            scan->state = WEIR_JSON_STATE_COLON;
         } else {
-            end_value(scan);
+            weir_json_end_value(scan);
         }
     }
     return string_token(scan);
-}
-
-/* What a letter behind a backslash stands for; 0: nothing. */
-static char escaped(char c)
-{
-    switch (c) {
-    case '"':
-    case '\\':
-    case '/':
-        return c;
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return 0;
-    }
 }
 
 static enum weir_json_token take_escape(struct weir_json_scan *scan, struct cursor *cursor,
@@ -326,16 +261,16 @@ static enum weir_json_token take_escape(struct weir_json_scan *scan, struct curs
     char c = *cursor->at;
     if (c == 'u') {
         cursor->at++;
-        scan->state = UNICODE;
+        scan->state = WEIR_JSON_STATE_UNICODE;
         scan->seen = 0;
         scan->unit = 0;
         return WEIR_JSON_MORE;
     }
-    if (escaped(c) == 0) {
+    if (weir_json_escaped(c) == 0) {
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
     }
     cursor->at++;
-    scan->state = STRING;
+    scan->state = WEIR_JSON_STATE_STRING;
     size_t bytes = 0;
     size_t characters = 1;
     if (scan->high != 0) {
@@ -343,7 +278,7 @@ static enum weir_json_token take_escape(struct weir_json_scan *scan, struct curs
         characters = 2;
         scan->high = 0;
     }
-    scan->decoded[bytes++] = escaped(c);
+    scan->decoded[bytes++] = weir_json_escaped(c);
     return tell_decoded(scan, bytes, characters, piece);
 }
 
@@ -354,7 +289,7 @@ static enum weir_json_token take_unit(struct weir_json_scan *scan, struct weir_s
     uint32_t high = scan->high;
     bool is_low = unit >= 0xdc00 && unit <= 0xdfff;
     bool is_high = unit >= 0xd800 && unit <= 0xdbff;
-    scan->state = STRING;
+    scan->state = WEIR_JSON_STATE_STRING;
     scan->high = is_high ? scan->unit : 0;
     if (high != 0 && is_low) {
         return tell_decoded(scan, encode_pair(high, unit, scan->decoded), 1, piece);
@@ -390,7 +325,7 @@ static enum number_state begin_number(struct weir_json_scan *scan, char c)
 {
     scan->is_integer = c != '-';
     scan->number = c == '-' ? 0 : (uint64_t)(c - '0');
-    scan->state = NUMBER;
+    scan->state = WEIR_JSON_STATE_NUMBER;
     return c == '-' ? NUMBER_MINUS : c == '0' ? NUMBER_ZERO : NUMBER_INTEGER;
 }
 
@@ -457,7 +392,7 @@ static enum weir_json_token take_number(struct weir_json_scan *scan, struct curs
             if (scan->number_state > NUMBER_WHOLE) {
                 return fail(scan, WEIR_JSON_FAULT_SYNTAX);
             }
-            end_value(scan);
+            weir_json_end_value(scan);
             return WEIR_JSON_NUMBER;
         }
         cursor->at++;
@@ -488,7 +423,7 @@ static enum weir_json_token take_literal(struct weir_json_scan *scan, struct cur
         cursor->at++;
         scan->seen++;
         if (literal->text[scan->seen] == '\0') {
-            end_value(scan);
+            weir_json_end_value(scan);
             return literal->token;
         }
     }
@@ -499,7 +434,7 @@ static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct cu
                                           uint8_t literal)
 {
     cursor->at++;
-    scan->state = LITERAL;
+    scan->state = WEIR_JSON_STATE_LITERAL;
     scan->literal = literal;
     scan->seen = 1;
     return take_literal(scan, cursor);
@@ -511,7 +446,7 @@ static enum weir_json_token begin_string(struct weir_json_scan *scan, struct cur
                                          bool name, struct weir_slice *piece)
 {
     cursor->at++;
-    scan->state = STRING;
+    scan->state = WEIR_JSON_STATE_STRING;
     scan->in_name = name;
     return take_text(scan, cursor, piece);
 }
@@ -556,16 +491,16 @@ static enum weir_json_token begin_name(struct weir_json_scan *scan, struct curso
 /* Behind a value inside of brackets. */
 static enum weir_json_token take_comma(struct weir_json_scan *scan, struct cursor *cursor)
 {
-    bool object = in_object(scan);
+    bool object = scan->in_object;
     if (*cursor->at == ',') {
         cursor->at++;
-        scan->state = object ? NAME : VALUE;
+        scan->state = object ? WEIR_JSON_STATE_NAME : WEIR_JSON_STATE_VALUE;
         return WEIR_JSON_MORE;
     }
     if (*cursor->at != (object ? '}' : ']')) {
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
     }
-    return close_bracket(scan, cursor, object);
+    return close_bracket(scan, cursor);
 }
 
 static enum weir_json_token take_colon(struct weir_json_scan *scan, struct cursor *cursor)
@@ -574,7 +509,7 @@ static enum weir_json_token take_colon(struct weir_json_scan *scan, struct curso
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
     }
     cursor->at++;
-    scan->state = VALUE;
+    scan->state = WEIR_JSON_STATE_VALUE;
     return WEIR_JSON_MORE;
 }
 
@@ -582,55 +517,45 @@ static enum weir_json_token take_colon(struct weir_json_scan *scan, struct curso
 static enum weir_json_token take(struct weir_json_scan *scan, struct cursor *cursor,
                                  struct weir_slice *piece)
 {
-    switch ((enum state)scan->state) {
-    case STRING:
+    switch ((enum weir_json_state)scan->state) {
+    case WEIR_JSON_STATE_STRING:
         return take_text(scan, cursor, piece);
-    case ESCAPE:
+    case WEIR_JSON_STATE_ESCAPE:
         return take_escape(scan, cursor, piece);
-    case UNICODE:
+    case WEIR_JSON_STATE_UNICODE:
         return take_unicode(scan, cursor, piece);
-    case NUMBER:
+    case WEIR_JSON_STATE_NUMBER:
         return take_number(scan, cursor);
-    case LITERAL:
+    case WEIR_JSON_STATE_LITERAL:
         return take_literal(scan, cursor);
-    case NAME_OR_END:
-        return *cursor->at == '}' ? close_bracket(scan, cursor, true)
-                                  : begin_name(scan, cursor, piece);
-    case NAME:
+    case WEIR_JSON_STATE_NAME_OR_END:
+        return *cursor->at == '}' ? close_bracket(scan, cursor) : begin_name(scan, cursor, piece);
+    case WEIR_JSON_STATE_NAME:
         return begin_name(scan, cursor, piece);
-    case COLON:
+    case WEIR_JSON_STATE_COLON:
         return take_colon(scan, cursor);
-    case COMMA:
+    case WEIR_JSON_STATE_COMMA:
         return take_comma(scan, cursor);
-    case VALUE_OR_END:
-        return *cursor->at == ']' ? close_bracket(scan, cursor, false)
-                                  : begin_value(scan, cursor, piece);
-    case VALUE:
+    case WEIR_JSON_STATE_VALUE_OR_END:
+        return *cursor->at == ']' ? close_bracket(scan, cursor) : begin_value(scan, cursor, piece);
+    case WEIR_JSON_STATE_VALUE:
         return begin_value(scan, cursor, piece);
-    case DONE:
+    case WEIR_JSON_STATE_DONE:
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
-    case FAULT:
+    case WEIR_JSON_STATE_FAULT:
         break;
     }
     return WEIR_JSON_FAULT;
 }
 
-static bool is_white(char c)
+enum weir_json_token weir_json_scan_slowly(struct weir_json_scan *scan, struct weir_slice input,
+                                           size_t *used, struct weir_slice *piece)
 {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-enum weir_json_token weir_json_scan_next(struct weir_json_scan *scan, struct weir_slice input,
-                                         size_t *used, struct weir_slice *piece)
-{
-    enum weir_json_token token = scan->state == FAULT ? WEIR_JSON_FAULT : WEIR_JSON_MORE;
-    *used = 0;
-    if (input.bytes == 0) {
-        return token;
-    }
+    enum weir_json_token token = WEIR_JSON_MORE;
     struct cursor cursor = {input.data, input.data + input.bytes, scan->offset + input.bytes};
     while (token == WEIR_JSON_MORE) {
-        while (scan->state <= DONE && cursor.at < cursor.end && is_white(*cursor.at)) {
+        while (scan->state <= WEIR_JSON_STATE_DONE && cursor.at < cursor.end &&
+               weir_json_is_white(*cursor.at)) {
             cursor.at++;
         }
         if (cursor.at == cursor.end) {
@@ -643,8 +568,29 @@ enum weir_json_token weir_json_scan_next(struct weir_json_scan *scan, struct wei
     return token;
 }
 
+enum weir_json_token weir_json_scan_next(struct weir_json_scan *scan, struct weir_slice input,
+                                         size_t *used, struct weir_slice *piece)
+{
+    if (input.bytes == 0) {
+        *used = 0;
+        return scan->state == WEIR_JSON_STATE_FAULT ? WEIR_JSON_FAULT : WEIR_JSON_MORE;
+    }
+    struct weir_json_usual usual = {.at = input.data, .end = input.data + input.bytes};
+    enum weir_json_token token = weir_json_usual_next(scan, &usual, piece);
+    if (token == WEIR_JSON_MORE) {
+        return weir_json_scan_slowly(scan, input, used, piece);
+    }
+    *used = (size_t)(usual.at - input.data);
+    if (usual.begin != NULL) {
+        scan->begin = scan->offset + (uint64_t)(usual.begin - input.data);
+    }
+    scan->offset += *used;
+    return token;
+}
+
 bool weir_json_scan_is_whole(const struct weir_json_scan *scan)
 {
-    return scan->state == DONE ||
-           (scan->state == NUMBER && scan->depth == 0 && scan->number_state <= NUMBER_WHOLE);
+    return scan->state == WEIR_JSON_STATE_DONE ||
+           (scan->state == WEIR_JSON_STATE_NUMBER && scan->depth == 0 &&
+            scan->number_state <= NUMBER_WHOLE);
 }

@@ -64,6 +64,7 @@ struct weir_json_scan {
     uint8_t literal;
     uint8_t seen; /* characters of a literal, or digits of an escape */
     bool in_name;
+    bool in_object;  /* the innermost open bracket is one */
     uint16_t unit;   /* of an escape, so far */
     uint16_t high;   /* the first half of a surrogate pair, which waits for the second; or 0 */
     char decoded[8]; /* what escapes stand for */

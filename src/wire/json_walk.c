@@ -1,7 +1,7 @@
 #include "wire/json_walk.h"
 
-#include "base/hints.h"
 #include "base/slice.h"
+#include "wire/json_usual.h"
 
 #include <assert.h>
 
@@ -14,12 +14,15 @@ uint8_t weir_json_names_find(const struct weir_json_names *names, struct weir_sl
     if (name.bytes == 0 || name.bytes > WEIR_JSON_NAME_BYTES_MAX) {
         return WEIR_JSON_OTHER;
     }
-    unsigned end = names->starts[name.bytes + 1];
-    for (unsigned place = names->starts[name.bytes]; place < end; place++) {
-        struct weir_slice known = names->names[place];
-        if (known.data[0] == name.data[0] && (name.bytes <= 16 ? weir_slice_equal_short(known, name)
-                                                               : weir_slice_equal(known, name))) {
-            return (uint8_t)(WEIR_JSON_FIRST_NAME + place);
+    char first = name.data[0];
+    char last = name.data[name.bytes - 1];
+    const struct weir_slice *known = names->names + names->starts[name.bytes];
+    const struct weir_slice *end = names->names + names->starts[name.bytes + 1];
+    for (; known < end; known++) {
+        if (known->data[0] == first && known->data[name.bytes - 1] == last &&
+            (name.bytes <= 16 ? weir_slice_equal_short(*known, name)
+                              : weir_slice_equal(*known, name))) {
+            return (uint8_t)(WEIR_JSON_FIRST_NAME + (known - names->names));
         }
     }
     return WEIR_JSON_OTHER;
@@ -32,58 +35,76 @@ void weir_json_walk_init(struct weir_json_walk *walk, const struct weir_json_nam
     walk->path = WEIR_JSON_PATH_ROOT;
     walk->steps = 0;
     walk->names = names;
+    walk->known_only = false;
+    walk->other_depth = 0;
     walk->name_bytes = 0;
 }
 
-/* The step from the innermost bracket to a value in it. Steps that are too many are not kept. */
-static void set_step(struct weir_json_walk *walk, uint8_t step)
+void weir_json_walk_init_known(struct weir_json_walk *walk, const struct weir_json_names *names)
 {
-    unsigned level = walk->scan.depth - 1u;
-    if (level < WEIR_JSON_STEPS_MAX) {
-        uint64_t others = walk->steps & ~(UINT64_C(0xff) << 8 * level);
-        walk->steps = others | (uint64_t)step << 8 * level;
+    weir_json_walk_init(walk, names);
+    walk->known_only = true;
+}
+
+/* The step from the innermost bracket to a value in it. Steps that are too many are not kept. */
+static inline void set_step(struct weir_json_walk *walk, uint8_t step)
+{
+    unsigned shift = 8 * (walk->scan.depth - 1u);
+    if (shift < 64) {
+        walk->steps = (walk->steps & ~(UINT64_C(0xff) << shift)) | (uint64_t)step << shift;
     }
 }
 
 /* A bracket has ended: the step from it leads nowhere. */
-static void drop_step(struct weir_json_walk *walk)
+static inline void drop_step(struct weir_json_walk *walk)
 {
-    unsigned level = walk->scan.depth;
-    if (level < WEIR_JSON_STEPS_MAX) {
-        walk->steps &= ~(UINT64_C(0xff) << 8 * level);
+    unsigned shift = 8u * walk->scan.depth;
+    if (shift < 64) {
+        walk->steps &= ~(UINT64_C(0xff) << shift);
     }
-}
-
-/* A piece of a name that did not come whole is collected as far as it may be in the table. */
-static void collect(struct weir_json_walk *walk, struct weir_slice piece)
-{
-    if (walk->name_bytes + piece.bytes > sizeof walk->name) {
-        walk->name_bytes = sizeof walk->name + 1;
-        return;
-    }
-    memcpy(walk->name + walk->name_bytes, piece.data, piece.bytes);
-    walk->name_bytes = (uint8_t)(walk->name_bytes + piece.bytes);
-}
-
-static void take_name(struct weir_json_walk *walk, struct weir_slice piece)
-{
-    if (walk->name_bytes > 0 || !walk->scan.ends) {
-        collect(walk, piece);
-        piece = (struct weir_slice){walk->name, walk->name_bytes};
-    }
-    if (walk->scan.ends) {
-        set_step(walk, weir_json_names_find(walk->names, piece));
-        walk->name_bytes = 0;
+    if (walk->scan.depth < walk->other_depth) {
+        walk->other_depth = 0;
     }
 }
 
 /* The path of a value that stands inside of so many brackets. */
-static void set_path(struct weir_json_walk *walk, unsigned depth)
+static inline void set_path(struct weir_json_walk *walk, unsigned depth)
 {
     walk->path = depth <= WEIR_JSON_STEPS_MAX ? walk->steps : WEIR_JSON_PATH_DEEP;
 }
 
-static void follow(struct weir_json_walk *walk, enum weir_json_token token)
+/* A piece of a name that did not come whole is collected as far as it may be in the table. */
+static struct weir_slice collect(struct weir_json_walk *walk, struct weir_slice piece)
+{
+    if (walk->name_bytes + piece.bytes > sizeof walk->name) {
+        walk->name_bytes = sizeof walk->name + 1;
+    } else {
+        memcpy(walk->name + walk->name_bytes, piece.data, piece.bytes);
+        walk->name_bytes = (uint8_t)(walk->name_bytes + piece.bytes);
+    }
+    return (struct weir_slice){walk->name, walk->name_bytes};
+}
+
+/* Below a name that is not in the table none is looked for. */
+static inline void take_name(struct weir_json_walk *walk, struct weir_slice piece)
+{
+    unsigned depth = walk->scan.depth;
+    uint8_t step = WEIR_JSON_OTHER;
+    if (weir_unlikely(walk->name_bytes > 0 || !walk->scan.ends)) {
+        piece = collect(walk, piece);
+        if (!walk->scan.ends) {
+            return;
+        }
+        walk->name_bytes = 0;
+    }
+    if (walk->other_depth == 0 || depth <= walk->other_depth) {
+        step = weir_json_names_find(walk->names, piece);
+        walk->other_depth = step == WEIR_JSON_OTHER ? (uint8_t)depth : 0;
+    }
+    set_step(walk, step);
+}
+
+static inline void follow(struct weir_json_walk *walk, enum weir_json_token token)
 {
     switch (token) {
     case WEIR_JSON_OBJECT:
@@ -104,18 +125,69 @@ static void follow(struct weir_json_walk *walk, enum weir_json_token token)
     }
 }
 
+/* Whether the value that a token belongs to is one that the caller wants to know about. */
+static inline bool is_told(const struct weir_json_walk *walk)
+{
+    return walk->other_depth == 0 || !walk->known_only;
+}
+
+/* Goes on in the fast way to the next token that is to be told, as far as that leads. */
+static inline enum weir_json_token walk_usual(struct weir_json_walk *walk, struct weir_slice input,
+                                              size_t *used, struct weir_slice *piece)
+{
+    struct weir_json_usual usual = {input.data, input.data + input.bytes, NULL};
+    enum weir_json_token token;
+    while ((token = weir_json_usual_next(&walk->scan, &usual, piece)) != WEIR_JSON_MORE) {
+        if (token == WEIR_JSON_NAME) {
+            take_name(walk, *piece);
+            continue;
+        }
+        follow(walk, token);
+        if (is_told(walk)) {
+            break;
+        }
+    }
+    *used = (size_t)(usual.at - input.data);
+    if (usual.begin != NULL) {
+        walk->scan.begin = walk->scan.offset + (uint64_t)(usual.begin - input.data);
+    }
+    walk->scan.offset += *used;
+    return token;
+}
+
+/* Takes one token in the slow way. MORE: it is not to be told, or not there. */
+static enum weir_json_token walk_slowly(struct weir_json_walk *walk, struct weir_slice input,
+                                        size_t *used, struct weir_slice *piece)
+{
+    enum weir_json_token token = weir_json_scan_slowly(&walk->scan, input, used, piece);
+    if (token == WEIR_JSON_NAME) {
+        take_name(walk, *piece);
+        return WEIR_JSON_MORE;
+    }
+    if (token == WEIR_JSON_MORE || token == WEIR_JSON_FAULT) {
+        return token;
+    }
+    follow(walk, token);
+    return is_told(walk) ? token : WEIR_JSON_MORE;
+}
+
 enum weir_json_token weir_json_walk_next(struct weir_json_walk *walk, struct weir_slice input,
                                          size_t *used, struct weir_slice *piece)
 {
-    size_t all = 0;
-    enum weir_json_token token;
-    while ((token = weir_json_scan_next(&walk->scan, input, used, piece)) == WEIR_JSON_NAME) {
-        take_name(walk, *piece);
-        input.data += *used;
-        input.bytes -= *used;
-        all += *used;
+    bool failed = walk->scan.state == WEIR_JSON_STATE_FAULT;
+    enum weir_json_token token = failed ? WEIR_JSON_FAULT : WEIR_JSON_MORE;
+    struct weir_slice rest = input;
+    while (token == WEIR_JSON_MORE && rest.bytes > 0) {
+        size_t bytes = 0;
+        token = walk_usual(walk, rest, &bytes, piece);
+        if (token == WEIR_JSON_MORE && bytes < rest.bytes) {
+            size_t more;
+            rest = (struct weir_slice){rest.data + bytes, rest.bytes - bytes};
+            token = walk_slowly(walk, rest, &more, piece);
+            bytes = more;
+        }
+        rest = (struct weir_slice){rest.data + bytes, rest.bytes - bytes};
     }
-    *used += all;
-    follow(walk, token);
+    *used = input.bytes - rest.bytes;
     return token;
 }

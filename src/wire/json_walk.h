@@ -4,8 +4,9 @@
  * number: a byte for each step, which is the number of a member's name in a table that the caller
  * brings, or WEIR_JSON_ELEMENT for an element of an array. So whether a value is one that somebody
  * waits for is a comparison of two numbers, or one switch over all that are waited for. Names that
- * are not in the table are all WEIR_JSON_OTHER; below WEIR_JSON_STEPS_MAX steps all paths are
- * WEIR_JSON_PATH_DEEP. Nothing is kept of a document but this path. */
+ * are not in the table are all WEIR_JSON_OTHER, and so are all names below them; below
+ * WEIR_JSON_STEPS_MAX steps all paths are WEIR_JSON_PATH_DEEP. Nothing is kept of a document but
+ * this path. */
 #ifndef WEIR_WIRE_JSON_WALK_H
 #define WEIR_WIRE_JSON_WALK_H
 
@@ -52,12 +53,18 @@ struct weir_json_walk {
     /* The rest is private. */
     uint64_t steps; /* to what may come next */
     const struct weir_json_names *names;
-    uint8_t name_bytes; /* collected; more than fit: it is too long to be in the table */
+    bool known_only;
+    uint8_t other_depth; /* brackets around the outermost name that is not in the table; 0: none */
+    uint8_t name_bytes;  /* collected; more than fit: it is too long to be in the table */
     char name[WEIR_JSON_NAME_BYTES_MAX];
 };
 
 /* Begins a document. The table must outlive the walk. */
 void weir_json_walk_init(struct weir_json_walk *walk, const struct weir_json_names *names);
+
+/* The same, but only of values to which known names lead is told. The others are read and checked
+ * all the same. */
+void weir_json_walk_init_known(struct weir_json_walk *walk, const struct weir_json_names *names);
 
 /* As weir_json_scan_next(), but names are not told: they are in the path of what follows. */
 WEIR_MUST_CHECK enum weir_json_token weir_json_walk_next(struct weir_json_walk *walk,

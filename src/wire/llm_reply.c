@@ -43,7 +43,7 @@ static const char done[] = "[DONE]";
 static void begin_document(struct weir_llm_reply *reply)
 {
     const struct weir_llm_custom *custom = reply->options.custom;
-    weir_json_walk_init(&reply->walk, custom != NULL ? &custom->names : &weir_llm_names);
+    weir_json_walk_init_known(&reply->walk, custom != NULL ? &custom->names : &weir_llm_names);
     reply->pending.stated = 0;
     reply->document_error = WEIR_LLM_ERROR_NONE;
     reply->code_error = WEIR_LLM_ERROR_NONE;
@@ -126,15 +126,20 @@ static bool take_word(struct weir_llm_reply *reply, enum weir_json_token token,
 }
 
 struct meaning {
-    const char *word;
+    struct weir_slice word;
     uint8_t means;
 };
+
+#define WORD(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
 
 /* What a word means; 0: nothing. */
 static uint8_t meaning_of(struct weir_slice word, const struct meaning *meanings, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (weir_slice_equal(word, weir_slice_of(meanings[i].word))) {
+        if (weir_slice_equal(word, meanings[i].word)) {
             return meanings[i].means;
         }
     }
@@ -142,11 +147,11 @@ static uint8_t meaning_of(struct weir_slice word, const struct meaning *meanings
 }
 
 static const struct meaning types[] = {
-    {"response.completed", TYPE_LAST},
-    {"response.incomplete", TYPE_LAST},
-    {"response.failed", TYPE_FAILED},
-    {"message_stop", TYPE_LAST},
-    {"error", TYPE_ERROR},
+    {WORD("response.completed"), TYPE_LAST},
+    {WORD("response.incomplete"), TYPE_LAST},
+    {WORD("response.failed"), TYPE_FAILED},
+    {WORD("message_stop"), TYPE_LAST},
+    {WORD("error"), TYPE_ERROR},
 };
 
 static enum type type_of(struct weir_slice word)
@@ -155,21 +160,21 @@ static enum type type_of(struct weir_slice word)
 }
 
 static const struct meaning errors[] = {
-    {"rate_limit_error", WEIR_LLM_ERROR_RATE_LIMIT},
-    {"rate_limit_exceeded", WEIR_LLM_ERROR_RATE_LIMIT},
-    {"insufficient_quota", WEIR_LLM_ERROR_RATE_LIMIT},
-    {"too_many_requests", WEIR_LLM_ERROR_RATE_LIMIT},
-    {"429", WEIR_LLM_ERROR_RATE_LIMIT},
-    {"overloaded_error", WEIR_LLM_ERROR_OVERLOADED},
-    {"overloaded", WEIR_LLM_ERROR_OVERLOADED},
-    {"engine_overloaded", WEIR_LLM_ERROR_OVERLOADED},
-    {"server_overloaded", WEIR_LLM_ERROR_OVERLOADED},
-    {"503", WEIR_LLM_ERROR_OVERLOADED},
-    {"529", WEIR_LLM_ERROR_OVERLOADED},
-    {"invalid_request_error", WEIR_LLM_ERROR_REQUEST},
-    {"invalid_prompt", WEIR_LLM_ERROR_REQUEST},
-    {"context_length_exceeded", WEIR_LLM_ERROR_REQUEST},
-    {"400", WEIR_LLM_ERROR_REQUEST},
+    {WORD("rate_limit_error"), WEIR_LLM_ERROR_RATE_LIMIT},
+    {WORD("rate_limit_exceeded"), WEIR_LLM_ERROR_RATE_LIMIT},
+    {WORD("insufficient_quota"), WEIR_LLM_ERROR_RATE_LIMIT},
+    {WORD("too_many_requests"), WEIR_LLM_ERROR_RATE_LIMIT},
+    {WORD("429"), WEIR_LLM_ERROR_RATE_LIMIT},
+    {WORD("overloaded_error"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("overloaded"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("engine_overloaded"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("server_overloaded"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("503"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("529"), WEIR_LLM_ERROR_OVERLOADED},
+    {WORD("invalid_request_error"), WEIR_LLM_ERROR_REQUEST},
+    {WORD("invalid_prompt"), WEIR_LLM_ERROR_REQUEST},
+    {WORD("context_length_exceeded"), WEIR_LLM_ERROR_REQUEST},
+    {WORD("400"), WEIR_LLM_ERROR_REQUEST},
 };
 
 static enum weir_llm_error error_of(struct weir_slice word)
@@ -516,7 +521,7 @@ static bool end_event(struct weir_llm_reply *reply)
             reply->finished = true;
         } else if (reply->options.custom != NULL) {
             reply->text_events++;
-        } else if (reply->type == TYPE_OTHER && !reply->sse.name_long) {
+        } else if (reply->type == TYPE_OTHER && name.bytes > 0 && !reply->sse.name_long) {
             take_end(reply, type_of(name));
         }
         hides = may_hide(reply) && reply->has_usage && reply->choices_empty &&

@@ -25,8 +25,10 @@ enum field {
 static const char *const fields[] = {[FIELD_DATA] = "data", [FIELD_EVENT] = "event"};
 
 /* How most lines begin. */
-static const char usual[] = "data: ";
-#define USUAL_BYTES (sizeof usual - 1)
+static const struct weir_slice usual[] = {
+    [FIELD_DATA] = {"data: ", 6},
+    [FIELD_EVENT] = {"event: ", 7},
+};
 
 /* The input of one call, and how far it is used. */
 struct cursor {
@@ -93,18 +95,17 @@ static enum weir_sse_token end_line(struct weir_sse *sse, struct cursor *cursor,
 static enum weir_sse_token begin_line(struct weir_sse *sse, struct cursor *cursor,
                                       struct weir_slice *data)
 {
-    if ((size_t)(cursor->end - cursor->at) >= USUAL_BYTES &&
-        memcmp(cursor->at, usual, USUAL_BYTES) == 0) {
-        cursor->at += USUAL_BYTES;
-        sse->field = FIELD_DATA;
-        become(sse, DATA);
-        return begin_value(sse, data);
-    }
-    char c = *cursor->at;
-    sse->field = c == 'e' ? FIELD_EVENT : FIELD_DATA;
+    enum field field = *cursor->at == 'e' ? FIELD_EVENT : FIELD_DATA;
+    sse->field = (uint8_t)field;
     sse->matched = 0;
-    become(sse, FIELD);
-    return WEIR_SSE_MORE;
+    if ((size_t)(cursor->end - cursor->at) < usual[field].bytes ||
+        memcmp(cursor->at, usual[field].data, usual[field].bytes) != 0) {
+        become(sse, FIELD);
+        return WEIR_SSE_MORE;
+    }
+    cursor->at += usual[field].bytes;
+    become(sse, field == FIELD_DATA ? DATA : NAME);
+    return begin_value(sse, data);
 }
 
 static enum weir_sse_token take_field(struct weir_sse *sse, struct cursor *cursor,
@@ -154,13 +155,14 @@ static struct weir_slice take_rest(struct cursor *cursor)
     return (struct weir_slice){from, (size_t)(cursor->at - from)};
 }
 
+/* Requires at least one byte: once there is no room, every piece says so. */
 static void add_name(struct weir_sse *sse, struct weir_slice piece)
 {
     size_t room = sizeof sse->name - sse->name_bytes;
     size_t bytes = piece.bytes < room ? piece.bytes : room;
     memcpy(sse->name + sse->name_bytes, piece.data, bytes);
     sse->name_bytes = (uint8_t)(sse->name_bytes + bytes);
-    sse->name_long = sse->name_long || bytes < piece.bytes;
+    sse->name_long = bytes < piece.bytes;
 }
 
 /* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */

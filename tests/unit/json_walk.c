@@ -72,12 +72,12 @@ static void walk_part(struct weir_json_walk *walk, struct weir_slice part, struc
     }
 }
 
-static void walk_parts(struct weir_slice input, size_t step, struct paths *paths)
+static void walk_parts(struct weir_slice input, size_t step, bool known_only, struct paths *paths)
 {
     struct weir_json_names names = table();
     struct weir_json_walk walk;
     memset(&walk, 0x5a, sizeof walk);
-    weir_json_walk_init(&walk, &names);
+    (known_only ? weir_json_walk_init_known : weir_json_walk_init)(&walk, &names);
     paths->count = 0;
     paths->in_string = false;
     for (size_t at = 0; at < input.bytes; at += step) {
@@ -87,12 +87,12 @@ static void walk_parts(struct weir_slice input, size_t step, struct paths *paths
     assert_true(weir_json_scan_is_whole(&walk.scan));
 }
 
-static const struct paths *walk_all(struct weir_slice input)
+static const struct paths *walk_all(struct weir_slice input, bool known_only)
 {
     static struct paths whole, other;
-    walk_parts(input, input.bytes, &whole);
+    walk_parts(input, input.bytes, known_only, &whole);
     for (size_t step = 1; step < 9; step++) {
-        walk_parts(input, step, &other);
+        walk_parts(input, step, known_only, &other);
         assert_int_equal(other.count, whole.count);
         assert_memory_equal(other.marks, whole.marks, whole.count);
         assert_memory_equal(other.paths, whole.paths, whole.count * sizeof whole.paths[0]);
@@ -100,9 +100,10 @@ static const struct paths *walk_all(struct weir_slice input)
     return &whole;
 }
 
-static void expect_paths(struct weir_slice input, const uint64_t *expected, size_t count)
+static void expect_told(struct weir_slice input, bool known_only, const uint64_t *expected,
+                        size_t count)
 {
-    const struct paths *paths = walk_all(input);
+    const struct paths *paths = walk_all(input, known_only);
     for (size_t i = 0; i < count && i < paths->count; i++) {
         if (paths->paths[i] != expected[i]) {
             fail_msg("value %zu: expected %jx, got %jx", i, (uintmax_t)expected[i],
@@ -110,6 +111,11 @@ static void expect_paths(struct weir_slice input, const uint64_t *expected, size
         }
     }
     assert_int_equal(paths->count, count);
+}
+
+static void expect_paths(struct weir_slice input, const uint64_t *expected, size_t count)
+{
+    expect_told(input, false, expected, count);
 }
 
 #define expect_values(input, ...)                                   \
@@ -144,11 +150,36 @@ TEST(elements_of_an_array_share_a_step)
                   P1(B), P1(B), ROOT);
 }
 
+#define expect_known(input, ...)                                         \
+    do {                                                                 \
+        static const uint64_t expected_[] = {__VA_ARGS__};               \
+        expect_told(BYTES(input), true, expected_, COUNT_OF(expected_)); \
+    } while (0)
+
 TEST(names_that_are_not_in_the_table_are_all_others)
 {
-    expect_values("{\"\":1,\"c\":2,\"usag\":3,\"usages\":4,\"USAGE\":5,\"x\":{\"a\":6}}", ROOT,
-                  P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), P2(OTHER, A),
-                  P1(OTHER), ROOT);
+    expect_values("{\"\":1,\"c\":2,\"usag\":3,\"usages\":4,\"USAGE\":5,\"uxxxe\":6}", ROOT,
+                  P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), P1(OTHER), ROOT);
+}
+
+TEST(below_a_name_that_is_not_in_the_table_none_is)
+{
+    expect_values("{\"x\":{\"a\":6,\"y\":[{\"a\":7}]},\"a\":8}", ROOT, P1(OTHER), P2(OTHER, OTHER),
+                  P2(OTHER, OTHER), P3(OTHER, OTHER, EACH), P4(OTHER, OTHER, EACH, OTHER),
+                  P3(OTHER, OTHER, EACH), P2(OTHER, OTHER), P1(OTHER), P1(A), ROOT);
+    expect_values("{\"a\":{\"x\":{\"a\":1},\"b\":2}}", ROOT, P1(A), P2(A, OTHER),
+                  P3(A, OTHER, OTHER), P2(A, OTHER), P2(A, B), P1(A), ROOT);
+}
+
+TEST(values_may_be_told_only_where_all_names_are_known)
+{
+    expect_known("{\"x\":1,\"a\":2,\"y\":\"text\",\"b\":\"text\"}", ROOT, P1(A), P1(B), ROOT);
+    expect_known("{\"x\":{\"a\":[1,{\"b\":2}]},\"a\":{\"x\":{\"a\":1},\"b\":2,\"y\":[]},\"z\":{}}",
+                 ROOT, P1(A), P2(A, B), P1(A), ROOT);
+    expect_known("[{\"x\":[[{\"a\":1}]]},{\"a\":2}]", ROOT, P1(EACH), P1(EACH), P1(EACH),
+                 P2(EACH, A), P1(EACH), ROOT);
+    expect_known("{\"x\":\"a\\n\\u0041\\ud83dx\xc3\xa4\",\"\\u0078\":\"\\n\",\"a\":\"\\n\"}", ROOT,
+                 P1(A), ROOT);
 }
 
 TEST(the_longest_name_is_found_and_a_longer_one_is_not)
@@ -224,6 +255,8 @@ int main(void)
         cmocka_unit_test(a_value_is_at_the_names_that_lead_to_it),
         cmocka_unit_test(elements_of_an_array_share_a_step),
         cmocka_unit_test(names_that_are_not_in_the_table_are_all_others),
+        cmocka_unit_test(below_a_name_that_is_not_in_the_table_none_is),
+        cmocka_unit_test(values_may_be_told_only_where_all_names_are_known),
         cmocka_unit_test(the_longest_name_is_found_and_a_longer_one_is_not),
         cmocka_unit_test(a_name_is_what_its_escapes_stand_for),
         cmocka_unit_test(a_path_has_eight_steps_and_what_is_deeper_has_none),

@@ -328,6 +328,8 @@ TEST(half_an_event_says_nothing)
                     "data: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}"));
     expect_usage(result, 1, 2);
     expect_estimate(read_events(CHAT, BYTES("data: {\"usage\":{\"completion_tokens\":4}\n\n")), 0);
+    expect_estimate(
+        read_events(CHAT, BYTES("data: {\"usage\":{\"completion_tokens\":4}\n\ndata: {}\n\n")), 0);
     expect_estimate(read_json(CHAT, BYTES("{\"usage\":{\"completion_tokens\":4}")), 0);
 }
 
@@ -519,6 +521,11 @@ TEST(an_event_passes_as_soon_as_it_cannot_be_the_hidden_one)
     assert_int_equal(reply.held_bytes, 0);
     assert_int_equal(weir_llm_reply_next(&reply, BYTES("l"), &used, &bytes), WEIR_LLM_PASS);
     assert_int_equal(bytes, 1);
+    /* So does what is no JSON. */
+    assert_int_equal(weir_llm_reply_next(&reply, BYTES("\n\ndata: <"), &used, &bytes),
+                     WEIR_LLM_PASS);
+    assert_int_equal(bytes, 9);
+    assert_int_equal(reply.held_bytes, 0);
 }
 
 /* ---- responses ---- */
@@ -576,6 +583,10 @@ TEST(the_name_of_an_event_is_enough_to_know_its_type)
     assert_false(read_events(ANTHROPIC, BYTES("event: message_stop\n\n"))->finished);
     const struct result *result = read_events(ANTHROPIC, BYTES("event: error\ndata: oops\n\n"));
     assert_int_equal(result->error, WEIR_LLM_ERROR_OTHER);
+    /* But what the document says counts for more. */
+    result = read_events(ANTHROPIC, BYTES("event: error\ndata: {\"type\":\"message_stop\"}\n\n"));
+    assert_int_equal(result->error, WEIR_LLM_ERROR_NONE);
+    assert_true(result->finished);
 }
 
 /* ---- messages ---- */
