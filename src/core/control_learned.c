@@ -63,6 +63,7 @@ static void learned_undone(struct weir_control *control, uint64_t number, struct
 static void learned_accepted(struct weir_control *control, const struct weir_echo *echo)
 {
     weir_window_accept(&control->learned.window, echo);
+    weir_pacer_accept(&control->learned.pacer, echo->number);
 }
 
 /* Errors say nothing about the quota: the rate is left alone. */

@@ -131,6 +131,7 @@ static double refuse(struct weir_control *control, const struct weir_ticket *tic
         .retry_after_s = believed_s(reply->retry_after_ns),
         .rounding_s = believed_s(reply->retry_after_rounding_ns),
         .cost_mean = control->ledger.cost_mean,
+        .delay_s = ticket->charge == WEIR_CHARGE_END ? control->ledger.delay_mean_s : 0.0,
         .stated = weir_control_stated_rate(control),
         .now_ns = echo->now_ns,
     };
@@ -213,6 +214,9 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
         return false;
     }
     weir_ledger_average(&control->ledger, usage);
+    if (ticket->charge == WEIR_CHARGE_END) {
+        weir_ledger_average_delay(&control->ledger, ticket, now_ns);
+    }
     if (control->kind->succeeded == NULL) {
         return false;
     }

@@ -1,5 +1,7 @@
 #include "core/ledger.h"
 
+#include "core/real.h"
+
 #include <assert.h>
 
 /* The weight of one more in the mean cost. */
@@ -34,4 +36,14 @@ void weir_ledger_average(struct weir_ledger *ledger, struct weir_usage usage)
     double weight = ledger->cost_mean > 0.0 ? MEAN_WEIGHT : 1.0;
     ledger->cost_mean += weight * (cost - ledger->cost_mean);
     ledger->input_mean += weight * (input - ledger->input_mean);
+}
+
+void weir_ledger_average_delay(struct weir_ledger *ledger, const struct weir_ticket *ticket,
+                               uint64_t now_ns)
+{
+    if (now_ns > ticket->admitted_ns) {
+        double delay_s = weir_seconds(now_ns - ticket->admitted_ns);
+        double weight = ledger->delay_mean_s > 0.0 ? MEAN_WEIGHT : 1.0;
+        ledger->delay_mean_s += weight * (delay_s - ledger->delay_mean_s);
+    }
 }

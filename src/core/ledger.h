@@ -40,6 +40,7 @@ struct weir_ledger {
     uint64_t number;  /* the last that was sent */
     double cost_mean; /* of those that ended well; 0: none did yet */
     double input_mean;
+    double delay_mean_s; /* from its sending until it was charged, where that is at the end */
 };
 
 /* The part of an amount that a bucket counts. */
@@ -117,5 +118,9 @@ int64_t weir_ledger_since(const struct weir_ledger *ledger, const struct weir_ti
 
 /* One more that ended well and cost that. */
 void weir_ledger_average(struct weir_ledger *ledger, struct weir_usage usage);
+
+/* And that is charged only now. */
+void weir_ledger_average_delay(struct weir_ledger *ledger, const struct weir_ticket *ticket,
+                               uint64_t now_ns);
 
 #endif

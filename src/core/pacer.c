@@ -23,15 +23,23 @@
 #define SPAN_MAX_S        60.0
 #define SPAN_MAX_REQUESTS 300.0
 
+/* What is charged at the end is felt only then. A plateau shorter than some of these delays would
+ * be left far behind before anybody refuses. */
+#define SPAN_MIN_DELAYS 4.0
+
 /* The reserve that a pause builds up. Larger: small buckets overflow. Smaller: more refusals. */
 #define RESERVE_S        1.0
 #define RESERVE_REQUESTS 3.0
+
+/* After so many of these delays nearly all that was open has been charged. If what was measured
+ * says to wait longer for it, it is cheaper to ask: the answer measures again. */
+#define OPEN_DELAYS 2.0
 
 /* A pause without Retry-After, and how far it may double. */
 #define PAUSE_MIN_S 0.5
 #define BACKOFF_MAX 32.0
 
-/* Fewer accepted requests than this since the anchor: the same drought still. */
+/* Fewer requests than this since the anchor: the same drought still. */
 #define DROUGHT_REQUESTS 3
 
 /* A measurement counts as much as the requests it rests on, n / (n + this), and moves by a factor
@@ -66,9 +74,9 @@ void weir_pacer_bound(struct weir_pacer *pacer, const struct weir_rate_settings 
 void weir_pacer_init(struct weir_pacer *pacer, const struct weir_rate_settings *settings)
 {
     *pacer = (struct weir_pacer){.clean = true, .backoff = 1.0};
-    pacer->rate = settings->start == 0 ? START_RATE : (double)settings->start;
+    pacer->start = settings->start == 0 ? START_RATE : (double)settings->start;
+    pacer->rate = pacer->start;
     weir_pacer_bound(pacer, settings);
-    pacer->start = pacer->rate;
     pacer->balance = weir_larger(SAVED_COST, SAVED_S * pacer->rate);
 }
 
@@ -122,8 +130,8 @@ void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t n
         pacer->anchor_ns = (int64_t)now_ns;
     }
     pacer->charged += bill.at_once;
+    pacer->count += bill.at_once > 0;
     pacer->open += (double)bill.later;
-    pacer->sent++;
     if (pacer->asleep) {
         return;
     }
@@ -140,26 +148,38 @@ void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t 
         pacer->balance += (double)(bill.at_once + bill.later - actual);
     }
     pacer->charged += actual - bill.at_once;
+    pacer->count += bill.later > 0;
     pacer->open -= (double)bill.later;
+}
+
+void weir_pacer_accept(struct weir_pacer *pacer, uint64_t number)
+{
+    pacer->accepted += number > pacer->reacted;
 }
 
 void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill)
 {
     weir_pacer_settle(pacer, bill, 0);
-    pacer->sent--;
+    pacer->count--;
     if (number <= pacer->reacted) {
         pacer->anchor_charged -= bill.at_once;
-        pacer->anchor_sent--;
+        pacer->anchor_count -= bill.at_once > 0;
     }
 }
 
 /* ---- refusals ---- */
 
-/* One that was sent after our last reaction, or it would be the same refusal twice. */
 static double cost_mean(const struct weir_refusal *refusal)
 {
     double cost = (double)(refusal->bill.at_once + refusal->bill.later);
     return refusal->cost_mean > 0.0 ? refusal->cost_mean : weir_larger(cost, 1.0);
+}
+
+/* How much of what is open to wait for. */
+static double awaited_open(const struct weir_pacer *pacer, const struct weir_refusal *refusal)
+{
+    double charged_by_then = OPEN_DELAYS * refusal->delay_s * pacer->measured;
+    return refusal->delay_s > 0.0 ? weir_smaller(pacer->open, charged_by_then) : pacer->open;
 }
 
 static double pause(struct weir_pacer *pacer, const struct weir_refusal *refusal)
@@ -170,39 +190,45 @@ static double pause(struct weir_pacer *pacer, const struct weir_refusal *refusal
                         ? refusal->retry_after_s
                         : pacer->backoff * weir_larger(PAUSE_MIN_S, mean / pacer->measured);
     double reserve = weir_larger(RESERVE_S * pacer->measured, RESERVE_REQUESTS * mean);
-    double balance = cost - wait_s * pacer->measured - reserve - pacer->open;
+    double balance = cost - wait_s * pacer->measured - reserve - awaited_open(pacer, refusal);
     pacer->balance = weir_smaller(pacer->balance, balance);
     follow_cubic(pacer);
     return wait_s;
 }
 
-static void bound_span(struct weir_pacer *pacer, double mean)
+static void bound_span(struct weir_pacer *pacer, const struct weir_refusal *refusal)
 {
-    double request_s = mean / pacer->measured;
+    double request_s = cost_mean(refusal) / pacer->measured;
     double least = weir_larger(SPAN_MIN_S, SPAN_MIN_REQUESTS * request_s);
+    least = weir_larger(least, SPAN_MIN_DELAYS * refusal->delay_s);
     double most = weir_larger(SPAN_MAX_S, SPAN_MAX_REQUESTS * request_s);
-    pacer->span_s = weir_clamp(pacer->span_s, least, most);
+    pacer->span_s = weir_clamp(pacer->span_s, least, weir_larger(least, most));
 }
 
-/* What was delivered between two empty moments, and how much that tells. */
+/* What was delivered between two empty moments, and how much that tells. If something was cut
+ * meanwhile, the other bucket may have overflowed: it refills at least so much, perhaps more. */
 static void measure(struct weir_pacer *pacer, double delivered, double count)
 {
     double close = weir_larger(AGREE, 2.0 / sqrt(count + 1.0));
-    bool agrees = fabs(delivered / pacer->measured - 1.0) < close;
-    pacer->span_s = agrees ? 2.0 * pacer->span_s : 0.0;
+    double off = delivered / pacer->measured - 1.0;
+    if (!pacer->clean && off < close) {
+        pacer->span_s /= 2.0;
+        return;
+    }
+    pacer->span_s = fabs(off) < close ? 2.0 * pacer->span_s : 0.0;
     double moved = weir_clamp(delivered, pacer->measured / MOVE_MAX, pacer->measured * MOVE_MAX);
-    pacer->measured += count / (count + TRUST_REQUESTS) * (moved - pacer->measured);
+    moved = pacer->measured + count / (count + TRUST_REQUESTS) * (moved - pacer->measured);
+    pacer->measured = bounded(pacer, moved);
 }
 
-static void anchor(struct weir_pacer *pacer, int64_t empty_ns, double cost)
+/* The other bucket is empty then. */
+static void anchor(struct weir_pacer *pacer, int64_t empty_ns, const struct weir_refusal *refusal)
 {
-    pacer->anchored = true;
     pacer->anchor_ns = empty_ns;
     pacer->anchor_charged = pacer->charged;
-    pacer->anchor_sent = pacer->sent;
-    pacer->anchor_cost = cost;
+    pacer->anchor_count = pacer->count;
+    pacer->anchor_cost = (double)(refusal->bill.at_once + refusal->bill.later);
     pacer->clean = true;
-    pacer->backoff = 1.0;
 }
 
 static void wake(struct weir_pacer *pacer, double stated)
@@ -215,45 +241,81 @@ static void wake(struct weir_pacer *pacer, double stated)
     }
 }
 
-double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+/* From the anchor until a refusal. */
+struct stretch {
+    int64_t empty_ns; /* when that request would have been accepted */
+    bool drought;     /* nothing to measure */
+    double count;     /* of requests that were charged */
+    double delivered; /* per second */
+};
+
+static struct stretch since_anchor(const struct weir_pacer *pacer,
+                                   const struct weir_refusal *refusal)
 {
-    double cost = (double)(refusal->bill.at_once + refusal->bill.later);
-    if (refusal->number <= pacer->reacted) {
-        return refusal->retry_after_known ? refusal->retry_after_s : 0.0;
-    }
-    bool woken = pacer->asleep && refusal->stated > 0.0;
-    wake(pacer, refusal->stated);
     double until_empty_s =
         refusal->retry_after_known ? refusal->retry_after_s - refusal->rounding_s / 2.0 : 0.0;
     int64_t empty_ns = (int64_t)refusal->now_ns + (int64_t)(until_empty_s * 1e9);
     double passed_s = (double)(empty_ns - pacer->anchor_ns) * 1e-9;
-    uint64_t count = pacer->sent > pacer->anchor_sent ? pacer->sent - pacer->anchor_sent : 0;
-    double base = pacer->anchored ? pacer->anchor_cost : cost;
-    double delivered =
-        weir_larger((double)(pacer->charged - pacer->anchor_charged) + cost - base, 1.0) /
-        weir_larger(passed_s, 1e-3);
+    double cost = (double)(refusal->bill.at_once + refusal->bill.later);
+    double base = pacer->anchor_cost > 0.0 ? pacer->anchor_cost : cost;
+    double amount = (double)(pacer->charged - pacer->anchor_charged) + cost - base;
+    uint64_t count = pacer->count > pacer->anchor_count ? pacer->count - pacer->anchor_count : 0;
+    /* Where it is not told until when it is empty, it may have been for long, unless somebody was
+     * accepted meanwhile. */
+    uint64_t seen = refusal->retry_after_known ? count : pacer->accepted;
+    return (struct stretch){.empty_ns = empty_ns,
+                            .drought = seen < DROUGHT_REQUESTS,
+                            .count = (double)count,
+                            .delivered = weir_larger(amount, 1.0) / weir_larger(passed_s, 1e-3)};
+}
+
+/* The first refusal that tells anything: it began from a full bucket, so this is a rough measure.
+ * Where little was delivered because little was asked for it is none, so it is not less than what
+ * we began with. */
+static void measure_first(struct weir_pacer *pacer, const struct weir_refusal *refusal,
+                          double delivered)
+{
+    double first = weir_smaller(weir_larger(delivered, pacer->start), pacer->rate);
+    pacer->measured = bounded(pacer, refusal->stated > 0.0 ? refusal->stated : first);
+    pacer->span_s = 0.0;
+    pacer->anchored = true;
+}
+
+/* Still refused, with next to nothing charged in between: there is nothing to measure. Who had not
+ * measured anything before knows of an empty moment now, and begins anew. */
+static void suffer_drought(struct weir_pacer *pacer, const struct weir_refusal *refusal,
+                           int64_t empty_ns)
+{
+    pacer->span_s /= 2.0;
+    pacer->backoff = weir_smaller(2.0 * pacer->backoff, BACKOFF_MAX);
+    if (!pacer->anchored) {
+        pacer->measured = bounded(pacer, pacer->start);
+        anchor(pacer, empty_ns, refusal);
+    }
+}
+
+double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+{
+    if (refusal->number <= pacer->reacted) { /* the same refusal once more */
+        return refusal->retry_after_known ? refusal->retry_after_s : 0.0;
+    }
+    bool woken = pacer->asleep && refusal->stated > 0.0;
+    wake(pacer, refusal->stated);
+    struct stretch stretch = since_anchor(pacer, refusal);
     pacer->spent_s = 0.0;
     pacer->reacted = refusal->sent_last;
-    if (!pacer->anchored) {
-        /* Refused from the start, as after a restart in the middle of a drought: the moment counts,
-         * but nothing was delivered by which to measure. And where little was delivered because
-         * little was asked for, that is no measure either: so not less than we began with. */
-        double first = count < DROUGHT_REQUESTS ? pacer->rate
-                                                : weir_clamp(delivered, pacer->start, pacer->rate);
-        pacer->measured = bounded(pacer, woken ? refusal->stated : first);
-        pacer->span_s = 0.0;
-    } else if (count < DROUGHT_REQUESTS) {
-        pacer->span_s /= 2.0;
-        pacer->backoff = weir_smaller(2.0 * pacer->backoff, BACKOFF_MAX);
-        bound_span(pacer, cost_mean(refusal));
-        return pause(pacer, refusal);
-    } else if (!pacer->clean) {
-        pacer->span_s /= 2.0; /* the other bucket may have overflowed while we were idle */
+    pacer->accepted = 0;
+    if (stretch.drought && !woken) {
+        suffer_drought(pacer, refusal, stretch.empty_ns);
     } else {
-        measure(pacer, delivered, (double)count);
-        pacer->measured = bounded(pacer, pacer->measured);
+        if (pacer->anchored) {
+            measure(pacer, stretch.delivered, stretch.count);
+        } else {
+            measure_first(pacer, refusal, stretch.delivered);
+        }
+        anchor(pacer, stretch.empty_ns, refusal);
+        pacer->backoff = 1.0;
     }
-    bound_span(pacer, cost_mean(refusal));
-    anchor(pacer, empty_ns, cost);
+    bound_span(pacer, refusal);
     return pause(pacer, refusal);
 }

@@ -15,27 +15,28 @@
 
 struct weir_pacer {
     bool asleep;
-    bool anchored; /* there has been a refusal */
+    bool anchored; /* there has been a refusal, and something to measure before it */
     bool begun;    /* something has been sent */
     bool clean;    /* nothing that flowed in was cut since the anchor */
-    double least;  /* bounds on the rate */
+    double start;  /* the rate before anything is known */
+    double least;  /* bounds on it */
     double most;
-    double start; /* the rate that it began with */
     double rate;
-    double balance;   /* what may be sent; refunds count, and it may be below 0 */
-    double open;      /* reserved for what will be charged at the end only */
-    double measured;  /* delivered per second between refusals */
-    double span_s;    /* how long the plateau is */
-    double spent_s;   /* time spent sending since the last refusal */
-    double backoff;   /* of a pause without Retry-After */
-    int64_t charged;  /* so far */
-    uint64_t sent;    /* accepted so far */
-    uint64_t reacted; /* the last number that was sent before the last reaction */
+    double balance;    /* what may be sent; refunds count, and it may be below 0 */
+    double open;       /* reserved for what will be charged at the end only */
+    double measured;   /* delivered per second between refusals */
+    double span_s;     /* how long the plateau is */
+    double spent_s;    /* time spent sending since the last refusal */
+    double backoff;    /* of a pause without Retry-After */
+    int64_t charged;   /* so far */
+    uint64_t count;    /* requests that this was for */
+    uint64_t accepted; /* of those that were sent since the last reaction */
+    uint64_t reacted;  /* the last number that was sent before the last reaction */
     /* The anchor: the last moment at which the other bucket was empty. */
     int64_t anchor_ns;
     int64_t anchor_charged;
-    uint64_t anchor_sent;
-    double anchor_cost; /* of the request that was refused: so much was in it at least */
+    uint64_t anchor_count;
+    double anchor_cost; /* of the request that was refused: it lacked so much at most */
 };
 
 /* A refused request. */
@@ -47,7 +48,8 @@ struct weir_refusal {
     double retry_after_s;
     double rounding_s; /* of Retry-After */
     double cost_mean;
-    double stated; /* the rate that quotas state, or 0 */
+    double delay_s; /* until it would have been charged, on average; 0: at once, or not known */
+    double stated;  /* the rate that quotas state, or 0 */
     uint64_t now_ns;
 };
 
@@ -67,6 +69,9 @@ double weir_pacer_wait(const struct weir_pacer *pacer, double amount);
 
 void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t now_ns);
 void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual);
+
+/* The provider has accepted that one. */
+void weir_pacer_accept(struct weir_pacer *pacer, uint64_t number);
 
 /* It was not accepted after all: as if it had never been sent. */
 void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill);

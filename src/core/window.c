@@ -26,6 +26,13 @@
 #define PATIENCE_MIN   8.0
 #define PATIENCE_MAX   500.0
 
+/* A limit on requests at once is the same number each time; a rate that is exceeded is so at any
+ * count. So a bound that is found again is one, and what is refused above it is refused for that;
+ * small numbers may be the same by chance, and have to be found twice. So is one that has moved a
+ * little, after as many refusals as lead to this patience. */
+#define SMALL_BOUND   8.0
+#define PATIENCE_SURE 64.0
+
 /* A round of first tokens. */
 #define ROUND_MIN 16.0
 #define ROUND_MAX 256.0
@@ -134,6 +141,7 @@ static void probe(struct weir_window *window)
     window->probe = window->size;
     if (++window->probes >= 2) {
         window->patience /= 4.0;
+        window->confirmed = 0;
     }
 }
 
@@ -181,6 +189,7 @@ void weir_window_refuse(struct weir_window *window, const struct weir_echo *echo
         window->accepted *= REFUSED_FORGET; /* more were taken before: it is not that */
         return;
     }
+    bool same = among - 1.0 == window->back;
     resize(window, weir_smaller(window->size, among - 1.0), WEIR_LIMIT_REFUSED);
     window->accepted = weir_smaller(window->accepted, window->size);
     window->back = window->size;
@@ -188,8 +197,16 @@ void weir_window_refuse(struct weir_window *window, const struct weir_echo *echo
     window->acknowledged = 0.0;
     window->probes = 0;
     if (echo->number > window->cut_number) { /* once per round */
+        window->confirmed = same ? window->confirmed + 1 : 0;
         window->patience = weir_clamp(2.0 * window->patience, PATIENCE_MIN, PATIENCE_MAX);
         window->cut_number = echo->sent_last;
     }
     window->probe = window->patience;
+}
+
+bool weir_window_explains(const struct weir_window *window, uint32_t among)
+{
+    uint32_t enough = window->back < SMALL_BOUND ? 2 : 1;
+    bool sure = window->confirmed >= enough || window->patience >= PATIENCE_SURE;
+    return sure && (double)among > window->back;
 }

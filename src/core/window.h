@@ -23,6 +23,7 @@ struct weir_window {
     double probe;        /* acknowledgements before the next probe */
     double acknowledged; /* since the last one */
     uint32_t probes;     /* in a row that went well */
+    uint32_t confirmed;  /* probes in a row that found the same bound as before */
     double remembered;   /* the size before errors cut it */
     uint64_t cut_number; /* the last number that was sent before the last cut */
     uint64_t cut_ns;     /* when errors last cut it; 0: never */
@@ -63,9 +64,6 @@ void weir_window_refuse(struct weir_window *window, const struct weir_echo *echo
 
 /* Whether such a refusal is no more than a bound that was confirmed before and probed once more, so
  * that it says nothing about the rate. */
-static inline bool weir_window_explains(const struct weir_window *window, uint32_t among)
-{
-    return window->patience >= 64.0 && (double)among > window->back;
-}
+bool weir_window_explains(const struct weir_window *window, uint32_t among);
 
 #endif

@@ -162,6 +162,28 @@ TEST(a_retry_after_from_the_end_of_time_is_believed_for_a_day)
     close_key(&f);
 }
 
+/* An account may have been spent by others before the first request here. */
+TEST(a_lane_whose_first_request_is_refused_is_not_shut_for_long)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0), .timeout_ns = HOUR});
+    struct weir_ticket tickets[2] = {0};
+    assert_int_equal(enter_for(&f, &tickets[0], 1000, 1000, SECOND), WEIR_ADMITTED);
+    hear(&f, &tickets[0], refused, 2 * SECOND);
+    leave_as(&f, &tickets[0], WEIR_OUTCOME_RATE_LIMIT, 2 * SECOND);
+    assert_int_equal(enter_for(&f, &tickets[1], 1000, 1000, 2 * SECOND), WEIR_WAITING);
+    uint64_t now_ns = 2 * SECOND;
+    for (uint32_t i = 0; i < 1000 && tickets[1].state == WEIR_TICKET_WAITING; i++) {
+        now_ns = f.news.wake_ns;
+        weir_key_wake(f.key, now_ns, &f.news);
+    }
+    expect_news(&f, &tickets[1]);
+    assert_in_range(now_ns, 7 * SECOND,
+                    20 * SECOND); /* Retry-After, and a reserve at 500 a second */
+    leave_as(&f, &tickets[1], WEIR_OUTCOME_SUCCESS, now_ns);
+    close_key(&f);
+}
+
 /* ---- quotas ---- */
 
 TEST(a_stated_quota_replaces_what_was_guessed)
@@ -740,6 +762,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOTH_WAYS(a_lane_that_learns_starts_with_4_permits_and_grows_with_first_bytes),
         BOTH_WAYS(a_limit_that_is_set_is_where_the_window_goes_on),
+        BOTH_WAYS(a_lane_whose_first_request_is_refused_is_not_shut_for_long),
         BOTH_WAYS(retry_after_pauses_its_lane_alone),
         BOTH_WAYS(a_retry_after_beyond_the_deadline_refuses_at_once_and_says_when),
         BOTH_WAYS(a_retry_after_from_the_end_of_time_is_believed_for_a_day),

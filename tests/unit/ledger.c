@@ -105,6 +105,18 @@ TEST(the_mean_begins_with_the_first_and_moves_by_a_twentieth)
     assert_true(fabs(ledger.input_mean - 105.0) < 1e-9);
 }
 
+TEST(how_long_it_takes_to_be_charged_is_known_where_that_is_at_the_end)
+{
+    struct weir_ledger ledger = {0};
+    struct weir_ticket ticket = {.charge = WEIR_CHARGE_END, .admitted_ns = SECOND};
+    weir_ledger_average_delay(&ledger, &ticket, 3 * SECOND);
+    assert_true(fabs(ledger.delay_mean_s - 2.0) < 1e-9);
+    weir_ledger_average_delay(&ledger, &ticket, 5 * SECOND);
+    assert_true(fabs(ledger.delay_mean_s - 2.1) < 1e-9);
+    weir_ledger_average_delay(&ledger, &ticket, 0); /* a clock that stepped back tells nothing */
+    assert_true(fabs(ledger.delay_mean_s - 2.1) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +125,7 @@ int main(void)
         cmocka_unit_test(the_providers_rule_says_what_is_charged_and_when),
         cmocka_unit_test(the_count_of_requests_may_pass_what_a_ticket_can_remember),
         cmocka_unit_test(the_mean_begins_with_the_first_and_moves_by_a_twentieth),
+        cmocka_unit_test(how_long_it_takes_to_be_charged_is_known_where_that_is_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ static void send(struct weir_pacer *pacer, uint32_t count, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < count; i++) {
         weir_pacer_send(pacer, thousand, now_ns);
+        weir_pacer_accept(pacer, pacer->reacted + 1);
     }
 }
 
@@ -78,11 +79,6 @@ TEST(refusals_before_anything_was_accepted_measure_nothing)
     expect_near(pacer.measured, 500.0);
     refuse(&pacer, 2, 20.0, 30 * SECOND);
     expect_near(pacer.measured, 500.0);
-    pacer.measured = 2000.0;
-    send(&pacer, 20, 50 * SECOND);
-    refuse(&pacer, 23, 1.0,
-           60 * SECOND); /* 20,000 in 40 s: from the first moment, not the second */
-    expect_near(pacer.measured, 2000.0 + 20.0 / 24.0 * (20000.0 / 40.0 - 2000.0));
 }
 
 /* A request a minute for an hour: 17 a second were asked for, and nothing says that more were not
@@ -182,7 +178,7 @@ TEST(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal)
     expect_near(pacer.measured, before.measured);
     /* The anchor is moved with what turned out not to have been accepted. */
     assert_int_equal(pacer.charged - pacer.anchor_charged, before.charged - before.anchor_charged);
-    assert_int_equal(pacer.sent - pacer.anchor_sent, before.sent - before.anchor_sent);
+    assert_int_equal(pacer.count - pacer.anchor_count, before.count - before.anchor_count);
 }
 
 TEST(a_drought_doubles_the_pause_and_keeps_the_anchor)
@@ -203,7 +199,31 @@ TEST(a_drought_doubles_the_pause_and_keeps_the_anchor)
     assert_true(pacer.anchor_ns == anchor_ns);
 }
 
-TEST(what_was_cut_while_idle_makes_a_measurement_worthless)
+/* The other bucket may have overflowed while we were idle: less proves nothing, more does. */
+/* Without Retry-After nobody tells for how long it has been empty: only an acceptance does. */
+TEST(what_was_charged_measures_nothing_if_nobody_was_accepted_and_nothing_is_told)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1000.0;
+    send(&pacer, 10, SECOND);
+    refuse(&pacer, 11, 0.0, 5 * SECOND);
+    int64_t anchor_ns = pacer.anchor_ns;
+    for (uint32_t i = 0; i < 20; i++) { /* sent at once, answers are on their way */
+        weir_pacer_send(&pacer, thousand, 6 * SECOND);
+    }
+    weir_pacer_accept(&pacer, 11); /* of before the reaction: no news */
+    weir_pacer_accept(&pacer, 12);
+    weir_pacer_accept(&pacer, 13);
+    refuse(&pacer, 32, 0.0, 7 * SECOND);
+    assert_true(pacer.anchor_ns == anchor_ns);
+    expect_near(pacer.backoff, 2.0);
+    send(&pacer, 3, 8 * SECOND);
+    refuse(&pacer, 36, 0.0, 9 * SECOND);
+    assert_true(pacer.anchor_ns > anchor_ns);
+    expect_near(pacer.backoff, 1.0);
+}
+
+TEST(what_was_cut_while_idle_makes_a_measurement_a_lower_bound)
 {
     struct weir_pacer pacer = fresh();
     pacer.rate = 1000.0;
@@ -212,10 +232,126 @@ TEST(what_was_cut_while_idle_makes_a_measurement_worthless)
     double measured = pacer.measured;
     weir_pacer_advance(&pacer, 1000.0, false, false);
     assert_false(pacer.clean);
-    send(&pacer, 100, 6 * SECOND);
-    refuse(&pacer, 112, 1.0, 10 * SECOND);
+    send(&pacer, 4, 6 * SECOND);
+    refuse(&pacer, 16, 1.0, 15 * SECOND); /* 400 a second */
     expect_near(pacer.measured, measured);
     assert_true(pacer.clean);
+    weir_pacer_advance(&pacer, 1000.0, false, false);
+    assert_false(pacer.clean);
+    send(&pacer, 40, 16 * SECOND);
+    refuse(&pacer, 57, 1.0, 25 * SECOND); /* 4,000 */
+    expect_near(pacer.measured, measured + 40.0 / 44.0 * (4000.0 - measured));
+}
+
+/* The account was empty before anybody here came. Nothing was delivered, which measures nothing. */
+TEST(who_is_refused_from_the_first_begins_anew)
+{
+    struct weir_pacer pacer = fresh();
+    weir_pacer_advance(&pacer, 600.0, true, true); /* growing proves nothing either */
+    expect_near(refuse(&pacer, 1, 1.0, SECOND), 1.0);
+    assert_false(pacer.anchored);
+    expect_near(pacer.rate, 500.0);
+    expect_near(pacer.balance, 1000.0 - 500.0 - 3000.0);
+    assert_true(weir_pacer_wait(&pacer, 1000.0) <= 7.0);
+    weir_pacer_advance(&pacer, 6.0, true, true);
+    expect_near(pacer.rate, 500.0 * exp(1.0));
+    /* What comes then is measured from that empty moment on: 20,000 in 10 s. */
+    pacer.rate = 1e6;
+    send(&pacer, 20, 2 * SECOND);
+    refuse(&pacer, 22, 1.0, 11 * SECOND);
+    assert_true(pacer.anchored);
+    expect_near(pacer.measured, 2000.0);
+}
+
+/* ---- charged at the end ---- */
+
+static const struct weir_bill at_the_end = {0, 1000};
+
+static double refuse_later(struct weir_pacer *pacer, uint64_t number, double delay_s,
+                           uint64_t now_ns)
+{
+    weir_pacer_send(pacer, at_the_end, now_ns);
+    weir_pacer_undo(pacer, number, at_the_end);
+    struct weir_refusal refusal = {.number = number,
+                                   .sent_last = number,
+                                   .bill = at_the_end,
+                                   .retry_after_known = true,
+                                   .retry_after_s = 1.0,
+                                   .rounding_s = 1.0,
+                                   .cost_mean = 1000.0,
+                                   .delay_s = delay_s,
+                                   .now_ns = now_ns};
+    return weir_pacer_refuse(pacer, &refusal);
+}
+
+/* `sent` are out, of which the first `ended` have been charged. */
+static struct weir_pacer with_open(uint32_t sent, uint32_t ended)
+{
+    struct weir_pacer pacer = fresh();
+    pacer.rate = 1e6;
+    pacer.balance = 1e6;
+    for (uint32_t i = 0; i < sent; i++) {
+        weir_pacer_send(&pacer, at_the_end, SECOND);
+    }
+    for (uint32_t i = 0; i < ended; i++) {
+        weir_pacer_settle(&pacer, at_the_end, 1000);
+    }
+    return pacer;
+}
+
+TEST(a_request_that_is_charged_at_the_end_counts_from_then_on)
+{
+    struct weir_pacer pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 2.0, 5 * SECOND); /* 10,000 in 4.5 s */
+    expect_near(pacer.measured, 10000.0 / 4.5);
+    double measured = pacer.measured;
+    for (uint32_t i = 0; i < 50; i++) { /* nothing new is sent, but the rest ends */
+        weir_pacer_settle(&pacer, at_the_end, 1000);
+    }
+    refuse_later(&pacer, 62, 2.0, 15 * SECOND); /* 50,000 in 10 s */
+    expect_near(pacer.measured, measured + 50.0 / 54.0 * (5000.0 - measured));
+    double again = pacer.measured;
+    refuse_later(&pacer, 63, 2.0, 16 * SECOND); /* nothing was charged in between */
+    expect_near(pacer.measured, again);
+    expect_near(pacer.backoff, 2.0);
+}
+
+TEST(what_was_refused_was_never_charged_before_or_after_the_reaction)
+{
+    struct weir_pacer pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 2.0, 5 * SECOND);
+    uint64_t count = pacer.count;
+    uint64_t anchor_count = pacer.anchor_count;
+    weir_pacer_undo(&pacer, 60, at_the_end);
+    assert_int_equal(pacer.count, count);
+    assert_int_equal(pacer.anchor_count, anchor_count);
+    expect_near(pacer.open, 49000.0);
+}
+
+/* 10 of 60 charged in 4.5 s: 2,222 a second. 50,000 are open, 22 s of that. But what takes 2 s on
+ * average will have been charged after 4. */
+TEST(what_is_open_is_waited_for_no_longer_than_it_takes)
+{
+    struct weir_pacer pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 2.0, 5 * SECOND);
+    double measured = 10000.0 / 4.5;
+    expect_near(pacer.balance, 1000.0 - measured - 3000.0 - 4.0 * measured);
+    pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 20.0, 5 * SECOND);
+    expect_near(pacer.balance, 1000.0 - measured - 3000.0 - 50000.0);
+    pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 0.0, 5 * SECOND); /* nobody knows how long */
+    expect_near(pacer.balance, 1000.0 - measured - 3000.0 - 50000.0);
+}
+
+TEST(the_plateau_outlasts_what_is_felt_only_at_the_end)
+{
+    struct weir_pacer pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 2.0, 5 * SECOND);
+    expect_near(pacer.span_s, 8.0);
+    pacer = with_open(60, 10);
+    refuse_later(&pacer, 61, 100.0, 5 * SECOND); /* longer than the longest otherwise */
+    expect_near(pacer.span_s, 400.0);
 }
 
 TEST(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state)
@@ -302,7 +438,14 @@ int main(void)
         cmocka_unit_test(a_pause_leaves_a_reserve_inside_the_provider),
         cmocka_unit_test(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal),
         cmocka_unit_test(a_drought_doubles_the_pause_and_keeps_the_anchor),
-        cmocka_unit_test(what_was_cut_while_idle_makes_a_measurement_worthless),
+        cmocka_unit_test(
+            what_was_charged_measures_nothing_if_nobody_was_accepted_and_nothing_is_told),
+        cmocka_unit_test(what_was_cut_while_idle_makes_a_measurement_a_lower_bound),
+        cmocka_unit_test(who_is_refused_from_the_first_begins_anew),
+        cmocka_unit_test(a_request_that_is_charged_at_the_end_counts_from_then_on),
+        cmocka_unit_test(what_was_refused_was_never_charged_before_or_after_the_reaction),
+        cmocka_unit_test(what_is_open_is_waited_for_no_longer_than_it_takes),
+        cmocka_unit_test(the_plateau_outlasts_what_is_felt_only_at_the_end),
         cmocka_unit_test(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state),
         cmocka_unit_test(
             settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_the_rule),

@@ -310,6 +310,23 @@ TEST(policies_reach_what_they_reached)
     }
 }
 
+/* What is in flight is charged only when it ends: many seconds' worth of the account, which no
+ * refusal can take back. */
+TEST(ours_finds_the_rate_of_a_silent_provider_that_charges_at_the_end)
+{
+    struct weir_sim_scenario *scenario = load_scenario(
+        "duration: 10m\nwarmup: 2m\n"
+        "provider: { stated: nothing, charge: end, limits: [ { rate: 1000000/m, burst: 10s } ] }\n"
+        "line: { max: 400 }\ntenants: { a: { count: 4, load: 4 } }\n");
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct weir_sim_result result = run(scenario, "learned", seed);
+        if (result.used < 0.97 || result.refused_share > 0.003) {
+            fail_msg("seed %d: %f used, %f refused", (int)seed, result.used, result.refused_share);
+        }
+    }
+    weir_sim_scenario_destroy(scenario);
+}
+
 TEST(the_line_is_fair_where_clients_of_their_own_are_not)
 {
     struct weir_sim_scenario *scenario = load_shipped("noisy");
@@ -382,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_short_stream_is_not_counted_and_the_longest_is_within_bounds),
         cmocka_unit_test(a_client_that_leaves_ends_the_counting),
         cmocka_unit_test(policies_reach_what_they_reached),
+        cmocka_unit_test(ours_finds_the_rate_of_a_silent_provider_that_charges_at_the_end),
         cmocka_unit_test(the_line_is_fair_where_clients_of_their_own_are_not),
         cmocka_unit_test(the_truth_recovers_at_once_and_a_fixed_limit_never),
         cmocka_unit_test(a_change_behind_the_end_is_none),

@@ -107,6 +107,48 @@ TEST(one_more_is_probed_after_8_then_16_full_windows_and_each_refusal_doubles_th
     assert_false(weir_window_explains(&window, 16));
 }
 
+/* A limit on requests at once is the same number each time. */
+TEST(a_bound_that_is_found_again_explains_what_is_refused_above_it)
+{
+    struct weir_window window = fresh();
+    window.size = 20.0;
+    accept(&window, 1, 16, false);
+    refuse(&window, 2, 17);
+    assert_false(weir_window_explains(&window, 17)); /* it may have been the rate */
+    refuse(&window, 3, 17);
+    assert_true(weir_window_explains(&window, 17));
+    assert_false(weir_window_explains(&window, 16));
+    window.size = 30.0;
+    window.accepted = 20.0;
+    refuse(&window, 4, 22); /* another one */
+    assert_false(weir_window_explains(&window, 22));
+}
+
+TEST(a_small_bound_is_found_twice_before_it_explains_anything)
+{
+    struct weir_window window = fresh();
+    accept(&window, 1, 3, false);
+    refuse(&window, 2, 4);
+    refuse(&window, 3, 4);
+    assert_false(weir_window_explains(&window, 4));
+    refuse(&window, 4, 4);
+    assert_true(weir_window_explains(&window, 4));
+}
+
+TEST(a_bound_above_which_probes_went_well_is_none)
+{
+    struct weir_window window = fresh();
+    window.size = 20.0;
+    accept(&window, 1, 16, false);
+    refuse(&window, 2, 17);
+    refuse(&window, 3, 17);
+    for (uint64_t i = 4; i < 200; i++) {
+        accept(&window, i, (uint32_t)window.size, true);
+    }
+    assert_true(window.probes >= 2);
+    assert_false(weir_window_explains(&window, 100));
+}
+
 TEST(refusals_of_one_round_count_once)
 {
     struct weir_window window = fresh();
@@ -118,6 +160,7 @@ TEST(refusals_of_one_round_count_once)
     weir_window_refuse(&window, &echo);
     assert_true(window.patience == 8.0);
     assert_true(window.size == 18.0);
+    assert_int_equal(window.confirmed, 0);
 }
 
 TEST(errors_are_judged_by_their_share)
@@ -249,6 +292,9 @@ int main(void)
         cmocka_unit_test(a_refusal_of_fewer_than_were_taken_before_is_not_about_the_window),
         cmocka_unit_test(
             one_more_is_probed_after_8_then_16_full_windows_and_each_refusal_doubles_that),
+        cmocka_unit_test(a_bound_that_is_found_again_explains_what_is_refused_above_it),
+        cmocka_unit_test(a_small_bound_is_found_twice_before_it_explains_anything),
+        cmocka_unit_test(a_bound_above_which_probes_went_well_is_none),
         cmocka_unit_test(refusals_of_one_round_count_once),
         cmocka_unit_test(errors_are_judged_by_their_share),
         cmocka_unit_test(a_brown_out_cuts_to_a_tenth_and_slow_start_leads_back),
