@@ -234,8 +234,10 @@ static bool check_reply(struct weir_exchange *exchange)
         exchange->reply_ready += (uint32_t)fresh.bytes;
     }
     bool ended = exchange->reply_body.state == WEIR_BODY_ENDED;
-    if (exchange->reply_body.state == WEIR_BODY_FAULT ||
-        (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
+    bool broken = exchange->reply_body.state == WEIR_BODY_FAULT;
+    exchange->server_failed =
+        exchange->server_failed || broken; /* it is not the client that left */
+    if (broken || (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
         weir_exchange_abandon(exchange);
         return false;
     }

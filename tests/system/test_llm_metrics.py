@@ -154,6 +154,21 @@ async def test_an_error_in_the_middle_of_a_stream_is_one():
 
 
 @run
+async def test_a_provider_that_dies_in_the_middle_of_a_stream_is_a_loss():
+    async def serve(wire, message):
+        await wire.send(stream_head(), chunked(*TEXTS))
+        wire.abort()
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat(stream=True)))
+            await wire.head()
+            await wire.ended()
+        await quiet(gateway)
+        Series(await valid(gateway)).check(waits=1, firsts=1, totals=0, soft_loss=1)
+        assert (await control_of(gateway))['lost'] == 1
+
+
+@run
 async def test_a_client_that_leaves_is_told_apart_and_what_it_saw_was_used():
     async def serve(wire, message):
         await wire.send(stream_head(), chunked(*TEXTS, chunk('x' * 400)))
