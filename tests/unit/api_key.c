@@ -218,6 +218,7 @@ TEST(a_request_may_carry_its_key_in_three_fields)
         "Authorization: Bearer sk-of-another-gateway\r\nx-api-key: %s\r\n",
         "Authorization: Basic d2VpcjpwYXNz\r\napi-key: %s\r\n",
         "x-api-key: \r\napi-key: %s\r\n",
+        "x-api-key: %s\r\nAccept: */*\r\nAuthorization: Bearer x\r\n",
     };
     make_keys(2);
     for (size_t i = 0; i < COUNT_OF(good); i++) {
@@ -233,6 +234,7 @@ TEST(a_request_without_a_key_of_ours_has_none)
         "Authorization: Bearer sk-something\r\n",
         "Authorization: %s\r\n",
         "Authorization: Basic %s\r\n",
+        "Authorization: Digest %s\r\n",
         "Authorization: Bearer\r\n",
         "Authorization: Bearer  %s\r\n",
         "X-Key: %s\r\n",

@@ -5,6 +5,8 @@
 #include "base/slice.h"
 #include "unit/helpers.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static char folder[] = "/tmp/weir-key-file-XXXXXX";
@@ -212,6 +214,61 @@ TEST(a_file_that_is_damaged_is_refused_with_its_line)
     }
 }
 
+TEST(names_in_the_file_are_checked_too)
+{
+    static char text[2048];
+    char name[300];
+    memset(name, 'n', sizeof name);
+    for (int bytes = 255; bytes <= 256; bytes++) {
+        for (int which = 0; which < 2; which++) {
+            snprintf(text, sizeof text,
+                     "{\"id\":\"0123456789ab\",\"sha256\":\"" DIGEST
+                     "\",\"tenant\":\"%.*s\",\"name\":\"%.*s\",\"created\":1,\"revoked\":null}\n",
+                     which == 0 ? bytes : 1, name, which == 1 ? bytes : 1, name);
+            write_file(text);
+            if (bytes == 256) {
+                expect_fault(":1: this is no key");
+            } else {
+                read_keys();
+                weir_key_list_deinit(&list);
+            }
+        }
+    }
+}
+
+TEST(there_are_as_many_keys_as_there_may_be)
+{
+    char text[WEIR_API_KEY_TEXT_BYTES + 1];
+    FILE *out = fopen(path("keys"), "w");
+    for (int i = 0; i < WEIR_API_KEYS_MAX; i++) {
+        fprintf(out,
+                "{\"id\":\"%012x\",\"sha256\":\"" DIGEST
+                "\",\"tenant\":\"a\",\"name\":\"\",\"created\":1,\"revoked\":null}\n",
+                (unsigned)i);
+    }
+    fclose(out);
+    read_keys();
+    assert_int_equal(list.count, WEIR_API_KEYS_MAX);
+    weir_key_list_deinit(&list);
+    assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
+    assert_non_null(strstr(fault.wrong, "which is all that there may be"));
+    out = fopen(path("keys"), "a");
+    fputs(LINE("ffffffffffff"), out);
+    fclose(out);
+    expect_fault("has 100001 keys");
+}
+
+TEST(whoever_finds_another_at_work_is_told)
+{
+    char text[WEIR_API_KEY_TEXT_BYTES + 1];
+    int other = open(path("keys.lock"), O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
+    assert_non_null(strstr(fault.wrong, "another `weir keys` is at work"));
+    close(other);
+    add_key("a", "", text);
+}
+
 TEST(a_damaged_file_is_neither_added_to_nor_revoked_from)
 {
     char text[WEIR_API_KEY_TEXT_BYTES + 1], content[64] = "";
@@ -267,6 +324,9 @@ int main(void)
         cmocka_unit_test_setup(a_key_is_revoked_by_its_id_and_stays_in_the_list, begin_anew),
         cmocka_unit_test_setup(names_are_checked, begin_anew),
         cmocka_unit_test_setup(a_file_that_is_damaged_is_refused_with_its_line, begin_anew),
+        cmocka_unit_test_setup(names_in_the_file_are_checked_too, begin_anew),
+        cmocka_unit_test_setup(there_are_as_many_keys_as_there_may_be, begin_anew),
+        cmocka_unit_test_setup(whoever_finds_another_at_work_is_told, begin_anew),
         cmocka_unit_test_setup(a_damaged_file_is_neither_added_to_nor_revoked_from, begin_anew),
         cmocka_unit_test_setup(an_id_that_stands_twice_is_refused, begin_anew),
         cmocka_unit_test_setup(a_file_that_others_may_write_is_refused, begin_anew),

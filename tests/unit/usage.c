@@ -349,7 +349,33 @@ TEST(what_is_put_back_has_not_changed_and_counts_as_spent)
     assert_false(weir_usage_restore(usage, &row));
     weir_usage_forget(usage, row.day);
     assert_string_equal(told(&all), "0 a/m 8;");
-    weir_usage_forget(usage, row.day);
+    weir_usage_forget(usage, row.day); /* which is not there */
+    assert_string_equal(told(&all), "0 a/m 8;");
+    end();
+}
+
+TEST(what_is_put_back_twice_adds_up)
+{
+    struct weir_usage_row row = {
+        .day = TODAY, .counts = {.requests = 1}, .tenant_bytes = 1, .model_bytes = 1, .text = "am"};
+    begin(100);
+    assert_true(weir_usage_restore(usage, &row));
+    assert_true(weir_usage_restore(usage, &row));
+    assert_string_equal(told(&all), "0 a/m 2;");
+    end();
+}
+
+TEST(nothing_is_pushed_out_for_what_is_put_back)
+{
+    struct weir_usage_row row = {.day = TODAY, .counts = {.requests = 1}};
+    begin(10000);
+    for (uint32_t i = 0; i < WEIR_USAGE_DAYS_MAX; i++) {
+        row.day = TODAY + i;
+        assert_true(weir_usage_restore(usage, &row));
+    }
+    row.day = TODAY + WEIR_USAGE_DAYS_MAX;
+    assert_false(weir_usage_restore(usage, &row));
+    assert_int_equal(count_rows(), WEIR_USAGE_DAYS_MAX);
     end();
 }
 
@@ -409,6 +435,8 @@ int main(void)
         cmocka_unit_test(days_beyond_the_bound_push_out_the_oldest),
         cmocka_unit_test(what_has_changed_since_it_was_saved_is_known),
         cmocka_unit_test(what_is_put_back_has_not_changed_and_counts_as_spent),
+        cmocka_unit_test(what_is_put_back_twice_adds_up),
+        cmocka_unit_test(nothing_is_pushed_out_for_what_is_put_back),
         cmocka_unit_test(threads_that_count_at_once_lose_nothing),
     };
     return cmocka_run_group_tests_name("usage", tests, NULL, NULL);

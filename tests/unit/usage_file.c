@@ -253,13 +253,42 @@ TEST(every_cut_of_a_file_is_noticed)
 TEST(a_file_of_another_version_is_left_alone)
 {
     static const char newer[] = "{\"weir\":\"usage\",\"version\":2,\"days\":[]}\n";
-    write_day("2025-08-21", newer);
+    write_day("2025-08-22", newer);
+    write_day("2025-08-21", FIRST ROW "{\"rows\":1}\n");
     listen_up();
     open_file();
     hear();
-    assert_non_null(strstr(said, "is of another version of Weir"));
+    assert_non_null(strstr(said, "2025-08-22 is of another version of Weir"));
+    assert_int_equal(spent(NOON_S, "a"), 9);
     close_file();
+    assert_true(exists("2025-08-22"));
+}
+
+TEST(the_longest_names_come_back)
+{
+    char name[256];
+    memset(name, '\x01', sizeof name - 1); /* of which JSON makes six bytes each */
+    name[255] = '\0';
+    open_file();
+    use(NOON_S, name, name, 7);
+    close_file();
+    open_file();
+    assert_int_equal(spent(NOON_S, name), 12);
+    close_file();
+}
+
+TEST(what_is_counted_is_saved_while_it_goes_on)
+{
+    open_file();
+    use(NOON_S, "acme", "gpt", 1);
+    for (int i = 0; i < 3000 && !exists("2025-08-21"); i++) {
+        usleep(10000);
+    }
     assert_true(exists("2025-08-21"));
+    /* Nothing has changed since, so nothing is to be written at the end. */
+    unlink(path("2025-08-21"));
+    close_file();
+    assert_false(exists("2025-08-21"));
 }
 
 TEST(other_files_of_the_folder_are_left_alone)
@@ -344,6 +373,8 @@ int main(void)
         cmocka_unit_test_setup(a_damaged_day_is_moved_aside_and_takes_no_other_with_it, clear),
         cmocka_unit_test_setup(every_cut_of_a_file_is_noticed, clear),
         cmocka_unit_test_setup(a_file_of_another_version_is_left_alone, clear),
+        cmocka_unit_test_setup(the_longest_names_come_back, clear),
+        cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear),
         cmocka_unit_test_setup(other_files_of_the_folder_are_left_alone, clear),
         cmocka_unit_test_setup(the_newest_days_are_put_back_while_there_is_room, clear),
         cmocka_unit_test_setup(two_who_keep_one_folder_do_not_undo_each_other, clear),
