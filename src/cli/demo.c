@@ -162,6 +162,7 @@ static bool write_config(const struct demo *demo, int *fd, char *path, size_t pa
         *fd,
         "listen: 127.0.0.1:0\n"
         "api: 127.0.0.1:0\n"
+        "data: /dev/null\n" /* no folder can be there, so nothing is kept */
         "threads: 1\n"
         "grace: 1s\n"
         "upstreams:\n"

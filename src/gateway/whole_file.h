@@ -9,7 +9,7 @@
 
 #include "weir/types.h"
 
-#include <limits.h>
+#include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
 #include <stdbool.h>
 #include <stdio.h>
 

@@ -50,8 +50,8 @@ async def demo(*flags, lines=1, **more):
 
 
 @run
-async def test_refusals_stop_and_shares_even_out_with_weir():
-    async with demo('--seconds', '8') as (process, first, _):
+async def test_refusals_stop_and_shares_even_out_with_weir(tmp_path):
+    async with demo('--seconds', '8', cwd=tmp_path) as (process, first, _):
         rest, wrong = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert (process.returncode, wrong) == (0, b'')
         *lines, without, with_ = first + rest.decode().splitlines()
@@ -68,6 +68,7 @@ async def test_refusals_stop_and_shares_even_out_with_weir():
         part, seconds, used, refusals, even = SUMMARY.fullmatch(with_).groups()
         assert (part, seconds) == ('With', '6') and int(used) > 40
         assert float(even) > 0.8 > float(even_before)
+    assert not list(tmp_path.iterdir())  # no usage is kept, nor anything else
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])

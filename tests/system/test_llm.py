@@ -412,7 +412,7 @@ async def test_a_server_that_does_not_answer_in_time_is_asked_again():
     async def hang(wire):
         await wire.ended()
     async with upstream(turns(hang, reply(completion(), JSON))) as server, \
-            llm(server, more='timeouts: { first_byte: 50ms }') as gateway:
+            llm(server, more='timeouts: { first_byte: 1s }') as gateway:
         assert (await ask(gateway.port, post(chat()), 'POST')).status == 200
         assert len(server.seen) == 2
         await quiet(gateway)
@@ -647,7 +647,7 @@ routes: [ {{ match: /, gate: gate, key: k, upstream: server }} ]
         said = await asyncio.gather(*(one() for _ in range(60)))
         await gateway.until('k', 'gate', active=0, waiting=0)
         assert refused >= 1 and said.count(429) == refused
-        assert (await gateway.counts('k', 'gate'))['limit'] <= 3
+        assert (await gateway.counts('k', 'gate'))['limit'] <= 4  # three, or one more is being tried
         assert most <= 5
 
 
