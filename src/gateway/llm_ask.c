@@ -12,6 +12,10 @@
 /* Room for what is put into a body: a few words of ours, and the name of a model. */
 #define EDIT_BYTES_MAX (64 + 6 * WEIR_NAME_BYTES_MAX + 2)
 
+/* What a body counts for at most that nobody reads. No model takes more; what is longer has
+ * pictures or files in it, or only claims to be. */
+#define UNREAD_TOKENS_MAX (UINT32_C(1) << 20)
+
 static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE <= WEIR_BUFFER_HUGE,
               "a held body has room for changes, and for what its chunks take");
 
@@ -309,7 +313,8 @@ static void ask(struct weir_exchange *exchange)
         read_body(exchange);
     }
     if (llm->has_body && !llm->is_read) {
-        llm->input = weir_estimate_input(body->bytes + body->left_bytes);
+        uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
+        llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
     }
     if (!turn_away(exchange)) {
         weir_llm_enter(exchange);

@@ -168,3 +168,17 @@ async def test_what_follows_a_body_leaves_room_for_changes_in_it(framing):
         for message in server.seen:
             assert json.loads(message.body) == {**json.loads(body), 'model': 'm' * 255,
                                                 'stream_options': {'include_usage': True}}
+
+
+@run
+async def test_a_length_that_is_only_claimed_costs_nobody_else_anything():
+    async with upstream(reply(completion(), JSON)) as server, \
+            llm(server, gate='line: { timeout: 5s }') as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(request(CHAT, JSON, f'Content-Length: {2 ** 62}', 'X-Tenant: a', method='POST'), b'{')
+            # No model reads more than that, and 128 tokens of output are expected.
+            await gateway.until('default', 'llm', active=1, reserved=2 ** 20 + 128)
+        await quiet(gateway, 'default')
+        for _ in range(5):
+            assert (await ask(gateway.port, post(b'no JSON', 'X-Tenant: b'), 'POST')).status == 200
+        await quiet(gateway, 'default')
