@@ -303,15 +303,18 @@ static void client_ready(struct weir_client *client)
     weir_exchange_watch_client(exchange);
 }
 
-/* Whoever still stands in line when the program ends is told so. */
+/* Whoever still stands in line when the program ends, or on the way there, is told so. */
 static void dismiss(struct weir_client *client)
 {
     static const char going_away[] = "This server is going away, and its grace period is over. Try "
                                      "again, and another one will answer.";
     struct weir_exchange *exchange = client->call;
-    if (exchange->state == WEIR_EXCHANGE_WAITING && exchange->route->gate == WEIR_CONFIG_NONE) {
+    if (exchange->state > WEIR_EXCHANGE_WAITING) {
+        return;
+    }
+    if (exchange->route->gate == WEIR_CONFIG_NONE) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_DRAINING, 503, going_away);
-    } else if (exchange->state == WEIR_EXCHANGE_WAITING) {
+    } else {
         struct weir_refused refused = refused_of(exchange);
         struct weir_refusal refusal;
         weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING, going_away, &refused);

@@ -182,3 +182,18 @@ async def test_a_length_that_is_only_claimed_costs_nobody_else_anything():
         for _ in range(5):
             assert (await ask(gateway.port, post(b'no JSON', 'X-Tenant: b'), 'POST')).status == 200
         await quiet(gateway, 'default')
+
+
+# ---- the program ends
+
+@run
+async def test_a_client_whose_body_is_still_read_when_the_grace_is_over_is_told_so():
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        await gateway.reload(('grace: 5s', 'grace: 100ms'))
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat())[:-1])
+            await until_still(gateway.process.pid)
+            gateway.terminate()
+            said = await wire.message('POST')
+            assert (said.status, json.loads(said.body)['type']) == (503, 'urn:weir:draining')
+        assert server.seen == []
