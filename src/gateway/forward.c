@@ -220,13 +220,12 @@ static uint64_t set_by_upstreams(const struct weir_forward_request *request)
     return names & ~WEIR_FIELD_BIT(OTHER);
 }
 
-static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t set)
+/* `unwanted` are those of the listed names that do not pass, whatever else they are. */
+static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t unwanted)
 {
     const struct weir_http1_field *field = &request->head->fields[index];
     uint64_t bit = UINT64_C(1) << field->id;
-    uint64_t unwanted = request->route->llm == WEIR_CONFIG_LLM_NONE ? 0 : NOT_FOR_LLM;
-    if ((bit & (WRITTEN_ANEW | set | unwanted)) != 0 ||
-        weir_http1_is_hop_by_hop(request->head, index)) {
+    if ((bit & unwanted) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
         return false;
     }
     if (request->route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY &&
@@ -254,12 +253,14 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     write_request_line(&writer, request);
+    bool llm = request->route->llm != WEIR_CONFIG_LLM_NONE;
     uint64_t set = set_by_upstreams(request);
+    uint64_t unwanted = WRITTEN_ANEW | set | (llm ? NOT_FOR_LLM : 0);
     uint64_t said = set; /* these names, and those that pass, need no word of ours */
     struct run run;
     begin_run(&run, &writer, request->head, request->data);
     for (uint16_t i = 0; i < request->head->field_count; i++) {
-        if (passes(request, i, set)) {
+        if (passes(request, i, unwanted)) {
             said |= UINT64_C(1) << request->head->fields[i].id;
         } else {
             end_run(&run, i);
@@ -268,7 +269,7 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     if (request->head->field_count > 0) {
         end_run(&run, request->head->field_count);
     }
-    if (request->route->llm != WEIR_CONFIG_LLM_NONE) {
+    if (llm) {
         copy(&writer, "accept-encoding: identity\r\n");
     }
     write_who(&writer, request, said);

@@ -37,29 +37,29 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_worker *worker = exchange->worker;
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
-    uint32_t wanted = head->head_bytes + UINT32_C(512) + WEIR_SHARE_BYTES_MAX;
-    wanted += weir_buffer_bytes(&exchange->reply);
+    uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply);
+    wanted += exchange->llm != NULL ? WEIR_SHARE_BYTES_MAX : 0;
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
         return false;
     }
-    struct weir_limits_source limits;
-    struct weir_share share;
-    struct weir_share_budget budget = {0};
-    bool shares = false;
-    if (exchange->llm != NULL) {
-        limits = weir_llm_limits(exchange);
-        budget = weir_llm_budget(exchange);
-        shares = exchange->has_pass && weir_pass_share(&exchange->pass, &share);
-    }
     struct weir_forward_reply reply = {.head = head,
-                                       .llm = exchange->llm != NULL ? &limits : NULL,
-                                       .share = shares ? &share : NULL,
-                                       .budget = &budget,
                                        .data = backend->in.data + backend->in.begin,
                                        .keep_alive = exchange->keep_client,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
+    struct weir_limits_source limits;
+    struct weir_share share;
+    struct weir_share_budget budget;
+    if (exchange->llm != NULL) {
+        limits = weir_llm_limits(exchange);
+        reply.llm = &limits;
+        if (exchange->has_pass && weir_pass_share(&exchange->pass, &share)) {
+            budget = weir_llm_budget(exchange);
+            reply.share = &share;
+            reply.budget = &budget;
+        }
+    }
     return weir_forward_reply(&reply, &exchange->reply);
 }
 
