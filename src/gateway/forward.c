@@ -269,7 +269,7 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     if (request->head->field_count > 0) {
         end_run(&run, request->head->field_count);
     }
-    if (llm) {
+    if (llm && (said & WEIR_FIELD_BIT(ACCEPT_ENCODING)) == 0) {
         copy(&writer, "accept-encoding: identity\r\n");
     }
     write_who(&writer, request, said);

@@ -184,6 +184,14 @@ async def test_a_length_that_is_only_claimed_costs_nobody_else_anything():
         await quiet(gateway, 'default')
 
 
+@run
+async def test_an_encoding_that_the_upstream_is_to_be_asked_for_is_asked_for_once():
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        await gateway.reload(('headers: {', 'headers: { Accept-Encoding: br,'))
+        await ask(gateway.port, post(chat(), 'Accept-Encoding: gzip'), 'POST')
+        assert server.seen[0].all('accept-encoding') == ['br']
+
+
 # ---- the program ends
 
 @run
