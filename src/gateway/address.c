@@ -19,6 +19,19 @@ void weir_address_write(const struct weir_config_address *config, char text[WEIR
     assert(length < WEIR_ADDRESS_NAME_MAX);
 }
 
+void weir_address_authority(const struct weir_config_url *url, char text[WEIR_ADDRESS_NAME_MAX])
+{
+    static const char local[] = "localhost";
+    if (url->address.kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        memcpy(text, local, sizeof local);
+        return;
+    }
+    weir_address_write(&url->address, text);
+    if (url->address.port == (url->tls ? 443 : 80)) {
+        *strrchr(text, ':') = '\0';
+    }
+}
+
 bool weir_address_is_name(const struct weir_config_address *config)
 {
     char host[INET6_ADDRSTRLEN];

@@ -11,6 +11,9 @@
 /* Its text as the config has it, terminated; it always fits. */
 void weir_address_write(const struct weir_config_address *config, char text[WEIR_ADDRESS_NAME_MAX]);
 
+/* What a request calls the server of a url: its host, and its port unless that is the usual one. */
+void weir_address_authority(const struct weir_config_url *url, char text[WEIR_ADDRESS_NAME_MAX]);
+
 /* Whether it has a host that is to be looked up. */
 bool weir_address_is_name(const struct weir_config_address *config);
 

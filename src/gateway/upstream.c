@@ -274,22 +274,18 @@ void weir_backend_drop(struct weir_backend *backend)
 
 /* ---- the worker's upstreams ---- */
 
-/* How requests name the server: as the config does, but for a port that need not be said. */
-static bool name_authority(struct weir_origin *origin, const struct weir_config_url *url,
-                           const char *text)
+/* How requests name the server. */
+static bool name_authority(struct weir_origin *origin, const struct weir_config_url *url)
 {
-    struct weir_slice authority = weir_slice_of(text);
-    if (url->address.kind == WEIR_CONFIG_ADDRESS_UNIX) {
-        authority = weir_slice_of("localhost");
-    } else if (url->address.port == (url->tls ? 443 : 80)) {
-        authority.bytes = (size_t)(strrchr(text, ':') - text);
-    }
-    origin->authority_text = weir_allocate(origin->worker->allocator, authority.bytes);
+    char text[WEIR_ADDRESS_NAME_MAX];
+    weir_address_authority(url, text);
+    size_t bytes = strlen(text);
+    origin->authority_text = weir_allocate(origin->worker->allocator, bytes);
     if (origin->authority_text == NULL) {
         return false;
     }
-    memcpy(origin->authority_text, authority.data, authority.bytes);
-    origin->authority = (struct weir_slice){origin->authority_text, authority.bytes};
+    memcpy(origin->authority_text, text, bytes);
+    origin->authority = (struct weir_slice){origin->authority_text, bytes};
     return true;
 }
 
@@ -311,11 +307,10 @@ static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
                                    .tally = upstream->tally,
                                    .port = url->address.port};
     weir_list_init(&origin->idle);
-    char text[WEIR_ADDRESS_NAME_MAX];
     if (weir_address_is_name(&url->address)) {
         origin->host = url->address.host;
-        weir_address_write(&url->address, text);
     } else {
+        char text[WEIR_ADDRESS_NAME_MAX];
         const char *wrong = weir_address_resolve(&url->address, &origin->address, text);
         if (wrong != NULL) {
             return wrong;
@@ -324,7 +319,7 @@ static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
     if (url->tls && !name_for_tls(origin, url, client)) {
         return "the name of a server with https is too long";
     }
-    return name_authority(origin, url, text) ? NULL : "there is no memory left";
+    return name_authority(origin, url) ? NULL : "there is no memory left";
 }
 
 const char *weir_upstreams_open(struct weir_site *site)

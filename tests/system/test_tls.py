@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from raw import ask, connect, front, open_narrow_wire, reply, request, run, upstream
 from secure import town
-from weir import PATIENCE, PROGRAM, until, weir
+from weir import PATIENCE, PROGRAM, until, until_still, weir
 
 
 def problem_of(message):
@@ -240,6 +240,36 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used(place):
             assert (await ask(gateway.port, request('/functions/f', method='POST'))).status == 200
             await until(lambda expected=count: server.ended == expected, 'the server has closed')
             await asyncio.sleep(0.05)
+
+
+@run
+async def test_what_tls_says_between_requests_is_not_the_servers_word(place):
+    """OpenSSL's own server, which sends what is typed, and new keys for a line with K. All comes on one connection."""
+    identity = place.identity()
+    process = await asyncio.create_subprocess_exec(
+        'stdbuf', '-oL', 'openssl', 's_server', '-accept', '127.0.0.1:0', '-cert', identity.path,
+        '-key', identity.key_path, '-crlf', stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL)
+
+    async def read_until(word):
+        while word not in (line := await asyncio.wait_for(process.stdout.readline(), PATIENCE)):
+            assert line, 'the server has ended'
+            assert b'CONNECTION CLOSED' not in line
+        return line
+    try:
+        port = int((await read_until(b'ACCEPT')).split(b':')[-1])
+        async with front(f'https://127.0.0.1:{port}', more=place.ca()) as gateway:
+            for number in range(3):
+                task = asyncio.create_task(ask(gateway.port, request(f'/functions/f?number={number}')))
+                await read_until(b'number=%d' % number)
+                process.stdin.write(b'HTTP/1.1 200 OK\nContent-Length: 0\n\n')
+                assert (await task).status == 200
+                process.stdin.write(b'K\n')
+                await read_until(b'SSL_do_handshake -> 1')
+                await until_still(gateway.process.pid)
+    finally:
+        process.kill()
+        await process.wait()
 
 
 # ---- what does not
