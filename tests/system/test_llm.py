@@ -554,6 +554,63 @@ async def test_a_storm_of_aborted_streams_leaves_nothing_reserved():
         await until(lambda: server.connections == server.ended, 'all connections are closed')
 
 
+# ---- other dialects
+
+async def used(gateway):
+    """The one row of what was used."""
+    row, = (await gateway.ask_api('/usage'))[1]['usage']
+    return row['input_tokens'], row['output_tokens'], row['cached_tokens']
+
+
+@run
+async def test_anthropics_streams_are_counted_from_their_first_event_to_their_last():
+    def said(kind, **more):
+        return f'event: {kind}\ndata: {json.dumps({"type": kind, **more})}\n\n'.encode()
+    events = [said('message_start', message={'usage': {'input_tokens': 10, 'cache_read_input_tokens': 90,
+                                                       'cache_creation_input_tokens': 0, 'output_tokens': 1}}),
+              said('content_block_delta', index=0, delta={'type': 'text_delta', 'text': 'Hi'}),
+              said('message_delta', delta={}, usage={'output_tokens': 5}),
+              said('message_delta', delta={'stop_reason': 'end_turn'}, usage={'output_tokens': 7}),
+              said('message_stop')]
+    async with upstream(streams(*events)) as server, llm(server, dialect='anthropic') as gateway:
+        sent = json.dumps({'model': 'claude', 'max_tokens': 100, 'stream': True,
+                           'messages': [{'role': 'user', 'content': 'Hello'}]}).encode()
+        reply_ = await ask(gateway.port, post(sent, target='/v1/messages'), 'POST')
+        assert reply_.body == b''.join(events)
+        assert server.seen[0].body == sent  # there is nothing to ask for
+        await quiet(gateway, 'claude')
+        assert await used(gateway) == (100, 7, 90)
+
+
+@run
+async def test_a_custom_api_is_read_by_the_paths_and_headers_that_the_config_names():
+    custom = """custom: { model: engine.name, max_tokens: options.most, output_tokens: meta.out, input_tokens: meta.in,
+                requests: { limit: X-Quota, remaining: X-Left, reset: X-Reset } }"""
+    answer = json.dumps({'text': 'hi', 'meta': {'in': 3, 'out': 4}}).encode()
+    async with upstream(reply(answer, JSON, 'X-Quota: 60', 'X-Left: 59', 'X-Reset: 1.000s')) as server, \
+            llm(server, dialect='custom', route=custom) as gateway:
+        said = await ask(gateway.port, post({'engine': {'name': 'mine'}, 'options': {'most': 9}}, target='/x'), 'POST')
+        assert said.body == answer and said.one('x-quota') is None
+        await quiet(gateway, 'mine')
+        assert await used(gateway) == (3, 4, 0)
+        lane, = (await gateway.counts('mine', 'llm'))['lanes']
+        assert [(quota['unit'], quota['limit']) for quota in lane['control']['quotas']] == [('requests', 60)]
+
+
+@run
+async def test_an_aborted_stream_costs_what_was_seen_of_it():
+    async def serve(wire, message):
+        await wire.send(stream_head(), chunked(*TEXTS))
+        await wire.ended()
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat(stream=True, max_tokens=1000)))
+            await wire.head()
+            await wire.exactly(len(chunked(*TEXTS)))
+        await quiet(gateway)
+        assert (await used(gateway))[1] == 4  # for thirteen characters
+
+
 # ---- tenants
 
 @run
