@@ -1,12 +1,15 @@
 """Routes to LLMs when somebody misbehaves: clients that go, providers that say odd things at odd times, and memory that
 runs out. Whatever happens has a defined answer, and nothing stays held."""
 import asyncio
+import contextlib
 import json
 
 import pytest
 from raw import ask, connect, open_narrow_wire, reply, request, run, upstream
-from test_edges import LONG_HINTS, queued
-from test_llm import CHAT, JSON, chat, chunked, completion, llm, post, quiet, refusal, turns
+from storm_raw import INSTRUMENTED, descriptors, memory
+from test_edges import LONG_HINTS, SLACK, queued
+from test_llm import (CHAT, DONE, JSON, TEXTS, USAGE, chat, chunked, completion, llm, post, quiet, refusal,
+                      stream_head, streams, turns)
 from weir import sleeps, until, until_still
 
 
@@ -78,15 +81,17 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt()
             sent += len(LONG_HINTS)
         # The gateway has a part of the last one.
         await upstream_wire.send(refusal('429 Too Many Requests', 'retry-after-ms: 5'))
-    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway:
-        wire = await open_narrow_wire(gateway.port)
+    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway, \
+            connect(gateway.port) as wire:
+        wire.writer.transport.pause_reading()
         await wire.send(post(chat()))
-        await gateway.until('gpt-4o', 'llm', entered=1, active=0)
+        await until(lambda: len(server.seen) == 1, 'the first attempt')
+        await gateway.until('gpt-4o', 'llm', active=0)
+        wire.writer.transport.resume_reading()
         for _ in range(sent // len(LONG_HINTS)):
             assert await wire.exactly(len(LONG_HINTS)) == LONG_HINTS
         assert (await wire.message('POST')).status == 429
         assert len(server.seen) == 1
-        wire.close()
 
 
 @pytest.mark.parametrize('route, status', [('', 200), ('retries: 0', 504)])
@@ -185,11 +190,164 @@ async def test_a_length_that_is_only_claimed_costs_nobody_else_anything():
 
 
 @run
+async def test_of_long_bodies_256_are_held_at_once_and_others_pass_unread():
+    go_on = asyncio.Event()
+    body = json.dumps(chat(text='x' * 70000)).encode()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(completion(), JSON))
+
+    async def held():
+        return {key['key']: key['active'] + key['waiting'] for key in (await gateway.ask_api('/gates/llm'))[1]['keys']}
+    async with upstream(serve) as server, llm(server, gate='limit: 1, line: { max: 1000 }') as gateway:
+        before = memory(gateway.process.pid)
+        tasks = [asyncio.create_task(ask(gateway.port, post(body), 'POST')) for _ in range(260)]
+
+        async def is_full():
+            return await held() == {'gpt-4o': 256, 'default': 4}
+        await until(is_full, 'all of them are there')
+        go_on.set()
+        assert {said.status for said in await asyncio.gather(*tasks)} == {200}
+        assert {message.body for message in server.seen} == {body}
+        await quiet(gateway)
+        await quiet(gateway, 'default')
+        assert INSTRUMENTED or memory(gateway.process.pid) - before < 8 << 20  # of 18 MB that were held
+
+
+@run
 async def test_an_encoding_that_the_upstream_is_to_be_asked_for_is_asked_for_once():
     async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
         await gateway.reload(('headers: {', 'headers: { Accept-Encoding: br,'))
         await ask(gateway.port, post(chat(), 'Accept-Encoding: gzip'), 'POST')
         assert server.seen[0].all('accept-encoding') == ['br']
+
+
+# ---- streams
+
+@run
+async def test_readers_that_do_not_read_cost_little_while_their_streams_are_written_anew():
+    readers = 8
+    sent = 0
+
+    async def serve(wire, message):
+        nonlocal sent
+        part = chunked(b''.join(TEXTS * 20))
+        await wire.send(stream_head())
+        while sent < 1_000_000_000:
+            await wire.send(part)
+            sent += len(part)
+    async with upstream(serve) as server, llm(server, gate=f'limit: {readers}') as gateway:
+        before = memory(gateway.process.pid)
+        wires = [await open_narrow_wire(gateway.port) for _ in range(readers)]
+        for wire in wires:
+            wire.writer.transport.pause_reading()
+            await wire.send(post(chat(stream=True)))
+        await until(lambda: len(server.seen) == readers, 'all streams have begun')
+
+        async def stands_still():
+            was = sent
+            await until_still(gateway.process.pid)
+            return sent == was
+        await until(stands_still, 'nobody takes any more')
+        assert sent < 1_000_000_000
+        assert memory(gateway.process.pid) - before < SLACK + readers * (160 << 10)
+        for wire in wires:
+            wire.reset()
+        await quiet(gateway)
+        await until(lambda: server.ended == readers, 'the streams have ended')
+
+
+# ---- in the middle of it
+
+class Stage:
+    """An upstream that leaves requests in one of the states that an exchange can be in, until it may go on."""
+
+    def __init__(self, state):
+        self.state = state
+        self.go_on = asyncio.Event()
+        self.heads = 0
+
+    async def serve(self, wire):
+        while True:
+            await wire.head()
+            self.heads += 1
+            if self.state == 'sending':
+                await self.go_on.wait()
+            await wire.reader.readuntil(b'"end"}')
+            await self.answer(wire)
+
+    async def answer(self, wire):
+        text = refusal('429 Too Many Requests', 'retry-after: 1' if self.state == 'between' else 'retry-after-ms: 5')
+        if self.state == 'judging' and not self.go_on.is_set():
+            await slowly(text, 10, self.go_on)(wire)
+        elif self.state == 'between' and not self.go_on.is_set():
+            await wire.send(text)
+        elif self.state == 'streaming':
+            await wire.send(stream_head(), chunked(TEXTS[0], USAGE[:30]))  # half an event is undecided
+            await self.go_on.wait()
+            await wire.send(chunked(USAGE[30:], DONE), b'0\r\n\r\n')
+        else:
+            if self.state == 'line':
+                await self.go_on.wait()
+            await wire.send(streams(TEXTS[0], USAGE, DONE))
+
+
+STATES = ['reading', 'line', 'sending', 'judging', 'between', 'streaming']
+
+
+@contextlib.asynccontextmanager
+async def staged(state):
+    """A gateway, the stage behind it, a client whose request is in that state, and what it has not sent yet."""
+    stage = Stage(state)
+
+    async def serve(wire):
+        await stage.serve(wire)
+    async with upstream(serve) as server, llm(server, gate='limit: 1', threads=2) as gateway, \
+            connect(gateway.port) as other, connect(gateway.port) as wire:
+        text = post(chat(stream=True, text='x' * (900_000 if state == 'sending' else 10), last='end'))
+        sent = len(text) - (5 if state == 'reading' else 0)
+        if state == 'line':
+            await other.send(text)
+            await gateway.until('gpt-4o', 'llm', active=1)
+        await wire.send(text[:sent])
+        if state == 'line':
+            await gateway.until('gpt-4o', 'llm', waiting=1)
+        elif state == 'between':
+            await until(lambda: stage.heads == 1, 'it has been refused')
+            await gateway.until('gpt-4o', 'llm', active=0)
+        elif state != 'reading':
+            await gateway.until('gpt-4o', 'llm', active=1)
+        await until_still(gateway.process.pid)
+        yield gateway, stage, wire, text[sent:]
+        stage.go_on.set()
+        await quiet(gateway)
+
+
+@pytest.mark.parametrize('state', STATES)
+@run
+async def test_a_client_may_go_at_any_time(state):
+    async with staged(state) as (gateway, stage, wire, _):
+        before = descriptors(gateway.process.pid)
+        wire.reset()
+        await until(lambda: descriptors(gateway.process.pid) < before, 'its connection is closed')
+        if state == 'line':
+            await gateway.until('gpt-4o', 'llm', waiting=0)
+        else:
+            await quiet(gateway)
+
+
+@pytest.mark.parametrize('state', STATES)
+@run
+async def test_a_reload_changes_nothing_for_what_is_under_way(state):
+    async with staged(state) as (gateway, stage, wire, rest):
+        await gateway.reload(('llm: openai', 'llm: anthropic'))
+        await gateway.reload(('gate: llm', 'gate: other'), ('gates: { llm', 'gates: { other'))  # it is forgotten here
+        await gateway.reload(('gate: other', 'gate: llm'), ('gates: { other', 'gates: { llm'))
+        stage.go_on.set()
+        await wire.send(rest)
+        said = await wire.message('POST')
+        assert (said.status, said.body) == (200, TEXTS[0] + DONE)
 
 
 # ---- the program ends
