@@ -287,9 +287,8 @@ void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_news *news
 {
     news->wake_ns = key->wake_ns;
     weir_key_begin(key, now_ns, news);
-    if (key->awaiting) {
-        weir_key_serve(key,
-                       news); /* a controller may think differently before it was to be asked */
+    if (key->awaiting) { /* a controller may think differently before it was to be asked */
+        weir_key_serve(key, news);
     }
 }
 

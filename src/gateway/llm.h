@@ -82,7 +82,7 @@ void weir_llm_go(struct weir_exchange *exchange);
 /* The client has sent more of it. */
 void weir_llm_read(struct weir_exchange *exchange);
 
-/* In line again, for another attempt. */
+/* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_exchange *exchange);
 
 /* An attempt begins: the model is called as the upstream calls it. False without memory. */

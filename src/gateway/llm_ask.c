@@ -234,6 +234,7 @@ void weir_llm_enter(struct weir_exchange *exchange)
     struct weir_llm *llm = exchange->llm;
     char key[WEIR_NAME_BYTES_MAX];
     size_t key_bytes = complete_key(exchange, key);
+    assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
     if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
         weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,

@@ -70,7 +70,7 @@ void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
                                .retry_after_rounding_ns = limits->retry_after_rounding_ns,
                                .quotas = limits->quotas,
                                .quota_count = limits->quota_count};
-    if (exchange->has_pass && !exchange->rides) {
+    if (exchange->has_pass) {
         weir_pass_hear(&exchange->pass, &reply);
     }
 }
@@ -215,7 +215,7 @@ static void tell_progress(struct weir_exchange *exchange)
     struct weir_llm *llm = exchange->llm;
     uint64_t output = weir_llm_reply_usage(&llm->ear->reply).output;
     if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
-        exchange->has_pass && !exchange->rides) {
+        exchange->has_pass) {
         llm->told = (uint32_t)output;
         weir_pass_progress(&exchange->pass, llm->told);
     }
@@ -306,8 +306,7 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
     /* What could not be read costs what was expected of it. */
     if (usage.known || usage.output > 0) {
         result->usage_known = true;
-        result->input = usage.input_known ? bounded(price_input(exchange, &usage)) : llm->input;
-        result->input = bounded(result->input);
+        result->input = bounded(usage.input_known ? price_input(exchange, &usage) : llm->input);
         result->output = bounded(usage.output);
     }
 }

@@ -1,7 +1,7 @@
 /* transfer.h - the steps of an exchange, between the files that together make it:
  *
  *   arrival.c   where a request goes, on whose behalf, and into which line
- *   llm.c       what is read of an LLM's requests and replies, and another attempt
+ *   llm_*.c     what is read of an LLM's requests and replies, and another attempt; see llm.h
  *   ride.c      the same line and permit for all requests of a flow
  *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c   a server: finding one, connecting, and losing it

@@ -50,7 +50,6 @@ static const struct weir_json_names names = {
 
 struct reading {
     struct weir_json_walk walk;
-    struct weir_limits *limits;
     struct weir_limits found; /* believed once the document is whole */
     char text[TEXT_BYTES_MAX];
     size_t text_bytes; /* more than fit: too long */
@@ -182,7 +181,6 @@ static void believe(struct weir_limits *limits, struct weir_limits *found)
 void weir_limits_read_error(struct weir_slice body, struct weir_limits *limits)
 {
     struct reading reading;
-    reading.limits = limits;
     reading.found.quota_count = 0;
     reading.found.retry_after_known = false;
     reading.text_bytes = 0;
