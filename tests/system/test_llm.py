@@ -516,9 +516,7 @@ async def test_ten_megabytes_without_a_newline(asked):
         options = {'stream_options': {'include_usage': True}} if asked else {}
         said = await ask(gateway.port, post(chat(stream=True, **options)), 'POST')
         assert said.body == line + b'\n\n' + DONE
-        status = open(f'/proc/{gateway.process.pid}/status').read()
-        if 'asan' not in str(gateway.process) and 'VmHWM' in status:
-            await quiet(gateway)
+        await quiet(gateway)
 
 
 @run
