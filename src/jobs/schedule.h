@@ -1,0 +1,225 @@
+/* schedule.h - which job goes next: queues of jobs over the core's line, without any I/O.
+ *
+ * A queue is a key of the core with one lane, whose permits are its workers. A job's ticket waits
+ * in its line; cost is run time in milliseconds, expected first and corrected when the job has
+ * ended, so that tenants take turns by how long their jobs run. Jobs that are not due yet stand in
+ * heaps: those with a date by the wall clock, delays and backoffs by the monotonic one, which does
+ * not jump. A job whose turn comes while as many of its `key` run as may is parked behind them,
+ * gives its permit to the next, and is first in its tenant's line when one of them ends.
+ *
+ *     enter            due               a turn comes         end             settled: forget
+ *       +--> DELAYED ------> WAITING ----------------> RUNNING ----> HELD --------------------->
+ * gone |       ^               |  ^  key at its limit    |            |  put_back, requeue | | |
+ * +------ PARKED <-------+            |
+ *       +-------|---------------+--------------------------------------+
+ *               +------------------------------------------------------+
+ *
+ * HELD jobs are nobody's turn: what becomes of them is being written. Everything takes the present
+ * time and returns with all decided; whoever calls drains weir_schedule_next() afterwards and
+ * arranges for weir_schedule_wake() at weir_schedule_due(). The caller brings one lock for all of
+ * it. No job is ever displaced from its line: bounds are asked for at the door, before a job is
+ * accepted. */
+#ifndef WEIR_JOBS_SCHEDULE_H
+#define WEIR_JOBS_SCHEDULE_H
+
+#include "jobs/job.h"
+
+#define WEIR_SCHEDULE_QUEUES_MAX 512
+#define WEIR_SCHEDULE_JOBS_MAX   UINT32_C(10000000) /* of a queue */
+
+struct weir_schedule;
+
+/* The present: the loop's monotonic clock, and the wall's. */
+struct weir_instant {
+    uint64_t now_ns;
+    int64_t wall_ms;
+};
+
+enum weir_schedule_full {
+    WEIR_SCHEDULE_REJECT,
+    WEIR_SCHEDULE_WAIT,
+    WEIR_SCHEDULE_DROP_OLDEST
+};
+
+struct weir_schedule_queue {
+    struct weir_slice name;
+    uint32_t workers;                               /* jobs at once; 0: none is started */
+    uint32_t jobs_max;                              /* queued, whether due or not */
+    uint32_t jobs_by_priority[WEIR_PRIORITY_COUNT]; /* 0: no bound of their own */
+    enum weir_schedule_full full;
+    uint32_t per_key;  /* jobs with the same key at once; at least 1 */
+    uint64_t lease_ns; /* of a start; WEIR_NEVER: none */
+    struct weir_tenant_settings
+        tenant_default; /* weight, limit (running at once); rate: submissions */
+    const struct weir_tenant_settings *tenants; /* those that differ */
+    uint32_t tenant_count;
+};
+
+struct weir_schedule_options {
+    const struct weir_allocator *allocator; /* null: malloc and free */
+    uint64_t seed[2];
+    uint32_t boot; /* of the epochs that are given */
+};
+
+enum weir_status weir_schedule_create(const struct weir_schedule_options *options,
+                                      struct weir_schedule **schedule) WEIR_MUST_CHECK;
+void weir_schedule_destroy(struct weir_schedule *schedule);
+
+/* These are the queues from now on. One that was there and is not named any more keeps its jobs and
+ * starts none. WEIR_NO_MEMORY and what weir_settings_check() finds: then nothing has changed. */
+WEIR_MUST_CHECK enum weir_status weir_schedule_configure(struct weir_schedule *schedule,
+                                                         const struct weir_schedule_queue *queues,
+                                                         uint32_t queue_count,
+                                                         struct weir_instant now);
+
+/* A queue by its name: its number, which stays, or UINT32_MAX. */
+uint32_t weir_schedule_find_queue(const struct weir_schedule *schedule, struct weir_slice name);
+
+/* The same; made without workers if there is none, for jobs found at the start. UINT32_MAX without
+ * memory or with too many. */
+uint32_t weir_schedule_need_queue(struct weir_schedule *schedule, struct weir_slice name,
+                                  struct weir_instant now);
+
+/* ---- the door ---- */
+
+enum weir_schedule_answer {
+    WEIR_SCHEDULE_COME, /* so many places are reserved */
+    WEIR_SCHEDULE_FULL, /* as many wait as may; `retry_after_ns` from the measured drain, or 5 s */
+    WEIR_SCHEDULE_TOO_FAST /* the tenant's rate; `retry_after_ns` */
+};
+
+struct weir_schedule_ask {
+    uint32_t queue;
+    struct weir_slice tenant;
+    enum weir_priority priority;
+    uint32_t count;
+};
+
+/* Asks for places. A queue that drops its oldest always has some. With FULL and a queue that waits,
+ * the tenant's rate is not charged. */
+enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
+                                            const struct weir_schedule_ask *ask,
+                                            struct weir_instant now, uint64_t *retry_after_ns);
+
+/* Gives places back that no job will take. */
+void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask);
+
+/* ---- jobs ---- */
+
+struct weir_schedule_entry {
+    uint64_t number; /* not among them yet */
+    uint32_t queue;
+    struct weir_slice tenant;
+    struct weir_slice key;
+    enum weir_priority priority;
+    uint64_t cost_ms;
+    int64_t created_ms;
+    int64_t next_ms; /* not before; 0: at once */
+    bool dated;
+    bool reserved; /* a place was reserved for it, and is taken now */
+};
+
+/* A job that is on record takes its place. A delay that has not begun to pass yet, because the wall
+ * clock was set back, is no longer than it was meant to be: next_ms - created_ms. */
+WEIR_MUST_CHECK enum weir_status weir_schedule_enter(struct weir_schedule *schedule,
+                                                     const struct weir_schedule_entry *entry,
+                                                     struct weir_instant now);
+
+/* A job to start, RUNNING from now on, or one whose lease has run out, HELD from now on. */
+enum weir_schedule_what {
+    WEIR_SCHEDULE_NOTHING,
+    WEIR_SCHEDULE_START,
+    WEIR_SCHEDULE_LAPSED
+};
+
+struct weir_schedule_news {
+    enum weir_schedule_what what;
+    uint64_t number;
+    uint32_t queue;
+    struct weir_epoch epoch;
+    uint64_t ran_ms; /* LAPSED */
+};
+
+/* The next thing that has been decided. To be called until there is nothing. */
+struct weir_schedule_news weir_schedule_next(struct weir_schedule *schedule);
+
+/* The lease of a running job begins anew. STALE: WEIR_NOT_HELD. */
+WEIR_MUST_CHECK enum weir_status weir_schedule_renew(struct weir_schedule *schedule,
+                                                     uint64_t number, struct weir_epoch epoch,
+                                                     struct weir_instant now);
+
+/* A running job has ended, and is HELD until it is known what becomes of it; its worker is free.
+ * WEIR_NOT_HELD if it does not run, or not under that epoch. */
+WEIR_MUST_CHECK enum weir_status weir_schedule_end(struct weir_schedule *schedule, uint64_t number,
+                                                   struct weir_epoch epoch,
+                                                   struct weir_instant now);
+
+/* A job that has not started yet is HELD. WEIR_NOT_HELD if it is not there, runs or is held. */
+WEIR_MUST_CHECK enum weir_status weir_schedule_hold(struct weir_schedule *schedule, uint64_t number,
+                                                    struct weir_instant now);
+
+/* A HELD job goes back to where it was, or waits until `next_ms`; it keeps its place in time: first
+ * in its tenant's line. Counts as queued, whatever the bounds. */
+void weir_schedule_requeue(struct weir_schedule *schedule, uint64_t number, int64_t next_ms,
+                           struct weir_instant now);
+
+/* A HELD job is over. */
+void weir_schedule_forget(struct weir_schedule *schedule, uint64_t number);
+
+/* While a queue that drops its oldest has more than it may: the one to drop, HELD from now on.
+ * False when there is none. */
+bool weir_schedule_drop(struct weir_schedule *schedule, uint32_t queue, struct weir_instant now,
+                        uint64_t *number);
+
+/* ---- time ---- */
+
+/* What has become due. To be called at weir_schedule_due(), and at least once a second while there
+ * are jobs with a date: the wall clock may be set. */
+void weir_schedule_wake(struct weir_schedule *schedule, struct weir_instant now);
+uint64_t weir_schedule_due(const struct weir_schedule *schedule);
+
+/* ---- telling ---- */
+
+enum weir_schedule_place {
+    WEIR_SCHEDULE_NOWHERE, /* there is no such job */
+    WEIR_SCHEDULE_DELAYED,
+    WEIR_SCHEDULE_WAITING,
+    WEIR_SCHEDULE_PARKED,
+    WEIR_SCHEDULE_RUNNING,
+    WEIR_SCHEDULE_HELD
+};
+
+struct weir_schedule_look {
+    enum weir_schedule_place place;
+    uint64_t ahead;          /* WAITING: about how many go before it */
+    uint64_t start_ns;       /* predicted, on the monotonic clock; 0: nothing can be told */
+    struct weir_epoch epoch; /* RUNNING */
+};
+
+/* Looks at a bounded number of others, and estimates beyond that. */
+struct weir_schedule_look weir_schedule_look(const struct weir_schedule *schedule, uint64_t number,
+                                             struct weir_instant now);
+
+struct weir_schedule_stats {
+    uint32_t workers;
+    uint32_t running;
+    uint64_t queued; /* all of the next three */
+    uint64_t waiting;
+    uint64_t delayed;
+    uint64_t parked;
+    uint64_t held;
+    uint64_t reserved;                         /* at the door */
+    uint64_t by_priority[WEIR_PRIORITY_COUNT]; /* of the queued */
+    uint64_t jobs_max;
+    uint64_t started;
+    uint64_t interval_ns; /* mean time between two starts; 0: not known */
+};
+
+/* False, and nothing written, past the last queue. */
+bool weir_schedule_get_stats(const struct weir_schedule *schedule, uint32_t queue,
+                             struct weir_slice *name, struct weir_schedule_stats *stats);
+
+/* Walks over everything. For tests. */
+void weir_schedule_validate(const struct weir_schedule *schedule);
+
+#endif

@@ -1,0 +1,94 @@
+/* command.h - one attempt at a job by a command: its folder, its process, its end.
+ *
+ * The command runs in a folder of its own, `work/NUMBER-ATTEMPT` in the data folder, with `in` (the
+ * body) and what it makes of it, `out`. Arguments `{in}`, `{out}`, `{id}`, `{attempt}`, `{tenant}`
+ * and `{queue}` are replaced as whole arguments; there is no shell. Without `{in}` the body is its
+ * standard input, without `{out}` its standard output is the result. What it writes to stderr is
+ * its log, the last WEIR_COMMAND_LOG_BYTES_MAX of it; a line `weir-progress: 0.4 text` is also
+ * told.
+ *
+ * It has a session and process group of its own, a clean environment, no_new_privs, the limits that
+ * are named, and dies with Weir (PR_SET_PDEATHSIG). When it has ended well, `out` is made durable
+ * and then `.done`, so that an attempt whose end was not recorded need not be repeated.
+ *
+ * Everything happens in one loop; files are written and made durable by disk threads. */
+#ifndef WEIR_RUNNER_COMMAND_H
+#define WEIR_RUNNER_COMMAND_H
+
+#include "jobs/verdict.h"
+#include "net/loop.h"
+#include "store/disk.h"
+
+#define WEIR_COMMAND_LOG_BYTES_MAX      32768
+#define WEIR_COMMAND_PROGRESS_BYTES_MAX 200
+
+/* What every command of a queue has. Zero: no limit. */
+struct weir_command_limits {
+    uint64_t memory_bytes; /* RLIMIT_AS */
+    uint64_t processes;    /* RLIMIT_NPROC */
+    uint64_t cpu_seconds;  /* RLIMIT_CPU */
+    uint64_t output_bytes; /* RLIMIT_FSIZE: of any file; and of stdout */
+};
+
+struct weir_command_kind {
+    const struct weir_slice
+        *run; /* the command and its arguments; the first is looked up in PATH */
+    uint32_t run_count;
+    struct weir_slice user;               /* empty: as Weir itself */
+    const struct weir_slice *environment; /* NAME=value */
+    uint32_t environment_count;
+    struct weir_command_limits limits;
+    uint64_t grace_ns; /* between SIGTERM and SIGKILL */
+};
+
+/* Tells of `run` and `user` what is wrong with them now, or null: for `weir check` and the start.
+ */
+const char *weir_command_kind_objection(const struct weir_command_kind *kind);
+
+struct weir_command;
+
+/* How it ended. What it points at is good during the call. */
+struct weir_command_report {
+    enum weir_attempt_end end;
+    struct weir_slice error;      /* a sentence; empty on success */
+    struct weir_job_bytes result; /* on success: at hand up to WEIR_JOB_INLINE_BYTES_MAX, else the
+                                     file that was named */
+    struct weir_slice log;
+};
+
+struct weir_command_options {
+    struct weir_loop *loop;
+    struct weir_disk *disk;
+    const char *folder;                   /* the data folder */
+    const struct weir_command_kind *kind; /* must stay until it is over */
+    const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
+    const char *body_path;   /* of a body in a file, else null; it is linked or copied to `in` */
+    uint64_t result_file;    /* what a long result is to be called, */
+    const char *result_path; /* and where it goes: on the same disk as `folder` */
+
+    /* Called in the loop: progress 0 to 1, or less than 0 if only text was told; and the end, once,
+     * after which the command is gone. */
+    void (*progressed)(void *context, double progress, struct weir_slice text);
+    void (*ended)(void *context, const struct weir_command_report *report);
+    void *context;
+};
+
+/* Null without memory; else it has begun, and `ended` will be called, never within this call. */
+struct weir_command *weir_command_start(const struct weir_command_options *options);
+
+/* SIGTERM to its process group, SIGKILL after the grace. Its end is then CANCELLED. May be called
+ * again. */
+void weir_command_cancel(struct weir_command *command);
+
+/* At once, and `ended` is not called any more: Weir ends. Returns when the process is gone. */
+void weir_command_destroy(struct weir_command *command);
+
+/* The folder of an attempt is removed: what was in it is on record, or no longer wanted. Blocks;
+ * for disk threads. */
+void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt);
+
+/* All folders of attempts that `keep` does not want; at the start. */
+void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint64_t number),
+                            void *context);
+
+#endif

@@ -1,0 +1,51 @@
+/* errand.h - one attempt at a job by a route: its body goes as a request through the gateway's own
+ * gates, the reply is its result.
+ *
+ * The request enters like any other, by a connection that never leaves the process: one end of a
+ * pair of sockets is a client of the proxy, the other is here. So lines, lanes, retries and all
+ * counts are those of every request. The client is trusted, so the job's tenant, priority and id
+ * arrive by the header fields that the route reads.
+ *
+ * 2xx is success; 408, 425, 429 and 5xx, and a connection that breaks, are failures, with what
+ * Retry-After asks for; every other status is hopeless. */
+#ifndef WEIR_RUNNER_ERRAND_H
+#define WEIR_RUNNER_ERRAND_H
+
+#include "gateway/worker.h"
+#include "jobs/verdict.h"
+#include "store/disk.h"
+
+struct weir_errand;
+
+struct weir_errand_report {
+    enum weir_attempt_end end;
+    struct weir_slice error;
+    uint64_t retry_after_ms;
+    uint32_t status; /* of the reply; 0: there was none */
+    struct weir_slice type;
+    struct weir_job_bytes result;
+};
+
+struct weir_errand_options {
+    struct weir_worker *worker; /* on whose loop it goes; called there, as everything here is */
+    struct weir_disk *disk;
+    struct weir_slice path;         /* of the route; the query is the job's own business */
+    const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
+    const char *body_path;          /* of a body in a file, else null */
+    uint64_t result_file;           /* as for commands */
+    const char *result_path;
+    uint64_t result_bytes_max;
+    void (*ended)(void *context, const struct weir_errand_report *report);
+    void *context;
+};
+
+/* Null without memory or descriptors; else `ended` will be called once, never within this call. */
+struct weir_errand *weir_errand_start(const struct weir_errand_options *options);
+
+/* The connection is closed, which the gates notice as for every client; `ended` tells CANCELLED. */
+void weir_errand_cancel(struct weir_errand *errand);
+
+/* The same, and `ended` is not called. */
+void weir_errand_destroy(struct weir_errand *errand);
+
+#endif

@@ -1,0 +1,53 @@
+/* store.h - the record of truth on disk: one SQLite database, one connection, one thread.
+ *
+ * The thread takes whatever has been handed over since it last looked, carries it out within one
+ * transaction, commits, and completes it. So what arrives during a commit shares the next one, and
+ * a lonely operation waits for nobody. Before a commit is known to be on disk nothing of it is told
+ * to anybody but TAKE, LOOK and LIST, for which nobody waits.
+ *
+ * In the data folder: `lock`, held while the store is open; `jobs.db` and its journal; `bodies/`,
+ * the files of long bodies and results, named by their numbers. */
+#ifndef WEIR_STORE_STORE_H
+#define WEIR_STORE_STORE_H
+
+#include "jobs/port.h"
+
+struct weir_store_options {
+    const char *folder;   /* made if it is not there */
+    uint64_t ids_max;     /* remembered at most; 0: 16 million */
+    uint64_t remember_ms; /* how long an id is, after its job has ended; 0: 7 days */
+
+    /* What stands on record as QUEUED or RUNNING, in the order of the numbers; called by
+     * weir_store_open(), before it returns. The row is good during the call. False: there is no
+     * memory for it, and opening fails. */
+    bool (*found)(void *context, const struct weir_job_row *row);
+    void *context;
+};
+
+extern const struct weir_store_port weir_store_sqlite;
+
+/* Null on failure, with a sentence in `wrong` that says what to do: another Weir has the folder,
+ * the database is damaged (nothing of it is changed), is of another program or of a later version,
+ * the disk is full. The thread runs from now on. */
+struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
+                                   size_t wrong_bytes);
+
+/* Counts the starts; committed before weir_store_open() returns. */
+uint32_t weir_store_boot(const struct weir_store *store);
+
+/* Carries out what has been handed over, and ends. Nothing may be handed over any more. */
+void weir_store_close(struct weir_store *store);
+
+/* ---- files ---- */
+
+/* A new file's number and its path, which is `bodies/NUMBER` in the folder; nothing is made. From
+ * any thread. A file that no row refers to when the store is opened again is removed. */
+uint64_t weir_store_file_new(struct weir_store *store);
+int weir_store_file_path(const struct weir_store *store, uint64_t file, char *path, size_t bytes);
+
+/* These block, and are for disk threads. False, with errno. */
+WEIR_MUST_CHECK bool weir_store_file_seal(struct weir_store *store,
+                                          int fd); /* file and folder on disk */
+void weir_store_file_remove(struct weir_store *store, uint64_t file);
+
+#endif
