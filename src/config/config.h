@@ -270,11 +270,19 @@ enum weir_config_full {
 struct weir_config_queue {
     struct weir_slice name;
     uint32_t line;
-    const struct weir_slice *run; /* the command and its arguments */
-    uint32_t run_count;           /* 0: there is none */
-    struct weir_slice route;      /* a path that leads to a route; empty: there is none */
-    struct weir_slice user;       /* empty: the one that Weir runs as */
+    const struct weir_slice *run;         /* the command and its arguments */
+    uint32_t run_count;                   /* 0: there is none */
+    struct weir_slice route;              /* a path that leads to a route; empty: there is none */
+    struct weir_slice user;               /* empty: the one that Weir runs as */
+    const struct weir_slice *environment; /* NAME=value, the value a secret: never shown */
+    uint32_t environment_count;
+    uint64_t limit_memory_bytes; /* of a command, as the next three; 0: none */
+    uint64_t limit_processes;
+    uint64_t limit_cpu_seconds;
+    uint64_t limit_output_bytes;
+    uint64_t grace_ns; /* between SIGTERM and SIGKILL */
     uint32_t workers;
+    uint32_t per_key; /* jobs with the same key at once */
     uint32_t jobs_max;
     uint32_t jobs_by_priority[WEIR_PRIORITY_COUNT]; /* 0: no bound of their own */
     enum weir_config_full full;
@@ -284,6 +292,11 @@ struct weir_config_queue {
     uint64_t backoff_first_ns;
     uint64_t backoff_max_ns;
     uint64_t keep_ns;
+    uint32_t dead_max;                          /* dead letters */
+    uint64_t body_bytes_max;                    /* of one job */
+    struct weir_tenant_settings tenant_default; /* limit: running at once; rate: of submissions */
+    const struct weir_tenant_settings *tenants; /* complete, as a gate's are */
+    uint32_t tenant_count;
 };
 
 /* A set of bits, one for each scope. */
@@ -337,6 +350,8 @@ struct weir_config {
     uint32_t listen_count;
     const struct weir_config_listener *api;
     uint32_t api_count;
+    const struct weir_config_listener *protocol; /* the line protocol's */
+    uint32_t protocol_count;
     struct weir_slice data;
     uint32_t threads; /* 0: as many as there are cores */
     uint64_t grace_ns;

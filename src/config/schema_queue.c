@@ -103,13 +103,18 @@ static const struct weir_field queue_fields[] = {
 WEIR_SECTION(weir_section_queue, "queues.NAME", queue_fields);
 
 static const struct weir_config_queue queue_defaults = {
+    .grace_ns = 5 * WEIR_NS_PER_SECOND,
     .workers = 1,
+    .per_key = 1,
     .lease_ns = 300 * WEIR_NS_PER_SECOND,
     .timeout_ns = 600 * WEIR_NS_PER_SECOND,
     .attempts = 5,
     .backoff_first_ns = WEIR_NS_PER_SECOND,
     .backoff_max_ns = 300 * WEIR_NS_PER_SECOND,
     .keep_ns = WEIR_DAY,
+    .dead_max = 100000,
+    .body_bytes_max = UINT64_C(1) << 30,
+    .tenant_default = {.weight = 1},
 };
 
 static void read_queue(struct weir_reader *reader, const struct weir_yaml *node,

@@ -1093,6 +1093,19 @@ TEST(a_queue_that_names_nothing_has_defaults)
     assert_int_equal(queue->backoff_first_ns, SECOND);
     assert_int_equal(queue->backoff_max_ns, 5 * MINUTE);
     assert_int_equal(queue->keep_ns, DAY);
+    assert_int_equal(queue->per_key, 1);
+    assert_int_equal(queue->dead_max, 100000);
+    assert_int_equal(queue->body_bytes_max, UINT64_C(1) << 30);
+    assert_int_equal(queue->grace_ns, 5 * SECOND);
+    assert_int_equal(queue->environment_count, 0);
+    assert_int_equal(queue->limit_memory_bytes, 0);
+    assert_int_equal(queue->limit_processes, 0);
+    assert_int_equal(queue->limit_cpu_seconds, 0);
+    assert_int_equal(queue->limit_output_bytes, 0);
+    assert_int_equal(queue->tenant_default.weight, 1);
+    assert_int_equal(queue->tenant_default.limit, 0);
+    assert_int_equal(queue->tenant_default.rate.tokens, 0);
+    assert_int_equal(queue->tenant_count, 0);
     unload(config);
 }
 
