@@ -50,6 +50,15 @@ extern const struct weir_section weir_section_breaker;
 void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_yaml *node,
                                 struct weir_breaker_settings *breaker);
 
+/* What single tenants have at a gate. Those that are named start
+ * from `usual`, which is `default`'s. Null, and the count as it was, if there are none. */
+extern const struct weir_section weir_section_gate_tenant;
+const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
+                                                             const struct weir_yaml *value,
+                                                             const struct weir_section *section,
+                                                             struct weir_tenant_settings *usual,
+                                                             uint32_t *tenant_count);
+
 /* schema_route.c; needs the upstreams and gates. */
 extern const struct weir_section weir_section_route;
 weir_field_read weir_read_routes;

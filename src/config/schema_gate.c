@@ -2,10 +2,7 @@
 #include "config/scalars.h"
 #include "config/schema.h"
 
-#include <assert.h>
-
 #define GATES_MAX    1024
-#define TENANTS_MAX  10000
 #define KEYS_MAX     10000
 #define LEASE_MAX_NS WEIR_YEAR
 
@@ -248,75 +245,13 @@ static void finish_rules(struct weir_reader *reader, const struct weir_yaml *nod
 
 /* ---- tenants ---- */
 
-static void read_tenant_limit(struct weir_reader *reader, const struct weir_yaml *value,
-                              const struct weir_field *field, void *target)
-{
-    if (weir_yaml_is(value, "none")) {
-        *(uint32_t *)target = 0;
-    } else {
-        weir_read_count(reader, value, field, target);
-    }
-}
-
-static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml *value,
-                             const struct weir_field *field, void *target)
-{
-    struct weir_config_bucket bucket = {.kind = WEIR_CONFIG_KIND_NONE};
-    weir_read_bucket(reader, value, field, &bucket);
-    if (bucket.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
-        weir_reader_complain(reader, value,
-                             "cannot be adaptive; expected a rate such as 600/m, or {rate, burst}");
-    }
-    *(struct weir_rate *)target = (struct weir_rate){.tokens = bucket.start.tokens,
-                                                     .period_ns = bucket.start.period_ns,
-                                                     .burst = bucket.burst,
-                                                     .unit = WEIR_UNIT_REQUESTS};
-}
-
-static const struct weir_field tenant_fields[] = {
-    {.name = "limit",
-     .read = read_tenant_limit,
-     .offset = offsetof(struct weir_tenant_settings, limit),
-     .min = 1,
-     .max = WEIR_LIMIT_MAX},
-    {.name = "rate",
-     .read = read_tenant_rate,
-     .offset = offsetof(struct weir_tenant_settings, rate)},
-    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
-};
-
-static WEIR_SECTION(section_tenant, "gates.NAME.tenants.NAME", tenant_fields);
-
 static void read_tenants(struct weir_reader *reader, const struct weir_yaml *value,
                          const struct weir_field *field, void *target)
 {
     (void)field;
     struct weir_config_gate *gate = target;
-    uint32_t count;
-    struct weir_tenant_settings *tenants =
-        weir_reader_items(reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
-                          "a mapping of tenants to {limit, rate, weight}", sizeof *tenants, &count);
-    if (tenants == NULL) {
-        return;
-    }
-    /* First, because the others start from it. */
-    const struct weir_yaml *usual = weir_yaml_get(value, "default");
-    if (usual != NULL) {
-        weir_read_section(reader, usual, &section_tenant, &gate->tenant_default);
-    }
-    uint32_t used = 0;
-    for (const struct weir_yaml *item = value->first; item != NULL; item = item->next) {
-        if (weir_reader_is_default(item)) {
-            continue;
-        }
-        assert(used < count);
-        tenants[used] = gate->tenant_default;
-        tenants[used].name = weir_reader_label(reader, item);
-        weir_read_section(reader, item, &section_tenant, &tenants[used]);
-        used++;
-    }
-    gate->tenants = tenants;
-    gate->tenant_count = used;
+    gate->tenants = weir_read_tenant_settings(reader, value, &weir_section_gate_tenant,
+                                              &gate->tenant_default, &gate->tenant_count);
 }
 
 /* ---- keys ---- */
@@ -361,7 +296,7 @@ static const struct weir_field gate_fields[] = {
      .offset = offsetof(struct weir_config_gate, events_a2a),
      .words = event_words,
      .min = 1},
-    {.name = "tenants", .read = read_tenants, .section = &section_tenant},
+    {.name = "tenants", .read = read_tenants, .section = &weir_section_gate_tenant},
     {.name = "keys", .read = weir_read_later, .section = &section_key},
 };
 

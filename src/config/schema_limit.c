@@ -1,9 +1,11 @@
 #include "config/scalars.h"
 #include "config/schema.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define FAILURES_MAX         1000
+#define TENANTS_MAX          10000
 #define PAUSE_MAX_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
 
 /* ---- limits ---- */
@@ -263,4 +265,78 @@ void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_ya
         weir_reader_complain(reader, node,
                              "has a pause above its pause_max; expected pause <= pause_max");
     }
+}
+
+/* ---- tenants ---- */
+
+static void read_tenant_limit(struct weir_reader *reader, const struct weir_yaml *value,
+                              const struct weir_field *field, void *target)
+{
+    if (weir_yaml_is(value, "none")) {
+        *(uint32_t *)target = 0;
+    } else {
+        weir_read_count(reader, value, field, target);
+    }
+}
+
+static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    struct weir_config_bucket bucket = {.kind = WEIR_CONFIG_KIND_NONE};
+    weir_read_bucket(reader, value, field, &bucket);
+    if (bucket.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+        weir_reader_complain(reader, value,
+                             "cannot be adaptive; expected a rate such as 600/m, or {rate, burst}");
+    }
+    *(struct weir_rate *)target = (struct weir_rate){.tokens = bucket.start.tokens,
+                                                     .period_ns = bucket.start.period_ns,
+                                                     .burst = bucket.burst,
+                                                     .unit = WEIR_UNIT_REQUESTS};
+}
+
+static const struct weir_field tenant_fields[] = {
+    {.name = "limit",
+     .read = read_tenant_limit,
+     .offset = offsetof(struct weir_tenant_settings, limit),
+     .min = 1,
+     .max = WEIR_LIMIT_MAX},
+    {.name = "rate",
+     .read = read_tenant_rate,
+     .offset = offsetof(struct weir_tenant_settings, rate)},
+    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
+};
+
+WEIR_SECTION(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);
+
+const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
+                                                             const struct weir_yaml *value,
+                                                             const struct weir_section *section,
+                                                             struct weir_tenant_settings *usual,
+                                                             uint32_t *tenant_count)
+{
+    uint32_t count;
+    struct weir_tenant_settings *tenants =
+        weir_reader_items(reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
+                          "a mapping of tenants to {limit, rate, weight}", sizeof *tenants, &count);
+    if (tenants == NULL) {
+        return NULL;
+    }
+    /* First, because the others start from it. */
+    const struct weir_yaml *first = weir_yaml_get(value, "default");
+    if (first != NULL) {
+        weir_read_section(reader, first, section, usual);
+    }
+    uint32_t used = 0;
+    for (const struct weir_yaml *item = value->first; item != NULL; item = item->next) {
+        if (weir_reader_is_default(item)) {
+            continue;
+        }
+        assert(used < count);
+        tenants[used] = *usual;
+        tenants[used].name = weir_reader_label(reader, item);
+        weir_read_section(reader, item, section, &tenants[used]);
+        used++;
+    }
+    *tenant_count = used;
+    return tenants;
 }
