@@ -29,6 +29,7 @@
 static const struct weir_field top_fields[] = {
     {.name = "listen", .read = weir_read_listen, .section = &weir_section_listener},
     {.name = "api", .read = weir_read_api, .section = &weir_section_listener},
+    {.name = "protocol", .read = weir_read_protocol, .section = &weir_section_listener},
     WEIR_FIELD_TEXT("data", struct weir_config, data),
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
     WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
@@ -87,25 +88,44 @@ static void check_listeners(struct weir_reader *reader, const struct weir_yaml *
     }
 }
 
-/* Whoever reaches the API can stop and start everything. */
-static void check_api(struct weir_reader *reader, const struct weir_yaml *root)
+/* Listeners for which there must be tokens where other machines reach them. */
+struct guarded {
+    const char *field;
+    const struct weir_config_listener *listeners;
+    uint32_t count;
+    const char *example;
+};
+
+static void check_guarded(struct weir_reader *reader, const struct weir_yaml *root,
+                          const struct guarded *guarded)
 {
-    const struct weir_config *config = reader->config;
-    const struct weir_yaml *api = weir_yaml_get(root, "api");
-    if (config->api_count == 0 || config->api_token_count > 0) {
+    const struct weir_yaml *value = weir_yaml_get(root, guarded->field);
+    if (guarded->count == 0 || reader->config->api_token_count > 0) {
         return;
     }
     uint32_t count;
-    const struct weir_yaml *item = weir_reader_first_of(api, &count);
-    for (uint32_t i = 0; i < config->api_count; i++, item = weir_reader_next_of(api, item)) {
-        const struct weir_config_address *address = &config->api[i].address;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    for (uint32_t i = 0; i < guarded->count; i++, item = weir_reader_next_of(value, item)) {
+        const struct weir_config_address *address = &guarded->listeners[i].address;
         bool read = address->host.bytes > 0 || address->path.bytes > 0;
         if (read && !weir_config_address_is_local(address)) {
             weir_reader_complain(reader, item,
                                  "can be reached from other machines; expected api_tokens then, or "
-                                 "an address of this machine such as 127.0.0.1:7070");
+                                 "an address of this machine such as %s",
+                                 guarded->example);
         }
     }
+}
+
+/* Whoever reaches the API can stop and start everything, and with the protocol run jobs. */
+static void check_reach(struct weir_reader *reader, const struct weir_yaml *root)
+{
+    const struct weir_config *config = reader->config;
+    check_guarded(reader, root,
+                  &(struct guarded){"api", config->api, config->api_count, "127.0.0.1:7070"});
+    check_guarded(
+        reader, root,
+        &(struct guarded){"protocol", config->protocol, config->protocol_count, "127.0.0.1:7071"});
 }
 
 /* ---- reading ---- */
@@ -120,7 +140,7 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
     weir_finish_gates(reader, root);
     if (root->kind == WEIR_YAML_MAPPING) {
         check_listeners(reader, root);
-        check_api(reader, root);
+        check_reach(reader, root);
     }
     if (reader->no_memory) {
         weir_config_errors_add(reader->errors, 0, 0, "there is not enough memory for it");

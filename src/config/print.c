@@ -119,6 +119,7 @@ static void print_server(FILE *out, const struct weir_config *config)
 {
     print_listeners(out, "listen", config->listen, config->listen_count);
     print_listeners(out, "api", config->api, config->api_count);
+    print_listeners(out, "protocol", config->protocol, config->protocol_count);
     print_text_field(out, "data: ", config->data);
     if (config->threads > 0) {
         fprintf(out, "threads: %u\n", config->threads);
@@ -500,12 +501,45 @@ static void print_route(FILE *out, const struct weir_config *config,
 
 /* ---- queues and the API ---- */
 
-static void print_queue(FILE *out, const struct weir_config_queue *queue)
+/* The names of variables; their values are secrets. */
+static void print_environment(FILE *out, const struct weir_config_queue *queue)
 {
-    static const char *const full_names[] = {"reject", "wait", "drop_oldest"};
-    fputs("  ", out);
-    print_text(out, queue->name);
-    fputs(":\n", out);
+    for (uint32_t i = 0; i < queue->environment_count; i++) {
+        struct weir_slice name = queue->environment[i];
+        const char *end = memchr(name.data, '=', name.bytes);
+        assert(end != NULL);
+        name.bytes = (size_t)(end - name.data);
+        fputs(i == 0 ? "    environment:\n      " : "      ", out);
+        print_text(out, name);
+        fputs(": " MASK "\n", out);
+    }
+}
+
+/* Those that there are. */
+static void print_limits(FILE *out, const struct weir_config_queue *queue)
+{
+    const char *before = "    limits: {";
+    if (queue->limit_memory_bytes > 0) {
+        fprintf(out, "%smemory: %s", before, weir_scalar_show_size(queue->limit_memory_bytes).text);
+        before = ", ";
+    }
+    if (queue->limit_processes > 0) {
+        fprintf(out, "%sprocesses: %llu", before, (number)queue->limit_processes);
+        before = ", ";
+    }
+    if (queue->limit_cpu_seconds > 0) {
+        fprintf(out, "%scpu: %llus", before, (number)queue->limit_cpu_seconds);
+        before = ", ";
+    }
+    if (queue->limit_output_bytes > 0) {
+        fprintf(out, "%soutput: %s", before, weir_scalar_show_size(queue->limit_output_bytes).text);
+        before = ", ";
+    }
+    fputs(before[0] == ',' ? "}\n" : "", out);
+}
+
+static void print_command(FILE *out, const struct weir_config_queue *queue)
+{
     for (uint32_t i = 0; i < queue->run_count; i++) {
         fputs(i == 0 ? "    run: [" : ", ", out);
         print_text(out, queue->run[i]);
@@ -513,7 +547,21 @@ static void print_queue(FILE *out, const struct weir_config_queue *queue)
     }
     print_text_field(out, "    route: ", queue->route);
     print_text_field(out, "    user: ", queue->user);
-    fprintf(out, "    workers: %u\n    line: {max: %u", queue->workers, queue->jobs_max);
+    print_environment(out, queue);
+    print_limits(out, queue);
+    print_duration(out, "    grace: ", queue->grace_ns);
+    fputs("\n", out);
+}
+
+static void print_queue(FILE *out, const struct weir_config_queue *queue)
+{
+    static const char *const full_names[] = {"reject", "wait", "drop_oldest"};
+    fputs("  ", out);
+    print_text(out, queue->name);
+    fputs(":\n", out);
+    print_command(out, queue);
+    fprintf(out, "    workers: %u\n    per_key: %u\n    line: {max: %u", queue->workers,
+            queue->per_key, queue->jobs_max);
     print_by_priority(out, ", by_priority: {", queue->jobs_by_priority);
     fprintf(out, ", full: %s}\n", full_names[queue->full]);
     print_duration(out, "    lease: ", queue->lease_ns);
@@ -522,7 +570,12 @@ static void print_queue(FILE *out, const struct weir_config_queue *queue)
     print_duration(out, "    backoff: {first: ", queue->backoff_first_ns);
     print_duration(out, ", max: ", queue->backoff_max_ns);
     print_duration(out, "}\n    keep: ", queue->keep_ns);
-    fputs("\n", out);
+    fprintf(out, "\n    dead: %u\n    body: %s\n    tenants:\n", queue->dead_max,
+            weir_scalar_show_size(queue->body_bytes_max).text);
+    print_tenant(out, weir_slice_of("default"), &queue->tenant_default);
+    for (uint32_t i = 0; i < queue->tenant_count; i++) {
+        print_tenant(out, queue->tenants[i].name, &queue->tenants[i]);
+    }
 }
 
 static void print_api_token(FILE *out, const struct weir_config_api_token *token)

@@ -8,14 +8,16 @@
 
 /* ---- complaints ---- */
 
-/* Whether the value may be, or may contain, a secret: all of `headers` and `api_tokens`. Decided
- * here, for every message, so that no reader can forget it. */
+/* Whether the value may be, or may contain, a secret: all of `headers`, `environment` and
+ * `api_tokens`. Decided here, for every message, so that no reader can forget it. */
 static bool is_secret(const struct weir_yaml *node)
 {
+    static const char *const secrets[] = {"headers", "environment", "api_tokens"};
     for (; node->parent != NULL; node = node->parent) {
-        if (node->key != NULL && (weir_slice_equal(node->key->text, weir_slice_of("headers")) ||
-                                  weir_slice_equal(node->key->text, weir_slice_of("api_tokens")))) {
-            return true;
+        for (size_t i = 0; node->key != NULL && i < sizeof secrets / sizeof secrets[0]; i++) {
+            if (weir_slice_equal(node->key->text, weir_slice_of(secrets[i]))) {
+                return true;
+            }
         }
     }
     return false;

@@ -15,6 +15,7 @@ extern const struct weir_section weir_section_events;
 extern const struct weir_section weir_section_dns;
 weir_field_read weir_read_listen;
 weir_field_read weir_read_api;
+weir_field_read weir_read_protocol;
 weir_field_read weir_read_trusted;
 
 /* schema_upstream.c */
@@ -50,9 +51,10 @@ extern const struct weir_section weir_section_breaker;
 void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_yaml *node,
                                 struct weir_breaker_settings *breaker);
 
-/* What single tenants have at a gate. Those that are named start
+/* What single tenants have at a gate or in a queue, whose section it is. Those that are named start
  * from `usual`, which is `default`'s. Null, and the count as it was, if there are none. */
 extern const struct weir_section weir_section_gate_tenant;
+extern const struct weir_section weir_section_queue_tenant;
 const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
                                                              const struct weir_yaml *value,
                                                              const struct weir_section *section,

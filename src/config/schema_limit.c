@@ -307,6 +307,7 @@ static const struct weir_field tenant_fields[] = {
 };
 
 WEIR_SECTION(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);
+WEIR_SECTION(weir_section_queue_tenant, "queues.NAME.tenants.NAME", tenant_fields);
 
 const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
                                                              const struct weir_yaml *value,

@@ -1,10 +1,18 @@
 #include "config/match.h"
+#include "config/scalars.h"
 #include "config/schema.h"
 
 #define QUEUES_MAX    256
 #define ARGUMENTS_MAX 64
+#define VARIABLES_MAX 256
 #define WORKERS_MAX   10000
 #define ATTEMPTS_MAX  1000
+#define DEAD_MAX      WEIR_TICKETS_MAX
+#define PROCESSES_MAX 1000000
+
+/* No program can be loaded into less. */
+#define MEMORY_MIN_BYTES (UINT64_C(1) << 20)
+#define SIZE_MAX_BYTES   (UINT64_C(1) << 50)
 
 /* ---- what a queue does with its jobs ---- */
 
@@ -29,6 +37,22 @@ static void read_run(struct weir_reader *reader, const struct weir_yaml *value,
     queue->run = arguments;
 }
 
+/* Characters of a path that mean nothing but themselves, to whoever reads it. A segment that begins
+ * with a dot could be one of those that lead upwards. */
+static bool is_plain_path(struct weir_slice text)
+{
+    static const char marks[] = "/-._~!$&'()*+,;=:@";
+    for (size_t i = 0; i < text.bytes; i++) {
+        char c = text.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool hidden = c == '.' && i > 0 && text.data[i - 1] == '/';
+        if (hidden || (!letter && memchr(marks, c, sizeof marks - 1) == NULL)) {
+            return false;
+        }
+    }
+    return text.bytes > 0 && text.data[0] == '/';
+}
+
 static void read_route(struct weir_reader *reader, const struct weir_yaml *value,
                        const struct weir_field *field, void *target)
 {
@@ -37,6 +61,12 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *value
     static const char expected[] = "a path that a route matches";
     struct weir_match match;
     queue->route = weir_reader_text(reader, value, expected);
+    if (queue->route.bytes > 0 && !is_plain_path(queue->route)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "%s, without a query, escapes or segments that begin with a dot",
+                           expected);
+        return;
+    }
     const struct weir_matcher *matcher = reader->config->matcher;
     /* Routes without a matcher have mistakes of their own. */
     bool known = reader->config->route_count == 0 || matcher != NULL;
@@ -44,6 +74,89 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *value
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
     }
 }
+
+/* ---- what commands find ---- */
+
+static bool is_ours(struct weir_slice name)
+{
+    struct weir_slice prefix = weir_slice_of("WEIR_");
+    return name.bytes >= prefix.bytes && memcmp(name.data, prefix.data, prefix.bytes) == 0;
+}
+
+/* NAME=value. */
+static struct weir_slice join(struct weir_reader *reader, struct weir_slice name,
+                              struct weir_slice value)
+{
+    size_t bytes = name.bytes + 1 + value.bytes;
+    char *text = weir_reader_allocate(reader, (uint32_t)bytes, 1);
+    if (text == NULL) {
+        return WEIR_NO_SUGGESTION;
+    }
+    memcpy(text, name.data, name.bytes);
+    text[name.bytes] = '=';
+    memcpy(text + name.bytes + 1, value.data, value.bytes);
+    return (struct weir_slice){text, bytes};
+}
+
+/* An empty text is a value, too. */
+static struct weir_slice read_variable(struct weir_reader *reader, const struct weir_yaml *item)
+{
+    struct weir_slice name = item->key->text;
+    if (!weir_scalar_variable(name)) {
+        weir_reader_complain(reader, item,
+                             "is no name of a variable; expected 1 to 64 letters, digits and _, no "
+                             "digit first");
+    } else if (is_ours(name)) {
+        weir_reader_complain(reader, item,
+                             "is a name that Weir fills in; expected one without WEIR_");
+    }
+    struct weir_slice value = {"", 0};
+    if (item->kind != WEIR_YAML_SCALAR || item->text.bytes > 0) {
+        value = weir_reader_text(reader, item, "the value of a variable; \"\" is an empty one");
+    }
+    if (value.bytes > 0 && !weir_reader_expand(reader, item, &value, NULL)) {
+        return WEIR_NO_SUGGESTION;
+    }
+    return join(reader, name, value);
+}
+
+static void read_environment(struct weir_reader *reader, const struct weir_yaml *value,
+                             const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_queue *queue = target;
+    struct weir_slice *variables = weir_reader_items(
+        reader, value, WEIR_YAML_MAPPING, VARIABLES_MAX, "a mapping of variables to their values",
+        sizeof *variables, &queue->environment_count);
+    const struct weir_yaml *item = value->first;
+    for (uint32_t i = 0; i < queue->environment_count; i++, item = item->next) {
+        variables[i] = read_variable(reader, item);
+    }
+    queue->environment = variables;
+}
+
+/* The system counts whole seconds; less than one would end every command at once. */
+static void read_cpu(struct weir_reader *reader, const struct weir_yaml *value,
+                     const struct weir_field *field, void *target)
+{
+    (void)field;
+    static const struct weir_field bounds = {.min = WEIR_NS_PER_SECOND, .max = WEIR_YEAR};
+    uint64_t duration_ns = 0;
+    weir_read_duration(reader, value, &bounds, &duration_ns);
+    *(uint64_t *)target = (duration_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+}
+
+static const struct weir_field limit_fields[] = {
+    WEIR_FIELD_SIZE("memory", struct weir_config_queue, limit_memory_bytes, MEMORY_MIN_BYTES,
+                    SIZE_MAX_BYTES),
+    WEIR_FIELD_AMOUNT("processes", struct weir_config_queue, limit_processes, 1, PROCESSES_MAX),
+    {.name = "cpu",
+     .read = read_cpu,
+     .offset = WEIR_MEMBER(struct weir_config_queue, limit_cpu_seconds, 8)},
+    WEIR_FIELD_SIZE("output", struct weir_config_queue, limit_output_bytes, 1, SIZE_MAX_BYTES),
+};
+
+static WEIR_SECTION(section_limits, "queues.NAME.limits", limit_fields);
 
 /* ---- lines and backoff ---- */
 
@@ -86,11 +199,24 @@ static WEIR_SECTION(section_backoff, "queues.NAME.backoff", backoff_fields);
 
 /* ---- queues ---- */
 
+static void read_tenants(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config_queue *queue = target;
+    queue->tenants = weir_read_tenant_settings(reader, value, &weir_section_queue_tenant,
+                                               &queue->tenant_default, &queue->tenant_count);
+}
+
 static const struct weir_field queue_fields[] = {
     {.name = "run", .read = read_run},
     {.name = "route", .read = read_route},
     WEIR_FIELD_TEXT("user", struct weir_config_queue, user),
+    {.name = "environment", .read = read_environment},
+    {.name = "limits", .read = weir_read_section_field, .section = &section_limits},
+    WEIR_FIELD_DURATION("grace", struct weir_config_queue, grace_ns, 0, WEIR_DAY),
     WEIR_FIELD_COUNT("workers", struct weir_config_queue, workers, 1, WORKERS_MAX),
+    WEIR_FIELD_COUNT("per_key", struct weir_config_queue, per_key, 1, WORKERS_MAX),
     {.name = "line", .read = weir_read_section_field, .section = &section_line},
     WEIR_FIELD_DURATION("lease", struct weir_config_queue, lease_ns, WEIR_NS_PER_SECOND, WEIR_YEAR),
     WEIR_FIELD_DURATION("timeout", struct weir_config_queue, timeout_ns, WEIR_MILLISECOND,
@@ -98,6 +224,9 @@ static const struct weir_field queue_fields[] = {
     WEIR_FIELD_COUNT("attempts", struct weir_config_queue, attempts, 1, ATTEMPTS_MAX),
     {.name = "backoff", .read = weir_read_section_field, .section = &section_backoff},
     WEIR_FIELD_DURATION("keep", struct weir_config_queue, keep_ns, 0, WEIR_YEAR),
+    WEIR_FIELD_COUNT("dead", struct weir_config_queue, dead_max, 1, DEAD_MAX),
+    WEIR_FIELD_SIZE("body", struct weir_config_queue, body_bytes_max, 0, SIZE_MAX_BYTES),
+    {.name = "tenants", .read = read_tenants, .section = &weir_section_queue_tenant},
 };
 
 WEIR_SECTION(weir_section_queue, "queues.NAME", queue_fields);
@@ -127,8 +256,8 @@ static void read_queue(struct weir_reader *reader, const struct weir_yaml *node,
     complete_line(queue);
     if (weir_yaml_get(node, "run") != NULL && weir_yaml_get(node, "route") != NULL) {
         weir_reader_complain(reader, node,
-                             "has both run and route; expected one of them, or none if remote "
-                             "workers pull");
+                             "has both run and route; expected one of them, or neither, which "
+                             "keeps jobs and runs none");
     }
     if (queue->backoff_first_ns > queue->backoff_max_ns) {
         weir_reader_complain(reader, node,

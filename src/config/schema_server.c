@@ -122,6 +122,14 @@ void weir_read_api(struct weir_reader *reader, const struct weir_yaml *value,
     config->api = read_listeners(reader, value, &config->api_count);
 }
 
+void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    (void)field;
+    struct weir_config *config = target;
+    config->protocol = read_listeners(reader, value, &config->protocol_count);
+}
+
 /* ---- the event file ---- */
 
 static const struct weir_field events_fields[] = {

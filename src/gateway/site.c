@@ -218,6 +218,10 @@ const char *weir_plan_needs_restart(const struct weir_config *before,
     if (!same_listeners(before->api, before->api_count, after->api, after->api_count)) {
         return "api";
     }
+    if (!same_listeners(before->protocol, before->protocol_count, after->protocol,
+                        after->protocol_count)) {
+        return "protocol";
+    }
     if (!weir_slice_equal(before->data, after->data)) {
         return "data";
     }

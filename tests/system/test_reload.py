@@ -200,6 +200,8 @@ def test_the_api_reloads_as_well_and_says_what_is_wrong():
             assert (await gateway.counts('f'))['limit'] == 1
             gateway.path.write_text(config.replace('threads: 2', 'threads: 3'))
             assert (await reload())[1]['needs_restart'] == 'threads'
+            gateway.path.write_text(config + 'protocol: 127.0.0.1:0\n')
+            assert (await reload())[1]['needs_restart'] == 'protocol'
     run(test())
 
 

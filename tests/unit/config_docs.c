@@ -7,19 +7,26 @@
 #define PAGE_BYTES_MAX 65536
 
 static char page[PAGE_BYTES_MAX];
+static char jobs_page[PAGE_BYTES_MAX];
 
-static int read_page(void **state)
+static void read_page(const char *name, char *text)
 {
-    (void)state;
     char path[512];
     const char *root = getenv("WEIR_ROOT");
     assert_non_null(root);
-    snprintf(path, sizeof path, "%s/docs/CONFIG.md", root);
+    snprintf(path, sizeof path, "%s/docs/%s", root, name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    size_t bytes = fread(page, 1, sizeof page - 1, file);
-    assert_true(bytes < sizeof page - 1);
+    size_t bytes = fread(text, 1, PAGE_BYTES_MAX - 1, file);
+    assert_true(bytes < PAGE_BYTES_MAX - 1);
     fclose(file);
+}
+
+static int read_pages(void **state)
+{
+    (void)state;
+    read_page("CONFIG.md", page);
+    read_page("JOBS.md", jobs_page);
     return 0;
 }
 
@@ -127,14 +134,33 @@ TEST(every_field_has_its_row_and_every_row_its_field)
     assert_true(fields > 90);
 }
 
-TEST(the_example_on_the_page_can_be_loaded)
+/* The first example of a page after what stands before it; a copy to be freed. */
+static char *example_on(const char *from, const char *before)
 {
-    char *start = strstr(page, "```yaml\n");
+    char *text = NULL;
+    const char *start = strstr(from, "```yaml\n");
     assert_non_null(start);
     start += strlen("```yaml\n");
-    char *text = strndup(start, (size_t)(strstr(start, "```") - start));
+    assert_true(asprintf(&text, "%s%.*s", before, (int)(strstr(start, "```") - start), start) > 0);
+    return text;
+}
+
+TEST(the_example_on_the_page_can_be_loaded)
+{
+    char *text = example_on(page, "");
     USE_ENVIRONMENT("OPENAI_API_KEY", "sk-1");
     unload(load(text));
+    free(text);
+}
+
+TEST(the_queue_on_the_page_of_jobs_can_be_loaded)
+{
+    char *text = example_on(jobs_page, API);
+    struct weir_config *config = load(text);
+    assert_int_equal(config->queue_count, 1);
+    assert_int_equal(config->protocol_count, 1);
+    assert_int_equal(config->queues[0].run_count, 3);
+    unload(config);
     free(text);
 }
 
@@ -143,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_has_its_row_and_every_row_its_field),
         cmocka_unit_test(the_example_on_the_page_can_be_loaded),
+        cmocka_unit_test(the_queue_on_the_page_of_jobs_can_be_loaded),
     };
-    return cmocka_run_group_tests_name("config_docs", tests, read_page, NULL);
+    return cmocka_run_group_tests_name("config_docs", tests, read_pages, NULL);
 }

@@ -11,8 +11,9 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
 {
     expect_errors(
         API "lissten: 1\n",
-        "weir.yaml:2:1: lissten is no field; expected listen, api, data, threads, grace, events, "
-        "dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did you mean "
+        "weir.yaml:2:1: lissten is no field; expected listen, api, protocol, data, threads, grace, "
+        "events, dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did you "
+        "mean "
         "listen?\n");
     expect_errors(
         API "gates:\n"
@@ -28,8 +29,8 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
                   "events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
-        "weir.yaml:2:1: Data is no field; expected listen, api, data, threads, grace, "
-        "events, dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did "
+        "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
+        "grace, events, dns, trusted, upstreams, gates, routes, queues, tenants or api_tokens; did "
         "you mean data?\n");
 }
 
@@ -48,12 +49,14 @@ TEST(a_file_is_a_mapping)
     expect_errors(
         "hello\n",
         "weir.yaml:1:1: the file is \"hello\"; expected a mapping with the fields listen, api, "
-        "data, threads, grace, events, dns, trusted, upstreams, gates, routes, queues, tenants or "
+        "protocol, data, threads, grace, events, dns, trusted, upstreams, gates, routes, queues, "
+        "tenants or "
         "api_tokens\n");
     expect_errors(
         "- a\n",
-        "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, data, "
-        "threads, grace, events, dns, trusted, upstreams, gates, routes, queues, tenants or "
+        "weir.yaml:1:1: the file is a list; expected a mapping with the fields listen, api, "
+        "protocol, data, threads, grace, events, dns, trusted, upstreams, gates, routes, queues, "
+        "tenants or "
         "api_tokens\n");
 }
 
@@ -199,6 +202,21 @@ TEST(an_api_that_others_can_reach_needs_tokens)
                   "api_tokens: {}\n",
                   "weir.yaml:1:20: api[1] can be reached from other machines; expected api_tokens "
                   "then, or an address of this machine such as 127.0.0.1:7070\n");
+}
+
+TEST(a_protocol_that_others_can_reach_needs_tokens)
+{
+    expect_errors(API "protocol: [127.0.0.1:7071, 0.0.0.0:7071]\n",
+                  "weir.yaml:2:28: protocol[1] can be reached from other machines; expected "
+                  "api_tokens then, or an address of this machine such as 127.0.0.1:7071\n");
+    expect_errors("api: 10.0.0.1:1\nprotocol: 10.0.0.1:2\n",
+                  "weir.yaml:1:6: api can be reached from other machines; expected api_tokens "
+                  "then, or an address of this machine such as 127.0.0.1:7070\n"
+                  "weir.yaml:2:11: protocol can be reached from other machines; expected "
+                  "api_tokens then, or an address of this machine such as 127.0.0.1:7071\n");
+    expect_errors(
+        "protocol: 127.0.0.1:7071\n",
+        "weir.yaml:1:1: the file has neither listen nor api; expected at least one of them\n");
 }
 
 TEST(an_event_file_is_told_how_it_looks)
@@ -919,8 +937,8 @@ TEST(queues_are_checked)
         "weir.yaml:2:38: queues.b.run is empty; expected a list of a command and its arguments, "
         "such as [./pricer, \"{in}\"]\n"
         "weir.yaml:2:56: queues.c.route is \"/x\"; expected a path that a route matches\n"
-        "weir.yaml:2:65: queues.d has both run and route; expected one of them, or none if remote "
-        "workers pull\n"
+        "weir.yaml:2:65: queues.d has both run and route; expected one of them, or neither, "
+        "which keeps jobs and runs none\n"
         "weir.yaml:2:84: queues.d.route is \"/x\"; expected a path that a route matches\n"
         "weir.yaml:2:109: queues.e.line.full is \"rejct\"; expected reject, wait or drop_oldest; "
         "did you mean reject?\n"
@@ -929,6 +947,82 @@ TEST(queues_are_checked)
         "weir.yaml:2:182: queues.h.lease is \"1ms\"; expected a duration from 1s to 365d\n"
         "weir.yaml:2:199: queues.i.run is empty; expected a list of a command and its arguments, "
         "such as [./pricer, \"{in}\"]\n");
+}
+
+TEST(a_queue_leads_to_a_path_that_means_nothing_but_itself)
+{
+    static const char *const bad[] = {"/x?a=b", "/x#a", "/x%61",   "/a b",    "/../x", "/x/.",
+                                      "/./x",   "x",    "/x\\\\y", "/\u00e9", "/x|y"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 LISTEN "routes: [{match: /, upstream: u}]\nqueues: {q: {route: \"%s\"}}\n",
+                 bad[i]);
+        const struct weir_config_errors *errors = load_bad(text);
+        assert_int_equal(errors->count, 1);
+        assert_non_null(strstr(errors->list[0].text,
+                               "; expected a path that a route matches, without a query, escapes "
+                               "or segments that begin with a dot"));
+    }
+    unload(load(LISTEN "routes: [{match: /, upstream: u}]\n"
+                       "queues: {q: {route: \"/a.b/~c-d_e//f:g@h!$&'()*+,;=\"}}\n"));
+}
+
+TEST(what_a_queue_bounds_is_checked)
+{
+    expect_errors(
+        API "queues: { q: { per_key: 0, dead: 0, body: 1, grace: 2d, limits: { memory: 1KiB, "
+            "processes: 0, cpu: 999ms, output: 0B, disk: 1 }, tenants: { default: { limit: 0 }, t: "
+            "{ weight: 1001, rate: { rate: { start: 1/s } } } } }, r: { limits: 3, tenants: 4 } "
+            "}\n",
+        "weir.yaml:2:25: queues.q.per_key is \"0\"; expected a whole number from 1 to 10000\n"
+        "weir.yaml:2:34: queues.q.dead is \"0\"; expected a whole number from 1 to 10000000\n"
+        "weir.yaml:2:43: queues.q.body is \"1\"; expected a size such as 512B, 64KiB, 1MB or "
+        "2GiB\n"
+        "weir.yaml:2:53: queues.q.grace is \"2d\"; expected a duration from 0s to 1d\n"
+        "weir.yaml:2:75: queues.q.limits.memory is \"1KiB\"; expected a size from 1MiB to "
+        "1024TiB\n"
+        "weir.yaml:2:92: queues.q.limits.processes is \"0\"; expected a whole number from 1 to "
+        "1000000\n"
+        "weir.yaml:2:100: queues.q.limits.cpu is \"999ms\"; expected a duration from 1s to 365d\n"
+        "weir.yaml:2:115: queues.q.limits.output is \"0B\"; expected a size from 1B to 1024TiB\n"
+        "weir.yaml:2:119: queues.q.limits.disk is no field; expected memory, processes, cpu "
+        "or output\n"
+        "weir.yaml:2:159: queues.q.tenants.default.limit is \"0\"; expected a whole number from"
+        " 1 to 10000000\n"
+        "weir.yaml:2:177: queues.q.tenants.t.weight is \"1001\"; expected a whole number from 1"
+        " to 1000\n"
+        "weir.yaml:2:189: queues.q.tenants.t.rate cannot be adaptive; expected a rate such as"
+        " 600/m, or {rate, burst}\n"
+        "weir.yaml:2:234: queues.r.limits is \"3\"; expected a mapping with the fields memory, "
+        "processes, cpu or output\n"
+        "weir.yaml:2:246: queues.r.tenants is \"4\"; expected a mapping of tenants to {limit, "
+        "rate, weight}\n");
+}
+
+TEST(variables_of_commands_are_checked_and_never_shown)
+{
+    USE_ENVIRONMENT("SECRET", "very-secret-value");
+    expect_errors(
+        API "queues: { q: { environment: { 1A: secret, A-B: '${SECRET}', WEIR_ID: x, C: "
+            "[secret], D: , E: 'secret${NONE}', '': secret } }, r: { environment: secret "
+            "} }\n",
+        "weir.yaml:2:35: queues.q.environment.1A is no name of a variable; expected 1 to 64 "
+        "letters, digits and _, no digit first\n"
+        "weir.yaml:2:48: queues.q.environment.A-B is no name of a variable; expected 1 to 64 "
+        "letters, digits and _, no digit first\n"
+        "weir.yaml:2:70: queues.q.environment.WEIR_ID is a name that Weir fills in; expected "
+        "one without WEIR_\n"
+        "weir.yaml:2:76: queues.q.environment.C is a list; expected the value of a variable; "
+        "\"\" is an empty one\n"
+        "weir.yaml:2:89: queues.q.environment.D is empty; expected the value of a variable; "
+        "\"\" is an empty one\n"
+        "weir.yaml:2:94: queues.q.environment.E needs ${NONE}, which is not set; expected it "
+        "in the environment of weir\n"
+        "weir.yaml:2:115: queues.q.environment.\"\" is no name of a variable; expected 1 to 64 "
+        "letters, digits and _, no digit first\n"
+        "weir.yaml:2:145: queues.r.environment is not right (and not shown); expected a "
+        "mapping of variables to their values\n");
 }
 
 TEST(a_token_needs_scopes)
@@ -1023,6 +1117,12 @@ TEST(there_are_bounds_on_how_many_of_everything)
         {256, API "queues: {", "q#: , ", "}\n", "queues has 257 entries; expected at most 256"},
         {64, API "queues: {q: {run: [", "x, ", "]}}\n",
          "queues.q.run has 65 entries; expected at most 64"},
+        {256, API "queues: {q: {environment: {", "V#: x, ", "}}}\n",
+         "queues.q.environment has 257 entries; expected at most 256"},
+        {10000, API "queues: {q: {tenants: {", "t#: , ", "}}}\n",
+         "queues.q.tenants has 10001 entries; expected at most 10000"},
+        {16, API "protocol: [", "127.0.0.1:#, ", "]\n",
+         "protocol has 17 addresses; expected 1 to 16"},
         {1024, API "api_tokens: {", "t#: {file: /f, scopes: [read]}, ", "}\n",
          "api_tokens has 1025 entries; expected at most 1024"},
     };
@@ -1315,6 +1415,7 @@ int main(void)
         cmocka_unit_test(names_have_letters_digits_and_a_few_signs),
         cmocka_unit_test(addresses_are_told_how_they_look),
         cmocka_unit_test(an_api_that_others_can_reach_needs_tokens),
+        cmocka_unit_test(a_protocol_that_others_can_reach_needs_tokens),
         cmocka_unit_test(an_event_file_is_told_how_it_looks),
         cmocka_unit_test(networks_are_told_how_they_look),
         cmocka_unit_test(routes_without_listen_lead_nowhere),
@@ -1350,6 +1451,9 @@ int main(void)
         cmocka_unit_test(an_api_of_its_own_says_where_things_stand),
         cmocka_unit_test(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows),
         cmocka_unit_test(queues_are_checked),
+        cmocka_unit_test(a_queue_leads_to_a_path_that_means_nothing_but_itself),
+        cmocka_unit_test(what_a_queue_bounds_is_checked),
+        cmocka_unit_test(variables_of_commands_are_checked_and_never_shown),
         cmocka_unit_test(a_token_needs_scopes),
         cmocka_unit_test(tokens_are_checked_and_never_shown),
         cmocka_unit_test(there_are_bounds_on_how_many_of_everything),

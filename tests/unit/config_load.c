@@ -1132,6 +1132,70 @@ TEST(a_queue_may_lead_to_a_route_and_bound_its_priorities)
     unload(config);
 }
 
+TEST(a_queue_may_say_what_its_commands_find_and_may_use)
+{
+    USE_ENVIRONMENT("KEY", "k=1");
+    struct weir_config *config =
+        load(API "queues: { q: { run: [a], grace: 0s, per_key: 3, dead: 7, body: 0B, environment: "
+                 "{ MODE: fast, EMPTY: '', _K: 'x${KEY}$${y}' }, limits: { memory: 1MiB, "
+                 "processes: 64, cpu: 1m1ms, output: 1B } }, r: { limits: { cpu: 1s } } }\n");
+    const struct weir_config_queue *queue = &config->queues[0];
+    assert_int_equal(queue->grace_ns, 0);
+    assert_int_equal(queue->per_key, 3);
+    assert_int_equal(queue->dead_max, 7);
+    assert_int_equal(queue->body_bytes_max, 0);
+    assert_int_equal(queue->environment_count, 3);
+    expect_slice(queue->environment[0], "MODE=fast");
+    expect_slice(queue->environment[1], "EMPTY=");
+    expect_slice(queue->environment[2], "_K=xk=1${y}");
+    assert_int_equal(queue->limit_memory_bytes, UINT64_C(1) << 20);
+    assert_int_equal(queue->limit_processes, 64);
+    assert_int_equal(queue->limit_cpu_seconds, 61);
+    assert_int_equal(queue->limit_output_bytes, 1);
+    assert_int_equal(config->queues[1].limit_cpu_seconds, 1);
+    assert_int_equal(config->queues[1].limit_memory_bytes, 0);
+    unload(config);
+}
+
+TEST(a_queue_has_tenants_as_a_gate_has)
+{
+    struct weir_config *config =
+        load(API "queues: { q: { tenants: { acme: { weight: 2 }, default: { rate: { rate: 100/s, "
+                 "burst: 7 }, limit: 2 }, free: { rate: none, limit: none } } } }\n");
+    const struct weir_config_queue *queue = &config->queues[0];
+    assert_int_equal(queue->tenant_default.limit, 2);
+    assert_int_equal(queue->tenant_count, 2);
+    expect_slice(queue->tenants[0].name, "acme");
+    assert_int_equal(queue->tenants[0].weight, 2);
+    assert_int_equal(queue->tenants[0].limit, 2);
+    assert_int_equal(queue->tenants[0].rate.tokens, 100);
+    assert_int_equal(queue->tenants[0].rate.period_ns, SECOND);
+    assert_int_equal(queue->tenants[0].rate.burst, 7);
+    expect_slice(queue->tenants[1].name, "free");
+    assert_int_equal(queue->tenants[1].weight, 1);
+    assert_int_equal(queue->tenants[1].limit, 0);
+    assert_int_equal(queue->tenants[1].rate.tokens, 0);
+    unload(config);
+}
+
+TEST(the_line_protocol_has_addresses_as_the_api_has)
+{
+    struct weir_config *config = load(API);
+    assert_int_equal(config->protocol_count, 0);
+    unload(config);
+    config = load(API "protocol: 127.0.0.1:7071\n");
+    assert_int_equal(config->protocol_count, 1);
+    expect_slice(config->protocol[0].address.host, "127.0.0.1");
+    assert_int_equal(config->protocol[0].address.port, 7071);
+    unload(config);
+    config = load(API "protocol: [unix:/p, { address: 0.0.0.0:1, max_connections: 5 }]\n"
+                      "api_tokens: { t: { file: /f, scopes: [submit] } }\n");
+    assert_int_equal(config->protocol_count, 2);
+    expect_slice(config->protocol[0].address.path, "/p");
+    assert_int_equal(config->protocol[1].connections_max, 5);
+    unload(config);
+}
+
 /* ---- files ---- */
 
 TEST(a_file_is_loaded_by_its_path)
@@ -1240,6 +1304,9 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "  - {address: \"[::1]:0\", half_close: keep, max_connections: 1, hosts: [\"a.example\", "
         "\"*\"], timeouts: {head: 1s, idle: 2s, stall: 3s}}\n"
         "  - {address: \"unix:/s\", half_close: close, max_connections: 2, hosts: [], "
+        "timeouts: {head: 15s, idle: 75s, stall: 30s}}\n"
+        "protocol:\n"
+        "  - {address: \"127.0.0.1:7071\", half_close: close, max_connections: 3, hosts: [], "
         "timeouts: {head: 15s, idle: 75s, stall: 30s}}\n"
         "data: \"d\"\n"
         "threads: 1\n"
@@ -1421,13 +1488,39 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "  \"q\":\n"
         "    route: \"/x\"\n"
         "    user: \"w\"\n"
+        "    environment:\n"
+        "      \"A\": \"***\"\n"
+        "      \"B\": \"***\"\n"
+        "    limits: {memory: 1025KiB, processes: 2, cpu: 61s, output: 1B}\n"
+        "    grace: 1ms\n"
         "    workers: 2\n"
+        "    per_key: 2\n"
         "    line: {max: 7, by_priority: {normal: 1}, full: drop_oldest}\n"
         "    lease: 1s\n"
         "    timeout: 2s\n"
         "    attempts: 3\n"
         "    backoff: {first: 2ms, max: 2ms}\n"
         "    keep: 0s\n"
+        "    dead: 9\n"
+        "    body: 0B\n"
+        "    tenants:\n"
+        "      \"default\": {weight: 2, limit: 3, rate: {rate: 4/m, burst: 5}}\n"
+        "      \"a\": {weight: 1, limit: none, rate: none}\n"
+        "  \"r\":\n"
+        "    limits: {processes: 1, output: 1TiB}\n"
+        "    grace: 5s\n"
+        "    workers: 1\n"
+        "    per_key: 1\n"
+        "    line: {max: 1, full: wait}\n"
+        "    lease: 5m\n"
+        "    timeout: 10m\n"
+        "    attempts: 5\n"
+        "    backoff: {first: 1s, max: 5m}\n"
+        "    keep: 1d\n"
+        "    dead: 100000\n"
+        "    body: 1GiB\n"
+        "    tenants:\n"
+        "      \"default\": {weight: 1, limit: none, rate: none}\n"
         "\n"
         "tenants:\n"
         "  \"default\": {tokens_per_day: 5}\n"
@@ -1471,10 +1564,12 @@ TEST(secrets_are_not_printed)
     USE_ENVIRONMENT("S", "secret-secret-secret");
     struct weir_config *config =
         load(API "upstreams: { u: { url: http://u, headers: { A: \"${S}\", B: secret } } }\n"
+                 "queues: { q: { environment: { E: \"${S}\", F: secret, G: 'x=secret' } } }\n"
                  "api_tokens: { t: { token: \"${S}\", scopes: [read, work] } }\n");
     char *text = print(config);
     assert_null(strstr(text, "secret"));
     assert_non_null(strstr(text, "      \"B\": \"***\"\n"));
+    assert_non_null(strstr(text, "      \"G\": \"***\"\n"));
     assert_non_null(strstr(text, "    token: \"***\"\n    scopes: [read, work]\n"));
     free(text);
     unload(config);
@@ -1536,6 +1631,9 @@ int main(void)
         cmocka_unit_test(a_route_may_have_lanes_constants_and_a_composed_key),
         cmocka_unit_test(a_queue_that_names_nothing_has_defaults),
         cmocka_unit_test(a_queue_may_lead_to_a_route_and_bound_its_priorities),
+        cmocka_unit_test(a_queue_may_say_what_its_commands_find_and_may_use),
+        cmocka_unit_test(a_queue_has_tenants_as_a_gate_has),
+        cmocka_unit_test(the_line_protocol_has_addresses_as_the_api_has),
         cmocka_unit_test(a_file_is_loaded_by_its_path),
         cmocka_unit_test(a_file_that_cannot_be_read_is_told),
         cmocka_unit_test(a_configuration_keeps_nothing_of_what_it_was_made_from),

@@ -18,7 +18,8 @@ static const char text[] =
     "  - {match: /l, upstream: c, gate: h, llm: custom, key: '{model}', default_key: d,\n"
     "     custom: {model: m, requests: {limit: L, remaining: R}}}\n"
     "  - {match: /, upstream: b}\n"
-    "queues: {q: {run: [a, b]}, r: {route: /f, user: u}}\n"
+    "queues: {q: {run: [a, b], environment: {A: \"x${V}\", B: y}, tenants: {t: {limit: 1}}}, r: "
+    "{route: /f, user: u}}\n"
     "api_tokens: {t: {token: \"${V}\", scopes: [read], tenant: x}}\n";
 
 #define PAIRS "V", "0123456789abcdef"
