@@ -205,6 +205,12 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_pause(struct weir_key *key, u
 WEIR_API struct weir_explanation
 weir_key_explain(const struct weir_key *key, const struct weir_ticket *ticket, uint64_t now_ns);
 
+/* The same for lines of any length: looks at few more than `looks_max` tickets, at least 1, and
+ * where more of its own tenant are before it, estimates how many from the order of their coming. */
+WEIR_API struct weir_explanation weir_key_explain_within(const struct weir_key *key,
+                                                         const struct weir_ticket *ticket,
+                                                         uint32_t looks_max, uint64_t now_ns);
+
 /* Those who wait, the ones that will likely start first before the others: up to `places_max` of
  * them, which is at most WEIR_PLACES_MAX. Returns how many. Looks at every tenant that waits. */
 WEIR_API uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns,

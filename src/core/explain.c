@@ -40,14 +40,56 @@ static uint32_t estimate_ahead(const struct weir_key *key, struct candidate who)
     return (uint32_t)(everywhere == 0 ? 0 : everywhere - 1);
 }
 
-static uint32_t count_before(const struct weir_ticket *ticket)
+/* How many of its own tenant and priority are before a ticket: `count` of them were seen, and more
+ * were not if `all` is false. */
+struct look_before {
+    uint32_t count;
+    bool all;
+};
+
+static struct look_before count_before(const struct weir_ticket *ticket, uint32_t looks_max)
 {
-    uint32_t count = 0;
+    struct look_before seen = {0, true};
     const struct weir_link *list = &ticket->turn->tickets;
     for (const struct weir_link *at = ticket->link.previous; at != list; at = at->previous) {
-        count++;
+        if (seen.count == looks_max) {
+            seen.all = false;
+            break;
+        }
+        seen.count++;
     }
-    return count;
+    return seen;
+}
+
+/* The number of the first ticket of a line that has not come by a retry: those stand at the head,
+ * out of order. WEIR_NEVER if none of the first so many is. */
+static uint64_t first_in_order(const struct weir_turn *turn, uint32_t looks_max)
+{
+    const struct weir_link *at = turn->tickets.next;
+    for (uint32_t i = 0; i < looks_max && at != &turn->tickets; i++, at = at->next) {
+        const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
+        if (!ticket->retry) {
+            return ticket->sequence;
+        }
+    }
+    return WEIR_NEVER;
+}
+
+/* Tickets are numbered as they come to the key, so that a ticket whose number is half way between
+ * the first and the last one's stands about half way in line. */
+static uint32_t guess_before(const struct weir_ticket *ticket, uint32_t looks_max)
+{
+    const struct weir_turn *turn = ticket->turn;
+    uint32_t most = turn->stake.tickets - 1;
+    uint64_t first = first_in_order(turn, looks_max);
+    uint64_t last = weir_container_of(turn->tickets.previous, struct weir_ticket, link)->sequence;
+    if (ticket->retry || first >= last || ticket->sequence < first) {
+        return most / 2 < looks_max ? looks_max : most / 2;
+    }
+    uint64_t guess =
+        (uint64_t)((unsigned __int128)(ticket->sequence - first) * most / (last - first));
+    guess = guess < looks_max ? looks_max : guess;
+    return (uint32_t)(guess < most ? guess : most);
 }
 
 /* What holds back the lane that would admit it soonest; where time alone brings about nothing, a
@@ -155,7 +197,21 @@ struct weir_explanation weir_key_explain(const struct weir_key *key,
         return (struct weir_explanation){0};
     }
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
-    return explain(key, ticket, count_before(ticket), now_ns);
+    return explain(key, ticket, count_before(ticket, UINT32_MAX).count, now_ns);
+}
+
+struct weir_explanation weir_key_explain_within(const struct weir_key *key,
+                                                const struct weir_ticket *ticket,
+                                                uint32_t looks_max, uint64_t now_ns)
+{
+    assert(looks_max >= 1);
+    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
+        return (struct weir_explanation){0};
+    }
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    struct look_before before = count_before(ticket, looks_max);
+    uint32_t count = before.all ? before.count : guess_before(ticket, looks_max);
+    return explain(key, ticket, count, now_ns);
 }
 
 /* ---- the line as a list ---- */

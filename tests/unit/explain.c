@@ -519,6 +519,79 @@ TEST(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else)
     close_key(&f);
 }
 
+/* ---- looking at a few only ---- */
+
+static uint32_t ahead_within(const struct fixture *f, const struct weir_ticket *ticket,
+                             uint32_t looks_max)
+{
+    return weir_key_explain_within(f->key, ticket, looks_max, 1).ahead_own;
+}
+
+TEST(with_looks_enough_the_explanation_is_the_same)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_ticket tickets[20] = {0};
+    enter_many(&f, tickets, 20, 1);
+    for (int i = 0; i < 20; i++) {
+        struct weir_explanation all = explain(&f, &tickets[i], 1);
+        struct weir_explanation few = weir_key_explain_within(f.key, &tickets[i], 18, 1);
+        assert_int_equal(few.binding, all.binding);
+        assert_int_equal(few.ahead_own, all.ahead_own);
+        assert_int_equal(few.ahead, all.ahead);
+        assert_int_equal(few.start_ns, all.start_ns);
+    }
+    end_all(&f, tickets, 20, 2);
+    close_key(&f);
+}
+
+TEST(beyond_its_looks_a_place_is_told_from_the_order_of_coming)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_ticket tickets[1001] = {0};
+    enter_many(&f, tickets, 1001, 1);
+    for (uint32_t i = 1; i <= 1000; i++) {
+        assert_int_equal(ahead_within(&f, &tickets[i], 10), i - 1);
+    }
+    /* Every other one goes: half as many are before each, and evenly so. */
+    for (uint32_t i = 2; i <= 1000; i += 2) {
+        assert_int_equal(cancel(&f, &tickets[i], 1), WEIR_OK);
+    }
+    assert_in_range(ahead_within(&f, &tickets[501], 10), 248, 252);
+    /* All that are before it go but a few more than are looked at: at least as many are told. */
+    for (uint32_t i = 1; i < 470; i += 2) {
+        assert_int_equal(cancel(&f, &tickets[i], 1), WEIR_OK);
+    }
+    assert_in_range(ahead_within(&f, &tickets[501], 10), 10, 20);
+    assert_int_equal(ahead_within(&f, &tickets[501], 16), 15);
+    end_all(&f, tickets, 1001, 2);
+    close_key(&f);
+}
+
+TEST(retries_at_the_head_do_not_mislead_those_behind)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER});
+    struct weir_ticket tickets[101] = {0};
+    struct weir_ticket again[30] = {0};
+    enter_many(&f, tickets, 101, 1);
+    for (int i = 0; i < 5; i++) {
+        (void)!ask(&f, &again[i], (struct weir_request){.retry = true}, 1);
+    }
+    assert_in_range(ahead_within(&f, &tickets[51], 10), 50, 58);
+    for (int i = 5; i < 30; i++) { /* more than are looked at: the middle is as good as any */
+        (void)!ask(&f, &again[i], (struct weir_request){.retry = true}, 1);
+    }
+    assert_int_equal(ahead_within(&f, &tickets[51], 10), 129 / 2);
+    assert_int_equal(ahead_within(&f, &again[0], 10), 129 / 2);
+    end_all(&f, tickets, 101, 2);
+    assert_int_equal(ahead_within(&f, &again[1], 10), 28 / 2); /* only retries are left */
+    end_all(&f, again, 30, 2);
+    assert_int_equal(ahead_within(&f, &again[1], 10), 0);
+    close_key(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +618,9 @@ int main(void)
         BOTH_WAYS(with_early_reject_whoever_would_start_too_late_is_refused_at_once),
         BOTH_WAYS(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait),
         BOTH_WAYS(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else),
+        BOTH_WAYS(with_looks_enough_the_explanation_is_the_same),
+        UNHEARD(beyond_its_looks_a_place_is_told_from_the_order_of_coming),
+        UNHEARD(retries_at_the_head_do_not_mislead_those_behind),
     };
     return cmocka_run_group_tests_name("explain", tests, NULL, NULL);
 }
