@@ -5,14 +5,15 @@
  * ended, so that tenants take turns by how long their jobs run. Jobs that are not due yet stand in
  * heaps: those with a date by the wall clock, delays and backoffs by the monotonic one, which does
  * not jump. A job whose turn comes while as many of its `key` run as may is parked behind them,
- * gives its permit to the next, and is first in its tenant's line when one of them ends.
+ * gives its permit to the next, and is first in its tenant's line when one of them ends; parked
+ * jobs of one key come back one after the other, in the order of their turns.
  *
- *     enter            due               a turn comes         end             settled: forget
- *       +--> DELAYED ------> WAITING ----------------> RUNNING ----> HELD --------------------->
- * gone |       ^               |  ^  key at its limit    |            |  put_back, requeue | | |
- * +------ PARKED <-------+            |
- *       +-------|---------------+--------------------------------------+
- *               +------------------------------------------------------+
+ *     where    how it comes there                 where it goes from there
+ *     DELAYED  enter, requeue: not due yet        WAITING when due
+ *     WAITING  enter, requeue, due                RUNNING at its turn, or PARKED
+ *     PARKED   its turn, but its key is busy      WAITING when a job of its key ends
+ *     RUNNING  its turn                           HELD when it ends or its lease does
+ *     HELD     end, hold, drop, a lapsed lease    DELAYED or WAITING by requeue; gone by forget
  *
  * HELD jobs are nobody's turn: what becomes of them is being written. Everything takes the present
  * time and returns with all decided; whoever calls drains weir_schedule_next() afterwards and

@@ -1,0 +1,185 @@
+/* schedule_door.c - who may come in, and who is dropped to make room.
+ *
+ * A place is asked for before a job is written down, so that nothing is accepted that there is no
+ * room for. */
+#include "jobs/schedule_state.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+
+/* What is said where nothing has been measured. */
+#define RETRY_DEFAULT_NS (UINT64_C(5) * WEIR_NS_PER_SECOND)
+
+/* From so many starts on, their mean interval tells something. */
+#define STARTS_MIN 8
+
+/* How many guests are looked at when there are as many buckets as may be. */
+#define LOOKS_AT_FULL 16
+
+/* ---- rates ---- */
+
+/* Each submission is one token. */
+static struct weir_rate rate_of(const struct weir_tenant_settings *settings)
+{
+    struct weir_rate rate = settings->rate;
+    rate.unit = WEIR_UNIT_COST;
+    return rate;
+}
+
+static void fill(struct weir_bucket *bucket, const struct weir_rate *rate, uint64_t now_ns)
+{
+    *bucket = (struct weir_bucket){0};
+    weir_bucket_init(bucket, rate, now_ns);
+    bucket->configured = *rate;
+}
+
+/* The bucket that all share who have none of their own. */
+static struct weir_bucket *shared_bucket(struct weir_schedule *schedule, struct weir_queue *queue,
+                                         const struct weir_rate *rate)
+{
+    if (queue->others.rate.tokens == 0) {
+        fill(&queue->others, rate, schedule->now_ns);
+    }
+    return &queue->others;
+}
+
+/* The guest's own bucket, or null if it has none and none can be made for it. */
+static struct weir_bucket *own_bucket(struct weir_schedule *schedule, struct weir_queue *queue,
+                                      struct weir_guest *guest, const struct weir_rate *rate,
+                                      bool may_make)
+{
+    if (guest->bucket == NULL && may_make) {
+        guest->bucket = weir_allocate(schedule->allocator, sizeof *guest->bucket);
+        if (guest->bucket != NULL) {
+            queue->buckets++;
+            fill(guest->bucket, rate, schedule->now_ns);
+        }
+    }
+    return guest->bucket;
+}
+
+/* The bucket of a tenant with that rate, or null without memory. */
+static struct weir_bucket *bucket_of(struct weir_schedule *schedule, struct weir_queue *queue,
+                                     struct weir_slice tenant, const struct weir_rate *rate,
+                                     bool named)
+{
+    uint32_t most = WEIR_SCHEDULE_BUCKETS_MAX + queue->door->settings.tenant_count;
+    if (queue->buckets >= most) {
+        weir_guests_sweep(schedule, queue, LOOKS_AT_FULL);
+    }
+    struct weir_guest *guest = weir_guest_obtain(schedule, queue, tenant);
+    if (guest == NULL) {
+        return NULL;
+    }
+    bool may_make = named || queue->buckets < most;
+    struct weir_bucket *bucket = own_bucket(schedule, queue, guest, rate, may_make);
+    if (bucket == NULL) {
+        weir_guest_give(schedule, queue, guest);
+    }
+    return bucket == NULL && !may_make ? shared_bucket(schedule, queue, rate) : bucket;
+}
+
+/* Takes from the tenant's rate, if it has one. */
+static enum weir_schedule_answer pay(struct weir_schedule *schedule, struct weir_queue *queue,
+                                     const struct weir_schedule_ask *ask, uint64_t *retry_after_ns)
+{
+    const struct weir_tenant_settings *settings = weir_rules_tenant(queue->door, ask->tenant);
+    bool named = settings != &queue->door->settings.tenant_default;
+    struct weir_rate rate = rate_of(settings);
+    if (rate.tokens == 0) {
+        return WEIR_SCHEDULE_COME;
+    }
+    struct weir_bucket *bucket = bucket_of(schedule, queue, ask->tenant, &rate, named);
+    if (bucket == NULL) {
+        *retry_after_ns = RETRY_DEFAULT_NS;
+        return WEIR_SCHEDULE_FULL;
+    }
+    if (!weir_rate_equal(&bucket->configured, &rate)) {
+        weir_bucket_set_rate(bucket, &rate, schedule->now_ns);
+        bucket->configured = rate;
+    }
+    uint64_t ready_ns = weir_bucket_ready_ns(bucket, ask->count, schedule->now_ns);
+    if (ready_ns > schedule->now_ns) {
+        *retry_after_ns = ready_ns - schedule->now_ns;
+        return WEIR_SCHEDULE_TOO_FAST;
+    }
+    weir_bucket_take(bucket, ask->count, schedule->now_ns);
+    return WEIR_SCHEDULE_COME;
+}
+
+/* ---- bounds ---- */
+
+static bool has_room(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
+{
+    uint64_t all = weir_queue_queued(queue) + queue->reserved + ask->count;
+    uint64_t own = queue->queued_of[ask->priority] + queue->reserved_of[ask->priority] + ask->count;
+    return queue->full == WEIR_SCHEDULE_DROP_OLDEST ||
+           (all <= queue->jobs_max && own <= queue->jobs_by_priority[ask->priority]);
+}
+
+/* Every start makes a place. */
+static uint64_t drain_ns(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
+{
+    uint64_t all = weir_queue_queued(queue) + queue->reserved + ask->count;
+    uint64_t needed = all > queue->jobs_max ? all - queue->jobs_max : 1;
+    if (queue->interval_ns.count < STARTS_MIN || queue->workers == 0) {
+        return RETRY_DEFAULT_NS;
+    }
+    uint64_t most = WEIR_DURATION_MAX_NS / needed;
+    return needed * (queue->interval_ns.value < most ? queue->interval_ns.value : most);
+}
+
+enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
+                                            const struct weir_schedule_ask *ask,
+                                            struct weir_instant now, uint64_t *retry_after_ns)
+{
+    assert(ask->queue < schedule->queue_count);
+    assert((unsigned)ask->priority < WEIR_PRIORITY_COUNT);
+    struct weir_queue *queue = schedule->queues[ask->queue];
+    weir_schedule_take_time(schedule, now);
+    if (!has_room(queue, ask)) {
+        *retry_after_ns = drain_ns(queue, ask);
+        return WEIR_SCHEDULE_FULL;
+    }
+    enum weir_schedule_answer answer = pay(schedule, queue, ask, retry_after_ns);
+    if (answer == WEIR_SCHEDULE_COME) {
+        queue->reserved += ask->count;
+        queue->reserved_of[ask->priority] += ask->count;
+    }
+    return answer;
+}
+
+void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask)
+{
+    assert(ask->queue < schedule->queue_count);
+    struct weir_queue *queue = schedule->queues[ask->queue];
+    assert(queue->reserved_of[ask->priority] >= ask->count);
+    queue->reserved -= ask->count;
+    queue->reserved_of[ask->priority] -= ask->count;
+}
+
+/* ---- dropping ---- */
+
+static struct weir_schedule_job *oldest_of(const struct weir_queue *queue, int priority)
+{
+    const struct weir_heap *ages = &queue->ages[priority];
+    return ages->count == 0
+               ? NULL
+               : weir_container_of(weir_heap_top(ages)->place, struct weir_schedule_job, place_age);
+}
+
+struct weir_schedule_job *weir_queue_oldest_beyond(const struct weir_queue *queue)
+{
+    struct weir_schedule_job *oldest = NULL;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT && queue->aged; i++) {
+        struct weir_schedule_job *job = oldest_of(queue, i);
+        if (queue->queued_of[i] > queue->jobs_by_priority[i]) {
+            return job; /* a priority beyond its own bound pays for itself */
+        }
+        if (job != NULL && (oldest == NULL || weir_job_number(job) < weir_job_number(oldest))) {
+            oldest = job;
+        }
+    }
+    return weir_queue_queued(queue) > queue->jobs_max ? oldest : NULL;
+}
