@@ -2,9 +2,10 @@
  *
  * Whoever wants something fills in an operation and hands it over; later, in the store's own
  * thread, `complete` is called, exactly once. ACCEPT, SETTLE, REDRIVE and REMOVE complete after
- * they are safely on disk; the others at once. Operations are carried out in the order in which
- * they were handed over. What an operation points at must stay until it is complete; what the store
- * answers with points into the operation's `memory`, which the caller gives back with free().
+ * they are safely on disk; the others at once. Those that change something are carried out in the
+ * order in which they were handed over; LOOK and LIST may go before them. What an operation points
+ * at must stay until it is complete; what the store answers with points into the operation's
+ * `memory`, which the caller gives back with free().
  *
  * SQLite's store, a fake one in memory and the simulator's are equals. */
 #ifndef WEIR_JOBS_PORT_H
