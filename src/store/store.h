@@ -2,8 +2,20 @@
  *
  * The thread takes whatever has been handed over since it last looked, carries it out within one
  * transaction, commits, and completes it. So what arrives during a commit shares the next one, and
- * a lonely operation waits for nobody. Before a commit is known to be on disk nothing of it is told
- * to anybody but TAKE, LOOK and LIST, for which nobody waits.
+ * a lonely operation waits for nobody. LOOK and LIST are answered first and see what is committed;
+ * nothing of a commit is told before it is known to be on disk, but for starts: TAKE completes at
+ * once, and is committed with whatever comes next, or 5 ms later.
+ *
+ * When a write or a sync fails, all that waits for the commit fails, and nothing of it is there.
+ * Until writing works again, which is tried twice a second, everything fails at once but LOOK and
+ * LIST. Starts that were told already may be among what failed: their jobs stand on record as
+ * QUEUED, under an older epoch. A SETTLE from RUNNING that finds that counts the attempt and puts
+ * the epoch in, as if the start were there; whoever started the job need not know. A damaged
+ * database is not written to any more until it is opened again.
+ *
+ * A settlement from RUNNING replaces what earlier attempts left as result and log; one from QUEUED
+ * leaves it. A result's file is removed with its job, or when another takes its place: who is told
+ * its number may find it gone.
  *
  * In the data folder: `lock`, held while the store is open; `jobs.db` and its journal; `bodies/`,
  * the files of long bodies and results, named by their numbers. */

@@ -1,0 +1,527 @@
+/* The format, version 1. Jobs have no index over their ids: ids.h. `jobs` holds only what is small,
+ * so that a change of state rewrites little; bodies and results up to 64 KiB lie beside it, longer
+ * ones in files. A job that is forgotten but for its id is a row of `remembered`. The agenda says
+ * when what is next to be forgotten, in the order of time, in which it mostly grows as well.
+ *
+ * Empty bytes are NULL. */
+#define _GNU_SOURCE
+#include "store/database.h"
+
+#include "store/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLICATION_ID 0x57656972 /* "Weir" */
+#define VERSION        1
+
+/* Of SQLite's file format. */
+#define HEADER_BYTES        100
+#define JOURNAL_HEAD_BYTES  32
+#define JOURNAL_FRAME_BYTES 24
+#define HEADER_MAGIC        "SQLite format 3"
+#define HEADER_VERSION_AT   60
+#define HEADER_APPLICATION  68
+
+static const char schema[] =
+    "PRAGMA page_size = 4096;"
+    "PRAGMA auto_vacuum = INCREMENTAL;"
+    "PRAGMA synchronous = FULL;"
+    "BEGIN;"
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE jobs(number INTEGER PRIMARY KEY, state, attempts, kills, boot, counter,"
+    " started_ms, ended_ms, next_ms, keep_ms, result_status, result_bytes, result_file, log_bytes,"
+    " priority, attempts_max, timeout_ms, cost_ms, created_ms, due_ms, dated, body_bytes,"
+    " body_file, id, queue, tenant, key, type, digest, error, result_type);"
+    "CREATE TABLE bodies(number INTEGER PRIMARY KEY, bytes);"
+    "CREATE TABLE results(number INTEGER PRIMARY KEY, result, log);"
+    "CREATE TABLE remembered(number INTEGER PRIMARY KEY, id, digest, state, ended_ms, forget_ms);"
+    "CREATE TABLE agenda(at_ms INTEGER, number INTEGER, PRIMARY KEY(at_ms, number)) WITHOUT ROWID;"
+    "INSERT INTO meta VALUES('boot', 0), ('forgotten', 0), ('probe', 0);"
+    "PRAGMA application_id = 1466263922;"
+    "PRAGMA user_version = 1;"
+    "COMMIT;";
+
+static_assert(APPLICATION_ID == 1466263922, "as it stands in the schema");
+
+/* What is asked of every connection, and what it must answer. Exclusive comes first: then the
+ * journal's index is in memory, and there is no file of it to be shared. */
+struct setting {
+    const char *set; /* null: it was decided when the file was made */
+    const char *get;
+    const char *expected;
+};
+
+static const struct setting settings[] = {
+    {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA locking_mode", "exclusive"},
+    {"PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", "0"},
+    {"PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", "1"},
+    {"PRAGMA journal_mode = WAL", "PRAGMA journal_mode", "wal"},
+    {"PRAGMA synchronous = FULL", "PRAGMA synchronous", "2"},
+    {"PRAGMA wal_autocheckpoint = 0", "PRAGMA wal_autocheckpoint", "0"},
+    {"PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys", "0"},
+    {"PRAGMA secure_delete = OFF", "PRAGMA secure_delete", "0"},
+    {"PRAGMA temp_store = MEMORY", "PRAGMA temp_store", "2"},
+    {"PRAGMA mmap_size = 0", "PRAGMA mmap_size", "0"},
+    {"PRAGMA cache_size = -32768", "PRAGMA cache_size", "-32768"},
+    {NULL, "PRAGMA auto_vacuum", "2"},
+    {NULL, "PRAGMA application_id", "1466263922"},
+    {NULL, "PRAGMA user_version", "1"},
+};
+
+static const char *const texts[WEIR_SQL_COUNT] = {
+#define WEIR_SQL(name, text) text,
+    WEIR_STATEMENTS
+#undef WEIR_SQL
+};
+
+/* ---- failures ---- */
+
+static const char *explain(int result, int system_error)
+{
+    bool full = system_error == ENOSPC || system_error == EDQUOT;
+    switch (result & 0xff) {
+    case SQLITE_FULL:
+        return "the disk that holds the data folder is full";
+    case SQLITE_IOERR:
+        return full ? "the disk that holds the data folder is full"
+                    : "the disk that holds the data folder does not read or write any more";
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+        return "the data folder cannot be written to";
+    case SQLITE_NOMEM:
+        return "there is no memory";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "another program has locked jobs.db";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return "jobs.db is damaged: restore a backup of the data folder, or see what"
+               " `sqlite3 jobs.db .recover` finds";
+    default:
+        return "jobs.db cannot be used";
+    }
+}
+
+/* The first failure is the one to tell of. */
+static bool fail(struct weir_database *database, int result)
+{
+    if (database->health.failure == SQLITE_OK) {
+        int system_error = database->handle == NULL ? 0 : sqlite3_system_errno(database->handle);
+        database->health.failure = result;
+        database->health.why = explain(result, system_error);
+    }
+    int kind = database->health.failure & 0xff;
+    database->health.damaged = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB;
+    return false;
+}
+
+void weir_database_damage(struct weir_database *database)
+{
+    fail(database, SQLITE_CORRUPT);
+}
+
+void weir_database_explain(const struct weir_database *database, char *wrong, size_t wrong_bytes)
+{
+    const char *said = database->handle == NULL ? "no memory" : sqlite3_errmsg(database->handle);
+    if (database->health.damaged) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is damaged, and was left as it is: restore a backup of its folder, or move"
+                 " the folder away and see what `sqlite3 jobs.db .recover` finds",
+                 database->path);
+    } else {
+        snprintf(wrong, wrong_bytes, "%s: %s (SQLite says: %s)", database->path,
+                 database->health.why, said);
+    }
+}
+
+/* ---- statements ---- */
+
+void weir_bind_number(sqlite3_stmt *statement, int index, uint64_t number)
+{
+    sqlite3_bind_int64(statement, index, (sqlite3_int64)number);
+}
+
+void weir_bind_time(sqlite3_stmt *statement, int index, int64_t ms)
+{
+    sqlite3_bind_int64(statement, index, ms);
+}
+
+void weir_bind_bytes(sqlite3_stmt *statement, int index, struct weir_slice bytes)
+{
+    if (bytes.bytes == 0) {
+        sqlite3_bind_null(statement, index);
+    } else {
+        sqlite3_bind_blob64(statement, index, bytes.data, bytes.bytes, SQLITE_STATIC);
+    }
+}
+
+uint64_t weir_column_number(sqlite3_stmt *statement, int index)
+{
+    return (uint64_t)sqlite3_column_int64(statement, index);
+}
+
+struct weir_slice weir_column_bytes(sqlite3_stmt *statement, int index)
+{
+    const char *data = sqlite3_column_blob(statement, index);
+    return (struct weir_slice){data, (size_t)sqlite3_column_bytes(statement, index)};
+}
+
+void weir_database_reset(struct weir_database *database, enum weir_sql sql)
+{
+    sqlite3_reset(database->statements[sql]);
+}
+
+bool weir_database_step(struct weir_database *database, enum weir_sql sql)
+{
+    int result = sqlite3_step(database->statements[sql]);
+    if (result == SQLITE_ROW) {
+        return true;
+    }
+    sqlite3_reset(database->statements[sql]);
+    return result == SQLITE_DONE ? false : fail(database, result);
+}
+
+bool weir_database_run(struct weir_database *database, enum weir_sql sql)
+{
+    int result = sqlite3_step(database->statements[sql]);
+    while (result == SQLITE_ROW) { /* pragmas may answer */
+        result = sqlite3_step(database->statements[sql]);
+    }
+    sqlite3_reset(database->statements[sql]);
+    return result == SQLITE_DONE ? true : fail(database, result);
+}
+
+bool weir_database_change(struct weir_database *database, enum weir_sql sql)
+{
+    if (!weir_database_run(database, sql)) {
+        return false;
+    }
+    return sqlite3_changes(database->handle) == 1 ? true : fail(database, SQLITE_CORRUPT);
+}
+
+uint64_t weir_meta_get(struct weir_database *database, const char *name)
+{
+    sqlite3_stmt *statement = database->statements[WEIR_SQL_GET_META];
+    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+    if (!weir_database_step(database, WEIR_SQL_GET_META)) {
+        fail(database, SQLITE_CORRUPT); /* unless it has failed already, it must be there */
+        return 0;
+    }
+    uint64_t value = weir_column_number(statement, 0);
+    weir_database_reset(database, WEIR_SQL_GET_META);
+    return value;
+}
+
+bool weir_meta_raise(struct weir_database *database, const char *name, uint64_t value)
+{
+    sqlite3_stmt *statement = database->statements[WEIR_SQL_RAISE_META];
+    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+    weir_bind_number(statement, 2, value);
+    return weir_database_change(database, WEIR_SQL_RAISE_META);
+}
+
+/* ---- transactions ---- */
+
+bool weir_database_begin(struct weir_database *database)
+{
+    assert(database->health.failure == SQLITE_OK);
+    database->begun = database->begun || weir_database_run(database, WEIR_SQL_BEGIN);
+    return database->begun;
+}
+
+bool weir_database_commit(struct weir_database *database)
+{
+    assert(database->begun);
+    if (database->health.failure != SQLITE_OK || !weir_database_run(database, WEIR_SQL_COMMIT)) {
+        return false;
+    }
+    database->begun = false;
+    return true;
+}
+
+void weir_database_abandon(struct weir_database *database)
+{
+    assert(database->health.failure != SQLITE_OK);
+    database->begun = false;
+    /* Some failures have rolled back already. */
+    if (database->handle != NULL && sqlite3_get_autocommit(database->handle) == 0) {
+        sqlite3_step(database->statements[WEIR_SQL_ROLLBACK]);
+        sqlite3_reset(database->statements[WEIR_SQL_ROLLBACK]);
+    }
+}
+
+/* SQLite tells how long the journal is after a commit that is safely on disk. */
+static int note_commit(void *context, sqlite3 *handle, const char *name, int frames)
+{
+    struct weir_database *database = context;
+    (void)handle;
+    (void)name;
+    database->frames = (uint32_t)frames;
+    database->copied = false;
+    return SQLITE_OK;
+}
+
+bool weir_database_checkpoint(struct weir_database *database, bool empty)
+{
+    int mode = empty ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+    int all, copied;
+    assert(!database->begun);
+    int result = sqlite3_wal_checkpoint_v2(database->handle, NULL, mode, &all, &copied);
+    if (result != SQLITE_OK) {
+        return fail(database, result);
+    }
+    database->copied = all == copied;
+    database->frames = empty ? 0 : database->frames;
+    return true;
+}
+
+/* ---- connections ---- */
+
+static void close_connection(struct weir_database *database)
+{
+    for (int i = 0; i < WEIR_SQL_COUNT; i++) {
+        sqlite3_finalize(database->statements[i]);
+        database->statements[i] = NULL;
+    }
+    int result = sqlite3_close(database->handle);
+    assert(result == SQLITE_OK);
+    database->handle = NULL;
+    database->begun = false;
+}
+
+/* The first column of a question's first row, as text; empty if there is none. */
+static bool ask(struct weir_database *database, const char *question, char *answer, size_t bytes)
+{
+    sqlite3_stmt *statement;
+    int result = sqlite3_prepare_v2(database->handle, question, -1, &statement, NULL);
+    answer[0] = '\0';
+    if (result == SQLITE_OK) {
+        result = sqlite3_step(statement);
+        if (result == SQLITE_ROW) {
+            snprintf(answer, bytes, "%s", (const char *)sqlite3_column_text(statement, 0));
+        }
+    }
+    sqlite3_finalize(statement);
+    return result == SQLITE_ROW || result == SQLITE_DONE ? true : fail(database, result);
+}
+
+static bool apply_settings(struct weir_database *database)
+{
+    char answer[32];
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        const struct setting *setting = &settings[i];
+        if (setting->set != NULL && !ask(database, setting->set, answer, sizeof answer)) {
+            return false;
+        }
+        if (!ask(database, setting->get, answer, sizeof answer)) {
+            return false;
+        }
+        if (strcmp(answer, setting->expected) != 0) {
+            return fail(database, setting->set == NULL ? SQLITE_CORRUPT : SQLITE_MISUSE);
+        }
+    }
+    if (!ask(database, "PRAGMA page_size", answer, sizeof answer)) {
+        return false;
+    }
+    database->page_bytes = (uint32_t)strtoul(answer, NULL, 10);
+    return true;
+}
+
+static bool prepare_statements(struct weir_database *database)
+{
+    for (int i = 0; i < WEIR_SQL_COUNT; i++) {
+        int result = sqlite3_prepare_v3(database->handle, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                        &database->statements[i], NULL);
+        if (result != SQLITE_OK) {
+            /* A table that is not as we made it. */
+            return fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+        }
+    }
+    return true;
+}
+
+/* Closing must not copy the journal: it may be the reason for closing. */
+static bool open_connection(struct weir_database *database)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                SQLITE_OPEN_EXRESCODE;
+    int result = sqlite3_open_v2(database->path, &database->handle, flags, NULL);
+    if (result != SQLITE_OK) {
+        return fail(database, result);
+    }
+    result = sqlite3_db_config(database->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (result != SQLITE_OK) {
+        return fail(database, result);
+    }
+    if (!apply_settings(database) || !prepare_statements(database)) {
+        return false;
+    }
+    sqlite3_wal_hook(database->handle, note_commit, database);
+    return true;
+}
+
+/* Something is written, and nothing changes. */
+static bool probe(struct weir_database *database)
+{
+    return weir_database_begin(database) && weir_meta_raise(database, "probe", 0) &&
+           weir_database_commit(database);
+}
+
+bool weir_database_heal(struct weir_database *database)
+{
+    uint64_t frame_bytes = database->page_bytes + JOURNAL_FRAME_BYTES;
+    uint64_t good_bytes =
+        database->copied ? 0 : JOURNAL_HEAD_BYTES + database->frames * frame_bytes;
+    if (database->health.damaged) {
+        return false;
+    }
+    close_connection(database);
+    if (!weir_journal_cut(database->path, good_bytes)) {
+        return false;
+    }
+    database->health.failure = SQLITE_OK;
+    if (open_connection(database) && weir_database_checkpoint(database, true) && probe(database)) {
+        return true;
+    }
+    weir_database_abandon(database);
+    return false;
+}
+
+/* ---- the file ---- */
+
+static bool complain(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+{
+    snprintf(wrong, wrong_bytes, "%s %s", path, what);
+    return false;
+}
+
+static bool complain_of_system(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+{
+    snprintf(wrong, wrong_bytes, "%s %s: %s", path, what, strerror(errno));
+    return false;
+}
+
+static uint32_t read_big_endian(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* Whether a file that is there is ours, before SQLite may touch it. */
+static bool check_header(const char *path, char *wrong, size_t wrong_bytes)
+{
+    unsigned char header[HEADER_BYTES];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return complain_of_system(wrong, wrong_bytes, path, "cannot be read");
+    }
+    ssize_t count = read(fd, header, sizeof header);
+    close(fd);
+    if (count != sizeof header || memcmp(header, HEADER_MAGIC, sizeof HEADER_MAGIC) != 0) {
+        return complain(wrong, wrong_bytes, path,
+                        "is damaged or no database, and was left as it is: restore a backup of its"
+                        " folder, or move the file away to start with none");
+    }
+    if (read_big_endian(header + HEADER_APPLICATION) != APPLICATION_ID) {
+        return complain(wrong, wrong_bytes, path,
+                        "is the database of another program, and was left as it is: name another"
+                        " folder in `data`");
+    }
+    if (read_big_endian(header + HEADER_VERSION_AT) > VERSION) {
+        return complain(wrong, wrong_bytes, path,
+                        "was written by a later version of weir, and was left as it is: use that"
+                        " version, or another folder in `data`");
+    }
+    return true;
+}
+
+/* Made under another name, so that a file of the right name is always whole. */
+static bool make_file(struct weir_database *database, char *wrong, size_t wrong_bytes)
+{
+    char fresh[PATH_MAX + 4];
+    snprintf(fresh, sizeof fresh, "%s.new", database->path);
+    if (unlink(fresh) != 0 && errno != ENOENT) {
+        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be removed");
+    }
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be made");
+    }
+    close(fd); /* SQLite would let others read it */
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
+    int result = sqlite3_open_v2(fresh, &database->handle, flags, NULL);
+    if (result == SQLITE_OK) {
+        result = sqlite3_exec(database->handle, schema, NULL, NULL, NULL);
+    }
+    if (result != SQLITE_OK) {
+        fail(database, result);
+        weir_database_explain(database, wrong, wrong_bytes);
+    }
+    close_connection(database);
+    if (result != SQLITE_OK) {
+        unlink(fresh);
+        return false;
+    }
+    if (rename(fresh, database->path) != 0) {
+        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be renamed");
+    }
+    return true;
+}
+
+/* A journal without its database would be mixed up with the new one. */
+static bool check_no_journal(const char *path, char *wrong, size_t wrong_bytes)
+{
+    char journal[PATH_MAX + 4];
+    struct stat about;
+    snprintf(journal, sizeof journal, "%s-wal", path);
+    if (stat(journal, &about) == 0 && about.st_size > 0) {
+        return complain(wrong, wrong_bytes, journal,
+                        "is there without its database jobs.db: restore both, or move it away to"
+                        " start with none");
+    }
+    return true;
+}
+
+bool weir_database_open(struct weir_database *database, const char *folder, char *wrong,
+                        size_t wrong_bytes)
+{
+    struct stat about;
+    *database = (struct weir_database){0};
+    int length = snprintf(database->path, sizeof database->path, "%s/jobs.db", folder);
+    if (length < 0 || (size_t)length + sizeof "-wal" > sizeof database->path) {
+        return complain(wrong, wrong_bytes, folder, "has too long a name");
+    }
+    if (stat(database->path, &about) == 0) {
+        if (!check_header(database->path, wrong, wrong_bytes)) {
+            return false;
+        }
+    } else if (!check_no_journal(database->path, wrong, wrong_bytes) ||
+               !make_file(database, wrong, wrong_bytes)) {
+        return false;
+    }
+    if (!weir_journal_renew(database->path)) {
+        return complain(wrong, wrong_bytes, database->path,
+                        "has a journal that cannot be written: see whether the disk is full");
+    }
+    if (!open_connection(database)) {
+        weir_database_explain(database, wrong, wrong_bytes);
+        close_connection(database);
+        return false;
+    }
+    return true;
+}
+
+void weir_database_close(struct weir_database *database)
+{
+    if (database->handle != NULL && database->health.failure == SQLITE_OK) {
+        (void)!weir_database_checkpoint(database, true); /* the journal keeps what it does not */
+    }
+    close_connection(database);
+}

@@ -1,0 +1,89 @@
+#include "store/disk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct weir_disk {
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    struct weir_disk_task *first; /* in the order of handing over */
+    struct weir_disk_task **end;
+    bool ending;
+    uint32_t thread_count;
+    pthread_t threads[];
+};
+
+/* The next task; null when it is time to end. */
+static struct weir_disk_task *wait_for_task(struct weir_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    while (disk->first == NULL && !disk->ending) {
+        pthread_cond_wait(&disk->come, &disk->lock);
+    }
+    struct weir_disk_task *task = disk->first;
+    if (task != NULL) {
+        disk->first = task->next;
+        disk->end = disk->first == NULL ? &disk->first : disk->end;
+    }
+    pthread_mutex_unlock(&disk->lock);
+    return task;
+}
+
+static void *serve(void *context)
+{
+    struct weir_disk *disk = context;
+    struct weir_disk_task *task;
+    while ((task = wait_for_task(disk)) != NULL) {
+        task->work(task); /* it may be handed over again, or be gone, from here on */
+    }
+    return NULL;
+}
+
+struct weir_disk *weir_disk_create(uint32_t thread_count)
+{
+    assert(thread_count > 0);
+    struct weir_disk *disk = calloc(1, sizeof *disk + thread_count * sizeof disk->threads[0]);
+    if (disk == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&disk->lock, NULL);
+    pthread_cond_init(&disk->come, NULL);
+    disk->end = &disk->first;
+    while (disk->thread_count < thread_count) {
+        int wrong = pthread_create(&disk->threads[disk->thread_count], NULL, serve, disk);
+        if (wrong != 0) {
+            weir_disk_destroy(disk);
+            errno = wrong;
+            return NULL;
+        }
+        disk->thread_count++;
+    }
+    return disk;
+}
+
+void weir_disk_submit(struct weir_disk *disk, struct weir_disk_task *task)
+{
+    task->next = NULL;
+    pthread_mutex_lock(&disk->lock);
+    assert(!disk->ending);
+    *disk->end = task;
+    disk->end = &task->next;
+    pthread_cond_signal(&disk->come);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void weir_disk_destroy(struct weir_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->ending = true;
+    pthread_cond_broadcast(&disk->come);
+    pthread_mutex_unlock(&disk->lock);
+    for (uint32_t i = 0; i < disk->thread_count; i++) {
+        pthread_join(disk->threads[i], NULL);
+    }
+    pthread_cond_destroy(&disk->come);
+    pthread_mutex_destroy(&disk->lock);
+    free(disk);
+}

@@ -1,0 +1,116 @@
+#define _GNU_SOURCE /* O_DIRECTORY, fdopendir */
+#include "store/inside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_BYTES 24 /* of a number of 64 bits */
+
+int weir_store_open_bodies(const char *folder)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/bodies", folder);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+uint64_t weir_store_file_new(struct weir_store *store)
+{
+    return atomic_fetch_add_explicit(&store->file_last, 1, memory_order_relaxed) + 1;
+}
+
+int weir_store_file_path(const struct weir_store *store, uint64_t file, char *path, size_t bytes)
+{
+    return snprintf(path, bytes, "%s/bodies/%" PRIu64, store->folder, file);
+}
+
+/* The file's bytes, and its name in the folder. */
+bool weir_store_file_seal(struct weir_store *store, int fd)
+{
+    return fsync(fd) == 0 && fsync(store->bodies_fd) == 0;
+}
+
+void weir_store_file_remove(struct weir_store *store, uint64_t file)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%" PRIu64, file);
+    unlinkat(store->bodies_fd, name, 0); /* what stays is removed as an orphan, at the next start */
+}
+
+/* ---- orphans ---- */
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The number that a name stands for; 0 if it is none of ours. */
+static uint64_t number_of(const char *name)
+{
+    char again[NAME_BYTES];
+    uint64_t number = strtoull(name, NULL, 10);
+    snprintf(again, sizeof again, "%" PRIu64, number);
+    return strcmp(again, name) == 0 ? number : 0;
+}
+
+static DIR *list_bodies(struct weir_store *store)
+{
+    int fd = openat(store->bodies_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (list == NULL && fd >= 0) {
+        close(fd);
+    }
+    return list;
+}
+
+bool weir_store_has_files(struct weir_store *store)
+{
+    DIR *list = list_bodies(store);
+    bool any = false;
+    struct dirent *entry;
+    while (list != NULL && !any && (entry = readdir(list)) != NULL) {
+        any = number_of(entry->d_name) != 0;
+    }
+    if (list != NULL) {
+        closedir(list);
+    }
+    return any;
+}
+
+bool weir_store_remove_orphans(struct weir_store *store, uint64_t *files, size_t count)
+{
+    DIR *list = list_bodies(store);
+    if (list == NULL) {
+        return false;
+    }
+    if (count > 0) {
+        qsort(files, count, sizeof files[0], compare);
+    }
+    uint64_t last = count > 0 ? files[count - 1] : 0;
+    struct dirent *entry;
+    while ((entry = readdir(list)) != NULL) {
+        uint64_t file = number_of(entry->d_name);
+        last = file > last ? file : last;
+        if (file != 0 &&
+            (count == 0 || bsearch(&file, files, count, sizeof files[0], compare) == NULL)) {
+            weir_store_file_remove(store, file);
+        }
+    }
+    closedir(list);
+    atomic_store_explicit(&store->file_last, last, memory_order_relaxed);
+    return true;
+}

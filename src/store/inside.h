@@ -1,0 +1,156 @@
+/* inside.h - the store as its own files see it. All of it belongs to the store's thread, but for
+ * what is said to be atomic.
+ *
+ * Invariants:
+ *   1. What is in `ids` and `numbers` agrees with the database as it is after `batch` is committed;
+ *      undoing the batch makes it agree with what is committed.
+ *   2. An operation is in exactly one of: the inbox, `reads`, `writes`, `batch.waiting`, complete.
+ */
+#ifndef WEIR_STORE_INSIDE_H
+#define WEIR_STORE_INSIDE_H
+
+#include "store/database.h"
+#include "store/ids.h"
+#include "store/store.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Operations in the order of handing over. */
+struct weir_op_queue {
+    struct weir_store_op *first;
+    struct weir_store_op **end;
+};
+
+/* An id as the table in memory has it. */
+struct weir_id_entry {
+    uint64_t hash;
+    uint64_t number;
+};
+
+#define WEIR_BATCH_OPS_MAX   1000u
+#define WEIR_BATCH_BYTES_MAX (UINT64_C(8) << 20)
+#define WEIR_BATCH_SWEEP_MAX 1000u
+#define WEIR_BATCH_GONE_MAX  (WEIR_BATCH_OPS_MAX + WEIR_BATCH_SWEEP_MAX)
+#define WEIR_BATCH_FILES_MAX (2 * WEIR_BATCH_GONE_MAX) /* a job has two at most */
+
+/* What is written by the next commit, and what follows from it. */
+struct weir_batch {
+    struct weir_op_queue waiting; /* for the commit */
+    uint32_t op_count;
+    uint64_t bytes;
+    uint64_t begun_ns;
+    uint64_t number_before;
+    int64_t dead_change;
+    struct weir_id_entry *fresh; /* ids that are taken back if it fails */
+    size_t fresh_count;
+    size_t fresh_size;
+    struct weir_id_entry gone[WEIR_BATCH_GONE_MAX]; /* ids that are forgotten after it */
+    uint32_t gone_count;
+    uint64_t files[WEIR_BATCH_FILES_MAX]; /* that are removed after it */
+    uint32_t file_count;
+};
+
+struct weir_store {
+    char folder[PATH_MAX];
+    int lock_fd;
+    int bodies_fd;
+    uint64_t ids_max;
+    uint64_t remember_ms;
+    uint32_t boot;
+    struct weir_database database;
+    struct weir_ids ids;
+    uint64_t number_last; /* the highest that has been given; none below is given again */
+    struct weir_batch batch;
+    struct weir_op_queue reads;
+    struct weir_op_queue writes;
+    uint64_t sweep_ns; /* when to look at the agenda again */
+    uint64_t heal_ns;  /* when to try whether the disk works again */
+    uint64_t busy_ns;  /* when there was last something to do */
+    atomic_uint_fast64_t file_last;
+    atomic_uint_fast64_t dead;
+    atomic_uint_fast64_t remembered;
+    atomic_uint_fast64_t disk_bytes;
+    _Atomic(const char *) wrong; /* null: it works */
+    /* the thread and its inbox */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    _Atomic(struct weir_store_op *) inbox; /* a stack */
+    atomic_bool asleep;
+    atomic_bool ending;
+};
+
+/* How long after a failure it is tried whether the disk works again. */
+#define WEIR_STORE_HEAL_NS (WEIR_NS_PER_SECOND / 2)
+
+/* ---- batches, batch.c ---- */
+
+/* Everything that writes comes after a successful begin. False: the database has failed. */
+WEIR_MUST_CHECK bool weir_batch_begin(struct weir_store *store);
+
+/* Notes what is to be undone or done later. False: there is no memory. */
+WEIR_MUST_CHECK bool weir_batch_note_fresh(struct weir_store *store, struct weir_id_entry entry);
+void weir_batch_note_gone(struct weir_store *store, struct weir_id_entry entry);
+void weir_batch_note_file(struct weir_store *store, uint64_t file);
+
+/* Takes back the ids of which there were not yet so many as `count`. */
+void weir_batch_take_back(struct weir_store *store, size_t count);
+
+/* Commits it, carries out what follows, and completes all that waits for it. */
+void weir_batch_commit(struct weir_store *store);
+
+/* Nothing of it happens: all that waits for it has failed, and so has the store. */
+void weir_batch_fail(struct weir_store *store);
+
+/* Completes an operation with an end of its own. */
+void weir_op_fail(struct weir_store_op *op, const char *wrong);
+
+void weir_op_queue_init(struct weir_op_queue *queue);
+void weir_op_queue_push(struct weir_op_queue *queue, struct weir_store_op *op);
+struct weir_store_op *weir_op_queue_pop(struct weir_op_queue *queue); /* null: it is empty */
+
+uint64_t weir_clock_ns(void);
+
+/* ---- operations; false: the database has failed, else `end` is set ---- */
+
+WEIR_MUST_CHECK bool weir_store_accept(struct weir_store *store, struct weir_store_accept *accept);
+WEIR_MUST_CHECK bool weir_store_take(struct weir_store *store, struct weir_store_take *take);
+WEIR_MUST_CHECK bool weir_store_settle(struct weir_store *store, struct weir_store_settle *settle);
+WEIR_MUST_CHECK bool weir_store_redrive(struct weir_store *store,
+                                        struct weir_store_redrive *redrive);
+WEIR_MUST_CHECK bool weir_store_remove(struct weir_store *store, struct weir_store_remove *remove);
+WEIR_MUST_CHECK bool weir_store_look(struct weir_store *store, struct weir_store_look *look);
+WEIR_MUST_CHECK bool weir_store_list(struct weir_store *store, struct weir_store_list *list);
+
+/* ---- the rest ---- */
+
+struct weir_record;
+
+/* A job is forgotten but for its id, or altogether if `forget_ms` has come. sweep.c */
+WEIR_MUST_CHECK bool weir_store_expire(struct weir_store *store, const struct weir_record *record,
+                                       int64_t forget_ms, int64_t now_ms);
+
+/* Deals with up to `most` entries of the agenda; `done` is how many there were. */
+WEIR_MUST_CHECK bool weir_store_sweep(struct weir_store *store, int64_t now_ms, uint32_t most,
+                                      uint32_t *done);
+
+/* Gives up to so many free pages back if there are too many; `given`: whether there were. */
+WEIR_MUST_CHECK bool weir_store_shrink(struct weir_store *store, uint32_t pages_max, bool *given);
+
+/* The one pass over everything at the start. False, with a sentence. recover.c */
+WEIR_MUST_CHECK bool weir_store_recover(struct weir_store *store,
+                                        const struct weir_store_options *options, char *wrong,
+                                        size_t wrong_bytes);
+
+/* The folder of the files, made if it is not there; -1, with errno. files.c */
+int weir_store_open_bodies(const char *folder);
+
+/* Whether there are any. */
+bool weir_store_has_files(struct weir_store *store);
+
+/* Removes all files that are not among the numbers, which it sorts. */
+WEIR_MUST_CHECK bool weir_store_remove_orphans(struct weir_store *store, uint64_t *files,
+                                               size_t count);
+
+#endif

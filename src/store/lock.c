@@ -1,0 +1,89 @@
+#define _GNU_SOURCE /* F_OFD_SETLK */
+#include "store/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int complain(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+{
+    snprintf(wrong, wrong_bytes, "%s %s: %s", path, what, strerror(errno));
+    return -1;
+}
+
+/* The folder's name must outlast a power cut as well. */
+static void sync_parent(const char *folder)
+{
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s/..", folder);
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+/* Who holds the lock wrote its process id into it. */
+static void name_holder(int fd, const char *folder, char *wrong, size_t wrong_bytes)
+{
+    char text[32] = "";
+    ssize_t count = pread(fd, text, sizeof text - 1, 0);
+    long pid = count > 0 ? strtol(text, NULL, 10) : 0;
+    if (pid > 0) {
+        snprintf(wrong, wrong_bytes,
+                 "another weir (pid %ld) uses %s: stop it, or name another folder in `data`", pid,
+                 folder);
+    } else {
+        snprintf(wrong, wrong_bytes,
+                 "another weir uses %s: stop it, or name another folder in `data`", folder);
+    }
+}
+
+static bool write_pid(int fd)
+{
+    char text[32];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
+}
+
+int weir_lock_take(const char *folder, char *wrong, size_t wrong_bytes)
+{
+    char path[PATH_MAX];
+    /* Others may pass through to what they know the name of: commands that run as somebody else. */
+    if (mkdir(folder, 0711) == 0) {
+        sync_parent(folder);
+    } else if (errno != EEXIST) {
+        return complain(wrong, wrong_bytes, folder, "cannot be made");
+    }
+    int length = snprintf(path, sizeof path, "%s/lock", folder);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return complain(wrong, wrong_bytes, folder, "cannot be used");
+    }
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return complain(wrong, wrong_bytes, path, "cannot be opened");
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        if (errno == EAGAIN || errno == EACCES) {
+            name_holder(fd, folder, wrong, wrong_bytes);
+        } else {
+            complain(wrong, wrong_bytes, path, "cannot be locked");
+        }
+        close(fd);
+        return -1;
+    }
+    if (!write_pid(fd)) {
+        complain(wrong, wrong_bytes, path, "cannot be written");
+        close(fd);
+        return -1;
+    }
+    return fd;
+}

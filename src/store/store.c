@@ -1,0 +1,524 @@
+/* The thread: what it takes from its inbox goes into two queues, reads and writes. In each turn it
+ * answers some reads, which see nothing but what is committed and starts that were told already;
+ * then writes go into the batch, which is committed once something waits for that. Whatever else is
+ * to be done, such as sweeping, is done in small steps, along with batches or while nobody asks. */
+#define _GNU_SOURCE
+#include "store/inside.h"
+#include "store/lock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDS_MAX_DEFAULT     (UINT64_C(16) << 20)
+#define REMEMBER_MS_DEFAULT (UINT64_C(7) * 86400 * 1000)
+
+/* Reads between two commits; a page is as much work as many of them. */
+#define READS_MAX  256u
+#define PAGE_READS 32u
+
+/* Pages in the journal, 4 KiB each: when they are copied if nobody asks for anything, and when in
+ * any case, so that the journal does not grow for ever. */
+#define FRAMES_IDLE_MAX 4096u
+#define FRAMES_MAX      16384u
+
+#define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
+#define IDLE_NS           WEIR_NS_PER_SECOND      /* then the journal's file is emptied */
+#define BATCH_HELD_NS     (UINT64_C(5) * 1000000) /* starts, for which nobody waits */
+#define VACUUM_PAGES_MAX  2048u
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool works(const struct weir_store *store)
+{
+    return store->database.health.failure == SQLITE_OK;
+}
+
+/* ---- the inbox ---- */
+
+static void submit(struct weir_store *store, struct weir_store_op *op)
+{
+    op->memory = NULL;
+    op->wrong = NULL;
+    struct weir_store_op *first = atomic_load_explicit(&store->inbox, memory_order_relaxed);
+    do {
+        op->next = first;
+    } while (!atomic_compare_exchange_weak_explicit(&store->inbox, &first, op, memory_order_seq_cst,
+                                                    memory_order_relaxed));
+    /* In one order of all these accesses either the sleeper is seen here, or it sees this. */
+    if (first == NULL && atomic_load_explicit(&store->asleep, memory_order_seq_cst)) {
+        pthread_mutex_lock(&store->lock);
+        pthread_cond_signal(&store->come);
+        pthread_mutex_unlock(&store->lock);
+    }
+}
+
+static bool inbox_empty(struct weir_store *store)
+{
+    return atomic_load_explicit(&store->inbox, memory_order_seq_cst) == NULL;
+}
+
+/* Sorts what has come into the queues, in the order of sending. */
+static void collect(struct weir_store *store)
+{
+    struct weir_store_op *taken =
+        atomic_exchange_explicit(&store->inbox, NULL, memory_order_acquire);
+    struct weir_store_op *oldest = NULL;
+    while (taken != NULL) {
+        struct weir_store_op *next = taken->next;
+        taken->next = oldest;
+        oldest = taken;
+        taken = next;
+    }
+    while (oldest != NULL) {
+        struct weir_store_op *op = oldest;
+        oldest = op->next;
+        bool reads = op->act == WEIR_STORE_LOOK || op->act == WEIR_STORE_LIST;
+        weir_op_queue_push(reads ? &store->reads : &store->writes, op);
+    }
+}
+
+static void sleep_until(struct weir_store *store, uint64_t due_ns)
+{
+    struct timespec due = {.tv_sec = (time_t)(due_ns / WEIR_NS_PER_SECOND),
+                           .tv_nsec = (long)(due_ns % WEIR_NS_PER_SECOND)};
+    pthread_mutex_lock(&store->lock);
+    atomic_store_explicit(&store->asleep, true, memory_order_seq_cst);
+    int result = 0;
+    while (inbox_empty(store) && !atomic_load(&store->ending) && result == 0) {
+        result = pthread_cond_timedwait(&store->come, &store->lock, &due);
+    }
+    atomic_store_explicit(&store->asleep, false, memory_order_relaxed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- reads ---- */
+
+static bool read_for(struct weir_store *store, struct weir_store_op *op)
+{
+    void *whole = op;
+    return op->act == WEIR_STORE_LOOK ? weir_store_look(store, whole)
+                                      : weir_store_list(store, whole);
+}
+
+/* What can be read is told even while nothing can be written. */
+static void answer_read(struct weir_store *store, struct weir_store_op *op)
+{
+    struct weir_database *database = &store->database;
+    struct weir_database_health before = database->health;
+    if (database->handle == NULL) {
+        weir_op_fail(op, before.why);
+        return;
+    }
+    database->health = (struct weir_database_health){0};
+    bool good = read_for(store, op);
+    const char *why = database->health.why;
+    if (before.failure != SQLITE_OK) {
+        database->health = before;
+    } else if (database->health.failure != SQLITE_OK) {
+        weir_batch_fail(store);
+    }
+    if (good) {
+        op->complete(op);
+    } else {
+        weir_op_fail(op, why);
+    }
+}
+
+static void answer_reads(struct weir_store *store)
+{
+    for (uint32_t cost = 0; store->reads.first != NULL && cost < READS_MAX;) {
+        struct weir_store_op *op = weir_op_queue_pop(&store->reads);
+        cost += op->act == WEIR_STORE_LIST ? PAGE_READS : 1;
+        answer_read(store, op);
+    }
+}
+
+/* ---- writes ---- */
+
+static bool carry_out(struct weir_store *store, struct weir_store_op *op)
+{
+    void *whole = op;
+    switch (op->act) {
+    case WEIR_STORE_ACCEPT:
+        return weir_store_accept(store, whole);
+    case WEIR_STORE_TAKE:
+        return weir_store_take(store, whole);
+    case WEIR_STORE_SETTLE:
+        return weir_store_settle(store, whole);
+    case WEIR_STORE_REDRIVE:
+        return weir_store_redrive(store, whole);
+    case WEIR_STORE_REMOVE:
+        return weir_store_remove(store, whole);
+    default:
+        assert(false);
+        return false;
+    }
+}
+
+/* How much it adds to a batch. */
+static void weigh(struct weir_batch *batch, const struct weir_store_op *op)
+{
+    const void *whole = op;
+    batch->op_count++;
+    if (op->act == WEIR_STORE_ACCEPT) {
+        const struct weir_store_accept *accept = whole;
+        for (uint32_t i = 0; i < accept->order_count; i++) {
+            batch->bytes += 512 + accept->orders[i].body.bytes.bytes;
+        }
+    } else if (op->act == WEIR_STORE_SETTLE) {
+        const struct weir_store_settle *settle = whole;
+        batch->bytes += 512 + settle->result.bytes.bytes + settle->log.bytes;
+    } else if (op->act == WEIR_STORE_REDRIVE) {
+        batch->bytes += WEIR_BATCH_BYTES_MAX / 8;
+    }
+}
+
+static bool batch_full(const struct weir_batch *batch)
+{
+    return batch->op_count >= WEIR_BATCH_OPS_MAX || batch->bytes >= WEIR_BATCH_BYTES_MAX;
+}
+
+/* Puts what waits into the batch. False: it has failed, with all that was in it. */
+static bool fill_batch(struct weir_store *store)
+{
+    struct weir_batch *batch = &store->batch;
+    while (store->writes.first != NULL && !batch_full(batch)) {
+        struct weir_store_op *op = weir_op_queue_pop(&store->writes);
+        weigh(batch, op);
+        if (!weir_batch_begin(store) || !carry_out(store, op)) {
+            weir_op_queue_push(&batch->waiting, op);
+            return false;
+        }
+        if (op->act == WEIR_STORE_TAKE) {
+            op->complete(op);
+        } else {
+            weir_op_queue_push(&batch->waiting, op);
+        }
+    }
+    return true;
+}
+
+/* What is due goes along with what is committed anyway, in proportion, so that it keeps up. */
+static bool tidy_along(struct weir_store *store)
+{
+    uint32_t swept;
+    bool given;
+    uint32_t most = store->batch.op_count + 16;
+    most = most > WEIR_BATCH_SWEEP_MAX ? WEIR_BATCH_SWEEP_MAX : most;
+    return weir_store_sweep(store, wall_ms(), most, &swept) &&
+           (swept == 0 || weir_store_shrink(store, VACUUM_PAGES_MAX, &given));
+}
+
+static bool copy_journal(struct weir_store *store, bool empty)
+{
+    if (!weir_database_checkpoint(&store->database, empty)) {
+        weir_batch_fail(store);
+        return false;
+    }
+    return true;
+}
+
+static void write_batch(struct weir_store *store)
+{
+    if (!fill_batch(store)) {
+        weir_batch_fail(store);
+        return;
+    }
+    uint64_t held_ns = weir_clock_ns() - store->batch.begun_ns;
+    bool waits = store->batch.waiting.first != NULL || batch_full(&store->batch);
+    if (!store->database.begun || (!waits && held_ns < BATCH_HELD_NS)) {
+        return;
+    }
+    if (!tidy_along(store)) {
+        weir_batch_fail(store);
+        return;
+    }
+    weir_batch_commit(store);
+    if (works(store) && !store->database.copied && store->database.frames >= FRAMES_MAX) {
+        copy_journal(store, false);
+    }
+}
+
+/* While nothing can be written, whoever wants to is told so at once. */
+static void refuse_writes(struct weir_store *store)
+{
+    struct weir_store_op *op;
+    while ((op = weir_op_queue_pop(&store->writes)) != NULL) {
+        weir_op_fail(op, store->database.health.why);
+    }
+}
+
+/* ---- what is done while nobody asks ---- */
+
+static void note_disk_bytes(struct weir_store *store)
+{
+    char journal[PATH_MAX + 4];
+    struct stat about;
+    uint64_t bytes = stat(store->database.path, &about) == 0 ? (uint64_t)about.st_size : 0;
+    snprintf(journal, sizeof journal, "%s-wal", store->database.path);
+    bytes += stat(journal, &about) == 0 ? (uint64_t)about.st_size : 0;
+    atomic_store_explicit(&store->disk_bytes, bytes, memory_order_relaxed);
+}
+
+static void heal(struct weir_store *store)
+{
+    if (weir_database_heal(&store->database)) {
+        atomic_store(&store->wrong, NULL);
+        note_disk_bytes(store);
+    } else {
+        atomic_store(&store->wrong, store->database.health.why);
+        store->heal_ns = weir_clock_ns() + WEIR_STORE_HEAL_NS;
+    }
+}
+
+/* One step. False: there was nothing to do. */
+static bool tidy(struct weir_store *store, uint64_t now_ns)
+{
+    uint32_t swept = 0;
+    bool given = false;
+    if (now_ns >= store->sweep_ns) {
+        bool good = weir_store_sweep(store, wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
+                    weir_store_shrink(store, VACUUM_PAGES_MAX / 8, &given);
+        if (!good) {
+            weir_batch_fail(store);
+            return true;
+        }
+        if (store->database.begun) {
+            weir_batch_commit(store);
+            return true;
+        }
+        store->sweep_ns = now_ns + SWEEP_INTERVAL_NS;
+        note_disk_bytes(store);
+    }
+    bool uncopied = !store->database.copied && store->database.frames > 0;
+    if (uncopied && store->database.frames >= FRAMES_IDLE_MAX) {
+        return copy_journal(store, false);
+    }
+    if (store->database.frames > 0 && now_ns >= store->busy_ns + IDLE_NS) {
+        bool copied = copy_journal(store, true);
+        note_disk_bytes(store);
+        return copied;
+    }
+    return false;
+}
+
+/* ---- turns ---- */
+
+static uint64_t next_due(const struct weir_store *store)
+{
+    uint64_t due_ns = store->sweep_ns;
+    if (!works(store)) {
+        return store->heal_ns;
+    }
+    if (store->database.begun && store->batch.begun_ns + BATCH_HELD_NS < due_ns) {
+        due_ns = store->batch.begun_ns + BATCH_HELD_NS;
+    }
+    if (store->database.frames > 0 && store->busy_ns + IDLE_NS < due_ns) {
+        due_ns = store->busy_ns + IDLE_NS;
+    }
+    return due_ns;
+}
+
+/* A batch that is held back has no place for anything but starts, so nothing is tidied then. */
+static void rest(struct weir_store *store)
+{
+    uint64_t now_ns = weir_clock_ns();
+    if (!works(store)) {
+        if (now_ns >= store->heal_ns) {
+            heal(store);
+            return;
+        }
+    } else if (!store->database.begun && tidy(store, now_ns)) {
+        return;
+    }
+    sleep_until(store, next_due(store));
+}
+
+static bool turn(struct weir_store *store)
+{
+    collect(store);
+    bool any = store->reads.first != NULL || store->writes.first != NULL;
+    store->busy_ns = any ? weir_clock_ns() : store->busy_ns;
+    answer_reads(store);
+    if (works(store)) {
+        write_batch(store);
+    } else {
+        refuse_writes(store);
+    }
+    if (!any && atomic_load(&store->ending) && inbox_empty(store)) {
+        return false;
+    }
+    if (!any) {
+        rest(store);
+    }
+    return true;
+}
+
+static void *run(void *context)
+{
+    struct weir_store *store = context;
+    while (turn(store)) {
+    }
+    if (store->database.begun) {
+        weir_batch_commit(store);
+    }
+    return NULL;
+}
+
+/* ---- the port ---- */
+
+static void count(struct weir_store *store, struct weir_store_counts *counts)
+{
+    const char *wrong = atomic_load(&store->wrong);
+    *counts = (struct weir_store_counts){
+        .dead = atomic_load_explicit(&store->dead, memory_order_relaxed),
+        .remembered = atomic_load_explicit(&store->remembered, memory_order_relaxed),
+        .disk_bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed),
+        .working = wrong == NULL,
+        .wrong = wrong};
+}
+
+const struct weir_store_port weir_store_sqlite = {.submit = submit, .count = count};
+
+uint32_t weir_store_boot(const struct weir_store *store)
+{
+    return store->boot;
+}
+
+/* ---- opening and closing ---- */
+
+static void give_back(struct weir_store *store)
+{
+    weir_database_close(&store->database);
+    weir_ids_deinit(&store->ids);
+    if (store->bodies_fd >= 0) {
+        close(store->bodies_fd);
+    }
+    if (store->lock_fd >= 0) {
+        close(store->lock_fd);
+    }
+    pthread_cond_destroy(&store->come);
+    pthread_mutex_destroy(&store->lock);
+    free(store->batch.fresh);
+    free(store);
+}
+
+static struct weir_store *create(const struct weir_store_options *options)
+{
+    uint64_t seed[2];
+    pthread_condattr_t attributes;
+    struct weir_store *store = calloc(1, sizeof *store);
+    if (store == NULL) {
+        return NULL;
+    }
+    store->lock_fd = store->bodies_fd = -1;
+    store->ids_max = options->ids_max == 0 ? IDS_MAX_DEFAULT : options->ids_max;
+    store->remember_ms = options->remember_ms == 0 ? REMEMBER_MS_DEFAULT : options->remember_ms;
+    weir_op_queue_init(&store->reads);
+    weir_op_queue_init(&store->writes);
+    weir_op_queue_init(&store->batch.waiting);
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&store->come, &attributes);
+    pthread_condattr_destroy(&attributes);
+    snprintf(store->folder, sizeof store->folder, "%s", options->folder);
+    if (getrandom(seed, sizeof seed, 0) != sizeof seed || !weir_ids_init(&store->ids, seed)) {
+        give_back(store);
+        return NULL;
+    }
+    return store;
+}
+
+/* Files without the database that names them are somebody's bodies, not orphans. */
+static bool check_bodies(struct weir_store *store, char *wrong, size_t wrong_bytes)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/jobs.db", store->folder);
+    if (access(path, F_OK) != 0 && weir_store_has_files(store)) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is missing, but %s/bodies holds files of its jobs: restore it, or move them"
+                 " away to start with none",
+                 path, store->folder);
+        return false;
+    }
+    return true;
+}
+
+static bool open_folder(struct weir_store *store, char *wrong, size_t wrong_bytes)
+{
+    store->lock_fd = weir_lock_take(store->folder, wrong, wrong_bytes);
+    if (store->lock_fd < 0) {
+        return false;
+    }
+    store->bodies_fd = weir_store_open_bodies(store->folder);
+    if (store->bodies_fd < 0) {
+        snprintf(wrong, wrong_bytes, "%s/bodies cannot be made: %s", store->folder,
+                 strerror(errno));
+        return false;
+    }
+    return check_bodies(store, wrong, wrong_bytes);
+}
+
+/* The names in the folder, too, must outlast a power cut. */
+static bool sync_folder(struct weir_store *store, char *wrong, size_t wrong_bytes)
+{
+    int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    if (!synced) {
+        snprintf(wrong, wrong_bytes, "%s cannot be synced: %s", store->folder, strerror(errno));
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return synced;
+}
+
+struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
+                                   size_t wrong_bytes)
+{
+    struct weir_store *store = create(options);
+    if (store == NULL) {
+        snprintf(wrong, wrong_bytes, "there is no memory for a store");
+        return NULL;
+    }
+    if (!open_folder(store, wrong, wrong_bytes) ||
+        !weir_database_open(&store->database, store->folder, wrong, wrong_bytes) ||
+        !sync_folder(store, wrong, wrong_bytes) ||
+        !weir_store_recover(store, options, wrong, wrong_bytes)) {
+        give_back(store);
+        return NULL;
+    }
+    note_disk_bytes(store);
+    store->busy_ns = weir_clock_ns();
+    int result = pthread_create(&store->thread, NULL, run, store);
+    if (result != 0) {
+        snprintf(wrong, wrong_bytes, "there is no thread for a store: %s", strerror(result));
+        give_back(store);
+        return NULL;
+    }
+    return store;
+}
+
+void weir_store_close(struct weir_store *store)
+{
+    atomic_store(&store->ending, true);
+    pthread_mutex_lock(&store->lock);
+    pthread_cond_signal(&store->come);
+    pthread_mutex_unlock(&store->lock);
+    pthread_join(store->thread, NULL);
+    give_back(store);
+}
