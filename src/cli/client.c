@@ -2,6 +2,7 @@
 #include "cli/client.h"
 
 #include "config/address.h"
+#include "config/scalars.h"
 #include "net/socket.h"
 #include "wire/chunked.h"
 #include "wire/head_writer.h"
@@ -24,12 +25,17 @@
 
 #define FIRST_ROOM 16384
 
+/* Of a file that is being sent. */
+#define UPLOAD_PIECE 65536
+
 /* What has come of a reply: its head, then its body without frames. */
 struct receipt {
     char *data;
     size_t bytes;
     size_t capacity;
-    uint64_t until_ns; /* no longer; WEIR_NEVER */
+    uint64_t until_ns;    /* no longer; WEIR_NEVER */
+    uint64_t patience_ms; /* by which that is put off whenever something comes; 0: it is not */
+    uint32_t retry_after_s;
     struct weir_http1_head head;
 };
 
@@ -37,6 +43,13 @@ static bool fail(struct weir_caller *caller, const char *what, const char *why)
 {
     snprintf(caller->wrong, sizeof caller->wrong, "%s: %s", what, why);
     return false;
+}
+
+/* The same for what is the other side's doing. */
+static bool lose(struct weir_caller *caller, const char *what, const char *why)
+{
+    caller->lost = !caller->stopped;
+    return fail(caller, what, why);
 }
 
 /* ---- waiting ---- */
@@ -93,6 +106,7 @@ static bool fail_to_connect(struct weir_caller *caller, const char *address, con
              "cannot connect to %.200s: %s. Is `weir serve` running, and is that the `api` of its "
              "config? --api or WEIR_API say where it is.",
              address, why);
+    caller->lost = !caller->stopped;
     return false;
 }
 
@@ -222,11 +236,74 @@ static bool send_all(struct weir_caller *caller, struct weir_slice bytes)
             sent = 0;
         }
         if (error != 0 && error != EINTR) {
-            return fail(caller, "the API cannot be asked", strerror(error));
+            return lose(caller, "the API cannot be asked", strerror(error));
         }
         size_t went = error == EINTR ? 0 : (size_t)sent;
         bytes.data += went;
         bytes.bytes -= went;
+    }
+    return true;
+}
+
+static void put_framing(struct weir_head_writer *writer, const struct weir_question *question)
+{
+    const char *type = question->upload != NULL   ? "application/octet-stream"
+                       : question->body.bytes > 0 ? "application/json"
+                                                  : NULL;
+    if (type != NULL) {
+        weir_head_field(writer, weir_slice_of("content-type"), weir_slice_of(type));
+    }
+    if (type != NULL || strcmp(question->method, "POST") == 0) {
+        uint64_t bytes = question->upload != NULL ? question->upload->bytes : question->body.bytes;
+        weir_head_field_number(writer, weir_slice_of("content-length"), bytes);
+    }
+}
+
+static uint64_t patience_of(const struct weir_question *question)
+{
+    return question->patience_ms == 0 ? WEIR_ANSWER_PATIENCE_MS : question->patience_ms;
+}
+
+/* Waits until there is room for more. False also when there is no use in sending more, because the
+ * reply has begun, or the connection has ended: whoever reads the reply will see which. */
+static bool may_send_more(struct weir_caller *caller, uint64_t until_ns, int *error)
+{
+    struct pollfd polled = {.fd = caller->fd, .events = POLLIN};
+    *error = wait_for(caller, POLLIN | POLLOUT, until_ns);
+    return *error == 0 && poll(&polled, 1, 0) == 0;
+}
+
+/* Sends what there is room for of the bytes, and says how much that was. */
+static bool send_some(struct weir_caller *caller, struct weir_slice bytes, size_t *sent)
+{
+    ssize_t went = send(caller->fd, bytes.data, bytes.bytes, MSG_NOSIGNAL);
+    *sent = went > 0 ? (size_t)went : 0;
+    return went >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+/* The body of a call from a file. True also if the other side stops listening. */
+static bool send_upload(struct weir_caller *caller, const struct weir_question *question)
+{
+    const struct weir_upload *upload = question->upload;
+    char piece[UPLOAD_PIECE];
+    uint64_t at = 0;
+    while (at < upload->bytes) {
+        uint64_t left = upload->bytes - at;
+        ssize_t got =
+            pread(upload->fd, piece, left < sizeof piece ? (size_t)left : sizeof piece, (off_t)at);
+        if (got <= 0) {
+            return fail(caller, "what is to be sent cannot be read",
+                        got == 0 ? "the file has become shorter meanwhile" : strerror(errno));
+        }
+        int error;
+        size_t sent;
+        if (!may_send_more(caller, after_ms(patience_of(question)), &error)) {
+            return error == 0 || lose(caller, "the API cannot be asked", strerror(error));
+        }
+        if (!send_some(caller, (struct weir_slice){piece, (size_t)got}, &sent)) {
+            return true;
+        }
+        at += sent;
     }
     return true;
 }
@@ -244,10 +321,7 @@ static bool send_call(struct weir_caller *caller, const struct weir_question *qu
         weir_head_part(&writer, question->token);
         weir_head_close(&writer);
     }
-    if (question->body.bytes > 0) {
-        weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of("application/json"));
-        weir_head_field_number(&writer, weir_slice_of("content-length"), question->body.bytes);
-    }
+    put_framing(&writer, question);
     if (!question->line_only && question->line == NULL) {
         weir_head_field(&writer, weir_slice_of("connection"), weir_slice_of("close"));
     }
@@ -256,7 +330,8 @@ static bool send_call(struct weir_caller *caller, const struct weir_question *qu
                     "the token or a name is too long, or has characters that HTTP does not allow");
     }
     return send_all(caller, (struct weir_slice){head, writer.bytes}) &&
-           send_all(caller, question->body);
+           (question->upload != NULL ? send_upload(caller, question)
+                                     : send_all(caller, question->body));
 }
 
 /* ---- the reply ---- */
@@ -293,6 +368,9 @@ static int receive_some(struct weir_caller *caller, struct receipt *receipt, boo
         ssize_t got = recv(caller->fd, receipt->data + receipt->bytes,
                            receipt->capacity - receipt->bytes - 1, 0);
         if (got >= 0) {
+            if (receipt->patience_ms != 0) {
+                receipt->until_ns = after_ms(receipt->patience_ms);
+            }
             receipt->bytes += (size_t)got;
             *ended = got == 0;
             return 0;
@@ -306,10 +384,10 @@ static int receive_some(struct weir_caller *caller, struct receipt *receipt, boo
 static bool fail_to_receive(struct weir_caller *caller, int error)
 {
     if (error == ETIMEDOUT) {
-        return fail(caller, "the API does not answer",
+        return lose(caller, "the API does not answer",
                     "is that address a weir's api, and is it overloaded?");
     }
-    return fail(caller, "the connection to the API broke",
+    return lose(caller, "the connection to the API broke",
                 error == 0 ? "it was closed before the reply; has `weir serve` ended?"
                            : strerror(error));
 }
@@ -317,6 +395,16 @@ static bool fail_to_receive(struct weir_caller *caller, int error)
 static bool is_hint(const struct weir_http1_head *head)
 {
     return head->status >= 100 && head->status < 200;
+}
+
+/* In seconds; one that is a date is not read, since no Weir sends it. */
+static uint32_t read_retry_after(const struct receipt *receipt)
+{
+    const struct weir_http1_field *field = weir_http1_find(&receipt->head, WEIR_FIELD_RETRY_AFTER);
+    uint64_t seconds = 0;
+    bool known =
+        field != NULL && weir_scalar_number(weir_http1_value(receipt->data, field), &seconds);
+    return !known ? 0 : seconds > INT32_MAX ? INT32_MAX : (uint32_t)seconds;
 }
 
 /* Reads heads until one is the reply's own, and takes it off what has come. */
@@ -339,6 +427,7 @@ static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
                         weir_http_fault_text(receipt->head.fault));
         }
         size_t head_bytes = receipt->head.head_bytes;
+        receipt->retry_after_s = read_retry_after(receipt);
         receipt->bytes -= head_bytes;
         memmove(receipt->data, receipt->data + head_bytes, receipt->bytes);
         if (!is_hint(&receipt->head)) {
@@ -465,9 +554,60 @@ static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
     }
 }
 
+/* Takes what has come of the body: `piece` is what is new of it. False if it is no body. */
+static bool take_piece(struct progress *progress, struct receipt *receipt, bool ended,
+                       uint64_t told, struct weir_slice *piece)
+{
+    const struct weir_http1_head *head = &receipt->head;
+    bool taken = true;
+    if (head->framing == WEIR_FRAMING_CHUNKED) {
+        taken = take_chunks(progress, receipt);
+    } else {
+        uint64_t left = head->framing == WEIR_FRAMING_LENGTH        ? head->content_length - told
+                        : head->framing == WEIR_FRAMING_UNTIL_CLOSE ? UINT64_MAX
+                                                                    : 0;
+        progress->body = receipt->bytes < left ? receipt->bytes : (size_t)left;
+        progress->complete = progress->body == left || ended;
+    }
+    *piece = (struct weir_slice){receipt->data, progress->body};
+    return taken;
+}
+
+/* Hands each part of the body on as it comes, so that it may be longer than memory. */
+static bool receive_pieces(struct weir_caller *caller, struct receipt *receipt,
+                           const struct weir_question *question)
+{
+    struct progress progress = {0};
+    uint64_t told = 0;
+    bool ended = false;
+    weir_chunked_init(&progress.chunked, UINT64_MAX);
+    receipt->patience_ms = patience_of(question);
+    for (;;) {
+        struct weir_slice piece;
+        if (!take_piece(&progress, receipt, ended, told, &piece)) {
+            return fail(caller, "what answers is no weir API", "its reply cannot be read");
+        }
+        if (piece.bytes > 0 && !question->piece(question->context, piece)) {
+            return fail(caller, "what the API said cannot be written", strerror(errno));
+        }
+        if (progress.complete) {
+            return true;
+        }
+        told += piece.bytes;
+        receipt->bytes = progress.looked = progress.body = 0;
+        int error = receive_some(caller, receipt, &ended);
+        if (error != 0 || (ended && receipt->head.framing != WEIR_FRAMING_UNTIL_CLOSE)) {
+            return fail_to_receive(caller, error);
+        }
+    }
+}
+
 static bool receive(struct weir_caller *caller, struct receipt *receipt,
                     const struct weir_question *question, size_t *body_bytes)
 {
+    if (question->piece != NULL && receipt->head.status == 200) {
+        return receive_pieces(caller, receipt, question);
+    }
     return question->line != NULL && receipt->head.status == 200
                ? receive_lines(caller, receipt, question)
                : receive_body(caller, receipt, question->line_only, body_bytes);
@@ -476,10 +616,9 @@ static bool receive(struct weir_caller *caller, struct receipt *receipt,
 bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *question,
                      struct weir_answer *answer)
 {
-    struct receipt receipt = {.until_ns =
-                                  question->waits ? WEIR_NEVER : after_ms(WEIR_ANSWER_PATIENCE_MS)};
+    struct receipt receipt = {0};
     enum weir_http_method method =
-        strcmp(question->method, "GET") == 0 ? WEIR_METHOD_GET : WEIR_METHOD_POST;
+        strcmp(question->method, "GET") == 0 ? WEIR_METHOD_GET : WEIR_METHOD_POST; /* or like it */
     size_t body_bytes = 0;
     if (question->waits || question->line != NULL) {
         weir_socket_watch_peer(caller->fd); /* nobody else would tell that its machine is gone */
@@ -487,12 +626,15 @@ bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *que
     if (!make_room(&receipt)) {
         return fail(caller, "the API cannot be asked", strerror(ENOMEM));
     }
-    if (!send_call(caller, question) || !receive_head(caller, &receipt, method) ||
+    bool sent = send_call(caller, question);
+    receipt.until_ns = question->waits ? WEIR_NEVER : after_ms(patience_of(question));
+    if (!sent || !receive_head(caller, &receipt, method) ||
         !receive(caller, &receipt, question, &body_bytes)) {
         free(receipt.data);
         return false;
     }
     receipt.data[body_bytes] = '\0';
-    *answer = (struct weir_answer){receipt.head.status, receipt.data, body_bytes};
+    *answer =
+        (struct weir_answer){receipt.head.status, receipt.retry_after_s, receipt.data, body_bytes};
     return true;
 }

@@ -154,6 +154,15 @@ static bool store(const struct target *target, const struct weir_flag *flag, con
     return false;
 }
 
+/* The name of a flag, whole. */
+static struct weir_slice whole_name(struct weir_slice name)
+{
+    bool is_short = name.bytes == 2 && name.data[0] == '-';
+    return is_short && name.data[1] == 'h'   ? weir_slice_of("--help")
+           : is_short && name.data[1] == 'o' ? weir_slice_of("--output")
+                                             : name;
+}
+
 /* Takes one flag with its value, and moves on behind them. */
 static enum weir_flags_result take_flag(const struct weir_command *command, char ***arguments,
                                         const struct target *target)
@@ -161,8 +170,7 @@ static enum weir_flags_result take_flag(const struct weir_command *command, char
     const char *argument = *(*arguments)++;
     size_t bytes = strcspn(argument, "=");
     struct weir_slice name = {argument, bytes};
-    const struct weir_flag *flag =
-        strcmp(argument, "-h") == 0 ? &help_flag : weir_flags_find(command, name);
+    const struct weir_flag *flag = weir_flags_find(command, whole_name(name));
     if (flag == NULL) {
         return complain_unknown(command, name);
     }
@@ -183,13 +191,18 @@ static enum weir_flags_result take_flag(const struct weir_command *command, char
     return WEIR_FLAGS_GOOD;
 }
 
+static enum weir_flags_result complain_empty(const struct weir_command *command)
+{
+    weir_flags_complain(command, "a name is not empty");
+    return WEIR_FLAGS_WRONG;
+}
+
 static enum weir_flags_result take_word(const struct weir_command *command, uint32_t *count,
                                         const char *word, struct weir_options *options)
 {
     char complaint[100];
     if (word[0] == '\0') {
-        weir_flags_complain(command, "a name is not empty");
-        return WEIR_FLAGS_WRONG;
+        return complain_empty(command);
     }
     if (*count == WEIR_WORDS_MAX || command->words[*count] == NULL) {
         snprintf(complaint, sizeof complaint, "%.60s is one word too many", word);
@@ -222,7 +235,11 @@ enum weir_flags_result weir_flags_read_own(const struct weir_command *command, c
     *options = (struct weir_options){.interval_ns = WEIR_NEVER,
                                      .timeout_ns = WEIR_NEVER,
                                      .lease_ns = WEIR_NEVER,
-                                     .cost = WEIR_NEVER};
+                                     .delay_ns = WEIR_NEVER,
+                                     .cost_ns = WEIR_NEVER,
+                                     .cost = WEIR_NEVER,
+                                     .attempts = WEIR_NEVER};
+    char **words = arguments; /* where they are moved to: never further than where they were */
     while (arguments[0] != NULL) {
         enum weir_flags_result result = WEIR_FLAGS_GOOD;
         bool dashes = !words_only && strcmp(arguments[0], "--") == 0;
@@ -235,12 +252,19 @@ enum weir_flags_result weir_flags_read_own(const struct weir_command *command, c
         } else if (command->runs) {
             options->rest = arguments;
             break;
+        } else if (command->many) {
+            words[count++] = *arguments++;
+            result = words[count - 1][0] == '\0' ? complain_empty(command) : WEIR_FLAGS_GOOD;
         } else {
             result = take_word(command, &count, *arguments++, options);
         }
         if (result != WEIR_FLAGS_GOOD) {
             return result;
         }
+    }
+    if (command->many) {
+        words[count] = NULL;
+        options->rest = words;
     }
     return check_count(command, count, options);
 }

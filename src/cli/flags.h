@@ -3,7 +3,7 @@
  * A command describes itself once, as a struct weir_command; its help, its part of the manual page,
  * what shells complete, its complaints and what is suggested to whoever mistypes come from there.
  * Values go into one struct of options that the commands share. Flags and words may come in any
- * order; behind `--` everything is a word. */
+ * order; behind `--` everything is a word. -h is short for --help, and -o for --output. */
 #ifndef WEIR_CLI_FLAGS_H
 #define WEIR_CLI_FLAGS_H
 
@@ -11,19 +11,28 @@
 
 #include <stdbool.h>
 
-/* The most words that a command takes; those of a command to run are not counted. */
+/* The most words that a command takes; those of a command to run, and the many that some take, are
+ * not counted. */
 #define WEIR_WORDS_MAX 3
 
 /* What is not given is null, false or WEIR_NEVER. The texts are the caller's arguments. */
 struct weir_options {
     const char *words[WEIR_WORDS_MAX];
-    char **rest; /* the command to run, null at its end; only if the command takes one */
+    char **rest; /* the command to run, or all words if there may be many; null at its end; only if
+                    the command takes such */
 
     const char *api;
     bool json;
     bool man;
     bool print;
     bool watch;
+    bool wait;
+    bool all;
+    const char *id;
+    const char *queue;
+    const char *state;
+    const char *output;
+    const char *run_at;
     const char *gate;
     const char *key;
     const char *flow;
@@ -43,7 +52,10 @@ struct weir_options {
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;
+    uint64_t delay_ns;
+    uint64_t cost_ns;
     uint64_t cost;
+    uint64_t attempts;
 };
 
 enum weir_flag_kind {
@@ -72,10 +84,11 @@ struct weir_command {
     const char *usage; /* what follows the name */
     const char *what;  /* what it does, for the help; lines */
     const struct weir_flag *flags;
-    const char *words[WEIR_WORDS_MAX]; /* what they are, or may be, as a|b|c; GATE and KEY are
-                                          completed by asking */
+    const char *words[WEIR_WORDS_MAX]; /* what they are, or may be, as a|b|c; GATE, KEY, JOB and
+                                          DEAD JOB are completed by asking */
     uint32_t words_min;
     bool runs; /* the first word begins a command of the caller's, flags and all */
+    bool many; /* the last of the words may come any number of times */
     int (*run)(char **arguments); /* those behind its name, ended by a null; the exit status */
 };
 
@@ -108,7 +121,8 @@ const struct weir_flag *weir_flags_find(const struct weir_command *command, stru
 /* Prints how a command is called. */
 void weir_flags_help(const struct weir_command *command);
 
-/* Reads the arguments, ended by a null, into `options`, which are written whatever the result. */
+/* Reads the arguments, ended by a null, into `options`, which are written whatever the result.
+ * Where there may be many words, they are moved to the front of `arguments`. */
 WEIR_MUST_CHECK enum weir_flags_result
 weir_flags_read(const struct weir_command *command, char **arguments, struct weir_options *options);
 

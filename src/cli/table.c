@@ -18,11 +18,17 @@ void weir_table_init(struct weir_table *table, const struct weir_column *columns
     assert(table->column_count <= WEIR_TABLE_COLUMNS_MAX);
 }
 
-void weir_table_deinit(struct weir_table *table)
+static void forget_cells(struct weir_table *table)
 {
     for (size_t i = 0; i < table->cell_count; i++) {
         free(table->cells[i]);
     }
+    table->cell_count = 0;
+}
+
+void weir_table_deinit(struct weir_table *table)
+{
+    forget_cells(table);
     free(table->cells);
     *table = (struct weir_table){0};
 }
@@ -97,6 +103,18 @@ static void print_cell(const struct weir_table *table, size_t column, const char
     fputs(last ? "\n" : GAP, out);
 }
 
+static void measure(const struct weir_table *table, size_t widths[WEIR_TABLE_COLUMNS_MAX])
+{
+    for (size_t i = 0; i < table->column_count; i++) {
+        size_t width = width_of(table->columns[i].name);
+        widths[i] = width > table->widths[i] ? width : table->widths[i];
+    }
+    for (size_t i = 0; i < table->cell_count; i++) {
+        size_t width = width_of(table->cells[i]), column = i % table->column_count;
+        widths[column] = width > widths[column] ? width : widths[column];
+    }
+}
+
 bool weir_table_print(const struct weir_table *table, FILE *out)
 {
     size_t widths[WEIR_TABLE_COLUMNS_MAX];
@@ -104,14 +122,8 @@ bool weir_table_print(const struct weir_table *table, FILE *out)
         return false;
     }
     assert(table->cell_count % table->column_count == 0);
-    for (size_t i = 0; i < table->column_count; i++) {
-        widths[i] = width_of(table->columns[i].name);
-    }
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t width = width_of(table->cells[i]), column = i % table->column_count;
-        widths[column] = width > widths[column] ? width : widths[column];
-    }
-    for (size_t i = 0; i < table->column_count; i++) {
+    measure(table, widths);
+    for (size_t i = 0; !table->headed && i < table->column_count; i++) {
         print_cell(table, i, table->columns[i].name, widths[i], out);
     }
     for (size_t i = 0; i < table->cell_count; i++) {
@@ -119,4 +131,13 @@ bool weir_table_print(const struct weir_table *table, FILE *out)
         print_cell(table, column, table->cells[i], widths[column], out);
     }
     return fflush(out) == 0;
+}
+
+bool weir_table_flush(struct weir_table *table, FILE *out)
+{
+    bool printed = weir_table_print(table, out);
+    measure(table, table->widths);
+    table->headed = true;
+    forget_cells(table);
+    return printed;
 }

@@ -23,6 +23,8 @@ struct weir_table {
     size_t cell_count;
     size_t capacity;
     bool failed;
+    bool headed;                           /* the heading has been printed */
+    size_t widths[WEIR_TABLE_COLUMNS_MAX]; /* of what has been printed */
 };
 
 /* Requires 1 to WEIR_TABLE_COLUMNS_MAX columns, which stay the caller's. */
@@ -33,6 +35,10 @@ void weir_table_put(struct weir_table *table, const char *text);
 
 /* False if it has failed, or writing does. Requires whole rows. */
 bool weir_table_print(const struct weir_table *table, FILE *out);
+
+/* The same for a table that is too long to be kept: prints the rows that there are and forgets
+ * them. The heading comes once, and columns only become wider. */
+bool weir_table_flush(struct weir_table *table, FILE *out);
 
 void weir_table_deinit(struct weir_table *table);
 

@@ -23,6 +23,8 @@ void weir_talk_deinit(struct weir_talk *talk)
     weir_caller_close(&talk->caller);
     json_decref(talk->document);
     talk->document = NULL;
+    free(talk->answer.body);
+    talk->answer = (struct weir_answer){0};
 }
 
 /* ---- the question ---- */
@@ -63,14 +65,12 @@ static bool append_part(char path[PATH_BYTES_MAX], size_t *bytes, char sign, con
     return append(path, bytes, text);
 }
 
-static bool make_path(char path[PATH_BYTES_MAX], struct weir_request_path parts,
+static bool make_path(char path[PATH_BYTES_MAX], const char *const segments[WEIR_CALL_SEGMENTS_MAX],
                       const struct weir_parameter *parameters)
 {
-    bool of_gates = parts.gate != NULL || parts.what == NULL;
-    const char *const segments[] = {of_gates ? "gates" : NULL, parts.gate, parts.key, parts.what};
     size_t bytes = 0;
     bool fits = true;
-    for (size_t i = 0; i < sizeof segments / sizeof segments[0]; i++) {
+    for (size_t i = 0; i < WEIR_CALL_SEGMENTS_MAX; i++) {
         fits = fits && (segments[i] == NULL || append_part(path, &bytes, '/', segments[i]));
     }
     char sign = '?';
@@ -98,6 +98,13 @@ static int complain(const struct weir_talk *talk, const char *what, int status)
     return status;
 }
 
+/* Remembers what went wrong. */
+static int fail(struct weir_talk *talk, const char *what, int status)
+{
+    snprintf(talk->wrong, sizeof talk->wrong, "%s", what);
+    return status;
+}
+
 /* ---- the answer ---- */
 
 /* What is wrong with a file: a line for each mistake as it came, so that editors find the place. */
@@ -114,29 +121,27 @@ static int report_mistakes(const struct weir_talk *talk, const char *detail)
     return complain(talk, "everything goes on as before", WEIR_EXIT_FAILED);
 }
 
-static int report_problem(const struct weir_talk *talk)
+/* What a refusal says. */
+static int explain_problem(struct weir_talk *talk)
 {
     const char *detail = json_string_value(json_object_get(talk->document, "detail"));
-    char text[700];
-    if (talk->status == 422 && detail != NULL) {
-        return report_mistakes(talk, detail);
-    }
-    snprintf(text, sizeof text, "%.500s%s",
+    snprintf(talk->wrong, sizeof talk->wrong, "%.500s%s",
              detail == NULL ? "the API refused, and did not say why." : detail,
              talk->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");
-    return complain(talk, text, WEIR_EXIT_FAILED);
+    return WEIR_EXIT_FAILED;
 }
 
-static bool print_answer(const struct weir_talk *talk, const struct weir_answer *answer)
+static bool print_answer(const struct weir_talk *talk)
 {
+    const struct weir_answer *answer = &talk->answer;
     bool ended = answer->bytes > 0 && answer->body[answer->bytes - 1] == '\n';
     return fprintf(talk->out, "%s%s", answer->body, ended ? "" : "\n") >= 0 &&
            fflush(talk->out) == 0;
 }
 
-static int judge(struct weir_talk *talk, const struct weir_answer *answer)
+static int judge(struct weir_talk *talk)
 {
-    talk->status = answer->status;
+    const struct weir_answer *answer = &talk->answer;
     talk->document =
         json_loadb(answer->body, answer->bytes, JSON_ALLOW_NUL, NULL); /* keys are bytes */
     if (!json_is_object(talk->document)) {
@@ -145,52 +150,98 @@ static int judge(struct weir_talk *talk, const struct weir_answer *answer)
                  "what answers at %.200s is no weir API (status %u). Is that the `api` of its "
                  "config, or its `listen`?",
                  find_api(talk->options), answer->status);
-        return complain(talk, text, WEIR_EXIT_FAILED);
+        json_decref(talk->document);
+        talk->document = NULL;
+        return fail(talk, text, WEIR_EXIT_FAILED);
     }
-    if (talk->options->json && !print_answer(talk, answer)) {
-        return complain(talk, "what the API said cannot be written", WEIR_EXIT_FAILED);
-    }
-    return answer->status == 200 ? 0 : report_problem(talk);
+    return answer->status == 200 || answer->status == 202 ? 0 : explain_problem(talk);
 }
 
 static int converse(struct weir_talk *talk, struct weir_question *question)
 {
     const char *token = getenv("WEIR_TOKEN");
-    struct weir_answer answer;
     bool usage = false;
     question->token = weir_slice_of(token == NULL ? "" : token);
     if (!weir_caller_open(&talk->caller, find_api(talk->options), talk->stop_fd, &usage) ||
-        !weir_caller_ask(&talk->caller, question, &answer)) {
+        !weir_caller_ask(&talk->caller, question, &talk->answer)) {
         talk->stopped = talk->caller.stopped;
-        return talk->stopped
-                   ? WEIR_EXIT_FAILED
-                   : complain(talk, talk->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
+        return fail(talk, talk->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
     }
-    bool followed = question->line != NULL && answer.status == 200; /* and has had enough */
-    int status = followed ? 0 : judge(talk, &answer);
-    free(answer.body);
-    return status;
+    talk->status = talk->answer.status;
+    /* Then it was told as it came, and is no document. */
+    bool told = (question->line != NULL || question->piece != NULL) && talk->status == 200;
+    return told ? 0 : judge(talk);
 }
 
-static int ask(struct weir_talk *talk, struct weir_request_path parts,
-               const struct weir_parameter *parameters, json_t *wish,
+/* One question, after which the connection is closed unless it is held. */
+static int put(struct weir_talk *talk, struct weir_question *question)
+{
+    weir_talk_deinit(talk);
+    talk->status = 0;
+    talk->stopped = false;
+    talk->exit_status = converse(talk, question);
+    if (talk->exit_status != 0 || !question->line_only) {
+        weir_caller_close(&talk->caller);
+    }
+    return talk->exit_status;
+}
+
+int weir_talk_report(struct weir_talk *talk)
+{
+    if (talk->stopped) {
+        return talk->exit_status;
+    }
+    if (talk->options->json && talk->document != NULL && !print_answer(talk)) {
+        return complain(talk, "what the API said cannot be written", WEIR_EXIT_FAILED);
+    }
+    const char *detail = json_string_value(json_object_get(talk->document, "detail"));
+    if (talk->exit_status != 0 && talk->status == 422 && detail != NULL) {
+        return report_mistakes(talk, detail);
+    }
+    return talk->exit_status == 0 ? 0 : complain(talk, talk->wrong, talk->exit_status);
+}
+
+int weir_talk_call(struct weir_talk *talk, const struct weir_call *call)
+{
+    char path[PATH_BYTES_MAX];
+    if (!make_path(path, call->segments, call->parameters)) {
+        weir_talk_deinit(talk);
+        return talk->exit_status = fail(talk, "the names are too long", WEIR_EXIT_USAGE);
+    }
+    struct weir_question question = {.method = call->method,
+                                     .path = path,
+                                     .upload = call->upload,
+                                     .piece = call->piece,
+                                     .context = call->context,
+                                     .patience_ms = call->patience_ms};
+    return put(talk, &question);
+}
+
+int weir_talk_do(struct weir_talk *talk, const struct weir_call *call)
+{
+    (void)!weir_talk_call(talk, call);
+    return weir_talk_report(talk);
+}
+
+static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *wish,
                struct weir_question *question)
 {
+    bool of_gates = parts.gate != NULL || parts.what == NULL;
+    const char *const segments[] = {of_gates ? "gates" : NULL, parts.gate, parts.key, parts.what};
+    static_assert(sizeof segments / sizeof segments[0] == WEIR_CALL_SEGMENTS_MAX, "all of them");
     char path[PATH_BYTES_MAX];
     char *body = wish == NULL ? NULL : json_dumps(wish, JSON_COMPACT);
     int status;
-    weir_talk_deinit(talk);
-    talk->status = 0;
-    if (!make_path(path, parts, parameters) || (wish != NULL && body == NULL)) {
+    if (!make_path(path, segments, NULL) || (wish != NULL && body == NULL)) {
+        weir_talk_deinit(talk);
+        talk->status = 0;
         status = complain(talk, "the names are too long", WEIR_EXIT_USAGE);
     } else {
         question->method = wish == NULL ? "GET" : "POST";
         question->path = path;
         question->body = weir_slice_of(body == NULL ? "" : body);
-        status = converse(talk, question);
-    }
-    if (status != 0 || !question->line_only) {
-        weir_caller_close(&talk->caller);
+        (void)!put(talk, question);
+        status = weir_talk_report(talk);
     }
     json_decref(wish);
     free(body);
@@ -200,14 +251,14 @@ static int ask(struct weir_talk *talk, struct weir_request_path parts,
 int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path, json_t *wish)
 {
     struct weir_question question = {0};
-    return ask(talk, path, NULL, wish, &question);
+    return ask(talk, path, wish, &question);
 }
 
 int weir_talk_query(struct weir_talk *talk, const char *what,
                     const struct weir_parameter *parameters)
 {
-    struct weir_question question = {0};
-    return ask(talk, (struct weir_request_path){.what = what}, parameters, NULL, &question);
+    struct weir_call call = {.method = "GET", .segments = {what}, .parameters = parameters};
+    return weir_talk_do(talk, &call);
 }
 
 int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line *line,
@@ -215,14 +266,12 @@ int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line 
 {
     struct weir_question question = {
         .method = "GET", .path = path, .line = line, .context = context};
-    weir_talk_deinit(talk);
-    int status = converse(talk, &question);
-    weir_caller_close(&talk->caller);
-    return status;
+    (void)!put(talk, &question);
+    return weir_talk_report(talk);
 }
 
 int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path, json_t *wish, bool hold)
 {
     struct weir_question question = {.waits = true, .line_only = hold};
-    return ask(talk, path, NULL, wish, &question);
+    return ask(talk, path, wish, &question);
 }

@@ -17,9 +17,12 @@ struct weir_talk {
     FILE *out;                 /* where --json prints to; stdout */
     int stop_fd;               /* as the caller's; -1: none */
     struct weir_caller caller; /* open after a question that is held */
+    struct weir_answer answer; /* the last one; without a body if there was none */
     uint16_t status;           /* of the last answer; 0: there was none */
     json_t *document;          /* the same, parsed; an object */
     bool stopped;              /* by stop_fd; nothing was said then */
+    int exit_status;           /* of a command to which this happens */
+    char wrong[700];           /* what went wrong, a sentence; if something did */
 };
 
 /* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
@@ -30,10 +33,23 @@ struct weir_request_path {
     const char *what;
 };
 
-/* A parameter of a GET; without a value it is left out. */
+/* A parameter of a call; without a value it is left out. */
 struct weir_parameter {
     const char *name; /* null ends a list of them */
     const char *value;
+};
+
+#define WEIR_CALL_SEGMENTS_MAX 4
+
+/* Any call: of the path that the segments make, those that are null left out. */
+struct weir_call {
+    const char *method;
+    const char *segments[WEIR_CALL_SEGMENTS_MAX];
+    const struct weir_parameter *parameters; /* may be null */
+    const struct weir_upload *upload;        /* the body; null: none */
+    weir_caller_piece *piece;                /* takes what a 200 brings, which is no document */
+    void *context;                           /* for `piece` */
+    uint32_t patience_ms;                    /* 0: as usual */
 };
 
 void weir_talk_init(struct weir_talk *talk, const char *command,
@@ -57,6 +73,17 @@ WEIR_MUST_CHECK int weir_talk_wait(struct weir_talk *talk, struct weir_request_p
  * is told each as it comes, until it wants no more. */
 WEIR_MUST_CHECK int weir_talk_follow(struct weir_talk *talk, const char *path,
                                      weir_caller_line *line, void *context);
+
+/* Calls and says nothing, neither of what went wrong nor for --json. 0, or the exit status that a
+ * command would end with; then `wrong` says why. 200 and 202 are success. */
+WEIR_MUST_CHECK int weir_talk_call(struct weir_talk *talk, const struct weir_call *call);
+
+/* Says what the last call, which said nothing, would have: prints the document with --json, and on
+ * stderr what went wrong. The exit status. */
+WEIR_MUST_CHECK int weir_talk_report(struct weir_talk *talk);
+
+/* The same two at once. */
+WEIR_MUST_CHECK int weir_talk_do(struct weir_talk *talk, const struct weir_call *call);
 
 void weir_talk_deinit(struct weir_talk *talk);
 
