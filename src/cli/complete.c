@@ -2,9 +2,9 @@
  *
  * The words are those behind `weir` as far as they are typed; the last may be empty. A line for
  * each candidate: the word, a tab, and what it is. So a shell's script knows nothing of commands
- * and flags, and cannot be wrong about them. Names of gates and keys are asked of the API, which
- * has a moment to answer; nobody has typed anything wrong yet, so nothing is ever complained of but
- * what cannot be asked, on stderr, and the status is 0. */
+ * and flags, and cannot be wrong about them. Names of gates, keys, queues and jobs are asked of the
+ * API, which has a moment to answer; nobody has typed anything wrong yet, so nothing is ever
+ * complained of but what cannot be asked, on stderr, and the status is 0. */
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/talk.h"
@@ -62,11 +62,10 @@ static bool offer(const struct stem *stem, struct weir_slice word, const char *w
 
 /* ---- names, by asking ---- */
 
-/* Offers the keys of a gate; without one, the gates. */
-static void offer_names(const struct call *call, const struct stem *stem, const char *gate)
+/* Offers what is called `name` in each object of a list that the API has. */
+static void offer_names(const struct call *call, const struct stem *stem,
+                        const struct weir_call *question, const char *list, const char *name)
 {
-    const char *name = gate == NULL ? "gate" : "key";
-    const char *list = gate == NULL ? "gates" : "keys";
     struct itimerspec patience = {.it_value = {.tv_sec = PATIENCE_S}};
     struct weir_talk talk;
     size_t index;
@@ -75,7 +74,7 @@ static void offer_names(const struct call *call, const struct stem *stem, const 
     weir_talk_init(&talk, weir_command_complete.name, &call->options);
     talk.stop_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     timerfd_settime(talk.stop_fd, 0, &patience, NULL);
-    if (weir_talk_ask(&talk, (struct weir_request_path){.gate = gate}, NULL) == 0) {
+    if (weir_talk_do(&talk, question) == 0) {
         json_array_foreach(json_object_get(talk.document, list), index, object)
         {
             const char *text = weir_show_string(object, name);
@@ -86,6 +85,33 @@ static void offer_names(const struct call *call, const struct stem *stem, const 
     }
     close(talk.stop_fd);
     weir_talk_deinit(&talk);
+}
+
+/* The gates; the keys of one; the oldest jobs, or those that failed; the queues. */
+static void offer_gates(const struct call *call, const struct stem *stem)
+{
+    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"gates"}}, "gates",
+                "gate");
+}
+
+static void offer_keys(const struct call *call, const struct stem *stem, const char *gate)
+{
+    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"gates", gate}},
+                "keys", "key");
+}
+
+static void offer_jobs(const struct call *call, const struct stem *stem, const char *what)
+{
+    static const struct weir_parameter parameters[] = {{"limit", "1000"}, {0}};
+    offer_names(call, stem,
+                &(struct weir_call){.method = "GET", .segments = {what}, .parameters = parameters},
+                "jobs", "id");
+}
+
+static void offer_queues(const struct call *call, const struct stem *stem)
+{
+    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"capacity"}},
+                "queues", "queue");
 }
 
 static void offer_commands(const struct stem *stem)
@@ -122,9 +148,15 @@ static void offer_kind(const struct call *call, const struct stem *stem, const c
 {
     const char *gate = call->options.gate != NULL ? call->options.gate : call->words[0];
     if (strcmp(kind, "GATE") == 0) {
-        offer_names(call, stem, NULL);
+        offer_gates(call, stem);
     } else if (strcmp(kind, "KEY") == 0 && gate != NULL) {
-        offer_names(call, stem, gate);
+        offer_keys(call, stem, gate);
+    } else if (strcmp(kind, "JOB") == 0) {
+        offer_jobs(call, stem, "jobs");
+    } else if (strcmp(kind, "DEAD JOB") == 0) {
+        offer_jobs(call, stem, "dlq");
+    } else if (strcmp(kind, "QUEUE") == 0) {
+        offer_queues(call, stem);
     } else if (strcmp(kind, "COMMAND") == 0) {
         offer_commands(stem);
     } else if (strcmp(kind, "SCENARIO") == 0) {
@@ -187,6 +219,18 @@ static void take(struct call *call, const char *argument)
     }
 }
 
+/* What the next word is; null: there is none. */
+static const char *next_word(const struct call *call)
+{
+    uint32_t next = call->word_count;
+    if (call->command->many) {
+        while (next > 0 && (next == WEIR_WORDS_MAX || call->command->words[next] == NULL)) {
+            next--;
+        }
+    }
+    return next < WEIR_WORDS_MAX ? call->command->words[next] : NULL;
+}
+
 static void complete(struct call *call, const char *last)
 {
     struct stem stem = {.kept = {"", 0}, .text = last};
@@ -203,9 +247,8 @@ static void complete(struct call *call, const char *last)
         }
     } else if (!call->words_only && last[0] == '-') {
         offer_flags(call, &stem);
-    } else if (call->word_count < WEIR_WORDS_MAX &&
-               call->command->words[call->word_count] != NULL) {
-        const char *kind = call->command->words[call->word_count];
+    } else if (next_word(call) != NULL) {
+        const char *kind = next_word(call);
         offer_choices(&stem, kind, call->command->brief);
         offer_kind(call, &stem, kind);
     }

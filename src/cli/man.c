@@ -40,6 +40,10 @@ static const char rest[] =
     "Set by\n"
     ".Nm Cm run\n"
     "for the command that it runs: the id of the permit.\n"
+    ".It Ev TMPDIR\n"
+    "Where\n"
+    ".Nm Cm submit\n"
+    "keeps what it is given on a pipe until it is sent, instead of /tmp.\n"
     ".It Ev MAX_CONCURRENT_REQUESTS , Ev QUEUE_TIMEOUT_SECONDS\n"
     "The limit of gates that name none, instead of 10, and how long their lines may be waited in,\n"
     "instead of 10 seconds.\n"
@@ -107,11 +111,15 @@ static const char rest[] =
     ".Dl permit=$(weir acquire agents agentB \\-\\-lease 10m) || exit\n"
     ".Dl weir release agents agentB \\(dq$permit\\(dq\n"
     ".Pp\n"
+    "Make jobs of the files of a folder, wait for all of them and keep their results:\n"
+    ".Pp\n"
+    ".Dl weir submit in/ \\-\\-id \\(aqnightly\\-{name}\\(aq \\-\\-wait \\-\\-output out/\n"
+    ".Pp\n"
     "Watch who is inside and who waits:\n"
     ".Pp\n"
     ".Dl weir gates \\-\\-watch\n"
     ".Sh SEE ALSO\n"
-    "docs/CLI.md, docs/CONFIG.md and docs/API.md of the source.\n";
+    "docs/CLI.md, docs/CONFIG.md, docs/JOBS.md and docs/API.md of the source.\n";
 
 /* Text as it is, with nothing in it that is a command to who formats it. A sentence begins a line,
  * as formatters like it. */

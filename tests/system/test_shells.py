@@ -104,7 +104,7 @@ def test_every_command_and_every_flag_is_offered():
 
 @SHELLS
 @pytest.mark.parametrize('words, expected', [
-    (['re'], ['release', 'renew', 'reload']),
+    (['re'], ['release', 'renew', 'result', 'redrive', 'reload']),
     (['help', 'ver'], ['version']),
     (['gates', '--w'], ['--watch']),
     (['acquire', 'a', 'b', '--priority', ''], ['high', 'normal', 'low']),

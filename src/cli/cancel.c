@@ -1,0 +1,29 @@
+/* cancel.c - `weir cancel ID...`: ends jobs. */
+#include "cli/commands.h"
+#include "cli/job.h"
+
+static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
+
+static int run_cancel(char **arguments)
+{
+    struct weir_options options;
+    enum weir_flags_result read = weir_flags_read(&weir_command_cancel, arguments, &options);
+    return read != WEIR_FLAGS_GOOD
+               ? weir_flags_status(read)
+               : weir_job_each(weir_command_cancel.name, &options, options.rest,
+                               &(struct weir_job_deed){"POST", "cancel", NULL, NULL});
+}
+
+const struct weir_command weir_command_cancel = {
+    .name = "cancel",
+    .brief = "end jobs that wait or run",
+    .usage = "ID... [FLAG]...",
+    .what = "A job that waits is taken out of its line. The command of one that runs gets a "
+            "SIGTERM,\n"
+            "and a while later a SIGKILL.",
+    .flags = flags,
+    .words = {"JOB"},
+    .words_min = 1,
+    .many = true,
+    .run = run_cancel,
+};

@@ -1,0 +1,63 @@
+/* capacity.c - `weir capacity`: how much room the queues have. */
+#include "cli/commands.h"
+#include "cli/show.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+
+static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
+
+static bool print_queues(const json_t *document)
+{
+    static const struct weir_column columns[] = {
+        {"QUEUE", false},  {"WORKERS", true}, {"RUNNING", true}, {"FREE", true}, {"WAITING", true},
+        {"DELAYED", true}, {"MAX", true},     {"DRAIN/S", true}, {"DEAD", true}, {0}};
+    static const char *const numbers[] = {"workers", "running", "free",
+                                          "waiting", "delayed", "max"};
+    struct weir_table table;
+    size_t index;
+    const json_t *queue;
+    weir_table_init(&table, columns);
+    json_array_foreach(json_object_get(document, "queues"), index, queue)
+    {
+        weir_table_put(&table, weir_show_string(queue, "queue"));
+        for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+            weir_table_put(&table, weir_show_number(json_object_get(queue, numbers[i])).text);
+        }
+        weir_table_put(&table, weir_show_decimal(json_object_get(queue, "drain_per_second")).text);
+        weir_table_put(&table, weir_show_number(json_object_get(queue, "dead")).text);
+    }
+    bool printed = weir_table_print(&table, stdout);
+    weir_table_deinit(&table);
+    if (json_is_false(json_object_get(document, "accepting"))) {
+        puts("Nothing is accepted now.");
+    }
+    return printed && fflush(stdout) == 0;
+}
+
+static int run_capacity(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    enum weir_flags_result read = weir_flags_read(&weir_command_capacity, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    weir_talk_init(&talk, weir_command_capacity.name, &options);
+    int status = weir_talk_query(&talk, "capacity", NULL);
+    if (status == 0 && !options.json && !print_queues(talk.document)) {
+        status = WEIR_EXIT_FAILED;
+    }
+    weir_talk_deinit(&talk);
+    return status;
+}
+
+const struct weir_command weir_command_capacity = {
+    .name = "capacity",
+    .brief = "how much room the queues have",
+    .usage = "[FLAG]...",
+    .what = "For each queue how many of its workers run a job, how many jobs wait, how many may, "
+            "how\n"
+            "fast they go, and how many failed for good.",
+    .flags = flags,
+    .run = run_capacity,
+};

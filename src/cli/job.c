@@ -1,0 +1,239 @@
+#define _POSIX_C_SOURCE 200809L
+#include "cli/job.h"
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/show.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+/* Of a list; as many as the API gives at once. */
+#define PAGE_ROWS "1000"
+
+/* ---- looking ---- */
+
+int weir_job_look(struct weir_persist *persist, const char *id, bool waits)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%d", WEIR_JOB_LOOK_S);
+    struct weir_parameter parameters[] = {{"wait", waits ? seconds : NULL}, {0}};
+    struct weir_call call = {.method = "GET", .segments = {"status", id}, .parameters = parameters};
+    return weir_persist_call(persist, &call);
+}
+
+static bool is_in(const json_t *document, const char *state)
+{
+    return strcmp(weir_show_string(document, "state"), state) == 0;
+}
+
+bool weir_job_is_done(const json_t *document)
+{
+    return is_in(document, "done");
+}
+
+bool weir_job_is_over(const json_t *document)
+{
+    return is_in(document, "done") || is_in(document, "failed") || is_in(document, "cancelled");
+}
+
+void weir_job_show(struct weir_progress *progress, const json_t *document)
+{
+    const json_t *part = json_object_get(document, "progress");
+    const json_t *position = json_object_get(document, "position");
+    const char *told = weir_show_string(document, "progress_text");
+    char text[WEIR_PROGRESS_TEXT_MAX], more[200] = "";
+    if (position != NULL) {
+        snprintf(more, sizeof more, ", position %s", weir_show_number(position).text);
+    } else if (told[0] != '\0') {
+        snprintf(more, sizeof more, ": %.180s", told);
+    }
+    snprintf(text, sizeof text, "%.128s %.20s%s", weir_show_string(document, "id"),
+             weir_show_string(document, "state"), more);
+    weir_progress_show(progress, part == NULL ? -1 : json_number_value(part), text);
+}
+
+void weir_job_complain(const struct weir_talk *talk, const json_t *document)
+{
+    const char *id = weir_show_string(document, "id");
+    const char *error = weir_show_string(document, "error");
+    fprintf(stderr, "weir %s: ", talk->command);
+    weir_show_text(stderr, id);
+    if (!is_in(document, "failed")) {
+        fputs(" was cancelled\n", stderr);
+        return;
+    }
+    fputs(" failed: ", stderr);
+    weir_show_text(stderr, error[0] == '\0' ? "no reason is known" : error);
+    fprintf(stderr, ". `weir log %s` has what it said, `weir redrive %s` has it run again\n", id,
+            id);
+}
+
+int weir_job_await(struct weir_persist *persist, const char *id)
+{
+    struct weir_talk *talk = persist->talk;
+    for (;;) { /* as long as the job takes */
+        if (weir_job_look(persist, id, true) != 0) {
+            weir_progress_clear(persist->progress);
+            return weir_talk_report(talk);
+        }
+        if (weir_job_is_over(talk->document)) {
+            weir_progress_clear(persist->progress);
+            return 0;
+        }
+        weir_job_show(persist->progress, talk->document);
+    }
+}
+
+/* ---- the result ---- */
+
+static int complain_of_output(const struct weir_talk *talk, const char *path)
+{
+    fprintf(stderr, "weir %s: %s cannot be written: %s\n", talk->command,
+            path == NULL ? "the result" : path, strerror(errno));
+    return WEIR_EXIT_FAILED;
+}
+
+static int say_why_there_is_none(struct weir_talk *talk)
+{
+    if (talk->status == 422 && weir_job_is_over(talk->document) && !talk->options->json) {
+        weir_job_complain(talk, talk->document);
+        return WEIR_EXIT_FAILED;
+    }
+    return weir_talk_report(talk);
+}
+
+int weir_job_fetch(struct weir_persist *persist, const char *id, const char *path)
+{
+    struct weir_talk *talk = persist->talk;
+    struct weir_output output;
+    struct weir_call call = {.method = "GET",
+                             .segments = {"result", id},
+                             .piece = weir_output_write,
+                             .context = &output};
+    if (!weir_output_open(&output, path)) {
+        return complain_of_output(talk, path);
+    }
+    int status;
+    do {
+        status = weir_talk_call(talk, &call);
+    } while (status != 0 && weir_output_rewind(&output) && weir_persist_again(persist));
+    weir_progress_clear(persist->progress);
+    if (status != 0) {
+        status = say_why_there_is_none(talk);
+    } else if (!weir_output_finish(&output)) {
+        status = complain_of_output(talk, path);
+    } else {
+        weir_persist_succeeded(persist);
+    }
+    weir_output_close(&output);
+    return status;
+}
+
+/* ---- lists ---- */
+
+static bool put_page(struct weir_table *table, const json_t *document, weir_job_row_put *put)
+{
+    size_t index;
+    const json_t *job;
+    json_array_foreach(json_object_get(document, "jobs"), index, job)
+    {
+        put(table, job);
+    }
+    return weir_table_flush(table, stdout);
+}
+
+/* Where the next page begins; false if there is none. */
+static bool go_on(const json_t *document, char after[32])
+{
+    const char *next = weir_show_string(document, "next");
+    bool more = next[0] != '\0' && strlen(next) < 32 && strcmp(next, after) != 0;
+    if (more) {
+        snprintf(after, 32, "%s", next);
+    }
+    return more;
+}
+
+int weir_job_list(struct weir_talk *talk, const char *what, const struct weir_column *columns,
+                  weir_job_row_put *put)
+{
+    const struct weir_options *options = talk->options;
+    char after[32] = "";
+    struct weir_table table;
+    int status;
+    weir_table_init(&table, columns);
+    do { /* a page at a time, because the list may be longer than memory */
+        struct weir_parameter parameters[] = {
+            {"state", options->state},   {"queue", options->queue},
+            {"tenant", options->tenant}, {"after", after[0] == '\0' ? NULL : after},
+            {"limit", PAGE_ROWS},        {0}};
+        status = weir_talk_query(talk, what, parameters);
+        if (status == 0 && !options->json && !put_page(&table, talk->document, put)) {
+            status = WEIR_EXIT_FAILED;
+        }
+    } while (status == 0 && go_on(talk->document, after));
+    weir_table_deinit(&table);
+    return status;
+}
+
+void weir_job_put_optional(struct weir_table *table, const char *text)
+{
+    weir_table_put(table, text[0] == '\0' ? "-" : text);
+}
+
+void weir_job_put_attempts(struct weir_table *table, const json_t *job)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s/%s", weir_show_number(json_object_get(job, "attempts")).text,
+             weir_show_number(json_object_get(job, "attempts_max")).text);
+    weir_table_put(table, text);
+}
+
+/* ---- deeds ---- */
+
+static int do_one(struct weir_talk *talk, const char *id, const struct weir_job_deed *deed)
+{
+    struct weir_call call = {.method = deed->method, .segments = {deed->first, id, deed->second}};
+    int status = weir_talk_do(talk, &call);
+    if (status != 0 || talk->options->json) {
+        return status;
+    }
+    weir_show_text(stdout, id);
+    putchar(' ');
+    weir_show_text(stdout,
+                   deed->state != NULL ? deed->state : weir_show_string(talk->document, "state"));
+    return putchar('\n') == EOF || fflush(stdout) != 0 ? WEIR_EXIT_FAILED : 0;
+}
+
+int weir_job_each(const char *command, const struct weir_options *options, char **ids,
+                  const struct weir_job_deed *deed)
+{
+    struct weir_talk talk;
+    int worst = 0;
+    weir_talk_init(&talk, command, options);
+    for (; *ids != NULL; ids++) {
+        int status = do_one(&talk, *ids, deed);
+        worst = status != 0 ? status : worst;
+        if (status != 0 && talk.status == 0) {
+            break; /* nobody is there: the others would fare the same */
+        }
+    }
+    weir_talk_deinit(&talk);
+    return worst;
+}
+
+int weir_job_watch_signals(void)
+{
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGINT);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGHUP);
+    int fd = signalfd(-1, &stops, SFD_CLOEXEC);
+    if (fd != -1) {
+        sigprocmask(SIG_BLOCK, &stops, NULL);
+    }
+    return fd;
+}

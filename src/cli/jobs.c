@@ -1,0 +1,52 @@
+/* jobs.c - `weir jobs`: which there are. */
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/show.h"
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(TEXT, "--state", "queued|running|done|failed|cancelled", state, "in this state only"),
+    WEIR_FLAGS_OF_JOB_FILTER,
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static void put_job(struct weir_table *table, const json_t *job)
+{
+    weir_table_put(table, weir_show_string(job, "id"));
+    weir_table_put(table, weir_show_string(job, "state"));
+    weir_table_put(table, weir_show_string(job, "queue"));
+    weir_job_put_optional(table, weir_show_string(job, "tenant"));
+    weir_table_put(table, weir_show_string(job, "priority"));
+    weir_job_put_attempts(table, job);
+    weir_table_put(table, weir_show_string(job, "created"));
+    weir_job_put_optional(table, weir_show_string(job, "error"));
+}
+
+static int run_jobs(char **arguments)
+{
+    static const struct weir_column columns[] = {
+        {"ID", false},      {"STATE", false},    {"QUEUE", false},
+        {"TENANT", false},  {"PRIORITY", false}, {"ATTEMPTS", true},
+        {"CREATED", false}, {"ERROR", false},    {0}};
+    struct weir_options options;
+    struct weir_talk talk;
+    enum weir_flags_result read = weir_flags_read(&weir_command_jobs, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    weir_talk_init(&talk, weir_command_jobs.name, &options);
+    int status = weir_job_list(&talk, "jobs", columns, put_job);
+    weir_talk_deinit(&talk);
+    return status;
+}
+
+const struct weir_command weir_command_jobs = {
+    .name = "jobs",
+    .brief = "which jobs there are",
+    .usage = "[FLAG]...",
+    .what = "All jobs that are known, or those in one state, of one queue or of one tenant; the "
+            "oldest\n"
+            "first.",
+    .flags = flags,
+    .run = run_jobs,
+};

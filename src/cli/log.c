@@ -1,0 +1,51 @@
+/* log.c - `weir log ID`: what a job said while it ran. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli/commands.h"
+#include "cli/talk.h"
+
+#include <unistd.h>
+
+static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
+
+/* On a terminal without what could steer it; the bytes of UTF-8 pass. */
+static bool print_piece(void *context, struct weir_slice bytes)
+{
+    const bool *terminal = context;
+    for (size_t i = 0; *terminal && i < bytes.bytes; i++) {
+        unsigned char c = (unsigned char)bytes.data[i];
+        bool steers = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+        putchar(steers ? '?' : c);
+    }
+    return (*terminal || fwrite(bytes.data, 1, bytes.bytes, stdout) == bytes.bytes) &&
+           fflush(stdout) == 0;
+}
+
+static int run_log(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+    enum weir_flags_result read = weir_flags_read(&weir_command_log, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    struct weir_call call = {.method = "GET",
+                             .segments = {"log", options.words[0]},
+                             .piece = print_piece,
+                             .context = &terminal};
+    weir_talk_init(&talk, weir_command_log.name, &options);
+    int status = weir_talk_do(&talk, &call);
+    weir_talk_deinit(&talk);
+    return status;
+}
+
+const struct weir_command weir_command_log = {
+    .name = "log",
+    .brief = "what a job said while it ran",
+    .usage = "ID [FLAG]...",
+    .what = "Prints the end of what the job's command wrote to stderr in its last attempt.",
+    .flags = flags,
+    .words = {"JOB"},
+    .words_min = 1,
+    .run = run_log,
+};

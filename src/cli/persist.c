@@ -1,0 +1,105 @@
+#define _POSIX_C_SOURCE 200809L
+#include "cli/persist.h"
+
+#include "cli/show.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+/* Between two tries to reach a server that is away: doubled up to the longest. */
+#define AWAY_FIRST_MS 100
+#define AWAY_LAST_MS  2000
+
+void weir_persist_init(struct weir_persist *persist, struct weir_talk *talk,
+                       struct weir_progress *progress)
+{
+    *persist = (struct weir_persist){.talk = talk, .progress = progress};
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* False when it is time to end. */
+static bool pause_for(struct weir_persist *persist, uint32_t ms)
+{
+    struct pollfd polled = {.fd = persist->talk->stop_fd, .events = POLLIN};
+    persist->talk->stopped = poll(&polled, 1, (int)ms) > 0;
+    return !persist->talk->stopped;
+}
+
+/* A server that ends says so for a moment, then it is gone: the same to us. */
+static bool is_away(const struct weir_talk *talk)
+{
+    const char *type = weir_show_string(talk->document, "type");
+    return talk->status == 0 ? talk->caller.lost
+                             : talk->status == 503 && strcmp(type, "urn:weir:draining") == 0;
+}
+
+static bool wait_for_return(struct weir_persist *persist)
+{
+    uint64_t now_ns = clock_ns();
+    if (persist->away_until_ns == 0) {
+        persist->away_until_ns = now_ns + WEIR_PERSIST_AWAY_S * WEIR_NS_PER_SECOND;
+    }
+    if (!persist->met || now_ns >= persist->away_until_ns) {
+        return false;
+    }
+    uint32_t shift = persist->tries < 8 ? persist->tries++ : 8;
+    uint32_t ms = AWAY_FIRST_MS << shift;
+    weir_progress_show(persist->progress, -1, "the API is away; trying to reach it again");
+    return pause_for(persist, ms < AWAY_LAST_MS ? ms : AWAY_LAST_MS);
+}
+
+static bool wait_for_room(struct weir_persist *persist)
+{
+    uint32_t asked_s = persist->talk->answer.retry_after_s;
+    uint32_t seconds = asked_s > WEIR_PERSIST_REFUSAL_S ? WEIR_PERSIST_REFUSAL_S : asked_s;
+    char text[WEIR_PROGRESS_TEXT_MAX];
+    if (persist->refusals++ >= WEIR_PERSIST_REFUSALS_MAX) {
+        return false;
+    }
+    snprintf(text, sizeof text, "refused; again in %u s: %.300s", seconds, persist->talk->wrong);
+    weir_progress_show(persist->progress, -1, text);
+    return pause_for(persist, seconds * 1000);
+}
+
+bool weir_persist_again(struct weir_persist *persist)
+{
+    const struct weir_talk *talk = persist->talk;
+    if (talk->stopped) {
+        return false;
+    }
+    if (is_away(talk)) {
+        return wait_for_return(persist);
+    }
+    bool later = (talk->status == 429 || talk->status == 503) && talk->answer.retry_after_s > 0;
+    persist->met = persist->met || talk->status != 0;
+    persist->away_until_ns = 0;
+    return later && wait_for_room(persist);
+}
+
+void weir_persist_succeeded(struct weir_persist *persist)
+{
+    persist->met = true;
+    persist->refusals = 0;
+    persist->tries = 0;
+    persist->away_until_ns = 0;
+}
+
+int weir_persist_call(struct weir_persist *persist, const struct weir_call *call)
+{
+    int status;
+    persist->refusals = 0;
+    do {
+        status = weir_talk_call(persist->talk, call);
+    } while (status != 0 && weir_persist_again(persist));
+    if (status == 0) {
+        weir_persist_succeeded(persist);
+    }
+    return status;
+}

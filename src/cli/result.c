@@ -1,0 +1,56 @@
+/* result.c - `weir result ID`: what a job made. */
+#include "cli/commands.h"
+#include "cli/job.h"
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(SWITCH, "--wait", "", wait, "until the job has ended"),
+    WEIR_FLAG(TEXT, "--output", "FILE", output, "where it goes instead of stdout; also -o"),
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+static int fetch(struct weir_persist *persist)
+{
+    const struct weir_options *options = persist->talk->options;
+    const char *id = options->words[0];
+    if (options->wait) {
+        persist->talk->stop_fd = weir_job_watch_signals();
+        int status = weir_job_await(persist, id);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return weir_job_fetch(persist, id, options->output);
+}
+
+static int run_result(char **arguments)
+{
+    struct weir_options options;
+    struct weir_talk talk;
+    struct weir_progress progress;
+    struct weir_persist persist;
+    enum weir_flags_result read = weir_flags_read(&weir_command_result, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    weir_progress_init(&progress);
+    weir_talk_init(&talk, weir_command_result.name, &options);
+    weir_persist_init(&persist, &talk, &progress);
+    int status = fetch(&persist);
+    weir_progress_clear(&progress);
+    weir_talk_deinit(&talk);
+    return status;
+}
+
+const struct weir_command weir_command_result = {
+    .name = "result",
+    .brief = "what a job made",
+    .usage = "ID [FLAG]...",
+    .what = "Prints the result of a job as it is. A file that --output names is there only once "
+            "it is\n"
+            "whole. With --wait the server may be restarted meanwhile.",
+    .flags = flags,
+    .words = {"JOB"},
+    .words_min = 1,
+    .run = run_result,
+};

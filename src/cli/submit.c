@@ -1,0 +1,405 @@
+/* submit.c - `weir submit`: files become jobs; and with --wait, their results come back.
+ *
+ * Every job has an id before it is sent, the caller's or one by chance. So a call whose answer was
+ * lost can be made again: the same id with the same body is the same job. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli/bodies.h"
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "cli/show.h"
+#include "config/scalars.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A queue with `full: wait` leaves a body unread for 30 s before it refuses. */
+#define SUBMIT_PATIENCE_MS 60000
+
+/* How many jobs are looked at each second, besides the one that is waited for. */
+#define LOOKS_MAX 100
+
+static const struct weir_flag flags[] = {
+    WEIR_FLAG(TEXT, "--id", "ID", id, "its id; {name} in it is the file's name; default by chance"),
+    WEIR_FLAG(TEXT, "--queue", "QUEUE", queue, "default the first of the config"),
+    WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "on whose behalf"),
+    WEIR_FLAG(TEXT, "--priority", "high|normal|low", priority, "who goes first; default normal"),
+    WEIR_FLAG(DURATION, "--delay", "DURATION", delay_ns, "do not start it before"),
+    WEIR_FLAG(TEXT, "--run-at", "MOMENT", run_at,
+              "the same as a moment, such as 2027-01-31T06:00:00Z"),
+    WEIR_FLAG(NUMBER, "--attempts", "N", attempts, "how often it is tried; default the queue's"),
+    WEIR_FLAG(DURATION, "--timeout", "DURATION", timeout_ns, "of one attempt; default the queue's"),
+    WEIR_FLAG(TEXT, "--key", "TEXT", key, "of jobs with the same, only so many run at once"),
+    WEIR_FLAG(DURATION, "--cost", "DURATION", cost_ns, "how long it will likely run"),
+    WEIR_FLAG(SWITCH, "--wait", "", wait, "until it has ended; prints the result"),
+    WEIR_FLAG(TEXT, "--output", "FOLDER", output,
+              "with --wait: results go there, in files named by the ids; also -o"),
+    WEIR_FLAGS_OF_API,
+    {0},
+};
+
+struct submit {
+    const struct weir_options *options;
+    struct weir_bodies bodies;
+    size_t sent; /* the first so many */
+    struct weir_talk talk;
+    struct weir_progress progress;
+    struct weir_persist persist;
+
+    /* Of --wait. */
+    size_t *open; /* which of them have not ended */
+    size_t open_count;
+    size_t next; /* of the open ones, which is looked at next */
+    size_t done;
+    size_t not_done;
+    size_t running; /* of those that were last looked at */
+    int status;
+};
+
+static int fail(struct submit *submit, const char *what)
+{
+    weir_progress_clear(&submit->progress);
+    fputs("weir submit: ", stderr);
+    weir_show_text(stderr, what);
+    fputc('\n', stderr);
+    return submit->status = WEIR_EXIT_FAILED;
+}
+
+/* ---- sending ---- */
+
+/* Texts of the numbers among the parameters. */
+struct texts {
+    struct weir_duration_text delay, timeout, cost;
+    char attempts[24];
+};
+
+static const char *show_duration(struct weir_duration_text *text, uint64_t duration_ns)
+{
+    if (duration_ns == WEIR_NEVER) {
+        return NULL;
+    }
+    *text = weir_scalar_show_duration(duration_ns);
+    return text->text;
+}
+
+static int send_body(struct submit *submit, const struct weir_body *body,
+                     const struct weir_upload *upload)
+{
+    const struct weir_options *options = submit->options;
+    struct texts texts;
+    bool tried = options->attempts != WEIR_NEVER;
+    snprintf(texts.attempts, sizeof texts.attempts, "%llu", (unsigned long long)options->attempts);
+    struct weir_parameter parameters[] = {
+        {"queue", options->queue},
+        {"tenant", options->tenant},
+        {"priority", options->priority},
+        {"delay", show_duration(&texts.delay, options->delay_ns)},
+        {"run_at", options->run_at},
+        {"attempts", tried ? texts.attempts : NULL},
+        {"timeout", show_duration(&texts.timeout, options->timeout_ns)},
+        {"key", options->key},
+        {"cost", show_duration(&texts.cost, options->cost_ns)},
+        {0}};
+    struct weir_call call = {.method = "POST",
+                             .segments = {"submit", body->id},
+                             .parameters = parameters,
+                             .upload = upload,
+                             .patience_ms = SUBMIT_PATIENCE_MS};
+    return weir_persist_call(&submit->persist, &call);
+}
+
+/* Says which of several it was. */
+static int report(struct submit *submit, const struct weir_body *body)
+{
+    struct weir_talk *talk = &submit->talk;
+    char wrong[sizeof talk->wrong];
+    if (submit->bodies.count > 1) {
+        snprintf(wrong, sizeof wrong, "%.150s: %.500s (%zu of %zu were submitted)", body->path,
+                 talk->wrong, submit->sent, submit->bodies.count);
+        memcpy(talk->wrong, wrong, sizeof wrong);
+    }
+    weir_progress_clear(&submit->progress);
+    return weir_talk_report(talk);
+}
+
+static int say_accepted(struct submit *submit, const struct weir_body *body)
+{
+    if (submit->options->wait) {
+        return 0;
+    }
+    weir_progress_clear(&submit->progress);
+    if (submit->options->json) {
+        return weir_talk_report(&submit->talk);
+    }
+    return puts(body->id) == EOF || fflush(stdout) != 0
+               ? fail(submit, "the id cannot be written; the job is accepted all the same")
+               : 0;
+}
+
+static int send_one(struct submit *submit, const struct weir_body *body)
+{
+    struct weir_upload upload;
+    if (!weir_body_open(&submit->bodies, body, &upload)) {
+        return fail(submit, submit->bodies.wrong);
+    }
+    int status = send_body(submit, body, &upload);
+    close(upload.fd);
+    if (status != 0) {
+        return report(submit, body);
+    }
+    submit->sent++;
+    return say_accepted(submit, body);
+}
+
+static void show_sent(struct submit *submit)
+{
+    char text[100];
+    size_t count = submit->bodies.count;
+    if (count > 1 && submit->progress.terminal) {
+        snprintf(text, sizeof text, "%zu of %zu submitted", submit->sent, count);
+        weir_progress_show(&submit->progress, (double)submit->sent / (double)count, text);
+    }
+}
+
+/* Up to the first that fails: what is wrong with it is likely wrong with the others. */
+static void send_all(struct submit *submit)
+{
+    for (size_t i = 0; submit->status == 0 && i < submit->bodies.count; i++) {
+        show_sent(submit);
+        submit->status = send_one(submit, &submit->bodies.list[i]);
+    }
+    weir_progress_clear(&submit->progress);
+}
+
+/* ---- waiting ---- */
+
+static bool prints_result(const struct submit *submit)
+{
+    return submit->bodies.count == 1 && submit->options->output == NULL && !submit->options->json;
+}
+
+static int fetch(struct submit *submit, const char *id)
+{
+    const char *folder = submit->options->output;
+    if (folder == NULL) {
+        return prints_result(submit) ? weir_job_fetch(&submit->persist, id, NULL) : 0;
+    }
+    char path[4096];
+    int bytes = snprintf(path, sizeof path, "%s/%s", folder, id);
+    return bytes < 0 || (size_t)bytes >= sizeof path
+               ? fail(submit, "the name of the folder is too long")
+               : weir_job_fetch(&submit->persist, id, path);
+}
+
+/* One has ended: says so, and fetches what there is. */
+static void settle(struct submit *submit, const char *id)
+{
+    struct weir_talk *talk = &submit->talk;
+    bool done = weir_job_is_done(talk->document);
+    char state[20];
+    snprintf(state, sizeof state, "%s", weir_show_string(talk->document, "state"));
+    weir_progress_clear(&submit->progress);
+    int status = submit->options->json ? weir_talk_report(talk) : 0;
+    if (!done) {
+        weir_job_complain(talk, talk->document);
+        status = WEIR_EXIT_FAILED;
+    } else if (status == 0) {
+        status = fetch(submit, id);
+    }
+    if (!prints_result(submit) && !submit->options->json &&
+        (printf("%s %s\n", id, status == 0 || !done ? state : "done, but not fetched") < 0 ||
+         fflush(stdout) != 0)) {
+        status = fail(submit, "what became of the jobs cannot be written");
+    }
+    submit->done += done;
+    submit->not_done += !done;
+    submit->status = status != 0 ? status : submit->status;
+}
+
+/* Looks at one of the open ones; true if it is open no longer. */
+static bool look(struct submit *submit, size_t which, bool waits)
+{
+    const char *id = submit->bodies.list[submit->open[which]].id;
+    bool over = true;
+    if (weir_job_look(&submit->persist, id, waits) != 0) {
+        weir_progress_clear(&submit->progress);
+        submit->status = weir_talk_report(&submit->talk);
+        submit->not_done++;
+    } else if (weir_job_is_over(submit->talk.document)) {
+        settle(submit, id);
+    } else {
+        over = false;
+        submit->running +=
+            !waits && strcmp(weir_show_string(submit->talk.document, "state"), "running") == 0;
+    }
+    if (over && !submit->talk.stopped) {
+        memmove(&submit->open[which], &submit->open[which + 1],
+                (submit->open_count - which - 1) * sizeof *submit->open);
+        submit->open_count--;
+    }
+    return over;
+}
+
+static void look_around(struct submit *submit)
+{
+    size_t looks = submit->open_count < LOOKS_MAX ? submit->open_count : LOOKS_MAX;
+    submit->running = 0;
+    for (; looks > 0 && submit->open_count > 0 && !submit->talk.stopped; looks--) {
+        submit->next = submit->next < submit->open_count ? submit->next : 0;
+        submit->next += look(submit, submit->next, false) ? 0 : 1;
+    }
+}
+
+static void show_all(struct submit *submit)
+{
+    char text[200], failed[50] = "", running[50] = "";
+    size_t ended = submit->done + submit->not_done;
+    if (submit->bodies.count == 1) {
+        weir_job_show(&submit->progress, submit->talk.document);
+        return;
+    }
+    if (!submit->progress.terminal) {
+        return; /* there is a line for each that ends */
+    }
+    if (submit->not_done > 0) {
+        snprintf(failed, sizeof failed, ", %zu not", submit->not_done);
+    }
+    if (submit->running > 0) {
+        snprintf(running, sizeof running, ", %zu running", submit->running);
+    }
+    snprintf(text, sizeof text, "%zu of %zu done%s%s", submit->done, submit->sent, failed, running);
+    weir_progress_show(&submit->progress, (double)ended / (double)submit->sent, text);
+}
+
+static time_t now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static void await_all(struct submit *submit)
+{
+    time_t looked_s = 0;
+    for (size_t i = 0; i < submit->sent; i++) {
+        submit->open[submit->open_count++] = i;
+    }
+    while (submit->open_count > 0 && !submit->talk.stopped) {
+        if (submit->open_count > 1 && now_s() != looked_s) {
+            looked_s = now_s();
+            look_around(submit);
+            show_all(submit);
+        } else if (!look(submit, 0, true)) {
+            show_all(submit);
+        }
+    }
+    weir_progress_clear(&submit->progress);
+}
+
+/* Whoever does not want to wait any longer may want to know what goes on without. */
+static void say_what_goes_on(struct submit *submit)
+{
+    const char *first = submit->bodies.list[submit->open[0]].id;
+    char text[400];
+    weir_progress_clear(&submit->progress);
+    snprintf(text, sizeof text,
+             "not waited for any longer: %zu of %zu, which go on; `weir result %s --wait` waits "
+             "again%s",
+             submit->open_count, submit->sent, first,
+             submit->open_count > 1 ? ", `weir jobs` lists them" : "");
+    fail(submit, text);
+}
+
+static int await(struct submit *submit)
+{
+    submit->open = calloc(submit->sent, sizeof *submit->open);
+    if (submit->open == NULL) {
+        return fail(submit, "there is no memory to wait for so many");
+    }
+    await_all(submit);
+    if (submit->open_count > 0) {
+        say_what_goes_on(submit);
+    }
+    free(submit->open);
+    return submit->status;
+}
+
+/* ---- the command ---- */
+
+/* Says what is wrong with the call, or null. */
+static const char *objection(const struct weir_options *options)
+{
+    bool one = options->rest[0] == NULL || options->rest[1] == NULL;
+    if (options->delay_ns != WEIR_NEVER && options->run_at != NULL) {
+        return "--delay and --run-at both say when; expected one of them";
+    }
+    if (options->output != NULL && !options->wait) {
+        return "--output goes with --wait";
+    }
+    if (options->id != NULL && !one && strstr(options->id, "{name}") == NULL) {
+        return "--id for several files needs {name} in it, which becomes each file's name";
+    }
+    return NULL;
+}
+
+static int submit_all(struct submit *submit)
+{
+    const char *folder = submit->options->output;
+    if (folder != NULL && mkdir(folder, 0777) == -1 && errno != EEXIST) {
+        fprintf(stderr, "weir submit: %s cannot be made: %s\n", folder, strerror(errno));
+        return WEIR_EXIT_FAILED;
+    }
+    if (submit->options->wait) {
+        submit->talk.stop_fd = weir_job_watch_signals();
+    }
+    send_all(submit);
+    if (submit->options->wait && submit->sent > 0) {
+        (void)!await(submit);
+    }
+    return submit->status;
+}
+
+static int run_submit(char **arguments)
+{
+    struct weir_options options;
+    struct submit submit = {.options = &options};
+    enum weir_flags_result read = weir_flags_read(&weir_command_submit, arguments, &options);
+    if (read != WEIR_FLAGS_GOOD) {
+        return weir_flags_status(read);
+    }
+    const char *wrong = objection(&options);
+    if (wrong != NULL) {
+        return weir_flags_complain(&weir_command_submit, wrong);
+    }
+    weir_progress_init(&submit.progress);
+    weir_talk_init(&submit.talk, weir_command_submit.name, &options);
+    weir_persist_init(&submit.persist, &submit.talk, &submit.progress);
+    int status = weir_bodies_find(&submit.bodies, options.rest, options.id)
+                     ? submit_all(&submit)
+                     : fail(&submit, submit.bodies.wrong);
+    weir_talk_deinit(&submit.talk);
+    weir_bodies_deinit(&submit.bodies);
+    return status;
+}
+
+const struct weir_command weir_command_submit = {
+    .name = "submit",
+    .brief = "make jobs of files, which are then never lost",
+    .usage = "[FILE | FOLDER | -]... [FLAG]...",
+    .what =
+        "Makes a job of each file, of each file of a folder in the order of their names, or of\n"
+        "standard input, and prints their ids. Once an id is printed the job is on disk: it "
+        "will\n"
+        "be done, or be in the dead letter queue. With --id the same command again is safe: it "
+        "makes\n"
+        "no second job. With --wait it prints the result of one job, or of several what became "
+        "of\n"
+        "each, and the status is 0 only if all are done; the server may be restarted meanwhile.",
+    .flags = flags,
+    .words = {"FILE"},
+    .many = true,
+    .run = run_submit,
+};
