@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "store/database.h"
 
+#include "store/gather.h"
 #include "store/journal.h"
 
 #include <assert.h>
@@ -353,7 +354,7 @@ static bool open_connection(struct weir_database *database)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                 SQLITE_OPEN_EXRESCODE;
-    int result = sqlite3_open_v2(database->path, &database->handle, flags, NULL);
+    int result = sqlite3_open_v2(database->path, &database->handle, flags, weir_gather_layer());
     if (result != SQLITE_OK) {
         return fail(database, result);
     }

@@ -1,0 +1,234 @@
+#include "store/gather.h"
+
+#include <assert.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* SQLite's layer for Unix writes less than 128 KiB by one call; longer commits take several. */
+#define GATHER_BYTES_MAX (120u * 1024)
+
+/* By how much the journal is made longer at a time. */
+#define EXTEND_WRITES 4
+
+struct gathered {
+    sqlite3_file file;  /* what SQLite sees */
+    sqlite3_file *real; /* behind this struct, in the same memory */
+    char *bytes;        /* GATHER_BYTES_MAX of them */
+    sqlite3_int64 at;   /* where in the file they belong */
+    int count;          /* how many there are */
+    sqlite3_int64 end;  /* of the file */
+};
+
+/* The real file's memory begins where anything may. */
+#define REAL_OFFSET ((sizeof(struct gathered) + 15) & ~(size_t)15)
+
+static sqlite3_vfs layer;
+static sqlite3_vfs *below;
+
+static struct gathered *gathered_of(sqlite3_file *file)
+{
+    return (struct gathered *)file;
+}
+
+/* A sync of bytes that the file has had before is cheaper than one of a file that has grown, which
+ * takes a commit of the file system's own journal. So it is made longer by more than is needed;
+ * what SQLite finds there is no page. Whether that works is of no account. */
+static void extend(struct gathered *gathered)
+{
+    static const char zeros[GATHER_BYTES_MAX];
+    for (int i = 0; i < EXTEND_WRITES; i++) {
+        if (gathered->real->pMethods->xWrite(gathered->real, zeros, sizeof zeros, gathered->end) !=
+            SQLITE_OK) {
+            return;
+        }
+        gathered->end += (sqlite3_int64)sizeof zeros;
+    }
+}
+
+/* What is kept goes to the file. If that fails it is dropped: the commit that it belongs to fails,
+ * and is rolled back. */
+static int flush(struct gathered *gathered)
+{
+    int count = gathered->count;
+    if (count == 0) {
+        return SQLITE_OK;
+    }
+    gathered->count = 0;
+    int result =
+        gathered->real->pMethods->xWrite(gathered->real, gathered->bytes, count, gathered->at);
+    if (result == SQLITE_OK && gathered->at + count > gathered->end) {
+        gathered->end = gathered->at + count;
+        extend(gathered);
+    }
+    return result;
+}
+
+static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 at)
+{
+    struct gathered *gathered = gathered_of(file);
+    bool joins = gathered->count > 0 && at == gathered->at + gathered->count &&
+                 (unsigned)count <= GATHER_BYTES_MAX - (unsigned)gathered->count;
+    if (!joins) {
+        int result = flush(gathered);
+        if (result != SQLITE_OK) {
+            return result;
+        }
+        if ((unsigned)count > GATHER_BYTES_MAX) {
+            return gathered->real->pMethods->xWrite(gathered->real, bytes, count, at);
+        }
+        gathered->at = at;
+    }
+    memcpy(gathered->bytes + gathered->count, bytes, (size_t)count);
+    gathered->count += count;
+    return SQLITE_OK;
+}
+
+/* ---- everything else wants the file as it should be ---- */
+
+static int on_close(sqlite3_file *file)
+{
+    struct gathered *gathered = gathered_of(file);
+    int flushed = flush(gathered);
+    int closed = gathered->real->pMethods->xClose(gathered->real);
+    sqlite3_free(gathered->bytes);
+    return flushed != SQLITE_OK ? flushed : closed;
+}
+
+static int on_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at)
+{
+    struct gathered *gathered = gathered_of(file);
+    int result = flush(gathered);
+    return result != SQLITE_OK ? result
+                               : gathered->real->pMethods->xRead(gathered->real, bytes, count, at);
+}
+
+static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes)
+{
+    struct gathered *gathered = gathered_of(file);
+    int result = flush(gathered);
+    if (result == SQLITE_OK) {
+        result = gathered->real->pMethods->xTruncate(gathered->real, bytes);
+    }
+    if (result == SQLITE_OK) {
+        gathered->end = bytes;
+    }
+    return result;
+}
+
+static int on_sync(sqlite3_file *file, int flags)
+{
+    struct gathered *gathered = gathered_of(file);
+    int result = flush(gathered);
+    return result != SQLITE_OK ? result : gathered->real->pMethods->xSync(gathered->real, flags);
+}
+
+static int on_size(sqlite3_file *file, sqlite3_int64 *bytes)
+{
+    struct gathered *gathered = gathered_of(file);
+    int result = flush(gathered);
+    return result != SQLITE_OK ? result
+                               : gathered->real->pMethods->xFileSize(gathered->real, bytes);
+}
+
+/* ---- what concerns only the file below ---- */
+
+static int on_lock(sqlite3_file *file, int kind)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xLock(real, kind);
+}
+
+static int on_unlock(sqlite3_file *file, int kind)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xUnlock(real, kind);
+}
+
+static int on_check(sqlite3_file *file, int *reserved)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xCheckReservedLock(real, reserved);
+}
+
+static int on_control(sqlite3_file *file, int what, void *argument)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xFileControl(real, what, argument);
+}
+
+static int on_sector(sqlite3_file *file)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xSectorSize(real);
+}
+
+static int on_characteristics(sqlite3_file *file)
+{
+    sqlite3_file *real = gathered_of(file)->real;
+    return real->pMethods->xDeviceCharacteristics(real);
+}
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 1,
+    .xClose = on_close,
+    .xRead = on_read,
+    .xWrite = on_write,
+    .xTruncate = on_truncate,
+    .xSync = on_sync,
+    .xFileSize = on_size,
+    .xLock = on_lock,
+    .xUnlock = on_unlock,
+    .xCheckReservedLock = on_check,
+    .xFileControl = on_control,
+    .xSectorSize = on_sector,
+    .xDeviceCharacteristics = on_characteristics,
+};
+
+/* ---- the layer ---- */
+
+static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *result)
+{
+    (void)vfs;
+    if ((flags & SQLITE_OPEN_WAL) == 0) {
+        return below->xOpen(below, name, file, flags, result);
+    }
+    struct gathered *gathered = gathered_of(file);
+    *gathered = (struct gathered){.real = (sqlite3_file *)((char *)file + REAL_OFFSET)};
+    gathered->bytes = sqlite3_malloc((int)GATHER_BYTES_MAX);
+    if (gathered->bytes == NULL) {
+        return SQLITE_NOMEM;
+    }
+    int opened = below->xOpen(below, name, gathered->real, flags, result);
+    if (opened == SQLITE_OK) {
+        opened = gathered->real->pMethods->xFileSize(gathered->real, &gathered->end);
+    }
+    if (opened != SQLITE_OK) {
+        sqlite3_free(gathered->bytes);
+        if (gathered->real->pMethods != NULL) {
+            gathered->real->pMethods->xClose(gathered->real);
+        }
+        return opened;
+    }
+    gathered->file.pMethods = &methods;
+    return SQLITE_OK;
+}
+
+const char *weir_gather_layer(void)
+{
+    sqlite3_vfs *now = sqlite3_vfs_find(NULL);
+    assert(now != NULL && now != &layer);
+    if (now != below) {
+        if (below != NULL) {
+            sqlite3_vfs_unregister(&layer);
+        }
+        below = now;
+        layer = *now;
+        layer.pNext = NULL;
+        layer.zName = "weir-gather";
+        layer.szOsFile = (int)REAL_OFFSET + now->szOsFile;
+        layer.xOpen = on_open;
+        sqlite3_vfs_register(&layer, 0);
+    }
+    return layer.zName;
+}
