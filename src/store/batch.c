@@ -147,7 +147,7 @@ void weir_batch_fail(struct weir_store *store)
     }
     assert(batch->fresh_count == 0);
     weir_database_abandon(&store->database);
-    store->heal_ns = weir_clock_ns() + WEIR_STORE_HEAL_NS;
+    store->heal_ns = weir_clock_ns() + store->retry_ns;
     atomic_store(&store->wrong, store->database.health.why);
     struct weir_store_op *op;
     while ((op = weir_op_queue_pop(&batch->waiting)) != NULL) {

@@ -57,6 +57,8 @@ struct weir_store {
     int bodies_fd;
     uint64_t ids_max;
     uint64_t remember_ms;
+    uint64_t retry_ns;
+    uint64_t frames_max; /* pages in the journal */
     uint32_t boot;
     struct weir_database database;
     struct weir_ids ids;
@@ -80,9 +82,6 @@ struct weir_store {
     atomic_bool asleep;
     atomic_bool ending;
 };
-
-/* How long after a failure it is tried whether the disk works again. */
-#define WEIR_STORE_HEAL_NS (WEIR_NS_PER_SECOND / 2)
 
 /* ---- batches, batch.c ---- */
 

@@ -24,10 +24,12 @@
 #define READS_MAX  256u
 #define PAGE_READS 32u
 
-/* Pages in the journal, 4 KiB each: when they are copied if nobody asks for anything, and when in
- * any case, so that the journal does not grow for ever. */
-#define FRAMES_IDLE_MAX 4096u
-#define FRAMES_MAX      16384u
+#define RETRY_MS_DEFAULT      500u
+#define JOURNAL_BYTES_DEFAULT (UINT64_C(16) << 20)
+#define PAGE_BYTES            4096u
+
+/* While nobody asks for anything, the journal is copied as soon as it has that part of its size. */
+#define IDLE_PART 4u
 
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
 #define IDLE_NS           WEIR_NS_PER_SECOND      /* then the journal's file is emptied */
@@ -247,7 +249,7 @@ static void write_batch(struct weir_store *store)
         return;
     }
     weir_batch_commit(store);
-    if (works(store) && !store->database.copied && store->database.frames >= FRAMES_MAX) {
+    if (works(store) && !store->database.copied && store->database.frames >= store->frames_max) {
         copy_journal(store, false);
     }
 }
@@ -280,7 +282,7 @@ static void heal(struct weir_store *store)
         note_disk_bytes(store);
     } else {
         atomic_store(&store->wrong, store->database.health.why);
-        store->heal_ns = weir_clock_ns() + WEIR_STORE_HEAL_NS;
+        store->heal_ns = weir_clock_ns() + store->retry_ns;
     }
 }
 
@@ -304,7 +306,7 @@ static bool tidy(struct weir_store *store, uint64_t now_ns)
         note_disk_bytes(store);
     }
     bool uncopied = !store->database.copied && store->database.frames > 0;
-    if (uncopied && store->database.frames >= FRAMES_IDLE_MAX) {
+    if (uncopied && store->database.frames >= store->frames_max / IDLE_PART) {
         return copy_journal(store, false);
     }
     if (store->database.frames > 0 && now_ns >= store->busy_ns + IDLE_NS) {
@@ -427,6 +429,9 @@ static struct weir_store *create(const struct weir_store_options *options)
     store->lock_fd = store->bodies_fd = -1;
     store->ids_max = options->ids_max == 0 ? IDS_MAX_DEFAULT : options->ids_max;
     store->remember_ms = options->remember_ms == 0 ? REMEMBER_MS_DEFAULT : options->remember_ms;
+    store->retry_ns = (options->retry_ms == 0 ? RETRY_MS_DEFAULT : options->retry_ms) * 1000000;
+    store->frames_max =
+        (options->journal_bytes == 0 ? JOURNAL_BYTES_DEFAULT : options->journal_bytes) / PAGE_BYTES;
     weir_op_queue_init(&store->reads);
     weir_op_queue_init(&store->writes);
     weir_op_queue_init(&store->batch.waiting);

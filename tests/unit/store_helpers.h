@@ -14,7 +14,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static char folder[] = "/tmp/weir-store-XXXXXX";
+#ifndef WEIR_TESTS_STORE_FOLDER
+#define WEIR_TESTS_STORE_FOLDER "/tmp/weir-store-XXXXXX"
+#endif
+
+static char folder[] = WEIR_TESTS_STORE_FOLDER;
 static struct weir_store *store;
 static char wrong[1000];
 
