@@ -14,7 +14,7 @@
 #define SLOTS     4096u
 #define SLOTS_MAX (SLOTS / 8 * 7) /* more make searches long: then it is split */
 #define HASH_BITS 48
-#define DEPTH_MAX 28 /* beyond any number of ids that memory holds */
+#define DEPTH_MAX 22 /* 32 MiB of places, for more ids than memory holds */
 
 /* A number of 48 bits and as many of the hash, in 12 bytes. Number 0: empty. */
 struct slot {

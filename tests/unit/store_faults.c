@@ -1,7 +1,6 @@
 /* A disk that fails: nothing that was acknowledged is lost, nothing that failed is there, and it
  * recovers by itself. Each test goes through every write and every sync of the same work. */
 #define _GNU_SOURCE
-#define WEIR_TESTS_STORE_FOLDER "/dev/shm/weir-store-XXXXXX" /* the failing disk does the syncs */
 #include "unit/store_helpers.h"
 #include "unit/store_vfs.h"
 

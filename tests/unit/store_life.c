@@ -1,0 +1,621 @@
+/* A store over time: starts, crashes, damage, what is forgotten, and how much disk that leaves. */
+#define _GNU_SOURCE
+#include "unit/store_helpers.h"
+
+#include "store/disk.h"
+
+#include <sqlite3.h>
+
+/* ---- starts ---- */
+
+TEST(every_start_has_a_boot_number_of_its_own)
+{
+    for (uint32_t boot = 1; boot <= 5; boot++) {
+        open_store();
+        assert_int_equal(weir_store_boot(store), boot);
+        close_store();
+    }
+}
+
+/* The files as they are while the store is open are what a crash leaves. */
+TEST(after_a_crash_everything_that_was_acknowledged_is_there)
+{
+    char id[16];
+    uint64_t numbers[100];
+    open_store();
+    for (int i = 0; i < 100; i++) {
+        snprintf(id, sizeof id, "job-%d", i);
+        numbers[i] = submit_job(id, id);
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(settle_as(numbers[i], start_job(numbers[i]), WEIR_JOB_DONE),
+                         WEIR_STORE_DONE);
+    }
+    struct weir_epoch epoch = start_job(numbers[10]);
+    submit_job("last", "so that the start is committed");
+    shell("mkdir ../image.$$ && cp -r . ../image.$$ && echo $$ > image");
+    close_store();
+    shell("rm -rf jobs.db jobs.db-wal && cp -r ../image.$(cat image)/. . && rm -r ../image.$(cat "
+          "image)");
+    open_store();
+    assert_int_equal(found_count, 91);
+    assert_int_equal(found_numbers[0], numbers[10]);
+    assert_int_equal(found_states[0], WEIR_JOB_RUNNING);
+    assert_true(weir_epoch_equal(found_epochs[0], epoch));
+    assert_int_equal(found_states[1], WEIR_JOB_QUEUED);
+    assert_int_equal(state_of("job-3"), WEIR_JOB_DONE);
+    assert_int_equal(weir_store_boot(store), 2);
+    assert_int_equal(submit_job("next", "x"), numbers[99] + 2);
+}
+
+static bool refuse_third(void *context, const struct weir_job_row *row)
+{
+    (void)context;
+    return row->number < 3;
+}
+
+TEST(without_memory_for_its_jobs_it_is_not_opened)
+{
+    open_store();
+    submit_job("a", "1");
+    submit_job("b", "2");
+    submit_job("c", "3");
+    close_store();
+    options.found = refuse_third;
+    assert_false(try_open());
+    assert_non_null(strstr(wrong, "memory"));
+    options.found = note_found;
+    open_store();
+    assert_int_equal(found_count, 3);
+}
+
+TEST(the_folder_is_made_if_its_parent_is_there)
+{
+    struct stat about;
+    char deeper[128];
+    snprintf(deeper, sizeof deeper, "%s/data", folder);
+    options.folder = deeper;
+    open_store();
+    submit_job("a", "x");
+    assert_int_equal(stat(path_of("data/jobs.db"), &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    assert_int_equal(stat(path_of("data/bodies"), &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    assert_int_equal(stat(path_of("data/jobs.db-shm"), &about), -1);
+    close_store();
+    snprintf(deeper, sizeof deeper, "%s/no/data", folder);
+    assert_false(try_open());
+    assert_non_null(strstr(wrong, deeper));
+}
+
+/* ---- the lock ---- */
+
+TEST(a_second_weir_on_the_same_folder_is_told_of_the_first)
+{
+    char expected[100];
+    char again[1000];
+    open_store();
+    snprintf(expected, sizeof expected, "another weir (pid %ld) uses %s", (long)getpid(), folder);
+    assert_null(weir_store_open(&options, again, sizeof again));
+    assert_non_null(strstr(again, expected));
+    submit_job("a", "x");
+    reopen();
+    assert_int_equal(found_count, 1);
+}
+
+/* ---- damage ---- */
+
+/* Says something to the database behind the store's back. */
+static void change_database(const char *sql)
+{
+    sqlite3 *handle;
+    assert_int_equal(sqlite3_open(path_of("jobs.db"), &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+}
+
+static uint64_t checksum(const char *name)
+{
+    FILE *stream = fopen(path_of(name), "rb");
+    uint64_t sum = 14695981039346656037u;
+    int c;
+    assert_non_null(stream);
+    while ((c = fgetc(stream)) != EOF) {
+        sum = (sum ^ (uint64_t)c) * 1099511628211u;
+    }
+    fclose(stream);
+    return sum;
+}
+
+/* It is not opened, says so with these words, and leaves the file as it is. */
+static void expect_refusal(const char *words)
+{
+    uint64_t before = checksum("jobs.db");
+    assert_false(try_open());
+    if (strstr(wrong, words) == NULL || strstr(wrong, "jobs.db") == NULL) {
+        fail_msg("\"%s\" is not in: %s", words, wrong);
+    }
+    assert_true(checksum("jobs.db") == before);
+}
+
+static void fill_store(int count)
+{
+    char id[16];
+    open_store();
+    for (int i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "job-%d", i);
+        submit_job(id, "a body that is as long as the others");
+    }
+    close_store();
+}
+
+TEST(a_file_that_is_no_database_is_left_as_it_is)
+{
+    shell("echo 'dear diary, this is a text that is longer than one hundred bytes, so that it could"
+          " well be the header of a database' > jobs.db");
+    expect_refusal("damaged or no database");
+    shell(": > jobs.db");
+    expect_refusal("damaged or no database");
+}
+
+TEST(the_database_of_another_program_is_left_as_it_is)
+{
+    change_database("create table recipes(name)");
+    expect_refusal("another program");
+}
+
+TEST(the_database_of_a_later_version_is_left_as_it_is)
+{
+    fill_store(3);
+    change_database("pragma user_version = 2");
+    expect_refusal("later version");
+}
+
+TEST(a_database_that_was_cut_short_is_left_as_it_is)
+{
+    fill_store(300);
+    shell("truncate -s -4096 jobs.db");
+    expect_refusal("damaged");
+}
+
+TEST(a_database_whose_tables_are_not_ours_is_left_as_it_is)
+{
+    fill_store(3);
+    change_database("alter table jobs rename column queue to cue");
+    expect_refusal("damaged");
+}
+
+TEST(a_row_that_cannot_be_ours_is_found_at_the_start)
+{
+    static const char *const damages[] = {
+        "state = 9",    "id = NULL",         "digest = x'00'",
+        "priority = 5", "attempts_max = -1", "id = zeroblob(129)",
+    };
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
+        char change[200];
+        shell("rm -rf jobs.db jobs.db-wal");
+        fill_store(3);
+        snprintf(change, sizeof change, "update jobs set %s where number = 2", damages[i]);
+        change_database(change);
+        expect_refusal("damaged");
+    }
+}
+
+static void flip(const char *name, long at)
+{
+    FILE *stream = fopen(path_of(name), "r+b");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, at, SEEK_SET), 0);
+    int c = fgetc(stream);
+    assert_int_equal(fseek(stream, at, SEEK_SET), 0);
+    fputc(c ^ 0xff, stream);
+    fclose(stream);
+}
+
+/* Wherever a byte is wrong, it is told, or the jobs come out whole or with a body whose digest
+ * tells; nothing crashes, and no job is made up. */
+TEST(a_byte_that_is_wrong_anywhere_does_no_harm)
+{
+    struct stat about;
+    int refused = 0;
+    fill_store(60);
+    assert_int_equal(stat(path_of("jobs.db"), &about), 0);
+    shell("cp jobs.db good");
+    for (long at = 0; at < about.st_size; at += 97) {
+        shell("cp good jobs.db && rm -f jobs.db-wal");
+        flip("jobs.db", at);
+        if (!try_open()) {
+            refused++;
+            continue;
+        }
+        assert_true(found_count <= 60);
+        for (size_t i = 0; i < found_count && i < 3; i++) {
+            struct weir_store_take take;
+            take_job(found_numbers[i], &take);
+            free(take.op.memory);
+        }
+        close_store();
+    }
+    assert_true(refused > 10);
+}
+
+TEST(damage_that_is_found_later_stops_all_writing)
+{
+    struct weir_store_look look;
+    struct weir_acceptance acceptance;
+    fill_store(1);
+    change_database("insert into remembered values(7, x'676f6e65', x'00', 2, 0, 0)");
+    open_store();
+    assert_int_equal(look_at("gone", 0, &look), WEIR_STORE_FAILED);
+    assert_non_null(strstr(look.op.wrong, "damaged"));
+    assert_int_equal(accept_order(order_of("b", "y"), &acceptance), WEIR_STORE_FAILED);
+    assert_false(counts_now().working);
+    assert_int_equal(state_of("job-0"), WEIR_JOB_QUEUED);
+}
+
+TEST(a_journal_or_files_without_their_database_are_left_as_they_are)
+{
+    fill_store(3);
+    shell("mv jobs.db away && echo something > jobs.db-wal");
+    assert_false(try_open());
+    assert_non_null(strstr(wrong, "jobs.db-wal"));
+    shell("rm jobs.db-wal && touch bodies/7");
+    assert_false(try_open());
+    assert_non_null(strstr(wrong, "bodies"));
+    assert_int_equal(access(path_of("bodies/7"), F_OK), 0);
+    shell("mv away jobs.db");
+    open_store();
+    assert_int_equal(access(path_of("bodies/7"), F_OK), -1);
+}
+
+/* ---- files ---- */
+
+static uint64_t make_file(const char *content)
+{
+    char path[300];
+    uint64_t file = weir_store_file_new(store);
+    assert_true(weir_store_file_path(store, file, path, sizeof path) < (int)sizeof path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
+    assert_true(weir_store_file_seal(store, fd));
+    close(fd);
+    return file;
+}
+
+static bool file_exists(uint64_t file)
+{
+    char path[300];
+    weir_store_file_path(store, file, path, sizeof path);
+    return access(path, F_OK) == 0;
+}
+
+static void expect_done_with_file(uint64_t number, uint64_t file, enum weir_job_state after,
+                                  int64_t keep_until_ms)
+{
+    struct weir_store_settle settle = {.number = number,
+                                       .before = WEIR_JOB_RUNNING,
+                                       .epoch = start_job(number),
+                                       .after = after,
+                                       .now_ms = wall_now_ms(),
+                                       .result = {.count = 100000, .file = file},
+                                       .keep_until_ms = keep_until_ms};
+    assert_int_equal(call(&settle.op, WEIR_STORE_SETTLE), WEIR_STORE_DONE);
+}
+
+TEST(a_file_is_there_as_long_as_a_job_refers_to_it)
+{
+    struct weir_acceptance acceptance;
+    open_store();
+    uint64_t body = make_file("a long body");
+    uint64_t first = make_file("a result");
+    uint64_t second = make_file("another");
+    uint64_t orphan = make_file("nobody's");
+    struct weir_job_order order = order_of("a", "");
+    order.body = (struct weir_job_bytes){.count = 100000, .file = body};
+    assert_int_equal(accept_order(order, &acceptance), WEIR_STORE_DONE);
+    expect_done_with_file(acceptance.number, first, WEIR_JOB_QUEUED, 0);
+    reopen();
+    assert_true(file_exists(body) && file_exists(first));
+    assert_false(file_exists(second) || file_exists(orphan));
+    assert_true(weir_store_file_new(store) > orphan);
+    second = make_file("another");
+    expect_done_with_file(acceptance.number, second, WEIR_JOB_DONE, wall_now_ms() + 300);
+    EXPECT_SOON(!file_exists(first));
+    assert_true(file_exists(second));
+    EXPECT_SOON(!file_exists(second) && !file_exists(body));
+    uint64_t unused = make_file("of a submission that was refused");
+    weir_store_file_remove(store, unused);
+    assert_false(file_exists(unused));
+}
+
+/* ---- forgetting ---- */
+
+static void finish(uint64_t number, enum weir_job_state after, int64_t keep_ms)
+{
+    struct weir_store_settle settle = {.number = number,
+                                       .before = WEIR_JOB_RUNNING,
+                                       .epoch = start_job(number),
+                                       .after = after,
+                                       .now_ms = wall_now_ms(),
+                                       .result = {.count = 3, .bytes = text("yes")},
+                                       .log = text("a log"),
+                                       .keep_until_ms = wall_now_ms() + keep_ms};
+    assert_int_equal(call(&settle.op, WEIR_STORE_SETTLE), WEIR_STORE_DONE);
+}
+
+static bool is_forgotten(const char *id)
+{
+    struct weir_store_look look;
+    assert_int_equal(look_at(id, 0, &look), WEIR_STORE_DONE);
+    free(look.op.memory);
+    return look.row.forgotten;
+}
+
+TEST(a_result_is_forgotten_in_time_and_its_id_is_not)
+{
+    struct weir_acceptance acceptance;
+    struct weir_store_list list = {.filter = {.state = -1}, .rows_max = 10};
+    open_store();
+    uint64_t done = submit_job("done", "x");
+    uint64_t kept = submit_job("kept", "y");
+    uint64_t dead = submit_job("dead", "z");
+    finish(done, WEIR_JOB_DONE, 0);
+    finish(kept, WEIR_JOB_DONE, 3600000);
+    finish(dead, WEIR_JOB_FAILED, 0);
+    EXPECT_SOON(is_forgotten("done"));
+    assert_false(is_forgotten("kept"));
+    assert_false(is_forgotten("dead"));
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(accept_order(order_of("done", "x"), &acceptance), WEIR_STORE_DONE);
+        assert_false(acceptance.fresh);
+        assert_int_equal(acceptance.number, done);
+        assert_int_equal(acceptance.state, WEIR_JOB_DONE);
+        assert_int_equal(accept_order(order_of("done", "other"), &acceptance), WEIR_STORE_CONFLICT);
+        reopen();
+    }
+    assert_int_equal(call(&list.op, WEIR_STORE_LIST), WEIR_STORE_DONE);
+    assert_int_equal(list.row_count, 2);
+    free(list.op.memory);
+}
+
+TEST(an_id_is_forgotten_in_time_and_its_number_never_given_again)
+{
+    struct weir_store_look look;
+    options.remember_ms = 100;
+    open_store();
+    uint64_t number = submit_job("a", "x");
+    finish(number, WEIR_JOB_CANCELLED, 0);
+    EXPECT_SOON(counts_now().remembered == 0);
+    assert_int_equal(look_at("a", 0, &look), WEIR_STORE_UNKNOWN);
+    reopen();
+    assert_int_equal(submit_job("a", "another body"), number + 1);
+    assert_int_equal(counts_now().remembered, 1);
+}
+
+/* ---- the disk's use ---- */
+
+static uint64_t file_bytes(const char *name)
+{
+    struct stat about;
+    return stat(path_of(name), &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+#define SHORT_JOBS   20000
+#define SHORT_WINDOW 500
+
+struct short_life {
+    struct weir_store_accept accept;
+    struct weir_store_take take;
+    struct weir_store_settle settle;
+    struct weir_job_order order;
+    struct weir_acceptance acceptance;
+    char id[24];
+};
+
+static struct short_life lives[SHORT_WINDOW];
+static char short_body[1000];
+
+/* A window of jobs goes through its whole life, all at once. */
+static void live_short(int first)
+{
+    for (int i = 0; i < SHORT_WINDOW; i++) {
+        struct short_life *life = &lives[i];
+        snprintf(life->id, sizeof life->id, "short-%d", first + i);
+        life->order = order_of(life->id, short_body);
+        life->accept = (struct weir_store_accept){
+            .op = {.act = WEIR_STORE_ACCEPT, .complete = note_completion},
+            .orders = &life->order,
+            .order_count = 1,
+            .acceptances = &life->acceptance};
+        weir_store_sqlite.submit(store, &life->accept.op);
+    }
+    wait_for_completions(SHORT_WINDOW);
+    for (int i = 0; i < SHORT_WINDOW; i++) {
+        struct short_life *life = &lives[i];
+        struct weir_epoch epoch = {weir_store_boot(store), ++epoch_counter};
+        assert_int_equal(life->accept.op.end, WEIR_STORE_DONE);
+        life->take =
+            (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = note_completion},
+                                     .number = life->acceptance.number,
+                                     .epoch = epoch};
+        life->settle = (struct weir_store_settle){
+            .op = {.act = WEIR_STORE_SETTLE, .complete = note_completion},
+            .number = life->acceptance.number,
+            .before = WEIR_JOB_RUNNING,
+            .epoch = epoch,
+            .after = WEIR_JOB_DONE,
+            .now_ms = wall_now_ms(),
+            .keep_until_ms = wall_now_ms()};
+        weir_store_sqlite.submit(store, &life->take.op);
+        weir_store_sqlite.submit(store, &life->settle.op);
+    }
+    wait_for_completions(2 * SHORT_WINDOW);
+    for (int i = 0; i < SHORT_WINDOW; i++) {
+        assert_int_equal(lives[i].settle.op.end, WEIR_STORE_DONE);
+        free(lives[i].take.op.memory);
+    }
+}
+
+/* The load under which some queues' logs grow for ever. */
+TEST(one_old_job_and_many_short_ones_leave_a_small_file)
+{
+    const char *many = getenv("WEIR_STORE_SHORT_JOBS");
+    int count = many == NULL ? SHORT_JOBS : (int)strtol(many, NULL, 10);
+    uint64_t most = 0;
+    memset(short_body, 'x', sizeof short_body - 1);
+    options.remember_ms = 1;
+    open_store();
+    submit_job("old", "it waits for ever");
+    for (int done = 0; done < count; done += SHORT_WINDOW) {
+        live_short(done);
+        uint64_t bytes = file_bytes("jobs.db") + file_bytes("jobs.db-wal");
+        most = bytes > most ? bytes : most;
+    }
+    EXPECT_SOON(counts_now().remembered == 1);
+    EXPECT_SOON(file_bytes("jobs.db-wal") == 0);
+    print_message("# at most %.1f MB, then %.1f MB\n", (double)most / 1e6,
+                  (double)file_bytes("jobs.db") / 1e6);
+    assert_true(file_bytes("jobs.db") < 2000000);
+    EXPECT_SOON(counts_now().disk_bytes < 2000000);
+    assert_true(most < 64000000);
+    reopen();
+    assert_int_equal(found_count, 1);
+}
+
+/* ---- the disk's threads ---- */
+
+struct errand {
+    struct weir_disk_task task;
+    atomic_int *count;
+    struct weir_disk *disk;
+    int again;
+};
+
+static void do_errand(struct weir_disk_task *task)
+{
+    struct errand *errand = (struct errand *)(void *)task;
+    if (errand->again-- > 0) {
+        weir_disk_submit(errand->disk, task);
+        return;
+    }
+    atomic_fetch_add(errand->count, 1);
+}
+
+TEST(every_task_for_the_disk_is_done_before_its_threads_end)
+{
+    static struct errand errands[1000];
+    for (uint32_t threads_count = 1; threads_count <= 4; threads_count += 3) {
+        atomic_int count = 0;
+        struct weir_disk *threads = weir_disk_create(threads_count);
+        assert_non_null(threads);
+        for (size_t i = 0; i < COUNT_OF(errands); i++) {
+            errands[i] = (struct errand){{.work = do_errand}, &count, threads, (int)i % 3};
+            weir_disk_submit(threads, &errands[i].task);
+        }
+        EXPECT_SOON(atomic_load(&count) > 500);
+        EXPECT_SOON(atomic_load(&count) == COUNT_OF(errands));
+        weir_disk_destroy(threads);
+    }
+    atomic_int count = 0;
+    struct weir_disk *threads = weir_disk_create(2);
+    for (size_t i = 0; i < COUNT_OF(errands); i++) {
+        errands[i] = (struct errand){{.work = do_errand}, &count, threads, 0};
+        weir_disk_submit(threads, &errands[i].task);
+    }
+    weir_disk_destroy(threads);
+    assert_int_equal(atomic_load(&count), COUNT_OF(errands));
+}
+
+/* ---- many at once ---- */
+
+#define SENDERS    4
+#define SENDER_OPS 300
+
+struct sender {
+    pthread_t thread;
+    int number;
+    atomic_int completed;
+};
+
+struct sent {
+    struct weir_store_accept accept;
+    struct weir_job_order order;
+    struct weir_acceptance acceptance;
+    struct sender *sender;
+    char id[24];
+};
+
+static void note_sent(struct weir_store_op *op)
+{
+    struct sent *sent = (struct sent *)(void *)op;
+    atomic_fetch_add(&sent->sender->completed, 1);
+}
+
+static void *send_many(void *context)
+{
+    static struct sent all[SENDERS][SENDER_OPS];
+    struct sender *sender = context;
+    for (int i = 0; i < SENDER_OPS; i++) {
+        struct sent *sent = &all[sender->number][i];
+        /* Every id is sent by two of them. */
+        snprintf(sent->id, sizeof sent->id, "job-%d-%d", sender->number / 2, i);
+        sent->order = order_of(sent->id, "x");
+        sent->sender = sender;
+        sent->accept =
+            (struct weir_store_accept){.op = {.act = WEIR_STORE_ACCEPT, .complete = note_sent},
+                                       .orders = &sent->order,
+                                       .order_count = 1,
+                                       .acceptances = &sent->acceptance};
+        weir_store_sqlite.submit(store, &sent->accept.op);
+    }
+    while (atomic_load(&sender->completed) < SENDER_OPS) {
+        usleep(1000);
+    }
+    return NULL;
+}
+
+TEST(many_threads_may_hand_over_at_once)
+{
+    static struct sender senders[SENDERS];
+    open_store();
+    for (int i = 0; i < SENDERS; i++) {
+        senders[i] = (struct sender){.number = i};
+        assert_int_equal(pthread_create(&senders[i].thread, NULL, send_many, &senders[i]), 0);
+    }
+    for (int i = 0; i < SENDERS; i++) {
+        pthread_join(senders[i].thread, NULL);
+    }
+    assert_int_equal(counts_now().remembered, SENDERS / 2 * SENDER_OPS);
+    reopen();
+    assert_int_equal(found_count, SENDERS / 2 * SENDER_OPS);
+}
+
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIFE(every_start_has_a_boot_number_of_its_own),
+        LIFE(after_a_crash_everything_that_was_acknowledged_is_there),
+        LIFE(without_memory_for_its_jobs_it_is_not_opened),
+        LIFE(the_folder_is_made_if_its_parent_is_there),
+        LIFE(a_second_weir_on_the_same_folder_is_told_of_the_first),
+        LIFE(a_file_that_is_no_database_is_left_as_it_is),
+        LIFE(the_database_of_another_program_is_left_as_it_is),
+        LIFE(the_database_of_a_later_version_is_left_as_it_is),
+        LIFE(a_database_that_was_cut_short_is_left_as_it_is),
+        LIFE(a_database_whose_tables_are_not_ours_is_left_as_it_is),
+        LIFE(a_row_that_cannot_be_ours_is_found_at_the_start),
+        LIFE(a_byte_that_is_wrong_anywhere_does_no_harm),
+        LIFE(damage_that_is_found_later_stops_all_writing),
+        LIFE(a_journal_or_files_without_their_database_are_left_as_they_are),
+        LIFE(a_file_is_there_as_long_as_a_job_refers_to_it),
+        LIFE(a_result_is_forgotten_in_time_and_its_id_is_not),
+        LIFE(an_id_is_forgotten_in_time_and_its_number_never_given_again),
+        LIFE(one_old_job_and_many_short_ones_leave_a_small_file),
+        cmocka_unit_test(every_task_for_the_disk_is_done_before_its_threads_end),
+        LIFE(many_threads_may_hand_over_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
