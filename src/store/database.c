@@ -354,7 +354,7 @@ static bool open_connection(struct weir_database *database)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                 SQLITE_OPEN_EXRESCODE;
-    int result = sqlite3_open_v2(database->path, &database->handle, flags, weir_gather_layer());
+    int result = weir_gather_open(database->path, &database->handle, flags);
     if (result != SQLITE_OK) {
         return fail(database, result);
     }

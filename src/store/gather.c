@@ -214,21 +214,21 @@ static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int f
     return SQLITE_OK;
 }
 
-const char *weir_gather_layer(void)
+int weir_gather_open(const char *path, struct sqlite3 **handle, int flags)
 {
-    sqlite3_vfs *now = sqlite3_vfs_find(NULL);
-    assert(now != NULL && now != &layer);
-    if (now != below) {
-        if (below != NULL) {
-            sqlite3_vfs_unregister(&layer);
-        }
-        below = now;
-        layer = *now;
-        layer.pNext = NULL;
-        layer.zName = "weir-gather";
-        layer.szOsFile = (int)REAL_OFFSET + now->szOsFile;
-        layer.xOpen = on_open;
-        sqlite3_vfs_register(&layer, 0);
+    below = sqlite3_vfs_find(NULL);
+    assert(below != NULL && below != &layer);
+    layer = *below;
+    layer.pNext = NULL;
+    layer.zName = "weir-gather";
+    layer.szOsFile = (int)REAL_OFFSET + below->szOsFile;
+    layer.xOpen = on_open;
+    int result = sqlite3_vfs_register(&layer, 0);
+    if (result != SQLITE_OK) {
+        return result;
     }
-    return layer.zName;
+    result = sqlite3_open_v2(path, handle, flags, layer.zName);
+    /* Who has it open keeps it; among all layers it might become the default one. */
+    sqlite3_vfs_unregister(&layer);
+    return result;
 }

@@ -1,15 +1,18 @@
 /* gather.h - a layer between SQLite and its files that gathers what is written to the journal.
  *
- * SQLite writes each page of a commit to the journal by two calls, its head and its bytes, one behind
- * the other, and then syncs. Here they are kept until something else is wanted of the journal, and
- * written by one call: a commit of a hundred jobs takes one instead of some three hundred. Nothing is
- * promised before the sync, so nothing that is promised is ever only here; a write that fails is told
- * by the sync, which SQLite takes as a failed commit. All other files are the default layer's own. */
+ * SQLite writes each page of a commit to the journal by two calls, its head and its bytes, one
+ * behind the other, and then syncs. Here they are kept until something else is wanted of the
+ * journal, and written by one call: a commit of a hundred jobs takes one instead of some three
+ * hundred. Nothing is promised before the sync, so nothing that is promised is ever only here; a
+ * write that fails is told by the sync, which SQLite takes as a failed commit. All other files are
+ * the default layer's own. */
 #ifndef WEIR_STORE_GATHER_H
 #define WEIR_STORE_GATHER_H
 
-/* The layer's name for sqlite3_open_v2(), over whatever is SQLite's default now. Not to be called
- * while a database is open over it in another thread. */
-const char *weir_gather_layer(void);
+struct sqlite3;
+
+/* Opens a database as sqlite3_open_v2() does, over whatever is SQLite's default layer now. Two
+ * threads must not do so at once. */
+int weir_gather_open(const char *path, struct sqlite3 **handle, int flags);
 
 #endif

@@ -4,9 +4,11 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#define CHUNK_BYTES 65536
+#define CHUNK_BYTES      65536
+#define FRAME_HEAD_BYTES 24
 
 struct journal {
     char path[PATH_MAX];
@@ -54,13 +56,27 @@ static bool sync_journal(struct journal *journal)
     return journal->file->pMethods->xSync(journal->file, SQLITE_SYNC_NORMAL) == SQLITE_OK;
 }
 
+/* Whether nothing but the zeros by which it was made longer (gather.h) begins there: SQLite takes
+ * that for the end. */
+static bool ends_at(struct journal *journal, uint64_t at)
+{
+    static const char zeros[FRAME_HEAD_BYTES];
+    char head[FRAME_HEAD_BYTES];
+    if (journal->bytes < at + sizeof head) {
+        return journal->bytes <= at;
+    }
+    return journal->file->pMethods->xRead(journal->file, head, sizeof head, (sqlite3_int64)at) ==
+               SQLITE_OK &&
+           memcmp(head, zeros, sizeof head) == 0;
+}
+
 bool weir_journal_cut(const char *database, uint64_t bytes)
 {
     struct journal journal;
     if (!open_journal(&journal, database)) {
         return false;
     }
-    if (journal.bytes <= bytes) {
+    if (ends_at(&journal, bytes)) {
         return close_journal(&journal, true);
     }
     const struct sqlite3_io_methods *methods = journal.file->pMethods;
