@@ -90,7 +90,7 @@ struct weir_job_row {
     struct weir_slice result_type;
     struct weir_job_bytes result; /* the bytes only where they were asked for */
     struct weir_slice log;        /* the same */
-    bool forgotten;               /* only the id and what became of it are still known */
+    bool forgotten;               /* only id, tenant, digest and what became of it are known */
 };
 
 /* `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` */

@@ -46,7 +46,7 @@ struct weir_store_op {
 /* What became of one order. */
 struct weir_acceptance {
     bool fresh;      /* it is new; else the same job was there already */
-    bool conflict;   /* the id is taken by a job with another body */
+    bool conflict;   /* the id is taken by a job with another body, or of another tenant */
     uint64_t number; /* unless it is a conflict */
     enum weir_job_state state;
 };

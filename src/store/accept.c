@@ -1,5 +1,7 @@
 #include "store/record.h"
 
+#include "base/slice.h"
+
 #include <assert.h>
 
 static bool insert_job(struct weir_store *store, const struct weir_job_order *order,
@@ -60,12 +62,17 @@ static bool accept_one(struct weir_store *store, const struct weir_job_order *or
     uint64_t hash = weir_ids_hash(&store->ids, order->id);
     struct weir_known known;
     assert(order->id.bytes > 0 && order->id.bytes <= WEIR_JOB_ID_BYTES_MAX);
+    assert(order->tenant.bytes <= WEIR_NAME_BYTES_MAX);
     if (!weir_record_find(store, order->id, hash, &known)) {
         return false;
     }
-    *acceptance = (struct weir_acceptance){.number = known.number, .state = known.state};
+    *acceptance = (struct weir_acceptance){0};
     if (known.number != 0) {
-        bool same = memcmp(known.digest, order->digest, sizeof known.digest) == 0;
+        struct weir_slice tenant = {known.tenant, known.tenant_bytes};
+        bool same = memcmp(known.digest, order->digest, sizeof known.digest) == 0 &&
+                    weir_slice_equal(tenant, order->tenant);
+        acceptance->number = known.number;
+        acceptance->state = known.state;
         acceptance->conflict = !same;
         *end = same ? WEIR_STORE_DONE : WEIR_STORE_CONFLICT;
         return true;

@@ -50,7 +50,7 @@ static bool answer(struct weir_store *store, struct weir_store_look *look, bool 
     return true;
 }
 
-/* Of one that is forgotten there is its id, its digest and what became of it. */
+/* Of one that is forgotten there is its id, tenant and digest, and what became of it. */
 static bool look_at_remembered(struct weir_store *store, struct weir_store_look *look,
                                uint64_t number)
 {
@@ -67,8 +67,9 @@ static bool look_at_remembered(struct weir_store *store, struct weir_store_look 
     if (good) {
         look->row = (struct weir_job_row){.number = number,
                                           .order.id = weir_column_bytes(statement, 0),
+                                          .order.tenant = weir_column_bytes(statement, 3),
                                           .state = (enum weir_job_state)state,
-                                          .ended_ms = sqlite3_column_int64(statement, 3),
+                                          .ended_ms = sqlite3_column_int64(statement, 4),
                                           .forgotten = true};
         memcpy(look->row.order.digest, digest.data, digest.bytes);
         good = answer(store, look, false);

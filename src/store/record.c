@@ -116,15 +116,16 @@ bool weir_record_get(struct weir_database *database, uint64_t number, struct wei
     return true;
 }
 
-/* Whether the present row, which begins with id, digest and state, is of that id. */
+/* Whether the present row, which begins with id, digest, state and tenant, is of that id. */
 static bool match(struct weir_store *store, sqlite3_stmt *statement, struct weir_slice id,
                   struct weir_known *known)
 {
     bool good = true;
     struct weir_slice digest = weir_column_bytes(statement, 1);
+    struct weir_slice tenant = weir_column_bytes(statement, 3);
     enum weir_job_state state =
         (enum weir_job_state)read_small(statement, 2, WEIR_JOB_STATE_COUNT, &good);
-    if (!good || digest.bytes != sizeof known->digest) {
+    if (!good || digest.bytes != sizeof known->digest || tenant.bytes > sizeof known->tenant) {
         weir_database_damage(&store->database);
         return false;
     }
@@ -132,6 +133,10 @@ static bool match(struct weir_store *store, sqlite3_stmt *statement, struct weir
         return false;
     }
     memcpy(known->digest, digest.data, sizeof known->digest);
+    if (tenant.bytes > 0) {
+        memcpy(known->tenant, tenant.data, tenant.bytes);
+    }
+    known->tenant_bytes = tenant.bytes;
     known->state = state;
     return true;
 }
@@ -145,8 +150,6 @@ static bool verify(struct weir_store *store, enum weir_sql sql, uint64_t number,
         return false;
     }
     bool same = match(store, statement, id, known);
-    known->forgotten = sql == WEIR_SQL_GET_REMEMBERED;
-    known->ended_ms = known->forgotten ? sqlite3_column_int64(statement, 3) : 0;
     known->number = same ? number : 0;
     weir_database_reset(&store->database, sql);
     return same;
@@ -157,7 +160,7 @@ bool weir_record_find(struct weir_store *store, struct weir_slice id, uint64_t h
 {
     struct weir_ids_search search = {.hash = hash};
     uint64_t number;
-    *known = (struct weir_known){0};
+    known->number = 0;
     while ((number = weir_ids_next(&store->ids, &search)) != 0) {
         if (verify(store, WEIR_SQL_GET_ID, number, id, known) ||
             verify(store, WEIR_SQL_GET_REMEMBERED, number, id, known)) {

@@ -23,10 +23,10 @@ WEIR_MUST_CHECK bool weir_record_get(struct weir_database *database, uint64_t nu
 /* What is known of an id: its job, or what is remembered of it. */
 struct weir_known {
     uint64_t number; /* 0: nothing */
-    bool forgotten;
     enum weir_job_state state;
-    int64_t ended_ms; /* if forgotten */
     uint8_t digest[WEIR_JOB_DIGEST_BYTES];
+    size_t tenant_bytes;
+    char tenant[WEIR_NAME_BYTES_MAX];
 };
 
 WEIR_MUST_CHECK bool weir_record_find(struct weir_store *store, struct weir_slice id, uint64_t hash,

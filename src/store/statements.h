@@ -29,7 +29,7 @@
     WEIR_SQL(DELETE_RESULT, "DELETE FROM results WHERE number = ?1")                               \
     WEIR_SQL(GET_JOB, "SELECT " WEIR_JOB_COLUMNS " FROM jobs WHERE number = ?1")                   \
     WEIR_SQL(GET_JOBS, "SELECT " WEIR_JOB_COLUMNS " FROM jobs WHERE number > ?1 ORDER BY number")  \
-    WEIR_SQL(GET_ID, "SELECT id, digest, state FROM jobs WHERE number = ?1")                       \
+    WEIR_SQL(GET_ID, "SELECT id, digest, state, tenant FROM jobs WHERE number = ?1")               \
     WEIR_SQL(DELETE_JOB, "DELETE FROM jobs WHERE number = ?1")                                     \
     WEIR_SQL(TAKE_JOB, "UPDATE jobs SET state = 1, attempts = ?2, boot = ?3, counter = ?4,"        \
                        " started_ms = ?5 WHERE number = ?1")                                       \
@@ -41,10 +41,11 @@
     WEIR_SQL(REDRIVE_JOB,                                                                          \
              "UPDATE jobs SET state = 0, attempts = 0, kills = 0, ended_ms = 0, next_ms = 0"       \
              " WHERE number = ?1")                                                                 \
-    WEIR_SQL(REMEMBER, "INSERT INTO remembered(number, id, digest, state, ended_ms, forget_ms)"    \
-                       " VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                          \
+    WEIR_SQL(REMEMBER,                                                                             \
+             "INSERT INTO remembered(number, id, digest, state, tenant, ended_ms, forget_ms)"      \
+             " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                                \
     WEIR_SQL(GET_REMEMBERED,                                                                       \
-             "SELECT id, digest, state, ended_ms FROM remembered WHERE number = ?1")               \
+             "SELECT id, digest, state, tenant, ended_ms FROM remembered WHERE number = ?1")       \
     WEIR_SQL(GET_ALL_REMEMBERED, "SELECT number, id FROM remembered")                              \
     WEIR_SQL(FORGET, "DELETE FROM remembered WHERE number = ?1")                                   \
     WEIR_SQL(PLAN, "INSERT INTO agenda(at_ms, number) VALUES(?1, ?2)")                             \

@@ -39,8 +39,9 @@ static bool remember(struct weir_store *store, const struct weir_job_row *row, i
     weir_bind_bytes(statement, 2, row->order.id);
     weir_bind_bytes(statement, 3, digest);
     weir_bind_number(statement, 4, row->state);
-    weir_bind_time(statement, 5, row->ended_ms);
-    weir_bind_time(statement, 6, forget_ms);
+    weir_bind_bytes(statement, 5, row->order.tenant);
+    weir_bind_time(statement, 6, row->ended_ms);
+    weir_bind_time(statement, 7, forget_ms);
     return weir_database_run(&store->database, WEIR_SQL_REMEMBER) &&
            plan(store, forget_ms, row->number);
 }

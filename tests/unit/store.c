@@ -65,6 +65,20 @@ TEST(the_same_id_with_another_body_is_a_conflict)
     submit_job("b", "two");
 }
 
+TEST(the_same_job_of_another_tenant_is_a_conflict)
+{
+    struct weir_acceptance acceptance;
+    struct weir_job_order order = order_of("a", "one");
+    open_store();
+    submit_job("a", "one");
+    order.tenant = text("rival");
+    assert_int_equal(accept_order(order, &acceptance), WEIR_STORE_CONFLICT);
+    order.tenant = text("");
+    assert_int_equal(accept_order(order, &acceptance), WEIR_STORE_CONFLICT);
+    order.tenant = text("acme");
+    assert_int_equal(accept_order(order, &acceptance), WEIR_STORE_DONE);
+}
+
 TEST(of_many_all_are_accepted_or_none)
 {
     struct weir_job_order orders[] = {order_of("b", "1"), order_of("a", "other"),
@@ -469,6 +483,7 @@ TEST(a_removed_dead_letter_is_forgotten_but_for_its_id)
         assert_int_equal(look.row.state, WEIR_JOB_FAILED);
         assert_int_equal(look.row.ended_ms, 3000);
         expect_slice(look.row.order.id, "a");
+        expect_slice(look.row.order.tenant, "acme");
         free(look.op.memory);
         assert_int_equal(accept_order(order_of("a", "x"), &acceptance), WEIR_STORE_DONE);
         assert_false(acceptance.fresh);
@@ -485,6 +500,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_accepted_job_is_on_record_as_it_was_ordered, begin, end),
         cmocka_unit_test_setup_teardown(the_same_id_with_the_same_body_is_the_same_job, begin, end),
         cmocka_unit_test_setup_teardown(the_same_id_with_another_body_is_a_conflict, begin, end),
+        cmocka_unit_test_setup_teardown(the_same_job_of_another_tenant_is_a_conflict, begin, end),
         cmocka_unit_test_setup_teardown(of_many_all_are_accepted_or_none, begin, end),
         cmocka_unit_test_setup_teardown(no_more_ids_are_remembered_than_may_be, begin, end),
         cmocka_unit_test_setup_teardown(a_taken_job_runs_and_comes_with_its_body, begin, end),

@@ -244,7 +244,7 @@ TEST(damage_that_is_found_later_stops_all_writing)
     struct weir_store_look look;
     struct weir_acceptance acceptance;
     fill_store(1);
-    change_database("insert into remembered values(7, x'676f6e65', x'00', 2, 0, 0)");
+    change_database("insert into remembered values(7, x'676f6e65', x'00', 2, NULL, 0, 0)");
     open_store();
     assert_int_equal(look_at("gone", 0, &look), WEIR_STORE_FAILED);
     assert_non_null(strstr(look.op.wrong, "damaged"));
