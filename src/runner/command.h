@@ -3,13 +3,14 @@
  * The command runs in a folder of its own, `work/NUMBER-ATTEMPT` in the data folder, with `in` (the
  * body) and what it makes of it, `out`. Arguments `{in}`, `{out}`, `{id}`, `{attempt}`, `{tenant}`
  * and `{queue}` are replaced as whole arguments; there is no shell. Without `{in}` the body is its
- * standard input, without `{out}` its standard output is the result. What it writes to stderr is
- * its log, the last WEIR_COMMAND_LOG_BYTES_MAX of it; a line `weir-progress: 0.4 text` is also
- * told.
+ * standard input, without `{out}` its standard output is the result. What it writes to stderr, and
+ * to a standard output that is not the result, is its log, the last WEIR_COMMAND_LOG_BYTES_MAX of
+ * it; a line `weir-progress: 0.4 text` is also told.
  *
  * It has a session and process group of its own, a clean environment, no_new_privs, the limits that
- * are named, and dies with Weir (PR_SET_PDEATHSIG). When it has ended well, `out` is made durable
- * and then `.done`, so that an attempt whose end was not recorded need not be repeated.
+ * are named, and dies with Weir (PR_SET_PDEATHSIG). When it has ended, what is left of its process
+ * group is killed. When it has ended well, `out` is made durable and then `.done`, so that an
+ * attempt whose end was not recorded need not be repeated.
  *
  * Everything happens in one loop; files are written and made durable by disk threads. */
 #ifndef WEIR_RUNNER_COMMAND_H
@@ -76,12 +77,29 @@ struct weir_command_options {
 /* Null without memory; else it has begun, and `ended` will be called, never within this call. */
 struct weir_command *weir_command_start(const struct weir_command_options *options);
 
-/* SIGTERM to its process group, SIGKILL after the grace. Its end is then CANCELLED. May be called
- * again. */
+/* SIGTERM to its process group, SIGKILL after the grace. Its end is then CANCELLED, however it has
+ * ended meanwhile. May be called again. */
 void weir_command_cancel(struct weir_command *command);
 
-/* At once, and `ended` is not called any more: Weir ends. Returns when the process is gone. */
+/* At once, and `ended` is not called any more: Weir ends. Returns when the process is gone; what is
+ * under way in a disk thread is let go of when it arrives, so the loop is settled after the disk
+ * threads have ended. */
 void weir_command_destroy(struct weir_command *command);
+
+/* An attempt whose end is not on record. */
+struct weir_command_find {
+    const char *folder; /* the data folder */
+    uint64_t number;
+    uint32_t attempt;
+    uint64_t result_file; /* as for a command that is started */
+    const char *result_path;
+};
+
+/* Whether it had ended well: its `.done` is there, and so is what that promises. `*result` then is
+ * as in a report, with bytes at hand in `*memory`, which is freed with free() and may be null.
+ * Blocks; for disk threads and the start. */
+WEIR_MUST_CHECK bool weir_command_finished(const struct weir_command_find *find,
+                                           struct weir_job_bytes *result, void **memory);
 
 /* The folder of an attempt is removed: what was in it is on record, or no longer wanted. Blocks;
  * for disk threads. */

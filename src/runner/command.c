@@ -1,0 +1,639 @@
+/* How an attempt lives:
+ *
+ *     PREPARING --> RUNNING --> SEALING --> told, gone
+ *         |            |           |
+ *         |            |           +--> DISCARDING --> told, gone
+ *         +------------+--------------> told, gone
+ *
+ * PREPARING, SEALING and DISCARDING are in the hands of a disk thread, and nothing but `cancelled`
+ * and `abandoned` is touched here meanwhile. DISCARDING is for a result that is not wanted any
+ * more. */
+#define _GNU_SOURCE /* P_PIDFD, pipe2(), strsignal()'s kin */
+#include "runner/command.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "runner/command_log.h"
+#include "runner/folder.h"
+#include "runner/outfit.h"
+#include "runner/spawn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NS_PER_MS   UINT64_C(1000000)
+#define READ_BYTES  65536
+#define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
+#define ARENA_BYTES (4 << 20) /* of arguments and environment; the kernel takes less */
+
+enum state {
+    PREPARING,
+    RUNNING,
+    SEALING,
+    DISCARDING
+};
+
+struct weir_command {
+    struct weir_command_options options;
+    enum state state;
+    bool cancelled;
+    bool abandoned; /* nobody is told any more */
+    bool overdue;
+    bool asked; /* to end; if it does not, it is killed when the timer fires */
+
+    uint64_t number;
+    uint32_t attempt;
+    uint64_t timeout_ns;
+    struct weir_outfit_job job;
+    struct weir_slice body;
+    char *body_path;
+    char *data;
+    char *result_path;
+
+    struct weir_arena arena;
+    struct weir_outfit outfit;
+    struct weir_folder folder;
+    struct weir_folder_result result;
+    struct weir_command_log log;
+
+    pid_t pid; /* 0: there is none */
+    struct weir_watch process;
+    struct weir_watch chatter; /* its stderr */
+    struct weir_timer clock;
+    struct weir_timer more; /* there is more to read of the log */
+
+    struct weir_disk_task task;
+    struct weir_post done; /* with the task */
+    struct weir_dead dead;
+    int error; /* of the task; 0: none */
+    enum weir_attempt_end end;
+    char sentence[WEIR_JOB_ERROR_BYTES_MAX];
+};
+
+/* ---- sentences ---- */
+
+static void fail(struct weir_command *command, enum weir_attempt_end end, const char *sentence)
+{
+    command->end = end;
+    snprintf(command->sentence, sizeof command->sentence, "%s", sentence);
+}
+
+static void fail_to_start(struct weir_command *command, const char *step, int error)
+{
+    char name[101];
+    size_t bytes = weir_command_text_clean(command->options.kind->run[0], name, sizeof name - 1);
+    name[bytes] = '\0';
+    command->end = WEIR_ATTEMPT_FAILURE;
+    snprintf(command->sentence, sizeof command->sentence, "the command \"%s\" was not run: %s: %s",
+             name, step, strerror(error));
+}
+
+/* With the last of what it said, which is mostly the reason. */
+static void fail_by_status(struct weir_command *command, int status)
+{
+    char last[301];
+    struct weir_slice line = weir_command_text_last_line(weir_command_log_kept(&command->log));
+    size_t bytes = weir_command_text_clean(line, last, sizeof last - 1);
+    last[bytes] = '\0';
+    command->end = WEIR_ATTEMPT_FAILURE;
+    snprintf(command->sentence, sizeof command->sentence,
+             "the command ended with exit status %d%s%s", status, bytes == 0 ? "" : ": ", last);
+}
+
+static void fail_by_signal(struct weir_command *command, int number, uint64_t cpu_seconds)
+{
+    const struct weir_command_limits *limits = &command->options.kind->limits;
+    char *to = command->sentence;
+    size_t room = sizeof command->sentence;
+    command->end = WEIR_ATTEMPT_FAILURE;
+    if (number == SIGXCPU ||
+        (number == SIGKILL && limits->cpu_seconds != 0 && cpu_seconds >= limits->cpu_seconds)) {
+        snprintf(to, room, "the command used up the %llu s of CPU time that limits.cpu allows",
+                 (unsigned long long)limits->cpu_seconds);
+        return;
+    }
+    if (number == SIGXFSZ) {
+        snprintf(to, room, "the command wrote more than the %llu bytes that limits.output allows",
+                 (unsigned long long)limits->output_bytes);
+        return;
+    }
+    command->end = WEIR_ATTEMPT_KILLED;
+    snprintf(to, room, "the command was killed by signal %d (%s)%s", number, strsignal(number),
+             number == SIGKILL ? "; perhaps the machine ran out of memory" : "");
+}
+
+/* ---- the end ---- */
+
+static void close_watch(struct weir_watch *watch)
+{
+    if (watch->fd >= 0) {
+        close(watch->fd);
+    }
+    watch->fd = -1;
+}
+
+static void bury(struct weir_dead *dead)
+{
+    struct weir_command *command = weir_container_of(dead, struct weir_command, dead);
+    weir_command_log_deinit(&command->log);
+    weir_arena_deinit(&command->arena);
+    free(command->result.memory);
+    free(command);
+}
+
+/* Nothing of it is known to the loop any more. */
+static void let_go(struct weir_command *command)
+{
+    close_watch(&command->process);
+    close_watch(&command->chatter);
+    int *files[] = {&command->folder.fd, &command->folder.in_fd, &command->folder.out_fd};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (*files[i] >= 0) {
+            close(*files[i]);
+        }
+        *files[i] = -1;
+    }
+    weir_timer_deinit(command->options.loop, &command->clock);
+    weir_timer_deinit(command->options.loop, &command->more);
+    weir_loop_bury(command->options.loop, &command->dead, bury);
+}
+
+static void tell(struct weir_command *command)
+{
+    if (command->cancelled) {
+        fail(command, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+    }
+    bool good = command->end == WEIR_ATTEMPT_SUCCESS;
+    struct weir_command_report report = {
+        .end = command->end,
+        .error = good ? (struct weir_slice){"", 0} : weir_slice_of(command->sentence),
+        .result = good ? command->result.bytes : (struct weir_job_bytes){0},
+        .log = weir_command_log_kept(&command->log),
+    };
+    command->options.ended(command->options.context, &report);
+    let_go(command);
+}
+
+/* ---- in disk threads ---- */
+
+/* The arena is the task's own while it lasts, and its memory is libc's. */
+static int outfit_and_folder(struct weir_command *command)
+{
+    const struct weir_command_kind *kind = command->options.kind;
+    struct weir_outfit *outfit = &command->outfit;
+    command->folder.step = "its user was not found";
+    int error = weir_outfit_find_user(outfit, &command->arena, kind->user);
+    if (error != 0) {
+        return error;
+    }
+    command->folder.step = "it was not found";
+    error = weir_outfit_find_program(outfit, &command->arena, kind->run[0]);
+    if (error != 0) {
+        return error;
+    }
+    struct weir_folder_order order = {
+        .data = command->data,
+        .number = command->number,
+        .attempt = command->attempt,
+        .body = command->body,
+        .body_path = command->body_path,
+        .give_away = outfit->other_user,
+        .uid = outfit->uid,
+        .gid = outfit->gid,
+        .read_in = !weir_outfit_names(kind, "{in}"),
+        .write_out = !weir_outfit_names(kind, "{out}"),
+    };
+    return weir_folder_make(&order, &command->folder);
+}
+
+static int name_files(struct weir_command *command)
+{
+    char in[PATH_MAX + 8];
+    char out[PATH_MAX + 8];
+    const char *path = command->folder.path;
+    bool reached = path[0] == '/';
+    snprintf(in, sizeof in, "%s%s", reached ? path : "", reached ? "/in" : "in");
+    snprintf(out, sizeof out, "%s%s", reached ? path : "", reached ? "/out" : "out");
+    struct weir_outfit_job job = command->job;
+    job.folder = path;
+    job.in = in;
+    job.out = out;
+    return weir_outfit_dress(&command->outfit, &command->arena, command->options.kind, &job);
+}
+
+static void prepare(struct weir_disk_task *task)
+{
+    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    command->error = outfit_and_folder(command);
+    if (command->error == 0) {
+        command->folder.step = "its arguments could not be made";
+        command->error = name_files(command);
+    }
+    weir_loop_post(command->options.loop, &command->done);
+}
+
+static void seal(struct weir_disk_task *task)
+{
+    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    command->error = weir_folder_seal(command->folder.fd, &command->result) ? 0 : errno;
+    weir_loop_post(command->options.loop, &command->done);
+}
+
+static void discard(struct weir_disk_task *task)
+{
+    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    unlink(command->result_path);
+    weir_loop_post(command->options.loop, &command->done);
+}
+
+static void hand_over(struct weir_command *command, enum state state,
+                      void (*work)(struct weir_disk_task *task))
+{
+    command->state = state;
+    command->error = 0;
+    command->task.work = work;
+    weir_disk_submit(command->options.disk, &command->task);
+}
+
+/* ---- the log ---- */
+
+/* Reads what is there, up to a bound; whether there may be more. */
+static bool read_log(struct weir_command *command, int reads_max)
+{
+    char buffer[READ_BYTES];
+    for (int reads = 0; reads < reads_max; reads++) {
+        ssize_t bytes = read(command->chatter.fd, buffer, sizeof buffer);
+        if (bytes == -1 && errno == EINTR) {
+            continue;
+        }
+        if (bytes <= 0) {
+            return false;
+        }
+        weir_command_log_take(&command->log, (struct weir_slice){buffer, (size_t)bytes});
+    }
+    return true;
+}
+
+static void tell_progress(struct weir_command *command)
+{
+    double progress;
+    struct weir_slice text;
+    if (weir_command_log_progress(&command->log, &progress, &text) &&
+        command->options.progressed != NULL) {
+        command->options.progressed(command->options.context, progress, text);
+    }
+}
+
+static void hear(struct weir_command *command)
+{
+    struct weir_loop *loop = command->options.loop;
+    if (command->chatter.fd >= 0 && read_log(command, READS_MAX)) {
+        weir_timer_set(loop, &command->more, loop->now_ns + 1);
+    }
+    tell_progress(command);
+}
+
+static void hear_chatter(struct weir_watch *watch, uint32_t what)
+{
+    (void)what;
+    hear(weir_container_of(watch, struct weir_command, chatter));
+}
+
+static void hear_more(struct weir_timer *timer)
+{
+    hear(weir_container_of(timer, struct weir_command, more));
+}
+
+/* ---- the process ---- */
+
+static void signal_group(const struct weir_command *command, int number)
+{
+    if (command->pid != 0) {
+        kill(-command->pid, number);
+    }
+}
+
+static void ask_to_end(struct weir_command *command)
+{
+    struct weir_loop *loop = command->options.loop;
+    if (command->asked) {
+        return;
+    }
+    command->asked = true;
+    signal_group(command, SIGTERM);
+    signal_group(command, SIGCONT); /* one that is stopped would not notice */
+    weir_timer_set(loop, &command->clock, loop->now_ns + command->options.kind->grace_ns);
+}
+
+static void fire_clock(struct weir_timer *timer)
+{
+    struct weir_command *command = weir_container_of(timer, struct weir_command, clock);
+    if (command->state != RUNNING) {
+        return;
+    }
+    if (command->asked) {
+        signal_group(command, SIGKILL);
+        return;
+    }
+    command->overdue = true;
+    ask_to_end(command);
+}
+
+/* Reaps it. Its process group is killed before, while its number cannot be another's. */
+static bool reap(struct weir_command *command, int options, siginfo_t *info, struct rusage *usage)
+{
+    info->si_pid = 0;
+    int fd = command->process.fd;
+    while (waitid(P_PIDFD, (id_t)fd, info, WEXITED | WNOWAIT | options) == -1) {
+        assert(errno == EINTR);
+    }
+    if (info->si_pid == 0) {
+        return false;
+    }
+    signal_group(command, SIGKILL);
+    command->pid = 0;
+    while (syscall(SYS_waitid, P_PIDFD, fd, info, WEXITED, usage) == -1) {
+        assert(errno == EINTR);
+    }
+    return true;
+}
+
+static void judge(struct weir_command *command, const siginfo_t *info, const struct rusage *usage)
+{
+    command->end = WEIR_ATTEMPT_SUCCESS;
+    if (command->overdue) {
+        command->end = WEIR_ATTEMPT_TIMEOUT;
+        snprintf(command->sentence, sizeof command->sentence,
+                 "the command was ended after its timeout of %g s",
+                 (double)command->timeout_ns / (double)WEIR_NS_PER_SECOND);
+    } else if (info->si_code != CLD_EXITED) {
+        fail_by_signal(command, info->si_status,
+                       (uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec);
+    } else if (info->si_status != 0) {
+        fail_by_status(command, info->si_status);
+    }
+}
+
+/* Somebody who left the group may hold the other end of the log for as long as he likes: what is in
+ * it now is read, and no more. */
+static void finish_log(struct weir_command *command)
+{
+    (void)!read_log(command, READS_MAX);
+    weir_command_log_end(&command->log);
+    tell_progress(command);
+    close_watch(&command->chatter);
+    weir_timer_set(command->options.loop, &command->more, WEIR_NEVER);
+}
+
+static void notice_end(struct weir_watch *watch, uint32_t what)
+{
+    (void)what;
+    struct weir_command *command = weir_container_of(watch, struct weir_command, process);
+    siginfo_t info;
+    struct rusage usage;
+    if (!reap(command, WNOHANG, &info, &usage)) {
+        return;
+    }
+    close_watch(&command->process);
+    weir_timer_set(command->options.loop, &command->clock, WEIR_NEVER);
+    finish_log(command);
+    judge(command, &info, &usage);
+    if (command->end == WEIR_ATTEMPT_SUCCESS && !command->cancelled) {
+        hand_over(command, SEALING, seal);
+    } else {
+        tell(command);
+    }
+}
+
+static void close_file(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
+}
+
+/* The end of the log that is the command's, or -1; ours is in `chatter`. */
+static int open_log(struct weir_command *command)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    command->chatter.fd = ends[0];
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
+        !weir_loop_watch(command->options.loop, &command->chatter)) {
+        int why = errno;
+        close(ends[1]);
+        errno = why;
+        return -1;
+    }
+    return ends[1];
+}
+
+static int start_process(struct weir_command *command, int log, struct weir_spawned *spawned)
+{
+    const struct weir_outfit *outfit = &command->outfit;
+    struct weir_spawn spawn = {
+        .path = outfit->path,
+        .argv = outfit->argv,
+        .envp = outfit->envp,
+        .folder_fd = command->folder.fd,
+        .files = {command->folder.in_fd, command->folder.out_fd >= 0 ? command->folder.out_fd : log,
+                  log},
+        .limits = command->options.kind->limits,
+        .other_user = outfit->other_user,
+        .uid = outfit->uid,
+        .gid = outfit->gid,
+        .groups = outfit->groups,
+        .group_count = outfit->group_count,
+    };
+    return weir_spawn_start(&spawn, spawned);
+}
+
+/* Without a watch its end would not be noticed. */
+static int watch_process(struct weir_command *command, const struct weir_spawned *spawned)
+{
+    siginfo_t info;
+    struct rusage usage;
+    command->pid = spawned->pid;
+    command->process.fd = spawned->fd;
+    if (weir_loop_watch(command->options.loop, &command->process)) {
+        return 0;
+    }
+    int why = errno;
+    signal_group(command, SIGKILL);
+    (void)!reap(command, 0, &info, &usage);
+    return why;
+}
+
+static void run(struct weir_command *command)
+{
+    struct weir_loop *loop = command->options.loop;
+    struct weir_spawned spawned = {.step = "its log could not be opened"};
+    int log = open_log(command);
+    int error = log == -1 ? errno : start_process(command, log, &spawned);
+    close_file(&log);
+    if (error == 0) {
+        spawned.step = "it could not be watched";
+        error = watch_process(command, &spawned);
+    }
+    close_file(&command->folder.in_fd);
+    close_file(&command->folder.out_fd);
+    if (error != 0) {
+        fail_to_start(command, spawned.step, error);
+        tell(command);
+        return;
+    }
+    command->state = RUNNING;
+    if (command->timeout_ns != 0) {
+        weir_timer_set(loop, &command->clock, loop->now_ns + command->timeout_ns);
+    }
+}
+
+/* ---- after a disk thread ---- */
+
+static void end_preparing(struct weir_command *command)
+{
+    if (command->error != 0) {
+        fail_to_start(command, command->folder.step, command->error);
+        tell(command);
+    } else if (command->cancelled) {
+        tell(command);
+    } else {
+        run(command);
+    }
+}
+
+static void end_sealing(struct weir_command *command)
+{
+    if (command->error != 0) {
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "the command's result could not be kept: %s",
+                 strerror(command->error));
+        const char *wrong = command->result.wrong;
+        fail(command, WEIR_ATTEMPT_FAILURE, wrong == NULL ? sentence : wrong);
+    }
+    if ((command->error != 0 || command->cancelled) && command->result.bytes.file != 0) {
+        hand_over(command, DISCARDING, discard);
+    } else {
+        tell(command);
+    }
+}
+
+static void arrive(struct weir_post *post)
+{
+    struct weir_command *command = weir_container_of(post, struct weir_command, done);
+    if (command->abandoned) {
+        let_go(command);
+    } else if (command->state == PREPARING) {
+        end_preparing(command);
+    } else if (command->state == SEALING) {
+        end_sealing(command);
+    } else {
+        tell(command);
+    }
+}
+
+/* ---- calls ---- */
+
+/* Copies of what is good during the call only. */
+static bool keep_all(struct weir_command *command, const struct weir_command_options *options)
+{
+    struct weir_arena *arena = &command->arena;
+    const struct weir_job_order *order = &options->row->order;
+    struct weir_slice paths[3] = {
+        weir_slice_of(options->folder), weir_slice_of(options->result_path),
+        weir_slice_of(options->body_path == NULL ? "" : options->body_path)};
+    command->job = (struct weir_outfit_job){.id = order->id,
+                                            .queue = order->queue,
+                                            .tenant = order->tenant,
+                                            .attempt = options->row->attempts};
+    command->body = order->body.bytes;
+    struct weir_slice *all[] = {&paths[0],        &paths[1],           &paths[2],
+                                &command->job.id, &command->job.queue, &command->job.tenant,
+                                &command->body};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (!weir_arena_keep(arena, all[i])) {
+            return false;
+        }
+    }
+    command->data = (char *)paths[0].data;
+    command->result_path = (char *)paths[1].data;
+    command->body_path = options->body_path == NULL ? NULL : (char *)paths[2].data;
+    return true;
+}
+
+static bool init_timers(struct weir_command *command)
+{
+    struct weir_loop *loop = command->options.loop;
+    if (!weir_timer_init(loop, &command->clock, fire_clock)) {
+        return false;
+    }
+    if (!weir_timer_init(loop, &command->more, hear_more)) {
+        weir_timer_deinit(loop, &command->clock);
+        return false;
+    }
+    return true;
+}
+
+struct weir_command *weir_command_start(const struct weir_command_options *options)
+{
+    struct weir_command *command = malloc(sizeof *command);
+    assert(options->kind->run_count > 0);
+    if (command == NULL) {
+        return NULL;
+    }
+    *command = (struct weir_command){
+        .options = *options,
+        .number = options->row->number,
+        .attempt = options->row->attempts,
+        .timeout_ns = options->row->order.timeout_ms * NS_PER_MS,
+        .folder = {.fd = -1, .in_fd = -1, .out_fd = -1},
+        .process = {.fd = -1, .ready = notice_end},
+        .chatter = {.fd = -1, .ready = hear_chatter},
+        .done.arrive = arrive,
+    };
+    weir_arena_init(&command->arena, &(struct weir_arena_options){.allocator = &weir_allocator_libc,
+                                                                  .chunk_bytes = 4096,
+                                                                  .bytes_max = ARENA_BYTES});
+    if (!keep_all(command, options) || !init_timers(command)) {
+        weir_arena_deinit(&command->arena);
+        free(command);
+        return NULL;
+    }
+    command->result.bytes_max = options->kind->limits.output_bytes;
+    command->result.file = options->result_file;
+    command->result.path = command->result_path;
+    hand_over(command, PREPARING, prepare);
+    return command;
+}
+
+void weir_command_cancel(struct weir_command *command)
+{
+    command->cancelled = true;
+    if (command->state == RUNNING) {
+        ask_to_end(command);
+    }
+}
+
+void weir_command_destroy(struct weir_command *command)
+{
+    siginfo_t info;
+    struct rusage usage;
+    if (command->state != RUNNING) {
+        command->abandoned = true;
+        return;
+    }
+    signal_group(command, SIGKILL);
+    (void)!reap(command, 0, &info, &usage);
+    let_go(command);
+}

@@ -1,0 +1,591 @@
+#define _GNU_SOURCE /* copy_file_range(), O_PATH */
+#include "runner/folder.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_BYTES_MAX   40
+#define DONE_BYTES_MAX   32
+#define COPY_BYTES       65536
+#define COPY_RANGE_BYTES (1 << 30)
+#define SWEEPS_MAX       100000 /* passes over what a command left: as deep as folders may be nested */
+
+/* Work folders may be passed through, not looked into, so that commands of other users reach their
+ * own; those are for their owner. */
+#define WORK_MODE   0711
+#define FOLDER_MODE 0700
+
+static void name_attempt(char *name, uint64_t number, uint32_t attempt)
+{
+    snprintf(name, NAME_BYTES_MAX, "%" PRIu64 "-%" PRIu32, number, attempt);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
+}
+
+/* ---- removing ---- */
+
+/* A name in `top` that is not taken; more than a few are not looked for. Who is not root cannot
+ * move a folder that may not be written to. */
+static bool move_up(int from, const char *name, int top, uint64_t *counter)
+{
+    for (int tries = 0; tries < 16; tries++) {
+        char fresh[NAME_BYTES_MAX];
+        snprintf(fresh, sizeof fresh, ".weir-%" PRIu64, (*counter)++);
+        if (renameat(from, name, top, fresh) == 0) {
+            return true;
+        }
+        if (errno == EACCES) {
+            (void)fchmodat(from, name, 0700, 0);
+        }
+    }
+    return false;
+}
+
+static int open_folder(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd == -1 && errno == EACCES && fchmodat(at, name, 0700, 0) == 0) {
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Removes what is in `inner`; folders in it that are not empty go up to `top`. Nothing is nested
+ * deeper than that while it is removed, so neither stack nor descriptors have to be. */
+static bool empty_inner(int inner, int top, uint64_t *counter)
+{
+    bool changed = false;
+    (void)fchmod(inner, 0700); /* without which nothing could be taken out of it */
+    DIR *folder = fdopendir(inner);
+    if (folder == NULL) {
+        close(inner);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+            continue;
+        }
+        changed |= unlinkat(dirfd(folder), name, 0) == 0 ||
+                   unlinkat(dirfd(folder), name, AT_REMOVEDIR) == 0 ||
+                   move_up(dirfd(folder), name, top, counter);
+    }
+    closedir(folder);
+    return changed;
+}
+
+/* One pass over `top`; whether anything has changed, so that another one is worth while. */
+static bool sweep_once(int top, uint64_t *counter)
+{
+    bool changed = false;
+    int copy = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy == -1 ? NULL : fdopendir(copy);
+    if (folder == NULL) {
+        close_fd(&copy);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+            continue;
+        }
+        if (unlinkat(top, name, 0) == 0 || unlinkat(top, name, AT_REMOVEDIR) == 0) {
+            changed = true;
+            continue;
+        }
+        int inner = open_folder(top, name);
+        changed |= inner != -1 && empty_inner(inner, top, counter);
+        changed |= unlinkat(top, name, AT_REMOVEDIR) == 0;
+    }
+    closedir(folder);
+    return changed;
+}
+
+static void remove_folder(int at, const char *name)
+{
+    uint64_t counter = 0;
+    if (unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+        return;
+    }
+    int top = open_folder(at, name);
+    if (top == -1) {
+        return;
+    }
+    (void)fchmod(top, 0700);
+    for (int sweeps = 0; sweeps < SWEEPS_MAX && unlinkat(at, name, AT_REMOVEDIR) != 0; sweeps++) {
+        if (!sweep_once(top, &counter)) {
+            break;
+        }
+    }
+    close(top);
+}
+
+static int open_work(const char *data)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/work", data) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd == -1 && errno == ENOENT && (mkdir(path, WORK_MODE) == 0 || errno == EEXIST)) {
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    return fd;
+}
+
+void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt)
+{
+    char name[NAME_BYTES_MAX];
+    int work = open_work(folder);
+    if (work == -1) {
+        return;
+    }
+    name_attempt(name, number, attempt);
+    remove_folder(work, name);
+    close(work);
+}
+
+/* Whether it is the name of an attempt, and of which job. */
+static bool read_name(const char *name, uint64_t *number)
+{
+    char again[NAME_BYTES_MAX];
+    uint32_t attempt;
+    if (sscanf(name, "%" SCNu64 "-%" SCNu32, number, &attempt) != 2) {
+        return false;
+    }
+    name_attempt(again, *number, attempt);
+    return strcmp(name, again) == 0;
+}
+
+void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint64_t number),
+                            void *context)
+{
+    int work = open_work(folder);
+    int copy = work == -1 ? -1 : openat(work, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy == -1 ? NULL : fdopendir(copy);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        const char *name = entry->d_name;
+        uint64_t number;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            (read_name(name, &number) && keep(context, number))) {
+            continue;
+        }
+        remove_folder(work, name);
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+    close_fd(&work);
+}
+
+/* ---- making ---- */
+
+/* Whether everybody may pass through all that leads there. */
+static bool is_open_to_all(const char *path)
+{
+    char prefix[PATH_MAX];
+    struct stat status;
+    for (size_t i = 1;; i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        memcpy(prefix, path, i);
+        prefix[i] = '\0';
+        if (stat(prefix, &status) != 0 || (status.st_mode & S_IXOTH) == 0) {
+            return false;
+        }
+        if (path[i] == '\0') {
+            return true;
+        }
+    }
+}
+
+/* How the command may call its folder. A user who cannot get there from the root begins in it all
+ * the same. */
+static int name_path(const struct weir_folder_order *order, const char *name,
+                     struct weir_folder *folder)
+{
+    char data[PATH_MAX];
+    char work[PATH_MAX + 8];
+    if (realpath(order->data, data) == NULL) {
+        return errno;
+    }
+    snprintf(work, sizeof work, "%s/work", data);
+    int bytes = snprintf(folder->path, sizeof folder->path, "%s/%s", work, name);
+    if (bytes + 8 >= (int)sizeof folder->path) {
+        return ENAMETOOLONG;
+    }
+    if (order->give_away && order->uid != 0 && !is_open_to_all(work)) {
+        memcpy(folder->path, ".", 2);
+    }
+    return 0;
+}
+
+static bool write_all(int fd, struct weir_slice bytes)
+{
+    while (bytes.bytes > 0) {
+        ssize_t written = write(fd, bytes.data, bytes.bytes);
+        if (written == -1 && errno != EINTR) {
+            return false;
+        }
+        size_t step = written == -1 ? 0 : (size_t)written;
+        bytes.data += step;
+        bytes.bytes -= step;
+    }
+    return true;
+}
+
+static bool copy_slowly(int from, int to)
+{
+    char *buffer = malloc(COPY_BYTES);
+    ssize_t bytes = buffer == NULL ? -1 : 1;
+    while (bytes > 0) {
+        bytes = read(from, buffer, COPY_BYTES);
+        if (bytes == -1 && errno == EINTR) {
+            bytes = 1;
+            continue;
+        }
+        if (bytes > 0 && !write_all(to, (struct weir_slice){buffer, (size_t)bytes})) {
+            bytes = -1;
+        }
+    }
+    int why = errno;
+    free(buffer);
+    errno = why;
+    return bytes == 0;
+}
+
+/* Within the kernel if it can; some file systems share the blocks then. */
+static bool copy_all(int from, int to)
+{
+    for (;;) {
+        ssize_t bytes = copy_file_range(from, NULL, to, NULL, COPY_RANGE_BYTES, 0);
+        if (bytes == 0) {
+            return copy_slowly(from, to); /* the end, or a file that only claims to be empty */
+        }
+        if (bytes == -1 && errno != EINTR) {
+            return (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS) &&
+                   copy_slowly(from, to);
+        }
+    }
+}
+
+/* The file of a body belongs to the store, and another attempt will need it as it is. So only a
+ * user who cannot change it gets a link to it. */
+static bool link_body(const struct weir_folder_order *order, int folder)
+{
+    return order->give_away && order->uid != 0 && order->uid != geteuid() &&
+           chmod(order->body_path, 0444) == 0 &&
+           linkat(AT_FDCWD, order->body_path, folder, "in", 0) == 0;
+}
+
+static bool copy_body(const struct weir_folder_order *order, int in)
+{
+    int from = open(order->body_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (from == -1) {
+        return false;
+    }
+    bool copied = copy_all(from, in);
+    int why = errno;
+    close(from);
+    errno = why;
+    return copied;
+}
+
+static int make_file(const struct weir_folder_order *order, int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd != -1 && order->give_away && fchown(fd, order->uid, order->gid) != 0) {
+        int why = errno;
+        close_fd(&fd);
+        errno = why;
+    }
+    return fd;
+}
+
+static int make_in(const struct weir_folder_order *order, struct weir_folder *folder)
+{
+    folder->step = "its body could not be written";
+    if (order->body_path == NULL || !link_body(order, folder->fd)) {
+        int in = make_file(order, folder->fd, "in");
+        if (in == -1) {
+            return errno;
+        }
+        bool written = order->body_path == NULL ? write_all(in, order->body) : copy_body(order, in);
+        int why = errno;
+        close(in);
+        if (!written) {
+            return why;
+        }
+    }
+    if (order->read_in) {
+        folder->in_fd = openat(folder->fd, "in", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        return folder->in_fd == -1 ? errno : 0;
+    }
+    return 0;
+}
+
+static int make_folder(const struct weir_folder_order *order, int work, const char *name,
+                       struct weir_folder *folder)
+{
+    if (mkdirat(work, name, FOLDER_MODE) != 0) {
+        if (errno != EEXIST) {
+            return errno;
+        }
+        remove_folder(work, name);
+        if (mkdirat(work, name, FOLDER_MODE) != 0) {
+            return errno;
+        }
+    }
+    folder->fd = openat(work, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder->fd == -1 || (order->give_away && fchown(folder->fd, order->uid, order->gid) != 0)) {
+        return errno;
+    }
+    return 0;
+}
+
+static int fill_folder(const struct weir_folder_order *order, struct weir_folder *folder)
+{
+    int error = make_in(order, folder);
+    if (error != 0 || !order->write_out) {
+        return error;
+    }
+    folder->step = "its result could not be opened";
+    folder->out_fd = make_file(order, folder->fd, "out");
+    return folder->out_fd == -1 ? errno : 0;
+}
+
+int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *folder)
+{
+    char name[NAME_BYTES_MAX];
+    folder->fd = folder->in_fd = folder->out_fd = -1;
+    folder->step = "its folder could not be made";
+    int work = open_work(order->data);
+    if (work == -1) {
+        return errno;
+    }
+    name_attempt(name, order->number, order->attempt);
+    int error = name_path(order, name, folder);
+    error = error != 0 ? error : make_folder(order, work, name, folder);
+    error = error != 0 ? error : fill_folder(order, folder);
+    if (error != 0) {
+        close_fd(&folder->fd);
+        close_fd(&folder->in_fd);
+        close_fd(&folder->out_fd);
+    }
+    close(work);
+    return error;
+}
+
+/* ---- results ---- */
+
+/* The result, or -1: with errno ENOENT there is none, and a sentence if it is not what counts. It
+ * is opened without waiting, because it may be a pipe. */
+static int open_result(int folder, struct weir_folder_result *result, struct stat *status)
+{
+    int fd = openat(folder, "out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd == -1) {
+        result->wrong = errno == ELOOP ? "the command left a symbolic link as its result; only a "
+                                         "regular file counts"
+                                       : NULL;
+        if (errno == ENXIO || errno == ENODEV) {
+            result->wrong = "the command left something as its result that is not a regular file";
+        }
+        return -1;
+    }
+    if (fstat(fd, status) != 0) {
+        close_fd(&fd);
+    } else if (!S_ISREG(status->st_mode)) {
+        result->wrong = "the command left something as its result that is not a regular file";
+        close_fd(&fd);
+    } else if (result->bytes_max != 0 && (uint64_t)status->st_size > result->bytes_max) {
+        result->wrong = "the command's result is larger than limits.output allows";
+        close_fd(&fd);
+    }
+    return fd;
+}
+
+static bool read_result(int fd, struct weir_folder_result *result, size_t bytes)
+{
+    result->memory = malloc(bytes + 1);
+    if (result->memory == NULL) {
+        return false;
+    }
+    size_t have = 0;
+    while (have < bytes) {
+        ssize_t more = pread(fd, result->memory + have, bytes - have, (off_t)have);
+        if (more == 0) {
+            break; /* somebody has cut it short; what is there counts */
+        }
+        if (more == -1 && errno != EINTR) {
+            return false;
+        }
+        have += more == -1 ? 0 : (size_t)more;
+    }
+    result->bytes =
+        (struct weir_job_bytes){.count = have, .bytes = {.data = result->memory, .bytes = have}};
+    return true;
+}
+
+static bool sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
+    if (bytes >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(folder, bytes == 0 ? "." : path, bytes == 0 ? 1 : bytes);
+    folder[bytes == 0 ? 1 : bytes] = '\0';
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = fd != -1 && fsync(fd) == 0;
+    int why = errno;
+    close_fd(&fd);
+    errno = why;
+    return synced;
+}
+
+static bool copy_result(int fd, const char *path)
+{
+    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool copied = to != -1 && lseek(fd, 0, SEEK_SET) == 0 && copy_all(fd, to) && fsync(to) == 0;
+    int why = errno;
+    close_fd(&to);
+    errno = why;
+    return copied;
+}
+
+/* The file that was looked at gets another name, not whatever is called `out` by now. */
+static bool link_result(int fd, const char *path)
+{
+    char name[NAME_BYTES_MAX];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* A file that has other names, which are somebody's, is copied, and so is one where links cannot be
+ * made. */
+static bool place_result(int fd, struct weir_folder_result *result, const struct stat *status)
+{
+    bool alone =
+        status->st_nlink == 1 && fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0600) == 0;
+    result->bytes =
+        (struct weir_job_bytes){.count = (uint64_t)status->st_size, .file = result->file};
+    unlink(result->path); /* left by an attempt that was not recorded */
+    return ((alone && link_result(fd, result->path)) || copy_result(fd, result->path)) &&
+           sync_folder_of(result->path);
+}
+
+/* What is at hand is read, and only then promised by `.done`. */
+static bool take_result(int fd, struct weir_folder_result *result, const struct stat *status)
+{
+    if ((uint64_t)status->st_size > WEIR_JOB_INLINE_BYTES_MAX) {
+        result->bytes = (struct weir_job_bytes){.count = (uint64_t)status->st_size};
+        return true;
+    }
+    return read_result(fd, result, (size_t)status->st_size);
+}
+
+static bool write_done(int folder, uint64_t bytes)
+{
+    char text[DONE_BYTES_MAX];
+    int length = snprintf(text, sizeof text, "%" PRIu64 "\n", bytes);
+    (void)unlinkat(folder, ".done", 0);
+    int fd = openat(folder, ".done", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool written = fd != -1 && write_all(fd, (struct weir_slice){text, (size_t)length}) &&
+                   fsync(fd) == 0 && fsync(folder) == 0;
+    int why = errno;
+    close_fd(&fd);
+    errno = why;
+    return written;
+}
+
+bool weir_folder_seal(int fd, struct weir_folder_result *result)
+{
+    struct stat status;
+    int out = open_result(fd, result, &status);
+    if (out == -1) {
+        return result->wrong == NULL && errno == ENOENT && write_done(fd, 0);
+    }
+    bool sealed =
+        take_result(out, result, &status) && (result->bytes.count == 0 || fsync(out) == 0) &&
+        write_done(fd, result->bytes.count) &&
+        (status.st_size <= WEIR_JOB_INLINE_BYTES_MAX || place_result(out, result, &status));
+    int why = errno;
+    close(out);
+    errno = why;
+    return sealed;
+}
+
+/* ---- what was not recorded ---- */
+
+/* What `.done` says; false unless it is whole. */
+static bool read_done(int folder, uint64_t *bytes)
+{
+    char text[DONE_BYTES_MAX + 1];
+    char again[DONE_BYTES_MAX];
+    int fd = openat(folder, ".done", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t length = fd == -1 ? -1 : read(fd, text, DONE_BYTES_MAX);
+    close_fd(&fd);
+    if (length <= 0) {
+        return false;
+    }
+    text[length] = '\0';
+    if (sscanf(text, "%" SCNu64, bytes) != 1) {
+        return false;
+    }
+    snprintf(again, sizeof again, "%" PRIu64 "\n", *bytes);
+    return strcmp(text, again) == 0;
+}
+
+static bool find_result(int folder, uint64_t promised, struct weir_folder_result *result)
+{
+    struct stat status;
+    int out = open_result(folder, result, &status);
+    if (out == -1) {
+        return result->wrong == NULL && errno == ENOENT && promised == 0;
+    }
+    bool found = (uint64_t)status.st_size == promised && take_result(out, result, &status) &&
+                 result->bytes.count == promised &&
+                 (promised <= WEIR_JOB_INLINE_BYTES_MAX || place_result(out, result, &status));
+    close(out);
+    return found;
+}
+
+bool weir_command_finished(const struct weir_command_find *find, struct weir_job_bytes *result,
+                           void **memory)
+{
+    char name[NAME_BYTES_MAX];
+    uint64_t promised;
+    struct weir_folder_result found = {.file = find->result_file, .path = find->result_path};
+    int work = open_work(find->folder);
+    name_attempt(name, find->number, find->attempt);
+    int folder =
+        work == -1 ? -1 : openat(work, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool whole =
+        folder != -1 && read_done(folder, &promised) && find_result(folder, promised, &found);
+    close_fd(&folder);
+    close_fd(&work);
+    if (!whole) {
+        free(found.memory);
+        return false;
+    }
+    *result = found.bytes;
+    *memory = found.memory;
+    return true;
+}

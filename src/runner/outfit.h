@@ -1,0 +1,49 @@
+/* outfit.h - what a command is given: its program, arguments, environment and user.
+ *
+ * Made before the process is, by a disk thread, because it looks into files: PATH is searched and
+ * the user looked up each time, so that a program that is replaced is found. */
+#ifndef WEIR_RUNNER_OUTFIT_H
+#define WEIR_RUNNER_OUTFIT_H
+
+#include "base/arena.h"
+#include "runner/command.h"
+
+#include <sys/types.h>
+
+/* The attempt, as arguments and environment name it. */
+struct weir_outfit_job {
+    struct weir_slice id;
+    struct weir_slice queue;
+    struct weir_slice tenant;
+    uint32_t attempt;
+    const char *folder; /* its own */
+    const char *in;     /* the files in it, */
+    const char *out;    /* as the command can reach them */
+};
+
+struct weir_outfit {
+    const char *path;
+    char **argv;
+    char **envp;
+    bool other_user; /* one is named, and we are root; else it runs as we do */
+    uid_t uid;
+    gid_t gid;
+    gid_t *groups;
+    size_t group_count;
+    const char *home; /* of the other user */
+};
+
+/* Whether an argument of the command is this word, such as `{in}`. */
+bool weir_outfit_names(const struct weir_command_kind *kind, const char *word);
+
+/* Each returns 0, or why not as errno: ENOENT if there is no such user or program. What is made is
+ * in the arena. The user comes first. */
+WEIR_MUST_CHECK int weir_outfit_find_user(struct weir_outfit *outfit, struct weir_arena *arena,
+                                          struct weir_slice user);
+WEIR_MUST_CHECK int weir_outfit_find_program(struct weir_outfit *outfit, struct weir_arena *arena,
+                                             struct weir_slice name);
+WEIR_MUST_CHECK int weir_outfit_dress(struct weir_outfit *outfit, struct weir_arena *arena,
+                                      const struct weir_command_kind *kind,
+                                      const struct weir_outfit_job *job);
+
+#endif

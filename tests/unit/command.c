@@ -1,0 +1,404 @@
+/* Commands: how they end, and what cannot be run. What is asked of each is a small script. */
+#define _GNU_SOURCE
+#include "unit/yard.h"
+
+/* ---- ends ---- */
+
+TEST(an_exit_status_is_a_failure_with_the_last_words)
+{
+    struct trial trial = {
+        .run = {SCRIPT("echo out; echo first >&2; echo last >&2; echo >&2; exit 3")}};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE, "the command ended with exit status 3: last");
+    assert_string_equal(trial.log, "first\nlast\n\n");
+    finish(&trial);
+    trial = (struct trial){.run = {"/bin/false"}};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE, "the command ended with exit status 1");
+    finish(&trial);
+}
+
+TEST(a_signal_kills_and_is_named)
+{
+    struct trial trial = {.run = {SCRIPT("kill -SEGV $$")}};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_KILLED,
+                  "the command was killed by signal 11 (Segmentation fault)");
+    finish(&trial);
+    trial = (struct trial){.run = {SCRIPT("kill -KILL $$")}};
+    run(&trial);
+    expect_failed(
+        &trial, WEIR_ATTEMPT_KILLED,
+        "the command was killed by signal 9 (Killed); perhaps the machine ran out of memory");
+    finish(&trial);
+}
+
+TEST(a_timeout_ends_a_command_even_if_it_ignores_sigterm)
+{
+    struct trial trial = {.run = {SCRIPT("trap '' TERM; while :; do sleep 0.01; done")},
+                          .timeout_ms = 100};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_TIMEOUT, "the command was ended after its timeout of 0.1 s");
+    finish(&trial);
+}
+
+TEST(a_command_that_ends_well_after_its_timeout_has_timed_out)
+{
+    struct trial trial = {.run = {SCRIPT("trap 'exit 0' TERM; while :; do sleep 0.01; done")},
+                          .timeout_ms = 50,
+                          .grace_ns = 60 * SECOND};
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_TIMEOUT);
+    assert_false(is_there(".done"));
+    finish(&trial);
+}
+
+TEST(a_running_command_is_asked_to_end_before_it_is_killed)
+{
+    struct trial trial = {
+        .run = {SCRIPT("trap 'echo asked >&2; exit 0' TERM; echo weir-progress: ready >&2;"
+                       "while :; do sleep 0.01; done")},
+        .then = CANCEL,
+        .grace_ns = 60 * SECOND};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+    assert_non_null(strstr(trial.log, "asked\n")); /* it may also tell of its own children's end */
+    finish(&trial);
+}
+
+TEST(a_cancelled_command_that_does_not_end_is_killed)
+{
+    struct trial trial = {
+        .run = {SCRIPT(
+            "trap '' TERM; echo weir-progress: ready >&2; while :; do sleep 0.01; done")},
+        .then = CANCEL};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+    finish(&trial);
+}
+
+TEST(a_command_that_is_stopped_can_be_cancelled)
+{
+    struct trial trial = {.run = {SCRIPT("echo weir-progress: ready >&2; kill -STOP $$")},
+                          .then = CANCEL,
+                          .grace_ns = 60 * SECOND};
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_CANCELLED);
+    finish(&trial);
+}
+
+TEST(a_command_that_is_cancelled_before_it_runs_does_not_run)
+{
+    struct trial trial = {.run = {SCRIPT("touch ran")}};
+    start(&trial);
+    weir_command_cancel(trial.command);
+    weir_loop_run(&yard.loop);
+    expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+    assert_false(is_there("ran"));
+    finish(&trial);
+}
+
+static void stop_loop(struct weir_timer *timer)
+{
+    (void)timer;
+    weir_loop_stop(&yard.loop);
+}
+
+TEST(a_command_that_is_destroyed_is_gone_and_tells_nothing)
+{
+    struct trial trial = {
+        .run = {SCRIPT(
+            "trap '' TERM; echo weir-progress: ready >&2; while :; do sleep 0.01; done")},
+        .then = KILL};
+    run(&trial);
+    assert_string_equal(trial.text, "ready");
+    weir_command_destroy(trial.command);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    struct weir_timer timer;
+    assert_true(weir_timer_init(&yard.loop, &timer, stop_loop));
+    weir_timer_set(&yard.loop, &timer, yard.loop.now_ns + 20 * MS);
+    weir_loop_run(&yard.loop);
+    weir_timer_deinit(&yard.loop, &timer);
+    assert_false(trial.ended);
+    finish(&trial);
+}
+
+TEST(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing)
+{
+    struct trial trial = {.run = {"/bin/true"}};
+    start(&trial);
+    weir_command_destroy(trial.command);
+    weir_disk_destroy(yard.disk);
+    weir_loop_settle(&yard.loop);
+    yard.disk = weir_disk_create(2);
+    assert_non_null(yard.disk);
+    assert_false(trial.ended);
+    finish(&trial);
+}
+
+TEST(grandchildren_end_with_the_command)
+{
+    struct trial trial = {.run = {SCRIPT("sleep 1000 & echo $!")}};
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
+    expect_gone_soon((pid_t)strtol(trial.result, NULL, 10));
+    finish(&trial);
+}
+
+TEST(grandchildren_are_asked_to_end_and_killed_with_the_command)
+{
+    struct trial trial = {
+        .run = {SCRIPT(
+            "trap '' TERM; sleep 1000 & echo $! >&2; echo weir-progress: ready >&2; wait; wait")},
+        .then = CANCEL};
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_CANCELLED);
+    expect_gone_soon((pid_t)strtol(trial.log, NULL, 10));
+    finish(&trial);
+}
+
+TEST(whoever_left_the_group_and_keeps_stderr_open_delays_nothing)
+{
+    struct trial trial = {.run = {SCRIPT("setsid sleep 1000 & echo $!; echo said >&2")}};
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
+    assert_string_equal(trial.log, "said\n");
+    pid_t pid = (pid_t)strtol(trial.result, NULL, 10);
+    kill(pid, SIGKILL);
+    finish(&trial);
+}
+
+/* ---- what cannot be run ---- */
+
+TEST(a_command_that_is_not_there_is_a_failure_that_names_it)
+{
+    struct trial trial = {.run = {"no-such-command"}};
+    run(&trial);
+    expect_failed(
+        &trial, WEIR_ATTEMPT_FAILURE,
+        "the command \"no-such-command\" was not run: it was not found: No such file or directory");
+    finish(&trial);
+    trial = (struct trial){.run = {"/no/such/command"}};
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE,
+                  "the command \"/no/such/command\" was not run: it was not found: No such file or "
+                  "directory");
+    finish(&trial);
+}
+
+TEST(a_file_that_is_no_program_is_a_failure_that_names_it)
+{
+    write_body(10);
+    struct trial trial = {.run = {yard.body_path}};
+    char sentence[300];
+    run(&trial);
+    snprintf(sentence, sizeof sentence,
+             "the command \"%s\" was not run: it was not found: Permission denied", yard.body_path);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE, sentence);
+    finish(&trial);
+    assert_int_equal(chmod(yard.body_path, 0755), 0);
+    trial = (struct trial){.run = {yard.body_path}};
+    run(&trial);
+    snprintf(sentence, sizeof sentence,
+             "the command \"%s\" was not run: it could not be started: Exec format error",
+             yard.body_path);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE, sentence);
+    finish(&trial);
+}
+
+TEST(a_relative_path_is_looked_up_from_where_weir_is)
+{
+    struct trial trial = {.run = {"bin/cat"}, BODY("from the root")};
+    char before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir("/"), 0);
+    run(&trial);
+    assert_int_equal(chdir(before), 0);
+    expect_result(&trial, "from the root");
+    finish(&trial);
+}
+
+TEST(a_data_folder_that_is_gone_is_a_failure)
+{
+    struct trial trial = {.run = {"/bin/true"}};
+    char folder[sizeof yard.folder];
+    memcpy(folder, yard.folder, sizeof folder);
+    memcpy(yard.folder, "/no/such/folder", 16);
+    run(&trial);
+    expect_failed(&trial, WEIR_ATTEMPT_FAILURE,
+                  "the command \"/bin/true\" was not run: its folder could not be made: No such "
+                  "file or directory");
+    memcpy(yard.folder, folder, sizeof folder);
+    finish(&trial);
+}
+
+TEST(what_is_wrong_with_a_kind_is_said)
+{
+    struct trial trial = {.run = {"no-such-command"}};
+    make_kind(&trial, &kind_room);
+    assert_string_equal(
+        weir_command_kind_objection(&kind_room.kind),
+        "the command \"no-such-command\" cannot be run: No such file or directory in PATH");
+    kind_room.run[0] = weir_slice_of("/etc/passwd");
+    assert_string_equal(weir_command_kind_objection(&kind_room.kind),
+                        "the command \"/etc/passwd\" cannot be run: Permission denied");
+    kind_room.run[0] = weir_slice_of("cat");
+    assert_null(weir_command_kind_objection(&kind_room.kind));
+    kind_room.kind.user = weir_slice_of("nobody-at-all");
+    const char *objection = weir_command_kind_objection(&kind_room.kind);
+    if (am_root()) {
+        assert_string_equal(
+            objection, "commands cannot run as the user \"nobody-at-all\": there is no such user");
+    } else {
+        assert_null(objection);
+    }
+    kind_room.kind.run_count = 0;
+    assert_string_equal(weir_command_kind_objection(&kind_room.kind), "no command is named");
+}
+
+/* ---- progress and the log ---- */
+
+TEST(progress_is_told_while_a_command_runs)
+{
+    struct trial trial = {
+        .run = {SCRIPT("echo 'weir-progress: 0.25 a quarter' >&2; printf 'weir-progress: 1' >&2")}};
+    run(&trial);
+    expect_result(&trial, "");
+    assert_true(trial.tellings >= 1);
+    assert_true(trial.progress == 1);
+    assert_string_equal(trial.text, "");
+    finish(&trial);
+}
+
+TEST(of_a_long_log_the_end_is_kept)
+{
+    struct trial trial = {
+        .run = {SCRIPT("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo the end >&2")}};
+    run(&trial);
+    expect_result(&trial, "");
+    assert_int_equal(trial.log_bytes, WEIR_COMMAND_LOG_BYTES_MAX);
+    assert_string_equal(trial.log + trial.log_bytes - 9, "xthe end\n");
+    finish(&trial);
+}
+
+/* ---- many ---- */
+
+static size_t open_files(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+#define MANY    1000
+#define AT_ONCE 8
+
+static struct {
+    uint32_t started;
+    uint32_t ended;
+} crowd;
+
+static void start_one_of_many(void);
+
+static void count_end(void *context, const struct weir_command_report *report)
+{
+    (void)context;
+    assert_int_equal(report->end, WEIR_ATTEMPT_SUCCESS);
+    assert_int_equal(report->result.count, 4);
+    crowd.ended++;
+    if (crowd.started < MANY) {
+        start_one_of_many();
+    } else if (crowd.ended == MANY) {
+        weir_loop_stop(&yard.loop);
+    }
+}
+
+static void start_one_of_many(void)
+{
+    struct weir_job_row row = {
+        .number = 100 + crowd.started++,
+        .attempts = 1,
+        .order = {.id = weir_slice_of("x"), .body = {.count = 4, .bytes = weir_slice_of("body")}}};
+    assert_non_null(
+        weir_command_start(&(struct weir_command_options){.loop = &yard.loop,
+                                                          .disk = yard.disk,
+                                                          .folder = yard.folder,
+                                                          .kind = &kind_room.kind,
+                                                          .row = &row,
+                                                          .result_file = RESULT_FILE,
+                                                          .result_path = yard.result_path,
+                                                          .ended = count_end}));
+}
+
+TEST(a_thousand_commands_leave_no_descriptor_and_no_zombie)
+{
+    struct trial trial = {.run = {"/bin/cat"}};
+    size_t before = open_files();
+    make_kind(&trial, &kind_room);
+    for (int i = 0; i < AT_ONCE; i++) {
+        start_one_of_many();
+    }
+    weir_loop_run(&yard.loop);
+    assert_int_equal(open_files(), before);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+TEST(without_descriptors_a_command_fails_and_nothing_leaks)
+{
+    struct trial trial = {.run = {"/bin/cat"}, BODY("body")};
+    struct rlimit limit, tight;
+    size_t before = open_files();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (rlim_t files = 3; files < 40; files++) {
+        tight = limit;
+        tight.rlim_cur = files;
+        memset(&trial.error, 0, sizeof trial.error);
+        trial.ended = false;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        run(&trial);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_true(trial.end == WEIR_ATTEMPT_SUCCESS ||
+                    (trial.end == WEIR_ATTEMPT_FAILURE &&
+                     strstr(trial.error, "Too many open files") != NULL));
+        assert_int_equal(open_files(), before);
+        finish(&trial);
+    }
+    assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_YARD(an_exit_status_is_a_failure_with_the_last_words),
+        IN_YARD(a_signal_kills_and_is_named),
+        IN_YARD(a_timeout_ends_a_command_even_if_it_ignores_sigterm),
+        IN_YARD(a_command_that_ends_well_after_its_timeout_has_timed_out),
+        IN_YARD(a_running_command_is_asked_to_end_before_it_is_killed),
+        IN_YARD(a_cancelled_command_that_does_not_end_is_killed),
+        IN_YARD(a_command_that_is_stopped_can_be_cancelled),
+        IN_YARD(a_command_that_is_cancelled_before_it_runs_does_not_run),
+        IN_YARD(a_command_that_is_destroyed_is_gone_and_tells_nothing),
+        IN_YARD(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing),
+        IN_YARD(grandchildren_end_with_the_command),
+        IN_YARD(grandchildren_are_asked_to_end_and_killed_with_the_command),
+        IN_YARD(whoever_left_the_group_and_keeps_stderr_open_delays_nothing),
+        IN_YARD(a_command_that_is_not_there_is_a_failure_that_names_it),
+        IN_YARD(a_file_that_is_no_program_is_a_failure_that_names_it),
+        IN_YARD(a_relative_path_is_looked_up_from_where_weir_is),
+        IN_YARD(a_data_folder_that_is_gone_is_a_failure),
+        IN_YARD(what_is_wrong_with_a_kind_is_said),
+        IN_YARD(progress_is_told_while_a_command_runs),
+        IN_YARD(of_a_long_log_the_end_is_kept),
+        IN_YARD(a_thousand_commands_leave_no_descriptor_and_no_zombie),
+        IN_YARD(without_descriptors_a_command_fails_and_nothing_leaks),
+    };
+    alarm(250);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
