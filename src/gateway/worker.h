@@ -13,6 +13,7 @@
 #include "weir/retry.h"
 
 struct weir_api_keys;
+struct weir_desk;
 struct weir_door;
 struct weir_flows;
 struct weir_hasher;
@@ -51,6 +52,7 @@ struct weir_worker {
     struct weir_slab ears;  /* and from the reply on */
     struct weir_slab calls; /* of the API */
     void *api;              /* what the API keeps; shared */
+    struct weir_desk *desk; /* where jobs are handed in; shared; null: there are no queues */
     struct weir_reloader *reloader;
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */

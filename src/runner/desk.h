@@ -68,8 +68,10 @@ struct weir_desk_door {
  * unless weir_desk_leave_door() is called before. A queue that does not wait answers at once. */
 bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door);
 
-/* Whoever waits goes away; whoever has places gives them back. */
-void weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door);
+/* Whoever waits goes away; whoever has places gives them back, also those that `told` is just
+ * bringing. True: `told` will not arrive any more. False: it is under way, and the door must stay
+ * until then. */
+bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door);
 
 /* The queue's number and its settings, or null; an empty name is the default queue. Good until the
  * config changes: copy what is needed. */
@@ -104,15 +106,13 @@ struct weir_desk_request {
         struct weir_store_settle settle;
     };
     struct weir_desk *desk; /* private, as all below */
-    const struct weir_schedule_ask *ask;
     struct weir_slice id;
     int step;
 };
 
-/* Accepts `accept.orders`; places for them, `ask`, were reserved at the door, and are taken or
- * given back. */
-void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request,
-                      const struct weir_schedule_ask *ask);
+/* Accepts `accept.orders`; for each, a place of its queue, tenant and priority was reserved at the
+ * door, and is taken or given back. */
+void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request);
 
 /* `look.id` and `look.with` say what. */
 void weir_desk_look(struct weir_desk *desk, struct weir_desk_request *request);
@@ -141,9 +141,10 @@ struct weir_desk_live {
 
 void weir_desk_live(struct weir_desk *desk, uint64_t number, struct weir_desk_live *live);
 
-/* Of a queue by number, for GET /capacity and /metrics; false past the last. */
+/* Of a queue by number, for GET /capacity and /metrics, with its dead letters; false past the last.
+ */
 bool weir_desk_stats(struct weir_desk *desk, uint32_t queue, struct weir_slice *name,
-                     struct weir_schedule_stats *stats);
+                     struct weir_schedule_stats *stats, uint64_t *dead);
 
 struct weir_desk_counts {
     uint64_t accepted;
