@@ -45,8 +45,9 @@ static bool note_job(struct weir_store *store, const struct weir_store_options *
         !note_file(gathering, row->order.body.file) || !note_file(gathering, row->result.file)) {
         return false;
     }
-    bool alive = row->state == WEIR_JOB_QUEUED || row->state == WEIR_JOB_RUNNING;
-    return !alive || options->found == NULL || options->found(options->context, row);
+    bool wanted = row->state == WEIR_JOB_QUEUED || row->state == WEIR_JOB_RUNNING ||
+                  row->state == WEIR_JOB_FAILED;
+    return !wanted || options->found == NULL || options->found(options->context, row);
 }
 
 /* False: there is no memory, unless the database has failed. */

@@ -31,7 +31,7 @@ struct weir_store_options {
     uint64_t retry_ms;      /* how often a disk that fails is tried again; 0: 500 */
     uint64_t journal_bytes; /* when the journal is copied into the database; 0: 16 MiB */
 
-    /* What stands on record as QUEUED or RUNNING, in the order of the numbers; called by
+    /* What stands on record as QUEUED, RUNNING or FAILED, in the order of the numbers; called by
      * weir_store_open(), before it returns. The row is good during the call. False: there is no
      * memory for it, and opening fails. */
     bool (*found)(void *context, const struct weir_job_row *row);
