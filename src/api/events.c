@@ -153,12 +153,12 @@ static bool add_type(struct weir_call *call, struct weir_call_events *reader,
             return true;
         }
     }
-    refuse(
-        call, 400,
-        "There is no type of events called %.*s. There are gate.throttle, gate.timeout, "
-        "gate.refused, gate.cancelled, gate.limit, gate.paused, lease.expired and, of gates with "
-        "events: a2a, a2a.concurrency.throttle and a2a.concurrency.timeout.",
-        name);
+    refuse(call, 400,
+           "There is no type of events called %.*s. There are gate.throttle, gate.timeout, "
+           "gate.refused, gate.cancelled, gate.limit, gate.paused, lease.expired, job.done, "
+           "job.failed, job.cancelled, job.retry and, of gates with events: a2a, "
+           "a2a.concurrency.throttle and a2a.concurrency.timeout.",
+           name);
     return false;
 }
 

@@ -56,6 +56,7 @@ static const struct style styles[] = {
     {"gate.limit", "\033[36m"},      {"gate.paused", "\033[35m"},
     {"lease.expired", "\033[35m"},   {"a2a.concurrency.throttle", "\033[33m"},
     {"events.missed", "\033[1;31m"}, {"a2a.concurrency.timeout", "\033[31m"},
+    {"job.failed", "\033[31m"},      {"job.retry", "\033[33m"},
 };
 
 static const char *colour_of(const char *type)

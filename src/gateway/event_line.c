@@ -18,6 +18,10 @@ const char *weir_event_type_name(enum weir_event_type type)
         [WEIR_EVENT_TYPE_EXPIRED] = "lease.expired",
         [WEIR_EVENT_TYPE_A2A_THROTTLE] = "a2a.concurrency.throttle",
         [WEIR_EVENT_TYPE_A2A_TIMEOUT] = "a2a.concurrency.timeout",
+        [WEIR_EVENT_TYPE_JOB_DONE] = "job.done",
+        [WEIR_EVENT_TYPE_JOB_FAILED] = "job.failed",
+        [WEIR_EVENT_TYPE_JOB_CANCELLED] = "job.cancelled",
+        [WEIR_EVENT_TYPE_JOB_RETRY] = "job.retry",
     };
     assert((unsigned)type < WEIR_EVENT_TYPE_COUNT);
     return names[type];
@@ -67,14 +71,17 @@ struct names {
     struct weir_slice key;
     struct weir_slice flow;
     struct weir_slice tenant;
+    struct weir_slice error;
 };
 
 static struct names names_of(const struct weir_note *note)
 {
     const char *flow = note->names + note->key_bytes;
+    const char *tenant = flow + note->flow_bytes;
     return (struct names){{note->names, note->key_bytes},
                           {flow, note->flow_bytes},
-                          {flow + note->flow_bytes, note->tenant_bytes}};
+                          {tenant, note->tenant_bytes},
+                          {tenant + note->tenant_bytes, note->error_bytes}};
 }
 
 static uint64_t ms_of(uint64_t ns)
@@ -179,6 +186,10 @@ static void put_ticket(struct weir_json *json, const struct weir_event *event,
     weir_json_put_number(json, "cost", event->cost);
 }
 
+static_assert(6 * (3 * (size_t)WEIR_NAME_BYTES_MAX + WEIR_NOTE_ERROR_BYTES_MAX) + 512 <=
+                  WEIR_EVENT_LINES_MAX,
+              "the line of a job fits");
+
 static void put_own(struct weir_json *json, const struct weir_note *note,
                     const struct weir_gates *gates, uint64_t epoch_ns)
 {
@@ -217,9 +228,40 @@ static void put_a2a(struct weir_json *json, const struct weir_note *note, enum w
     finish(json, event->at_ns + epoch_ns);
 }
 
+static enum weir_event_type job_type(const struct weir_note *note)
+{
+    static const enum weir_event_type types[] = {
+        [WEIR_JOB_NEWS_DONE] = WEIR_EVENT_TYPE_JOB_DONE,
+        [WEIR_JOB_NEWS_FAILED] = WEIR_EVENT_TYPE_JOB_FAILED,
+        [WEIR_JOB_NEWS_CANCELLED] = WEIR_EVENT_TYPE_JOB_CANCELLED,
+        [WEIR_JOB_NEWS_RETRY] = WEIR_EVENT_TYPE_JOB_RETRY};
+    return types[note->job];
+}
+
+static void put_job(struct weir_json *json, const struct weir_note *note, uint64_t epoch_ns)
+{
+    struct names names = names_of(note);
+    begin(json, job_type(note));
+    weir_json_put_string(json, "id", names.flow);
+    weir_json_put_string(json, "queue", names.key);
+    weir_json_put_string(json, "tenant", names.tenant);
+    weir_json_put_number(json, "attempt", note->attempt);
+    weir_json_put_number(json, "ran_ms", ms_of(note->event.value));
+    if (names.error.bytes > 0) {
+        weir_json_put_string(json, "error", names.error);
+    }
+    finish(json, note->event.at_ns + epoch_ns);
+}
+
 void weir_event_lines(struct weir_json *json, const struct weir_note *note,
                       const struct weir_gates *gates, uint32_t types, uint64_t epoch_ns)
 {
+    if (note->job != WEIR_JOB_NEWS_NONE) {
+        if ((types >> job_type(note) & 1) != 0) {
+            put_job(json, note, epoch_ns);
+        }
+        return;
+    }
     enum weir_event_type own = type_of(&note->event);
     enum weir_event_type other = own == WEIR_EVENT_TYPE_THROTTLE  ? WEIR_EVENT_TYPE_A2A_THROTTLE
                                  : own == WEIR_EVENT_TYPE_TIMEOUT ? WEIR_EVENT_TYPE_A2A_TIMEOUT

@@ -140,7 +140,8 @@ static char *put_name(char *to, struct weir_slice name)
 
 bool weir_journal_write(struct weir_journal *journal, const struct weir_notice *notice)
 {
-    size_t names = notice->key.bytes + notice->flow.bytes + notice->tenant.bytes;
+    size_t names =
+        notice->key.bytes + notice->flow.bytes + notice->tenant.bytes + notice->error.bytes;
     uint32_t bytes =
         (uint32_t)((sizeof(struct weir_note) + names + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     assert(bytes <= WEIR_NOTE_BYTES_MAX);
@@ -151,12 +152,16 @@ bool weir_journal_write(struct weir_journal *journal, const struct weir_notice *
                                .gate = notice->gate,
                                .event = *notice->event,
                                .timeout_ns = notice->timeout_ns,
+                               .attempt = notice->attempt,
                                .key_bytes = (uint16_t)notice->key.bytes,
                                .flow_bytes = (uint16_t)notice->flow.bytes,
-                               .tenant_bytes = (uint16_t)notice->tenant.bytes};
+                               .tenant_bytes = (uint16_t)notice->tenant.bytes,
+                               .error_bytes = (uint16_t)notice->error.bytes,
+                               .job = (uint8_t)notice->job};
     char *to = put_name(note->names, notice->key);
     to = put_name(to, notice->flow);
-    put_name(to, notice->tenant);
+    to = put_name(to, notice->tenant);
+    put_name(to, notice->error);
     bool due = !weir_list_empty(&journal->sleepers);
     pthread_mutex_unlock(&journal->lock);
     return due;

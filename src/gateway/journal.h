@@ -1,4 +1,5 @@
-/* journal.h - what the keys decide, in the order in which they do, for whoever reads along.
+/* journal.h - what the keys decide and what becomes of jobs, in that order, for whoever reads
+ * along.
  *
  * One ring of notes in memory. A note is written under the lock of its key, so that the notes of a
  * key stand in the order of its decisions, and costs a copy of some 150 bytes under the journal's
@@ -16,19 +17,40 @@
 
 struct weir_journal;
 
-/* One decision with the names that it needs to be understood. */
+/* What has become of a job. */
+enum weir_job_news {
+    WEIR_JOB_NEWS_NONE, /* the note is a key's */
+    WEIR_JOB_NEWS_DONE,
+    WEIR_JOB_NEWS_FAILED, /* it is a dead letter from now on */
+    WEIR_JOB_NEWS_CANCELLED,
+    WEIR_JOB_NEWS_RETRY, /* an attempt has failed, and another will follow */
+};
+
+/* Where a gate's number stands in the note of a job. */
+#define WEIR_NOTE_NO_GATE UINT32_MAX
+
+/* The longest error of a job. */
+#define WEIR_NOTE_ERROR_BYTES_MAX 500
+
+/* One decision with the names that it needs to be understood. That of a job has its queue as the
+ * key and its id as the flow; of the event only the moment, and as the value how long it has run.
+ */
 struct weir_note {
     uint32_t bytes; /* of all of it, a multiple of 8 */
     uint32_t gate;  /* its number */
     struct weir_event event;
     uint64_t timeout_ns; /* how long its ticket may wait; WEIR_NEVER: no bound */
+    uint32_t attempt;    /* of a job */
     uint16_t key_bytes;
     uint16_t flow_bytes;
     uint16_t tenant_bytes;
-    char names[]; /* key, flow, tenant */
+    uint16_t error_bytes;
+    uint8_t job;  /* enum weir_job_news */
+    char names[]; /* key, flow, tenant, error */
 };
 
-#define WEIR_NOTE_BYTES_MAX (sizeof(struct weir_note) + 3 * (size_t)WEIR_NAME_BYTES_MAX + 8)
+#define WEIR_NOTE_BYTES_MAX \
+    (sizeof(struct weir_note) + 3 * (size_t)WEIR_NAME_BYTES_MAX + WEIR_NOTE_ERROR_BYTES_MAX + 8)
 
 /* What a note is made of. */
 struct weir_notice {
@@ -38,6 +60,9 @@ struct weir_notice {
     struct weir_slice flow;
     struct weir_slice tenant;
     uint64_t timeout_ns;
+    enum weir_job_news job; /* and the next two for it */
+    uint32_t attempt;
+    struct weir_slice error;
 };
 
 /* How far somebody has read. */
