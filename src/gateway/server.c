@@ -78,13 +78,14 @@ struct server {
     struct weir_usage_book *usage;
     struct weir_usage_file *usage_file;
     struct weir_meter *meter;
-    void *api; /* what its service keeps */
+    void *api;              /* what its service keeps */
+    struct weir_desk *desk; /* of jobs; null before a config names queues */
     struct weir_listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;
     struct thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
-    atomic_uint drained; /* threads */
+    atomic_uint drained; /* threads, and the desk */
     struct reload reload;
 };
 
@@ -147,22 +148,32 @@ static void on_stop(struct weir_post *post)
     weir_loop_stop(&weir_container_of(post, struct thread, stop)->worker.loop);
 }
 
-/* A thread that has nobody left goes on until none has: it may have set the timer by which a line
- * of the others moves, and its part of the API still answers. */
-static void stop_when_empty(struct thread *thread)
+/* One more has nothing left to do; after the last one all loops stop. */
+static void count_drained(struct server *server)
 {
-    struct server *server = thread->server;
-    if (thread->drained || thread->worker.awaited > 0) {
-        return;
-    }
-    thread->drained = true;
-    if (atomic_fetch_add(&server->drained, 1) + 1 < server->thread_count) {
+    uint32_t all = server->thread_count + (server->desk != NULL ? 1 : 0);
+    if (atomic_fetch_add(&server->drained, 1) + 1 < all) {
         return;
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].stop = (struct weir_post){.arrive = on_stop};
         weir_loop_post(server->loops[i], &server->threads[i].stop);
     }
+}
+
+/* A thread that has nobody left goes on until none has: it may have set the timer by which a line
+ * of the others moves, its part of the API still answers, and jobs may need it. */
+static void stop_when_empty(struct thread *thread)
+{
+    if (!thread->drained && thread->worker.awaited == 0) {
+        thread->drained = true;
+        count_drained(thread->server);
+    }
+}
+
+static void on_desk_drained(void *context)
+{
+    count_drained(context);
 }
 
 static void on_grace_over(struct weir_timer *timer)
@@ -328,12 +339,18 @@ static void settle_all(struct server *server)
  * all loops settle before any of their memory goes. */
 static void close_threads(struct server *server)
 {
+    if (server->desk != NULL) {
+        server->options->jobs->stop(server->desk);
+    }
     void (*const steps[])(struct thread *) = {close_clients, close_connections};
     for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
         for (uint32_t i = 0; i < server->thread_count; i++) {
             steps[step](&server->threads[i]);
         }
         settle_all(server);
+    }
+    if (server->desk != NULL) {
+        server->options->jobs->close(server->desk);
     }
     server->options->api->close(server->api);
     weir_usage_file_close(server->usage_file);
@@ -421,6 +438,13 @@ static void adopt_events(struct server *server, const struct weir_config_events 
     }
 }
 
+static void destroy_sites(struct server *server)
+{
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        weir_site_destroy(server->threads[i].next);
+    }
+}
+
 /* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
 static bool make_sites(struct server *server, struct weir_plan *plan, const char **wrong)
 {
@@ -429,13 +453,10 @@ static bool make_sites(struct server *server, struct weir_plan *plan, const char
         struct thread *thread = &server->threads[i];
         thread->next = *wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, wrong);
     }
-    if (*wrong == NULL) {
-        return true;
+    if (*wrong != NULL) {
+        destroy_sites(server);
     }
-    for (uint32_t i = 0; i < server->thread_count; i++) {
-        weir_site_destroy(server->threads[i].next);
-    }
-    return false;
+    return *wrong == NULL;
 }
 
 /* Whoever turns the check of certificates off is told what that means, each time. */
@@ -449,6 +470,36 @@ static void warn_of_strangers(const struct weir_config *config)
                     "anybody on the way can pass for it\n",
                     (int)upstream->name.bytes, upstream->name.data);
         }
+    }
+}
+
+/* Jobs of a plan, which no worker need know yet. Nothing is done while no plan has named queues. */
+static bool prepare_jobs(struct server *server, struct weir_plan *plan, char *wrong,
+                         size_t wrong_bytes)
+{
+    const struct weir_extension *jobs = server->options->jobs;
+    struct weir_worker *workers[WEIR_LOOPS_MAX];
+    if (server->desk != NULL) {
+        return jobs->configure(server->desk, plan, wrong, wrong_bytes);
+    }
+    if (plan->config->queue_count == 0 || jobs == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        workers[i] = &server->threads[i].worker;
+    }
+    server->desk = jobs->open(&(struct weir_extension_options){.plan = plan,
+                                                               .workers = workers,
+                                                               .worker_count = server->thread_count,
+                                                               .journal = server->journal},
+                              wrong, wrong_bytes);
+    return server->desk != NULL;
+}
+
+static void resume_jobs(const struct server *server)
+{
+    if (server->desk != NULL) {
+        server->options->jobs->resume(server->desk);
     }
 }
 
@@ -483,6 +534,13 @@ static int adopt_first(struct server *server, struct weir_config *config)
     if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
         return complain("events", wrong);
     }
+    char why[WEIR_RELOAD_WRONG_MAX];
+    if (!prepare_jobs(server, server->plan, why, sizeof why)) {
+        return complain("jobs", why);
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.desk = server->desk;
+    }
     return 0;
 }
 
@@ -509,6 +567,7 @@ static void on_adopt(struct weir_post *post)
 {
     struct thread *thread = weir_container_of(post, struct thread, adopt);
     struct weir_site *before = thread->worker.site;
+    thread->worker.desk = thread->server->desk;
     bool same = weir_plan_same_trust(before->config, thread->next->config);
     thread->worker.site = thread->next;
     weir_upstreams_adopt(thread->next);
@@ -549,6 +608,27 @@ static void adopt(struct server *server, struct weir_plan *plan)
     server->plan = plan;
 }
 
+/* All that a plan needs besides itself. False, with nothing left, if something cannot be had. */
+static bool prepare(struct server *server, struct weir_plan *plan, struct weir_event_file **events,
+                    char *wrong, size_t wrong_bytes)
+{
+    const char *why = NULL;
+    *events = server->event_file;
+    if (prepare_events(server, &plan->config->events, events, &why) &&
+        make_sites(server, plan, &why)) {
+        if (prepare_jobs(server, plan, wrong, wrong_bytes)) {
+            return true;
+        }
+        destroy_sites(server);
+    } else {
+        snprintf(wrong, wrong_bytes, "%s", why);
+    }
+    if (*events != NULL && *events != server->event_file) {
+        weir_event_file_close(*events);
+    }
+    return false;
+}
+
 /* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
 static void reload_config(struct server *server, struct weir_reload_outcome *outcome)
 {
@@ -562,13 +642,12 @@ static void reload_config(struct server *server, struct weir_reload_outcome *out
     const char *why = NULL;
     const char *fixed = weir_plan_needs_restart(server->first->config, config);
     struct weir_plan *plan = weir_plan_create(config, server->gates, &why);
-    struct weir_event_file *events = server->event_file;
-    if (plan == NULL || !prepare_events(server, &config->events, &events, &why) ||
-        !make_sites(server, plan, &why)) {
+    struct weir_event_file *events;
+    if (plan == NULL) {
         snprintf(outcome->wrong, sizeof outcome->wrong, "%s", why);
-        if (events != server->event_file) {
-            weir_event_file_close(events);
-        }
+        return;
+    }
+    if (!prepare(server, plan, &events, outcome->wrong, sizeof outcome->wrong)) {
         weir_plan_give(plan);
         return;
     }
@@ -579,6 +658,7 @@ static void reload_config(struct server *server, struct weir_reload_outcome *out
                                             .needs_restart = fixed};
     warn_of_strangers(config);
     adopt(server, plan);
+    resume_jobs(server);
     adopt_events(server, &plan->config->events, events);
 }
 
@@ -668,17 +748,8 @@ static void obey_signals(struct server *server, const sigset_t *signals)
     pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends the program at once */
 }
 
-/* What the config asks for and this program does not do, it says rather than passing over it. */
-static void admit_gaps(const struct weir_config *config)
-{
-    if (config->queue_count > 0) {
-        fprintf(stderr, "weir: queues are not served: this version has no jobs\n");
-    }
-}
-
 static int run(struct server *server, const sigset_t *signals)
 {
-    admit_gaps(server->first->config);
     warn_of_strangers(server->first->config);
     if (open_listeners(server) != 0) {
         return 1;
@@ -689,7 +760,11 @@ static int run(struct server *server, const sigset_t *signals)
             exit(complain("thread", strerror(errno))); /* others may run already */
         }
     }
+    resume_jobs(server);
     obey_signals(server, signals);
+    if (server->desk != NULL) {
+        server->options->jobs->drain(server->desk, on_desk_drained, server);
+    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct thread *thread = &server->threads[i];
         thread->drain = (struct weir_post){.arrive = on_drain};
