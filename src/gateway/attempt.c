@@ -109,6 +109,9 @@ static void lose_backend(struct weir_exchange *exchange, const char *wrong)
         return;
     }
     exchange->server_failed = true;
+    if (untouched && weir_exchange_detour(exchange)) {
+        return;
+    }
     weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                          wrong != NULL
                              ? wrong
@@ -307,6 +310,9 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
             exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
             "This gateway has no descriptor or memory left for a connection to the "
             "upstream. Try again, or raise its limit of open files.");
+        return;
+    }
+    if (backend == NULL && weir_exchange_detour(exchange)) {
         return;
     }
     if (backend == NULL) {

@@ -126,8 +126,8 @@ static const char *pause_reason(enum weir_pause_reason reason)
     switch (reason) {
     case WEIR_PAUSE_BREAKER:
         return "breaker";
-    case WEIR_PAUSE_SET:
-        return "set";
+    case WEIR_PAUSE_SET: /* by weir_pass_avoid(), as nobody else sets one */
+        return "unreachable";
     default:
         return "upstream";
     }

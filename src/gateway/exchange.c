@@ -8,9 +8,10 @@
 
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state)
 {
-    /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there. */
+    /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
+     * whose lane leads nowhere. */
     assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
-           (exchange->llm != NULL && state == WEIR_EXCHANGE_WAITING));
+           ((exchange->llm != NULL || exchange->detours > 0) && state == WEIR_EXCHANGE_WAITING));
     exchange->state = (uint8_t)state;
 }
 

@@ -57,6 +57,7 @@ struct weir_exchange {
     bool judging;         /* there may be another attempt: the reply in `reply` waits for that */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
+    uint8_t detours;      /* how often its lane's upstream could not be reached */
     uint16_t status;      /* of the reply */
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t body_sent;   /* of these, while they are kept */

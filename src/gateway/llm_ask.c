@@ -242,7 +242,7 @@ void weir_llm_enter(struct weir_exchange *exchange)
                              "more than 255. Name another model.");
         return;
     }
-    bool again = llm->attempts > 0;
+    bool again = llm->attempts > 0 || exchange->detours > 0;
     struct weir_request request = {.priority = (enum weir_priority)llm->priority,
                                    .input = llm->input,
                                    .output_max = llm->output_max,

@@ -443,6 +443,46 @@ enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint
     return status;
 }
 
+/* Whether the key has a lane besides this one that is not paused; and until when this one is. */
+static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t now_ns,
+                          uint64_t *paused_until_ns)
+{
+    bool open = false;
+    struct weir_lane_stats lane;
+    for (uint32_t i = 0; weir_key_get_lane(key, i, now_ns, &lane); i++) {
+        if (lane.id == lane_id) {
+            *paused_until_ns = lane.paused_until_ns;
+        } else {
+            open = open || (lane.paused_until_ns == 0 && lane.limit > 0);
+        }
+    }
+    return open;
+}
+
+bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns)
+{
+    struct weir_gates *gates = pass->gates;
+    struct weir_key *key = pass->key;
+    uint16_t lane_id = pass->ticket.lane_id;
+    uint64_t now_ns = loop_of(gates, pass->loop_index)->now_ns;
+    struct errands errands = errands_of(gates, pass->loop_index);
+    uint64_t paused_until_ns = WEIR_NEVER; /* a lane that is gone needs no pause */
+    lock_key(key);
+    bool moves = pass->ticket.state == WEIR_TICKET_ADMITTED &&
+                 has_other_way(key, lane_id, now_ns, &paused_until_ns);
+    bool pauses = moves && paused_until_ns < until_ns;
+    if (pauses) {
+        enum weir_status status = weir_key_pause(key, lane_id, until_ns, now_ns, &errands.news);
+        assert(status == WEIR_OK || status == WEIR_NO_LANE); /* a reload may have retired it */
+        collect(key, &errands);
+    }
+    unlock_key(key);
+    if (pauses) {
+        run(key, &errands);
+    }
+    return moves;
+}
+
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
 {
     return weir_gates_stats(pass->key);

@@ -115,6 +115,11 @@ WEIR_MUST_CHECK enum weir_status weir_pass_extend(struct weir_pass *pass, uint64
 void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply);
 void weir_pass_progress(struct weir_pass *pass, uint32_t output);
 
+/* Closes the lane that has admitted it until then, if another lane of the key is open; what closes
+ * it for longer stays. False, and nothing changes, if there is none, or a lease has taken the
+ * permit meanwhile. In its own loop. */
+WEIR_MUST_CHECK bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns);
+
 /* Gives the permit back, or finds that its lease had taken it, and closes the pass. It may be used
  * again or freed when this returns true; else once `told` has been called with IDLE. */
 WEIR_MUST_CHECK bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result);

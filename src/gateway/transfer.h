@@ -5,6 +5,7 @@
  *   ride.c      the same line and permit for all requests of a flow
  *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c   a server: finding one, connecting, and losing it
+ *   detour.c    another lane, if none of the lane's servers can be reached
  *   request.c   the request, on its way to the server
  *   reply.c     the reply, on its way to the client
  *
@@ -85,6 +86,12 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange);
 
 /* Which of the config's upstreams the lane that admitted it leads to. */
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
+
+/* ---- detour.c ---- */
+
+/* The upstream of its lane cannot be reached, and nothing has been sent: it goes to another lane,
+ * if one is open. False if it has to be answered. */
+bool weir_exchange_detour(struct weir_exchange *exchange);
 
 /* ---- request.c ---- */
 

@@ -683,6 +683,58 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
     close_scene();
 }
 
+/* Until when the lane is closed; 0: it is open. */
+static uint64_t closed_until_ns(const struct guest *guest, uint32_t lane)
+{
+    struct weir_lane_stats stats;
+    assert_true(weir_gates_lane(guest->pass.key, lane, scene.loop.now_ns, &stats));
+    return stats.paused_until_ns;
+}
+
+TEST(a_lane_that_leads_nowhere_is_closed_while_another_one_is_open)
+{
+    struct weir_lane_settings lanes[] = {{.id = 0, .limit = 1}, {.id = 1, .limit = 2}};
+    open_scene((struct weir_settings){.lanes = lanes, .lane_count = 2, .timeout_ns = WEIR_NEVER});
+    struct guest a = GUEST, b = GUEST, c = GUEST, d = GUEST;
+    uint64_t hour_ns = scene.loop.now_ns + HOUR;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(a.pass.ticket.lane_id, 0);
+    assert_true(weir_pass_avoid(&a.pass, hour_ns));
+    assert_int_equal(closed_until_ns(&a, 0), hour_ns);
+    assert_true(weir_pass_avoid(&a.pass, hour_ns - MS)); /* which does not open it sooner */
+    assert_int_equal(closed_until_ns(&a, 0), hour_ns);
+    assert_int_equal(come(&b), WEIR_ADMITTED);
+    assert_int_equal(b.pass.ticket.lane_id, 1);
+    assert_true(go(&a));
+    assert_int_equal(come(&c), WEIR_ADMITTED);
+    assert_int_equal(c.pass.ticket.lane_id, 1);
+    assert_int_equal(come(&d), WEIR_WAITING); /* there is room in the other lane only */
+    assert_false(weir_pass_avoid(&b.pass, hour_ns));
+    assert_int_equal(closed_until_ns(&b, 1), 0);
+    assert_true(go(&b));
+    await(1);
+    assert_int_equal(d.pass.ticket.lane_id, 1);
+    assert_true(go(&c));
+    assert_true(go(&d));
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(who_has_lost_its_permit_closes_no_lane)
+{
+    struct weir_lane_settings lanes[] = {{.id = 0, .limit = 1}, {.id = 1, .limit = 1}};
+    open_scene((struct weir_settings){
+        .lanes = lanes, .lane_count = 2, .timeout_ns = WEIR_NEVER, .lease_ns = 5 * MS});
+    struct guest a = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    await(1);
+    expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
+    assert_false(weir_pass_avoid(&a.pass, scene.loop.now_ns + HOUR));
+    assert_int_equal(closed_until_ns(&a, 0), 0);
+    weir_pass_close(&a.pass);
+    close_scene();
+}
+
 static void follow(struct weir_follower *follower)
 {
     (void)follower;
@@ -1182,6 +1234,8 @@ int main(void)
         cmocka_unit_test(gates_may_end_while_alarms_are_set),
         cmocka_unit_test(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is),
         cmocka_unit_test(a_key_tells_where_its_lanes_lead_and_what_they_believe),
+        cmocka_unit_test(a_lane_that_leads_nowhere_is_closed_while_another_one_is_open),
+        cmocka_unit_test(who_has_lost_its_permit_closes_no_lane),
         cmocka_unit_test(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes),
         cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
         cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
