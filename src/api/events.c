@@ -154,7 +154,7 @@ static bool add_type(struct weir_call *call, struct weir_call_events *reader,
         }
     }
     refuse(call, 400,
-           "There is no type of events called %.*s. There are gate.throttle, gate.timeout, "
+           "There is no type of events called \"%.*s\". There are gate.throttle, gate.timeout, "
            "gate.refused, gate.cancelled, gate.limit, gate.paused, lease.expired, job.done, "
            "job.failed, job.cancelled, job.retry and, of gates with events: a2a, "
            "a2a.concurrency.throttle and a2a.concurrency.timeout.",
@@ -176,7 +176,9 @@ static bool add_gate(struct weir_call *call, struct weir_call_events *reader,
             return true;
         }
     }
-    refuse(call, 404, "There is no gate called %.*s. GET /gates lists them.", name);
+    refuse(call, 404,
+           "There is no gate called \"%.*s\". GET /gates lists them; without gate all are told of.",
+           name);
     return false;
 }
 
@@ -198,7 +200,7 @@ static bool read_filter(struct weir_call *call, struct weir_call_events *reader)
         }
         bool by_type = weir_slice_equal(name, weir_slice_of("type"));
         if (!by_type && !weir_slice_equal(name, weir_slice_of("gate"))) {
-            refuse(call, 400, "%.*s is no parameter here: there are gate and type.", name);
+            refuse(call, 400, "\"%.*s\" is no parameter here: there are gate and type.", name);
             return false;
         }
         if (by_type ? !add_type(call, reader, value) : !add_gate(call, reader, value)) {

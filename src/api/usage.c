@@ -124,7 +124,7 @@ static bool read_parameter(struct weir_call *call, struct report *report, struct
         filter->to_day = filter->from_day;
         return read;
     }
-    return refuse(call, "%.*s is no parameter here: there are tenant, model, day, from and to.",
+    return refuse(call, "\"%.*s\" is no parameter here: there are tenant, model, day, from and to.",
                   name);
 }
 

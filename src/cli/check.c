@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/show.h"
 #include "gateway/trust.h"
 
 /* Room for every mistake that is told. */
@@ -41,6 +42,18 @@ static bool check_files(const struct weir_config *config)
     return trust != NULL;
 }
 
+/* Queues are told of where there are any. */
+static void print_verdict(const struct weir_config *config, const char *path)
+{
+    printf("%s: %s, %s, %s", path, weir_show_count(config->route_count, "route").text,
+           weir_show_count(config->gate_count, "gate").text,
+           weir_show_count(config->upstream_count, "upstream").text);
+    if (config->queue_count > 0) {
+        printf(", %s", weir_show_count(config->queue_count, "queue").text);
+    }
+    puts(": good");
+}
+
 static int run_check(char **arguments)
 {
     struct weir_options options;
@@ -58,8 +71,7 @@ static int run_check(char **arguments)
     if (good && options.print) {
         weir_config_print(config, stdout);
     } else if (good) {
-        printf("%s: %u routes, %u gates, %u upstreams: good\n", options.words[0],
-               config->route_count, config->gate_count, config->upstream_count);
+        print_verdict(config, options.words[0]);
     }
     weir_config_destroy(config);
     return good ? 0 : WEIR_EXIT_FAILED;

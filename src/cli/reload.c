@@ -8,10 +8,11 @@ static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 static void print_outcome(const json_t *document)
 {
     const char *fixed = weir_show_string(document, "needs_restart");
-    printf("In force now: %s gates, %s routes, %s upstreams.\n",
-           weir_show_number(json_object_get(document, "gates")).text,
-           weir_show_number(json_object_get(document, "routes")).text,
-           weir_show_number(json_object_get(document, "upstreams")).text);
+    printf("In force now: %s, %s, %s.\n",
+           weir_show_count(json_integer_value(json_object_get(document, "gates")), "gate").text,
+           weir_show_count(json_integer_value(json_object_get(document, "routes")), "route").text,
+           weir_show_count(json_integer_value(json_object_get(document, "upstreams")), "upstream")
+               .text);
     if (fixed[0] != '\0') {
         fputs("A change of ", stdout);
         weir_show_text(stdout, fixed);

@@ -25,6 +25,14 @@ struct weir_shown_text weir_show_number(const json_t *value)
     return shown;
 }
 
+struct weir_shown_text weir_show_count(json_int_t count, const char *what)
+{
+    struct weir_shown_text shown;
+    snprintf(shown.text, sizeof shown.text, "%lld %s%s", (long long)count, what,
+             count == 1 ? "" : "s");
+    return shown;
+}
+
 struct weir_shown_text weir_show_decimal(const json_t *value)
 {
     struct weir_shown_text shown = {"-"};

@@ -21,6 +21,9 @@ struct weir_shown_text weir_show_decimal(const json_t *value);
 /* A duration of a document, in milliseconds; the same. */
 struct weir_shown_text weir_show_duration(const json_t *value);
 
+/* How many there are of something whose plural ends with s: 1 gate, 3 gates. */
+struct weir_shown_text weir_show_count(json_int_t count, const char *what);
+
 /* A text of a document; "" if it is none. */
 const char *weir_show_string(const json_t *object, const char *name);
 

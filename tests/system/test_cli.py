@@ -862,8 +862,8 @@ async def test_events_have_colours_on_a_terminal_and_what_others_call_themselves
 
 @with_cli
 async def test_events_that_do_not_exist_are_refused(cli, gateway):
-    (await cli('events', '--gate', 'nope')).complained(1, 'no gate called nope')
-    (await cli('events', '--type', 'nope')).complained(1, 'no type of events called nope')
+    (await cli('events', '--gate', 'nope')).complained(1, 'no gate called "nope"')
+    (await cli('events', '--type', 'nope')).complained(1, 'no type of events called "nope"')
     (await cli('events', '--type', 'a b')).complained(2, 'take names')
     (await cli('events', '--gate', 'x' * 1100)).complained(2, 'take names')
     said = await cli('events', '--json', '--gate', 'nope')
@@ -882,6 +882,25 @@ async def test_reload_says_what_is_in_force(cli, gateway):
     assert (await gateway.counts('k', 'free'))['limit'] == 7
     [said] = (await cli.good('reload', '--json')).documents
     assert said == {'gates': 3, 'routes': 0, 'upstreams': 0, 'needs_restart': 'threads'}
+
+
+@with_cli
+async def test_one_of_something_is_not_several(cli, gateway):
+    gateway.path.write_text('''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 2
+upstreams: { u: { url: "http://127.0.0.1:9" } }
+gates: { g: }
+routes: [ { match: /, gate: g, upstream: u } ]
+''')
+    assert (await cli.good('reload')).out.splitlines()[0] == 'In force now: 1 gate, 1 route, 1 upstream.'
+    counts = '1 route, 1 gate, 1 upstream'
+    assert (await cli.good('check', gateway.path)).out == f'{gateway.path}: {counts}: good\n'
+    gateway.path.write_text(gateway.path.read_text() + 'queues: { q: }\n')
+    assert (await cli.good('check', gateway.path)).out == f'{gateway.path}: {counts}, 1 queue: good\n'
+    gateway.path.write_text(gateway.path.read_text().replace('{ q: }', '{ q: , r: }'))
+    assert (await cli.good('check', gateway.path)).out == f'{gateway.path}: {counts}, 2 queues: good\n'
 
 
 @with_cli
