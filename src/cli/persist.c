@@ -8,8 +8,8 @@
 #include <time.h>
 
 /* Between two tries to reach a server that is away: doubled up to the longest. */
-#define AWAY_FIRST_MS 100
-#define AWAY_LAST_MS  2000
+#define AWAY_FIRST_MS UINT32_C(100)
+#define AWAY_LAST_MS  UINT32_C(2000)
 
 void weir_persist_init(struct weir_persist *persist, struct weir_talk *talk,
                        struct weir_progress *progress)
