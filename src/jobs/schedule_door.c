@@ -11,6 +11,9 @@
 /* What is said where nothing has been measured. */
 #define RETRY_DEFAULT_NS (UINT64_C(5) * WEIR_NS_PER_SECOND)
 
+/* Nobody is told to ask again in a loop. */
+#define RETRY_MIN_NS WEIR_NS_PER_MS
+
 /* From so many starts on, their mean interval tells something. */
 #define STARTS_MIN 8
 
@@ -127,7 +130,8 @@ static uint64_t drain_ns(const struct weir_queue *queue, const struct weir_sched
         return RETRY_DEFAULT_NS;
     }
     uint64_t most = WEIR_DURATION_MAX_NS / needed;
-    return needed * (queue->interval_ns.value < most ? queue->interval_ns.value : most);
+    uint64_t drain = needed * (queue->interval_ns.value < most ? queue->interval_ns.value : most);
+    return drain > RETRY_MIN_NS ? drain : RETRY_MIN_NS;
 }
 
 enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,

@@ -137,13 +137,15 @@ void weir_strand_give_up(struct weir_schedule *schedule, struct weir_schedule_jo
     weir_strand_release(schedule, weir_job_queue(schedule, job), job->strand);
 }
 
-/* Whether it may run: there is a place, or one is kept for it. Behind others that are parked there
- * is none. */
+/* Whether it may run: there is a place, or one is kept for it, unless the bound has been lowered
+ * since. Behind others that are parked there is none. */
 static bool strand_admits(const struct weir_queue *queue, const struct weir_schedule_job *job)
 {
     const struct weir_strand *strand = job->strand;
-    return strand == NULL || job->coming ||
-           (strand->busy < queue->per_key && weir_list_empty(&strand->parked));
+    if (strand == NULL || job->coming) {
+        return strand == NULL || strand->busy <= queue->per_key;
+    }
+    return strand->busy < queue->per_key && weir_list_empty(&strand->parked);
 }
 
 static void take_strand(struct weir_schedule *schedule, struct weir_schedule_job *job)
@@ -197,7 +199,12 @@ static void park(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     leave(schedule, job, 0);
     weir_job_move(schedule, job, WEIR_SCHEDULE_PARKED);
-    weir_list_push_back(&job->strand->parked, &job->link);
+    if (job->coming) {
+        weir_list_push_front(&job->strand->parked, &job->link);
+        weir_strand_give_up(schedule, job);
+    } else {
+        weir_list_push_back(&job->strand->parked, &job->link);
+    }
 }
 
 void weir_schedule_decide(struct weir_schedule *schedule)

@@ -52,7 +52,8 @@ TEST(every_state_has_a_name_by_which_it_is_found_again)
 {
     for (int i = 0; i < WEIR_JOB_STATE_COUNT; i++) {
         enum weir_job_state state = WEIR_JOB_STATE_COUNT;
-        assert_true(weir_job_state_read(slice(weir_job_state_name(i)), &state));
+        assert_true(
+            weir_job_state_read(slice(weir_job_state_name((enum weir_job_state)i)), &state));
         assert_int_equal(state, i);
     }
     assert_string_equal(weir_job_state_name(WEIR_JOB_CANCELLED), "cancelled");
