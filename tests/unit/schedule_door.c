@@ -130,7 +130,9 @@ TEST(a_queue_that_is_not_configured_takes_nothing)
 TEST(a_tenant_that_submits_too_fast_is_told_when_it_may)
 {
     struct yard y;
-    open_yard(&y, QUEUE(.workers = 0, .tenant_default = {.rate = PER_SECOND(10)}));
+    struct weir_tenant_settings ten = {.rate = PER_SECOND(10)};
+    ten.rate.unit = WEIR_UNIT_REQUESTS; /* each job of a submission counts, whatever is said */
+    open_yard(&y, QUEUE(.workers = 0, .tenant_default = ten));
     uint64_t retry_after_ns;
     assert_int_equal(ask_for(&y, "a", NORMAL, 9, &retry_after_ns), WEIR_SCHEDULE_COME);
     assert_int_equal(ask_for(&y, "a", NORMAL, 2, &retry_after_ns), WEIR_SCHEDULE_TOO_FAST);
