@@ -21,24 +21,13 @@ void weir_schedule_take_time(struct weir_schedule *schedule, struct weir_instant
 
 /* ---- jobs by number ---- */
 
-/* Numbers are ours; but which jobs stay is up to those who submit, and must not fall into one
- * chain. */
-static uint64_t hash_of(const struct weir_schedule *schedule, uint64_t number)
-{
-    uint64_t hash = (number ^ schedule->seed[0]) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
-}
-
+/* Numbers are ours and count up, so that they are their own hash: neighbours are neighbours in the
+ * table. Whoever wanted many in one chain would have to submit as many times as the table is long
+ * for each. */
 struct weir_schedule_job *weir_schedule_find(const struct weir_schedule *schedule, uint64_t number)
 {
-    struct weir_map_node *node = weir_map_first(&schedule->jobs, hash_of(schedule, number));
-    for (; node != NULL; node = weir_map_next(node)) {
-        struct weir_schedule_job *job = weir_container_of(node, struct weir_schedule_job, node);
-        if (weir_job_number(job) == number) {
-            return job;
-        }
-    }
-    return NULL;
+    struct weir_map_node *node = weir_map_first(&schedule->jobs, number);
+    return node == NULL ? NULL : weir_container_of(node, struct weir_schedule_job, node);
 }
 
 static void visit_chain(struct weir_map_node *node, weir_job_visit *visit, void *context)
@@ -216,7 +205,7 @@ static struct weir_schedule_job *create_job(struct weir_schedule *schedule,
     queue->jobs++;
     queue->jobs_of[entry->priority]++;
     schedule->dated_count += entry->dated;
-    weir_map_insert(&schedule->jobs, &job->node, hash_of(schedule, entry->number));
+    weir_map_insert(&schedule->jobs, &job->node, entry->number);
     return job;
 }
 
