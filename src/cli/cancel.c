@@ -7,14 +7,14 @@ static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 static int run_cancel(char **arguments)
 {
     struct weir_options options;
-    enum weir_flags_result read = weir_flags_read(&weir_command_cancel, arguments, &options);
+    enum weir_flags_result read = weir_flags_read(&weir_command_cancel_jobs, arguments, &options);
     return read != WEIR_FLAGS_GOOD
                ? weir_flags_status(read)
-               : weir_job_each(weir_command_cancel.name, &options, options.rest,
-                               &(struct weir_job_deed){"POST", "cancel", NULL, NULL});
+               : weir_cli_job_each(weir_command_cancel_jobs.name, &options, options.rest,
+                                   &(struct weir_cli_job_deed){"POST", "cancel", NULL, NULL});
 }
 
-const struct weir_command weir_command_cancel = {
+const struct weir_command weir_command_cancel_jobs = {
     .name = "cancel",
     .brief = "end jobs that wait or run",
     .usage = "ID... [FLAG]...",

@@ -5,13 +5,13 @@
 #include <string.h>
 
 const struct weir_command *const weir_commands[] = {
-    &weir_command_serve,   &weir_command_check,   &weir_command_gates,    &weir_command_line,
-    &weir_command_explain, &weir_command_events,  &weir_command_acquire,  &weir_command_release,
-    &weir_command_renew,   &weir_command_run,     &weir_command_submit,   &weir_command_status,
-    &weir_command_result,  &weir_command_log,     &weir_command_cancel,   &weir_command_jobs,
-    &weir_command_dlq,     &weir_command_redrive, &weir_command_capacity, &weir_command_reload,
-    &weir_command_keys,    &weir_command_usage,   &weir_command_mock,     &weir_command_sim,
-    &weir_command_demo,    &weir_command_version, &weir_command_help,     NULL,
+    &weir_command_serve,   &weir_command_check,   &weir_command_gates,       &weir_command_line,
+    &weir_command_explain, &weir_command_events,  &weir_command_acquire,     &weir_command_release,
+    &weir_command_renew,   &weir_command_run,     &weir_command_submit,      &weir_command_status,
+    &weir_command_result,  &weir_command_log,     &weir_command_cancel_jobs, &weir_command_jobs,
+    &weir_command_dlq,     &weir_command_redrive, &weir_command_capacity,    &weir_command_reload,
+    &weir_command_keys,    &weir_command_usage,   &weir_command_mock,        &weir_command_sim,
+    &weir_command_demo,    &weir_command_version, &weir_command_help,        NULL,
 };
 
 const struct weir_command *weir_command_find(const char *name)

@@ -28,7 +28,7 @@ extern const struct weir_command weir_command_submit;
 extern const struct weir_command weir_command_status;
 extern const struct weir_command weir_command_result;
 extern const struct weir_command weir_command_log;
-extern const struct weir_command weir_command_cancel;
+extern const struct weir_command weir_command_cancel_jobs;
 extern const struct weir_command weir_command_jobs;
 extern const struct weir_command weir_command_dlq;
 extern const struct weir_command weir_command_redrive;

@@ -15,10 +15,10 @@ static void put_letter(struct weir_table *table, const json_t *job)
 {
     weir_table_put(table, weir_show_string(job, "id"));
     weir_table_put(table, weir_show_string(job, "queue"));
-    weir_job_put_optional(table, weir_show_string(job, "tenant"));
-    weir_job_put_attempts(table, job);
-    weir_job_put_optional(table, weir_show_string(job, "ended"));
-    weir_job_put_optional(table, weir_show_string(job, "error"));
+    weir_cli_job_put_optional(table, weir_show_string(job, "tenant"));
+    weir_cli_job_put_attempts(table, job);
+    weir_cli_job_put_optional(table, weir_show_string(job, "ended"));
+    weir_cli_job_put_optional(table, weir_show_string(job, "error"));
 }
 
 static int list(const struct weir_options *options)
@@ -32,7 +32,7 @@ static int list(const struct weir_options *options)
                                                  {0}};
     struct weir_talk talk;
     weir_talk_init(&talk, weir_command_dlq.name, options);
-    int status = weir_job_list(&talk, "dlq", columns, put_letter);
+    int status = weir_cli_job_list(&talk, "dlq", columns, put_letter);
     weir_talk_deinit(&talk);
     return status;
 }
@@ -55,8 +55,8 @@ static int run_dlq(char **arguments)
     if (options.queue != NULL || options.tenant != NULL) {
         return weir_flags_complain(&weir_command_dlq, "--queue and --tenant are for list");
     }
-    return weir_job_each(weir_command_dlq.name, &options, options.rest + 1,
-                         &(struct weir_job_deed){"DELETE", "dlq", NULL, "deleted"});
+    return weir_cli_job_each(weir_command_dlq.name, &options, options.rest + 1,
+                             &(struct weir_cli_job_deed){"DELETE", "dlq", NULL, "deleted"});
 }
 
 const struct weir_command weir_command_dlq = {

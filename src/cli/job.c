@@ -15,10 +15,10 @@
 
 /* ---- looking ---- */
 
-int weir_job_look(struct weir_persist *persist, const char *id, bool waits)
+int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits)
 {
     char seconds[16];
-    snprintf(seconds, sizeof seconds, "%d", WEIR_JOB_LOOK_S);
+    snprintf(seconds, sizeof seconds, "%d", WEIR_CLI_JOB_LOOK_S);
     struct weir_parameter parameters[] = {{"wait", waits ? seconds : NULL}, {0}};
     struct weir_call call = {.method = "GET", .segments = {"status", id}, .parameters = parameters};
     return weir_persist_call(persist, &call);
@@ -29,17 +29,17 @@ static bool is_in(const json_t *document, const char *state)
     return strcmp(weir_show_string(document, "state"), state) == 0;
 }
 
-bool weir_job_is_done(const json_t *document)
+bool weir_cli_job_is_done(const json_t *document)
 {
     return is_in(document, "done");
 }
 
-bool weir_job_is_over(const json_t *document)
+bool weir_cli_job_is_over(const json_t *document)
 {
     return is_in(document, "done") || is_in(document, "failed") || is_in(document, "cancelled");
 }
 
-void weir_job_show(struct weir_progress *progress, const json_t *document)
+void weir_cli_job_show(struct weir_progress *progress, const json_t *document)
 {
     const json_t *part = json_object_get(document, "progress");
     const json_t *position = json_object_get(document, "position");
@@ -55,7 +55,7 @@ void weir_job_show(struct weir_progress *progress, const json_t *document)
     weir_progress_show(progress, part == NULL ? -1 : json_number_value(part), text);
 }
 
-void weir_job_complain(const struct weir_talk *talk, const json_t *document)
+void weir_cli_job_complain(const struct weir_talk *talk, const json_t *document)
 {
     const char *id = weir_show_string(document, "id");
     const char *error = weir_show_string(document, "error");
@@ -71,19 +71,19 @@ void weir_job_complain(const struct weir_talk *talk, const json_t *document)
             id);
 }
 
-int weir_job_await(struct weir_persist *persist, const char *id)
+int weir_cli_job_await(struct weir_persist *persist, const char *id)
 {
     struct weir_talk *talk = persist->talk;
     for (;;) { /* as long as the job takes */
-        if (weir_job_look(persist, id, true) != 0) {
+        if (weir_cli_job_look(persist, id, true) != 0) {
             weir_progress_clear(persist->progress);
             return weir_talk_report(talk);
         }
-        if (weir_job_is_over(talk->document)) {
+        if (weir_cli_job_is_over(talk->document)) {
             weir_progress_clear(persist->progress);
             return 0;
         }
-        weir_job_show(persist->progress, talk->document);
+        weir_cli_job_show(persist->progress, talk->document);
     }
 }
 
@@ -98,14 +98,14 @@ static int complain_of_output(const struct weir_talk *talk, const char *path)
 
 static int say_why_there_is_none(struct weir_talk *talk)
 {
-    if (talk->status == 422 && weir_job_is_over(talk->document) && !talk->options->json) {
-        weir_job_complain(talk, talk->document);
+    if (talk->status == 422 && weir_cli_job_is_over(talk->document) && !talk->options->json) {
+        weir_cli_job_complain(talk, talk->document);
         return WEIR_EXIT_FAILED;
     }
     return weir_talk_report(talk);
 }
 
-int weir_job_fetch(struct weir_persist *persist, const char *id, const char *path)
+int weir_cli_job_fetch(struct weir_persist *persist, const char *id, const char *path)
 {
     struct weir_talk *talk = persist->talk;
     struct weir_output output;
@@ -134,7 +134,7 @@ int weir_job_fetch(struct weir_persist *persist, const char *id, const char *pat
 
 /* ---- lists ---- */
 
-static bool put_page(struct weir_table *table, const json_t *document, weir_job_row_put *put)
+static bool put_page(struct weir_table *table, const json_t *document, weir_cli_job_row_put *put)
 {
     size_t index;
     const json_t *job;
@@ -156,8 +156,8 @@ static bool go_on(const json_t *document, char after[32])
     return more;
 }
 
-int weir_job_list(struct weir_talk *talk, const char *what, const struct weir_column *columns,
-                  weir_job_row_put *put)
+int weir_cli_job_list(struct weir_talk *talk, const char *what, const struct weir_column *columns,
+                      weir_cli_job_row_put *put)
 {
     const struct weir_options *options = talk->options;
     char after[32] = "";
@@ -178,12 +178,12 @@ int weir_job_list(struct weir_talk *talk, const char *what, const struct weir_co
     return status;
 }
 
-void weir_job_put_optional(struct weir_table *table, const char *text)
+void weir_cli_job_put_optional(struct weir_table *table, const char *text)
 {
     weir_table_put(table, text[0] == '\0' ? "-" : text);
 }
 
-void weir_job_put_attempts(struct weir_table *table, const json_t *job)
+void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job)
 {
     char text[64];
     snprintf(text, sizeof text, "%s/%s", weir_show_number(json_object_get(job, "attempts")).text,
@@ -193,7 +193,7 @@ void weir_job_put_attempts(struct weir_table *table, const json_t *job)
 
 /* ---- deeds ---- */
 
-static int do_one(struct weir_talk *talk, const char *id, const struct weir_job_deed *deed)
+static int do_one(struct weir_talk *talk, const char *id, const struct weir_cli_job_deed *deed)
 {
     struct weir_call call = {.method = deed->method, .segments = {deed->first, id, deed->second}};
     int status = weir_talk_do(talk, &call);
@@ -207,8 +207,8 @@ static int do_one(struct weir_talk *talk, const char *id, const struct weir_job_
     return putchar('\n') == EOF || fflush(stdout) != 0 ? WEIR_EXIT_FAILED : 0;
 }
 
-int weir_job_each(const char *command, const struct weir_options *options, char **ids,
-                  const struct weir_job_deed *deed)
+int weir_cli_job_each(const char *command, const struct weir_options *options, char **ids,
+                      const struct weir_cli_job_deed *deed)
 {
     struct weir_talk talk;
     int worst = 0;
@@ -224,7 +224,7 @@ int weir_job_each(const char *command, const struct weir_options *options, char 
     return worst;
 }
 
-int weir_job_watch_signals(void)
+int weir_cli_job_watch_signals(void)
 {
     sigset_t stops;
     sigemptyset(&stops);

@@ -7,7 +7,7 @@
 #include "cli/table.h"
 
 /* How long a look at a job that is waited for waits; as often a bar moves. */
-#define WEIR_JOB_LOOK_S 1
+#define WEIR_CLI_JOB_LOOK_S 1
 
 /* The flags of which jobs are meant. */
 #define WEIR_FLAGS_OF_JOB_FILTER                                      \
@@ -16,42 +16,43 @@
 
 /* Asks for the status of a job, which `talk->document` then is; waits up to a moment for its end if
  * it `waits`. As weir_persist_call(). */
-WEIR_MUST_CHECK int weir_job_look(struct weir_persist *persist, const char *id, bool waits);
+WEIR_MUST_CHECK int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits);
 
 /* Whether a status document is that of a job that has ended. */
-bool weir_job_is_over(const json_t *document);
+bool weir_cli_job_is_over(const json_t *document);
 
 /* The same, of one that ended well. */
-bool weir_job_is_done(const json_t *document);
+bool weir_cli_job_is_done(const json_t *document);
 
 /* Shows how far a job is. */
-void weir_job_show(struct weir_progress *progress, const json_t *document);
+void weir_cli_job_show(struct weir_progress *progress, const json_t *document);
 
 /* Says on stderr why a job that is over is not done, and what can be done about it. */
-void weir_job_complain(const struct weir_talk *talk, const json_t *document);
+void weir_cli_job_complain(const struct weir_talk *talk, const json_t *document);
 
 /* Waits until it is over: 0, and `talk->document` is its status. Otherwise the exit status, and it
  * has been said why, unless it was stopped. */
-WEIR_MUST_CHECK int weir_job_await(struct weir_persist *persist, const char *id);
+WEIR_MUST_CHECK int weir_cli_job_await(struct weir_persist *persist, const char *id);
 
 /* Fetches the result into a file, which is there only once it is whole; to stdout without a path.
  * 0, or the exit status, and it has been said why. */
-WEIR_MUST_CHECK int weir_job_fetch(struct weir_persist *persist, const char *id, const char *path);
+WEIR_MUST_CHECK int weir_cli_job_fetch(struct weir_persist *persist, const char *id,
+                                       const char *path);
 
 /* Puts the cells of one job. */
-typedef void weir_job_row_put(struct weir_table *table, const json_t *job);
+typedef void weir_cli_job_row_put(struct weir_table *table, const json_t *job);
 
 /* Lists what `what` (jobs, dlq) leads to, page by page: a table, or documents with --json. The exit
  * status. */
-WEIR_MUST_CHECK int weir_job_list(struct weir_talk *talk, const char *what,
-                                  const struct weir_column *columns, weir_job_row_put *put);
+WEIR_MUST_CHECK int weir_cli_job_list(struct weir_talk *talk, const char *what,
+                                      const struct weir_column *columns, weir_cli_job_row_put *put);
 
 /* Cells of such a row: "-" for what is empty; how many attempts of how many. */
-void weir_job_put_optional(struct weir_table *table, const char *text);
-void weir_job_put_attempts(struct weir_table *table, const json_t *job);
+void weir_cli_job_put_optional(struct weir_table *table, const char *text);
+void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job);
 
 /* What is done to each of some jobs: METHOD /first/ID/second. */
-struct weir_job_deed {
+struct weir_cli_job_deed {
     const char *method;
     const char *first;
     const char *second; /* may be null */
@@ -60,11 +61,11 @@ struct weir_job_deed {
 
 /* Does it to each of the ids, ended by a null, and says what each is then. One that fails does not
  * keep back the others. The exit status. */
-WEIR_MUST_CHECK int weir_job_each(const char *command, const struct weir_options *options,
-                                  char **ids, const struct weir_job_deed *deed);
+WEIR_MUST_CHECK int weir_cli_job_each(const char *command, const struct weir_options *options,
+                                      char **ids, const struct weir_cli_job_deed *deed);
 
 /* A descriptor that becomes readable when this process is to end: SIGINT, SIGTERM, SIGHUP, which
  * then do not end it by themselves. -1 if there can be none. */
-int weir_job_watch_signals(void);
+int weir_cli_job_watch_signals(void);
 
 #endif

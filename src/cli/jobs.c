@@ -15,11 +15,11 @@ static void put_job(struct weir_table *table, const json_t *job)
     weir_table_put(table, weir_show_string(job, "id"));
     weir_table_put(table, weir_show_string(job, "state"));
     weir_table_put(table, weir_show_string(job, "queue"));
-    weir_job_put_optional(table, weir_show_string(job, "tenant"));
+    weir_cli_job_put_optional(table, weir_show_string(job, "tenant"));
     weir_table_put(table, weir_show_string(job, "priority"));
-    weir_job_put_attempts(table, job);
+    weir_cli_job_put_attempts(table, job);
     weir_table_put(table, weir_show_string(job, "created"));
-    weir_job_put_optional(table, weir_show_string(job, "error"));
+    weir_cli_job_put_optional(table, weir_show_string(job, "error"));
 }
 
 static int run_jobs(char **arguments)
@@ -35,7 +35,7 @@ static int run_jobs(char **arguments)
         return weir_flags_status(read);
     }
     weir_talk_init(&talk, weir_command_jobs.name, &options);
-    int status = weir_job_list(&talk, "jobs", columns, put_job);
+    int status = weir_cli_job_list(&talk, "jobs", columns, put_job);
     weir_talk_deinit(&talk);
     return status;
 }

@@ -43,9 +43,10 @@ static int run_redrive(char **arguments)
     if (!options.all && (options.queue != NULL || options.tenant != NULL)) {
         return weir_flags_complain(&weir_command_redrive, "--queue and --tenant go with --all");
     }
-    return options.all ? redrive_all(&options)
-                       : weir_job_each(weir_command_redrive.name, &options, options.rest,
-                                       &(struct weir_job_deed){"POST", "dlq", "redrive", "queued"});
+    return options.all
+               ? redrive_all(&options)
+               : weir_cli_job_each(weir_command_redrive.name, &options, options.rest,
+                                   &(struct weir_cli_job_deed){"POST", "dlq", "redrive", "queued"});
 }
 
 const struct weir_command weir_command_redrive = {

@@ -14,13 +14,13 @@ static int fetch(struct weir_persist *persist)
     const struct weir_options *options = persist->talk->options;
     const char *id = options->words[0];
     if (options->wait) {
-        persist->talk->stop_fd = weir_job_watch_signals();
-        int status = weir_job_await(persist, id);
+        persist->talk->stop_fd = weir_cli_job_watch_signals();
+        int status = weir_cli_job_await(persist, id);
         if (status != 0) {
             return status;
         }
     }
-    return weir_job_fetch(persist, id, options->output);
+    return weir_cli_job_fetch(persist, id, options->output);
 }
 
 static int run_result(char **arguments)

@@ -185,26 +185,26 @@ static int fetch(struct submit *submit, const char *id)
 {
     const char *folder = submit->options->output;
     if (folder == NULL) {
-        return prints_result(submit) ? weir_job_fetch(&submit->persist, id, NULL) : 0;
+        return prints_result(submit) ? weir_cli_job_fetch(&submit->persist, id, NULL) : 0;
     }
     char path[4096];
     int bytes = snprintf(path, sizeof path, "%s/%s", folder, id);
     return bytes < 0 || (size_t)bytes >= sizeof path
                ? fail(submit, "the name of the folder is too long")
-               : weir_job_fetch(&submit->persist, id, path);
+               : weir_cli_job_fetch(&submit->persist, id, path);
 }
 
 /* One has ended: says so, and fetches what there is. */
 static void settle(struct submit *submit, const char *id)
 {
     struct weir_talk *talk = &submit->talk;
-    bool done = weir_job_is_done(talk->document);
+    bool done = weir_cli_job_is_done(talk->document);
     char state[20];
     snprintf(state, sizeof state, "%s", weir_show_string(talk->document, "state"));
     weir_progress_clear(&submit->progress);
     int status = submit->options->json ? weir_talk_report(talk) : 0;
     if (!done) {
-        weir_job_complain(talk, talk->document);
+        weir_cli_job_complain(talk, talk->document);
         status = WEIR_EXIT_FAILED;
     } else if (status == 0) {
         status = fetch(submit, id);
@@ -224,11 +224,11 @@ static bool look(struct submit *submit, size_t which, bool waits)
 {
     const char *id = submit->bodies.list[submit->open[which]].id;
     bool over = true;
-    if (weir_job_look(&submit->persist, id, waits) != 0) {
+    if (weir_cli_job_look(&submit->persist, id, waits) != 0) {
         weir_progress_clear(&submit->progress);
         submit->status = weir_talk_report(&submit->talk);
         submit->not_done++;
-    } else if (weir_job_is_over(submit->talk.document)) {
+    } else if (weir_cli_job_is_over(submit->talk.document)) {
         settle(submit, id);
     } else {
         over = false;
@@ -258,7 +258,7 @@ static void show_all(struct submit *submit)
     char text[200], failed[50] = "", running[50] = "";
     size_t ended = submit->done + submit->not_done;
     if (submit->bodies.count == 1) {
-        weir_job_show(&submit->progress, submit->talk.document);
+        weir_cli_job_show(&submit->progress, submit->talk.document);
         return;
     }
     if (!submit->progress.terminal) {
@@ -353,7 +353,7 @@ static int submit_all(struct submit *submit)
         return WEIR_EXIT_FAILED;
     }
     if (submit->options->wait) {
-        submit->talk.stop_fd = weir_job_watch_signals();
+        submit->talk.stop_fd = weir_cli_job_watch_signals();
     }
     send_all(submit);
     if (submit->options->wait && submit->sent > 0) {
