@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "cli/commands.h"
 #include "gateway/server.h"
+#include "runner/desk.h"
 
 static const struct weir_flag flags[] = {{0}};
 
@@ -16,8 +17,10 @@ static int run_serve(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    struct weir_serve_options serve = {
-        .load = load, .context = (char *)options.words[0], .api = &weir_api};
+    struct weir_serve_options serve = {.load = load,
+                                       .context = (char *)options.words[0],
+                                       .api = &weir_api,
+                                       .jobs = &weir_desk_extension};
     return weir_serve(&serve);
 }
 

@@ -15,8 +15,9 @@
 #ifndef WEIR_RUNNER_DESK_H
 #define WEIR_RUNNER_DESK_H
 
-#include "config/config.h"
-#include "gateway/worker.h"
+#include "base/map.h"
+#include "gateway/server.h"
+#include "gateway/site.h"
 #include "jobs/port.h"
 #include "jobs/schedule.h"
 #include "store/disk.h"
@@ -26,28 +27,43 @@
 
 struct weir_desk;
 
+/* The server's part in jobs is that of an extension: it knows nothing else of them. */
+extern const struct weir_extension weir_desk_extension;
+
 struct weir_desk_options {
-    struct weir_config *config;   /* at the start; its queues */
-    struct weir_worker **workers; /* for routes; their loops need not run yet */
+    struct weir_plan *plan; /* at the start; its config's queues; the desk takes it as well */
+    struct weir_worker *workers[WEIR_LOOPS_MAX]; /* for routes; their loops need not run yet */
     uint32_t worker_count;
-    struct weir_journal *journal; /* for job.* events */
+    struct weir_journal *journal; /* for job.* events; may be null */
+
+    /* Another record of truth, for tests; null: the one in the config's data folder. */
+    const struct weir_store_port *port;
+    struct weir_store *store;
 };
 
-/* Opens the data folder, recovers, and starts to run what is queued. Null on failure, with a
- * sentence in `wrong`. */
+/* Opens the data folder and recovers; nothing is started before weir_desk_resume(). Null on
+ * failure, with a sentence in `wrong`. */
 struct weir_desk *weir_desk_open(const struct weir_desk_options *options, char *wrong,
                                  size_t wrong_bytes);
 
-/* New queues. False with a sentence: nothing has changed. Called in the main thread. */
-WEIR_MUST_CHECK bool weir_desk_configure(struct weir_desk *desk, const struct weir_config *config,
+/* New queues; nothing is started from now on. False with a sentence: nothing has changed. Called
+ * in the main thread. */
+WEIR_MUST_CHECK bool weir_desk_configure(struct weir_desk *desk, struct weir_plan *plan,
                                          char *wrong, size_t wrong_bytes);
 
+/* Every worker has the routes of the plan: what is queued is started. */
+void weir_desk_resume(struct weir_desk *desk);
+
 /* Starts nothing more and accepts nothing more; `drained` is called once, in some thread, when
- * nothing runs any more. */
+ * nothing runs any more and all is on record. */
 void weir_desk_drain(struct weir_desk *desk, void (*drained)(void *context), void *context);
 
-/* After the workers' loops have stopped. What still runs is ended, and found again at the next
- * start as an attempt that was lost; without a kill being counted if Weir was told to end. */
+/* After the workers' loops have stopped: what still runs is ended, and queued again without a kill
+ * being counted; if that cannot be recorded, the next start finds an attempt that was lost. All
+ * requests are answered when this returns, and what is asked from now on is refused. */
+void weir_desk_stop(struct weir_desk *desk);
+
+/* After the posts of the workers' loops have been delivered: nobody asks anything any more. */
 void weir_desk_close(struct weir_desk *desk);
 
 /* ---- the door ---- */
@@ -56,12 +72,16 @@ void weir_desk_close(struct weir_desk *desk);
 struct weir_desk_door {
     struct weir_post told; /* private until it arrives: the caller's `arrive` */
     struct weir_loop *loop;
-    struct weir_link link; /* private */
+    struct weir_desk *desk; /* private, as the next three; the last two under the desk's lock */
+    struct weir_post post;
+    struct weir_link link;
+    bool under_way;
     struct weir_schedule_ask ask;
     uint64_t deadline_ns; /* of waiting for room; the loop's clock */
     enum weir_schedule_answer answer;
     uint64_t retry_after_ns;
-    bool waiting;
+    bool waiting;  /* under the desk's lock */
+    bool reserved; /* the same: it has places */
 };
 
 /* True: `answer` is there. False: it waits for room, and `told` will arrive in its loop, once,
@@ -73,8 +93,8 @@ bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door);
  * until then. */
 bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door);
 
-/* The queue's number and its settings, or null; an empty name is the default queue. Good until the
- * config changes: copy what is needed. */
+/* The queue's number and its settings, or null; an empty name is the default queue. Asked in a
+ * worker's loop, and good until that goes on: copy what is needed for longer. */
 const struct weir_config_queue *weir_desk_queue(struct weir_desk *desk, struct weir_slice name,
                                                 uint32_t *number);
 
@@ -106,12 +126,17 @@ struct weir_desk_request {
         struct weir_store_settle settle;
     };
     struct weir_desk *desk; /* private, as all below */
+    struct weir_link link;  /* among those that are tried again */
+    void (*again)(struct weir_desk_request *request);
+    struct weir_desk_request *next; /* that waits for the same run */
     struct weir_slice id;
-    int step;
+    uint64_t number;
+    uint32_t queue;
+    uint32_t tries;
 };
 
 /* Accepts `accept.orders`; for each, a place of its queue, tenant and priority was reserved at the
- * door, and is taken or given back. */
+ * door, and is taken or given back: the doors have none from now on. */
 void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request);
 
 /* `look.id` and `look.with` say what. */
@@ -146,10 +171,26 @@ void weir_desk_live(struct weir_desk *desk, uint64_t number, struct weir_desk_li
 bool weir_desk_stats(struct weir_desk *desk, uint32_t queue, struct weir_slice *name,
                      struct weir_schedule_stats *stats, uint64_t *dead);
 
-struct weir_desk_counts {
+/* How long attempts have run, up to each of these bounds and longer; as for metrics. */
+#define WEIR_DESK_BOUNDS 10
+extern const uint64_t weir_desk_bounds_ms[WEIR_DESK_BOUNDS];
+
+/* What is counted of each queue since the start. */
+struct weir_desk_tally {
+    uint64_t dead; /* letters, at present */
     uint64_t accepted;
-    uint64_t ended[WEIR_JOB_STATE_COUNT]; /* by what they became */
-    uint64_t retried;
+    uint64_t ended[WEIR_JOB_STATE_COUNT]; /* by what they became; QUEUED: tried again */
+    uint64_t ran[WEIR_DESK_BOUNDS + 1];
+    uint64_t ran_ms;
+};
+
+/* The same of a queue by number; false past the last. */
+bool weir_desk_tally(struct weir_desk *desk, uint32_t queue, struct weir_desk_tally *tally);
+
+struct weir_desk_counts {
+    struct weir_desk_tally all; /* queues together */
+    uint64_t stale;             /* ends that came too late to count */
+    bool accepting;             /* else it drains */
     struct weir_store_counts store;
 };
 void weir_desk_count(struct weir_desk *desk, struct weir_desk_counts *counts);
@@ -161,7 +202,7 @@ void weir_desk_count(struct weir_desk *desk, struct weir_desk_counts *counts);
 struct weir_desk_watch {
     struct weir_post told;
     struct weir_loop *loop;
-    struct weir_link link; /* private */
+    struct weir_map_node node; /* private */
     uint64_t number;
     bool sleeping; /* private, under the desk's lock */
 };

@@ -1,0 +1,172 @@
+#include "runner/desk_parts.h"
+
+#include <assert.h>
+
+/* ---- waiting ---- */
+
+static void join(struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct weir_desk_place *place = &desk->places[door->ask.queue];
+    if (place->door_count == 0) {
+        weir_list_push_back(&desk->crowded, &place->link);
+    }
+    place->door_count++;
+    desk->door_count++;
+    door->waiting = true;
+    weir_list_push_back(&place->doors[door->ask.priority], &door->link);
+    desk->door_ns = desk->door_ns < door->deadline_ns ? desk->door_ns : door->deadline_ns;
+}
+
+static void quit(struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct weir_desk_place *place = &desk->places[door->ask.queue];
+    assert(door->waiting);
+    weir_list_unlink(&door->link);
+    door->waiting = false;
+    desk->door_count--;
+    place->door_count--;
+    if (place->door_count == 0) {
+        weir_list_unlink(&place->link);
+    }
+}
+
+static void decide(struct weir_desk *desk, struct weir_desk_door *door,
+                   enum weir_schedule_answer answer, struct weir_link *told)
+{
+    quit(desk, door);
+    door->answer = answer;
+    door->reserved = answer == WEIR_SCHEDULE_COME;
+    door->under_way = true;
+    weir_list_push_back(told, &door->link);
+}
+
+/* Those at the head who have room now. */
+static void serve(struct weir_desk *desk, struct weir_link *doors, struct weir_instant now,
+                  struct weir_link *told)
+{
+    while (!weir_list_empty(doors)) {
+        struct weir_desk_door *door = weir_container_of(doors->next, struct weir_desk_door, link);
+        enum weir_schedule_answer answer =
+            weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
+        if (answer == WEIR_SCHEDULE_FULL) {
+            return;
+        }
+        decide(desk, door, answer, told);
+    }
+}
+
+/* Those whose time is over; and when the next one's is. */
+static void expire(struct weir_desk *desk, struct weir_link *doors, struct weir_instant now,
+                   struct weir_link *told)
+{
+    for (struct weir_link *at = doors->next; at != doors;) {
+        struct weir_desk_door *door = weir_container_of(at, struct weir_desk_door, link);
+        at = at->next;
+        if (door->deadline_ns <= now.now_ns) {
+            decide(desk, door, WEIR_SCHEDULE_FULL, told);
+        } else if (door->deadline_ns < desk->door_ns) {
+            desk->door_ns = door->deadline_ns;
+        }
+    }
+}
+
+void weir_desk_serve_doors(struct weir_desk *desk, struct weir_instant now, struct weir_link *told)
+{
+    bool late = desk->door_ns <= now.now_ns;
+    desk->door_ns = late ? WEIR_NEVER : desk->door_ns;
+    for (struct weir_link *at = desk->crowded.next; at != &desk->crowded;) {
+        struct weir_desk_place *place = weir_container_of(at, struct weir_desk_place, link);
+        at = at->next; /* a place goes when nobody is left */
+        for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+            serve(desk, &place->doors[i], now, told);
+            if (late) {
+                expire(desk, &place->doors[i], now, told);
+            }
+        }
+    }
+}
+
+void weir_desk_close_doors(struct weir_desk *desk, struct weir_link *told)
+{
+    while (!weir_list_empty(&desk->crowded)) {
+        struct weir_desk_place *place =
+            weir_container_of(desk->crowded.next, struct weir_desk_place, link);
+        for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+            while (!weir_list_empty(&place->doors[i])) {
+                decide(desk, weir_container_of(place->doors[i].next, struct weir_desk_door, link),
+                       WEIR_SCHEDULE_FULL, told);
+            }
+        }
+    }
+}
+
+/* ---- telling ---- */
+
+static void on_told(struct weir_post *post)
+{
+    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, post);
+    pthread_mutex_lock(&door->desk->lock);
+    door->under_way = false;
+    pthread_mutex_unlock(&door->desk->lock);
+    door->told.arrive(&door->told);
+}
+
+void weir_desk_tell_doors(struct weir_link *told)
+{
+    while (!weir_list_empty(told)) {
+        struct weir_desk_door *door = weir_container_of(told->next, struct weir_desk_door, link);
+        weir_list_unlink(&door->link);
+        door->post = (struct weir_post){.arrive = on_told};
+        weir_loop_post(door->loop, &door->post);
+    }
+}
+
+/* ---- asking ---- */
+
+/* Nobody overtakes those who wait with the same priority. */
+static bool must_wait(const struct weir_desk *desk, const struct weir_desk_door *door)
+{
+    return !weir_list_empty(&desk->places[door->ask.queue].doors[door->ask.priority]);
+}
+
+static bool may_wait(const struct weir_desk *desk, const struct weir_desk_door *door,
+                     struct weir_instant now)
+{
+    const struct weir_config_queue *config = weir_desk_config(desk, door->ask.queue);
+    return config != NULL && config->full == WEIR_CONFIG_FULL_WAIT && !desk->draining &&
+           desk->door_count < WEIR_DESK_DOOR_MAX && door->deadline_ns > now.now_ns;
+}
+
+bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct weir_instant now = weir_desk_lock(desk);
+    assert(door->ask.queue < WEIR_SCHEDULE_QUEUES_MAX);
+    assert(!door->waiting);
+    door->desk = desk;
+    door->retry_after_ns = 5 * WEIR_NS_PER_SECOND;
+    door->answer = must_wait(desk, door)
+                       ? WEIR_SCHEDULE_FULL
+                       : weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
+    door->reserved = door->answer == WEIR_SCHEDULE_COME;
+    if (door->answer == WEIR_SCHEDULE_FULL && may_wait(desk, door, now)) {
+        join(desk, door);
+    }
+    bool answered = !door->waiting;
+    weir_desk_unlock(desk, now); /* after which it may have been told already */
+    return answered;
+}
+
+bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct weir_instant now = weir_desk_lock(desk);
+    if (door->waiting) {
+        quit(desk, door);
+    }
+    if (door->reserved) {
+        weir_schedule_withdraw(desk->schedule, &door->ask);
+        door->reserved = false;
+    }
+    bool gone = !door->under_way;
+    weir_desk_unlock(desk, now);
+    return gone;
+}

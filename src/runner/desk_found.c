@@ -1,0 +1,136 @@
+#define _GNU_SOURCE
+#include "runner/desk_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- rows ---- */
+
+/* The row with all of its texts in one piece of memory, which is the run's. */
+static bool copy_row(struct weir_run *run, const struct weir_job_row *row)
+{
+    run->row = *row;
+    struct weir_job_order *order = &run->row.order;
+    struct weir_slice *texts[] = {&order->id,  &order->queue, &order->tenant,
+                                  &order->key, &order->type,  &run->row.error};
+    size_t bytes = 1;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        bytes += texts[i]->bytes;
+    }
+    char *to = malloc(bytes);
+    run->memory = to;
+    for (size_t i = 0; to != NULL && i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i]->bytes > 0) {
+            memcpy(to, texts[i]->data, texts[i]->bytes);
+        }
+        texts[i]->data = to;
+        to += texts[i]->bytes;
+    }
+    order->body.bytes = run->row.result.bytes = run->row.result_type = run->row.log =
+        (struct weir_slice){0};
+    return to != NULL;
+}
+
+/* What was running is held: what has become of it is found out once everything is open. */
+static bool find_running(struct weir_desk *desk, const struct weir_job_row *row, uint32_t queue,
+                         struct weir_instant now)
+{
+    struct weir_run *run = weir_run_create(desk, row->number, queue);
+    if (run == NULL || weir_schedule_hold(desk->schedule, row->number, now) != WEIR_OK) {
+        return false;
+    }
+    run->recorded = row->epoch;
+    run->folder = true;
+    weir_run_move(run, WEIR_RUN_TAKING);
+    weir_run_move(run, WEIR_RUN_GOING);
+    weir_run_move(run, WEIR_RUN_RUNNING);
+    return copy_row(run, row);
+}
+
+/* Nothing has workers yet, so that all stand in line before the first turn comes. */
+static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, uint32_t queue,
+                       struct weir_instant now)
+{
+    struct weir_schedule_entry entry = {.number = row->number,
+                                        .queue = queue,
+                                        .tenant = row->order.tenant,
+                                        .key = row->order.key,
+                                        .priority = row->order.priority,
+                                        .cost_ms = row->order.cost_ms,
+                                        .created_ms = row->order.created_ms,
+                                        .next_ms = row->next_ms,
+                                        .dated = row->order.dated};
+    desk->dated = desk->dated || row->order.dated;
+    return weir_schedule_enter(desk->schedule, &entry, now) == WEIR_OK &&
+           (row->state != WEIR_JOB_RUNNING || find_running(desk, row, queue, now));
+}
+
+bool weir_desk_found(void *context, const struct weir_job_row *row)
+{
+    struct weir_desk *desk = context;
+    struct weir_instant now = weir_desk_lock(desk);
+    uint32_t queue = weir_schedule_need_queue(desk->schedule, row->order.queue, now);
+    bool good = queue != UINT32_MAX;
+    if (good && row->state == WEIR_JOB_FAILED) {
+        desk->places[queue].tally.dead++;
+        desk->tally.dead++;
+    } else if (good) {
+        good = find_alive(desk, row, queue, now);
+    }
+    pthread_mutex_unlock(&desk->lock);
+    return good;
+}
+
+/* ---- what was running ---- */
+
+/* The folder of an attempt whose end is about to be recorded says how it ended. */
+static bool is_wanted(void *context, uint64_t number)
+{
+    return weir_desk_find_run(context, number) != NULL;
+}
+
+static void end_found(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_run_report report = {.end = WEIR_ATTEMPT_LOST,
+                                     .error = weir_slice_of("Weir itself ended while it ran")};
+    void *memory = NULL;
+    if (desk->files != NULL) {
+        char path[PATH_MAX];
+        uint64_t file = weir_store_file_new(desk->files);
+        weir_store_file_path(desk->files, file, path, sizeof path);
+        struct weir_command_find find = {.folder = desk->folder,
+                                         .number = run->number,
+                                         .attempt = run->row.attempts,
+                                         .result_file = file,
+                                         .result_path = path};
+        if (weir_command_finished(&find, &report.result, &memory)) {
+            report.end = WEIR_ATTEMPT_SUCCESS;
+            report.error = (struct weir_slice){0};
+        }
+    }
+    weir_run_end(run, &report);
+    free(memory);
+}
+
+void weir_desk_recover(struct weir_desk *desk)
+{
+    struct weir_link found;
+    weir_list_init(&found);
+    pthread_mutex_lock(&desk->lock);
+    for (struct weir_link *at = desk->all_runs.next; at != &desk->all_runs; at = at->next) {
+        struct weir_run *run = weir_container_of(at, struct weir_run, all);
+        if (run->state == WEIR_RUN_RUNNING && run->plan == NULL) {
+            run->plan = weir_plan_take(desk->plan);
+            run->config = weir_desk_config(desk, run->queue);
+            weir_list_push_back(&found, &run->link);
+        }
+    }
+    pthread_mutex_unlock(&desk->lock);
+    weir_command_sweep_all(desk->folder, is_wanted, desk);
+    while (!weir_list_empty(&found)) {
+        struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
+        weir_list_unlink(&run->link);
+        end_found(run);
+    }
+}

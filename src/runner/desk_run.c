@@ -1,0 +1,431 @@
+#define _GNU_SOURCE
+#include "runner/desk_parts.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Without memory for a run, its job waits for that long. */
+#define NO_MEMORY_MS 1000
+
+/* ---- runs ---- */
+
+static bool is_busy(enum weir_run_state state)
+{
+    return state != WEIR_RUN_IDLE && state != WEIR_RUN_OVER;
+}
+
+void weir_run_move(struct weir_run *run, enum weir_run_state state)
+{
+    static const uint32_t next[] = {
+        [WEIR_RUN_IDLE] = 1u << WEIR_RUN_TAKING | 1u << WEIR_RUN_SETTLING | 1u << WEIR_RUN_OVER,
+        [WEIR_RUN_TAKING] = 1u << WEIR_RUN_GOING | 1u << WEIR_RUN_SETTLING | 1u << WEIR_RUN_OVER,
+        [WEIR_RUN_GOING] = 1u << WEIR_RUN_RUNNING | 1u << WEIR_RUN_SETTLING,
+        [WEIR_RUN_RUNNING] = 1u << WEIR_RUN_SETTLING,
+        [WEIR_RUN_SETTLING] = 1u << WEIR_RUN_OVER};
+    assert(run->state != WEIR_RUN_OVER);
+    assert((next[run->state] >> state & 1) != 0);
+    run->desk->busy += is_busy(state);
+    run->desk->busy -= is_busy(run->state);
+    run->state = state;
+    if (state == WEIR_RUN_OVER) {
+        weir_map_remove(&run->desk->runs, &run->node);
+    }
+}
+
+struct weir_run *weir_run_create(struct weir_desk *desk, uint64_t number, uint32_t queue)
+{
+    if (!weir_map_reserve(&desk->runs, &weir_allocator_libc)) {
+        return NULL;
+    }
+    struct weir_run *run = weir_slab_take(&desk->run_slab);
+    if (run == NULL) {
+        return NULL;
+    }
+    *run = (struct weir_run){.desk = desk,
+                             .number = number,
+                             .queue = queue,
+                             .state = WEIR_RUN_IDLE,
+                             .entered = true,
+                             .progress = -1};
+    weir_map_insert(&desk->runs, &run->node, weir_desk_hash(number));
+    weir_list_push_back(&desk->all_runs, &run->all);
+    return run;
+}
+
+struct weir_run *weir_desk_find_run(const struct weir_desk *desk, uint64_t number)
+{
+    struct weir_map_node *node = weir_map_first(&desk->runs, weir_desk_hash(number));
+    for (; node != NULL; node = weir_map_next(node)) {
+        struct weir_run *run = weir_container_of(node, struct weir_run, node);
+        if (run->number == number) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
+void weir_run_destroy(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    if (run->state != WEIR_RUN_OVER) {
+        weir_map_remove(&desk->runs, &run->node);
+    }
+    weir_list_unlink(&run->all);
+    free(run->memory);
+    free(run->texts);
+    weir_plan_give(run->plan);
+    weir_slab_give(&desk->run_slab, run);
+}
+
+void weir_run_let_go(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    pthread_mutex_lock(&desk->lock);
+    assert(run->holds > 0);
+    run->holds--;
+    if (run->holds == 0 && run->state == WEIR_RUN_OVER) {
+        weir_run_destroy(run);
+    }
+    pthread_mutex_unlock(&desk->lock);
+}
+
+/* ---- beginning ---- */
+
+/* It cannot be begun: it goes back, as if its turn had not come. */
+static void put_back(struct weir_desk *desk, const struct weir_schedule_news *news,
+                     struct weir_instant now, int64_t next_ms)
+{
+    if (weir_schedule_end(desk->schedule, news->number, news->epoch, now) == WEIR_OK) {
+        weir_schedule_requeue(desk->schedule, news->number, next_ms, now);
+    }
+}
+
+struct weir_run *weir_run_begin(struct weir_desk *desk, const struct weir_schedule_news *news,
+                                struct weir_instant now)
+{
+    const struct weir_config_queue *config = weir_desk_config(desk, news->queue);
+    if (config == NULL) { /* it has been taken out meanwhile: nobody starts its jobs any more */
+        put_back(desk, news, now, 0);
+        return NULL;
+    }
+    struct weir_run *run = weir_run_create(desk, news->number, news->queue);
+    if (run == NULL) {
+        put_back(desk, news, now, now.wall_ms + NO_MEMORY_MS);
+        return NULL;
+    }
+    run->epoch = news->epoch;
+    run->recorded = (struct weir_epoch){desk->boot, news->epoch.counter};
+    run->plan = weir_plan_take(desk->plan);
+    run->config = config;
+    if (desk->paused || desk->draining) {
+        weir_list_push_back(&desk->idle, &run->link);
+        return NULL;
+    }
+    weir_run_move(run, WEIR_RUN_TAKING);
+    return run;
+}
+
+/* To the yard, or to the next of the workers. Under the lock. */
+static void choose_loop(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    if (run->config->run_count == 0) {
+        run->worker = desk->workers[desk->next_worker++ % desk->worker_count];
+    }
+}
+
+static struct weir_loop *loop_of(const struct weir_run *run)
+{
+    return run->worker == NULL ? &run->desk->yard.loop : &run->worker->loop;
+}
+
+static void on_go(struct weir_post *post);
+
+static void go(struct weir_run *run)
+{
+    static const struct weir_run_report lost = {.end = WEIR_ATTEMPT_LOST, .orderly = true};
+    struct weir_desk *desk = run->desk;
+    pthread_mutex_lock(&desk->lock);
+    run->row = run->take.row;
+    run->memory = run->take.op.memory;
+    run->folder = run->config->run_count > 0;
+    bool stopped = desk->stopped;
+    if (!stopped) {
+        choose_loop(run);
+        run->go = (struct weir_post){.arrive = on_go};
+        run->holds++;
+        weir_run_move(run, WEIR_RUN_GOING);
+    }
+    pthread_mutex_unlock(&desk->lock);
+    if (stopped) {
+        weir_run_end(run, &lost);
+    } else {
+        weir_loop_post(loop_of(run), &run->go);
+    }
+}
+
+/* It is not QUEUED on record, so there is nothing to start. */
+static void vanish(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_instant now = weir_desk_lock(desk);
+    desk->stale++;
+    run->holds++;
+    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now); /* or it has lapsed */
+    weir_schedule_forget(desk->schedule, run->number);
+    struct weir_desk_request *cancels = run->cancels;
+    run->cancels = NULL;
+    weir_run_move(run, WEIR_RUN_OVER);
+    weir_desk_unlock(desk, now);
+    weir_desk_cancel_all_again(cancels);
+    free(run->take.op.memory);
+    weir_run_let_go(run);
+}
+
+/* In the store's thread. */
+static void on_taken(struct weir_store_op *op)
+{
+    struct weir_run *run = weir_container_of(op, struct weir_run, take.op);
+    struct weir_desk *desk = run->desk;
+    switch (op->end) {
+    case WEIR_STORE_DONE:
+        go(run);
+        break;
+    case WEIR_STORE_FAILED:
+        weir_run_stick(run, op->wrong);
+        break;
+    default:
+        vanish(run);
+    }
+    weir_desk_complete(desk);
+}
+
+void weir_run_take(struct weir_run *run)
+{
+    run->take = (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = on_taken},
+                                         .number = run->number,
+                                         .epoch = run->recorded,
+                                         .now_ms = weir_desk_wall_ms()};
+    run->asked = &run->take.op;
+    weir_desk_hand(run->desk, run->asked);
+}
+
+/* ---- running ---- */
+
+static void on_progress(void *context, double progress, struct weir_slice text)
+{
+    struct weir_run *run = context;
+    struct weir_desk *desk = run->desk;
+    size_t bytes = text.bytes < sizeof run->progress_text ? text.bytes : sizeof run->progress_text;
+    pthread_mutex_lock(&desk->lock);
+    run->progress = progress >= 0 ? progress : run->progress;
+    run->progress_bytes = (uint32_t)bytes;
+    memcpy(run->progress_text, text.data, bytes);
+    pthread_mutex_unlock(&desk->lock);
+}
+
+static void on_command_ended(void *context, const struct weir_command_report *report)
+{
+    struct weir_run *run = context;
+    run->command = NULL;
+    weir_run_end(run, &(struct weir_run_report){.end = report->end,
+                                                .error = report->error,
+                                                .result = report->result,
+                                                .log = report->log});
+}
+
+static void on_errand_ended(void *context, const struct weir_errand_report *report)
+{
+    struct weir_run *run = context;
+    run->errand = NULL;
+    weir_run_end(run, &(struct weir_run_report){.end = report->end,
+                                                .error = report->error,
+                                                .retry_after_ms = report->retry_after_ms,
+                                                .status = report->status,
+                                                .type = report->type,
+                                                .result = report->result});
+}
+
+/* Where its files are; null: there is none. */
+struct paths {
+    uint64_t result_file;
+    char result[PATH_MAX];
+    char body[PATH_MAX];
+    const char *body_path;
+};
+
+static void find_paths(const struct weir_run *run, struct paths *paths)
+{
+    const struct weir_desk *desk = run->desk;
+    const struct weir_job_bytes *body = &run->row.order.body;
+    *paths = (struct paths){.result_file = 0};
+    if (desk->files == NULL) {
+        return;
+    }
+    paths->result_file = weir_store_file_new(desk->files);
+    weir_store_file_path(desk->files, paths->result_file, paths->result, sizeof paths->result);
+    if (body->file != 0) {
+        weir_store_file_path(desk->files, body->file, paths->body, sizeof paths->body);
+        paths->body_path = paths->body;
+    }
+}
+
+static bool start_command(struct weir_run *run, const struct paths *paths)
+{
+    struct weir_desk *desk = run->desk;
+    run->kind = weir_desk_command_kind(run->config);
+    run->command =
+        weir_command_start(&(struct weir_command_options){.loop = &desk->yard.loop,
+                                                          .disk = desk->disk,
+                                                          .folder = desk->folder,
+                                                          .kind = &run->kind,
+                                                          .row = &run->row,
+                                                          .body_path = paths->body_path,
+                                                          .result_file = paths->result_file,
+                                                          .result_path = paths->result,
+                                                          .progressed = on_progress,
+                                                          .ended = on_command_ended,
+                                                          .context = run});
+    return run->command != NULL;
+}
+
+static bool start_errand(struct weir_run *run, const struct paths *paths)
+{
+    run->errand = weir_errand_start(
+        &(struct weir_errand_options){.worker = run->worker,
+                                      .disk = run->desk->disk,
+                                      .path = run->config->route,
+                                      .row = &run->row,
+                                      .body_path = paths->body_path,
+                                      .result_file = paths->result_file,
+                                      .result_path = paths->result,
+                                      .result_bytes_max = run->config->body_bytes_max,
+                                      .ended = on_errand_ended,
+                                      .context = run});
+    return run->errand != NULL;
+}
+
+/* Whether the body is what was handed in. Long ones lie in files, and are not read here. */
+static bool is_whole(const struct weir_run *run)
+{
+    const struct weir_job_order *order = &run->row.order;
+    uint8_t digest[WEIR_JOB_DIGEST_BYTES];
+    unsigned bytes = 0;
+    return order->body.file != 0 ||
+           (order->body.count == order->body.bytes.bytes &&
+            EVP_Digest(order->body.bytes.data, order->body.bytes.bytes, digest, &bytes,
+                       run->desk->sha256, NULL) == 1 &&
+            bytes == sizeof digest && memcmp(digest, order->digest, sizeof digest) == 0);
+}
+
+static void fail(struct weir_run *run, enum weir_attempt_end end, const char *error)
+{
+    weir_run_end(run, &(struct weir_run_report){.end = end, .error = weir_slice_of(error)});
+}
+
+static void start(struct weir_run *run)
+{
+    struct paths paths;
+    if (!is_whole(run)) {
+        fail(run, WEIR_ATTEMPT_HOPELESS, "its body is damaged on disk");
+        return;
+    }
+    find_paths(run, &paths);
+    if (run->worker == NULL ? !start_command(run, &paths) : !start_errand(run, &paths)) {
+        fail(run, WEIR_ATTEMPT_FAILURE, "there was no memory, or no descriptor, to run it");
+    }
+}
+
+/* In its loop. After weir_desk_stop() it finds that it has been settled. */
+static void on_go(struct weir_post *post)
+{
+    struct weir_run *run = weir_container_of(post, struct weir_run, go);
+    struct weir_desk *desk = run->desk;
+    struct weir_instant now = weir_desk_lock(desk);
+    bool goes = run->state == WEIR_RUN_GOING;
+    enum weir_run_halt halt = run->halt;
+    if (goes) {
+        weir_run_move(run, WEIR_RUN_RUNNING);
+        run->began_ns = now.now_ns;
+    }
+    pthread_mutex_unlock(&desk->lock);
+    if (goes && halt != WEIR_HALT_NONE) {
+        fail(run, WEIR_ATTEMPT_CANCELLED, "it was cancelled before it had started");
+    } else if (goes) {
+        start(run);
+    }
+    weir_run_let_go(run);
+}
+
+/* ---- being made to end ---- */
+
+static void on_stop(struct weir_post *post)
+{
+    struct weir_run *run = weir_container_of(post, struct weir_run, stop);
+    if (run->command != NULL) {
+        weir_command_cancel(run->command);
+    } else if (run->errand != NULL) {
+        weir_errand_cancel(run->errand);
+    }
+    weir_run_let_go(run);
+}
+
+bool weir_run_stop(struct weir_run *run, enum weir_run_halt halt)
+{
+    bool first = run->halt == WEIR_HALT_NONE;
+    assert(run->state == WEIR_RUN_TAKING || run->state == WEIR_RUN_GOING ||
+           run->state == WEIR_RUN_RUNNING);
+    if (first) {
+        run->halt = halt;
+    }
+    if (!first || run->state == WEIR_RUN_TAKING) {
+        return false; /* one that is being taken is looked at when it goes */
+    }
+    run->stop = (struct weir_post){.arrive = on_stop};
+    run->holds++;
+    return true;
+}
+
+void weir_run_send_stop(struct weir_run *run)
+{
+    weir_loop_post(loop_of(run), &run->stop);
+}
+
+/* The schedule holds the job; what runs it is made to end. */
+struct weir_run *weir_run_lapse(struct weir_desk *desk, const struct weir_schedule_news *news)
+{
+    struct weir_run *run = weir_desk_find_run(desk, news->number);
+    assert(run != NULL);
+    assert(weir_epoch_equal(run->epoch, news->epoch));
+    return run->state != WEIR_RUN_IDLE && weir_run_stop(run, WEIR_HALT_LAPSE) ? run : NULL;
+}
+
+bool weir_desk_halt_all(struct weir_desk *desk)
+{
+    static const struct weir_run_report lost = {.end = WEIR_ATTEMPT_LOST, .orderly = true};
+    struct weir_link found;
+    weir_list_init(&found);
+    pthread_mutex_lock(&desk->lock);
+    for (struct weir_link *at = desk->all_runs.next; at != &desk->all_runs; at = at->next) {
+        struct weir_run *run = weir_container_of(at, struct weir_run, all);
+        if (run->state == WEIR_RUN_GOING || run->state == WEIR_RUN_RUNNING) {
+            weir_list_push_back(&found, &run->link);
+        }
+    }
+    pthread_mutex_unlock(&desk->lock);
+    bool any = !weir_list_empty(&found);
+    while (!weir_list_empty(&found)) {
+        struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
+        weir_list_unlink(&run->link);
+        if (run->command != NULL) {
+            weir_command_destroy(run->command);
+        } else if (run->errand != NULL) {
+            weir_errand_destroy(run->errand);
+        }
+        weir_run_end(run, &lost);
+    }
+    return any;
+}

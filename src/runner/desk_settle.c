@@ -1,0 +1,334 @@
+#define _GNU_SOURCE
+#include "runner/desk_parts.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* For jobs of queues that the config does not name any more. */
+#define BACKOFF_FIRST_NS WEIR_NS_PER_SECOND
+#define BACKOFF_MAX_NS   (300 * WEIR_NS_PER_SECOND)
+#define KEEP_NS          (UINT64_C(86400) * WEIR_NS_PER_SECOND)
+
+#define NS_PER_MS UINT64_C(1000000)
+
+#define QUARANTINED "quarantined, having taken down what ran it three times; the last time: "
+
+static_assert(WEIR_JOB_KILLS_MAX == 3, "which is said in words");
+
+/* ---- what is kept of an attempt ---- */
+
+/* Where the next text goes. */
+struct pen {
+    char *to;
+};
+
+static struct weir_slice put(struct pen *pen, struct weir_slice text)
+{
+    struct weir_slice copy = {pen->to, text.bytes};
+    if (text.bytes > 0) {
+        memcpy(pen->to, text.data, text.bytes);
+    }
+    pen->to += text.bytes;
+    return copy;
+}
+
+/* No more than fits, and no character in pieces. */
+static struct weir_slice cut(struct weir_slice text, size_t bytes_max)
+{
+    size_t bytes = text.bytes < bytes_max ? text.bytes : bytes_max;
+    while (bytes > 0 && bytes < text.bytes && (text.data[bytes] & 0xc0) == 0x80) {
+        bytes--;
+    }
+    return (struct weir_slice){text.data, bytes};
+}
+
+/* Copies what the report points at, which is good only during the call; `before` goes before the
+ * error. False without memory. */
+static bool keep_texts(struct weir_run *run, struct weir_run_report *report,
+                       struct weir_slice before)
+{
+    report->error = cut(report->error, WEIR_JOB_ERROR_BYTES_MAX - before.bytes);
+    report->type = cut(report->type, WEIR_JOB_TYPE_BYTES_MAX);
+    report->log = cut(report->log, WEIR_JOB_INLINE_BYTES_MAX);
+    bool at_hand = report->result.file == 0;
+    size_t bytes = before.bytes + report->error.bytes + report->type.bytes + report->log.bytes +
+                   (at_hand ? report->result.bytes.bytes : 0);
+    if (bytes == 0) {
+        return true;
+    }
+    run->texts = malloc(bytes);
+    if (run->texts == NULL) {
+        return false;
+    }
+    struct pen pen = {run->texts};
+    struct weir_slice head = put(&pen, before);
+    report->error = put(&pen, report->error);
+    report->error = (struct weir_slice){head.data, head.bytes + report->error.bytes};
+    report->type = put(&pen, report->type);
+    report->log = put(&pen, report->log);
+    if (at_hand) {
+        report->result.bytes = put(&pen, report->result.bytes);
+    }
+    return true;
+}
+
+/* ---- what becomes of it ---- */
+
+/* Why it ended is what it was told, if it was told anything. */
+static void explain(const struct weir_run *run, struct weir_run_report *report)
+{
+    if (report->end == WEIR_ATTEMPT_SUCCESS) {
+        return; /* it was faster */
+    }
+    if (run->halt == WEIR_HALT_CANCEL) {
+        report->end = WEIR_ATTEMPT_CANCELLED;
+        report->error = weir_slice_of("it was cancelled");
+    } else if (run->halt == WEIR_HALT_LAPSE) {
+        report->end = WEIR_ATTEMPT_LOST;
+        report->error = weir_slice_of("its lease ran out: what runs it was not heard of");
+    } else if (report->end == WEIR_ATTEMPT_LOST && report->orderly) {
+        report->error = weir_slice_of("Weir was told to end while it ran");
+    }
+}
+
+static uint32_t kills_of(const struct weir_run *run, const struct weir_run_report *report)
+{
+    return run->row.kills + (weir_attempt_kills(report->end) && !report->orderly ? 1 : 0);
+}
+
+static struct weir_verdict_of_job judge(const struct weir_run *run,
+                                        const struct weir_run_report *report, uint64_t chance)
+{
+    const struct weir_config_queue *config = run->config;
+    uint64_t first_ns = config == NULL ? BACKOFF_FIRST_NS : config->backoff_first_ns;
+    uint64_t max_ns = config == NULL ? BACKOFF_MAX_NS : config->backoff_max_ns;
+    return weir_attempt_judge(
+        &(struct weir_attempt){.end = report->end,
+                               .attempts = run->row.attempts,
+                               .attempts_max = run->row.order.attempts_max,
+                               .kills = kills_of(run, report),
+                               .backoff = {first_ns / NS_PER_MS, max_ns / NS_PER_MS},
+                               .retry_after_ms = report->retry_after_ms,
+                               .chance = chance});
+}
+
+static int64_t keep_until(const struct weir_run *run, int64_t now_ms)
+{
+    uint64_t keep_ns = run->config == NULL ? KEEP_NS : run->config->keep_ns;
+    return now_ms + (int64_t)(keep_ns / NS_PER_MS);
+}
+
+static void on_settled(struct weir_store_op *op);
+
+static void settle(struct weir_run *run)
+{
+    run->settle.op = (struct weir_store_op){.act = WEIR_STORE_SETTLE, .complete = on_settled};
+    run->settle.number = run->number;
+    run->settle.keep_until_ms = keep_until(run, run->settle.now_ms);
+    run->asked = &run->settle.op;
+    weir_desk_hand(run->desk, run->asked);
+}
+
+void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_run_report report = *told;
+    struct weir_instant now = weir_desk_lock(desk);
+    explain(run, &report);
+    run->ran_ms = run->began_ns == 0 ? 0 : (now.now_ns - run->began_ns) / NS_PER_MS;
+    uint64_t chance = weir_desk_random(desk);
+    weir_run_move(run, WEIR_RUN_SETTLING);
+    /* Its worker is free from now on. One whose lease has run out is held already. */
+    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now);
+    weir_desk_unlock(desk, now);
+
+    struct weir_verdict_of_job verdict = judge(run, &report, chance);
+    struct weir_slice before = weir_slice_of(verdict.quarantined ? QUARANTINED : "");
+    if (!keep_texts(run, &report, before)) {
+        report = (struct weir_run_report){
+            .end = WEIR_ATTEMPT_FAILURE,
+            .error = weir_slice_of("there was no memory for what it had to say")};
+        verdict = judge(run, &report, chance);
+    }
+    int64_t delay_ms = report.orderly ? 0 : (int64_t)verdict.delay_ms;
+    run->settle = (struct weir_store_settle){.before = WEIR_JOB_RUNNING,
+                                             .epoch = run->recorded,
+                                             .after = verdict.state,
+                                             .now_ms = now.wall_ms,
+                                             .next_ms = delay_ms == 0 ? 0 : now.wall_ms + delay_ms,
+                                             .kills = kills_of(run, &report),
+                                             .error = report.error,
+                                             .result_status = report.status,
+                                             .result_type = report.type,
+                                             .result = report.result,
+                                             .log = report.log};
+    settle(run);
+}
+
+void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char *error)
+{
+    run->settle = (struct weir_store_settle){.before = WEIR_JOB_QUEUED,
+                                             .after = after,
+                                             .now_ms = weir_desk_wall_ms(),
+                                             .kills = run->row.kills,
+                                             .error = weir_slice_of(error)};
+    settle(run);
+}
+
+/* ---- what is on record ---- */
+
+static void count_end(const struct weir_run *run, enum weir_job_state after,
+                      struct weir_desk_tally *tally)
+{
+    tally->ended[after]++;
+    tally->dead += after == WEIR_JOB_FAILED;
+    if (run->began_ns != 0) {
+        uint32_t bound = 0;
+        while (bound < WEIR_DESK_BOUNDS && run->ran_ms > weir_desk_bounds_ms[bound]) {
+            bound++;
+        }
+        tally->ran[bound]++;
+        tally->ran_ms += run->ran_ms;
+    }
+}
+
+static void on_sweep(struct weir_disk_task *task)
+{
+    struct weir_run *run = weir_container_of(task, struct weir_run, sweep);
+    struct weir_desk *desk = run->desk;
+    if (run->folder) {
+        weir_command_sweep(desk->folder, run->number, run->row.attempts);
+    }
+    if (run->stale && desk->files != NULL && run->settle.result.file != 0) {
+        weir_store_file_remove(desk->files, run->settle.result.file);
+    }
+    weir_run_let_go(run);
+}
+
+/* What became of it is known, and on record. */
+static void finish(struct weir_run *run, enum weir_job_state after, int64_t next_ms)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_map_node *watches = NULL;
+    struct weir_instant now = weir_desk_lock(desk);
+    if (run->stale) {
+        desk->stale++;
+    } else {
+        count_end(run, after, &desk->tally);
+        count_end(run, after, &desk->places[run->queue].tally);
+    }
+    if (after != WEIR_JOB_QUEUED) {
+        watches = weir_desk_take_watches(desk, run->number);
+    }
+    if (run->entered && after == WEIR_JOB_QUEUED) {
+        weir_schedule_requeue(desk->schedule, run->number, next_ms, now);
+    } else if (run->entered) {
+        weir_schedule_forget(desk->schedule, run->number);
+    }
+    struct weir_desk_request *cancels = run->cancels;
+    run->cancels = NULL;
+    run->holds++;
+    weir_run_move(run, WEIR_RUN_OVER);
+    weir_desk_unlock(desk, now);
+
+    weir_desk_tell_watches(watches);
+    if (!run->stale) {
+        weir_desk_tell_end(run);
+    }
+    if (after == WEIR_JOB_CANCELLED && !run->stale) {
+        weir_desk_answer_all(cancels, WEIR_DESK_DONE, NULL);
+    } else {
+        weir_desk_cancel_all_again(cancels);
+    }
+    if (run->folder || run->stale) {
+        run->sweep = (struct weir_disk_task){.work = on_sweep};
+        weir_disk_submit(desk->disk, &run->sweep);
+    } else {
+        weir_run_let_go(run);
+    }
+}
+
+static void on_looked(struct weir_store_op *op);
+
+static void look(struct weir_run *run)
+{
+    run->look = (struct weir_store_look){.op = {.act = WEIR_STORE_LOOK, .complete = on_looked},
+                                         .number = run->number};
+    run->asked = &run->look.op;
+    weir_desk_hand(run->desk, run->asked);
+}
+
+/* In the store's thread. */
+static void on_settled(struct weir_store_op *op)
+{
+    struct weir_run *run = weir_container_of(op, struct weir_run, settle.op);
+    struct weir_desk *desk = run->desk;
+    switch (op->end) {
+    case WEIR_STORE_DONE:
+        finish(run, run->settle.after, run->settle.next_ms);
+        break;
+    case WEIR_STORE_FAILED:
+        weir_run_stick(run, op->wrong);
+        break;
+    default: /* somebody else was faster; what has become of it is on record */
+        run->stale = true;
+        look(run);
+    }
+    weir_desk_complete(desk);
+}
+
+static void on_looked(struct weir_store_op *op)
+{
+    struct weir_run *run = weir_container_of(op, struct weir_run, look.op);
+    struct weir_desk *desk = run->desk;
+    if (op->end == WEIR_STORE_FAILED) {
+        weir_run_stick(run, op->wrong);
+    } else if (run->stale) {
+        bool again = op->end == WEIR_STORE_DONE && run->look.row.state == WEIR_JOB_QUEUED;
+        enum weir_job_state after = again ? WEIR_JOB_QUEUED : WEIR_JOB_CANCELLED;
+        int64_t next_ms = again ? run->look.row.next_ms : 0;
+        free(op->memory);
+        finish(run, after, next_ms);
+    } else if (op->end == WEIR_STORE_DONE && run->look.row.state == WEIR_JOB_QUEUED) {
+        run->row = run->look.row;
+        run->memory = op->memory;
+        weir_run_retire(run, WEIR_JOB_FAILED, "dropped: the queue was full and newer jobs came");
+    } else {
+        free(op->memory);
+        run->stale = true;
+        finish(run, WEIR_JOB_CANCELLED, 0);
+    }
+    weir_desk_complete(desk);
+}
+
+void weir_run_drop(struct weir_run *run)
+{
+    look(run);
+}
+
+/* ---- while the disk does not work ---- */
+
+void weir_run_stick(struct weir_run *run, const char *wrong)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_desk_request *cancels = run->cancels;
+    run->cancels = NULL;
+    if (run->state == WEIR_RUN_TAKING && run->halt == WEIR_HALT_CANCEL) {
+        run->halt = WEIR_HALT_NONE; /* who asked for it is told that it failed */
+    }
+    if (!desk->stopped) {
+        uint64_t retry_ns = now.now_ns + WEIR_DESK_RETRY_NS;
+        desk->retry_ns = desk->retry_ns < retry_ns ? desk->retry_ns : retry_ns;
+        weir_list_push_back(&desk->stuck, &run->link);
+    }
+    weir_desk_unlock(desk, now);
+    weir_desk_answer_all(cancels, WEIR_DESK_FAILED, wrong);
+}
+
+void weir_run_ask_again(struct weir_run *run)
+{
+    run->asked->memory = NULL;
+    weir_desk_hand(run->desk, run->asked);
+}
