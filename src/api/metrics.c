@@ -106,6 +106,29 @@ static const struct sample signals[] = {
     [WEIR_OUTCOME_CANCELLED - 1] = {"", "signal=\"cancelled\""},
 };
 
+static const struct sample job_ends[] = {
+    {"", "end=\"done\""},
+    {"", "end=\"failed\""},
+    {"", "end=\"cancelled\""},
+};
+
+/* As weir_desk_bounds_ms, in seconds. */
+static const struct sample run_times[] = {
+    {"_bucket", "le=\"0.01\""},
+    {"_bucket", "le=\"0.1\""},
+    {"_bucket", "le=\"0.5\""},
+    {"_bucket", "le=\"1\""},
+    {"_bucket", "le=\"5\""},
+    {"_bucket", "le=\"10\""},
+    {"_bucket", "le=\"60\""},
+    {"_bucket", "le=\"300\""},
+    {"_bucket", "le=\"1800\""},
+    {"_bucket", "le=\"3600\""},
+    {"_bucket", "le=\"+Inf\""},
+    {"_sum", ""},
+    {"_count", ""},
+};
+
 static const struct sample token_kinds[] = {
     {"", "kind=\"input\""},
     {"", "kind=\"cached\""},
@@ -117,6 +140,7 @@ static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
 static_assert(COUNT(waits) == WEIR_WAITS_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(llm_waits) == WEIR_WAIT_BUCKETS + 3, "a bound has no name");
 static_assert(COUNT(latencies) == WEIR_LATENCY_BUCKETS + 3, "a bound has no name");
+static_assert(COUNT(run_times) == WEIR_DESK_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name");
 static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1,
               "a histogram's numbers follow each other");
@@ -169,6 +193,32 @@ static const struct family families[] = {
      WEIR_RECORD_LLM, WEIR_RECORD_LLM_TOTAL, COUNT(latencies), latencies, WEIR_LATENCY_BUCKETS + 1},
     {"weir_llm_tokens_total", "counter", "Tokens that were used.", WEIR_RECORD_LLM,
      WEIR_RECORD_LLM_TOKENS, COUNT(token_kinds), token_kinds, NONE},
+    {"weir_queue_workers", "gauge", "Jobs that may run at once.", WEIR_RECORD_QUEUE,
+     WEIR_RECORD_QUEUE_WORKERS, 1, plain, NONE},
+    {"weir_queue_running", "gauge", "Jobs that run.", WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RUNNING,
+     1, plain, NONE},
+    {"weir_queue_waiting", "gauge", "Jobs that could run, and wait for their turn.",
+     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_WAITING, 1, plain, NONE},
+    {"weir_queue_delayed", "gauge", "Jobs whose time has not come yet.", WEIR_RECORD_QUEUE,
+     WEIR_RECORD_QUEUE_DELAYED, 1, plain, NONE},
+    {"weir_queue_dead", "gauge", "Dead letters.", WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_DEAD, 1,
+     plain, NONE},
+    {"weir_jobs_accepted_total", "counter", "Jobs that were accepted.", WEIR_RECORD_QUEUE,
+     WEIR_RECORD_QUEUE_ACCEPTED, 1, plain, NONE},
+    {"weir_jobs_total", "counter", "Jobs that ended, by how.", WEIR_RECORD_QUEUE,
+     WEIR_RECORD_QUEUE_ENDED, COUNT(job_ends), job_ends, NONE},
+    {"weir_job_retries_total", "counter", "Attempts that failed and were followed by another.",
+     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RETRIES, 1, plain, NONE},
+    {"weir_job_run_seconds", "histogram", "How long attempts have run.", WEIR_RECORD_QUEUE,
+     WEIR_RECORD_QUEUE_RAN, COUNT(run_times), run_times, WEIR_DESK_BOUNDS + 1},
+    {"weir_store_working", "gauge", "1 while jobs can be recorded, else 0.", WEIR_RECORD_STORE,
+     WEIR_RECORD_STORE_WORKING, 1, plain, NONE},
+    {"weir_store_disk_bytes", "gauge", "Size of the database of jobs and its journal.",
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_BYTES, 1, plain, NONE},
+    {"weir_store_ids", "gauge", "Ids of jobs that are remembered.", WEIR_RECORD_STORE,
+     WEIR_RECORD_STORE_IDS, 1, plain, NONE},
+    {"weir_job_stale_total", "counter", "Ends of attempts that came too late to count.",
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_STALE, 1, plain, NONE},
     {"weir_build_info", "gauge", "1, with the version of this program.", WEIR_RECORD_BUILD, 0, 1,
      plain, NONE},
     {"process_cpu_seconds_total", "counter", "Time that all threads have computed.",

@@ -36,6 +36,7 @@ enum step {
     PROCESS,
     LISTENERS,
     WORKERS, /* one after the other: what each has counted */
+    QUEUES,
     LLMS,
     KEYS,
     COMPLETE
@@ -293,6 +294,54 @@ static void note_series(void *context, const struct weir_meter_labels *labels,
     add(moment, WEIR_RECORD_LLM, numbers, WEIR_RECORD_LLM_NUMBERS,
         put_llm_labels(moment->label, labels));
 }
+
+/* ---- jobs ---- */
+
+static void add_queue(struct weir_moment *moment, struct weir_slice name,
+                      const struct weir_schedule_stats *stats, const struct weir_desk_tally *tally)
+{
+    uint64_t numbers[WEIR_RECORD_QUEUE_NUMBERS] = {
+        [WEIR_RECORD_QUEUE_WORKERS] = stats->workers,
+        [WEIR_RECORD_QUEUE_RUNNING] = stats->running,
+        [WEIR_RECORD_QUEUE_WAITING] = stats->waiting + stats->parked,
+        [WEIR_RECORD_QUEUE_DELAYED] = stats->delayed,
+        [WEIR_RECORD_QUEUE_DEAD] = tally->dead,
+        [WEIR_RECORD_QUEUE_ACCEPTED] = tally->accepted,
+        [WEIR_RECORD_QUEUE_RETRIES] = tally->ended[WEIR_JOB_QUEUED],
+        [WEIR_RECORD_QUEUE_ENDED] = tally->ended[WEIR_JOB_DONE],
+        [WEIR_RECORD_QUEUE_ENDED + 1] = tally->ended[WEIR_JOB_FAILED],
+        [WEIR_RECORD_QUEUE_ENDED + 2] = tally->ended[WEIR_JOB_CANCELLED]};
+    uint64_t ran[WEIR_DESK_BOUNDS + 2];
+    memcpy(ran, tally->ran, sizeof tally->ran);
+    ran[WEIR_DESK_BOUNDS + 1] = tally->ran_ms * 1000000;
+    put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, ran, WEIR_DESK_BOUNDS);
+    add(moment, WEIR_RECORD_QUEUE, numbers, WEIR_RECORD_QUEUE_NUMBERS,
+        put_label(moment->label, "queue", name));
+}
+
+/* There are no more than a config and its past may name. */
+static void add_jobs(struct weir_moment *moment, struct weir_desk *desk)
+{
+    struct weir_slice name;
+    struct weir_schedule_stats stats;
+    struct weir_desk_tally tally;
+    struct weir_desk_counts counts;
+    uint64_t dead;
+    for (uint32_t i = 0; weir_desk_stats(desk, i, &name, &stats, &dead); i++) {
+        if (weir_desk_tally(desk, i, &tally)) {
+            add_queue(moment, name, &stats, &tally);
+        }
+    }
+    weir_desk_count(desk, &counts);
+    uint64_t numbers[WEIR_RECORD_STORE_NUMBERS] = {
+        [WEIR_RECORD_STORE_WORKING] = counts.store.working,
+        [WEIR_RECORD_STORE_BYTES] = counts.store.disk_bytes,
+        [WEIR_RECORD_STORE_IDS] = counts.store.remembered,
+        [WEIR_RECORD_STORE_STALE] = counts.stale};
+    add(moment, WEIR_RECORD_STORE, numbers, WEIR_RECORD_STORE_NUMBERS, moment->label);
+}
+
+/* ---- lanes ---- */
 
 /* What a lane believes, as it is told: where its own rate rests because quotas rule, the one of
  * these that lets the fewest tokens through takes its place. */
@@ -588,6 +637,11 @@ static enum step take_step(struct weir_moment *moment)
             return WORKERS;
         }
         moment->index = 0;
+        return QUEUES;
+    case QUEUES:
+        if (moment->worker->desk != NULL) {
+            add_jobs(moment, moment->worker->desk);
+        }
         return LLMS;
     case LLMS:
         return weir_meter_visit(moment->worker->meter, &moment->series, note_series, moment) ? LLMS

@@ -20,6 +20,7 @@
 
 #include "gateway/meter.h"
 #include "gateway/worker.h"
+#include "runner/desk.h"
 
 #define WEIR_MOMENT_GATE_KEYS_MAX 1000
 #define WEIR_MOMENT_KEYS_MAX      16384
@@ -41,6 +42,8 @@ enum weir_record_kind {
     WEIR_RECORD_BUILD, /* 1 */
     WEIR_RECORD_LLM,   /* what was measured of one provider, model and tenant */
     WEIR_RECORD_LANE,  /* what is believed of one provider and model */
+    WEIR_RECORD_QUEUE, /* of jobs */
+    WEIR_RECORD_STORE, /* of all jobs, if there are queues */
     WEIR_RECORD_KINDS
 };
 
@@ -94,6 +97,31 @@ enum {
     WEIR_RECORD_LANE_BUCKET,
     WEIR_RECORD_LANE_DEBT,
     WEIR_RECORD_LANE_NUMBERS
+};
+
+/* And of a queue. */
+enum {
+    WEIR_RECORD_QUEUE_WORKERS,
+    WEIR_RECORD_QUEUE_RUNNING,
+    WEIR_RECORD_QUEUE_WAITING,
+    WEIR_RECORD_QUEUE_DELAYED,
+    WEIR_RECORD_QUEUE_DEAD,
+    WEIR_RECORD_QUEUE_ACCEPTED,
+    WEIR_RECORD_QUEUE_RETRIES,
+    WEIR_RECORD_QUEUE_ENDED,                             /* done, failed, cancelled */
+    WEIR_RECORD_QUEUE_RAN = WEIR_RECORD_QUEUE_ENDED + 3, /* up to each bound, then all */
+    WEIR_RECORD_QUEUE_RAN_SUM = WEIR_RECORD_QUEUE_RAN + WEIR_DESK_BOUNDS + 1, /* in ns */
+    WEIR_RECORD_QUEUE_RAN_COUNT,
+    WEIR_RECORD_QUEUE_NUMBERS
+};
+
+/* And of the store. */
+enum {
+    WEIR_RECORD_STORE_WORKING,
+    WEIR_RECORD_STORE_BYTES,
+    WEIR_RECORD_STORE_IDS,
+    WEIR_RECORD_STORE_STALE,
+    WEIR_RECORD_STORE_NUMBERS
 };
 
 struct weir_record {
