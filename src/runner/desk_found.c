@@ -47,6 +47,13 @@ static bool find_running(struct weir_desk *desk, const struct weir_job_row *row,
     return copy_row(run, row);
 }
 
+/* Since when it waits: a backoff began when an attempt had ended, which is not before that had
+ * begun. It bounds the wait if the clock has been set back since. */
+static int64_t waits_since_ms(const struct weir_job_row *row)
+{
+    return row->started_ms > row->order.created_ms ? row->started_ms : row->order.created_ms;
+}
+
 /* Nothing has workers yet, so that all stand in line before the first turn comes. */
 static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, uint32_t queue,
                        struct weir_instant now)
@@ -57,7 +64,7 @@ static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, u
                                         .key = row->order.key,
                                         .priority = row->order.priority,
                                         .cost_ms = row->order.cost_ms,
-                                        .created_ms = row->order.created_ms,
+                                        .created_ms = waits_since_ms(row),
                                         .next_ms = row->next_ms,
                                         .dated = row->order.dated};
     desk->dated = desk->dated || row->order.dated;
