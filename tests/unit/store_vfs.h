@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,10 +50,11 @@ static struct disk {
     sqlite3_vfs *below;
     struct disk_file *files[DISK_FILES_MAX];
     uint32_t file_count;
-    enum disk_fault fault;
     uint64_t fault_at; /* which change fails */
-    uint64_t changes;  /* writes, syncs and truncations so far */
-    uint64_t failures;
+    /* Changed under the lock, and looked at by tests without it. */
+    _Atomic enum disk_fault fault;
+    atomic_uint_fast64_t changes; /* writes, syncs and truncations so far */
+    atomic_uint_fast64_t failures;
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct disk_handle {
