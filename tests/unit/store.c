@@ -460,7 +460,9 @@ TEST(dead_letters_are_redriven_by_a_filter)
     assert_int_equal(counts_now().dead, 4);
     reopen();
     assert_int_equal(counts_now().dead, 4);
-    assert_int_equal(found_count, 6);
+    assert_int_equal(found_count, 10); /* the dead ones as well */
+    assert_int_equal(found_states[0], WEIR_JOB_FAILED);
+    assert_int_equal(found_states[1], WEIR_JOB_QUEUED);
 }
 
 TEST(a_removed_dead_letter_is_forgotten_but_for_its_id)
