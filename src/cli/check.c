@@ -10,12 +10,12 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes)
+static struct weir_config *load(const char *path, const struct weir_config_options *options,
+                                char *wrong, size_t wrong_bytes)
 {
-    struct weir_config_options options = {0};
     struct weir_config *config;
     struct weir_config_errors errors;
-    if (weir_config_load_file(path, &options, &config, &errors)) {
+    if (weir_config_load_file(path, options, &config, &errors)) {
         return config;
     }
     size_t bytes = 0;
@@ -28,6 +28,17 @@ struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong
         snprintf(wrong + bytes, wrong_bytes - bytes, "\nweir: and %u more", errors.left_out);
     }
     return NULL;
+}
+
+struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes)
+{
+    return load(path, &(struct weir_config_options){0}, wrong, wrong_bytes);
+}
+
+struct weir_config *weir_load_config_without_secrets(const char *path, char *wrong,
+                                                     size_t wrong_bytes)
+{
+    return load(path, &(struct weir_config_options){.without_secrets = true}, wrong, wrong_bytes);
 }
 
 /* Whether the files that it names can be used. */

@@ -59,4 +59,8 @@ void weir_command_list(FILE *out);
  */
 struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes);
 
+/* The same by whoever does without its secrets, which need not be in the environment then. */
+struct weir_config *weir_load_config_without_secrets(const char *path, char *wrong,
+                                                     size_t wrong_bytes);
+
 #endif

@@ -191,7 +191,8 @@ static int run_keys(char **arguments)
         return act(&options, weir_slice_of(options.data == NULL ? DATA_DEFAULT : options.data));
     }
     static char mistakes[WRONG_BYTES_MAX];
-    struct weir_config *config = weir_load_config(options.config, mistakes, sizeof mistakes);
+    struct weir_config *config =
+        weir_load_config_without_secrets(options.config, mistakes, sizeof mistakes);
     if (config == NULL) {
         fprintf(stderr, "%s\n", mistakes);
         return WEIR_EXIT_FAILED;

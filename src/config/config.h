@@ -384,6 +384,8 @@ struct weir_config_options {
     const struct weir_allocator *allocator; /* null: malloc and free; must outlive the config */
     weir_config_lookup *lookup;             /* null: getenv() */
     void *lookup_context;
+    bool without_secrets; /* a ${NAME} that is not set is no mistake, and its value means nothing:
+                             for who wants to know something else */
 };
 
 /* Reads a file. Exactly one of two is the case afterwards: the result is true and `*config` the

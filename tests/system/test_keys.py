@@ -251,6 +251,13 @@ async def test_a_config_may_say_where_the_keys_are(keys):
     cli = Cli(None)
     key = (await cli.good('keys', 'add', '--tenant', 'a', '--config', str(path))).out.strip()
     assert key.split('_')[1] in (keys.folder / 'deep/er/keys').read_text()
+    # Who makes keys need not have the provider's.
+    path.write_text(path.read_text() + '''
+upstreams: { u: { url: http://u, headers: { A: "Bearer ${NOT_SET_ANYWHERE}" } } }
+api_tokens: { t: { token: "${NOT_SET_ANYWHERE}", scopes: [read] } }
+''')
+    assert key.split('_')[1] in (await cli.good('keys', 'list', '--config', str(path))).out
+    assert 'NOT_SET_ANYWHERE' in (await cli('check', str(path))).err
     path.write_text('apj: 127.0.0.1:0\n')
     said = await cli('keys', 'list', '--config', str(path))
     assert said.status == 1 and 'did you mean api?' in said.err

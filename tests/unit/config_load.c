@@ -1278,6 +1278,25 @@ TEST(the_process_s_own_environment_is_the_default)
     weir_config_destroy(config);
 }
 
+TEST(who_does_without_secrets_needs_no_variable)
+{
+    static const char text[] =
+        API "data: d\n"
+            "upstreams: { u: { url: http://u, headers: { A: \"x ${A}\" } } }\n"
+            "queues: { q: { environment: { E: \"${A}${B}\" } } }\n"
+            "api_tokens: { t: { token: \"${A}\", scopes: [read] } }\n";
+    struct weir_config_options options = {.lookup = look_up, .without_secrets = true};
+    struct weir_config *config = NULL;
+    USE_ENVIRONMENT("B", "");
+    assert_true(weir_config_load_text(weir_slice_of("t"), weir_slice_of(text), &options, &config,
+                                      &config_errors));
+    expect_slice(config->data, "d");
+    weir_config_destroy(config);
+    assert_false(weir_config_load_text(weir_slice_of("t"), weir_slice_of(API "data: ''\n"),
+                                       &options, &config, &config_errors));
+    environment = NULL;
+}
+
 /* ---- printing ---- */
 
 TEST(what_is_printed_can_be_loaded_and_is_printed_the_same)
@@ -1639,6 +1658,7 @@ int main(void)
         cmocka_unit_test(a_configuration_keeps_nothing_of_what_it_was_made_from),
         cmocka_unit_test(no_configuration_can_be_destroyed),
         cmocka_unit_test(the_process_s_own_environment_is_the_default),
+        cmocka_unit_test(who_does_without_secrets_needs_no_variable),
         cmocka_unit_test(what_is_printed_can_be_loaded_and_is_printed_the_same),
         cmocka_unit_test(everything_that_differs_from_a_default_is_printed),
         cmocka_unit_test(a_max_that_is_the_controller_s_is_not_printed),
