@@ -337,10 +337,10 @@ static void draw_bar(FILE *out, double share, int cells)
 }
 
 /* What each tenant got lately, and in all. */
-static double shares(struct demo *demo, double got[WEIR_CROWD_TENANTS])
+static double shares(struct demo *demo, uint32_t seconds, double got[WEIR_CROWD_TENANTS])
 {
     const struct moment *now = moment_before(demo, 0);
-    const struct moment *before = moment_before(demo, moments_back(demo));
+    const struct moment *before = moment_before(demo, seconds);
     double sum = 0;
     for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
         got[i] = (double)(now->tokens[i] - before->tokens[i]);
@@ -361,7 +361,8 @@ static double evenness(const double got[WEIR_CROWD_TENANTS])
     return squares > 0 ? sum * sum / (WEIR_CROWD_TENANTS * squares) : 1;
 }
 
-/* What the last seconds of the callers that are there now were like. */
+/* What the last seconds of the callers that are there now were like. Not the very first one, in
+ * which they get what the provider has saved up before anybody came. */
 static struct part part_of(struct demo *demo)
 {
     double got[WEIR_CROWD_TENANTS];
@@ -369,8 +370,9 @@ static struct part part_of(struct demo *demo)
     if (seconds == 0) {
         return (struct part){0};
     }
+    seconds -= seconds > 1 && seconds + 1 == demo->moment_count;
     struct second lately = between(moment_before(demo, seconds), moment_before(demo, 0));
-    shares(demo, got);
+    shares(demo, seconds, got);
     return (struct part){seconds, percent(lately.used_per_s, lately.allowed_per_s), lately.refused,
                          evenness(got)};
 }
@@ -407,7 +409,7 @@ static void draw_seconds(struct demo *demo, FILE *out)
 static void draw_tenants(struct demo *demo, FILE *out)
 {
     double got[WEIR_CROWD_TENANTS];
-    double sum = shares(demo, got);
+    double sum = shares(demo, moments_back(demo), got);
     fprintf(out, "\n  tenant  callers  share of the last %u s\n", moments_back(demo));
     for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
         double share = percent(got[i], sum);
@@ -430,7 +432,7 @@ static void draw_line(struct demo *demo, FILE *out)
         fprintf(out, ", learned %.0f, window %.0f, waiting %llu", now->learned_per_s, now->window,
                 (unsigned long long)now->waiting);
     }
-    shares(demo, got);
+    shares(demo, moments_back(demo), got);
     fprintf(out, ", 429s %llu, evenness %.3f\n", (unsigned long long)second.refused, evenness(got));
 }
 
@@ -496,7 +498,7 @@ static void tell_part(const char *which, const struct part *part)
 {
     if (part->seconds > 0) {
         printf("%s Weir, in the last %u s: %.0f %% of the allowed rate used, %llu refusals (429), "
-               "shares even to %.3f.\n",
+               "shares even to %.3f (1: the same for all).\n",
                which, part->seconds, part->used_percent, (unsigned long long)part->refused,
                part->evenness);
     }

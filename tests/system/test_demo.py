@@ -15,7 +15,7 @@ from weir import PATIENCE, PROGRAM, until
 LINE = re.compile(r'(\d+) s, (with|without) Weir: used (\d+) of (\d+) tokens/s, inside (\d+)'
                   r'(?:, learned (\d+), window (\d+), waiting (\d+))?, 429s (\d+), evenness ([\d.]+)')
 SUMMARY = re.compile(r'(With|Without) Weir, in the last (\d+) s: (\d+) % of the allowed rate used, '
-                     r'(\d+) refusals \(429\), shares even to ([\d.]+)\.')
+                     r'(\d+) refusals \(429\), shares even to ([\d.]+) \(1: the same for all\)\.')
 
 
 def children_of(pid):
@@ -63,8 +63,9 @@ async def test_refusals_stop_and_shares_even_out_with_weir(tmp_path):
         assert all(1900 < int(row[3]) < 2100 for row in rows)
         assert all(int(row[7]) > 20 for row in rows[3:])  # who wants more waits
         assert all(int(row[4]) <= int(row[6]) for row in rows[3:])
-        part, seconds, _, refusals, even_before = SUMMARY.fullmatch(without).groups()
-        assert (part, seconds) == ('Without', '2') and int(refusals) > 20
+        part, seconds, used, refusals, even_before = SUMMARY.fullmatch(without).groups()
+        assert (part, seconds) == ('Without', '1') and int(refusals) > 20
+        assert int(used) < 200  # without what was saved up before the first second
         part, seconds, used, refusals, even = SUMMARY.fullmatch(with_).groups()
         assert (part, seconds) == ('With', '6') and int(used) > 40
         assert float(even) > 0.8 > float(even_before)
