@@ -40,7 +40,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'make            build the library'
+	@echo 'make            build weir and the library'
 	@echo 'make run        build and start the gateway on examples/quickstart.yaml'
 	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
 	@echo 'make bench      run the benchmarks'

@@ -53,7 +53,8 @@ static bool print_usage(const json_t *document)
     json_array_foreach(rows, index, row)
     {
         weir_table_put(&table, weir_show_string(row, "day"));
-        weir_table_put(&table, weir_show_string(row, "tenant"));
+        const char *tenant = weir_show_string(row, "tenant");
+        weir_table_put(&table, tenant[0] == '\0' ? "-" : tenant);
         weir_table_put(&table, weir_show_string(row, "model"));
         for (size_t i = 0; i < NUMBER_COUNT; i++) {
             weir_table_put(&table, weir_show_number(json_object_get(row, numbers[i])).text);

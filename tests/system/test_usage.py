@@ -179,6 +179,7 @@ async def test_the_command_prints_a_table(api, gateway, folder):
         '2025-08-21  acme    gpt-4o                  4        1     40       4      30\n'
         '2025-08-21  acme    claude 3 & more         8        0     80       8       0\n'
         'all                                        13        1    130      13      30\n')
+    assert '2025-08-21  -       gpt-4o ' in (await cli.good('usage')).out  # nobody in particular
     one = await cli.good('usage', '--model', 'claude 3 & more', '--from', '2025-08-20', '--to', '2025-08-22')
     assert one.out.count('\n') == 2
     assert (await cli.good('usage', '--day', '2025-08-22', '--json')).documents == [{'usage': shown(ROWS[5:])}]
