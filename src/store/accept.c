@@ -25,16 +25,17 @@ static bool insert_job(struct weir_store *store, const struct weir_job_order *or
     weir_bind_bytes(statement, 14, order->key);
     weir_bind_bytes(statement, 15, order->type);
     weir_bind_bytes(statement, 16, digest);
+    weir_bind_bytes(statement, 17,
+                    weir_body_beside(&order->body) ? (struct weir_slice){0} : order->body.bytes);
     return weir_database_run(&store->database, WEIR_SQL_INSERT_JOB);
 }
 
 static bool insert_body(struct weir_store *store, const struct weir_job_order *order,
                         uint64_t number)
 {
-    if (order->body.file != 0 || order->body.count == 0) {
+    if (!weir_body_beside(&order->body)) {
         return true;
     }
-    assert(order->body.count == order->body.bytes.bytes);
     sqlite3_stmt *statement = weir_database_statement(&store->database, WEIR_SQL_INSERT_BODY);
     weir_bind_number(statement, 1, number);
     weir_bind_bytes(statement, 2, order->body.bytes);
@@ -63,6 +64,7 @@ static bool accept_one(struct weir_store *store, const struct weir_job_order *or
     struct weir_known known;
     assert(order->id.bytes > 0 && order->id.bytes <= WEIR_JOB_ID_BYTES_MAX);
     assert(order->tenant.bytes <= WEIR_NAME_BYTES_MAX);
+    assert(order->body.bytes.bytes == (order->body.file == 0 ? order->body.count : 0));
     if (!weir_record_find(store, order->id, hash, &known)) {
         return false;
     }

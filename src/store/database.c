@@ -1,7 +1,8 @@
 /* The format, version 1. Jobs have no index over their ids: ids.h. `jobs` holds only what is small,
- * so that a change of state rewrites little; bodies and results up to 64 KiB lie beside it, longer
- * ones in files. A job that is forgotten but for its id is a row of `remembered`. The agenda says
- * when what is next to be forgotten, in the order of time, in which it mostly grows as well.
+ * so that a change of state rewrites little: short bodies, but longer ones and results up to 64 KiB
+ * lie beside it, and what is longer still in files. A job that is forgotten but for its id is a row
+ * of `remembered`. The agenda says when what is next to be forgotten, in the order of time, in
+ * which it mostly grows as well.
  *
  * Empty bytes are NULL. */
 #define _GNU_SOURCE
@@ -39,7 +40,7 @@ static const char schema[] =
     "CREATE TABLE jobs(number INTEGER PRIMARY KEY, state, attempts, kills, boot, counter,"
     " started_ms, ended_ms, next_ms, keep_ms, result_status, result_bytes, result_file, log_bytes,"
     " priority, attempts_max, timeout_ms, cost_ms, created_ms, due_ms, dated, body_bytes,"
-    " body_file, id, queue, tenant, key, type, digest, error, result_type);"
+    " body_file, id, queue, tenant, key, type, digest, error, result_type, body);"
     "CREATE TABLE bodies(number INTEGER PRIMARY KEY, bytes);"
     "CREATE TABLE results(number INTEGER PRIMARY KEY, result, log);"
     "CREATE TABLE remembered(number INTEGER PRIMARY KEY, id, digest, state, tenant,"

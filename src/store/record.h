@@ -4,6 +4,16 @@
 
 #include "store/inside.h"
 
+/* Bodies up to this size lie in the row of their job. A page is written as a whole, so that what is
+ * in it besides costs nothing; longer ones would make many pages of few jobs. */
+#define WEIR_ROW_BODY_BYTES_MAX 1200
+
+/* Whether a body has a row of its own. */
+static inline bool weir_body_beside(const struct weir_job_bytes *body)
+{
+    return body->file == 0 && body->count > WEIR_ROW_BODY_BYTES_MAX;
+}
+
 struct weir_record {
     struct weir_job_row row;
     uint64_t log_bytes;

@@ -18,11 +18,12 @@
     WEIR_SQL(GET_META, "SELECT value FROM meta WHERE name = ?1")                                   \
     WEIR_SQL(RAISE_META, "UPDATE meta SET value = max(value, ?2) WHERE name = ?1")                 \
     WEIR_SQL(INSERT_JOB,                                                                           \
-             "INSERT INTO jobs(" WEIR_JOB_COLUMNS ", keep_ms)"                                     \
+             "INSERT INTO jobs(" WEIR_JOB_COLUMNS ", keep_ms, body)"                               \
              " VALUES(?1, 0, 0, 0, 0, 0, 0, 0, ?2, 0, 0, 0, 0, ?3, ?4, ?5, ?6, ?7, ?2, ?8, ?9,"    \
-             " ?10, ?11, ?12, ?13, ?14, ?15, ?16, NULL, NULL, 0)")                                 \
+             " ?10, ?11, ?12, ?13, ?14, ?15, ?16, NULL, NULL, 0, ?17)")                            \
     WEIR_SQL(INSERT_BODY, "INSERT INTO bodies(number, bytes) VALUES(?1, ?2)")                      \
-    WEIR_SQL(GET_BODY, "SELECT bytes FROM bodies WHERE number = ?1")                               \
+    WEIR_SQL(GET_BODY, "SELECT coalesce(body, (SELECT bytes FROM bodies WHERE number = ?1)) FROM " \
+                       "jobs WHERE number = ?1")                                                   \
     WEIR_SQL(DELETE_BODY, "DELETE FROM bodies WHERE number = ?1")                                  \
     WEIR_SQL(SET_RESULT, "INSERT OR REPLACE INTO results(number, result, log) VALUES(?1, ?2, ?3)") \
     WEIR_SQL(GET_RESULT, "SELECT result, log FROM results WHERE number = ?1")                      \

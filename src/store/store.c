@@ -25,7 +25,7 @@
 #define PAGE_READS 32u
 
 #define RETRY_MS_DEFAULT      500u
-#define JOURNAL_BYTES_DEFAULT (UINT64_C(16) << 20)
+#define JOURNAL_BYTES_DEFAULT (UINT64_C(8) << 20) /* copied in some 50 ms */
 #define PAGE_BYTES            4096u
 
 /* While nobody asks for anything, the journal is copied as soon as it has that part of its size. */

@@ -29,7 +29,7 @@ struct weir_store_options {
     uint64_t ids_max;       /* remembered at most; 0: 16 million */
     uint64_t remember_ms;   /* how long an id is, after its job has ended; 0: 7 days */
     uint64_t retry_ms;      /* how often a disk that fails is tried again; 0: 500 */
-    uint64_t journal_bytes; /* when the journal is copied into the database; 0: 16 MiB */
+    uint64_t journal_bytes; /* when the journal is copied into the database; 0: 8 MiB */
 
     /* What stands on record as QUEUED, RUNNING or FAILED, in the order of the numbers; called by
      * weir_store_open(), before it returns. The row is good during the call. False: there is no

@@ -49,7 +49,7 @@ static bool remember(struct weir_store *store, const struct weir_job_row *row, i
 static bool remove_bytes(struct weir_store *store, const struct weir_record *record)
 {
     const struct weir_job_row *row = &record->row;
-    bool has_body = row->order.body.count > 0 && row->order.body.file == 0;
+    bool has_body = weir_body_beside(&row->order.body);
     if (row->order.body.file != 0) {
         weir_batch_note_file(store, row->order.body.file);
     }

@@ -179,6 +179,30 @@ TEST(a_job_without_a_body_and_one_with_a_file_are_taken)
     free(take.op.memory);
 }
 
+/* Short ones lie in their job's row, others beside it. */
+TEST(a_body_of_any_length_comes_back_whole)
+{
+    static const uint32_t lengths[] = {1, 1199, 1200, 1201, 4096, 65535, 65536};
+    static char body[65537];
+    open_store();
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < COUNT_OF(lengths); i++) {
+            struct weir_store_take take;
+            char id[16];
+            snprintf(id, sizeof id, "%d-%u", round, lengths[i]);
+            memset(body, 'a' + (int)i, lengths[i]);
+            body[lengths[i]] = '\0';
+            uint64_t number = submit_job(id, body);
+            if (round == 1) {
+                reopen();
+            }
+            assert_int_equal(take_job(number, &take), WEIR_STORE_DONE);
+            expect_slice(take.row.order.body.bytes, body);
+            free(take.op.memory);
+        }
+    }
+}
+
 /* ---- settle ---- */
 
 TEST(a_result_and_a_log_are_kept_and_told_if_asked_for)
@@ -508,6 +532,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_taken_job_runs_and_comes_with_its_body, begin, end),
         cmocka_unit_test_setup_teardown(a_job_without_a_body_and_one_with_a_file_are_taken, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(a_body_of_any_length_comes_back_whole, begin, end),
         cmocka_unit_test_setup_teardown(a_result_and_a_log_are_kept_and_told_if_asked_for, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_job_that_is_to_run_again_waits_with_its_error, begin,

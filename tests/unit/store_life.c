@@ -393,6 +393,41 @@ TEST(an_id_is_forgotten_in_time_and_its_number_never_given_again)
     assert_int_equal(counts_now().remembered, 1);
 }
 
+static int64_t ask_database(const char *sql)
+{
+    sqlite3 *handle;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(path_of("jobs.db"), &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t answer = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+    return answer;
+}
+
+TEST(nothing_is_left_of_what_is_forgotten)
+{
+    static char body[5000];
+    static const char *const tables[] = {"jobs", "bodies", "results", "remembered", "agenda"};
+    options.remember_ms = 1;
+    open_store();
+    for (size_t length = 0; length < sizeof body; length += 600) {
+        char id[16];
+        snprintf(id, sizeof id, "job-%zu", length);
+        memset(body, 'x', length);
+        finish(submit_job(id, body), WEIR_JOB_DONE, 0);
+    }
+    EXPECT_SOON(counts_now().remembered == 0);
+    close_store();
+    for (size_t i = 0; i < COUNT_OF(tables); i++) {
+        char question[64];
+        snprintf(question, sizeof question, "SELECT count(*) FROM %s", tables[i]);
+        assert_int_equal(ask_database(question), 0);
+    }
+    assert_int_equal(ask_database("SELECT value FROM meta WHERE name = 'forgotten'"), 9);
+}
+
 /* ---- the disk's use ---- */
 
 static uint64_t file_bytes(const char *name)
@@ -613,6 +648,7 @@ int main(void)
         LIFE(a_file_is_there_as_long_as_a_job_refers_to_it),
         LIFE(a_result_is_forgotten_in_time_and_its_id_is_not),
         LIFE(an_id_is_forgotten_in_time_and_its_number_never_given_again),
+        LIFE(nothing_is_left_of_what_is_forgotten),
         LIFE(one_old_job_and_many_short_ones_leave_a_small_file),
         cmocka_unit_test(every_task_for_the_disk_is_done_before_its_threads_end),
         LIFE(many_threads_may_hand_over_at_once),
