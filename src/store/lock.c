@@ -4,12 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* A second in all. */
+#define TRIES_MAX    200
+#define TRY_EVERY_NS 5000000
 
 static int complain(char *wrong, size_t wrong_bytes, const char *path, const char *what)
 {
@@ -29,12 +35,18 @@ static void sync_parent(const char *folder)
     }
 }
 
-/* Who holds the lock wrote its process id into it. */
-static void name_holder(int fd, const char *folder, char *wrong, size_t wrong_bytes)
+/* Who holds the lock wrote its process id into it. 0: not yet. */
+static pid_t holder(int fd)
 {
     char text[32] = "";
     ssize_t count = pread(fd, text, sizeof text - 1, 0);
     long pid = count > 0 ? strtol(text, NULL, 10) : 0;
+    return pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+static void name_holder(int fd, const char *folder, char *wrong, size_t wrong_bytes)
+{
+    long pid = holder(fd);
     if (pid > 0) {
         snprintf(wrong, wrong_bytes,
                  "another weir (pid %ld) uses %s: stop it, or name another folder in `data`", pid,
@@ -50,6 +62,27 @@ static bool write_pid(int fd)
     char text[32];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
+}
+
+static bool lives(pid_t pid)
+{
+    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* A Weir that was killed leaves its lock, for a moment, to a child that was about to become a
+ * command. So who finds a holder that is no more waits for it. */
+static bool lock_file(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    for (int tries = 0; fcntl(fd, F_OFD_SETLK, &lock) != 0; tries++) {
+        int error = errno;
+        if ((error != EAGAIN && error != EACCES) || tries == TRIES_MAX || lives(holder(fd))) {
+            errno = error;
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = TRY_EVERY_NS}, NULL);
+    }
+    return true;
 }
 
 int weir_lock_take(const char *folder, char *wrong, size_t wrong_bytes)
@@ -70,8 +103,7 @@ int weir_lock_take(const char *folder, char *wrong, size_t wrong_bytes)
     if (fd < 0) {
         return complain(wrong, wrong_bytes, path, "cannot be opened");
     }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+    if (!lock_file(fd)) {
         if (errno == EAGAIN || errno == EACCES) {
             name_holder(fd, folder, wrong, wrong_bytes);
         } else {

@@ -3,8 +3,10 @@
 #include "unit/store_helpers.h"
 
 #include "store/disk.h"
+#include "store/lock.h"
 
 #include <sqlite3.h>
+#include <sys/wait.h>
 
 /* ---- starts ---- */
 
@@ -101,6 +103,24 @@ TEST(a_second_weir_on_the_same_folder_is_told_of_the_first)
     submit_job("a", "x");
     reopen();
     assert_int_equal(found_count, 1);
+}
+
+TEST(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_lock)
+{
+    pid_t first = fork();
+    if (first == 0) {
+        bool taken = weir_lock_take(folder, wrong, sizeof wrong) >= 0;
+        if (taken && fork() == 0) {
+            nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+            _exit(0);
+        }
+        _exit(taken ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(first, &status, 0), first);
+    assert_int_equal(status, 0);
+    open_store();
+    close_store();
 }
 
 /* ---- damage ---- */
@@ -636,6 +656,7 @@ int main(void)
         LIFE(without_memory_for_its_jobs_it_is_not_opened),
         LIFE(the_folder_is_made_if_its_parent_is_there),
         LIFE(a_second_weir_on_the_same_folder_is_told_of_the_first),
+        LIFE(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_lock),
         LIFE(a_file_that_is_no_database_is_left_as_it_is),
         LIFE(the_database_of_another_program_is_left_as_it_is),
         LIFE(the_database_of_a_later_version_is_left_as_it_is),
