@@ -71,6 +71,12 @@ class History:
         """How often each kind got each answer."""
         return collections.Counter((one.kind, one.answer) for requests in self._requests.values() for one in requests)
 
+    def story(self, job):
+        """What was asked about it and answered, in order."""
+        told = [(one.begun, f'{one.begun}-{one.ended or ""}: {one.kind} {getattr(one, "digest", "")[:8]} -> {one.answer} '
+                 f'{one.state or ""}') for one in self._requests[job]]
+        return '\n'.join(line for _, line in sorted(told))
+
     # ---- the verdict
 
     def wrong(self, listed, results, ledger):
@@ -107,14 +113,15 @@ class _Judge:
         self.said.append(f'{self.job}: {what}')
 
     def asked(self, kind):
-        """Whether somebody did so, and it was not refused."""
-        return [one for one in self.requests if one.kind == kind and one.answer in (None, 200)]
+        """Whether somebody did so, and it was not refused. Of what failed (503) nobody knows."""
+        return [one for one in self.requests if one.kind == kind and one.answer in (None, 200, 503)]
 
     def answers(self):
         if len(self.taken) > 1:
             self.say('accepted with two bodies')
         for one in self.submits:
-            if one.answer == 409 and one.digest in self.taken:
+            if one.answer == 409 and any(other.digest == one.digest and other.answer in ACCEPTED and other.before(one)
+                                         for other in self.submits):
                 self.say('refused, though it is the body that was accepted')
         first = next((one for one in sorted(self.submits, key=lambda one: one.ended or 0)
                       if one.answer in ACCEPTED), None)
@@ -125,7 +132,7 @@ class _Judge:
                 continue
             if later.kind == 'submit' and later.answer == 202:
                 self.say('accepted as new a second time: it had been forgotten')
-            if later.kind in ('look', 'cancel') and later.answer == 404:
+            if later.kind in ('look', 'cancel') and later.answer == 404 and not self.asked('remove'):
                 self.say('not found after it was accepted')
 
     def listing(self, documents):

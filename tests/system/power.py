@@ -85,7 +85,7 @@ class Faults:
             kind, number, name = line.split(' ', 2)
             synced[name] = (kind, int(number))
         folder = self.root if inode == self.root.stat().st_ino else living.get(inode)
-        if chance is None or folder is None:
+        if chance is None or folder is None or not folder.is_dir():  # its number may be a file's by now
             return synced
         present = {entry.name: ('folder' if entry.is_dir() else 'file', entry.stat().st_ino)
                    for entry in folder.iterdir()}

@@ -221,6 +221,7 @@ def test_a_removed_dead_letter_is_gone():
     story.tell('remove', 200)
     assert story.wrong() == ['j: listed after it was removed']
     story.listed = []
+    story.tell('look', 404)
     assert story.wrong() == []
 
 
