@@ -2,12 +2,13 @@
 
 #include "api/api.h"
 #include "api/events.h"
+#include "api/intake.h"
+#include "api/job_call.h"
 #include "api/steer.h"
 #include "base/alloc.h"
 #include "gateway/api_key.h"
 #include "gateway/guard.h"
 #include "gateway/site.h"
-#include "wire/head_writer.h"
 #include "wire/path.h"
 
 #include <assert.h>
@@ -17,7 +18,7 @@
 #define CHUNK_TAIL_BYTES 2
 #define LAST_CHUNK       "0\r\n\r\n"
 
-static void advance(struct weir_call *call);
+static void proceed(struct weir_call *call);
 
 /* ---- its end ---- */
 
@@ -33,6 +34,7 @@ static void end(struct weir_call *call)
     weir_call_let_go(call);
     weir_api_forget_reload(call);
     weir_api_forget_events(call);
+    weir_job_forget(call);
     call->client = NULL;
     weir_buffer_release(&worker->buffers, &call->head);
     weir_buffer_release(&worker->buffers, &call->body);
@@ -62,7 +64,7 @@ static void on_again(struct weir_post *post)
     if (call->client == NULL) {
         weir_loop_bury(&call->worker->loop, &call->dead, free_call);
     } else {
-        advance(call);
+        proceed(call);
     }
 }
 
@@ -83,6 +85,12 @@ void weir_call_reply(struct weir_call *call, uint16_t status, const char *conten
     call->status = status;
     call->content_type = content_type;
     call->produce = produce;
+}
+
+void weir_call_size(struct weir_call *call, uint64_t bytes)
+{
+    call->sized = true;
+    call->length_bytes = bytes;
 }
 
 void weir_call_refuse(struct weir_call *call, const struct weir_problem *problem)
@@ -107,17 +115,20 @@ static bool make_head(struct weir_call *call)
     if (!weir_buffer_reserve(&call->worker->buffers, &call->head, WEIR_BUFFER_SMALL)) {
         return false;
     }
-    call->chunked = !call->complete && call->minor > 0;
-    call->keep_client = call->keep_client && (call->complete || call->chunked);
+    call->chunked = !call->complete && !call->sized && call->minor > 0;
+    call->keep_client = call->keep_client && (call->complete || call->sized || call->chunked);
     weir_head_init(&writer, call->head.data, weir_buffer_room(&call->head));
     weir_head_status(&writer, call->status, (struct weir_slice){"", 0});
     weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of(call->content_type));
     weir_head_field(&writer, weir_slice_of("cache-control"), weir_slice_of("no-store"));
-    if (call->complete) {
+    if (call->complete || call->sized) {
         weir_head_field_number(&writer, weir_slice_of("content-length"),
-                               weir_buffer_bytes(&call->body));
+                               call->sized ? call->length_bytes : weir_buffer_bytes(&call->body));
     } else if (call->chunked) {
         weir_head_field(&writer, weir_slice_of("transfer-encoding"), weir_slice_of("chunked"));
+    }
+    if (call->fields != NULL) {
+        call->fields(call, &writer);
     }
     weir_head_field(&writer, weir_slice_of("connection"),
                     weir_slice_of(call->keep_client ? "keep-alive" : "close"));
@@ -311,13 +322,17 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
     }
 }
 
-/* Once the reply has been decided; or it is pending. */
+static void read_on(struct weir_call *call);
+
+/* What comes next has been decided; or it is pending. */
 static void proceed(struct weir_call *call)
 {
     if (call->pending) {
         return;
     }
-    if (call->produce == NULL && !call->begun) {
+    if (call->reading && (!call->begun || call->skips)) {
+        read_on(call);
+    } else if (call->produce == NULL && !call->begun) {
         weir_client_close(call->client); /* not even a problem could be written */
     } else {
         advance(call);
@@ -327,6 +342,7 @@ static void proceed(struct weir_call *call)
 void weir_call_resume(struct weir_call *call)
 {
     call->pending = false;
+    weir_intake_use_up(call);
     proceed(call);
 }
 
@@ -340,81 +356,75 @@ static void refuse(struct weir_call *call, enum weir_problem_kind kind, uint16_t
 static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
 {
     call->keep_client = false;
+    call->reading = false;
     refuse(call, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
            weir_http_fault_text(fault));
 }
 
-/* The body without its frames, moved together in place. */
-static struct weir_slice decode_body(struct weir_call *call)
-{
-    char *data = call->client->in.data + call->client->in.begin;
-    struct weir_slice raw = {data, call->body_bytes};
-    struct weir_slice decoded = {data, 0};
-    struct weir_chunked chunked;
-    if (call->body_in.framing != WEIR_FRAMING_CHUNKED) {
-        return raw;
-    }
-    weir_chunked_init(&chunked, WEIR_CALL_BODY_MAX);
-    for (;;) {
-        size_t used;
-        struct weir_slice piece;
-        if (weir_chunked_next(&chunked, raw, &used, &piece) != WEIR_CHUNKED_BODY) {
-            return decoded; /* it has been checked before, so this is the end */
-        }
-        memmove(data + decoded.bytes, piece.data, piece.bytes);
-        decoded.bytes += piece.bytes;
-        raw.data += used;
-        raw.bytes -= used;
-    }
-}
-
-/* The request is complete. */
+/* The request is complete. Nothing is decided any more if it has been refused. */
 static void dispatch(struct weir_call *call)
 {
     struct weir_client *client = call->client;
     weir_client_relax(client);
     client->unfinished = false;
-    call->arrived_ns = call->worker->loop.now_ns;
-    call->document = call->body_bytes == 0 ? (struct weir_slice){"", 0} : decode_body(call);
-    weir_call_dispatch(call);
-    call->document = (struct weir_slice){"", 0};
-    weir_buffer_consume(&client->in, call->body_bytes);
-    call->body_bytes = 0;
+    call->reading = false;
+    if (call->begun) {
+        weir_intake_use_up(call);
+    } else if (call->take != NULL) {
+        call->keep_client = call->persists;
+        call->take(call);
+        if (call->pending) {
+            return; /* it needs the body until it resumes */
+        }
+        weir_intake_use_up(call);
+    } else {
+        call->arrived_ns = call->worker->loop.now_ns;
+        call->document =
+            call->body_bytes == 0
+                ? (struct weir_slice){"", 0}
+                : (struct weir_slice){client->in.data + client->in.begin, call->body_bytes};
+        weir_call_dispatch(call);
+        call->document = (struct weir_slice){"", 0};
+        weir_intake_use_up(call);
+    }
     proceed(call);
+}
+
+/* As much of the body is there as a buffer holds. */
+static void take_piece(struct weir_call *call)
+{
+    assert(!call->begun); /* what is skipped is shorter */
+    if (call->take == NULL) {
+        refuse_fault(call, WEIR_HTTP_FAULT_BODY_LARGE);
+    } else {
+        weir_client_relax(call->client);
+        call->take(call);
+        if (!call->pending) {
+            weir_intake_use_up(call);
+            go_on_later(call); /* so that a long body lets others go on meanwhile */
+        }
+    }
 }
 
 /* Reads until the request is complete. */
 static void read_body(struct weir_call *call)
 {
-    struct weir_client *client = call->client;
-    struct weir_buffer *in = &client->in;
-    for (;;) {
-        struct weir_slice all = weir_buffer_slice(in);
-        struct weir_slice fresh = {all.data + call->body_bytes, all.bytes - call->body_bytes};
-        call->body_bytes += (uint32_t)weir_body_accept(&call->body_in, fresh);
-        if (call->body_in.state == WEIR_BODY_ENDED) {
-            dispatch(call);
-            return;
-        }
-        bool full = weir_buffer_bytes(in) == WEIR_CALL_BODY_MAX;
-        if (call->body_in.state == WEIR_BODY_FAULT || full) {
-            refuse_fault(call, full ? WEIR_HTTP_FAULT_BODY_LARGE : call->body_in.fault);
-            return;
-        }
-        if (!weir_buffer_reserve(&call->worker->buffers, in, WEIR_BUFFER_LARGE)) {
-            weir_client_close(client);
-            return;
-        }
-        ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
-        if (got == WEIR_STREAM_AGAIN) {
-            weir_client_press(client);
-            return;
-        }
-        if (got <= 0) {
-            weir_client_close(client);
-            return;
-        }
-        in->end += (uint32_t)got;
+    switch (weir_intake_read(call)) {
+    case WEIR_INTAKE_WAITS:
+        weir_client_press(call->client);
+        break;
+    case WEIR_INTAKE_FULL:
+        take_piece(call);
+        break;
+    case WEIR_INTAKE_ENDED:
+        dispatch(call);
+        break;
+    case WEIR_INTAKE_FAULT:
+        refuse_fault(call, call->body_in.fault);
+        break;
+    case WEIR_INTAKE_GONE:
+        weir_client_close(call->client);
+        break;
     }
 }
 
@@ -426,6 +436,36 @@ static bool write_continue(struct weir_call *call)
     return weir_stream_write(&call->client->stream, &part, 1) == (ssize_t)(sizeof text - 1);
 }
 
+static void read_on(struct weir_call *call)
+{
+    bool waits = call->expects;
+    call->expects = false;
+    if (waits && !write_continue(call)) {
+        weir_client_close(call->client);
+    } else {
+        read_body(call);
+    }
+}
+
+/* The body is wanted by one who looks at the head first. Until it has been read, the connection is
+ * kept only if it will be, whatever becomes of the request. */
+static bool begin_intake(struct weir_call *call, const struct weir_http1_head *head,
+                         const char *data)
+{
+    bool ended = call->body_in.state == WEIR_BODY_ENDED;
+    bool is_short =
+        call->body_in.state == WEIR_BODY_GOES_ON && call->body_in.framing == WEIR_FRAMING_LENGTH;
+    bool persists = call->keep_client;
+    call->skips = ended || (is_short && !call->expects);
+    call->keep_client = persists && call->skips;
+    call->persists = persists;
+    if (weir_call_begin(call, head, data)) {
+        return true;
+    }
+    call->keep_client = persists;
+    return false;
+}
+
 /* Looks at all of the head but for what the path's own handler wants. */
 static void judge(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
@@ -433,14 +473,15 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     const char *wrong =
         weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
     weir_body_init(&call->body_in, head, WEIR_CALL_BODY_MAX);
+    weir_chunked_init(&call->decoder, UINT64_MAX); /* body_in has the bound */
     identify(call, head, data);
     size_t used = 0;
     bool known =
         (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path, &used);
     bool fits = keep_query(call, weir_http1_slice(data, head->query), used);
-    bool waits = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
+    call->expects = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
     weir_buffer_consume(&call->client->in, head->head_bytes);
-    if (wrong != NULL || !known) { /* a body is not read, and so ends the connection */
+    if (wrong != NULL || !known || !fits) { /* a body is not read, and so ends the connection */
         call->client->unfinished = call->body_in.state != WEIR_BODY_ENDED;
         call->keep_client = call->keep_client && !call->client->unfinished;
     }
@@ -452,12 +493,14 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     } else if (!fits) {
         refuse(call, WEIR_PROBLEM_BAD_REQUEST, 414,
                "The query is longer than anything here takes.");
+    } else if (begin_intake(call, head, data)) {
+        call->reading = true;
+        proceed(call);
     } else if (call->body_in.state == WEIR_BODY_FAULT) {
         refuse_fault(call, call->body_in.fault);
-    } else if (waits && !write_continue(call)) {
-        weir_client_close(call->client);
     } else {
-        read_body(call);
+        call->reading = true;
+        proceed(call);
     }
 }
 
@@ -472,12 +515,13 @@ static void on_begin(struct weir_client *client)
     }
     bool fault = head->fault != WEIR_HTTP_FAULT_NONE;
     bool only_head = !fault && head->method == WEIR_METHOD_HEAD;
-    *call = (struct weir_call){.client = client,
-                               .worker = worker,
-                               .minor = head->minor,
-                               .with_body = !only_head,
-                               .method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method),
-                               .keep_client = !fault && head->persists};
+    memset(call, 0, offsetof(struct weir_call, text));
+    call->client = client;
+    call->worker = worker;
+    call->minor = head->minor;
+    call->with_body = !only_head;
+    call->method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method);
+    call->keep_client = !fault && head->persists;
     client->call = call;
     client->head = NULL;
     client->unfinished = true;
@@ -494,8 +538,10 @@ static void on_ready(struct weir_client *client)
     struct weir_call *call = client->call;
     if (weir_client_gone(client)) {
         weir_client_close(client);
-    } else if (call->produce == NULL && !call->begun && !call->pending) {
-        read_body(call);
+    } else if (call->reading && (!call->begun || call->skips)) {
+        if (!call->pending && !call->again_pending) {
+            read_body(call);
+        }
     } else if (client->stream.writable && !call->again_pending && !call->pending &&
                !(call->quiet && is_sent(call))) {
         advance(call);

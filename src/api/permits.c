@@ -164,22 +164,6 @@ static void enter(struct weir_call *call, struct weir_grant *grant, const struct
     }
 }
 
-/* On whose behalf, if the caller may say so. False, and said, if it may not. */
-static bool find_tenant(struct weir_call *call, const struct weir_wish *wish,
-                        struct weir_slice *tenant)
-{
-    struct weir_slice own = call->credential.tenant;
-    *tenant = own.bytes > 0 ? own : wish->tenant;
-    bool believed = call->credential.scopes != 0 || call->client->trusted;
-    if (wish->tenant.bytes > 0 && (!believed || !weir_slice_equal(wish->tenant, *tenant))) {
-        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "This caller may not speak for that tenant. Leave the tenant out, or use "
-                          "its own token.");
-        return false;
-    }
-    return true;
-}
-
 /* A name that stays when the request's memory goes. */
 static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_slice name)
 {
@@ -229,7 +213,7 @@ void weir_api_acquire(struct weir_call *call)
         refuse_wish(call, &wish);
         return;
     }
-    if (find_tenant(call, &wish, &tenant)) {
+    if (weir_call_find_tenant(call, wish.tenant, &tenant)) {
         acquire(call, &wish, tenant);
     }
     weir_wish_deinit(&wish);

@@ -1,12 +1,16 @@
 /* routes.c - which paths the API has, and what each of them tells. */
 #include "api/call.h"
 
+#include "api/capacity.h"
+#include "api/dlq.h"
 #include "api/events.h"
 #include "api/gates.h"
+#include "api/jobs.h"
 #include "api/line.h"
 #include "api/metrics.h"
 #include "api/permits.h"
 #include "api/steer.h"
+#include "api/submit.h"
 #include "api/usage.h"
 #include "base/slice.h"
 #include "gateway/site.h"
@@ -34,49 +38,72 @@ static void get_readiness(struct weir_call *call)
     weir_call_reply(call, call->worker->draining ? 503 : 200, "text/plain", produce_readiness);
 }
 
+#define READ   WEIR_CONFIG_SCOPE_READ
+#define SUBMIT WEIR_CONFIG_SCOPE_SUBMIT
+#define WORK   WEIR_CONFIG_SCOPE_WORK
+#define ADMIN  WEIR_CONFIG_SCOPE_ADMIN
+
 struct route {
     enum weir_http_method method;
     const char *first;
     uint32_t segments; /* the first one counts */
-    const char *last;  /* the fourth */
-    uint32_t scope;    /* what its caller must be allowed to do; 0: nothing */
+    const char *last;  /* the last of several; null: any */
+    uint32_t scopes;   /* one of which its caller must have; 0: none is needed */
+    bool by_key;       /* a tenant's API key will do as well */
     void (*handle)(struct weir_call *call);
+
+    /* Instead: who wants to see the head, and to take the body as it comes. */
+    void (*begin)(struct weir_call *call, const struct weir_http1_head *head, const char *data);
 };
 
+/* What is asked for most stands first. */
 static const struct route routes[] = {
-    {WEIR_METHOD_GET, "healthz", 1, NULL, 0, get_health},
-    {WEIR_METHOD_GET, "readyz", 1, NULL, 0, get_readiness},
-    {WEIR_METHOD_GET, "metrics", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_metrics},
-    {WEIR_METHOD_GET, "events", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_events},
-    {WEIR_METHOD_GET, "gates", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gates},
-    {WEIR_METHOD_GET, "gates", 2, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_gate},
-    {WEIR_METHOD_GET, "gates", 3, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_key},
-    {WEIR_METHOD_GET, "gates", 4, "line", WEIR_CONFIG_SCOPE_READ, weir_api_get_line},
-    {WEIR_METHOD_GET, "usage", 1, NULL, WEIR_CONFIG_SCOPE_READ, weir_api_get_usage},
-    {WEIR_METHOD_POST, "reload", 1, NULL, WEIR_CONFIG_SCOPE_ADMIN, weir_api_reload},
-    {WEIR_METHOD_POST, "gates", 4, "acquire", WEIR_CONFIG_SCOPE_WORK, weir_api_acquire},
-    {WEIR_METHOD_POST, "gates", 4, "release", WEIR_CONFIG_SCOPE_WORK, weir_api_release},
-    {WEIR_METHOD_POST, "gates", 4, "renew", WEIR_CONFIG_SCOPE_WORK, weir_api_renew},
+    {WEIR_METHOD_POST, "submit", 2, NULL, SUBMIT, true, NULL, weir_api_submit},
+    {WEIR_METHOD_POST, "submit", 1, NULL, SUBMIT, true, NULL, weir_api_submit},
+    {WEIR_METHOD_GET, "status", 2, NULL, READ | SUBMIT, true, weir_api_get_status, NULL},
+    {WEIR_METHOD_GET, "result", 2, NULL, READ | SUBMIT, true, weir_api_get_result, NULL},
+    {WEIR_METHOD_GET, "log", 2, NULL, READ | SUBMIT, true, weir_api_get_log, NULL},
+    {WEIR_METHOD_POST, "cancel", 2, NULL, SUBMIT, true, weir_api_cancel, NULL},
+    {WEIR_METHOD_GET, "jobs", 1, NULL, READ | SUBMIT, true, weir_api_list_jobs, NULL},
+    {WEIR_METHOD_GET, "capacity", 1, NULL, READ | SUBMIT, true, weir_api_get_capacity, NULL},
+    {WEIR_METHOD_GET, "dlq", 1, NULL, READ | SUBMIT, true, weir_api_list_dead, NULL},
+    {WEIR_METHOD_POST, "dlq", 3, "redrive", ADMIN, false, weir_api_redrive, NULL},
+    {WEIR_METHOD_POST, "dlq", 2, "redrive", ADMIN, false, weir_api_redrive_all, NULL},
+    {WEIR_METHOD_DELETE, "dlq", 2, NULL, ADMIN, false, weir_api_remove_dead, NULL},
+    {WEIR_METHOD_GET, "healthz", 1, NULL, 0, false, get_health, NULL},
+    {WEIR_METHOD_GET, "readyz", 1, NULL, 0, false, get_readiness, NULL},
+    {WEIR_METHOD_GET, "metrics", 1, NULL, READ, false, weir_api_get_metrics, NULL},
+    {WEIR_METHOD_GET, "events", 1, NULL, READ, false, weir_api_get_events, NULL},
+    {WEIR_METHOD_GET, "gates", 1, NULL, READ, false, weir_api_get_gates, NULL},
+    {WEIR_METHOD_GET, "gates", 2, NULL, READ, false, weir_api_get_gate, NULL},
+    {WEIR_METHOD_GET, "gates", 3, NULL, READ, false, weir_api_get_key, NULL},
+    {WEIR_METHOD_GET, "gates", 4, "line", READ, false, weir_api_get_line, NULL},
+    {WEIR_METHOD_GET, "usage", 1, NULL, READ, true, weir_api_get_usage, NULL},
+    {WEIR_METHOD_POST, "reload", 1, NULL, ADMIN, false, weir_api_reload, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "acquire", WORK, false, weir_api_acquire, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "release", WORK, false, weir_api_release, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "renew", WORK, false, weir_api_renew, NULL},
 };
 
 static bool leads_to(const struct route *route, const struct weir_call *call)
 {
     return route->segments == call->segment_count &&
            weir_slice_equal(call->segments[0], weir_slice_of(route->first)) &&
-           (route->last == NULL || weir_slice_equal(call->segments[3], weir_slice_of(route->last)));
+           (route->last == NULL ||
+            weir_slice_equal(call->segments[route->segments - 1], weir_slice_of(route->last)));
 }
 
-/* An API key lets its tenant see what it has used itself, and do nothing else. */
+/* An API key lets its tenant hand in jobs, and see these and what it has used; nothing else. */
 static bool may_call_by_key(struct weir_call *call, const struct route *route)
 {
-    if (call->by_key && route->handle == weir_api_get_usage) {
+    if (call->by_key && route->by_key) {
         return true;
     }
     if (call->by_key) {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "An API key of a tenant is good for GET /usage here, and for requests "
-                          "to the gateway's routes. Other calls need one of the config's "
-                          "api_tokens.");
+                          "An API key of a tenant is good for its own jobs and for GET /usage "
+                          "here, and for requests to the gateway's routes. Other calls need one "
+                          "of the config's api_tokens.");
     } else {
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
                           "The API key is not known here, or has been revoked. Ask whoever runs "
@@ -88,14 +115,14 @@ static bool may_call_by_key(struct weir_call *call, const struct route *route)
 /* Whether the caller may do that; else it is told. */
 static bool may_call(struct weir_call *call, const struct route *route)
 {
-    if (route->scope == 0) {
+    if (route->scopes == 0) {
         return true;
     }
     if (call->by_key || call->wrong_key) {
         return may_call_by_key(call, route);
     }
     if (!weir_tokens_needed(call->worker->site->plan->tokens) ||
-        (call->credential.scopes & route->scope) != 0) {
+        (call->credential.scopes & route->scopes) != 0) {
         return true;
     }
     if (call->credential.scopes == 0) {
@@ -115,31 +142,75 @@ static void refuse_method(struct weir_call *call, const char *allow)
         .kind = WEIR_PROBLEM_BAD_REQUEST,
         .status = 405,
         .detail = "This path has no such method. What is asked for is got with GET, what is "
-                  "done with POST.",
+                  "done with POST, what is taken away with DELETE.",
         .allow = allow};
     weir_call_refuse(call, &problem);
 }
 
-void weir_call_dispatch(struct weir_call *call)
+/* The route of the call, or null; then `allow` has the methods that the path has, or null. */
+static const struct route *find_route(const struct weir_call *call, const char **allow)
 {
-    const char *allow = NULL; /* what a path has; none has both */
+    *allow = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *route = &routes[i];
         if (!leads_to(route, call)) {
             continue;
         }
         if (route->method == (enum weir_http_method)call->method) {
-            if (may_call(call, route)) {
-                route->handle(call);
-            }
-            return;
+            return route;
         }
-        allow = route->method == WEIR_METHOD_GET ? "GET, HEAD" : "POST";
+        if (*allow != NULL) { /* only /dlq/redrive has two */
+            *allow = "POST, DELETE";
+        } else {
+            *allow = route->method == WEIR_METHOD_GET    ? "GET, HEAD"
+                     : route->method == WEIR_METHOD_POST ? "POST"
+                                                         : "DELETE";
+        }
     }
-    if (allow != NULL) {
+    return NULL;
+}
+
+bool weir_call_begin(struct weir_call *call, const struct weir_http1_head *head, const char *data)
+{
+    const char *allow;
+    const struct route *route = find_route(call, &allow);
+    if (route == NULL || route->begin == NULL) {
+        return false;
+    }
+    call->arrived_ns = call->worker->loop.now_ns;
+    if (may_call(call, route)) {
+        route->begin(call, head, data);
+    }
+    return true;
+}
+
+void weir_call_dispatch(struct weir_call *call)
+{
+    const char *allow;
+    const struct route *route = find_route(call, &allow);
+    if (route != NULL) {
+        if (may_call(call, route)) {
+            route->handle(call);
+        }
+    } else if (allow != NULL) {
         refuse_method(call, allow);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "Nothing of the API has such a path. GET /gates lists the gates.");
     }
+}
+
+bool weir_call_find_tenant(struct weir_call *call, struct weir_slice asked,
+                           struct weir_slice *tenant)
+{
+    struct weir_slice own = call->credential.tenant;
+    bool believed = own.bytes > 0 || call->credential.scopes != 0 || call->client->trusted;
+    *tenant = own.bytes > 0 ? own : asked;
+    if (asked.bytes > 0 && (!believed || !weir_slice_equal(asked, *tenant))) {
+        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                          "This caller may not speak for that tenant. Leave the tenant out, or use "
+                          "its own token.");
+        return false;
+    }
+    return true;
 }

@@ -49,14 +49,28 @@ void weir_hasher_destroy(struct weir_hasher *hasher)
     }
 }
 
-static bool hash(struct weir_hasher *hasher, struct weir_slice text,
-                 uint8_t digest[WEIR_API_KEY_DIGEST_BYTES])
+bool weir_hasher_begin(struct weir_hasher *hasher)
+{
+    return EVP_DigestInit_ex2(hasher->context, hasher->algorithm, NULL) == 1;
+}
+
+bool weir_hasher_add(struct weir_hasher *hasher, struct weir_slice piece)
+{
+    return EVP_DigestUpdate(hasher->context, piece.data, piece.bytes) == 1;
+}
+
+bool weir_hasher_end(struct weir_hasher *hasher, uint8_t digest[WEIR_API_KEY_DIGEST_BYTES])
 {
     unsigned bytes = 0;
-    return EVP_DigestInit_ex2(hasher->context, hasher->algorithm, NULL) == 1 &&
-           EVP_DigestUpdate(hasher->context, text.data, text.bytes) == 1 &&
-           EVP_DigestFinal_ex(hasher->context, digest, &bytes) == 1 &&
+    return EVP_DigestFinal_ex(hasher->context, digest, &bytes) == 1 &&
            bytes == WEIR_API_KEY_DIGEST_BYTES;
+}
+
+bool weir_hasher_digest(struct weir_hasher *hasher, struct weir_slice bytes,
+                        uint8_t digest[WEIR_API_KEY_DIGEST_BYTES])
+{
+    return weir_hasher_begin(hasher) && weir_hasher_add(hasher, bytes) &&
+           weir_hasher_end(hasher, digest);
 }
 
 /* ---- texts ---- */
@@ -88,7 +102,8 @@ bool weir_api_key_make(struct weir_api_key *key, char text[WEIR_API_KEY_TEXT_BYT
     *at++ = '_';
     write_hex(at, random + WEIR_API_KEY_ID_BYTES / 2, WEIR_API_KEY_SECRET_BYTES / 2);
     at[WEIR_API_KEY_SECRET_BYTES] = '\0';
-    made = made && hash(hasher, (struct weir_slice){text, WEIR_API_KEY_TEXT_BYTES}, key->digest);
+    made = made && weir_hasher_digest(hasher, (struct weir_slice){text, WEIR_API_KEY_TEXT_BYTES},
+                                      key->digest);
     OPENSSL_cleanse(random, sizeof random);
     weir_hasher_destroy(hasher);
     return made;
@@ -233,7 +248,7 @@ bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *ha
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
     uint64_t id;
     if (text.bytes != WEIR_API_KEY_TEXT_BYTES || !begins_as_key(text) ||
-        !read_id(text.data + PREFIX_BYTES, &id) || !hash(hasher, text, digest)) {
+        !read_id(text.data + PREFIX_BYTES, &id) || !weir_hasher_digest(hasher, text, digest)) {
         return false;
     }
     const struct entry *entry = find_entry(keys, id);

@@ -44,6 +44,15 @@ struct weir_hasher;
 struct weir_hasher *weir_hasher_create(void);
 void weir_hasher_destroy(struct weir_hasher *hasher);
 
+/* SHA-256 of some bytes; or of several pieces, one behind the other. False if it does not work,
+ * which is a matter of the system. */
+WEIR_MUST_CHECK bool weir_hasher_digest(struct weir_hasher *hasher, struct weir_slice bytes,
+                                        uint8_t digest[WEIR_API_KEY_DIGEST_BYTES]);
+WEIR_MUST_CHECK bool weir_hasher_begin(struct weir_hasher *hasher);
+WEIR_MUST_CHECK bool weir_hasher_add(struct weir_hasher *hasher, struct weir_slice piece);
+WEIR_MUST_CHECK bool weir_hasher_end(struct weir_hasher *hasher,
+                                     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES]);
+
 struct weir_api_keys;
 
 /* A table with one user; copies what it needs. Revoked keys are left out. Null without memory. */

@@ -97,6 +97,21 @@ static uint64_t retry_seconds(uint64_t retry_ns)
     return seconds == 0 ? 1 : seconds;
 }
 
+/* Whether it goes away by itself, so that it can be told when to come back. */
+static bool passes(const struct weir_problem *problem)
+{
+    switch (problem->kind) {
+    case WEIR_PROBLEM_BUDGET_SPENT:
+    case WEIR_PROBLEM_QUEUE_FULL:
+    case WEIR_PROBLEM_QUEUE_BLOCKED:
+    case WEIR_PROBLEM_RATE:
+    case WEIR_PROBLEM_STORE_FAILED:
+        return true;
+    default:
+        return problem->stats != NULL;
+    }
+}
+
 bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, bool with_body,
                         struct weir_buffer *buffer)
 {
@@ -113,8 +128,7 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     weir_head_field(&head, weir_slice_of("content-type"),
                     weir_slice_of("application/problem+json"));
     weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
-    bool waits = problem->stats != NULL || problem->kind == WEIR_PROBLEM_BUDGET_SPENT;
-    if (waits && problem->retry_ns != WEIR_NEVER) {
+    if (passes(problem) && problem->retry_ns != WEIR_NEVER) {
         weir_head_field_number(&head, weir_slice_of("retry-after"),
                                retry_seconds(problem->retry_ns));
     }

@@ -27,6 +27,15 @@
     X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \
     X(BODY_TOO_LARGE, "body-too-large", "The body is too large")                      \
     X(REQUEST_TIMEOUT, "request-timeout", "The request did not come in time")         \
+    X(QUEUE_FULL, "queue-full", "The queue is full")                                  \
+    X(QUEUE_BLOCKED, "queue-blocked", "The queue accepts nothing for now")            \
+    X(RATE, "rate", "The tenant submits too fast")                                    \
+    X(JOB_CONFLICT, "job-conflict", "The id is taken by another job")                 \
+    X(JOB_UNFINISHED, "job-unfinished", "The job has not ended")                      \
+    X(JOB_OVER, "job-over", "The job was over before")                                \
+    X(JOB_GONE, "job-gone", "Only the id of the job is remembered")                   \
+    X(NOT_DEAD, "not-dead", "The job is no dead letter")                              \
+    X(STORE_FAILED, "store-failed", "Nothing can be recorded at present")             \
     X(OUT_OF_DESCRIPTORS, "out-of-descriptors", "No connection can be opened")        \
     X(OUT_OF_MEMORY, "out-of-memory", "There is no memory left")
 
@@ -52,7 +61,8 @@ struct weir_problem {
     struct weir_slice tenant;
     uint64_t waited_ns;
     uint64_t timeout_ns;
-    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, or of a budget */
+    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, of a budget, or of a queue
+                        */
 };
 
 /* What its type ends with: "line-full", ... */

@@ -13,7 +13,7 @@ from weir import PATIENCE, until, weir
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / 'docs/API.md').read_text()
 SHOWN = '127.0.0.1:7070'
-CHANGING = {'waited_ms', 'timeout_in_ms', 'start_in_ms', 'interval_us'}
+CHANGING = {'waited_ms', 'timeout_in_ms', 'start_in_ms', 'interval_us', 'created', 'started', 'ended', 'drain_per_second'}
 
 
 def examples():
@@ -127,8 +127,9 @@ def test_the_page_has_a_line_for_everything():
     for command, _ in examples():
         assert command.startswith('curl '), command
         path = re.search(rf'http://{SHOWN}(/[^ ?]*)', command)[1]
-        asked.add(('post' if ' -d ' in command or ' -X POST' in command else 'get', path))
+        method = re.search(r' -X (\w+)', command)
+        asked.add((method[1].lower() if method else 'post' if ' -d ' in command else 'get', path))
     for path, item in document['paths'].items():
         pattern = re.sub(r'{\w+}', '[^/]+', path)
-        for method in item.keys() & {'get', 'post'}:
+        for method in item.keys() & {'get', 'post', 'delete'}:
             assert any(m == method and re.fullmatch(pattern, p) for m, p in asked), (method, path)

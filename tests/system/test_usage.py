@@ -101,7 +101,7 @@ async def test_what_is_no_question_is_told(api, gateway, folder):
         assert (status, said['type']) == (400, 'urn:weir:bad-request') and part in said['detail'], said
     assert (await api('/usage/acme'))[0] == 404
     assert (await api('/usage?tenant=' + 'x' * 900))[0] == 200
-    assert (await api('/usage?tenant=' + 'x' * 1100))[0] == 414
+    assert (await api('/usage?tenant=' + 'x' * 3100))[0] == 414
 
 
 @with_usage(TOKENS)

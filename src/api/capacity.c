@@ -1,0 +1,64 @@
+#include "api/capacity.h"
+
+#include "api/job_call.h"
+
+/* The longest item of the list. */
+#define ITEM_BYTES_MAX 1024
+
+static void put_queue(struct weir_json *json, struct weir_slice name,
+                      const struct weir_schedule_stats *stats, uint64_t dead)
+{
+    uint32_t free = stats->workers > stats->running ? stats->workers - stats->running : 0;
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "queue", name);
+    weir_json_put_number(json, "workers", stats->workers);
+    weir_json_put_number(json, "running", stats->running);
+    weir_json_put_number(json, "free", free);
+    weir_json_put_number(json, "waiting", stats->waiting + stats->parked);
+    weir_json_put_number(json, "delayed", stats->delayed);
+    weir_json_put_number(json, "max", stats->jobs_max);
+    weir_json_put_decimal(json, "drain_per_second",
+                          stats->interval_ns == 0 ? 0 : 1e9 / (double)stats->interval_ns);
+    weir_json_put_number(json, "dead", dead);
+    weir_json_close(json, '}');
+}
+
+/* `step` is the queue that is told of next; `gate` is 1 once the list has been opened. */
+static bool produce_capacity(struct weir_call *call, struct weir_json *json)
+{
+    struct weir_desk *desk = call->worker->desk;
+    struct weir_slice name;
+    struct weir_schedule_stats stats;
+    uint64_t dead;
+    if (call->gate == 0) {
+        struct weir_desk_counts counts;
+        weir_desk_count(desk, &counts);
+        call->gate = 1;
+        weir_json_open(json, '{');
+        weir_json_put_bool(json, "accepting", counts.accepting && counts.store.working);
+        if (!counts.store.working && counts.store.wrong != NULL) {
+            weir_json_put_string(json, "wrong", weir_slice_of(counts.store.wrong));
+        }
+        weir_json_name(json, "queues");
+        weir_json_open(json, '[');
+    }
+    while (weir_desk_stats(desk, call->step, &name, &stats, &dead)) {
+        if (json->capacity - json->bytes < ITEM_BYTES_MAX) {
+            return false;
+        }
+        call->step++;
+        put_queue(json, name, &stats, dead);
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+void weir_api_get_capacity(struct weir_call *call)
+{
+    struct weir_job_call *job = weir_job_begin(call, sizeof *job);
+    if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
+        weir_call_reply(call, 200, "application/json", produce_capacity);
+    }
+}

@@ -1,0 +1,325 @@
+#include "api/job_call.h"
+
+#include "base/slice.h"
+#include "config/scalars.h"
+#include "wire/query.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int64_t weir_job_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- its beginning and its end ---- */
+
+void *weir_job_begin(struct weir_call *call, size_t bytes)
+{
+    struct weir_worker *worker = call->worker;
+    if (worker->desk == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
+                          "No queues are configured: add a `queues` section to the config.");
+        return NULL;
+    }
+    struct weir_job_call *job = calloc(1, bytes);
+    if (job == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory left. Try again later.");
+        return NULL;
+    }
+    job->call = call;
+    job->worker = worker;
+    job->desk = worker->desk;
+    call->job = job;
+    return job;
+}
+
+struct weir_job_call *weir_job_begin_named(struct weir_call *call, size_t bytes)
+{
+    struct weir_slice id = call->segments[1];
+    struct weir_job_call *job = weir_job_begin(call, bytes);
+    if (job == NULL) {
+        return NULL;
+    }
+    if (!weir_job_id_valid(id)) {
+        weir_job_refuse_unknown(call);
+        return NULL; /* it goes with the call */
+    }
+    memcpy(job->id_text, id.data, id.bytes);
+    job->id = (struct weir_slice){job->id_text, id.bytes};
+    return job;
+}
+
+static void dispose(struct weir_job_call *job)
+{
+    assert(job->call == NULL);
+    assert(job->busy == 0);
+    if (job->has_timer) {
+        weir_timer_deinit(&job->worker->loop, &job->timer);
+    }
+    if (job->drop != NULL) {
+        job->drop(job);
+    }
+    free(job->request.op.memory);
+    free(job);
+}
+
+void weir_job_hold(struct weir_job_call *job)
+{
+    job->busy++;
+    if (job->call != NULL) {
+        job->call->pending = true;
+    }
+}
+
+bool weir_job_release(struct weir_job_call *job)
+{
+    assert(job->busy > 0);
+    job->busy--;
+    if (job->call != NULL) {
+        return true;
+    }
+    if (job->busy == 0) {
+        dispose(job);
+    }
+    return false;
+}
+
+static void give_up_watching(struct weir_job_call *job)
+{
+    if (job->has_timer) {
+        weir_timer_set(&job->worker->loop, &job->timer, WEIR_NEVER);
+    }
+    if (job->watching && weir_desk_unwatch(job->desk, &job->watch)) {
+        job->watching = false;
+        job->busy--;
+    }
+}
+
+void weir_job_forget(struct weir_call *call)
+{
+    struct weir_job_call *job = call->job;
+    if (job == NULL) {
+        return;
+    }
+    give_up_watching(job);
+    if (job->leave != NULL) {
+        job->leave(job);
+    }
+    call->job = NULL;
+    job->call = NULL;
+    if (job->busy == 0) {
+        dispose(job);
+    }
+}
+
+void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
+{
+    struct weir_call *call = job->call;
+    call->pending = false;
+    step(job);
+    if (!call->pending) {
+        weir_call_resume(call);
+    }
+}
+
+/* ---- asking the desk ---- */
+
+static void on_told(struct weir_post *post)
+{
+    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_job_call *job = weir_container_of(request, struct weir_job_call, request);
+    if (weir_job_release(job)) {
+        weir_job_go_on(job, job->next);
+    }
+}
+
+struct weir_desk_request *weir_job_prepare(struct weir_job_call *job)
+{
+    free(job->request.op.memory);
+    job->request =
+        (struct weir_desk_request){.told = {.arrive = on_told}, .loop = &job->worker->loop};
+    return &job->request;
+}
+
+void weir_job_ask(struct weir_job_call *job, weir_desk_question *question, weir_job_step *next)
+{
+    job->next = next;
+    weir_job_hold(job);
+    question(job->desk, &job->request);
+}
+
+void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next)
+{
+    struct weir_desk_request *request = weir_job_prepare(job);
+    request->look.id = job->id;
+    request->look.with = with;
+    weir_job_ask(job, weir_desk_look, next);
+}
+
+void weir_job_refuse_unknown(struct weir_call *call)
+{
+    weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
+                      "There is no job of that id: it was never accepted, or its id has been "
+                      "forgotten since. GET /jobs lists those that are there.");
+}
+
+static void refuse_failed(struct weir_job_call *job)
+{
+    char detail[300];
+    const char *wrong = job->request.wrong;
+    snprintf(detail, sizeof detail,
+             "The disk does not work: %.150s It is looked at again by itself; try again later.",
+             wrong == NULL ? "nothing more is known." : wrong);
+    struct weir_problem problem = {.kind = WEIR_PROBLEM_STORE_FAILED,
+                                   .status = 503,
+                                   .detail = detail,
+                                   .retry_ns = 5 * WEIR_NS_PER_SECOND};
+    weir_call_refuse(job->call, &problem);
+}
+
+void weir_job_refuse(struct weir_job_call *job)
+{
+    struct weir_problem blocked = {
+        .kind = WEIR_PROBLEM_QUEUE_BLOCKED,
+        .status = 503,
+        .detail = "As many dead letters are kept, or as many ids remembered, as may be. Redrive or "
+                  "remove dead letters (GET /dlq lists them), or raise the queue's `dead`.",
+        .retry_ns = 60 * WEIR_NS_PER_SECOND};
+    switch (job->request.end) {
+    case WEIR_DESK_FULL:
+        weir_call_refuse(job->call, &blocked);
+        break;
+    case WEIR_DESK_FAILED:
+        refuse_failed(job);
+        break;
+    case WEIR_DESK_DRAINING:
+        weir_call_problem(job->call, WEIR_PROBLEM_DRAINING, 503,
+                          "This server ends. Ask the one that is started next.");
+        break;
+    case WEIR_DESK_DONE:
+    case WEIR_DESK_UNKNOWN:
+    case WEIR_DESK_CONFLICT:
+    case WEIR_DESK_STALE:
+        weir_job_refuse_unknown(job->call);
+        break;
+    }
+}
+
+bool weir_job_is_seen(struct weir_job_call *job)
+{
+    struct weir_slice own = job->call->credential.tenant;
+    if (job->request.end != WEIR_DESK_DONE) {
+        weir_job_refuse(job);
+        return false;
+    }
+    if (own.bytes > 0 && !weir_slice_equal(own, job->request.look.row.order.tenant)) {
+        weir_job_refuse_unknown(job->call);
+        return false;
+    }
+    return true;
+}
+
+/* ---- waiting for a job's end ---- */
+
+static void on_ended(struct weir_post *post)
+{
+    struct weir_desk_watch *watch = weir_container_of(post, struct weir_desk_watch, told);
+    struct weir_job_call *job = weir_container_of(watch, struct weir_job_call, watch);
+    job->watching = false;
+    if (weir_job_release(job)) {
+        weir_timer_set(&job->worker->loop, &job->timer, WEIR_NEVER);
+        weir_job_go_on(job, job->later);
+    }
+}
+
+/* Unless it is just being told that the job has ended. */
+static void on_time_over(struct weir_timer *timer)
+{
+    struct weir_job_call *job = weir_container_of(timer, struct weir_job_call, timer);
+    if (weir_desk_unwatch(job->desk, &job->watch)) {
+        job->watching = false;
+        if (weir_job_release(job)) {
+            weir_job_go_on(job, job->later);
+        }
+    }
+}
+
+void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *later)
+{
+    struct weir_loop *loop = &job->worker->loop;
+    if (!job->has_timer) {
+        job->has_timer = weir_timer_init(loop, &job->timer, on_time_over);
+    }
+    job->watch =
+        (struct weir_desk_watch){.told = {.arrive = on_ended}, .loop = loop, .number = number};
+    if (!job->has_timer || !weir_desk_watch(job->desk, &job->watch)) {
+        later(job); /* without memory nobody waits */
+        return;
+    }
+    job->later = later;
+    job->watching = true;
+    weir_job_hold(job);
+    weir_timer_set(loop, &job->timer, job->until_ns);
+    weir_socket_watch_peer(job->call->client->stream.watch.fd);
+}
+
+/* ---- queries ---- */
+
+static bool refuse_query(struct weir_call *call, struct weir_slice name, const char *wrong)
+{
+    char detail[512];
+    int bytes = (int)(name.bytes < 100 ? name.bytes : 100);
+    snprintf(detail, sizeof detail, "%.*s %.350s.", bytes, name.data, wrong);
+    weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400, detail);
+    return false;
+}
+
+bool weir_job_read_query(struct weir_call *call, weir_job_set *set, void *context)
+{
+    struct weir_slice rest = call->query, name, value;
+    char room[WEIR_CALL_TEXT_BYTES];
+    uint32_t seen = 0;
+    for (;;) {
+        switch (weir_query_next(&rest, room, sizeof room, &name, &value)) {
+        case WEIR_QUERY_END:
+            return true;
+        case WEIR_QUERY_FAULT:
+            return refuse_query(call, weir_slice_of("The query"),
+                                "cannot be read: an escape is a % and two digits");
+        case WEIR_QUERY_PAIR:
+            break;
+        }
+        uint32_t bit = 0;
+        const char *wrong = set(context, name, value, &bit);
+        if (wrong == NULL && (seen & bit) != 0) {
+            wrong = "stands there twice";
+        }
+        if (wrong != NULL) {
+            return refuse_query(call, name, wrong);
+        }
+        seen |= bit;
+    }
+}
+
+const char *weir_job_set_nothing(void *context, struct weir_slice name, struct weir_slice value,
+                                 uint32_t *bit)
+{
+    (void)context, (void)name, (void)value, (void)bit;
+    return "is no parameter here: there are none";
+}
+
+const char *weir_job_read_wait(struct weir_slice value, uint64_t *wait_ns)
+{
+    uint64_t seconds;
+    if (!weir_scalar_number(value, &seconds) || seconds > WEIR_JOB_WAIT_SECONDS_MAX) {
+        return "is a number of seconds, from 0 to 300";
+    }
+    *wait_ns = seconds * WEIR_NS_PER_SECOND;
+    return NULL;
+}

@@ -1,0 +1,114 @@
+/* job_call.h - a call about a job: what it has asked of the desk, and what it waits for.
+ *
+ * It goes step by step: each step decides the reply, or asks for something and says which step
+ * comes next, in the call's own loop. A client may go away at any time: its call ends with it, but
+ * what was asked is still answered. So this outlives the call until nothing refers to it any more.
+ */
+#ifndef WEIR_API_JOB_CALL_H
+#define WEIR_API_JOB_CALL_H
+
+#include "api/call.h"
+#include "runner/desk.h"
+
+/* How long a call may wait for a job's end. */
+#define WEIR_JOB_WAIT_SECONDS_MAX 300
+
+struct weir_job_call;
+
+/* Leaves the call pending, or decided. */
+typedef void weir_job_step(struct weir_job_call *job);
+
+/* Embedded in what a call about a job needs besides; or alone. */
+struct weir_job_call {
+    struct weir_call *call; /* null once it has gone */
+    struct weir_worker *worker;
+    struct weir_desk *desk;
+    uint32_t busy;        /* how many answers are under way */
+    weir_job_step *leave; /* the call ends: gives up what is under way; null: nothing */
+    weir_job_step *drop;  /* frees what it refers to, before it goes itself; null: nothing */
+
+    weir_job_step *next; /* when the desk has answered */
+    struct weir_desk_request request;
+
+    weir_job_step *later; /* when the job has ended, or the time is over */
+    struct weir_desk_watch watch;
+    bool watching;
+    bool has_timer;
+    struct weir_timer timer;
+    uint64_t wait_ns;  /* how long it may wait; 0: not at all */
+    uint64_t until_ns; /* when that is over */
+
+    struct weir_slice id; /* of the job; in the text below */
+    char id_text[WEIR_JOB_ID_BYTES_MAX];
+};
+
+/* Milliseconds since 1970. */
+int64_t weir_job_now_ms(void);
+
+/* What the call will be about, of `bytes`, zeroed, at least a weir_job_call, with which it begins.
+ * Null if there are no queues or no memory, which has been said then. */
+void *weir_job_begin(struct weir_call *call, size_t bytes);
+
+/* The same, for the job that the path names. */
+struct weir_job_call *weir_job_begin_named(struct weir_call *call, size_t bytes);
+
+/* The call ends; in call.c. */
+void weir_job_forget(struct weir_call *call);
+
+/* Something was asked that will be answered in this loop; and has been. False if the call has gone
+ * meanwhile: then this may have gone as well. */
+void weir_job_hold(struct weir_job_call *job);
+WEIR_MUST_CHECK bool weir_job_release(struct weir_job_call *job);
+
+/* Goes on with a step, in answer to something. */
+void weir_job_go_on(struct weir_job_call *job, weir_job_step *step);
+
+/* ---- asking the desk ---- */
+
+/* Makes the request new: what was answered before is gone. */
+struct weir_desk_request *weir_job_prepare(struct weir_job_call *job);
+
+/* Asks one of desk.h's questions; `next` is called when `request` has its answer. */
+typedef void weir_desk_question(struct weir_desk *desk, struct weir_desk_request *request);
+void weir_job_ask(struct weir_job_call *job, weir_desk_question *question, weir_job_step *next);
+
+/* Looks at the job of the path, with more of it as WEIR_STORE_WITH_... say. */
+void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next);
+
+/* Whether what was looked at is there, and for this caller; else that has been said. */
+bool weir_job_is_seen(struct weir_job_call *job);
+
+/* Says why the desk did not do what was asked. */
+void weir_job_refuse(struct weir_job_call *job);
+
+/* There is no such job, as far as this caller is concerned. */
+void weir_job_refuse_unknown(struct weir_call *call);
+
+/* ---- waiting for a job's end ---- */
+
+/* Goes on with `later` when the job has ended or until_ns has come; at once if it is over. */
+void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *later);
+
+/* Begins to count the time: until_ns is wait_ns from now on. */
+static inline void weir_job_set_patience(struct weir_job_call *job, uint64_t wait_ns)
+{
+    job->wait_ns = wait_ns;
+    job->until_ns = job->worker->loop.now_ns + wait_ns;
+}
+
+/* ---- queries ---- */
+
+/* Reads the parameters of a query one after the other with `set`, which returns null or what is
+ * wrong with the value, such as "is no number". Each may stand there once. False if something is
+ * wrong, which has been said. */
+typedef const char *weir_job_set(void *context, struct weir_slice name, struct weir_slice value,
+                                 uint32_t *bit);
+bool weir_job_read_query(struct weir_call *call, weir_job_set *set, void *context);
+
+/* For calls that have no parameters. */
+weir_job_set weir_job_set_nothing;
+
+/* Reads `wait`, a number of seconds. */
+const char *weir_job_read_wait(struct weir_slice value, uint64_t *wait_ns);
+
+#endif

@@ -1,0 +1,163 @@
+#include "api/job_wish.h"
+
+#include "base/slice.h"
+#include "config/scalars.h"
+#include "wire/time_text.h"
+
+/* A number of milliseconds since 1970 that is less than this was meant to be one of seconds: as
+ * milliseconds it is before 2001. */
+#define RUN_AT_MIN_MS UINT64_C(1000000000000)
+
+/* 2100, as for dates. */
+#define RUN_AT_MAX_MS UINT64_C(4102444800000)
+
+static const struct {
+    const char *name;
+    enum weir_job_wish_field field;
+} fields[] = {
+    {"queue", WEIR_JOB_WISH_QUEUE},       {"tenant", WEIR_JOB_WISH_TENANT},
+    {"priority", WEIR_JOB_WISH_PRIORITY}, {"delay", WEIR_JOB_WISH_DELAY},
+    {"run_at", WEIR_JOB_WISH_RUN_AT},     {"attempts", WEIR_JOB_WISH_ATTEMPTS},
+    {"timeout", WEIR_JOB_WISH_TIMEOUT},   {"key", WEIR_JOB_WISH_KEY},
+    {"cost", WEIR_JOB_WISH_COST},         {"id", WEIR_JOB_WISH_ID},
+};
+
+uint32_t weir_job_wish_find(struct weir_slice name, uint32_t known)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if ((fields[i].field & known) != 0 &&
+            weir_slice_equal(name, weir_slice_of(fields[i].name))) {
+            return fields[i].field;
+        }
+    }
+    return 0;
+}
+
+static const char *set_name(struct weir_slice value, struct weir_slice *name)
+{
+    if (value.bytes == 0 || value.bytes > WEIR_NAME_BYTES_MAX) {
+        return "is a text of 1 to 255 bytes";
+    }
+    *name = value;
+    return NULL;
+}
+
+static const char *set_id(struct weir_slice value, struct weir_slice *id)
+{
+    if (!weir_job_id_valid(value)) {
+        return "has 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first";
+    }
+    *id = value;
+    return NULL;
+}
+
+static const char *set_priority(struct weir_slice value, enum weir_priority *priority)
+{
+    if (weir_slice_equal(value, weir_slice_of("normal"))) {
+        *priority = WEIR_PRIORITY_NORMAL;
+    } else if (weir_slice_equal(value, weir_slice_of("high"))) {
+        *priority = WEIR_PRIORITY_HIGH;
+    } else if (weir_slice_equal(value, weir_slice_of("low"))) {
+        *priority = WEIR_PRIORITY_LOW;
+    } else {
+        return "is high, normal or low";
+    }
+    return NULL;
+}
+
+static const char *set_duration(struct weir_slice value, uint64_t least_ms, uint64_t *duration_ms)
+{
+    uint64_t duration_ns;
+    if (!weir_scalar_duration(value, &duration_ns) || duration_ns / 1000000 < least_ms) {
+        return least_ms == 0 ? "is a duration such as 250ms, 5s or 1h30m"
+                             : "is a duration of at least 1ms, such as 250ms, 5s or 1h30m";
+    }
+    *duration_ms = duration_ns / 1000000;
+    return NULL;
+}
+
+static const char *set_moment(struct weir_slice value, int64_t *moment_ms)
+{
+    static const char wrong[] = "is a date such as 2026-01-31T12:00:00Z, or a number of "
+                                "milliseconds since 1970; between 2001 and 2100";
+    struct weir_time_text time;
+    uint64_t ms;
+    if (weir_scalar_number(value, &ms)) {
+        if (ms < RUN_AT_MIN_MS || ms > RUN_AT_MAX_MS) {
+            return wrong;
+        }
+    } else if (weir_time_text_read(value, &time) == WEIR_TIME_DATE) {
+        ms = time.ns / 1000000;
+    } else {
+        return wrong;
+    }
+    *moment_ms = (int64_t)ms;
+    return NULL;
+}
+
+static const char *set_attempts(struct weir_slice value, uint32_t *attempts)
+{
+    uint64_t number;
+    if (!weir_scalar_number(value, &number) || number < 1 || number > WEIR_JOB_ATTEMPTS_MAX) {
+        return "is a number from 1 to 1000";
+    }
+    *attempts = (uint32_t)number;
+    return NULL;
+}
+
+static const char *set_field(struct weir_job_wish *wish, enum weir_job_wish_field field,
+                             struct weir_slice value)
+{
+    switch (field) {
+    case WEIR_JOB_WISH_ID:
+        return set_id(value, &wish->id);
+    case WEIR_JOB_WISH_QUEUE:
+        return set_name(value, &wish->queue);
+    case WEIR_JOB_WISH_TENANT:
+        return set_name(value, &wish->tenant);
+    case WEIR_JOB_WISH_KEY:
+        return set_name(value, &wish->key);
+    case WEIR_JOB_WISH_PRIORITY:
+        return set_priority(value, &wish->priority);
+    case WEIR_JOB_WISH_DELAY:
+        return set_duration(value, 0, &wish->delay_ms);
+    case WEIR_JOB_WISH_RUN_AT:
+        return set_moment(value, &wish->run_at_ms);
+    case WEIR_JOB_WISH_ATTEMPTS:
+        return set_attempts(value, &wish->attempts);
+    case WEIR_JOB_WISH_TIMEOUT:
+        return set_duration(value, 1, &wish->timeout_ms);
+    case WEIR_JOB_WISH_COST:
+        return set_duration(value, 1, &wish->cost_ms);
+    }
+    return "is not known here";
+}
+
+const char *weir_job_wish_set(struct weir_job_wish *wish, enum weir_job_wish_field field,
+                              struct weir_slice value)
+{
+    const char *wrong = set_field(wish, field, value);
+    if (wrong == NULL) {
+        wish->present |= (uint32_t)field;
+    }
+    return wrong;
+}
+
+void weir_job_wish_apply(const struct weir_job_wish *wish, struct weir_job_order *order)
+{
+    order->priority = wish->priority;
+    order->key = wish->key;
+    order->cost_ms = wish->cost_ms;
+    if ((wish->present & WEIR_JOB_WISH_ATTEMPTS) != 0) {
+        order->attempts_max = wish->attempts;
+    }
+    if ((wish->present & WEIR_JOB_WISH_TIMEOUT) != 0) {
+        order->timeout_ms = wish->timeout_ms;
+    }
+    if ((wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+        order->due_ms = wish->run_at_ms;
+        order->dated = true;
+    } else if ((wish->present & WEIR_JOB_WISH_DELAY) != 0 && wish->delay_ms > 0) {
+        order->due_ms = order->created_ms + (int64_t)wish->delay_ms;
+    }
+}

@@ -1,0 +1,21 @@
+/* submit.h - POST /submit and POST /submit/{jobId}: jobs are handed in.
+ *
+ * The head decides first, then the door, then the body is read; long ones go to a file as they
+ * come. The reply leaves after the job is on disk. */
+#ifndef WEIR_API_SUBMIT_H
+#define WEIR_API_SUBMIT_H
+
+#include "api/job_call.h"
+
+void weir_api_submit(struct weir_call *call, const struct weir_http1_head *head, const char *data);
+
+/* As weir_job_begin(); and nothing is submitted to a server that drains. */
+void *weir_submit_begin(struct weir_call *call, size_t bytes);
+
+/* What both kinds of submission say. */
+void weir_submit_refuse_queue(struct weir_call *call, struct weir_slice name);
+void weir_submit_refuse_conflict(struct weir_call *call, struct weir_slice id);
+void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door *door,
+                             struct weir_slice queue);
+
+#endif

@@ -1,0 +1,176 @@
+#include "api/submit_head.h"
+
+#include "api/job_call.h"
+#include "base/slice.h"
+#include "config/scalars.h"
+#include "wire/chars.h"
+
+static struct weir_slice keep(char *room, struct weir_slice text)
+{
+    if (text.bytes > 0) {
+        memcpy(room, text.data, text.bytes);
+    }
+    return (struct weir_slice){room, text.bytes};
+}
+
+/* ---- the query ---- */
+
+static const char *set_parameter(void *context, struct weir_slice name, struct weir_slice value,
+                                 uint32_t *bit)
+{
+    struct weir_submit_head *submit = context;
+    struct weir_job_wish *wish = &submit->wish;
+    *bit = weir_job_wish_find(name, WEIR_JOB_WISH_QUERY);
+    if (*bit == 0) {
+        return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
+               "attempts, timeout, key and cost";
+    }
+    const char *wrong = weir_job_wish_set(wish, (enum weir_job_wish_field) * bit, value);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    if (*bit == WEIR_JOB_WISH_QUEUE) {
+        wish->queue = keep(submit->queue_text, value);
+    } else if (*bit == WEIR_JOB_WISH_TENANT) {
+        wish->tenant = keep(submit->tenant_text, value);
+    } else if (*bit == WEIR_JOB_WISH_KEY) {
+        wish->key = keep(submit->key_text, value);
+    } else if ((wish->present & WEIR_JOB_WISH_DELAY) != 0 &&
+               (wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+        return "goes without the other one of delay and run_at";
+    }
+    return NULL;
+}
+
+/* ---- fields ---- */
+
+/* A field that may stand there once. False, and said, if it stands there twice. */
+static bool find_field(struct weir_call *call, const struct weir_http1_head *head, const char *data,
+                       const char *name, struct weir_slice *value)
+{
+    bool repeated = false;
+    const struct weir_http1_field *field =
+        weir_http1_find_name(head, data, weir_slice_of(name), &repeated);
+    *value = field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    if (field != NULL && repeated) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "A header field stands there twice that may stand there once: "
+                          "Idempotency-Key, Weir-Timeout or Content-Type.");
+        return false;
+    }
+    return true;
+}
+
+static bool read_type(struct weir_submit_head *submit, struct weir_call *call,
+                      struct weir_slice value)
+{
+    if (value.bytes > WEIR_JOB_TYPE_BYTES_MAX) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "The Content-Type is longer than the 100 bytes that are kept of one.");
+        return false;
+    }
+    submit->type = keep(submit->type_text, value);
+    return true;
+}
+
+static bool read_timeout(struct weir_submit_head *submit, struct weir_call *call,
+                         struct weir_slice value)
+{
+    submit->patience_ns = WEIR_SUBMIT_PATIENCE_NS;
+    if (value.bytes > 0 && !weir_scalar_duration(value, &submit->patience_ns)) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "Weir-Timeout is a duration such as 30s.");
+        return false;
+    }
+    return true;
+}
+
+static bool read_idempotency(struct weir_submit_head *submit, struct weir_call *call,
+                             const struct weir_http1_head *head, const char *data)
+{
+    struct weir_slice value;
+    if (!find_field(call, head, data, "idempotency-key", &value)) {
+        return false;
+    }
+    bool there = weir_http1_find_name(head, data, weir_slice_of("idempotency-key"), NULL) != NULL;
+    if (there && (value.bytes == 0 || value.bytes > WEIR_IDEMPOTENCY_BYTES_MAX)) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "An Idempotency-Key is a text of 1 to 255 bytes.");
+        return false;
+    }
+    submit->idempotency_key = keep(submit->idempotency_text, value);
+    return true;
+}
+
+/* The next of a list's items, without the blanks around it. */
+static bool next_item(struct weir_slice *rest, struct weir_slice *item)
+{
+    if (rest->bytes == 0) {
+        return false;
+    }
+    size_t bytes = 0;
+    while (bytes < rest->bytes && rest->data[bytes] != ',' && rest->data[bytes] != ';') {
+        bytes++;
+    }
+    *item = (struct weir_slice){rest->data, bytes};
+    size_t used = bytes < rest->bytes ? bytes + 1 : bytes;
+    rest->data += used;
+    rest->bytes -= used;
+    while (item->bytes > 0 && weir_char_is_blank(item->data[0])) {
+        item->data++;
+        item->bytes--;
+    }
+    while (item->bytes > 0 && weir_char_is_blank(item->data[item->bytes - 1])) {
+        item->bytes--;
+    }
+    return true;
+}
+
+/* `Prefer: wait=N`. What cannot be understood of a preference is passed over (RFC 7240). */
+static uint64_t read_preference(const struct weir_http1_head *head, const char *data)
+{
+    static const char name[] = "wait=";
+    const struct weir_http1_field *field =
+        weir_http1_find_name(head, data, weir_slice_of("prefer"), NULL);
+    struct weir_slice rest =
+        field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    struct weir_slice item;
+    while (next_item(&rest, &item)) {
+        struct weir_slice start = {item.data, sizeof name - 1};
+        struct weir_slice value = {item.data + sizeof name - 1, item.bytes - (sizeof name - 1)};
+        uint64_t seconds;
+        if (item.bytes > start.bytes && weir_text_same(start, weir_slice_of(name)) &&
+            weir_scalar_number(value, &seconds)) {
+            seconds = seconds < WEIR_JOB_WAIT_SECONDS_MAX ? seconds : WEIR_JOB_WAIT_SECONDS_MAX;
+            return seconds * WEIR_NS_PER_SECOND;
+        }
+    }
+    return 0;
+}
+
+bool weir_submit_has_lines(const struct weir_http1_head *head, const char *data)
+{
+    const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_CONTENT_TYPE);
+    struct weir_slice rest =
+        field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    struct weir_slice item;
+    return next_item(&rest, &item) && weir_text_same(item, weir_slice_of("application/x-ndjson"));
+}
+
+bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *call,
+                           const struct weir_http1_head *head, const char *data)
+{
+    struct weir_slice type, timeout, tenant;
+    if (!weir_job_read_query(call, set_parameter, submit) ||
+        !weir_call_find_tenant(call, submit->wish.tenant, &tenant) ||
+        !find_field(call, head, data, "content-type", &type) || !read_type(submit, call, type) ||
+        !find_field(call, head, data, "weir-timeout", &timeout) ||
+        !read_timeout(submit, call, timeout) || !read_idempotency(submit, call, head, data)) {
+        return false;
+    }
+    submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
+                         ? keep(submit->tenant_text, tenant)
+                         : tenant;
+    submit->wait_ns = read_preference(head, data);
+    return true;
+}

@@ -1,0 +1,35 @@
+/* submit_head.h - what the head of a submission says: its query, and the header fields that count.
+ */
+#ifndef WEIR_API_SUBMIT_HEAD_H
+#define WEIR_API_SUBMIT_HEAD_H
+
+#include "api/call.h"
+#include "api/job_id.h"
+#include "api/job_wish.h"
+
+/* How long a submission waits for room in a queue that waits, if it does not say. */
+#define WEIR_SUBMIT_PATIENCE_NS (UINT64_C(30) * WEIR_NS_PER_SECOND)
+
+struct weir_submit_head {
+    struct weir_job_wish wish; /* its texts are below */
+    struct weir_slice tenant;  /* on whose behalf */
+    struct weir_slice type;    /* of the body; may be empty */
+    struct weir_slice idempotency_key;
+    uint64_t patience_ns; /* for room */
+    uint64_t wait_ns;     /* for the job's end */
+    char queue_text[WEIR_NAME_BYTES_MAX];
+    char tenant_text[WEIR_NAME_BYTES_MAX];
+    char key_text[WEIR_NAME_BYTES_MAX];
+    char type_text[WEIR_JOB_TYPE_BYTES_MAX];
+    char idempotency_text[WEIR_IDEMPOTENCY_BYTES_MAX];
+};
+
+/* Reads it into a zeroed struct. False if something is wrong, or the caller may not speak for that
+ * tenant; which has been said then. */
+bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *call,
+                           const struct weir_http1_head *head, const char *data);
+
+/* Whether the body has a job a line. */
+bool weir_submit_has_lines(const struct weir_http1_head *head, const char *data);
+
+#endif

@@ -1,0 +1,555 @@
+/* submit_many.c - many jobs in one body.
+ *
+ *     begin -> reading -> [lines are read] -> [doors, one after the other] -> [commit] -> reply
+ *
+ * The body is held as a whole, and its lines are read by a disk thread, since 16 MiB of JSON would
+ * hold up a loop. Lines may go to different queues, so there are several doors; they are asked in
+ * one order by all, so that no two submissions wait for each other. */
+#include "api/submit_many.h"
+
+#include "api/job_document.h"
+#include "api/job_line.h"
+#include "api/submit.h"
+#include "api/submit_head.h"
+#include "base/slice.h"
+#include "gateway/api_key.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BODY_BYTES_MAX (UINT32_C(16) << 20)
+
+/* What all bodies may take together at one time. */
+#define MEMORY_BYTES_MAX (UINT64_C(256) << 20)
+
+static atomic_uint_fast64_t memory_bytes;
+
+struct many;
+
+struct gate {
+    struct weir_desk_door door;
+    struct many *many;
+    struct weir_slice queue;
+    bool inside; /* it has places */
+};
+
+/* What has been read of a line. */
+struct item {
+    struct weir_slice tenant; /* as the line says */
+    char id[WEIR_JOB_ID_KEYED_BYTES];
+};
+
+struct many {
+    struct weir_job_call job;
+    struct weir_submit_head head;
+    char *text;
+    uint32_t text_bytes;
+    uint32_t text_capacity; /* counted in `memory_bytes` */
+
+    struct weir_disk_task task; /* while lines are read */
+    struct weir_post told;
+    char wrong[300]; /* with one of them */
+    uint16_t status; /* then: 400, 413 or 503; else 0 */
+
+    struct weir_job_order *orders;
+    struct item *items;
+    struct weir_acceptance *acceptances;
+    uint32_t count;
+
+    struct gate *gates;
+    uint32_t gate_count;
+    uint32_t asked;  /* gates that have answered */
+    bool at_door;    /* the next one has not */
+    bool has_opened; /* the list in the reply */
+};
+
+static_assert(WEIR_JOB_ID_MADE_BYTES <= WEIR_JOB_ID_KEYED_BYTES, "both fit");
+
+static struct many *many_of(struct weir_job_call *job)
+{
+    return weir_container_of(job, struct many, job);
+}
+
+static void refuse(struct weir_call *call, uint16_t status, const char *detail)
+{
+    weir_call_problem(call,
+                      status == 413   ? WEIR_PROBLEM_BODY_TOO_LARGE
+                      : status == 400 ? WEIR_PROBLEM_BAD_REQUEST
+                                      : WEIR_PROBLEM_OUT_OF_MEMORY,
+                      status, detail);
+}
+
+/* ---- its end ---- */
+
+static void drop(struct weir_job_call *job)
+{
+    struct many *many = many_of(job);
+    atomic_fetch_sub(&memory_bytes, many->text_capacity);
+    free(many->text);
+    free(many->orders);
+    free(many->items);
+    free(many->acceptances);
+    free(many->gates);
+}
+
+static void give_places_back(struct many *many)
+{
+    for (uint32_t i = 0; i < many->asked; i++) {
+        if (many->gates[i].inside) {
+            many->gates[i].inside = false;
+            weir_desk_leave_door(many->job.desk, &many->gates[i].door);
+        }
+    }
+}
+
+static void leave(struct weir_job_call *job)
+{
+    struct many *many = many_of(job);
+    give_places_back(many);
+    if (many->at_door) {
+        many->at_door = false;
+        if (weir_desk_leave_door(job->desk, &many->gates[many->asked].door)) {
+            job->busy--;
+        }
+    }
+}
+
+/* ---- the reply ---- */
+
+static bool produce_jobs(struct weir_call *call, struct weir_json *json)
+{
+    struct many *many = many_of(call->job);
+    if (!many->has_opened) {
+        many->has_opened = true;
+        weir_json_open(json, '{');
+        weir_json_name(json, "jobs");
+        weir_json_open(json, '[');
+    }
+    while (call->step < many->count) {
+        if (json->capacity - json->bytes < WEIR_JOB_ID_BYTES_MAX + 64) {
+            return false;
+        }
+        const char *state = weir_job_state_name(many->acceptances[call->step].state);
+        weir_json_open(json, '{');
+        weir_json_put_string(json, "id", many->orders[call->step].id);
+        weir_json_put_string(json, "state", weir_slice_of(state));
+        weir_json_close(json, '}');
+        call->step++;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
+static void tell_conflict(struct many *many)
+{
+    for (uint32_t i = 0; i < many->count; i++) {
+        if (many->acceptances[i].conflict) {
+            weir_submit_refuse_conflict(many->job.call, many->orders[i].id);
+            return;
+        }
+    }
+    weir_submit_refuse_conflict(many->job.call, many->orders[0].id);
+}
+
+static void tell(struct weir_job_call *job)
+{
+    struct many *many = many_of(job);
+    bool fresh = false;
+    if (job->request.end == WEIR_DESK_CONFLICT) {
+        tell_conflict(many);
+        return;
+    }
+    if (job->request.end != WEIR_DESK_DONE) {
+        weir_job_refuse(job);
+        return;
+    }
+    for (uint32_t i = 0; i < many->count; i++) {
+        fresh = fresh || many->acceptances[i].fresh;
+    }
+    weir_call_reply(job->call, fresh ? 202 : 200, "application/json", produce_jobs);
+}
+
+static void commit(struct many *many)
+{
+    struct weir_desk_request *request = weir_job_prepare(&many->job);
+    for (uint32_t i = 0; i < many->gate_count; i++) {
+        many->gates[i].inside = false; /* places are the desk's business from now on */
+    }
+    request->accept.orders = many->orders;
+    request->accept.order_count = many->count;
+    request->accept.acceptances = many->acceptances;
+    weir_job_ask(&many->job, weir_desk_submit, tell);
+}
+
+/* ---- the doors ---- */
+
+/* Goes on to the next. */
+static void pass_doors(struct weir_job_call *job)
+{
+    struct many *many = many_of(job);
+    for (; many->asked < many->gate_count; many->asked++) {
+        struct gate *gate = &many->gates[many->asked];
+        if (!many->at_door && !weir_desk_ask(job->desk, &gate->door)) {
+            many->at_door = true;
+            weir_job_hold(job);
+            weir_socket_watch_peer(job->call->client->stream.watch.fd);
+            return;
+        }
+        many->at_door = false;
+        gate->inside = gate->door.answer == WEIR_SCHEDULE_COME;
+        if (!gate->inside) {
+            give_places_back(many);
+            weir_submit_refuse_door(job->call, &gate->door, gate->queue);
+            return;
+        }
+    }
+    commit(many);
+}
+
+static void on_door(struct weir_post *post)
+{
+    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, told);
+    struct many *many = weir_container_of(door, struct gate, door)->many;
+    if (weir_job_release(&many->job)) {
+        weir_job_go_on(&many->job, pass_doors);
+    }
+}
+
+static int compare_asks(const struct weir_schedule_ask *a, const struct weir_schedule_ask *b)
+{
+    if (a->queue != b->queue) {
+        return a->queue < b->queue ? -1 : 1;
+    }
+    if (a->priority != b->priority) {
+        return a->priority < b->priority ? -1 : 1;
+    }
+    return weir_slice_compare(a->tenant, b->tenant);
+}
+
+static int compare_gates(const void *a, const void *b)
+{
+    return compare_asks(&((const struct gate *)a)->door.ask, &((const struct gate *)b)->door.ask);
+}
+
+/* Those that lead to the same become one. */
+static void merge_gates(struct many *many)
+{
+    uint32_t kept = 0;
+    qsort(many->gates, many->gate_count, sizeof many->gates[0], compare_gates);
+    for (uint32_t i = 1; i < many->gate_count; i++) {
+        if (compare_gates(&many->gates[kept], &many->gates[i]) == 0) {
+            many->gates[kept].door.ask.count += many->gates[i].door.ask.count;
+        } else {
+            many->gates[++kept] = many->gates[i];
+        }
+    }
+    many->gate_count = kept + 1;
+}
+
+/* Neighbours that lead to the same share a gate at once. */
+static void add_gate(struct many *many, const struct weir_job_order *order, uint32_t queue)
+{
+    struct weir_loop *loop = &many->job.worker->loop;
+    struct weir_schedule_ask ask = {
+        .queue = queue, .tenant = order->tenant, .priority = order->priority, .count = 1};
+    if (many->gate_count > 0) {
+        struct weir_schedule_ask *last = &many->gates[many->gate_count - 1].door.ask;
+        if (compare_asks(last, &ask) == 0) {
+            last->count++;
+            return;
+        }
+    }
+    many->gates[many->gate_count++] =
+        (struct gate){.many = many,
+                      .queue = order->queue,
+                      .door = {.told = {.arrive = on_door},
+                               .loop = loop,
+                               .ask = ask,
+                               .deadline_ns = loop->now_ns + many->head.patience_ns}};
+}
+
+/* ---- what the lines ask for ---- */
+
+static bool refuse_line(struct many *many, uint32_t index, uint16_t status, const char *wrong)
+{
+    char detail[400];
+    snprintf(detail, sizeof detail, "Job %lu of them: %.300s Nothing was accepted.",
+             (unsigned long)index + 1, wrong);
+    refuse(many->job.call, status, detail);
+    return false;
+}
+
+/* Tenant and id, which depend on who asks. */
+static bool name_order(struct many *many, uint32_t index)
+{
+    struct weir_job_order *order = &many->orders[index];
+    struct item *item = &many->items[index];
+    order->tenant = many->head.tenant;
+    if (item->tenant.bytes > 0 &&
+        !weir_call_find_tenant(many->job.call, item->tenant, &order->tenant)) {
+        return false;
+    }
+    if (order->id.bytes > 0) {
+        return true;
+    }
+    struct weir_idempotency key = {
+        .tenant = order->tenant, .key = many->head.idempotency_key, .line = index + 1};
+    bool keyed = key.key.bytes > 0;
+    order->id =
+        (struct weir_slice){item->id, keyed ? WEIR_JOB_ID_KEYED_BYTES : WEIR_JOB_ID_MADE_BYTES};
+    return (keyed ? weir_job_id_of_key(&key, many->job.worker->hasher, item->id)
+                  : weir_job_id_make(order->created_ms, item->id)) ||
+           refuse_line(many, index, 503, "no id can be made for it.");
+}
+
+static bool find_queue(struct many *many, uint32_t index)
+{
+    struct weir_job_order *order = &many->orders[index];
+    uint32_t number;
+    const struct weir_config_queue *queue = weir_desk_queue(many->job.desk, order->queue, &number);
+    if (queue == NULL) {
+        weir_submit_refuse_queue(many->job.call, order->queue);
+        return false;
+    }
+    if (order->body.count > queue->body_bytes_max) {
+        return refuse_line(many, index, 413, "its body is longer than its queue takes.");
+    }
+    if (order->attempts_max == 0) {
+        order->attempts_max = queue->attempts;
+    }
+    if (order->timeout_ms == 0) {
+        order->timeout_ms = queue->timeout_ns / 1000000;
+    }
+    if (order->queue.bytes == 0) { /* the config's may go: the text's place is free by now */
+        assert(queue->name.bytes <= sizeof many->head.queue_text);
+        memcpy(many->head.queue_text, queue->name.data, queue->name.bytes);
+        order->queue = (struct weir_slice){many->head.queue_text, queue->name.bytes};
+    }
+    add_gate(many, order, number);
+    return true;
+}
+
+/* The lines have been read. */
+static void resolve(struct weir_job_call *job)
+{
+    struct many *many = many_of(job);
+    if (many->status != 0) {
+        refuse(job->call, many->status, many->wrong);
+        return;
+    }
+    for (uint32_t i = 0; i < many->count; i++) {
+        if (!name_order(many, i) || !find_queue(many, i)) {
+            return;
+        }
+    }
+    merge_gates(many);
+    pass_doors(job);
+}
+
+/* ---- reading lines, in a disk thread ---- */
+
+static void fail(struct many *many, uint16_t status, uint32_t line, const char *wrong)
+{
+    many->status = status;
+    if (line == 0) {
+        snprintf(many->wrong, sizeof many->wrong, "%s", wrong);
+    } else {
+        snprintf(many->wrong, sizeof many->wrong, "Line %lu: %.220s Nothing was accepted.",
+                 (unsigned long)line, wrong);
+    }
+}
+
+/* The next line, without its end; false after the last. */
+static bool next_line(char **at, const char *end, char **line, size_t *bytes)
+{
+    if (*at == end) {
+        return false;
+    }
+    char *feed = memchr(*at, '\n', (size_t)(end - *at));
+    char *stop = feed == NULL ? *at + (end - *at) : feed;
+    *line = *at;
+    *bytes = (size_t)(stop - *at);
+    *at = feed == NULL ? stop : feed + 1;
+    if (*bytes > 0 && stop[-1] == '\r') {
+        (*bytes)--;
+    }
+    return true;
+}
+
+static bool is_blank(const char *line, size_t bytes)
+{
+    while (bytes > 0 && (line[bytes - 1] == ' ' || line[bytes - 1] == '\t')) {
+        bytes--;
+    }
+    return bytes == 0;
+}
+
+/* How many lines have something in them; one more than may be is enough to know. */
+static uint32_t count_lines(struct many *many)
+{
+    char *at = many->text;
+    const char *end = many->text + many->text_bytes;
+    char *line;
+    size_t bytes;
+    uint32_t count = 0;
+    while (count <= WEIR_DESK_ORDERS_MAX && next_line(&at, end, &line, &bytes)) {
+        count += !is_blank(line, bytes);
+    }
+    return count;
+}
+
+static bool make_room(struct many *many, uint32_t count)
+{
+    if (count == 0) {
+        fail(many, 400, 0, "The body has no line with a job in it.");
+        return false;
+    }
+    if (count > WEIR_DESK_ORDERS_MAX) {
+        fail(many, 413, 0, "The body has more than 10,000 lines. Submit them in several requests.");
+        return false;
+    }
+    many->orders = calloc(count, sizeof many->orders[0]);
+    many->items = calloc(count, sizeof many->items[0]);
+    many->acceptances = calloc(count, sizeof many->acceptances[0]);
+    many->gates = calloc(count, sizeof many->gates[0]);
+    if (many->orders == NULL || many->items == NULL || many->acceptances == NULL ||
+        many->gates == NULL) {
+        fail(many, 503, 0, "There is no memory for so many jobs. Try again later.");
+        return false;
+    }
+    return true;
+}
+
+static bool read_order(struct many *many, struct weir_hasher *hasher, struct weir_slice line,
+                       uint32_t number)
+{
+    struct weir_job_order *order = &many->orders[many->count];
+    struct weir_job_line read = {.wish = many->head.wish};
+    char wrong[220];
+    read.wish.tenant = (struct weir_slice){"", 0};
+    if (!weir_job_line_read(&read, (char *)line.data, line.bytes, wrong, sizeof wrong)) {
+        fail(many, 400, number, wrong);
+        return false;
+    }
+    if (read.body.bytes > WEIR_JOB_INLINE_BYTES_MAX) {
+        fail(many, 413, number,
+             "its body is longer than 64 KiB. Jobs with long bodies are submitted one by one.");
+        return false;
+    }
+    *order = (struct weir_job_order){
+        .id = read.wish.id,
+        .queue = read.wish.queue,
+        .type = weir_slice_of(read.is_json ? "application/json" : "text/plain; charset=utf-8"),
+        .created_ms = many->orders[0].created_ms,
+        .body = {.count = read.body.bytes, .bytes = read.body}};
+    weir_job_wish_apply(&read.wish, order);
+    many->items[many->count].tenant = read.wish.tenant;
+    if (!weir_hasher_digest(hasher, read.body, order->digest)) {
+        fail(many, 503, number, "its SHA-256 cannot be computed.");
+        return false;
+    }
+    many->count++;
+    return true;
+}
+
+static void read_lines(struct many *many, struct weir_hasher *hasher)
+{
+    char *at = many->text;
+    const char *end = many->text + many->text_bytes;
+    char *line;
+    size_t bytes;
+    uint32_t number = 0;
+    many->orders[0].created_ms = weir_job_now_ms();
+    while (next_line(&at, end, &line, &bytes)) {
+        number++;
+        if (!is_blank(line, bytes) &&
+            !read_order(many, hasher, (struct weir_slice){line, bytes}, number)) {
+            return;
+        }
+    }
+}
+
+static void work(struct weir_disk_task *task)
+{
+    struct many *many = weir_container_of(task, struct many, task);
+    struct weir_hasher *hasher = weir_hasher_create();
+    if (hasher == NULL) {
+        fail(many, 503, 0, "There is no memory left. Try again later.");
+    } else if (make_room(many, count_lines(many))) {
+        read_lines(many, hasher);
+    }
+    weir_hasher_destroy(hasher);
+    weir_loop_post(&many->job.worker->loop, &many->told);
+}
+
+static void on_read(struct weir_post *post)
+{
+    struct many *many = weir_container_of(post, struct many, told);
+    if (weir_job_release(&many->job)) {
+        weir_job_go_on(&many->job, resolve);
+    }
+}
+
+/* ---- the body ---- */
+
+static void take(struct weir_call *call)
+{
+    struct many *many = many_of(call->job);
+    assert(call->body_bytes <= many->text_capacity - many->text_bytes);
+    if (call->body_bytes > 0) {
+        memcpy(many->text + many->text_bytes, call->client->in.data + call->client->in.begin,
+               call->body_bytes);
+        many->text_bytes += call->body_bytes;
+    }
+    if (call->body_in.state != WEIR_BODY_ENDED) {
+        return;
+    }
+    many->told = (struct weir_post){.arrive = on_read};
+    many->task.work = work;
+    weir_job_hold(call->job);
+    weir_disk_submit(weir_desk_disk(many->job.desk), &many->task);
+}
+
+/* Room for the whole body; as much as it may be if it does not say. */
+static bool reserve(struct many *many, const struct weir_http1_head *head)
+{
+    uint32_t bytes = head->framing == WEIR_FRAMING_LENGTH ? (uint32_t)head->content_length
+                     : head->framing == WEIR_FRAMING_NONE ? 0
+                                                          : BODY_BYTES_MAX;
+    many->text_capacity = bytes;
+    uint64_t before = atomic_fetch_add(&memory_bytes, bytes);
+    many->text = before + bytes > MEMORY_BYTES_MAX ? NULL : malloc(bytes == 0 ? 1 : bytes);
+    if (many->text == NULL) {
+        refuse(many->job.call, 503,
+               "As many jobs are being submitted at once as there is memory for. Try again later, "
+               "or one by one.");
+        return false;
+    }
+    return true;
+}
+
+void weir_api_submit_many(struct weir_call *call, const struct weir_http1_head *head,
+                          const char *data)
+{
+    struct many *many = weir_submit_begin(call, sizeof *many);
+    if (many == NULL) {
+        return;
+    }
+    many->job.leave = leave;
+    many->job.drop = drop;
+    if (!weir_submit_head_read(&many->head, call, head, data)) {
+        return;
+    }
+    weir_body_init(&call->body_in, head, BODY_BYTES_MAX);
+    if (call->body_in.state == WEIR_BODY_FAULT) {
+        refuse(call, 413, "Many jobs at once have up to 16 MiB. Submit them in several requests.");
+        return;
+    }
+    if (reserve(many, head)) {
+        call->take = take;
+    }
+}
