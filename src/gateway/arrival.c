@@ -313,8 +313,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     identify(exchange, reading);
     weir_body_init(&exchange->request_body, head, found->body_bytes_max);
     if (exchange->request_body.state == WEIR_BODY_FAULT) {
-        return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413,
-                                "The body is longer than the route's max_body."};
+        return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413, WEIR_BODY_TOO_LONG};
     }
     size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
                                    reading->key_text, &reading->model_at);

@@ -47,15 +47,40 @@ enum weir_problem_kind weir_refusal_kind(enum weir_status why)
     }
 }
 
+/* What whoever was refused can do, and what whoever runs the gateway. */
+static const char *sentence(enum weir_status why)
+{
+    switch (why) {
+    case WEIR_TIMED_OUT:
+        return "There is no room now, and it came without time to wait. Try again after "
+               "Retry-After, or give it a longer timeout so that it waits in line.";
+    case WEIR_LINE_FULL:
+        return "The line is full. Try again after Retry-After, when some have passed, or raise the "
+               "line's max.";
+    case WEIR_PRIORITY_FULL:
+        return "The line is full for this priority. Try again after Retry-After, or at another "
+               "priority, or raise the line's by_priority.";
+    case WEIR_TENANT_FULL:
+        return "This tenant has as much in line as it may. Wait for some of it to pass, or raise "
+               "the line's by_tenant.";
+    case WEIR_TOO_LATE:
+        return "Its turn will likely come after its deadline. Try again after Retry-After, or give "
+               "it more time.";
+    case WEIR_QUOTA_SPENT:
+        return "The provider's quota is spent for longer than it may wait. Try again after "
+               "Retry-After, or add a lane.";
+    case WEIR_TOO_MANY_KEYS:
+        return "The gate keeps as many keys as it may, and all of them are in use. Try again "
+               "later, or let the route make fewer keys.";
+    default:
+        return weir_status_text(why);
+    }
+}
+
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
     enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
-    const char *detail =
-        why == WEIR_TIMED_OUT
-            ? "There is no room now, and it came without time to wait. Try again after "
-              "Retry-After, or give it a longer timeout so that it waits in line."
-            : weir_status_text(why);
-    weir_refusal_make(refusal, weir_refusal_kind(why), detail, refused);
+    weir_refusal_make(refusal, weir_refusal_kind(why), sentence(why), refused);
     uint64_t retry_at_ns = refused->pass->ticket.retry_at_ns;
     if (why == WEIR_QUOTA_SPENT) {
         refusal->problem.retry_ns = retry_at_ns == WEIR_NEVER       ? WEIR_NEVER

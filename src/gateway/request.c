@@ -50,11 +50,11 @@ static void note_sent(struct weir_exchange *exchange, size_t sent)
 void weir_exchange_answer_body_fault(struct weir_exchange *exchange)
 {
     enum weir_http_fault fault = exchange->request_body.fault;
+    bool large = fault == WEIR_HTTP_FAULT_BODY_LARGE;
     exchange->keep_client = false;
-    weir_exchange_answer(exchange,
-                         fault == WEIR_HTTP_FAULT_BODY_LARGE ? WEIR_PROBLEM_BODY_TOO_LARGE
-                                                             : WEIR_PROBLEM_BAD_REQUEST,
-                         weir_http_fault_status(fault), weir_http_fault_text(fault));
+    weir_exchange_answer(exchange, large ? WEIR_PROBLEM_BODY_TOO_LARGE : WEIR_PROBLEM_BAD_REQUEST,
+                         weir_http_fault_status(fault),
+                         large ? WEIR_BODY_TOO_LONG : weir_http_fault_text(fault));
 }
 
 /* Sends what can be sent. False if the exchange took another way on it. */

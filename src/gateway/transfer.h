@@ -99,6 +99,10 @@ bool weir_exchange_detour(struct weir_exchange *exchange);
  * `spare` bytes of room. False if there is nothing now, no room, or the exchange is over. */
 bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare);
 
+/* What is said of a body that is too long, also of one that only says so. */
+#define WEIR_BODY_TOO_LONG \
+    "The body is longer than the route's max_body. Send less, or have it raised."
+
 /* Looks at what has come of the body; and the answer if there is something wrong with it. */
 void weir_exchange_check_body(struct weir_exchange *exchange);
 void weir_exchange_answer_body_fault(struct weir_exchange *exchange);

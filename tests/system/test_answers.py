@@ -2,6 +2,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import time
 
 import pytest
@@ -29,6 +30,7 @@ def read(message, kind, status, more=frozenset()):
 
 def read_ticket(message, kind, status=429, **expected):
     problem = read(message, kind, status, TICKET)
+    assert re.fullmatch(r'[A-Z].{20,}\.', problem['detail'])  # a sentence, with what to do
     for name in ('active', 'waiting', 'waited_ms'):
         assert isinstance(problem[name], int), name
     assert {name: problem[name] for name in expected} == expected
@@ -408,7 +410,7 @@ async def test_a_body_is_refused_beyond_its_limit_and_not_at_it():
                                                       method='POST', body=chunks))
             assert message.status == status
             if status == 413:
-                read(message, 'body-too-large', 413)
+                assert 'max_body' in read(message, 'body-too-large', 413)['detail']
                 assert message.one('connection') == 'close'
         assert len(server.seen) == 4
         await gateway.until('f', active=0)
