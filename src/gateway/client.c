@@ -136,6 +136,10 @@ static enum progress parse(struct weir_client *client)
 /* Reads until a head is complete, and hands it to the service. Nobody is served who has gone. */
 static void advance(struct weir_client *client)
 {
+    if (client->listener->service->raw) {
+        client->listener->service->begin(client);
+        return;
+    }
     enum progress progress = parse(client);
     while (progress == HEAD_WANTS_MORE) {
         if (!client->stream.readable) {

@@ -18,6 +18,7 @@ struct weir_service {
     void (*abort)(struct weir_client *client);   /* the connection closes, and with it the call */
     void (*dismiss)(struct weir_client *client); /* the program ends: a last word, or null */
     bool awaited;                                /* a server that drains waits for its clients */
+    bool raw; /* what clients say is no HTTP: `begin` takes the connection over, and reads */
     void *(*open)(void);       /* what it keeps for all workers, as their `api`; null: nothing */
     void (*close)(void *kept); /* after the loops have stopped */
     size_t call_bytes;         /* of what it takes from the worker's `calls` */
