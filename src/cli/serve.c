@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/protocol.h"
 #include "cli/commands.h"
 #include "gateway/server.h"
 #include "runner/desk.h"
@@ -20,6 +21,7 @@ static int run_serve(char **arguments)
     struct weir_serve_options serve = {.load = load,
                                        .context = (char *)options.words[0],
                                        .api = &weir_api,
+                                       .protocol = &weir_protocol,
                                        .jobs = &weir_desk_extension};
     return weir_serve(&serve);
 }

@@ -35,7 +35,7 @@
 /* How often it is looked whether API keys have been made or revoked. */
 #define KEY_FILE_S 1
 
-#define LISTENERS_MAX 32
+#define LISTENERS_MAX 48
 
 /* One thread. */
 struct thread {
@@ -134,6 +134,12 @@ static int open_listeners(struct server *server)
     }
     for (uint32_t i = 0; i < config->api_count; i++) {
         if (open_listener(server, &config->api[i], server->options->api, "api") != 0) {
+            return 1;
+        }
+    }
+    for (uint32_t i = 0; i < config->protocol_count; i++) {
+        if (open_listener(server, &config->protocol[i], server->options->protocol, "protocol") !=
+            0) {
             return 1;
         }
     }

@@ -48,8 +48,9 @@ struct weir_serve_options {
      * and cut to fit. */
     struct weir_config *(*load)(void *context, char *wrong, size_t wrong_bytes);
     void *context;
-    const struct weir_service *api;    /* what the config's `api` addresses lead to */
-    const struct weir_extension *jobs; /* opened when the config names queues */
+    const struct weir_service *api;      /* what the config's `api` addresses lead to */
+    const struct weir_service *protocol; /* the same for its `protocol` addresses */
+    const struct weir_extension *jobs;   /* opened when the config names queues */
 };
 
 /* Serves until SIGTERM or SIGINT, then drains; SIGHUP takes up the config anew. The result is the

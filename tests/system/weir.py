@@ -170,10 +170,10 @@ class Weir:
 
 
 async def read_addresses(process, config):
-    """The addresses that the program says it listens on: those of `listening` and of `api`. Several
-    of `listen` are all there if there is an `api`, which comes last."""
+    """The addresses that the program says it listens on: those of `listening`, of `api` and of `protocol`.
+    Several of one are all there if there is one that comes behind."""
     addresses = {}
-    wanted = {word for field, word in (('listen', 'listening'), ('api', 'api'))
+    wanted = {word for field, word in (('listen', 'listening'), ('api', 'api'), ('protocol', 'protocol'))
               if re.search(f'^{field}:', config, flags=re.M)}
     while wanted - addresses.keys():
         line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()

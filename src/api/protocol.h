@@ -1,0 +1,9 @@
+/* protocol.h - the line protocol of jobs, docs/PROTOCOL.md, as a service of its own listeners. */
+#ifndef WEIR_API_PROTOCOL_H
+#define WEIR_API_PROTOCOL_H
+
+#include "gateway/client.h"
+
+extern const struct weir_service weir_protocol;
+
+#endif

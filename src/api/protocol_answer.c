@@ -1,0 +1,275 @@
+/* protocol_answer.c - AUTH, STATUS and CAPACITY, and who may. */
+#include "api/protocol_parts.h"
+
+#include "base/slice.h"
+#include "gateway/api_key.h"
+#include "gateway/site.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* ---- who may ---- */
+
+static const char bearer[] = "Bearer ";
+
+struct weir_visitor weir_session_visitor(const struct weir_session *session)
+{
+    struct weir_worker *worker = session->worker;
+    struct weir_visitor visitor = {0};
+    struct weir_slice token = {session->token, session->token_bytes};
+    char authorization[sizeof bearer - 1 + WEIR_PROTOCOL_TOKEN_MAX];
+    if (token.bytes == 0) {
+        return visitor;
+    }
+    memcpy(authorization, bearer, sizeof bearer - 1);
+    memcpy(authorization + sizeof bearer - 1, token.data, token.bytes);
+    visitor.credential =
+        weir_tokens_find(worker->site->plan->tokens,
+                         (struct weir_slice){authorization, sizeof bearer - 1 + token.bytes});
+    if (visitor.credential.scopes == 0) {
+        visitor.by_key =
+            weir_api_keys_find(worker->keys, worker->hasher, token, &visitor.credential.tenant);
+        visitor.wrong = !visitor.by_key;
+    }
+    return visitor;
+}
+
+bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot, uint32_t scopes)
+{
+    bool needed = weir_tokens_needed(slot->worker->site->plan->tokens);
+    if (visitor->by_key || (visitor->credential.scopes & scopes) != 0 ||
+        (!needed && !visitor->wrong)) {
+        return true;
+    }
+    if (visitor->credential.scopes != 0) {
+        weir_slot_answer(slot, "ERROR forbidden the token does not have the scope that this needs");
+    } else {
+        weir_slot_answer(slot, "ERROR unauthorized say AUTH and one of the config's api_tokens, or "
+                               "a tenant's API key, first");
+    }
+    return false;
+}
+
+void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
+{
+    struct weir_session *session = slot->session;
+    static_assert(WEIR_LINE_BYTES_MAX <= WEIR_PROTOCOL_TOKEN_MAX, "every token of a line fits");
+    memcpy(session->token, lines->id.data, lines->id.bytes);
+    session->token_bytes = (uint32_t)lines->id.bytes;
+    struct weir_visitor visitor = weir_session_visitor(session);
+    if (visitor.wrong) {
+        weir_slot_answer(slot, "ERROR unauthorized the token is not known here");
+    } else {
+        weir_slot_answer(slot, "OK");
+    }
+}
+
+void weir_slot_refuse(struct weir_slot *slot)
+{
+    switch (slot->request.end) {
+    case WEIR_DESK_FULL:
+        weir_slot_answer(slot, "ERROR queue-blocked as many dead letters are kept, or as many ids "
+                               "remembered, as may be; redrive or remove dead letters");
+        break;
+    case WEIR_DESK_FAILED:
+        weir_slot_answer(slot, "ERROR store-failed the disk does not work: %.200s",
+                         slot->request.wrong == NULL ? "" : slot->request.wrong);
+        break;
+    case WEIR_DESK_DRAINING:
+        weir_slot_answer(slot, "ERROR draining this server ends");
+        break;
+    case WEIR_DESK_DONE:
+    case WEIR_DESK_UNKNOWN:
+    case WEIR_DESK_CONFLICT:
+    case WEIR_DESK_STALE:
+        weir_slot_answer(slot, "UNKNOWN %.*s", (int)slot->id.bytes, slot->id.data);
+        break;
+    }
+}
+
+/* ---- STATUS ---- */
+
+static void on_looked(struct weir_post *post)
+{
+    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
+    if (!weir_slot_arrived(slot)) {
+        return;
+    }
+    struct weir_visitor visitor = weir_session_visitor(slot->session);
+    struct weir_slice own = visitor.credential.tenant;
+    bool hidden = own.bytes > 0 && !weir_slice_equal(own, request->look.row.order.tenant);
+    if (request->end != WEIR_DESK_DONE || hidden) {
+        request->end = hidden ? WEIR_DESK_UNKNOWN : request->end;
+        weir_slot_refuse(slot);
+    }
+    slot->answered = true;
+    weir_session_go_on(slot->session);
+}
+
+void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines)
+{
+    struct weir_visitor visitor = weir_session_visitor(slot->session);
+    if (!weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
+        return;
+    }
+    if (slot->desk == NULL || !weir_job_id_valid(lines->id)) {
+        weir_slot_answer(slot, "UNKNOWN %.*s", (int)(lines->id.bytes < 128 ? lines->id.bytes : 128),
+                         lines->id.data);
+        return;
+    }
+    memcpy(slot->id_text, lines->id.data, lines->id.bytes);
+    slot->id = (struct weir_slice){slot->id_text, lines->id.bytes};
+    if (slot->session->submit_count == 0) {
+        weir_protocol_look(slot);
+    }
+}
+
+void weir_protocol_look(struct weir_slot *slot)
+{
+    assert(!slot->busy);
+    slot->request =
+        (struct weir_desk_request){.told = {.arrive = on_looked}, .loop = &slot->worker->loop};
+    slot->request.look.id = slot->id;
+    slot->busy = true;
+    weir_desk_look(slot->desk, &slot->request);
+}
+
+/* ---- lines of answers ---- */
+
+/* A line in the making; what does not fit is left out, which the bounds of its parts prevent. */
+struct line {
+    char *data;
+    size_t bytes;
+};
+
+static void put(struct line *line, struct weir_slice text)
+{
+    size_t room = WEIR_PROTOCOL_LINE_MAX - 1 - line->bytes;
+    size_t bytes = text.bytes < room ? text.bytes : room;
+    memcpy(line->data + line->bytes, text.data, bytes);
+    line->bytes += bytes;
+}
+
+static void put_name(struct line *line, const char *name)
+{
+    put(line, weir_slice_of(" "));
+    put(line, weir_slice_of(name));
+    put(line, weir_slice_of("="));
+}
+
+/* Written as in a URL; what there is none of is left out. */
+static void put_text(struct line *line, const char *name, struct weir_slice text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    if (text.bytes == 0) {
+        return;
+    }
+    put_name(line, name);
+    for (size_t i = 0; i < text.bytes; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        bool plain = c > ' ' && c <= '~' && c != '%' && c != '+' && c != '&';
+        char escaped[3] = {'%', digits[c >> 4], digits[c & 15]};
+        put(line, plain ? (struct weir_slice){text.data + i, 1}
+                        : (struct weir_slice){escaped, sizeof escaped});
+    }
+}
+
+static void put_number(struct line *line, const char *name, uint64_t number)
+{
+    char text[24];
+    int bytes = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    put_name(line, name);
+    put(line, (struct weir_slice){text, (size_t)bytes});
+}
+
+static void put_live(struct line *line, const struct weir_job_row *row,
+                     const struct weir_desk_live *live)
+{
+    char text[24];
+    if (row->state == WEIR_JOB_QUEUED && live->look.place == WEIR_SCHEDULE_WAITING) {
+        put_number(line, "position", live->look.ahead + 1);
+    }
+    if (row->state == WEIR_JOB_RUNNING && live->look.place == WEIR_SCHEDULE_RUNNING &&
+        live->progress >= 0) {
+        int bytes = snprintf(text, sizeof text, "%.3f", live->progress);
+        put_text(line, "progress", (struct weir_slice){text, (size_t)bytes});
+    }
+}
+
+static void put_row(struct line *line, const struct weir_job_row *row,
+                    const struct weir_desk_live *live)
+{
+    static const char *const priorities[] = {[WEIR_PRIORITY_NORMAL] = "normal",
+                                             [WEIR_PRIORITY_HIGH] = "high",
+                                             [WEIR_PRIORITY_LOW] = "low"};
+    put(line, row->order.id);
+    put(line, weir_slice_of(" "));
+    put(line, weir_slice_of(weir_job_state_name(row->state)));
+    put_text(line, "queue", row->order.queue);
+    put_text(line, "tenant", row->order.tenant);
+    if (row->forgotten) {
+        return;
+    }
+    put_text(line, "priority", weir_slice_of(priorities[row->order.priority]));
+    put_number(line, "attempts", row->attempts);
+    put_number(line, "attempts_max", row->order.attempts_max);
+    put_live(line, row, live);
+    if (row->state == WEIR_JOB_DONE) {
+        put_number(line, "result_bytes", row->result.count);
+    }
+    put_text(line, "error", row->error);
+}
+
+static void write_status(struct weir_slot *slot, struct line *line)
+{
+    struct weir_desk_live live;
+    weir_desk_live(slot->desk, slot->request.look.row.number, &live);
+    put(line, weir_slice_of("STATUS "));
+    put_row(line, &slot->request.look.row, &live);
+}
+
+/* False after the last queue. */
+static bool write_queue(struct weir_slot *slot, struct line *line)
+{
+    struct weir_slice name;
+    struct weir_schedule_stats stats;
+    uint64_t dead;
+    if (slot->desk == NULL || !weir_desk_stats(slot->desk, slot->queue++, &name, &stats, &dead)) {
+        put(line, weir_slice_of("END"));
+        return false;
+    }
+    put(line, weir_slice_of("CAPACITY"));
+    put_text(line, "queue", name);
+    put_number(line, "workers", stats.workers);
+    put_number(line, "running", stats.running);
+    put_number(line, "free", stats.workers > stats.running ? stats.workers - stats.running : 0);
+    put_number(line, "waiting", stats.waiting + stats.parked);
+    put_number(line, "delayed", stats.delayed);
+    put_number(line, "max", stats.jobs_max);
+    put_number(line, "dead", dead);
+    return true;
+}
+
+void weir_protocol_capacity(struct weir_slot *slot)
+{
+    struct weir_visitor visitor = weir_session_visitor(slot->session);
+    if (weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
+        slot->answered = true;
+    }
+}
+
+bool weir_protocol_write(struct weir_slot *slot, char *data, size_t *bytes)
+{
+    struct line line = {data, 0};
+    bool more = false;
+    if (slot->command == WEIR_LINE_STATUS) {
+        write_status(slot, &line);
+    } else {
+        assert(slot->command == WEIR_LINE_CAPACITY);
+        more = write_queue(slot, &line);
+    }
+    data[line.bytes++] = '\n';
+    *bytes = line.bytes;
+    return !more;
+}

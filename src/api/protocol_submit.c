@@ -1,0 +1,420 @@
+/* protocol_submit.c - SUBMIT: one job.
+ *
+ *     line -> [door] -> body -> [spool, for each piece of a long one] -> [commit] -> answer
+ *
+ * In brackets is what is waited for; the slot is busy meanwhile. Only a long body and a door hold
+ * up what comes behind it: while a commit is under way the next command is read. */
+#define _GNU_SOURCE /* strerror_r */
+#include "api/job_call.h"
+#include "api/protocol_parts.h"
+#include "api/submit_head.h"
+#include "base/slice.h"
+#include "wire/query.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- its end ---- */
+
+/* The file stays if a job refers to it. */
+static void settle_spool(struct weir_slot *slot, bool kept)
+{
+    struct weir_spool *spool = slot->spool;
+    slot->spool = NULL;
+    if (spool != NULL && kept) {
+        weir_spool_keep(spool);
+    } else if (spool != NULL) {
+        weir_spool_drop(spool);
+    }
+}
+
+static void release_body(struct weir_slot *slot)
+{
+    weir_buffer_release(&slot->worker->buffers, &slot->body);
+    if (slot->session != NULL) {
+        slot->session->held_bytes -= slot->held_bytes;
+    }
+    slot->held_bytes = 0;
+}
+
+/* A submission that nobody waits for any more may have been accepted all the same. */
+void weir_protocol_submit_drop(struct weir_slot *slot)
+{
+    settle_spool(slot, slot->request.end == WEIR_DESK_DONE && slot->acceptance.fresh);
+    release_body(slot);
+}
+
+void weir_protocol_submit_leave(struct weir_slot *slot)
+{
+    enum weir_slot_place place = slot->place;
+    slot->place = WEIR_SLOT_NOWHERE;
+    if (place != WEIR_SLOT_NOWHERE && weir_desk_leave_door(slot->desk, &slot->door) &&
+        place == WEIR_SLOT_AT_DOOR) {
+        slot->busy = false;
+    }
+}
+
+static void refuse_disk(struct weir_slot *slot, int error)
+{
+    char why[100];
+    weir_slot_answer(slot, "ERROR store-failed the body cannot be written to the disk: %s",
+                     strerror_r(error, why, sizeof why));
+}
+
+/* ---- the answer ---- */
+
+static void on_answer(struct weir_post *post)
+{
+    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
+    void (*next)(struct weir_slot * slot) = slot->next;
+    if (weir_slot_arrived(slot)) {
+        next(slot);
+        weir_session_go_on(slot->session);
+    }
+}
+
+static void ask(struct weir_slot *slot,
+                void (*question)(struct weir_desk *desk, struct weir_desk_request *request),
+                void (*next)(struct weir_slot *slot))
+{
+    slot->busy = true;
+    slot->next = next;
+    question(slot->desk, &slot->request);
+}
+
+static struct weir_desk_request *prepare(struct weir_slot *slot)
+{
+    free(slot->request.op.memory);
+    slot->request =
+        (struct weir_desk_request){.told = {.arrive = on_answer}, .loop = &slot->worker->loop};
+    return &slot->request;
+}
+
+/* The same job was there before; but perhaps somebody else's. */
+static void tell_same(struct weir_slot *slot)
+{
+    const struct weir_job_row *row = &slot->request.look.row;
+    if (slot->request.end != WEIR_DESK_DONE) {
+        weir_slot_refuse(slot);
+    } else if (!weir_slice_equal(row->order.tenant, slot->order.tenant)) {
+        weir_slot_answer(slot, "CONFLICT %.*s", (int)slot->id.bytes, slot->id.data);
+    } else {
+        weir_slot_answer(slot, "EXISTS %.*s", (int)slot->id.bytes, slot->id.data);
+    }
+}
+
+static void tell(struct weir_slot *slot)
+{
+    enum weir_desk_end end = slot->request.end;
+    settle_spool(slot, end == WEIR_DESK_DONE && slot->acceptance.fresh);
+    release_body(slot);
+    if (end == WEIR_DESK_CONFLICT) {
+        weir_slot_answer(slot, "CONFLICT %.*s", (int)slot->id.bytes, slot->id.data);
+    } else if (end != WEIR_DESK_DONE) {
+        weir_slot_refuse(slot);
+    } else if (slot->acceptance.fresh) {
+        weir_slot_answer(slot, "ACCEPTED %.*s", (int)slot->id.bytes, slot->id.data);
+    } else {
+        prepare(slot)->look.id = slot->id;
+        ask(slot, weir_desk_look, tell_same);
+    }
+}
+
+/* ---- the body ---- */
+
+/* All of it is at hand or in a file. */
+static void commit(struct weir_slot *slot)
+{
+    struct weir_desk_request *request = prepare(slot);
+    slot->order.created_ms = weir_job_now_ms();
+    weir_job_wish_apply(&slot->wish, &slot->order);
+    slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the desk's business */
+    request->accept.orders = &slot->order;
+    request->accept.order_count = 1;
+    request->accept.acceptances = &slot->acceptance;
+    ask(slot, weir_desk_submit, tell);
+}
+
+/* A piece has been written. If that was not the last, more is read. */
+static void on_spooled(struct weir_post *post)
+{
+    struct weir_spool *spool = weir_container_of(post, struct weir_spool, told);
+    struct weir_slot *slot = spool->owner;
+    if (!weir_slot_arrived(slot)) {
+        return;
+    }
+    slot->body.begin = slot->body.end = 0;
+    if (spool->error != 0) {
+        struct weir_session *session = slot->session;
+        session->current = session->current == slot ? NULL : session->current;
+        refuse_disk(slot, spool->error);
+        weir_protocol_submit_leave(slot);
+    } else if (spool->last) {
+        memcpy(slot->order.digest, spool->digest, sizeof spool->digest);
+        slot->order.body = (struct weir_job_bytes){.count = spool->bytes, .file = spool->file};
+        commit(slot);
+    }
+    weir_session_go_on(slot->session);
+}
+
+/* A long body is not begun while nothing can be recorded. */
+static bool begin_spool(struct weir_slot *slot)
+{
+    struct weir_desk_counts counts;
+    weir_desk_count(slot->desk, &counts);
+    if (!counts.store.working) {
+        weir_slot_answer(slot, "ERROR store-failed %.200s", counts.store.wrong);
+        return false;
+    }
+    slot->spool = weir_spool_create(weir_desk_disk(slot->desk), weir_desk_store(slot->desk),
+                                    &slot->worker->loop, on_spooled);
+    if (slot->spool == NULL) {
+        weir_slot_answer(slot, "ERROR out-of-memory try again later");
+        return false;
+    }
+    slot->spool->owner = slot;
+    return true;
+}
+
+static bool write_piece(struct weir_slot *slot, bool last)
+{
+    if (slot->spool == NULL && !begin_spool(slot)) {
+        weir_protocol_submit_leave(slot);
+        return false;
+    }
+    slot->busy = true;
+    weir_spool_write(slot->spool, weir_buffer_slice(&slot->body), last);
+    return true;
+}
+
+size_t weir_protocol_submit_room(const struct weir_slot *slot)
+{
+    assert(!slot->busy);
+    return WEIR_BUFFER_LARGE - weir_buffer_bytes(&slot->body);
+}
+
+bool weir_protocol_submit_take(struct weir_slot *slot, struct weir_slice piece)
+{
+    if (slot->body.capacity == 0 &&
+        !weir_buffer_reserve(&slot->worker->buffers, &slot->body, slot->held_bytes)) {
+        weir_slot_answer(slot, "ERROR out-of-memory try again later");
+        weir_protocol_submit_leave(slot);
+        return false;
+    }
+    assert(piece.bytes <= weir_buffer_room(&slot->body));
+    memcpy(slot->body.data + slot->body.end, piece.data, piece.bytes);
+    slot->body.end += (uint32_t)piece.bytes;
+    bool full = weir_buffer_bytes(&slot->body) == WEIR_BUFFER_LARGE;
+    return !full || slot->session->body_left == 0 || write_piece(slot, false);
+}
+
+void weir_protocol_submit_end(struct weir_slot *slot)
+{
+    struct weir_slice bytes = weir_buffer_slice(&slot->body);
+    if (slot->spool != NULL) {
+        (void)!write_piece(slot, true);
+        return;
+    }
+    slot->order.body = (struct weir_job_bytes){.count = bytes.bytes, .bytes = bytes};
+    if (weir_hasher_digest(slot->worker->hasher, bytes, slot->order.digest)) {
+        commit(slot);
+    } else {
+        weir_slot_answer(slot, "ERROR out-of-memory the body's SHA-256 cannot be computed");
+        weir_protocol_submit_leave(slot);
+    }
+}
+
+/* ---- the door ---- */
+
+/* The body is read once it is open; otherwise it is thrown away. */
+static void pass_door(struct weir_slot *slot)
+{
+    if (slot->door.answer == WEIR_SCHEDULE_COME) {
+        slot->place = WEIR_SLOT_INSIDE;
+        slot->session->held_bytes += slot->held_bytes;
+        return;
+    }
+    uint64_t seconds = (slot->door.retry_after_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+    slot->place = WEIR_SLOT_NOWHERE;
+    slot->held_bytes = 0;
+    slot->session->current = NULL;
+    weir_slot_answer(slot, "BUSY retry=%llu", (unsigned long long)(seconds == 0 ? 1 : seconds));
+}
+
+static void on_door(struct weir_post *post)
+{
+    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, told);
+    struct weir_slot *slot = weir_container_of(door, struct weir_slot, door);
+    if (weir_slot_arrived(slot)) {
+        pass_door(slot);
+        weir_session_go_on(slot->session);
+    }
+}
+
+static void ask_at_door(struct weir_slot *slot, uint32_t queue)
+{
+    struct weir_loop *loop = &slot->worker->loop;
+    slot->session->current = slot;
+    slot->door = (struct weir_desk_door){
+        .told = {.arrive = on_door},
+        .loop = loop,
+        .ask = {.queue = queue,
+                .tenant = slot->order.tenant,
+                .priority = slot->wish.priority,
+                .count = 1},
+        .deadline_ns = loop->now_ns + WEIR_SUBMIT_PATIENCE_NS,
+    };
+    if (weir_desk_ask(slot->desk, &slot->door)) {
+        pass_door(slot);
+        return;
+    }
+    slot->place = WEIR_SLOT_AT_DOOR;
+    slot->busy = true;
+    weir_socket_watch_peer(slot->session->client->stream.watch.fd);
+}
+
+/* ---- the line ---- */
+
+static struct weir_slice keep(char *room, struct weir_slice text)
+{
+    if (text.bytes > 0) {
+        memcpy(room, text.data, text.bytes);
+    }
+    return (struct weir_slice){room, text.bytes};
+}
+
+/* Texts go where they stay. */
+static void keep_text(struct weir_slot *slot, uint32_t field)
+{
+    struct weir_job_wish *wish = &slot->wish;
+    if (field == WEIR_JOB_WISH_QUEUE) {
+        wish->queue = keep(slot->queue_text, wish->queue);
+    } else if (field == WEIR_JOB_WISH_TENANT) {
+        wish->tenant = keep(slot->tenant_text, wish->tenant);
+    } else if (field == WEIR_JOB_WISH_KEY) {
+        wish->key = keep(slot->key_text, wish->key);
+    }
+}
+
+/* What is wrong with a name and its value, or null. */
+static const char *set_parameter(struct weir_slot *slot, struct weir_slice name,
+                                 struct weir_slice value)
+{
+    struct weir_job_wish *wish = &slot->wish;
+    uint32_t field = weir_job_wish_find(name, WEIR_JOB_WISH_QUERY);
+    if (field == 0) {
+        return "is no name of a submission: there are queue, tenant, priority, delay, run_at, "
+               "attempts, timeout, key and cost";
+    }
+    if ((wish->present & field) != 0) {
+        return "stands there twice";
+    }
+    const char *wrong = weir_job_wish_set(wish, (enum weir_job_wish_field)field, value);
+    if (wrong == NULL && (wish->present & WEIR_JOB_WISH_DELAY) != 0 &&
+        (wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+        wrong = "goes without the other one of delay and run_at";
+    }
+    keep_text(slot, wrong == NULL ? field : 0);
+    return wrong;
+}
+
+static bool read_parameters(struct weir_slot *slot, struct weir_slice words)
+{
+    struct weir_slice word;
+    while (weir_line_word(&words, &word)) {
+        char room[WEIR_LINE_BYTES_MAX];
+        struct weir_slice name, value;
+        bool pair = memchr(word.data, '=', word.bytes) != NULL &&
+                    memchr(word.data, '&', word.bytes) == NULL && word.data[0] != '=' &&
+                    weir_query_next(&word, room, sizeof room, &name, &value) == WEIR_QUERY_PAIR;
+        if (!pair) {
+            weir_slot_answer(slot, "ERROR bad-request behind the bytes stand words name=value, "
+                                   "written as in a URL");
+            return false;
+        }
+        const char *wrong = set_parameter(slot, name, value);
+        if (wrong != NULL) {
+            weir_slot_answer(slot, "ERROR bad-request %.*s %s",
+                             (int)(name.bytes < 100 ? name.bytes : 100), name.data, wrong);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visitor)
+{
+    struct weir_slice own = visitor->credential.tenant, asked = slot->wish.tenant;
+    bool believed =
+        own.bytes > 0 || visitor->credential.scopes != 0 || slot->session->client->trusted;
+    struct weir_slice tenant = own.bytes > 0 ? own : asked;
+    if (asked.bytes > 0 && (!believed || !weir_slice_equal(asked, tenant))) {
+        weir_slot_answer(slot, "ERROR forbidden this caller may not speak for that tenant; leave "
+                               "the tenant out, or use its own token");
+        return false;
+    }
+    slot->order.tenant =
+        tenant.data == slot->tenant_text ? tenant : keep(slot->tenant_text, tenant);
+    return true;
+}
+
+/* The queue, and what it says where the submission does not. */
+static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *number)
+{
+    struct weir_job_order *order = &slot->order;
+    struct weir_slice name = slot->wish.queue;
+    const struct weir_config_queue *queue = weir_desk_queue(slot->desk, name, number);
+    if (queue == NULL) {
+        weir_slot_answer(slot,
+                         "ERROR not-found there is no queue %.*s; CAPACITY lists those that "
+                         "are there",
+                         (int)(name.bytes < 100 ? name.bytes : 100), name.data);
+        return false;
+    }
+    if (body_bytes > queue->body_bytes_max) {
+        weir_slot_answer(slot, "ERROR body-too-large the queue takes bodies of up to %llu bytes",
+                         (unsigned long long)queue->body_bytes_max);
+        return false;
+    }
+    order->queue = keep(slot->queue_text, queue->name);
+    order->attempts_max = queue->attempts;
+    order->timeout_ms = queue->timeout_ns / 1000000;
+    return true;
+}
+
+static bool read_id(struct weir_slot *slot, struct weir_slice id)
+{
+    if (!weir_job_id_valid(id)) {
+        weir_slot_answer(slot, "ERROR bad-request an id has 1 to 128 letters, digits, '.', '_' and "
+                               "'-', a letter or digit first");
+        return false;
+    }
+    slot->id = keep(slot->id_text, id);
+    slot->order.id = slot->id;
+    return true;
+}
+
+void weir_protocol_submit(struct weir_slot *slot, const struct weir_lines *lines)
+{
+    struct weir_visitor visitor = weir_session_visitor(slot->session);
+    uint32_t queue;
+    if (!weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_SUBMIT)) {
+        return;
+    }
+    if (slot->worker->draining) {
+        weir_slot_answer(slot, "ERROR draining this server ends, and accepts no jobs");
+        return;
+    }
+    if (slot->desk == NULL) {
+        weir_slot_answer(slot, "ERROR not-found no queues are configured");
+        return;
+    }
+    if (read_id(slot, lines->id) && read_parameters(slot, lines->parameters) &&
+        find_tenant(slot, &visitor) && find_queue(slot, lines->body_bytes, &queue)) {
+        slot->held_bytes =
+            lines->body_bytes < WEIR_BUFFER_LARGE ? (uint32_t)lines->body_bytes : WEIR_BUFFER_LARGE;
+        ask_at_door(slot, queue);
+    }
+}
