@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "gateway/trust.h"
+#include "runner/desk.h"
 
 /* Room for every mistake that is told. */
 #define WRONG_BYTES_MAX 65536
@@ -53,6 +54,16 @@ static bool check_files(const struct weir_config *config)
     return trust != NULL;
 }
 
+static bool check_commands(const struct weir_config *config)
+{
+    char sentence[WRONG_BYTES_MAX / 16];
+    bool good = weir_desk_check(config, sentence, sizeof sentence);
+    if (!good) {
+        fprintf(stderr, "%s\n", sentence);
+    }
+    return good;
+}
+
 /* Queues are told of where there are any. */
 static void print_verdict(const struct weir_config *config, const char *path)
 {
@@ -78,7 +89,7 @@ static int run_check(char **arguments)
         fprintf(stderr, "%s\n", wrong);
         return WEIR_EXIT_FAILED;
     }
-    bool good = check_files(config);
+    bool good = check_files(config) && check_commands(config);
     if (good && options.print) {
         weir_config_print(config, stdout);
     } else if (good) {

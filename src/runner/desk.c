@@ -293,8 +293,7 @@ struct weir_command_kind weir_desk_command_kind(const struct weir_config_queue *
                                       .grace_ns = config->grace_ns};
 }
 
-/* Says what is wrong with a command before a job finds out. */
-static bool check_commands(const struct weir_config *config, char *wrong, size_t wrong_bytes)
+bool weir_desk_check(const struct weir_config *config, char *wrong, size_t wrong_bytes)
 {
     for (uint32_t i = 0; i < config->queue_count; i++) {
         const struct weir_config_queue *queue = &config->queues[i];
@@ -344,7 +343,7 @@ bool weir_desk_configure(struct weir_desk *desk, struct weir_plan *plan, char *w
 {
     const struct weir_config *config = plan->config;
     assert(config->queue_count <= WEIR_SCHEDULE_QUEUES_MAX);
-    if (!check_commands(config, wrong, wrong_bytes)) {
+    if (!weir_desk_check(config, wrong, wrong_bytes)) {
         return false;
     }
     struct weir_schedule_queue *queues = calloc(config->queue_count + 1, sizeof *queues);

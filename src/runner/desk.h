@@ -41,6 +41,11 @@ struct weir_desk_options {
     struct weir_store *store;
 };
 
+/* Whether the commands of its queues can be run here and now, before a job finds out that one
+ * cannot; else a sentence in `wrong`, with the file and the line. */
+WEIR_MUST_CHECK bool weir_desk_check(const struct weir_config *config, char *wrong,
+                                     size_t wrong_bytes);
+
 /* Opens the data folder and recovers; nothing is started before weir_desk_resume(). Null on
  * failure, with a sentence in `wrong`. */
 struct weir_desk *weir_desk_open(const struct weir_desk_options *options, char *wrong,

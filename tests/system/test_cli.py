@@ -904,6 +904,17 @@ routes: [ { match: /, gate: g, upstream: u } ]
 
 
 @with_cli
+async def test_check_says_which_command_of_a_queue_is_not_there(cli, gateway):
+    path = gateway.path.with_name('queues.yaml')
+    config = 'api: 127.0.0.1:0\nqueues:\n  good: { run: [sh, -c, "true"] }\n  bad: { run: [./not-there, "{in}"] }\n'
+    path.write_text(config)
+    (await cli('check', path)).complained(1, f'{path}:4: queue bad: the command "./not-there" cannot be run')
+    (await cli('check', '--print', path)).complained(1, 'cannot be run')
+    path.write_text(config.replace('./not-there', 'sh'))
+    assert (await cli.good('check', path)).out == f'{path}: 0 routes, 0 gates, 0 upstreams, 2 queues: good\n'
+
+
+@with_cli
 async def test_reload_tells_mistakes_by_their_lines_and_changes_nothing(cli, gateway):
     config = gateway.path.read_text()
     gateway.path.write_text(config.replace('limit: none', 'limt: none').replace('limit: 3', 'limit: many'))

@@ -25,7 +25,8 @@ def test_there_are_examples_of_functions_and_of_jobs():
 
 @pytest.mark.parametrize('file', FILES, ids=lambda file: file.name)
 def test_every_example_is_good(file):
-    done = subprocess.run([PROGRAM, 'check', file], text=True, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([PROGRAM, 'check', file], cwd=ROOT, text=True, capture_output=True, timeout=60,
+                          check=False)
     assert (done.returncode, done.stderr) == (0, '')
     assert done.stdout.endswith(': good\n')
 
