@@ -255,6 +255,9 @@ void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char
 /* The same for one whose row is not there, because its queue is full and newer ones have come. */
 void weir_run_drop(struct weir_run *run);
 
+/* A job whose turn has come is not QUEUED on record, so there is nothing to start. */
+void weir_run_vanish(struct weir_run *run);
+
 /* Asks the store again. */
 void weir_run_ask_again(struct weir_run *run);
 

@@ -167,24 +167,6 @@ static void go(struct weir_run *run)
     }
 }
 
-/* It is not QUEUED on record, so there is nothing to start. */
-static void vanish(struct weir_run *run)
-{
-    struct weir_desk *desk = run->desk;
-    struct weir_instant now = weir_desk_lock(desk);
-    desk->stale++;
-    run->holds++;
-    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now); /* or it has lapsed */
-    weir_schedule_forget(desk->schedule, run->number);
-    struct weir_desk_request *cancels = run->cancels;
-    run->cancels = NULL;
-    weir_run_move(run, WEIR_RUN_OVER);
-    weir_desk_unlock(desk, now);
-    weir_desk_cancel_all_again(cancels);
-    free(run->take.op.memory);
-    weir_run_let_go(run);
-}
-
 /* In the store's thread. */
 static void on_taken(struct weir_store_op *op)
 {
@@ -198,7 +180,8 @@ static void on_taken(struct weir_store_op *op)
         weir_run_stick(run, op->wrong);
         break;
     default:
-        vanish(run);
+        free(op->memory);
+        weir_run_vanish(run);
     }
     weir_desk_complete(desk);
 }
@@ -378,8 +361,8 @@ bool weir_run_stop(struct weir_run *run, enum weir_run_halt halt)
     bool first = run->halt == WEIR_HALT_NONE;
     assert(run->state == WEIR_RUN_TAKING || run->state == WEIR_RUN_GOING ||
            run->state == WEIR_RUN_RUNNING);
-    if (first) {
-        run->halt = halt;
+    if (first || halt == WEIR_HALT_CANCEL) {
+        run->halt = halt; /* who cancels does not want it to be tried again */
     }
     if (!first || run->state == WEIR_RUN_TAKING) {
         return false; /* one that is being taken is looked at when it goes */

@@ -249,6 +249,17 @@ static void finish(struct weir_run *run, enum weir_job_state after, int64_t next
     }
 }
 
+void weir_run_vanish(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    struct weir_instant now = weir_desk_lock(desk);
+    run->stale = true;
+    weir_run_move(run, WEIR_RUN_SETTLING);
+    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now); /* or it has lapsed */
+    weir_desk_unlock(desk, now);
+    finish(run, WEIR_JOB_CANCELLED, 0);
+}
+
 static void on_looked(struct weir_store_op *op);
 
 static void look(struct weir_run *run)

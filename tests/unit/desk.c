@@ -49,26 +49,26 @@ TEST(a_batch_is_accepted_as_a_whole)
 {
     open_desk("  q: { run: [/bin/cat], workers: 8, line: { max: 1000 } }\n"
               "  r: { line: { max: 1000 } }\n");
-    struct weir_job_order orders[600];
-    struct weir_acceptance acceptances[600];
-    char ids[600][16];
+    struct weir_job_order orders[300];
+    struct weir_acceptance acceptances[300];
+    char ids[300][16];
     struct asked call;
-    for (uint32_t i = 0; i < 600; i++) {
+    for (uint32_t i = 0; i < 300; i++) {
         snprintf(ids[i], sizeof ids[i], "job-%u", i);
-        orders[i] = order_of((struct order){.id = ids[i], .queue = i % 3 == 0 ? "q" : "r"});
+        orders[i] = order_of((struct order){.id = ids[i], .queue = i % 10 == 0 ? "q" : "r"});
         struct weir_desk_door door = {.ask = ask_of(&orders[i])};
         assert_true(weir_desk_ask(office.desk, &door));
         assert_int_equal(door.answer, WEIR_SCHEDULE_COME);
     }
     prepare(&call, &office.loop);
     call.request.accept = (struct weir_store_accept){
-        .orders = orders, .order_count = 600, .acceptances = acceptances};
+        .orders = orders, .order_count = 300, .acceptances = acceptances};
     weir_desk_submit(office.desk, &call.request);
     wait_until(&office.loop, &call.told);
     assert_int_equal(call.request.end, WEIR_DESK_DONE);
     free(call.request.op.memory);
-    assert_int_equal(stats_of_queue("r").queued, 400);
-    for (uint32_t i = 0; i < 600; i += 3) {
+    assert_int_equal(stats_of_queue("r").queued, 270);
+    for (uint32_t i = 0; i < 300; i += 10) {
         await_end(acceptances[i].number);
     }
     assert_int_equal(stats_of_queue("q").queued, 0);
@@ -286,11 +286,18 @@ TEST(an_end_that_does_not_count_is_forgotten_and_counted)
     assert_int_equal(live.look.place, WEIR_SCHEDULE_NOWHERE);
 }
 
-TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten)
+TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
 {
     open_desk("  q: { run: [/bin/true] }\n");
+    char wrong[100];
+    assert_true(weir_desk_configure(office.desk, &office.plans[0], wrong, sizeof wrong));
+    uint64_t number = submit((struct order){.id = "a"});
+    struct watched watched = {
+        .watch = {.told = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
+    assert_true(weir_desk_watch(office.desk, &watched.watch));
     fake.stale = FAIL(TAKE);
-    await_end(submit((struct order){.id = "a"}));
+    weir_desk_resume(office.desk);
+    wait_until(&office.loop, &watched.told);
     assert_int_equal(stats_of_queue("q").running, 0);
     assert_int_equal(stats_of_queue("q").held, 0);
 }
@@ -547,29 +554,42 @@ static void note_complete(struct weir_store_op *op)
     (void)op;
 }
 
-/* A record of a job that runs, as a Weir that was killed leaves it. */
-static void leave_running(const char *id)
+static struct weir_store *open_record(void)
 {
     char wrong[200];
     struct weir_store_options options = {.folder = office.folder};
     struct weir_store *store = weir_store_open(&options, wrong, sizeof wrong);
     assert_non_null(store);
-    struct weir_job_order order = order_of((struct order){.id = id});
-    struct weir_acceptance acceptance;
-    struct weir_store_accept accept = {.op = {.act = WEIR_STORE_ACCEPT, .complete = note_complete},
-                                       .orders = &order,
-                                       .order_count = 1,
-                                       .acceptances = &acceptance};
-    struct weir_store_take take = {.op = {.act = WEIR_STORE_TAKE, .complete = note_complete},
-                                   .number = 1,
-                                   .epoch = {weir_store_boot(store), 1},
-                                   .now_ms = wall_ms()};
+    return store;
+}
+
+/* The first job of a record, which has begun to run. */
+static void take_job(struct weir_store *store, const char *id, int64_t now_ms)
+{
+    static struct weir_job_order order; /* it stays until the store is closed, as do the others */
+    static struct weir_acceptance acceptance;
+    static struct weir_store_accept accept;
+    static struct weir_store_take take;
+    order = order_of((struct order){.id = id});
+    accept = (struct weir_store_accept){.op = {.act = WEIR_STORE_ACCEPT, .complete = note_complete},
+                                        .orders = &order,
+                                        .order_count = 1,
+                                        .acceptances = &acceptance};
+    free(take.op.memory);
+    take = (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = note_complete},
+                                    .number = 1,
+                                    .epoch = {weir_store_boot(store), 1},
+                                    .now_ms = now_ms};
     weir_store_sqlite.submit(store, &accept.op);
     weir_store_sqlite.submit(store, &take.op);
+}
+
+/* A record of a job that runs, as a Weir that was killed leaves it. */
+static void leave_running(const char *id)
+{
+    struct weir_store *store = open_record();
+    take_job(store, id, wall_ms());
     weir_store_close(store);
-    assert_int_equal(take.op.end, WEIR_STORE_DONE);
-    free(take.op.memory);
-    free(accept.op.memory);
 }
 
 TEST(what_ran_when_weir_was_killed_has_spent_an_attempt)
@@ -581,6 +601,49 @@ TEST(what_ran_when_weir_was_killed_has_spent_an_attempt)
     assert_int_equal(row->state, WEIR_JOB_DONE);
     assert_int_equal(row->attempts, 2);
     assert_int_equal(row->kills, 1);
+}
+
+TEST(an_attempt_that_had_ended_well_is_not_repeated)
+{
+    open_desk("  q: { run: [/bin/echo, made] }\n");
+    fake_fail(FAIL(SETTLE));
+    submit((struct order){.id = "a"});
+    await(fake_failures(WEIR_STORE_SETTLE) >= 1);
+    close_desk();
+    fake_close();
+    office.faked = false;
+    leave_running("a"); /* the same number and attempt */
+    open_desk("  q: { run: [/bin/false] }\n");
+    await_end(1);
+    const struct weir_job_row *row = look_at("a");
+    assert_int_equal(row->state, WEIR_JOB_DONE);
+    assert_int_equal(row->attempts, 1);
+    assert_int_equal(row->kills, 0);
+    expect_text(row->result.bytes, "made\n");
+    char path[100];
+    snprintf(path, sizeof path, "%s/work/1-1", office.folder);
+    await(access(path, F_OK) != 0); /* its folder goes when that is on record */
+}
+
+/* As a Weir leaves a job that waits for its next attempt, whose clock was an hour ahead. */
+TEST(a_backoff_is_short_also_if_the_clock_went_back)
+{
+    int64_t ahead_ms = wall_ms() + 3600000;
+    struct weir_store *store = open_record();
+    take_job(store, "a", ahead_ms);
+    struct weir_store_settle settle = {.op = {.act = WEIR_STORE_SETTLE, .complete = note_complete},
+                                       .number = 1,
+                                       .before = WEIR_JOB_RUNNING,
+                                       .epoch = {weir_store_boot(store), 1},
+                                       .after = WEIR_JOB_QUEUED,
+                                       .now_ms = ahead_ms,
+                                       .next_ms = ahead_ms + 20};
+    weir_store_sqlite.submit(store, &settle.op);
+    weir_store_close(store);
+    assert_int_equal(settle.op.end, WEIR_STORE_DONE);
+    open_desk("  q: { run: [/bin/true] }\n");
+    await_end(1);
+    assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
 }
 
 TEST(what_waits_at_the_end_waits_at_the_start)
@@ -721,7 +784,7 @@ int main(void)
         FAKE(what_ends_while_the_disk_fails_is_recorded_later),
         FAKE(a_cancellation_that_cannot_be_recorded_says_so),
         FAKE(an_end_that_does_not_count_is_forgotten_and_counted),
-        FAKE(a_turn_of_a_job_that_is_not_queued_is_forgotten),
+        FAKE(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told),
         FAKE(what_cannot_be_recorded_at_the_end_is_left_for_the_next_start),
         REAL(a_full_queue_rejects),
         REAL(whoever_waits_for_room_is_served_in_order),
@@ -734,6 +797,8 @@ int main(void)
         REAL(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done),
         REAL(what_runs_when_weir_is_told_to_end_runs_again_without_a_kill),
         REAL(what_ran_when_weir_was_killed_has_spent_an_attempt),
+        FAKE(an_attempt_that_had_ended_well_is_not_repeated),
+        REAL(a_backoff_is_short_also_if_the_clock_went_back),
         REAL(what_waits_at_the_end_waits_at_the_start),
         REAL(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back),
         REAL(a_command_that_is_not_there_is_said_at_the_start),
