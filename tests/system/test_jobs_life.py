@@ -1,0 +1,293 @@
+"""The life of jobs in a running Weir, docs/JOBS.md: their order, their ends, what survives which end of the program, and
+how another config is taken up. What the HTTP interface says of it is tested in test_jobs_api.py, crashes under load in
+test_jobs_crash.py."""
+import asyncio
+import contextlib
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+
+import aiohttp
+from jobs import Caller
+from raw import run
+from weir import PATIENCE, PROGRAM, until, weir
+
+
+@contextlib.contextmanager
+def folder():
+    with tempfile.TemporaryDirectory() as name:
+        yield pathlib.Path(name)
+
+
+@contextlib.asynccontextmanager
+async def serving(home, queues, more='', grace='5s'):
+    """A Weir whose data stay in `home` when it has ended. Commands find that folder as $HOME_OF_TEST."""
+    text = f'api: 127.0.0.1:0\nthreads: 2\ngrace: {grace}\ndata: {home}/data\n{more}\nqueues:\n' + ''.join(
+        f'  {name}: {{ environment: {{ HOME_OF_TEST: {home} }}, {rest} }}\n' for name, rest in queues.items())
+    async with weir(text) as gateway:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            yield Caller(gateway, session)
+
+
+def shell(script, **more):
+    """A queue whose command is a script; its standard input is the body."""
+    return ', '.join([f'run: ["sh", "-c", {json.dumps(script)}]', *(f'{name}: {value}' for name, value in more.items())])
+
+
+HELD = 'echo $$ > $HOME_OF_TEST/pid; while ! test -e $HOME_OF_TEST/go; do sleep 0.01; done; echo done'
+
+
+async def end(call, how=signal.SIGTERM):
+    """Ends the program and waits until it is gone."""
+    process = call.gateway.process
+    call.gateway.ending = True
+    process.send_signal(how)
+    return await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+# ---- order
+
+@run
+async def test_priorities_share_the_turns_and_within_one_the_first_comes_first():
+    with folder() as home:
+        script = 'cat >> $HOME_OF_TEST/order; echo >> $HOME_OF_TEST/order'
+        # Without workers all stand in line before the first turn comes.
+        async with serving(home, {'q': 'line: { max: 1000 }'}) as call:
+            for i in range(24):
+                for priority in ('low', 'normal', 'high'):
+                    await call.submit(f'/{priority}-{i}?queue=q&priority={priority}', f'{priority}-{i}'.encode())
+        async with serving(home, {'q': shell(script, workers=1, line='{ max: 1000 }')}) as call:
+            await call.get('/status/low-23?wait=60')
+        order = (home / 'order').read_text().split()
+        assert len(order) == 72
+        for turn in range(0, 48, 8):  # as long as all of them wait
+            names = [name.split('-')[0] for name in order[turn:turn + 8]]
+            assert (names.count('high'), names.count('normal'), names.count('low')) == (4, 3, 1), order
+        for priority in ('low', 'normal', 'high'):
+            assert [name for name in order if name.startswith(priority)] == [f'{priority}-{i}' for i in range(24)]
+
+
+@run
+async def test_one_job_is_not_delayed_by_many_of_another_tenant():
+    with folder() as home:
+        script = 'cat >> $HOME_OF_TEST/order; echo >> $HOME_OF_TEST/order'
+        async with serving(home, {'q': 'line: { max: 100000 }'}) as call:
+            for part in range(0, 3000, 1000):
+                await call.lines(*({'id': f'many-{part + i}', 'queue': 'q', 'tenant': 'many', 'body': 'many'} for i in range(1000)))
+            await call.submit('/one?queue=q&tenant=one', b'one')
+        async with serving(home, {'q': shell(script, workers=1, line='{ max: 100000 }')}) as call:
+            await call.get('/status/one?wait=60')
+            order = (home / 'order').read_text().split()
+            assert order.index('one') <= 2, order[:10]
+
+
+@run
+async def test_jobs_with_the_same_key_run_one_after_the_other():
+    with folder() as home:
+        script = ('mkdir $HOME_OF_TEST/inside || exit 9; sleep 0.02; rmdir $HOME_OF_TEST/inside')
+        async with serving(home, {'q': shell(script, workers=4, per_key=1, attempts=1)}) as call:
+            for i in range(8):
+                await call.submit(f'/{i}?queue=q&key=same')
+            states = [(await call.get(f'/status/{i}?wait=60'))['state'] for i in range(8)]
+            assert states == ['done'] * 8
+
+
+# ---- failing
+
+@run
+async def test_a_job_that_fails_is_tried_again_and_told_of_by_events_and_metrics():
+    with folder() as home:
+        script = 'echo again >> $HOME_OF_TEST/tries; test $(wc -l < $HOME_OF_TEST/tries) -ge 3'
+        async with serving(home, {'q': shell(script, attempts=5, backoff='{ first: 10ms, max: 20ms }'),
+                                  'bad': shell('exit 7', attempts=2, backoff='{ first: 10ms, max: 20ms }')}) as call:
+            async with call.session.get(call.gateway.api + '/events') as stream:
+                await call.submit('/a?queue=q&tenant=acme')
+                assert (await call.get('/status/a?wait=30'))['attempts'] == 3
+                await call.submit('/b?queue=bad')
+                failed = await call.get('/status/b?wait=30')
+                assert (failed['state'], failed['attempts']) == ('failed', 2)
+                events = [json.loads(await asyncio.wait_for(stream.content.readline(), PATIENCE)) for _ in range(5)]
+            kinds = [(event['type'], event['id'], event['attempt']) for event in events]
+            assert kinds == [('job.retry', 'a', 1), ('job.retry', 'a', 2), ('job.done', 'a', 3),
+                             ('job.retry', 'b', 1), ('job.failed', 'b', 2)]
+            assert events[0].keys() == {'type', 'id', 'queue', 'tenant', 'attempt', 'ran_ms', 'error', 'timestamp'}
+            assert (events[0]['queue'], events[0]['tenant']) == ('q', 'acme')
+            assert '7' in events[4]['error'] and 'error' not in events[2]
+            async with call.session.get(call.gateway.api + '/events?type=job.done') as stream:
+                await call.submit('/c?queue=q')
+                event = json.loads(await asyncio.wait_for(stream.content.readline(), PATIENCE))
+                assert (event['type'], event['id']) == ('job.done', 'c')
+            text = (await call('GET', '/metrics')).body.decode()
+            assert check_metrics(text) == ''
+            for line in ('weir_queue_workers{queue="q"} 1', 'weir_queue_dead{queue="bad"} 1',
+                         'weir_jobs_total{queue="q",end="done"} 2', 'weir_jobs_total{queue="bad",end="failed"} 1',
+                         'weir_job_retries_total{queue="q"} 2', 'weir_jobs_accepted_total{queue="q"} 2',
+                         'weir_job_run_seconds_count{queue="q"} 4', 'weir_store_working 1', 'weir_job_stale_total 0'):
+                assert f'\n{line}\n' in text, line
+
+
+def check_metrics(text):
+    done = subprocess.run(['promtool', 'check', 'metrics'], input=text, text=True, capture_output=True, check=False)
+    return done.stdout + done.stderr
+
+
+@run
+async def test_a_job_that_kills_its_worker_is_quarantined_and_can_be_redriven():
+    with folder() as home:
+        script = 'test -e $HOME_OF_TEST/mended || kill -9 $$'
+        async with serving(home, {'q': shell(script, attempts=100, backoff='{ first: 5ms, max: 10ms }')}) as call:
+            await call.submit('/a?queue=q')
+            told = await call.get('/status/a?wait=30')
+            assert (told['state'], told['attempts']) == ('failed', 3)
+            assert told['error'].startswith('quarantined')
+            (home / 'mended').touch()
+            assert (await call('POST', '/dlq/a/redrive')).json == {'redriven': 1}
+            assert (await call.get('/status/a?wait=30'))['state'] == 'done'
+
+
+# ---- ends of the program
+
+@run
+async def test_draining_lets_what_runs_finish_and_starts_nothing():
+    with folder() as home:
+        async with serving(home, {'q': shell(HELD, workers=1)}, grace='60s') as call:
+            await call.submit('/a?queue=q')
+            await call.submit('/b?queue=q')
+            await call.until_state('a', 'running')
+            call.gateway.terminate()
+            async def refused():
+                return (await call('POST', '/submit/c?queue=q')).status == 503
+            await until(refused, 'nothing is accepted any more')
+            assert not (await call.get('/capacity'))['accepting']
+            (home / 'go').touch()
+            assert await asyncio.wait_for(call.gateway.process.wait(), PATIENCE) == 0
+        async with serving(home, {'q': 'workers: 1'}) as call:
+            assert (await call.get('/status/a'))['state'] == 'done'
+            assert (await call('GET', '/result/a')).body == b'done\n'
+            waiting = await call.get('/status/b')
+            assert (waiting['state'], waiting['attempts']) == ('queued', 0)
+
+
+@run
+async def test_what_does_not_finish_within_the_grace_runs_again_without_a_kill():
+    with folder() as home:
+        async with serving(home, {'q': shell(HELD, workers=1)}, grace='100ms') as call:
+            await call.submit('/a?queue=q')
+            await until((home / 'pid').exists, 'it runs')
+            assert await end(call) == 0
+        pid = int((home / 'pid').read_text())
+        assert not pathlib.Path(f'/proc/{pid}').exists()
+        (home / 'go').touch()
+        # Three kills would have put it into quarantine; ends that were asked for are none.
+        async with serving(home, {'q': shell(HELD, workers=1)}) as call:
+            told = await call.get('/status/a?wait=30')
+            assert (told['state'], told['attempts']) == ('done', 2)
+
+
+async def run_and_kill(home, queues, work):
+    """Runs a Weir, does something with it, and kills it."""
+    with tempfile.TemporaryDirectory() as cwd:
+        path = pathlib.Path(cwd) / 'weir.yaml'
+        path.write_text(f'api: unix:{cwd}/api\ndata: {home}/data\nqueues:\n' + ''.join(
+            f'  {name}: {{ environment: {{ HOME_OF_TEST: {home} }}, {rest} }}\n' for name, rest in queues.items()))
+        process = await asyncio.create_subprocess_exec(PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE)
+        try:
+            assert await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+            async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(f'{cwd}/api')) as session:
+                await work(session)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+@run
+async def test_a_killed_weir_has_spent_an_attempt_of_what_ran_and_nothing_else():
+    with folder() as home:
+        async def work(session):
+            for job in ('a', 'b'):
+                async with session.post(f'http://localhost/submit/{job}?queue=q', data=b'x') as reply:
+                    assert reply.status == 202
+            await until((home / 'pid').exists, 'it runs')
+        await run_and_kill(home, {'q': shell(HELD, workers=1)}, work)
+        pid = int((home / 'pid').read_text())
+        await until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'its command has died with it')
+        (home / 'go').touch()
+        async with serving(home, {'q': shell(HELD, workers=1, backoff='{ first: 10ms }')}) as call:
+            told = [await call.get(f'/status/{job}?wait=30') for job in ('a', 'b')]
+            assert [(job['state'], job['attempts']) for job in told] == [('done', 2), ('done', 1)]
+        assert list((home / 'data/work').iterdir()) == []
+
+
+@run
+async def test_a_folder_is_used_by_one_weir():
+    with folder() as home:
+        async with serving(home, {'q': 'workers: 1'}) as call:
+            path = home / 'second.yaml'
+            path.write_text(f'api: 127.0.0.1:0\ndata: {home}/data\nqueues: {{ q: {{}} }}\n')
+            second = await asyncio.create_subprocess_exec(
+                PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+            _, said = await asyncio.wait_for(second.communicate(), PATIENCE)
+            assert second.returncode == 1
+            assert str(home).encode() in said and said.count(b'\n') == 1, said
+            await call.submit('/a?queue=q')
+
+
+# ---- another config
+
+@run
+async def test_without_queues_there_is_no_folder_and_with_the_first_there_is():
+    with folder() as home:
+        async with weir(f'api: 127.0.0.1:0\ndata: {home}/data\nthreads: 2\n') as gateway:
+            async with aiohttp.ClientSession() as session:
+                call = Caller(gateway, session)
+                assert (await call('POST', '/submit/a', b'')).status == 404
+                assert not (home / 'data').exists()
+                await gateway.reload(('threads: 2\n', 'threads: 2\nqueues: { q: { run: ["cat"] } }\n'))
+                await call.submit('/a?queue=q', b'hello')
+                assert (await call.get('/status/a?wait=30'))['state'] == 'done'
+                await gateway.reload(('queues: { q: { run: ["cat"] } }\n', ''))
+                assert (await call('POST', '/submit/b?queue=q', b'')).status in (400, 404)
+                assert (await call.get('/status/a'))['state'] == 'done'
+
+
+@run
+async def test_queues_change_while_jobs_run():
+    with folder() as home:
+        async with serving(home, {'q': shell(HELD, workers=1), 'keep': 'workers: 1'}) as call:
+            for job in ('a', 'b', 'c'):
+                await call.submit(f'/{job}?queue=q')
+            await call.submit('/kept?queue=keep')
+            await call.until_state('a', 'running')
+            await call.gateway.reload(('workers: 1 }\n  keep', 'workers: 2 }\n  keep'))
+            await call.until_state('b', 'running')
+            assert await call.state('c') == 'queued'
+            # A queue that is taken out keeps its jobs; what runs goes on.
+            text = call.gateway.path.read_text()
+            [line] = [line for line in text.splitlines(True) if line.startswith('  q:')]
+            await call.gateway.reload((line, ''))
+            assert await call.state('a') == 'running'
+            (home / 'go').touch()
+            assert (await call.get('/status/a?wait=30'))['state'] == 'done'
+            assert (await call.get('/status/b?wait=30'))['state'] == 'done'
+            assert await call.state('c') == 'queued'
+            await call.gateway.reload(('  keep', line + '  keep'))
+            assert (await call.get('/status/c?wait=30'))['state'] == 'done'
+            assert await call.state('kept') == 'queued'
+
+
+@run
+async def test_another_folder_needs_a_restart_and_a_missing_command_is_refused():
+    with folder() as home:
+        async with serving(home, {'q': 'run: ["cat"], workers: 1'}) as call:
+            await call.gateway.reload((f'data: {home}/data', f'data: {home}/other'))
+            assert 'a change of data needs a restart' in call.gateway.complaints()
+            assert not (home / 'other').exists()
+            text = call.gateway.path.read_text().replace('["cat"]', '["/nowhere/at-all"]')
+            call.gateway.path.write_text(text)
+            call.gateway.process.send_signal(signal.SIGHUP)
+            await until(lambda: 'everything goes on as before' in call.gateway.complaints(), 'it is refused')
+            assert '/nowhere/at-all' in call.gateway.complaints()
+            await call.submit('/a?queue=q', b'hello')
+            assert (await call.get('/status/a?wait=30'))['state'] == 'done'
