@@ -41,9 +41,8 @@ struct weir_slot {
     struct weir_worker *worker;
     struct weir_desk *desk;
     enum weir_line_command command;
-    bool answered;                        /* it can be told */
-    bool busy;                            /* something is under way that will arrive here, */
-    void (*next)(struct weir_slot *slot); /* and of a SUBMIT what comes then */
+    bool answered; /* it can be told */
+    bool busy;     /* something is under way that will arrive here */
 
     /* The answer: a line, unless `text` is empty. */
     uint32_t text_bytes;
@@ -52,7 +51,7 @@ struct weir_slot {
 
     struct weir_slice id; /* in the text below */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
-    struct weir_desk_request request; /* STATUS, and of a SUBMIT the last of what is asked */
+    struct weir_desk_request request; /* STATUS and SUBMIT */
 
     /* SUBMIT. */
     struct weir_job_wish wish; /* its texts are below */

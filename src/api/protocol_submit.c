@@ -12,7 +12,6 @@
 #include "wire/query.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- its end ---- */
@@ -64,61 +63,27 @@ static void refuse_disk(struct weir_slot *slot, int error)
 
 /* ---- the answer ---- */
 
+static void tell(struct weir_slot *slot)
+{
+    enum weir_desk_end end = slot->request.end;
+    const char *word = slot->acceptance.fresh ? "ACCEPTED" : "EXISTS";
+    settle_spool(slot, end == WEIR_DESK_DONE && slot->acceptance.fresh);
+    release_body(slot);
+    if (end == WEIR_DESK_DONE || end == WEIR_DESK_CONFLICT) {
+        weir_slot_answer(slot, "%s %.*s", end == WEIR_DESK_DONE ? word : "CONFLICT",
+                         (int)slot->id.bytes, slot->id.data);
+    } else {
+        weir_slot_refuse(slot);
+    }
+}
+
 static void on_answer(struct weir_post *post)
 {
     struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
-    void (*next)(struct weir_slot * slot) = slot->next;
     if (weir_slot_arrived(slot)) {
-        next(slot);
+        tell(slot);
         weir_session_go_on(slot->session);
-    }
-}
-
-static void ask(struct weir_slot *slot,
-                void (*question)(struct weir_desk *desk, struct weir_desk_request *request),
-                void (*next)(struct weir_slot *slot))
-{
-    slot->busy = true;
-    slot->next = next;
-    question(slot->desk, &slot->request);
-}
-
-static struct weir_desk_request *prepare(struct weir_slot *slot)
-{
-    free(slot->request.op.memory);
-    slot->request =
-        (struct weir_desk_request){.told = {.arrive = on_answer}, .loop = &slot->worker->loop};
-    return &slot->request;
-}
-
-/* The same job was there before; but perhaps somebody else's. */
-static void tell_same(struct weir_slot *slot)
-{
-    const struct weir_job_row *row = &slot->request.look.row;
-    if (slot->request.end != WEIR_DESK_DONE) {
-        weir_slot_refuse(slot);
-    } else if (!weir_slice_equal(row->order.tenant, slot->order.tenant)) {
-        weir_slot_answer(slot, "CONFLICT %.*s", (int)slot->id.bytes, slot->id.data);
-    } else {
-        weir_slot_answer(slot, "EXISTS %.*s", (int)slot->id.bytes, slot->id.data);
-    }
-}
-
-static void tell(struct weir_slot *slot)
-{
-    enum weir_desk_end end = slot->request.end;
-    settle_spool(slot, end == WEIR_DESK_DONE && slot->acceptance.fresh);
-    release_body(slot);
-    if (end == WEIR_DESK_CONFLICT) {
-        weir_slot_answer(slot, "CONFLICT %.*s", (int)slot->id.bytes, slot->id.data);
-    } else if (end != WEIR_DESK_DONE) {
-        weir_slot_refuse(slot);
-    } else if (slot->acceptance.fresh) {
-        weir_slot_answer(slot, "ACCEPTED %.*s", (int)slot->id.bytes, slot->id.data);
-    } else {
-        prepare(slot)->look.id = slot->id;
-        ask(slot, weir_desk_look, tell_same);
     }
 }
 
@@ -127,14 +92,17 @@ static void tell(struct weir_slot *slot)
 /* All of it is at hand or in a file. */
 static void commit(struct weir_slot *slot)
 {
-    struct weir_desk_request *request = prepare(slot);
+    struct weir_desk_request *request = &slot->request;
     slot->order.created_ms = weir_job_now_ms();
     weir_job_wish_apply(&slot->wish, &slot->order);
     slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the desk's business */
+    *request =
+        (struct weir_desk_request){.told = {.arrive = on_answer}, .loop = &slot->worker->loop};
     request->accept.orders = &slot->order;
     request->accept.order_count = 1;
     request->accept.acceptances = &slot->acceptance;
-    ask(slot, weir_desk_submit, tell);
+    slot->busy = true;
+    weir_desk_submit(slot->desk, request);
 }
 
 /* A piece has been written. If that was not the last, more is read. */
