@@ -7,6 +7,7 @@
 #include "gateway/api_key.h"
 #include "gateway/forward.h"
 #include "gateway/guard.h"
+#include "gateway/inner.h"
 #include "gateway/llm.h"
 #include "wire/path.h"
 
@@ -243,6 +244,13 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {
         reading->priority = WEIR_PRIORITY_NORMAL;
     }
+    const struct weir_inner *inner = exchange->client->inner;
+    if (inner != NULL) {
+        reading->priority = inner->priority;
+        if (inner->tenant.bytes > 0) {
+            exchange->pass.tenant = keep_text(exchange->tenant_text, inner->tenant);
+        }
+    }
 }
 
 struct refusal {
@@ -266,7 +274,8 @@ static struct refusal check_key(struct weir_exchange *exchange, const struct rea
 {
     struct weir_worker *worker = exchange->worker;
     struct weir_slice tenant;
-    if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY) {
+    if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY ||
+        exchange->client->inner != NULL) {
         return (struct refusal){0};
     }
     switch (

@@ -1,6 +1,7 @@
 #include "gateway/client.h"
 
 #include "base/list.h"
+#include "gateway/inner.h"
 #include "gateway/site.h"
 
 #include <assert.h>
@@ -42,6 +43,9 @@ void weir_client_close(struct weir_client *client)
         return;
     }
     client->closed = true;
+    if (client->inner != NULL) {
+        client->inner->client = NULL;
+    }
     if (client->call != NULL) {
         client->listener->service->abort(client);
         client->call = NULL;
@@ -322,8 +326,8 @@ static bool is_trusted(const struct weir_config *config, const struct weir_addre
 void weir_client_judge(struct weir_client *client)
 {
     struct weir_address peer;
-    client->trusted = weir_socket_peer(client->stream.watch.fd, &peer) &&
-                      is_trusted(client->worker->site->config, &peer);
+    client->trusted = client->inner != NULL || (weir_socket_peer(client->stream.watch.fd, &peer) &&
+                                                is_trusted(client->worker->site->config, &peer));
 }
 
 static void name_peer(struct weir_client *client, const struct weir_address *peer)
@@ -339,11 +343,17 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     } else if (colon != NULL) {
         *colon = '\0';
     }
-    client->trusted = is_trusted(client->worker->site->config, peer);
+    client->trusted = client->inner != NULL || is_trusted(client->worker->site->config, peer);
 }
 
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
                       const struct weir_address *peer)
+{
+    weir_client_open_inner(worker, listener, fd, peer, NULL);
+}
+
+void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                            const struct weir_address *peer, struct weir_inner *inner)
 {
     struct weir_client *client = weir_slab_take(&worker->clients);
     struct weir_stream stream;
@@ -353,13 +363,16 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
         weir_listener_forget(listener, worker);
         return;
     }
-    *client = (struct weir_client){.worker = worker, .listener = listener};
+    *client = (struct weir_client){.worker = worker, .listener = listener, .inner = inner};
     weir_stream_init(&client->stream, fd, on_ready);
     if (!weir_timer_init(&worker->loop, &client->timer, on_late)) {
         weir_stream_close(&client->stream);
         weir_slab_give(&worker->clients, client);
         weir_listener_forget(listener, worker);
         return;
+    }
+    if (inner != NULL) {
+        inner->client = client;
     }
     name_peer(client, peer);
     worker->awaited += listener->service->awaited;

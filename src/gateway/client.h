@@ -8,6 +8,7 @@
 #include "wire/http1.h"
 
 struct weir_client;
+struct weir_inner;
 
 /* What serves requests: the proxy, or the API. What it has under way for a client is the client's
  * `call`. */
@@ -34,6 +35,7 @@ struct weir_client {
     struct weir_listener *listener;
     struct weir_buffer in;
     struct weir_http1_head *head; /* while one is being read */
+    struct weir_inner *inner;     /* of a client that is part of this process, else null */
     void *call;                   /* the service's, while a request is under way */
     bool resuming;                /* `resume` is under way */
     bool unfinished;              /* the request has not been read to its end */
@@ -47,6 +49,11 @@ struct weir_client {
 /* Takes over an accepted connection, with the place that was taken for it. */
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
                       const struct weir_address *peer);
+
+/* The same for a client that is part of this process: it is `inner->client`, until it closes. That
+ * stays null without memory. */
+void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                            const struct weir_address *peer, struct weir_inner *inner);
 
 /* The worker's config has changed, and with it perhaps whose word is taken: from the next request
  * on that counts. */

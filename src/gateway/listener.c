@@ -94,6 +94,12 @@ static bool take_place(struct weir_listener *listener)
     return false;
 }
 
+void weir_listener_admit(struct weir_listener *listener, const struct weir_worker *worker)
+{
+    atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed);
+    remember(listener, worker->index);
+}
+
 void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker)
 {
     give_place(listener);

@@ -42,6 +42,9 @@ const char *weir_listener_init(struct weir_listener *listener,
 WEIR_MUST_CHECK bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
                                     struct weir_listener *listener);
 
+/* Counts a connection that was not accepted but made within the process. */
+void weir_listener_admit(struct weir_listener *listener, const struct weir_worker *worker);
+
 /* A connection that was accepted has been closed by the worker that had it. */
 void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker);
 

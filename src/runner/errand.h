@@ -3,8 +3,8 @@
  *
  * The request enters like any other, by a connection that never leaves the process: one end of a
  * pair of sockets is a client of the proxy, the other is here. So lines, lanes, retries and all
- * counts are those of every request. The client is trusted, so the job's tenant, priority and id
- * arrive by the header fields that the route reads.
+ * counts are those of every request. The client is believed (gateway/inner.h): it asks for the
+ * job's tenant and with its priority, whatever the route reads them from.
  *
  * 2xx is success; 408, 425, 429 and 5xx, and a connection that breaks, are failures, with what
  * Retry-After asks for; every other status is hopeless. */
@@ -34,7 +34,7 @@ struct weir_errand_options {
     const char *body_path;          /* of a body in a file, else null */
     uint64_t result_file;           /* as for commands */
     const char *result_path;
-    uint64_t result_bytes_max;
+    uint64_t result_bytes_max; /* 0: any */
     void (*ended)(void *context, const struct weir_errand_report *report);
     void *context;
 };
@@ -42,10 +42,12 @@ struct weir_errand_options {
 /* Null without memory or descriptors; else `ended` will be called once, never within this call. */
 struct weir_errand *weir_errand_start(const struct weir_errand_options *options);
 
-/* The connection is closed, which the gates notice as for every client; `ended` tells CANCELLED. */
+/* The connection is closed, which the gates notice as for every client; `ended` tells CANCELLED,
+ * later, even if a reply is there by then. May be called again. */
 void weir_errand_cancel(struct weir_errand *errand);
 
-/* The same, and `ended` is not called. */
+/* The same, and `ended` is not called. What is under way in a disk thread is let go of when it
+ * arrives, so the loop is settled after the disk threads have ended. */
 void weir_errand_destroy(struct weir_errand *errand);
 
 #endif

@@ -441,7 +441,7 @@ static bool read_result(int fd, struct weir_folder_result *result, size_t bytes)
     return true;
 }
 
-static bool sync_folder_of(const char *path)
+bool weir_folder_sync(const char *path)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -488,7 +488,7 @@ static bool place_result(int fd, struct weir_folder_result *result, const struct
         (struct weir_job_bytes){.count = (uint64_t)status->st_size, .file = result->file};
     unlink(result->path); /* left by an attempt that was not recorded */
     return ((alone && link_result(fd, result->path)) || copy_result(fd, result->path)) &&
-           sync_folder_of(result->path);
+           weir_folder_sync(result->path);
 }
 
 /* What is at hand is read, and only then promised by `.done`. */

@@ -54,4 +54,7 @@ struct weir_folder_result {
 /* Makes the result durable, and then `.done`. False on failure. */
 WEIR_MUST_CHECK bool weir_folder_seal(int fd, struct weir_folder_result *result);
 
+/* Makes the folder in which a file is durable, and so the file's name. False, with errno. */
+WEIR_MUST_CHECK bool weir_folder_sync(const char *path);
+
 #endif

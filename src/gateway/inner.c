@@ -1,0 +1,47 @@
+#define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
+#include "gateway/inner.h"
+
+#include "gateway/client.h"
+#include "gateway/exchange.h"
+
+#include <errno.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Both ends are ours, and whoever holds the other one has a time of his own. */
+#define PATIENCE_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+
+static const struct weir_config_listener settings = {
+    .address = {.kind = WEIR_CONFIG_ADDRESS_UNIX},
+    .half_close = WEIR_CONFIG_HALF_CLOSE_CLOSE,
+    .connections_max = UINT32_MAX,
+    .patience = {.head_ns = PATIENCE_NS, .idle_ns = PATIENCE_NS, .stall_ns = PATIENCE_NS},
+};
+
+/* What such clients have come by: nobody else can. Only its counts change. */
+static struct weir_listener listener = {
+    .config = &settings, .service = &weir_proxy, .connections_max = UINT32_MAX};
+
+int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
+{
+    int ends[2];
+    struct weir_address peer = {.storage = {.ss_family = AF_UNIX}, .bytes = sizeof(sa_family_t)};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return -1;
+    }
+    weir_listener_admit(&listener, worker);
+    weir_client_open_inner(worker, &listener, ends[0], &peer, inner);
+    if (inner->client == NULL) {
+        close(ends[1]);
+        errno = ENOMEM;
+        return -1;
+    }
+    return ends[1];
+}
+
+void weir_inner_close(struct weir_inner *inner)
+{
+    if (inner->client != NULL) {
+        weir_client_close(inner->client);
+    }
+}

@@ -1,0 +1,95 @@
+/* errand_parts.h - what the files of an errand share. Part of errand.h.
+ *
+ * errand.c has its life and sends the request; errand_reply.c reads the reply. Both do what is
+ * possible until a side can do no more, and go on when the loop or a disk thread says so. */
+#ifndef WEIR_RUNNER_ERRAND_PARTS_H
+#define WEIR_RUNNER_ERRAND_PARTS_H
+
+#include "gateway/inner.h"
+#include "net/stream.h"
+#include "runner/errand.h"
+#include "wire/chunked.h"
+#include "wire/http1.h"
+
+#define WEIR_ERRAND_CHUNK_BYTES 65536 /* of a body in a file that are read at once */
+
+/* What a disk thread does for it; one of each at a time. */
+struct weir_errand_task {
+    struct weir_disk_task task;
+    struct weir_post done;
+    struct weir_errand *errand;
+    void (*arrive)(struct weir_errand *errand);
+    bool under_way;
+    int error; /* 0: it went well */
+};
+
+struct weir_errand {
+    struct weir_errand_options options;
+    struct weir_inner inner;
+    struct weir_stream stream; /* our end */
+    struct weir_timer timer;
+    struct weir_timer more; /* there is more to read */
+    struct weir_post told;  /* the end is under way to who waits for it */
+    struct weir_dead dead;
+    uint64_t timeout_ms;
+    bool telling;
+    bool over;      /* how it ended is known; only files are still to be dealt with */
+    bool abandoned; /* nobody is told any more */
+    enum weir_attempt_end end;
+    char sentence[WEIR_JOB_ERROR_BYTES_MAX];
+    char *texts; /* copies of what is good during the call only */
+    char *result_path;
+
+    /* The request. */
+    char *request;            /* its head, and a body that is at hand */
+    struct weir_slice unsent; /* of what is at hand */
+    struct weir_errand_task reading;
+    char *body_path; /* null: it is all at hand */
+    int body_fd;
+    uint64_t body_at; /* read from the file so far */
+    uint64_t body_bytes;
+    char *chunk;
+    size_t chunk_bytes;
+
+    /* The reply. */
+    struct weir_buffer in;
+    struct weir_http1_head head;
+    bool head_done;
+    bool body_done;
+    bool discarding; /* more than is kept of a failure */
+    uint64_t left_bytes;
+    struct weir_chunked chunked;
+    struct weir_buffer result; /* what has not been written to a file; all of it if none is open */
+    struct weir_errand_task writing;
+    int result_fd;
+    bool file_made; /* and to be removed if it does not end well */
+    uint64_t written_bytes;
+    uint64_t retry_after_ms;
+    size_t type_bytes;
+    char type[WEIR_JOB_TYPE_BYTES_MAX];
+};
+
+/* It has ended like that; the first time counts. */
+void weir_errand_finish(struct weir_errand *errand, enum weir_attempt_end end,
+                        const char *sentence);
+
+/* The same with why a call failed. */
+void weir_errand_fail(struct weir_errand *errand, const char *what, int error);
+
+/* Hands the task to a disk thread; `arrive` is called in the loop when it is done, unless the
+ * errand is over by then. */
+void weir_errand_hand_over(struct weir_errand_task *task, void (*work)(struct weir_disk_task *task),
+                           void (*arrive)(struct weir_errand *errand));
+
+static inline struct weir_errand *weir_errand_of(struct weir_disk_task *task)
+{
+    return weir_container_of(task, struct weir_errand_task, task)->errand;
+}
+
+/* Reads what has come of the reply, as far as there is room for it. */
+void weir_errand_read_reply(struct weir_errand *errand);
+
+/* The work of removing a result that is not wanted. */
+void weir_errand_drop_result(struct weir_disk_task *task);
+
+#endif
