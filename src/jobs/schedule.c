@@ -323,7 +323,9 @@ enum weir_status weir_schedule_end(struct weir_schedule *schedule, uint64_t numb
         return WEIR_NOT_HELD;
     }
     weir_schedule_take_time(schedule, now);
-    weir_mean_add(&weir_job_queue(schedule, job)->run_ms, weir_job_ran_ms(schedule, job));
+    uint64_t ran_ms = weir_job_ran_ms(schedule, job);
+    weir_mean_add(&weir_job_queue(schedule, job)->run_ms, ran_ms);
+    weir_mean_add(&job->guest->run_ms, ran_ms);
     weir_job_end(schedule, job);
     weir_schedule_decide(schedule);
     return WEIR_OK;

@@ -64,6 +64,7 @@ struct weir_guest {
     struct weir_map_node node;
     struct weir_link link;      /* in the queue's list of all */
     struct weir_bucket *bucket; /* of submissions; null: none has been needed */
+    struct weir_mean run_ms;    /* of its jobs that have ended */
     uint32_t jobs;
     uint8_t name_bytes;
     char name[];

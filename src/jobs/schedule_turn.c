@@ -41,6 +41,18 @@ static uint32_t cost_of(uint64_t ran_ms)
     return cost == 0 ? 1 : (uint32_t)cost;
 }
 
+/* What a job is expected to cost: what was said, else what its tenant's jobs took, else what all
+ * of the queue did. The nearer it is the better: what was charged too much comes back only while
+ * its tenant waits, and not below what others have been charged meanwhile. */
+static uint32_t expected_cost(const struct weir_queue *queue, const struct weir_schedule_job *job)
+{
+    if (job->cost_ms != 0) {
+        return cost_of(job->cost_ms);
+    }
+    const struct weir_mean *own = &job->guest->run_ms;
+    return cost_of(own->count > 0 ? own->value : queue->run_ms.value);
+}
+
 bool weir_job_join(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     struct weir_queue *queue = weir_job_queue(schedule, job);
@@ -48,7 +60,7 @@ bool weir_job_join(struct weir_schedule *schedule, struct weir_schedule_job *job
     struct weir_request request = {
         .tenant = weir_guest_name(job->guest),
         .priority = (enum weir_priority)job->priority,
-        .cost = cost_of(job->cost_ms != 0 ? job->cost_ms : queue->run_ms.value),
+        .cost = expected_cost(queue, job),
         .tag = weir_job_number(job),
         .retry = job->retry,
     };

@@ -115,6 +115,47 @@ TEST(tenants_with_unequal_run_times_get_the_same_run_time)
     }
 }
 
+TEST(several_workers_share_run_time_evenly_too)
+{
+    enum {
+        WORKERS = 3
+    };
+    static const uint64_t run_ms[2] = {85, 195};
+    static const char *const tenants[] = {"one", "two"};
+    struct yard y;
+    open_yard(&y, QUEUE(.workers = WORKERS));
+    uint64_t number = 0;
+    for (; number < 16; number++) {
+        enter_of(&y, number, tenants[number % 2]);
+    }
+    struct {
+        uint64_t number;
+        struct weir_epoch epoch;
+        uint64_t end_ns;
+    } lanes[WORKERS] = {0};
+    uint64_t served_ms[2] = {0};
+    for (int i = 0; i < 3000; i++) {
+        size_t first = 0;
+        for (size_t j = 0; j < WORKERS; j++) {
+            if (lanes[j].end_ns == 0) {
+                lanes[j].number = next_start(&y, &lanes[j].epoch);
+                lanes[j].end_ns = y.now.now_ns + run_ms[lanes[j].number % 2] * MS;
+            }
+            first = lanes[j].end_ns < lanes[first].end_ns ? j : first;
+        }
+        uint64_t who = lanes[first].number % 2;
+        pass(&y, lanes[first].end_ns - y.now.now_ns);
+        served_ms[who] += run_ms[who];
+        finish(&y, lanes[first].number, lanes[first].epoch);
+        lanes[first].end_ns = 0;
+        number += number % 2 != who;
+        enter_of(&y, number++, tenants[who]);
+    }
+    assert_true(served_ms[0] < served_ms[1] + 1000);
+    assert_true(served_ms[1] < served_ms[0] + 1000);
+    close_yard(&y);
+}
+
 TEST(jobs_that_take_no_time_do_not_starve_others)
 {
     static const uint64_t run_ms[2] = {0, 1};
@@ -475,6 +516,7 @@ int main(void)
         cmocka_unit_test(any_8_starts_are_4_high_3_normal_1_low_while_all_wait),
         cmocka_unit_test(a_hundred_thousand_jobs_delay_a_single_one_by_at_most_one_turn),
         cmocka_unit_test(tenants_with_unequal_run_times_get_the_same_run_time),
+        cmocka_unit_test(several_workers_share_run_time_evenly_too),
         cmocka_unit_test(jobs_that_take_no_time_do_not_starve_others),
         cmocka_unit_test(a_tenant_has_its_weight_and_no_more_workers_than_its_limit),
         cmocka_unit_test(nobody_starves_while_others_keep_coming),
