@@ -27,10 +27,12 @@ bench: all
 fuzz: deps
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# The property tests, long and from a seed of the day. A failure prints the seed that repeats it.
+# The property tests and the simulation of jobs, long and from a seed of the day. A failure prints the
+# seed that repeats it.
 soak: WEIR_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 soak: all
 	WEIR_STEPS=50000000 WEIR_SEED=$(WEIR_SEED) meson test -C build --suite property -t 0 --verbose
+	build/weir sim jobs --seed $(WEIR_SEED) --seeds 200000
 
 install: all
 	meson configure build -Dprefix=$(abspath $(PREFIX))
@@ -45,6 +47,6 @@ help:
 	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'
-	@echo 'make soak       run the property tests for long, from WEIR_SEED (random)'
+	@echo 'make soak       run property tests and simulated jobs for long, from WEIR_SEED (random)'
 	@echo 'make install    install below PREFIX (/usr/local), into DESTDIR'
 	@echo 'make clean      remove build/'

@@ -126,6 +126,7 @@ static void offer_scenarios(const struct stem *stem)
     for (const struct weir_sim_shipped *each = weir_sim_shipped; each->name != NULL; each++) {
         offer(stem, weir_slice_of(each->name), "a scenario");
     }
+    offer(stem, weir_slice_of("jobs"), "durable jobs through crashes");
 }
 
 /* ---- values and words ---- */

@@ -1,9 +1,11 @@
 #include "base/slice.h"
 #include "cli/commands.h"
 #include "cli/sim_events.h"
+#include "cli/sim_jobs.h"
 #include "cli/sim_report.h"
 #include "cli/table.h"
 #include "config/scalars.h"
+#include "sim/job_world.h"
 #include "sim/load.h"
 #include "sim/plot.h"
 #include "sim/shipped.h"
@@ -19,11 +21,15 @@
 /* The scenario that a trace is tried on without another. */
 #define TRACE_SCENARIO "steady"
 
+/* What is no scenario: durable jobs. */
+#define JOBS "jobs"
+
 struct asked {
     uint32_t policies; /* bit set; 0: those that the scenario names */
     uint64_t seed;
     bool seed_named;
     uint32_t seeds;
+    uint32_t jobs; /* 0: not named */
 };
 
 /* ---- flags ---- */
@@ -60,10 +66,21 @@ static bool read_seeds(void *own, struct weir_slice text)
 {
     struct asked *asked = own;
     uint64_t number;
-    if (!weir_scalar_number(text, &number) || number < 1 || number > WEIR_SIM_SEEDS_MAX) {
+    if (!weir_scalar_number(text, &number) || number < 1 || number > WEIR_SIM_LIVES_MAX) {
         return false;
     }
     asked->seeds = (uint32_t)number;
+    return true;
+}
+
+static bool read_jobs(void *own, struct weir_slice text)
+{
+    struct asked *asked = own;
+    uint64_t number;
+    if (!weir_scalar_number(text, &number) || number < 1 || number > WEIR_SIM_JOBS_MAX) {
+        return false;
+    }
+    asked->jobs = (uint32_t)number;
     return true;
 }
 
@@ -78,7 +95,9 @@ static const struct weir_flag flags[] = {
     OWN_FLAG("--seed", "N", "for everything random; default: the scenario's, else 1",
              "a number from 0 to 2^64 - 1", read_seed),
     OWN_FLAG("--seeds", "N", "run N times, from N seeds, and print medians; default 1",
-             "a number from 1 to 1000", read_seeds),
+             "a number from 1 to 1000, with `jobs` up to 10000000", read_seeds),
+    OWN_FLAG("--jobs", "N", "with `jobs`: how many there are in each life; default 200",
+             "a number from 1 to 100000", read_jobs),
     WEIR_FLAG(TEXT, "--svg", "FILE", svg, "draw what happened over time"),
     WEIR_FLAG(TEXT, "--trace", "FILE", trace, "replay these arrivals: CSV, or recorded events"),
     WEIR_FLAG(SWITCH, "--print", "", print, "print the scenario's file, to start from"),
@@ -111,6 +130,7 @@ static int list(void)
             weir_sim_scenario_destroy(scenario);
         }
     }
+    printf("  %-15s%s\n", JOBS, "durable jobs through crashes, from any number of seeds");
     printf("\nPolicies:\n\n");
     for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
         printf("  %-15s%s\n", weir_sim_policies[i]->name, weir_sim_policies[i]->about);
@@ -282,6 +302,21 @@ static int print_shipped(const char *name)
     return 0;
 }
 
+static int run_jobs(const struct weir_options *options, const struct asked *asked)
+{
+    if (asked->policies != 0 || options->svg != NULL || options->trace != NULL || options->print) {
+        return weir_flags_complain(&weir_command_sim, "`jobs` takes --seed, --seeds, --jobs and "
+                                                      "--json only");
+    }
+    struct weir_sim_jobs_asked lives = {
+        .seed = asked->seed_named ? asked->seed : 1,
+        .seeds = asked->seeds,
+        .jobs = asked->jobs == 0 ? WEIR_SIM_JOBS_DEFAULT : asked->jobs,
+        .json = options->json,
+    };
+    return weir_sim_jobs(&lives);
+}
+
 static int run_sim(char **arguments)
 {
     struct weir_options options;
@@ -292,6 +327,14 @@ static int run_sim(char **arguments)
         return weir_flags_status(read);
     }
     const char *name = options.words[0];
+    if (name != NULL && strcmp(name, JOBS) == 0) {
+        return run_jobs(&options, &asked);
+    }
+    if (asked.seeds > WEIR_SIM_SEEDS_MAX || asked.jobs != 0) {
+        return weir_flags_complain(&weir_command_sim,
+                                   asked.jobs != 0 ? "--jobs: is for `weir sim jobs`"
+                                                   : "--seeds: expected a number from 1 to 1000");
+    }
     if (name == NULL && options.trace == NULL) {
         return list();
     }
@@ -311,12 +354,15 @@ static int run_sim(char **arguments)
 const struct weir_command weir_command_sim = {
     .name = "sim",
     .brief = "simulate a provider and its callers under several policies",
-    .usage = "[--policy NAMES] [--seed N] [--seeds N] [--svg FILE] [--trace FILE] [--print] "
-             "[--json] [SCENARIO]",
+    .usage = "[--policy NAMES] [--seed N] [--seeds N] [--jobs N] [--svg FILE] [--trace FILE] "
+             "[--print] [--json] [SCENARIO]",
     .what =
         "Runs the gate's own code on a virtual clock, against a modelled provider, and compares "
         "it\nwith other ways to share what the provider allows. SCENARIO is a file, or the "
-        "name of one\nthat comes with weir; without one they are listed.",
+        "name of one\nthat comes with weir; without one they are listed. `jobs` is "
+        "none: it runs durable jobs\nthrough crashes and failing disks, and checks that no promise "
+        "is "
+        "broken.",
     .flags = flags,
     .words = {"SCENARIO"},
     .words_min = 0,

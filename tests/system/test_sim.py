@@ -143,6 +143,29 @@ async def test_progress_is_drawn_on_a_terminal_only(tmp_path):
 
 
 @run
+async def test_jobs_live_through_crashes_the_same_each_time():
+    cli = Cli(None)
+    said = await cli.good('sim', 'jobs', '--seeds', '300')
+    assert said.out.startswith('300 lives of 200 jobs from seed 1: no promise was broken\n')
+    assert said.out == (await cli.good('sim', 'jobs', '--seeds', '300')).out
+    one = json.loads((await cli.good('sim', 'jobs', '--seed', '7', '--jobs=50', '--json')).out)
+    assert (one['seed'], one['seeds'], one['jobs']) == (7, 1, 50)
+    assert 0 < one['accepted'] <= 50 and one['crashes'] > 0 and len(one['digest']) == 16
+    other = json.loads((await cli.good('sim', 'jobs', '--seed', '8', '--jobs=50', '--json')).out)
+    assert other['digest'] != one['digest']
+
+
+@run
+async def test_flags_of_jobs_and_of_scenarios_are_told_apart():
+    cli = Cli(None)
+    for words, word in ((['jobs', '--jobs', '0'], 'from 1 to 100000'), (['jobs', '--policy', 'truth'], '--seed'),
+                        (['jobs', '--print'], '--json only'), (['jobs', '--svg', 'x'], '--json only'),
+                        (['steady', '--jobs', '5'], 'weir sim jobs'), (['steady', '--seeds', '1001'], 'from 1 to 1000')):
+        (await cli('sim', *words)).complained(2, word)
+
+
+@run
 async def test_shells_are_offered_the_scenarios():
     said = await Cli(None).good('complete', 'sim', 'st')
     assert [line.split('\t')[0] for line in said.out.splitlines()] == ['steady', 'streams']
+    assert (await Cli(None).good('complete', 'sim', 'jo')).out.startswith('jobs\t')
