@@ -67,7 +67,9 @@ enum weir_status weir_schedule_create(const struct weir_schedule_options *option
 void weir_schedule_destroy(struct weir_schedule *schedule);
 
 /* These are the queues from now on. One that was there and is not named any more keeps its jobs and
- * starts none. WEIR_NO_MEMORY and what weir_settings_check() finds: then nothing has changed. */
+ * starts none. WEIR_NO_MEMORY, WEIR_BAD_NAME, WEIR_TOO_MANY_KEYS and what weir_settings_check()
+ * finds: then nothing has changed. Weights and limits of tenants may follow a little later, when
+ * memory was short. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_configure(struct weir_schedule *schedule,
                                                          const struct weir_schedule_queue *queues,
                                                          uint32_t queue_count,
@@ -102,7 +104,7 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
                                             const struct weir_schedule_ask *ask,
                                             struct weir_instant now, uint64_t *retry_after_ns);
 
-/* Gives places back that no job will take. */
+/* Gives places back that no job will take. What the tenant's rate was charged stays. */
 void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask);
 
 /* ---- jobs ---- */
@@ -113,15 +115,17 @@ struct weir_schedule_entry {
     struct weir_slice tenant;
     struct weir_slice key;
     enum weir_priority priority;
-    uint64_t cost_ms;
-    int64_t created_ms;
-    int64_t next_ms; /* not before; 0: at once */
+    uint64_t cost_ms;   /* 0: not known */
+    int64_t created_ms; /* when its delay began: its submission, or the start that failed */
+    int64_t next_ms;    /* not before; 0: at once */
     bool dated;
     bool reserved; /* a place was reserved for it, and is taken now */
 };
 
 /* A job that is on record takes its place. A delay that has not begun to pass yet, because the wall
- * clock was set back, is no longer than it was meant to be: next_ms - created_ms. */
+ * clock was set back, is no longer than it was meant to be: next_ms - created_ms. WEIR_NO_MEMORY,
+ * WEIR_BAD_NAME of a tenant or key of more than WEIR_NAME_BYTES_MAX, WEIR_LINE_FULL with
+ * WEIR_SCHEDULE_JOBS_MAX in the queue, running ones included: then nothing has changed. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_enter(struct weir_schedule *schedule,
                                                      const struct weir_schedule_entry *entry,
                                                      struct weir_instant now);
