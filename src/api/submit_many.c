@@ -289,9 +289,12 @@ static bool name_order(struct many *many, uint32_t index)
     struct weir_job_order *order = &many->orders[index];
     struct item *item = &many->items[index];
     order->tenant = many->head.tenant;
-    if (item->tenant.bytes > 0 &&
-        !weir_call_find_tenant(many->job.call, item->tenant, &order->tenant)) {
-        return false;
+    if (item->tenant.bytes > 0) {
+        struct weir_slice believed;
+        if (!weir_call_find_tenant(many->job.call, item->tenant, &believed)) {
+            return false;
+        }
+        order->tenant = item->tenant; /* the same in our own text: the call may go before the job */
     }
     if (order->id.bytes > 0) {
         return true;

@@ -849,6 +849,34 @@ def test_an_api_key_submits_as_its_tenant_and_sees_only_its_own_jobs(tokens, wit
     test()
 
 
+@run
+async def test_a_job_stays_its_tenants_when_the_client_goes_away_and_others_call():
+    async def chat(caller, wanted):
+        while wanted:
+            await asyncio.gather(*(caller('GET', '/status/none') for _ in range(8)))
+
+    async with jobs(QUEUES.replace('max: 20000', 'max: 100000')) as call:
+        acme, wanted = await make_key(call, 'acme'), [True]
+        other = call.with_token(await make_key(call, 'other'))
+        chats = [asyncio.create_task(chat(other, wanted)) for _ in range(4)]
+        for turn in range(12):  # while it is being recorded, if it is timed well
+            lines = [json.dumps({'id': f'{turn}-{i}', 'tenant': 'acme', 'queue': 'keep'}) for i in range(2000)]
+            async with connect(call.gateway.api_port) as wire:
+                await wire.send(post('/submit', '\n'.join(lines).encode(), f'Authorization: Bearer {acme}',
+                                     'Content-Type: application/x-ndjson'))
+                await asyncio.sleep(0.006 * turn)
+                wire.reset()
+        wanted.clear()
+        await asyncio.gather(*chats)
+        await until_still(call.gateway.process.pid)
+        seen, after = set(), 0
+        while after is not None:
+            page = await call.get(f'/jobs?limit=1000&after={after}')
+            seen |= {job.get('tenant') for job in page['jobs']}
+            after = page.get('next')
+        assert seen == {'acme'}
+
+
 def test_scopes_are_asked_for(tokens):
     calls = {('POST', '/submit/x?queue=keep'): {'submitter', 'admin', 'acme', 'acme_submit'},
              ('GET', '/status/a'): {'reader', 'submitter', 'admin'},
