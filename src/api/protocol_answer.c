@@ -96,15 +96,23 @@ static void on_looked(struct weir_post *post)
     if (!weir_slot_arrived(slot)) {
         return;
     }
-    struct weir_visitor visitor = weir_session_visitor(slot->session);
-    struct weir_slice own = visitor.credential.tenant;
-    bool hidden = own.bytes > 0 && !weir_slice_equal(own, request->look.row.order.tenant);
+    bool hidden =
+        slot->own.bytes > 0 && !weir_slice_equal(slot->own, request->look.row.order.tenant);
     if (request->end != WEIR_DESK_DONE || hidden) {
         request->end = hidden ? WEIR_DESK_UNKNOWN : request->end;
         weir_slot_refuse(slot);
     }
     slot->answered = true;
     weir_session_go_on(slot->session);
+}
+
+/* Whoever asks is who counts: by the time of the answer another AUTH may have been read. */
+static void keep_own(struct weir_slot *slot, struct weir_slice tenant)
+{
+    if (tenant.bytes > 0) {
+        memcpy(slot->tenant_text, tenant.data, tenant.bytes);
+        slot->own = (struct weir_slice){slot->tenant_text, tenant.bytes};
+    }
 }
 
 void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines)
@@ -120,6 +128,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
     }
     memcpy(slot->id_text, lines->id.data, lines->id.bytes);
     slot->id = (struct weir_slice){slot->id_text, lines->id.bytes};
+    keep_own(slot, visitor.credential.tenant);
     if (slot->session->submit_count == 0) {
         weir_protocol_look(slot);
     }

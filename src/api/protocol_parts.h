@@ -49,7 +49,8 @@ struct weir_slot {
     char text[WEIR_PROTOCOL_TEXT_MAX];
     uint32_t queue; /* CAPACITY: which is told of next */
 
-    struct weir_slice id; /* in the text below */
+    struct weir_slice id;  /* in the text below */
+    struct weir_slice own; /* STATUS: the tenant that the visitor spoke for, in `tenant_text` */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
     struct weir_desk_request request; /* STATUS and SUBMIT */
 

@@ -443,6 +443,11 @@ api_tokens:
             assert await session.submit('a', b'x', 'queue=keep') == 'CONFLICT a'
             assert await session.ask('AUTH a-long-secret-of-acme\n') == 'OK'
             assert await session.ask('STATUS o\n') == 'UNKNOWN o'
+            await session.send('STATUS o\nAUTH nonsense\n')  # who asked is who counts, whoever speaks afterwards
+            assert await session.line() == 'UNKNOWN o'
+            assert (await session.line()).startswith('ERROR unauthorized')
+            await session.send('AUTH a-long-secret-of-acme\nSTATUS o\nAUTH a-long-secret-of-all\nAUTH a-long-secret-of-acme\n')
+            assert await session.lines(4) == ['OK', 'UNKNOWN o', 'OK', 'OK']
             await gateway.reload(('scopes: [submit], tenant: acme', 'scopes: [read], tenant: acme'))
             assert (await session.submit('c', b'x', 'queue=keep')).startswith('ERROR forbidden the token')
     test()
