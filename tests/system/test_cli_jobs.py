@@ -1,17 +1,20 @@
-"""The commands about jobs, against a server that answers as docs/JOBS.md says and that can be made to refuse, to
-break off and to vanish at a moment that a test chooses."""
+"""The commands about jobs: against a real server; and where a server has to refuse, to break off or to be at some
+point at a moment that a test chooses, against one of the tests' own that answers as docs/JOBS.md says."""
 import asyncio
 import fcntl
 import hashlib
 import os
 import re
 import signal
+import socket
 import stat
 import struct
 import subprocess
 import termios
 
 from aiohttp import web
+from jobs import QUEUES
+from jobs import jobs as jobs_served
 from raw import run
 from test_cli import Cli, Said, ended, on_terminal
 from weir import PATIENCE, PROGRAM, until
@@ -108,33 +111,6 @@ class Jobs:
     async def log(self, request):
         return web.Response(text=self.results[request.match_info['name']].decode())
 
-    async def cancel(self, request):
-        name = request.match_info['name']
-        if name not in self.jobs:
-            return problem(404, 'not-found', f'There is no job {name}.')
-        if self.jobs[name]['state'] == 'done':
-            return problem(409, 'job-over', f'Job {name} was over before.')
-        self.set(name, 'cancelled')
-        return web.json_response(self.jobs[name])
-
-    async def page(self, request):
-        """Of three rows each."""
-        rows = self.lists[request.path]
-        self.queries[request.path] = dict(request.query)
-        begin = int(request.query.get('after', 0))
-        document = {'jobs': rows[begin:begin + 3]}
-        if begin + 3 < len(rows):
-            document['next'] = str(begin + 3)
-        return web.json_response(document)
-
-    async def redrive(self, request):
-        self.calls.append((request.method, request.path, dict(request.query)))
-        return web.json_response({'redriven': 7})
-
-    async def remove(self, request):
-        self.calls.append((request.method, request.path, dict(request.query)))
-        return web.json_response({'removed': 1})
-
     async def capacity(self, request):
         return web.json_response(self.lists['/capacity'])
 
@@ -146,12 +122,6 @@ class Jobs:
         app.router.add_get('/status/{name}', self.status)
         app.router.add_get('/result/{name}', self.result)
         app.router.add_get('/log/{name}', self.log)
-        app.router.add_post('/cancel/{name}', self.cancel)
-        app.router.add_get('/jobs', self.page)
-        app.router.add_get('/dlq', self.page)
-        app.router.add_post('/dlq/redrive', self.redrive)
-        app.router.add_post('/dlq/{name}/redrive', self.redrive)
-        app.router.add_delete('/dlq/{name}', self.remove)
         app.router.add_get('/capacity', self.capacity)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
@@ -186,7 +156,7 @@ def digest_of(body):
     return len(body), hashlib.sha256(body).hexdigest()
 
 
-# ---- submitting
+# ---- submitting, to a server of our own
 
 @with_jobs
 async def test_a_file_becomes_a_job_whose_id_is_printed(jobs, folder):
@@ -590,7 +560,7 @@ async def test_a_log_does_not_steer_a_terminal(jobs, folder):
         assert '\x1b' not in terminal.text and 'red ?[31m' in terminal.text and 'ü\r\n' in terminal.text
 
 
-# ---- looking and changing
+# ---- looking
 
 @with_jobs
 async def test_the_status_of_a_job_is_told_field_by_field(jobs, folder):
@@ -608,54 +578,6 @@ async def test_the_status_of_a_job_is_told_field_by_field(jobs, folder):
 
 
 @with_jobs
-async def test_jobs_are_cancelled_each_by_itself(jobs, folder):
-    jobs.jobs = {name: {'id': name, 'state': 'queued'} for name in 'abc'}
-    jobs.set('b', 'done')
-    said = await jobs.cli('cancel', 'a', 'b', 'c')
-    assert said.out == 'a cancelled\nc cancelled\n'
-    said.complained(1, 'b was over before')
-    assert (await jobs.cli.good('cancel', 'a', '--json')).documents == [jobs.jobs['a']]
-    (await jobs.cli('cancel')).complained(2, 'expected ID...')
-    (await Cli('127.0.0.1:1')('cancel', 'a', 'b')).complained(1, 'cannot connect')
-
-
-@with_jobs
-async def test_lists_are_paged_through(jobs, folder):
-    rows = [{'id': f'job-{"x" * number}', 'state': 'queued', 'queue': 'q', 'priority': 'normal', 'attempts': 0,
-             'attempts_max': 5, 'created': '2026-11-16T10:00:00.000Z'} for number in range(7)]
-    rows[6].update(state='failed', error='no', tenant='acme', attempts=5)
-    jobs.lists = {'/jobs': rows, '/dlq': rows[6:]}
-    said = await jobs.cli.good('jobs')
-    assert said.out.count('ID ') == 1 and [row['ID'] for row in said.rows] == [row['id'] for row in rows]
-    assert said.rows[0] == {'ID': 'job-', 'STATE': 'queued', 'QUEUE': 'q', 'TENANT': '-', 'PRIORITY': 'normal',
-                            'ATTEMPTS': '0/5', 'CREATED': '2026-11-16T10:00:00.000Z', 'ERROR': '-'}
-    said = await jobs.cli.good('jobs', '--json', '--state', 'queued', '--queue', 'q', '--tenant', 'acme')
-    assert [len(document['jobs']) for document in said.documents] == [3, 3, 1]
-    assert jobs.queries['/jobs'] == {'state': 'queued', 'queue': 'q', 'tenant': 'acme', 'after': '6', 'limit': '1000'}
-    for words in ([], ['list']):
-        [row] = (await jobs.cli.good('dlq', *words, '--queue', 'q')).rows
-        assert row == {'ID': 'job-xxxxxx', 'QUEUE': 'q', 'TENANT': 'acme', 'ATTEMPTS': '5/5', 'ENDED': '-',
-                       'REASON': 'no'}
-    assert jobs.queries['/dlq'] == {'queue': 'q', 'limit': '1000'}
-    jobs.lists['/jobs'] = []
-    assert (await jobs.cli.good('jobs')).rows == []
-
-
-@with_jobs
-async def test_dead_letters_are_redriven_and_deleted(jobs, folder):
-    assert (await jobs.cli.good('redrive', 'a', 'b')).out == 'a queued\nb queued\n'
-    assert (await jobs.cli.good('redrive', '--all', '--queue', 'q', '--tenant', 't')).out == 'Redriven: 7.\n'
-    assert (await jobs.cli.good('redrive', '--all', '--json')).documents == [{'redriven': 7}]
-    assert (await jobs.cli.good('dlq', 'delete', 'a', 'b')).out == 'a deleted\nb deleted\n'
-    assert jobs.calls == [('POST', '/dlq/a/redrive', {}), ('POST', '/dlq/b/redrive', {}),
-                          ('POST', '/dlq/redrive', {'queue': 'q', 'tenant': 't'}), ('POST', '/dlq/redrive', {}),
-                          ('DELETE', '/dlq/a', {}), ('DELETE', '/dlq/b', {})]
-    for words in (['redrive'], ['redrive', 'a', '--all'], ['redrive', 'a', '--queue', 'q'], ['dlq', 'delete'],
-                  ['dlq', 'list', 'a'], ['dlq', 'remove', 'a'], ['dlq', 'delete', 'a', '--queue', 'q']):
-        (await jobs.cli(*words)).complained(2, f'`weir {words[0]} --help`')
-
-
-@with_jobs
 async def test_capacity_is_a_table(jobs, folder):
     jobs.lists['/capacity'] = {'accepting': False, 'queues': [
         {'queue': 'q', 'workers': 4, 'running': 3, 'free': 1, 'waiting': 7, 'delayed': 2, 'max': 100,
@@ -668,15 +590,172 @@ async def test_capacity_is_a_table(jobs, folder):
     assert (await jobs.cli.good('capacity', '--json')).documents == [jobs.lists['/capacity']]
 
 
-@with_jobs
-async def test_names_of_jobs_and_queues_are_completed(jobs, folder):
-    jobs.lists = {'/jobs': [{'id': 'live-1'}, {'id': 'live-2'}], '/dlq': [{'id': 'dead-1'}],
-                  '/capacity': {'queues': [{'queue': 'pricing'}]}}
+# ---- all of it, with a real server
+
+def cli_of(call):
+    return Cli(f'127.0.0.1:{call.gateway.api_port}')
+
+
+def with_server(test):
+    @run
+    async def wrapper(tmp_path):
+        async with jobs_served() as call:
+            await test(call, cli_of(call), tmp_path)
+    wrapper.__name__ = test.__name__
+    return wrapper
+
+
+@with_server
+async def test_files_become_results(call, cli, folder):
+    inside = folder / 'in'
+    inside.mkdir()
+    for name in 'abc':
+        (inside / name).write_text(name * 100000)
+    said = await cli('submit', inside, '--id', 'x-{name}', '--wait', '--output', folder / 'out')
+    assert said.status == 0 and sorted(said.out.splitlines()) == ['x-a done', 'x-b done', 'x-c done']
+    assert {path.name: path.read_text() for path in (folder / 'out').iterdir()} == {
+        f'x-{name}': name * 100000 for name in 'abc'}
+    said = await cli('submit', inside / 'a', '--id', 'x-a', '--wait')  # the same again
+    assert (said.status, said.out) == (0, 'a' * 100000)
+    (await cli('submit', inside / 'b', '--id', 'x-a')).complained(1, 'x-a is taken by a job with another body')
+    (await cli('submit', inside / 'a', '--queue', 'nowhere')).complained(1, 'no queue called nowhere')
+    (await cli('submit', inside / 'a', '--priority', 'urgent')).complained(1, 'priority')
+    await cli.good('submit', inside / 'a', '--id', 'y', '--queue', 'keep', '--tenant', 'acme', '--priority', 'low',
+                   '--delay', '1h', '--attempts', '2', '--timeout', '90s', '--key', 'a b', '--cost', '1m')
+    fields = dict(line.split(None, 1) for line in (await cli.good('status', 'y')).out.splitlines())
+    assert {name: fields[name] for name in ('state', 'queue', 'tenant', 'priority', 'key', 'attempts')} == {
+        'state': 'queued', 'queue': 'keep', 'tenant': 'acme', 'priority': 'low', 'key': 'a b', 'attempts': '0 of 2'}
+    assert fields['due'] > fields['created']
+    assert (await cli.good('status', 'y', '--json')).documents[0]['id'] == 'y'
+
+
+@with_server
+async def test_results_and_logs_are_fetched(call, cli, folder):
+    await call.submit('/a', b'text')
+    assert (await cli('result', 'a', '--wait')).out == 'text'
+    await cli.good('result', 'a', '-o', folder / 'out')
+    assert (folder / 'out').read_text() == 'text'
+    await call.submit('/k?queue=keep', b'')
+    (await cli('result', 'k')).complained(1, 'weir result: ')
+    (await cli('result', 'none')).complained(1, 'no job of that id')
+    await call.submit('/bad?queue=broken', b'what went wrong\n')
+    said = await cli('result', 'bad', '--wait')
+    assert said.status == 1 and '`weir log bad`' in said.err.splitlines()[-1]
+    assert (await cli.good('log', 'bad')).out == 'what went wrong\n'
+    (await cli('log', 'none')).complained(1, 'no job of that id')
+
+
+@with_server
+async def test_progress_is_shown_on_a_terminal_and_elsewhere(call, cli, folder):
+    with call.gate() as (body, path):
+        (folder / 'body').write_bytes(body)
+        words = ['submit', str(folder / 'body'), '--id', 'p', '--queue', 'progress', '--wait']
+        async with on_terminal(cli, *words) as (process, terminal):
+            await terminal.until(lambda text: '\r[#####...............]  25 %  p running: a quarter\033[K' in text, 'it runs')
+            plain = await cli.start('result', 'p', '--wait')
+            assert await asyncio.wait_for(plain.stderr.readline(), PATIENCE) == b'p running: a quarter, 25 %\n'
+            path.touch()
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert (await ended(plain)).status == 0
+
+
+@with_server
+async def test_jobs_are_cancelled_each_by_itself(call, cli, folder):
+    with call.gate() as (body, path):
+        await call.submit('/a?queue=keep')
+        await call.submit('/b')
+        await call.submit('/c?queue=held', body)
+        await call.until_state('b', 'done')
+        await call.until_state('c', 'running')
+        said = await cli('cancel', 'a', 'b', 'none', 'c')
+        assert said.status == 1 and said.out.splitlines()[0] == 'a cancelled'
+        assert len(said.out.splitlines()) == len(said.err.splitlines()) == 2
+        await call.until_state('c', 'cancelled')
+    assert (await cli.good('cancel', 'a', '--json')).documents[0]['state'] == 'cancelled'
+    (await cli('cancel')).complained(2, 'expected ID...')
+    (await Cli('127.0.0.1:1')('cancel', 'a', 'b')).complained(1, 'cannot connect')
+
+
+@with_server
+async def test_lists_are_paged_through(call, cli, folder):
+    names = [f'job-{"x" * (number % 40)}{number}' for number in range(2500)]
+    await call.lines(*({'id': name, 'queue': 'keep', 'body': ''} for name in names))
+    said = await cli.good('jobs')
+    assert said.out.count('ID ') == 1 and [row['ID'] for row in said.rows] == names
+    assert {**said.rows[0], 'CREATED': ''} == {'ID': 'job-0', 'STATE': 'queued', 'QUEUE': 'keep', 'TENANT': '-',
+                                               'PRIORITY': 'normal', 'ATTEMPTS': '0/5', 'CREATED': '', 'ERROR': '-'}
+    documents = (await cli.good('jobs', '--json', '--state', 'queued', '--queue', 'keep')).documents
+    assert [job['id'] for document in documents for job in document['jobs']] == names and len(documents) > 2
+    for words in (['--state', 'done'], ['--queue', 'echo'], ['--tenant', 'acme']):
+        assert (await cli.good('jobs', *words)).rows == []
+    (await cli('jobs', '--state', 'lost')).complained(1, 'state')
+
+
+@with_server
+async def test_dead_letters_are_listed_redriven_and_deleted(call, cli, folder):
+    for name in 'abcd':
+        await call.submit(f'/{name}?queue=broken&tenant=t{name}')
+        await call.until_state(name, 'failed')
+    rows = (await cli.good('dlq')).rows
+    assert [(row['ID'], row['QUEUE'], row['TENANT'], row['ATTEMPTS']) for row in rows] == [
+        (name, 'broken', f't{name}', '1/1') for name in 'abcd']
+    assert all('3' in row['REASON'] and row['ENDED'] != '-' for row in rows)
+    assert [row['ID'] for row in (await cli.good('dlq', 'list', '--tenant', 'tb')).rows] == ['b']
+    assert (await cli.good('dlq', 'delete', 'a', 'b')).out == 'a deleted\nb deleted\n'
+    (await cli('dlq', 'delete', 'a')).complained(1, 'weir dlq: ')
+    assert (await cli.good('redrive', 'c')).out == 'c queued\n'
+    await call.until_state('c', 'failed')
+    assert (await cli.good('redrive', '--all', '--tenant', 'td')).out == 'Redriven: 1.\n'
+    assert (await cli.good('redrive', '--all', '--queue', 'keep', '--json')).documents == [{'redriven': 0}]
+    for words in (['redrive'], ['redrive', 'a', '--all'], ['redrive', 'a', '--queue', 'q'], ['dlq', 'delete'],
+                  ['dlq', 'list', 'a'], ['dlq', 'remove', 'a'], ['dlq', 'delete', 'a', '--queue', 'q']):
+        (await cli(*words)).complained(2, f'`weir {words[0]} --help`')
+
+
+@with_server
+async def test_names_of_jobs_and_queues_are_completed(call, cli, folder):
+    await call.submit('/live-1?queue=keep')
+    await call.submit('/dead-1?queue=broken')
+    await call.until_state('dead-1', 'failed')
 
     async def offered(*words):
-        return [line.split('\t')[0] for line in (await jobs.cli.good('complete', *words)).out.splitlines()]
-    assert await offered('status', '') == await offered('cancel', 'x', 'y', 'z', 'l') == ['live-1', 'live-2']
+        return [line.split('\t')[0] for line in (await cli.good('complete', *words)).out.splitlines()]
+    assert await offered('status', '') == ['live-1', 'dead-1']
+    assert await offered('cancel', 'x', 'y', 'z', 'l') == ['live-1']
     assert await offered('dlq', '') == ['list', 'delete']
     assert await offered('dlq', 'delete', '') == await offered('redrive', 'a', 'b', '') == ['dead-1']
-    assert await offered('submit', '--queue', 'p') == ['pricing']
+    assert await offered('submit', '--queue', 'pr') == ['progress']
     assert await offered('submit', 'a', '') == []
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as probe:
+        return probe.getsockname()[1]
+
+
+@run
+async def test_waiting_survives_that_the_server_is_killed(tmp_path):
+    port = free_port()
+    (tmp_path / 'weir.yaml').write_text(QUEUES.replace('api: 127.0.0.1:0', f'api: 127.0.0.1:{port}'))
+    (tmp_path / 'body').write_text(f'{tmp_path}/go\n')
+    cli = Cli(f'127.0.0.1:{port}')
+
+    async def serve():
+        process = await cli.start('serve', 'weir.yaml', cwd=tmp_path)
+        await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        return process
+    server = await serve()
+    try:
+        waiter = await cli.start('submit', tmp_path / 'body', '--id', 'a', '--queue', 'held', '--wait')
+        await asyncio.wait_for(waiter.stderr.readuntil(b'a running\n'), PATIENCE)
+        server.kill()
+        await asyncio.wait_for(waiter.stderr.readuntil(b'the API is away; trying to reach it again\n'), PATIENCE)
+        await server.communicate()
+        server = await serve()
+        (tmp_path / 'go').touch()
+        said = await ended(waiter)
+        assert (said.status, said.out) == (0, 'let go\n')
+        assert (await cli.good('status', 'a', '--json')).documents[0]['attempts'] == 2
+    finally:
+        server.terminate()
+        await server.communicate()
