@@ -51,6 +51,7 @@ static bool insert(struct weir_store *store, const struct weir_job_order *order,
         return false;
     }
     store->number_last++;
+    store->batch.live_change += weir_order_live_bytes(order);
     *acceptance =
         (struct weir_acceptance){.fresh = true, .number = entry.number, .state = WEIR_JOB_QUEUED};
     return insert_job(store, order, entry.number) && insert_body(store, order, entry.number);
@@ -109,6 +110,7 @@ bool weir_store_accept(struct weir_store *store, struct weir_store_accept *accep
     struct weir_database *database = &store->database;
     size_t fresh_before = store->batch.fresh_count;
     uint64_t number_before = store->number_last;
+    int64_t live_before = store->batch.live_change;
     bool several = accept->order_count > 1;
     if (several && !weir_database_run(database, WEIR_SQL_SAVE)) {
         return false;
@@ -123,6 +125,7 @@ bool weir_store_accept(struct weir_store *store, struct weir_store_accept *accep
         }
         weir_batch_take_back(store, fresh_before);
         store->number_last = number_before;
+        store->batch.live_change = live_before;
     }
     return !several || weir_database_run(database, WEIR_SQL_RELEASE);
 }

@@ -105,6 +105,7 @@ static void clear(struct weir_batch *batch)
     batch->op_count = 0;
     batch->bytes = 0;
     batch->dead_change = 0;
+    batch->live_change = 0;
     batch->fresh_count = 0;
     batch->gone_count = 0;
     batch->file_count = 0;
@@ -119,6 +120,7 @@ static void succeed(struct weir_store *store)
     }
     atomic_fetch_add_explicit(&store->dead, (uint64_t)batch->dead_change, memory_order_relaxed);
     atomic_store_explicit(&store->remembered, store->ids.count, memory_order_relaxed);
+    store->live_bytes += batch->live_change;
     struct weir_store_op *op;
     while ((op = weir_op_queue_pop(&batch->waiting)) != NULL) {
         op->complete(op);

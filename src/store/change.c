@@ -173,7 +173,7 @@ static bool write_settlement(struct weir_store *store, const struct weir_store_s
     weir_bind_time(statement, 8, ends(settle->after) ? settle->now_ms : 0);
     weir_bind_time(statement, 9, settle->after == WEIR_JOB_QUEUED ? settle->next_ms : 0);
     weir_bind_time(statement, 10, settle->keep_until_ms);
-    weir_bind_bytes(statement, 11, settle->error);
+    weir_bind_bytes(statement, 11, row->error);
     weir_bind_number(statement, 12, row->result_status);
     weir_bind_bytes(statement, 13, row->result_type);
     weir_bind_number(statement, 14, row->result.count);
@@ -197,6 +197,7 @@ static bool write_all(struct weir_store *store, const struct weir_store_settle *
                       struct weir_record *record, bool made_up)
 {
     struct weir_job_row *row = &record->row;
+    store->batch.live_change -= weir_job_live_bytes(row, record->log_bytes);
     if (made_up) {
         row->attempts++;
         row->epoch = settle->epoch;
@@ -211,6 +212,8 @@ static bool write_all(struct weir_store *store, const struct weir_store_settle *
         row->result = settle->result;
         record->log_bytes = settle->log.bytes;
     }
+    row->error = settle->error;
+    store->batch.live_change += weir_job_live_bytes(row, record->log_bytes);
     store->batch.dead_change += settle->after == WEIR_JOB_FAILED ? 1 : 0;
     return write_settlement(store, settle, row, record->log_bytes) &&
            plan_forgetting(store, settle);

@@ -338,6 +338,22 @@ static bool apply_settings(struct weir_database *database)
     return true;
 }
 
+/* Where rows lie while they are moved, in memory: as the tables that they come from. */
+static bool make_room(struct weir_database *database)
+{
+    int result = sqlite3_exec(database->handle,
+                              "CREATE TEMP TABLE pack_jobs AS SELECT * FROM jobs WHERE 0;"
+                              "CREATE TEMP TABLE pack_bodies AS SELECT * FROM bodies WHERE 0;"
+                              "CREATE TEMP TABLE pack_results AS SELECT * FROM results WHERE 0;"
+                              "CREATE TEMP TABLE pack_remembered AS"
+                              " SELECT * FROM remembered WHERE 0",
+                              NULL, NULL, NULL);
+    if (result != SQLITE_OK) {
+        return fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+    }
+    return true;
+}
+
 static bool prepare_statements(struct weir_database *database)
 {
     for (int i = 0; i < WEIR_SQL_COUNT; i++) {
@@ -364,7 +380,7 @@ static bool open_connection(struct weir_database *database)
     if (result != SQLITE_OK) {
         return fail(database, result);
     }
-    if (!apply_settings(database) || !prepare_statements(database)) {
+    if (!apply_settings(database) || !make_room(database) || !prepare_statements(database)) {
         return false;
     }
     sqlite3_wal_hook(database->handle, note_commit, database);

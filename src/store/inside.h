@@ -42,6 +42,7 @@ struct weir_batch {
     uint64_t begun_ns;
     uint64_t number_before;
     int64_t dead_change;
+    int64_t live_change;
     struct weir_id_entry *fresh; /* ids that are taken back if it fails */
     size_t fresh_count;
     size_t fresh_size;
@@ -49,6 +50,14 @@ struct weir_batch {
     uint32_t gone_count;
     uint64_t files[WEIR_BATCH_FILES_MAX]; /* that are removed after it */
     uint32_t file_count;
+};
+
+/* How far rows have been moved closer together. */
+struct weir_packing {
+    bool under_way;
+    uint32_t table;
+    uint64_t after;      /* the number up to which the table is done */
+    uint64_t gone_count; /* rows that went since it was last begun */
 };
 
 struct weir_store {
@@ -66,6 +75,8 @@ struct weir_store {
     struct weir_batch batch;
     struct weir_op_queue reads;
     struct weir_op_queue writes;
+    int64_t live_bytes; /* of all rows, about */
+    struct weir_packing packing;
     uint64_t sweep_ns; /* when to look at the agenda again */
     uint64_t heal_ns;  /* when to try whether the disk works again */
     uint64_t busy_ns;  /* when there was last something to do */
@@ -134,8 +145,22 @@ WEIR_MUST_CHECK bool weir_store_expire(struct weir_store *store, const struct we
 WEIR_MUST_CHECK bool weir_store_sweep(struct weir_store *store, int64_t now_ms, uint32_t most,
                                       uint32_t *done);
 
-/* Gives up to so many free pages back if there are too many; `given`: whether there were. */
-WEIR_MUST_CHECK bool weir_store_shrink(struct weir_store *store, uint32_t pages_max, bool *given);
+/* A step of moving rows closer together, if that is worth while; `moved`: whether it was. pack.c */
+WEIR_MUST_CHECK bool weir_store_pack(struct weir_store *store, bool *moved);
+
+/* About how much room is taken by a job that is new, by any job, and by what is remembered. */
+int64_t weir_order_live_bytes(const struct weir_job_order *order);
+int64_t weir_job_live_bytes(const struct weir_job_row *row, uint64_t log_bytes);
+int64_t weir_remembered_live_bytes(struct weir_slice id);
+
+/* Pages in use, and those that are free. */
+WEIR_MUST_CHECK bool weir_store_count_pages(struct weir_store *store, uint64_t *used,
+                                            uint64_t *free_pages);
+
+/* Gives up to so many free pages back, if there are more than that part of the used ones; `given`:
+ * whether there were. */
+WEIR_MUST_CHECK bool weir_store_shrink(struct weir_store *store, uint32_t part, uint32_t pages_max,
+                                       bool *given);
 
 /* The one pass over everything at the start. False, with a sentence. recover.c */
 WEIR_MUST_CHECK bool weir_store_recover(struct weir_store *store,

@@ -38,8 +38,10 @@ static bool note_id(struct weir_store *store, struct weir_slice id, uint64_t num
 }
 
 static bool note_job(struct weir_store *store, const struct weir_store_options *options,
-                     const struct weir_job_row *row, struct gathering *gathering)
+                     const struct weir_record *record, struct gathering *gathering)
 {
+    const struct weir_job_row *row = &record->row;
+    store->live_bytes += weir_job_live_bytes(row, record->log_bytes);
     gathering->dead += row->state == WEIR_JOB_FAILED ? 1 : 0;
     if (!note_id(store, row->order.id, row->number) ||
         !note_file(gathering, row->order.body.file) || !note_file(gathering, row->result.file)) {
@@ -60,7 +62,7 @@ static bool read_jobs(struct weir_store *store, const struct weir_store_options 
     weir_bind_number(statement, 1, 0);
     while (weir_database_step(database, WEIR_SQL_GET_JOBS)) {
         if (!weir_record_read(database, statement, &record) ||
-            !note_job(store, options, &record.row, gathering)) {
+            !note_job(store, options, &record, gathering)) {
             weir_database_reset(database, WEIR_SQL_GET_JOBS);
             return false;
         }
@@ -80,6 +82,7 @@ static bool read_remembered(struct weir_store *store)
         if (!good) {
             weir_database_damage(database);
         }
+        store->live_bytes += weir_remembered_live_bytes(id);
         if (!good || !note_id(store, id, number)) {
             weir_database_reset(database, WEIR_SQL_GET_ALL_REMEMBERED);
             return false;

@@ -8,6 +8,15 @@
     " cost_ms, created_ms, due_ms, dated, body_bytes, body_file, id, queue, tenant, key, type," \
     " digest, error, result_type"
 
+/* How the rows of a table are moved closer together: pack.c. */
+#define WEIR_PACK_STATEMENTS(NAME, name)                                                        \
+    WEIR_SQL(PACK_##NAME, "INSERT INTO pack_" name " SELECT * FROM " name                       \
+                          " WHERE number > ?1 ORDER BY number LIMIT ?2")                        \
+    WEIR_SQL(PACKED_##NAME, "SELECT max(number), count(*) FROM pack_" name)                     \
+    WEIR_SQL(CLEAR_##NAME, "DELETE FROM " name " WHERE number > ?1 AND number <= ?2")           \
+    WEIR_SQL(UNPACK_##NAME, "INSERT INTO " name " SELECT * FROM pack_" name " ORDER BY number") \
+    WEIR_SQL(EMPTY_##NAME, "DELETE FROM pack_" name)
+
 #define WEIR_STATEMENTS                                                                            \
     WEIR_SQL(BEGIN, "BEGIN IMMEDIATE")                                                             \
     WEIR_SQL(COMMIT, "COMMIT")                                                                     \
@@ -55,4 +64,8 @@
     WEIR_SQL(DELETE_PLANNED, "DELETE FROM agenda WHERE at_ms = ?1 AND number = ?2")                \
     WEIR_SQL(GET_PAGES, "PRAGMA page_count")                                                       \
     WEIR_SQL(GET_FREE_PAGES, "PRAGMA freelist_count")                                              \
-    WEIR_SQL(VACUUM, "PRAGMA incremental_vacuum(64)")
+    WEIR_SQL(VACUUM, "PRAGMA incremental_vacuum(64)")                                              \
+    WEIR_PACK_STATEMENTS(JOBS, "jobs")                                                             \
+    WEIR_PACK_STATEMENTS(BODIES, "bodies")                                                         \
+    WEIR_PACK_STATEMENTS(RESULTS, "results")                                                       \
+    WEIR_PACK_STATEMENTS(REMEMBERED, "remembered")

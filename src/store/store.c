@@ -36,6 +36,10 @@
 #define BATCH_HELD_NS     (UINT64_C(5) * 1000000) /* starts, for which nobody waits */
 #define VACUUM_PAGES_MAX  2048u
 
+/* How many free pages there may be, as a part of the used ones. */
+#define FREE_PART_BUSY 2
+#define FREE_PART_IDLE 16
+
 static int64_t wall_ms(void)
 {
     struct timespec t;
@@ -221,7 +225,7 @@ static bool tidy_along(struct weir_store *store)
     uint32_t most = store->batch.op_count + 16;
     most = most > WEIR_BATCH_SWEEP_MAX ? WEIR_BATCH_SWEEP_MAX : most;
     return weir_store_sweep(store, wall_ms(), most, &swept) &&
-           (swept == 0 || weir_store_shrink(store, VACUUM_PAGES_MAX, &given));
+           (swept == 0 || weir_store_shrink(store, FREE_PART_BUSY, VACUUM_PAGES_MAX, &given));
 }
 
 static bool copy_journal(struct weir_store *store, bool empty)
@@ -231,6 +235,12 @@ static bool copy_journal(struct weir_store *store, bool empty)
         return false;
     }
     return true;
+}
+
+/* Whether the journal has got so long that it is time to copy it. */
+static bool journal_long(const struct weir_store *store, uint64_t frames)
+{
+    return !store->database.copied && store->database.frames >= frames;
 }
 
 static void write_batch(struct weir_store *store)
@@ -249,7 +259,7 @@ static void write_batch(struct weir_store *store)
         return;
     }
     weir_batch_commit(store);
-    if (works(store) && !store->database.copied && store->database.frames >= store->frames_max) {
+    if (works(store) && journal_long(store, store->frames_max)) {
         copy_journal(store, false);
     }
 }
@@ -286,27 +296,38 @@ static void heal(struct weir_store *store)
     }
 }
 
+/* Forgets, moves closer together, gives back. False: there was nothing of that to do. */
+static bool tidy_rows(struct weir_store *store, uint64_t now_ns)
+{
+    uint32_t swept = 0;
+    bool moved = false;
+    bool given = false;
+    bool good = weir_store_sweep(store, wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
+                (swept > 0 || weir_store_pack(store, &moved)) &&
+                weir_store_shrink(store, FREE_PART_IDLE, VACUUM_PAGES_MAX / 8, &given);
+    if (!good) {
+        weir_batch_fail(store);
+        return true;
+    }
+    if (store->database.begun) {
+        weir_batch_commit(store);
+        return true;
+    }
+    store->sweep_ns = now_ns + SWEEP_INTERVAL_NS;
+    note_disk_bytes(store);
+    return false;
+}
+
 /* One step. False: there was nothing to do. */
 static bool tidy(struct weir_store *store, uint64_t now_ns)
 {
-    uint32_t swept = 0;
-    bool given = false;
-    if (now_ns >= store->sweep_ns) {
-        bool good = weir_store_sweep(store, wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
-                    weir_store_shrink(store, VACUUM_PAGES_MAX / 8, &given);
-        if (!good) {
-            weir_batch_fail(store);
-            return true;
-        }
-        if (store->database.begun) {
-            weir_batch_commit(store);
-            return true;
-        }
-        store->sweep_ns = now_ns + SWEEP_INTERVAL_NS;
-        note_disk_bytes(store);
+    if (journal_long(store, store->frames_max)) {
+        return copy_journal(store, false);
     }
-    bool uncopied = !store->database.copied && store->database.frames > 0;
-    if (uncopied && store->database.frames >= store->frames_max / IDLE_PART) {
+    if (now_ns >= store->sweep_ns && tidy_rows(store, now_ns)) {
+        return true;
+    }
+    if (store->database.frames > 0 && journal_long(store, store->frames_max / IDLE_PART)) {
         return copy_journal(store, false);
     }
     if (store->database.frames > 0 && now_ns >= store->busy_ns + IDLE_NS) {

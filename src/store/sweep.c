@@ -4,7 +4,7 @@
 #include <assert.h>
 
 /* Free pages that nobody minds. */
-#define FREE_PAGES_MIN 256
+#define FREE_PAGES_MIN 128
 
 /* How many pages one run of WEIR_SQL_VACUUM gives back. */
 #define PAGES_AT_ONCE 64
@@ -28,6 +28,7 @@ static bool forget(struct weir_store *store, struct weir_slice id, uint64_t numb
 {
     struct weir_id_entry entry = {weir_ids_hash(&store->ids, id), number};
     weir_batch_note_gone(store, entry);
+    store->packing.gone_count++;
     return weir_meta_raise(&store->database, "forgotten", number);
 }
 
@@ -42,6 +43,7 @@ static bool remember(struct weir_store *store, const struct weir_job_row *row, i
     weir_bind_bytes(statement, 5, row->order.tenant);
     weir_bind_time(statement, 6, row->ended_ms);
     weir_bind_time(statement, 7, forget_ms);
+    store->batch.live_change += weir_remembered_live_bytes(row->order.id);
     return weir_database_run(&store->database, WEIR_SQL_REMEMBER) &&
            plan(store, forget_ms, row->number);
 }
@@ -64,6 +66,8 @@ bool weir_store_expire(struct weir_store *store, const struct weir_record *recor
                        int64_t forget_ms, int64_t now_ms)
 {
     const struct weir_job_row *row = &record->row;
+    store->batch.live_change -= weir_job_live_bytes(row, record->log_bytes);
+    store->packing.gone_count++;
     bool good = forget_ms > now_ms ? remember(store, row, forget_ms)
                                    : forget(store, row->order.id, row->number);
     return good && remove_bytes(store, record) &&
@@ -89,7 +93,9 @@ static bool forget_remembered(struct weir_store *store, uint64_t number)
     if (!weir_database_step(database, WEIR_SQL_GET_REMEMBERED)) {
         return database->health.failure == SQLITE_OK;
     }
-    bool good = forget(store, weir_column_bytes(statement, 0), number);
+    struct weir_slice id = weir_column_bytes(statement, 0);
+    store->batch.live_change -= weir_remembered_live_bytes(id);
+    bool good = forget(store, id, number);
     weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
     return good && remove_row(store, WEIR_SQL_FORGET, number);
 }
@@ -164,25 +170,34 @@ static bool get_count(struct weir_store *store, enum weir_sql sql, uint64_t *cou
     return database->health.failure == SQLITE_OK;
 }
 
-/* More than half as many free pages as used ones are too many. */
-static bool count_superfluous(struct weir_store *store, uint64_t *superfluous)
+bool weir_store_count_pages(struct weir_store *store, uint64_t *used, uint64_t *free_pages)
 {
-    uint64_t pages, free_pages;
+    uint64_t pages;
     if (!get_count(store, WEIR_SQL_GET_PAGES, &pages) ||
-        !get_count(store, WEIR_SQL_GET_FREE_PAGES, &free_pages)) {
+        !get_count(store, WEIR_SQL_GET_FREE_PAGES, free_pages)) {
         return false;
     }
-    uint64_t allowed = (pages - free_pages) / 2;
+    *used = pages - *free_pages;
+    return true;
+}
+
+static bool count_superfluous(struct weir_store *store, uint32_t part, uint64_t *superfluous)
+{
+    uint64_t used, free_pages;
+    if (!weir_store_count_pages(store, &used, &free_pages)) {
+        return false;
+    }
+    uint64_t allowed = used / part;
     allowed = allowed > FREE_PAGES_MIN ? allowed : FREE_PAGES_MIN;
     *superfluous = free_pages > allowed ? free_pages - allowed : 0;
     return true;
 }
 
-bool weir_store_shrink(struct weir_store *store, uint32_t pages_max, bool *given)
+bool weir_store_shrink(struct weir_store *store, uint32_t part, uint32_t pages_max, bool *given)
 {
     uint64_t superfluous;
     *given = false;
-    if (!count_superfluous(store, &superfluous)) {
+    if (!count_superfluous(store, part, &superfluous)) {
         return false;
     }
     uint64_t rest = superfluous < pages_max ? superfluous : pages_max;

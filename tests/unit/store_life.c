@@ -471,8 +471,7 @@ struct short_life {
 static struct short_life lives[SHORT_WINDOW];
 static char short_body[1000];
 
-/* A window of jobs goes through its whole life, all at once. */
-static void live_short(int first)
+static void accept_short(int first)
 {
     for (int i = 0; i < SHORT_WINDOW; i++) {
         struct short_life *life = &lives[i];
@@ -486,24 +485,35 @@ static void live_short(int first)
         weir_store_sqlite.submit(store, &life->accept.op);
     }
     wait_for_completions(SHORT_WINDOW);
+}
+
+/* Two completions follow. */
+static void run_short(struct short_life *life, uint64_t number)
+{
+    struct weir_epoch epoch = {weir_store_boot(store), ++epoch_counter};
+    life->take =
+        (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = note_completion},
+                                 .number = number,
+                                 .epoch = epoch};
+    life->settle =
+        (struct weir_store_settle){.op = {.act = WEIR_STORE_SETTLE, .complete = note_completion},
+                                   .number = number,
+                                   .before = WEIR_JOB_RUNNING,
+                                   .epoch = epoch,
+                                   .after = WEIR_JOB_DONE,
+                                   .now_ms = wall_now_ms(),
+                                   .keep_until_ms = wall_now_ms()};
+    weir_store_sqlite.submit(store, &life->take.op);
+    weir_store_sqlite.submit(store, &life->settle.op);
+}
+
+/* A window of jobs goes through its whole life, all at once. */
+static void live_short(int first)
+{
+    accept_short(first);
     for (int i = 0; i < SHORT_WINDOW; i++) {
-        struct short_life *life = &lives[i];
-        struct weir_epoch epoch = {weir_store_boot(store), ++epoch_counter};
-        assert_int_equal(life->accept.op.end, WEIR_STORE_DONE);
-        life->take =
-            (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = note_completion},
-                                     .number = life->acceptance.number,
-                                     .epoch = epoch};
-        life->settle = (struct weir_store_settle){
-            .op = {.act = WEIR_STORE_SETTLE, .complete = note_completion},
-            .number = life->acceptance.number,
-            .before = WEIR_JOB_RUNNING,
-            .epoch = epoch,
-            .after = WEIR_JOB_DONE,
-            .now_ms = wall_now_ms(),
-            .keep_until_ms = wall_now_ms()};
-        weir_store_sqlite.submit(store, &life->take.op);
-        weir_store_sqlite.submit(store, &life->settle.op);
+        assert_int_equal(lives[i].accept.op.end, WEIR_STORE_DONE);
+        run_short(&lives[i], lives[i].acceptance.number);
     }
     wait_for_completions(2 * SHORT_WINDOW);
     for (int i = 0; i < SHORT_WINDOW; i++) {
@@ -536,6 +546,57 @@ TEST(one_old_job_and_many_short_ones_leave_a_small_file)
     assert_true(most < 64000000);
     reopen();
     assert_int_equal(found_count, 1);
+}
+
+#define SCATTERED 40000
+
+/* One in three, by chance. */
+static bool stays(uint64_t number)
+{
+    number *= UINT64_C(0x9e3779b97f4a7c15);
+    return (number ^ number >> 32) % 3 == 0;
+}
+
+/* Those that stay are spread over all pages, which become empty a little at a time. */
+TEST(few_jobs_that_stay_among_many_that_go_lie_close_together)
+{
+    uint64_t stay_count = 0;
+    short_body[200] = '\0';
+    memset(short_body, 'x', 200);
+    options.remember_ms = 1;
+    open_store();
+    for (int first = 0; first < SCATTERED; first += SHORT_WINDOW) {
+        accept_short(first);
+    }
+    for (uint64_t first = 0; first < SCATTERED; first += SHORT_WINDOW) {
+        uint32_t count = 0;
+        for (uint64_t i = first; i < first + SHORT_WINDOW; i++) {
+            uint64_t number = i * 7919 % SCATTERED + 1; /* each once, in no order */
+            if (stays(number)) {
+                stay_count++;
+            } else {
+                run_short(&lives[count++], number);
+            }
+        }
+        wait_for_completions(2 * count);
+        for (uint32_t i = 0; i < count; i++) {
+            free(lives[i].take.op.memory);
+        }
+    }
+    EXPECT_SOON(counts_now().remembered == stay_count);
+    EXPECT_SOON(file_bytes("jobs.db-wal") == 0);
+    EXPECT_SOON(file_bytes("jobs.db") / stay_count < 560);
+    print_message("# %u bytes for one of about 350\n",
+                  (unsigned)(file_bytes("jobs.db") / stay_count));
+    reopen();
+    assert_int_equal(found_count, stay_count);
+    for (size_t i = 0; i < found_count; i += 1000) {
+        struct weir_store_take take;
+        assert_true(stays(found_numbers[i]));
+        assert_int_equal(take_job(found_numbers[i], &take), WEIR_STORE_DONE);
+        expect_slice(take.row.order.body.bytes, short_body);
+        free(take.op.memory);
+    }
 }
 
 /* ---- the disk's threads ---- */
@@ -671,6 +732,7 @@ int main(void)
         LIFE(an_id_is_forgotten_in_time_and_its_number_never_given_again),
         LIFE(nothing_is_left_of_what_is_forgotten),
         LIFE(one_old_job_and_many_short_ones_leave_a_small_file),
+        LIFE(few_jobs_that_stay_among_many_that_go_lie_close_together),
         cmocka_unit_test(every_task_for_the_disk_is_done_before_its_threads_end),
         LIFE(many_threads_may_hand_over_at_once),
     };
