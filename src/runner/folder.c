@@ -515,17 +515,37 @@ static bool write_done(int folder, uint64_t bytes)
     return written;
 }
 
+/* A result in a file must be on disk before it can be recorded. */
+static bool seal_file(int folder, int out, struct weir_folder_result *result,
+                      const struct stat *status)
+{
+    return fsync(out) == 0 && write_done(folder, result->bytes.count) &&
+           place_result(out, result, status);
+}
+
+/* One that is at hand is recorded whether it lies here as well or not. So a disk that does not work
+ * at present costs no attempt: the record waits for it. */
+static void seal_at_hand(int folder, int out, const struct weir_folder_result *result)
+{
+    (void)!((result->bytes.count == 0 || fsync(out) == 0) &&
+            write_done(folder, result->bytes.count));
+}
+
 bool weir_folder_seal(int fd, struct weir_folder_result *result)
 {
     struct stat status;
     int out = open_result(fd, result, &status);
     if (out == -1) {
-        return result->wrong == NULL && errno == ENOENT && write_done(fd, 0);
+        bool none = result->wrong == NULL && errno == ENOENT;
+        (void)!(none && write_done(fd, 0));
+        return none;
     }
-    bool sealed =
-        take_result(out, result, &status) && (result->bytes.count == 0 || fsync(out) == 0) &&
-        write_done(fd, result->bytes.count) &&
-        (status.st_size <= WEIR_JOB_INLINE_BYTES_MAX || place_result(out, result, &status));
+    bool sealed = take_result(out, result, &status);
+    if (sealed && status.st_size <= WEIR_JOB_INLINE_BYTES_MAX) {
+        seal_at_hand(fd, out, result);
+    } else {
+        sealed = sealed && seal_file(fd, out, result, &status);
+    }
     int why = errno;
     close(out);
     errno = why;

@@ -51,7 +51,8 @@ struct weir_folder_result {
     const char *wrong;           /* on failure: a sentence, or null: see errno */
 };
 
-/* Makes the result durable, and then `.done`. False on failure. */
+/* Makes the result durable, and then `.done`. False on failure; but what is at hand counts also if
+ * the disk does not work at present. */
 WEIR_MUST_CHECK bool weir_folder_seal(int fd, struct weir_folder_result *result);
 
 /* Makes the folder in which a file is durable, and so the file's name. False, with errno. */

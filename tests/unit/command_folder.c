@@ -160,7 +160,17 @@ TEST(a_link_in_the_place_of_done_is_not_followed)
     expect_result(&trial, "");
     expect_letters(yard.body_path, 10);
     finish(&trial);
-    trial = (struct trial){.run = {SCRIPT("mkdir .done")}};
+}
+
+/* A folder cannot be written to, which is as much as a disk that does not work. */
+TEST(a_result_at_hand_needs_no_promise_and_a_longer_one_does)
+{
+    struct trial trial = {.run = {SCRIPT("mkdir .done; echo result")}};
+    write_body(10);
+    run(&trial);
+    expect_result(&trial, "result\n");
+    finish(&trial);
+    trial = (struct trial){.run = {SCRIPT("mkdir .done; head -c 65537 /dev/zero")}};
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_FAILURE);
     assert_non_null(strstr(trial.error, "the command's result could not be kept"));
@@ -326,6 +336,7 @@ int main(void)
         IN_YARD(only_a_regular_file_is_a_result),
         IN_YARD(standard_output_that_is_replaced_by_a_link_is_not_followed),
         IN_YARD(a_link_in_the_place_of_done_is_not_followed),
+        IN_YARD(a_result_at_hand_needs_no_promise_and_a_longer_one_does),
         IN_YARD(sweeping_removes_whatever_is_there_and_follows_no_link),
         IN_YARD(all_folders_that_are_not_wanted_are_swept),
         IN_YARD(an_attempt_that_has_ended_well_is_found_again),
