@@ -6,10 +6,10 @@
  * A power cut. With WEIR_FAULT_SHADOW, a folder on the same file system, that one always holds what
  * a disk would after the cut: `disk/INODE` is a file as of its last sync, `folders/INODE` the names
  * in a folder as of its last sync, `kept/INODE` another name of what has been removed, so that
- * the kernel gives its number to nobody else. Tests kill the process and call power.cut(), which
- * makes the root what the shadow says, or a mixture with what was written later, as real disks do.
- * What a failed sync did not write is lost for good: a later one that succeeds does not bring it
- * back, as in Linux.
+ * the kernel gives its number to nobody else. `whole` is there once it holds what was in the root
+ * at the start. Tests kill the process and call power.cut(), which makes the root what the shadow
+ * says, or a mixture with what was written later, as real disks do. What a failed sync did not
+ * write is lost for good: a later one that succeeds does not bring it back, as in Linux.
  *
  * Faults. WEIR_FAULT_CONTROL is a file with a `struct control`, mapped here and by the test, which
  * may change it at any time: calls of a kind are counted, and those from `first` to `last` fail
@@ -684,6 +684,10 @@ __attribute__((constructor)) static void begin(void)
         }
         if (access(root, F_OK) == 0) {
             shadow_all();
+        }
+        snprintf(path, sizeof(path), "%s/whole", shadow);
+        if (mkdir(path, 0700) != 0) {
+            give_up(path);
         }
     }
 }

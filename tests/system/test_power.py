@@ -150,6 +150,13 @@ def test_what_was_there_before_a_start_is_on_the_disk(faults):
     assert content(faults) == {'folder': None, 'folder/old': b'old'}
 
 
+def test_a_program_that_had_not_begun_has_changed_nothing(faults):
+    (faults.root / 'old').write_bytes(b'old')
+    faults.environment()
+    faults.cut()
+    assert content(faults) == {'old': b'old'}
+
+
 def test_by_chance_each_page_is_of_before_or_of_after(faults):
     perform(faults, f'''
 fd = put('file', b'a' * {64 * PAGE})
