@@ -27,12 +27,15 @@ bench: all
 fuzz: deps
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-# The property tests and the simulation of jobs, long and from a seed of the day. A failure prints the
-# seed that repeats it.
+# The property tests, the simulation of jobs and thousands of crashes under load, long and from a seed of the day. A
+# failure prints the seed that repeats it.
 soak: WEIR_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+soak: WEIR_KILLS ?= 4000
 soak: all
 	WEIR_STEPS=50000000 WEIR_SEED=$(WEIR_SEED) meson test -C build --suite property -t 0 --verbose
 	build/weir sim jobs --seed $(WEIR_SEED) --seeds 200000
+	WEIR_KILLS=$(WEIR_KILLS) WEIR_SEED=$(WEIR_SEED) WEIR_PROGRAM=build/weir /usr/bin/python3 -B -m pytest -p no:cacheprovider \
+	    -s --tb=native tests/system/test_jobs_kill.py tests/system/test_jobs_crash.py
 
 install: all
 	meson configure build -Dprefix=$(abspath $(PREFIX))
@@ -47,6 +50,6 @@ help:
 	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'
-	@echo 'make soak       run property tests and simulated jobs for long, from WEIR_SEED (random)'
+	@echo 'make soak       run property tests, simulated jobs and crashes for long, from WEIR_SEED (random)'
 	@echo 'make install    install below PREFIX (/usr/local), into DESTDIR'
 	@echo 'make clean      remove build/'

@@ -1,0 +1,241 @@
+"""Durable jobs under load while everything around them goes wrong: the power is cut, the disk fails or is full, the clock
+jumps. Nothing that was accepted is lost (docs/JOBS.md, J1, J5); history.py says what that means.
+
+WEIR_SEED repeats a run as far as the kernel's timing allows; WEIR_KILLS says how often (in make soak: thousands)."""
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+import aiohttp
+import pytest
+from history import read_ledger
+from job_load import Clients, chance_of, describe, kill_under_load, site, to_the_end
+from power import Faults
+from raw import run
+from weir import until
+
+CUTS = int(os.environ.get('WEIR_KILLS', '100')) // 2
+SIDE_BY_SIDE = 2
+
+
+@to_the_end
+async def test_nothing_is_lost_when_the_power_is_cut_under_load(tmp_path):
+    """What was not synced is gone, or a part of it by chance."""
+    async def cut_power(number):
+        place = tmp_path / f'site{number}'
+        place.mkdir()
+        chance = chance_of('seeds of cuts', number)
+        faults = Faults(place, place / 'data', power=True)
+
+        def cut():
+            if faults.root.exists():
+                faults.cut(chance.choice((None, chance.getrandbits(32))))
+        await kill_under_load(place, f'cut {number}', CUTS // SIDE_BY_SIDE, faults, cut)
+    await asyncio.gather(*(cut_power(number) for number in range(SIDE_BY_SIDE)))
+
+
+# ---- a disk that fails
+
+async def fails_and_recovers(one, clients, session, kind, error, chance):
+    """The disk fails until somebody was told; then it works again, and so does Weir by itself."""
+    before = len(clients.refusals)
+    one.faults.fail(kind, error, after=chance.randrange(20))
+    told = []
+
+    async def is_told():
+        _, status, said = await one.accepts(session)
+        if status == 503:
+            told.append(said)
+        return status == 503
+    await until(is_told, f'{kind} fails with {error}, and submitters are told')
+    assert told[-1]['type'] == 'urn:weir:store-failed', told
+    assert told[-1]['detail']
+    assert not (await one.accepts(session))[0]
+    one.faults.mend()
+
+    async def works():
+        return (await one.accepts(session))[0]
+    await until(works, f'it accepts again after {kind} failed with {error}')
+    assert all(status == 503 for status, _ in clients.refusals[before:]
+               if status not in (409, None)), clients.refusals[before:]
+
+
+@pytest.mark.parametrize('kind', ['write', 'sync'])
+@pytest.mark.parametrize('error', ['EIO', 'ENOSPC'])
+@run
+async def test_a_disk_that_fails_is_told_and_recovered_from(tmp_path, kind, error):
+    """A failed sync may have lost what it was to write, whatever later ones say: after the cut that shows."""
+    chance = chance_of(kind, error)
+    faults = Faults(tmp_path, tmp_path / 'data', power=True)
+    async with site(tmp_path, faults) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        async with Clients(one, chance, count=4).at_work() as clients:
+            for _ in range(3):
+                await fails_and_recovers(one, clients, session, kind, error, chance)
+            await one.kill()
+            faults.cut(chance.getrandbits(32))
+            await one.start()
+        await one.check()
+        print(describe(one.history))
+        await one.end()
+
+
+@pytest.mark.parametrize('kind', ['write', 'sync'])
+@run
+async def test_what_runs_goes_on_while_the_disk_fails(tmp_path, kind):
+    """And its end is recorded when the disk works again: it has run once."""
+    faults = Faults(tmp_path, tmp_path / 'data', power=True)
+    async with site(tmp_path, faults) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        await one.submit(session, 'held', b'hold', '?queue=command')
+        await until(lambda: read_ledger(one.ledger), 'it runs')
+        faults.fail(kind, 'EIO')
+
+        async def fails():
+            return (await one.accepts(session))[1] == 503
+        await until(fails, 'submitters are told')
+        pid = int(read_ledger(one.ledger)['held'][0].split('-')[0])
+        one.ledger.with_suffix('.go').touch()
+        await until(lambda: not os.path.exists(f'/proc/{pid}'), 'it has ended')
+        status, said = await one.ask(session, 'GET', '/status/held')
+        assert (status, said['state']) == (200, 'running')
+        faults.mend()
+        status, said = await one.ask(session, 'GET', '/status/held?wait=60')
+        assert (status, said['state'], said['attempts']) == (200, 'done', 1)
+        await one.kill()
+        faults.cut()
+        await one.start()
+        await one.check()
+        assert len(read_ledger(one.ledger)['held']) == 1
+        await one.end()
+
+
+@pytest.mark.parametrize('kind, error', [
+    ('write', 'EIO'), ('write', 'ENOSPC'), ('write', 'short'), ('sync', 'EIO'), ('create', 'ENOSPC'), ('truncate', 'EIO'),
+    ('rename', 'EIO'), ('unlink', 'EIO')])
+@run
+async def test_one_call_that_fails_loses_nothing(tmp_path, kind, error):
+    """At one place after the other."""
+    chance = chance_of('once', kind, error)
+    faults = Faults(tmp_path, tmp_path / 'data', power=True)
+    async with site(tmp_path, faults) as one, aiohttp.ClientSession() as session:
+        await one.start()
+
+        async def works():
+            return (await one.accepts(session))[0]
+        async with Clients(one, chance, count=4).at_work():
+            for _ in range(5):
+                faults.fail(kind, error, after=chance.randrange(30), count=1)
+                for _ in range(5):
+                    await one.accepts(session)
+                await until(works, 'it accepts again')
+            faults.mend()
+            await one.kill()
+            faults.cut(chance.getrandbits(32))
+            await one.start()
+        await one.check()
+        await one.end()
+
+
+@run
+async def test_a_start_on_a_disk_that_fails_damages_nothing(tmp_path):
+    chance = chance_of('start')
+    faults = Faults(tmp_path, tmp_path / 'data', power=True)
+    async with site(tmp_path, faults) as one:
+        await one.start()
+        async with Clients(one, chance, count=4).at_work():
+            await until(lambda: len(one.history.accepted()) > 50, 'some are accepted')
+            await one.kill()
+            faults.cut()
+            for number in range(8):
+                for kind, error in (('write', 'EIO'), ('sync', 'EIO'), ('write', 'ENOSPC')):
+                    faults.fail(kind, error, after=number, count=1)
+                    await one.spawn()
+                    with contextlib.suppress(AssertionError):  # whether it gets there is its own affair
+                        await one.ready()
+                        await one.kill()
+                    assert await one.process.wait() in (1, -signal.SIGKILL)
+                    one.up.clear()
+                    faults.cut(chance.getrandbits(32))
+            faults.mend()
+            await one.start()
+        await one.check()
+        await one.end()
+
+
+@contextlib.contextmanager
+def small_disk(place, size):
+    place.mkdir()
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}', 'weir', str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(['umount', '-l', str(place)], check=True)
+
+
+@run
+async def test_a_full_disk_is_told_and_recovered_from(tmp_path):
+    """A command that runs meanwhile goes on, and its end is recorded later."""
+    chance = chance_of('full')
+    with small_disk(tmp_path / 'disk', '24m') as disk:
+        ballast = disk / 'ballast'
+        ballast.write_bytes(b'x' * (8 << 20))
+        async with site(disk) as one, aiohttp.ClientSession() as session:
+            await one.start()
+            acts = {'short': 4, 'long': 4, 'batch': 1}
+            async with Clients(one, chance, count=4, acts=acts).at_work() as clients:
+                await until(lambda: any(status == 503 for status, _ in clients.refusals), 'the disk is full')
+            problem = next(said for status, said in clients.refusals if status == 503)
+            assert problem['type'] == 'urn:weir:store-failed', problem
+            one.up.set()
+            ballast.unlink()
+
+            async def works():
+                return (await one.accepts(session))[0]
+            await until(works, 'it accepts again')
+            await one.kill()
+            await one.start()
+            await one.check()
+            await one.end()
+
+
+# ---- time
+
+@run
+async def test_a_clock_that_jumps_loses_nothing_and_delays_stay_delays(tmp_path):
+    chance = chance_of('clock')
+    faults = Faults(tmp_path, tmp_path / 'data')
+    async with site(tmp_path, faults) as one, aiohttp.ClientSession() as session:
+        await one.start()
+
+        async def state(job):
+            _, said = await one.tell(session, 'look', job, f'/status/{job}', method='GET')
+            return said['state']
+        # A delay is a time to wait; a date is one of the wall's.
+        await one.submit(session, 'delayed', b'ok', '?queue=command&delay=600s')
+        await one.submit(session, 'dated', b'ok', f'?queue=command&run_at={int(time.time() + 600) * 1000}')
+        async with Clients(one, chance, count=2, acts={'short': 1, 'look': 3, 'cancel': 1, 'revive': 1}).at_work():
+            for hours in (1, -5, 3, -1, 30):
+                faults.shift_clock(3600 * hours)
+                for number in range(5):
+                    await one.submit(session, f'c{hours}-{number}', b'ok', '?queue=command&tenant=clock&priority=high')
+
+                async def all_done():
+                    states = [await state(f'c{hours}-{number}') for number in range(5)]
+                    return set(states) == {'done'}
+                await until(all_done, f'jobs are done at {hours} hours from now')
+
+                async def dated_is_done():
+                    return await state('dated') == 'done'
+                await until(dated_is_done, 'the date has come')
+                assert await state('delayed') == 'queued'
+            faults.shift_clock(-7200)
+            await one.kill()
+            await one.start()
+        status, _ = await one.tell(session, 'cancel', 'delayed', '/cancel/delayed')
+        assert status == 200
+        await one.check()
+        await one.end()
