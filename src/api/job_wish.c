@@ -33,10 +33,16 @@ uint32_t weir_job_wish_find(struct weir_slice name, uint32_t known)
     return 0;
 }
 
+/* Commands are told names as texts of C, and lines of logs, which a control character would end. */
 static const char *set_name(struct weir_slice value, struct weir_slice *name)
 {
     if (value.bytes == 0 || value.bytes > WEIR_NAME_BYTES_MAX) {
         return "is a text of 1 to 255 bytes";
+    }
+    for (size_t i = 0; i < value.bytes; i++) {
+        if ((unsigned char)value.data[i] < ' ' || value.data[i] == 0x7f) {
+            return "is a text without control characters";
+        }
     }
     *name = value;
     return NULL;

@@ -119,7 +119,8 @@ BAD_QUERIES = ['priority=urgent', 'priority=', 'priority=High', 'delay=5', 'dela
                'run_at=tomorrow', 'run_at=1767225600', 'run_at=', 'run_at=2026-02-30T00:00:00Z', 'attempts=0', 'attempts=1001',
                'attempts=x', 'attempts=', 'timeout=0s', 'timeout=5', 'cost=0s', 'cost=1', 'key=', 'tenant=', 'queue=',
                'key=' + 'x' * 256, 'tenant=' + 'x' * 256, 'nothing=1', 'id=x', 'Queue=keep', 'delay=5s&run_at=3981830400123',
-               'run_at=3981830400123&delay=5s', 'priority=%zz', 'priority=%']
+               'run_at=3981830400123&delay=5s', 'priority=%zz', 'priority=%', 'tenant=a%00b', 'key=%0A',
+               'queue=%7F']
 
 
 @with_jobs
@@ -592,7 +593,8 @@ async def test_what_the_query_says_holds_for_lines_that_say_nothing_else(call):
 BAD_LINES = {'{': 'Line 2: it is no JSON object', '[]': 'no JSON object', '{"ids":1}': 'ids is not one', '1': 'no JSON object',
              '{"id":"-"}': 'id has 1 to 128', '{"attempts":0}': 'attempts is a number', '{"delay":5}': 'delay is a text',
              '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'no JSON object',
-             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255'}
+             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255',
+             '{"tenant":"a\\u0000b"}': 'tenant is a text without control', '{"key":"a\\nb"}': 'key is a text without control'}
 
 
 @with_jobs
