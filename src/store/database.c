@@ -89,6 +89,10 @@ static const char *const texts[WEIR_SQL_COUNT] = {
 static const char *explain(int result, int system_error)
 {
     bool full = system_error == ENOSPC || system_error == EDQUOT;
+    if (result == SQLITE_READONLY_DBMOVED) {
+        return "jobs.db or its journal was removed or replaced while weir used it, so that nothing"
+               " can be kept any more: see what became of the data folder, and start weir again";
+    }
     switch (result & 0xff) {
     case SQLITE_FULL:
         return "the disk that holds the data folder is full";
@@ -122,7 +126,8 @@ static bool fail(struct weir_database *database, int result)
         database->health.why = explain(result, system_error);
     }
     int kind = database->health.failure & 0xff;
-    database->health.damaged = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB;
+    database->health.damaged = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB ||
+                               database->health.failure == SQLITE_READONLY_DBMOVED;
     return false;
 }
 
@@ -240,10 +245,38 @@ bool weir_database_begin(struct weir_database *database)
     return database->begun;
 }
 
+static bool identify(const char *path, struct weir_file_identity *identity)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return false;
+    }
+    *identity = (struct weir_file_identity){about.st_dev, about.st_ino};
+    return true;
+}
+
+/* Whether what was written can be found again. A file that was removed takes all that is written to
+ * it, and is gone with us. */
+static bool check_place(struct weir_database *database)
+{
+    struct weir_file_identity files[2] = {{0}};
+    char journal[PATH_MAX + 4];
+    snprintf(journal, sizeof journal, "%s-wal", database->path);
+    bool there = identify(database->path, &files[0]) && identify(journal, &files[1]);
+    if (there && !database->known) {
+        memcpy(database->files, files, sizeof files);
+        database->known = true;
+    }
+    return there && memcmp(database->files, files, sizeof files) == 0
+               ? true
+               : fail(database, SQLITE_READONLY_DBMOVED);
+}
+
 bool weir_database_commit(struct weir_database *database)
 {
     assert(database->begun);
-    if (database->health.failure != SQLITE_OK || !weir_database_run(database, WEIR_SQL_COMMIT)) {
+    if (database->health.failure != SQLITE_OK || !weir_database_run(database, WEIR_SQL_COMMIT) ||
+        !check_place(database)) {
         return false;
     }
     database->begun = false;
@@ -384,6 +417,7 @@ static bool open_connection(struct weir_database *database)
         return false;
     }
     sqlite3_wal_hook(database->handle, note_commit, database);
+    database->known = false;
     return true;
 }
 

@@ -30,6 +30,12 @@ struct weir_database_health {
     const char *why; /* a sentence that lives for ever */
 };
 
+/* Which file it is, whatever it is called. */
+struct weir_file_identity {
+    uint64_t device;
+    uint64_t inode;
+};
+
 struct weir_database {
     sqlite3 *handle; /* null: it could not even be opened again */
     sqlite3_stmt *statements[WEIR_SQL_COUNT];
@@ -38,6 +44,8 @@ struct weir_database {
     uint32_t frames; /* pages in the journal, of commits that are safely on disk */
     bool copied;     /* all of them are in the database as well; the next commit starts over */
     bool begun;      /* a transaction is open */
+    bool known;      /* which files they are, since a commit: */
+    struct weir_file_identity files[2];
     struct weir_database_health health;
 };
 
@@ -95,7 +103,8 @@ void weir_database_damage(struct weir_database *database);
 /* Unless one is open already. */
 WEIR_MUST_CHECK bool weir_database_begin(struct weir_database *database);
 
-/* On disk when it returns true. False: nothing of it is there. */
+/* On disk when it returns true. False: nothing of it is there, or where nobody will find it: the
+ * files were removed. */
 WEIR_MUST_CHECK bool weir_database_commit(struct weir_database *database);
 
 /* After a failure: nothing of the transaction is there, and reading goes on if it can. */

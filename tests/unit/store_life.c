@@ -169,6 +169,31 @@ static void fill_store(int count)
     close_store();
 }
 
+/* What is written to a file that has no name any more is gone with the process. */
+TEST(nothing_is_accepted_once_a_file_was_removed_or_replaced)
+{
+    static const char *const removals[] = {"rm jobs.db jobs.db-wal", "rm jobs.db-wal",
+                                           "mv jobs.db-wal away",
+                                           "cp jobs.db copy && mv copy jobs.db", "rm -r ./*"};
+    for (size_t i = 0; i < COUNT_OF(removals); i++) {
+        struct weir_acceptance acceptance;
+        struct weir_store_counts counts;
+        options.retry_ms = 1;
+        open_store();
+        submit_job("a", "one");
+        shell(removals[i]);
+        for (int k = 0; k < 5; k++) { /* it does not heal by itself */
+            assert_int_equal(accept_order(order_of("b", "two"), &acceptance), WEIR_STORE_FAILED);
+            usleep(2000);
+        }
+        weir_store_sqlite.count(store, &counts);
+        assert_false(counts.working);
+        assert_non_null(strstr(counts.wrong, "removed or replaced"));
+        close_store();
+        shell("rm -rf ./*");
+    }
+}
+
 TEST(a_file_that_is_no_database_is_left_as_it_is)
 {
     shell("echo 'dear diary, this is a text that is longer than one hundred bytes, so that it could"
@@ -718,6 +743,7 @@ int main(void)
         LIFE(the_folder_is_made_if_its_parent_is_there),
         LIFE(a_second_weir_on_the_same_folder_is_told_of_the_first),
         LIFE(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_lock),
+        LIFE(nothing_is_accepted_once_a_file_was_removed_or_replaced),
         LIFE(a_file_that_is_no_database_is_left_as_it_is),
         LIFE(the_database_of_another_program_is_left_as_it_is),
         LIFE(the_database_of_a_later_version_is_left_as_it_is),
