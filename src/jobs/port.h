@@ -79,6 +79,7 @@ struct weir_store_settle {
     enum weir_job_state after; /* QUEUED: again */
     int64_t now_ms;
     int64_t next_ms; /* QUEUED: not before; 0: at once */
+    bool uncounted;  /* QUEUED: nothing was begun, so that the attempt is none */
     uint32_t kills;
     struct weir_slice error; /* up to WEIR_JOB_ERROR_BYTES_MAX */
     uint32_t result_status;

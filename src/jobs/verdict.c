@@ -47,6 +47,9 @@ struct weir_verdict_of_job weir_attempt_judge(const struct weir_attempt *attempt
         return (struct weir_verdict_of_job){.state = WEIR_JOB_CANCELLED};
     case WEIR_ATTEMPT_HOPELESS:
         return failed;
+    case WEIR_ATTEMPT_UNABLE:
+        return (struct weir_verdict_of_job){.state = WEIR_JOB_QUEUED,
+                                            .delay_ms = delay_ms(attempt)};
     case WEIR_ATTEMPT_KILLED:
     case WEIR_ATTEMPT_LOST:
         failed.quarantined = attempt->kills >= WEIR_JOB_KILLS_MAX;

@@ -14,6 +14,7 @@ enum weir_attempt_end {
     WEIR_ATTEMPT_KILLED,    /* what ran it died: a signal that was not ours */
     WEIR_ATTEMPT_LOST,      /* Weir itself ended meanwhile, or the lease ran out */
     WEIR_ATTEMPT_CANCELLED, /* it was asked to end */
+    WEIR_ATTEMPT_UNABLE,    /* it was not begun: we had no room on the disk, or no descriptor */
     WEIR_ATTEMPT_END_COUNT
 };
 
@@ -40,7 +41,8 @@ struct weir_verdict_of_job {
 };
 
 /* KILLED and LOST count as kills: whoever counts adds one to `kills` first. Backoff doubles from
- * `first_ms` up to `max_ms`. */
+ * `first_ms` up to `max_ms`. UNABLE is not the job's fault: it is tried again, however often, and
+ * whoever counts takes the attempt back. */
 bool weir_attempt_kills(enum weir_attempt_end end);
 struct weir_verdict_of_job weir_attempt_judge(const struct weir_attempt *attempt);
 

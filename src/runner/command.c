@@ -4,10 +4,12 @@
  *         |            |           |
  *         |            |           +--> DISCARDING --> told, gone
  *         +------------+--------------> told, gone
+ *         +--> RESTING --> told, gone
  *
  * PREPARING, SEALING and DISCARDING are in the hands of a disk thread, and nothing but `cancelled`
  * and `abandoned` is touched here meanwhile. DISCARDING is for a result that is not wanted any
- * more. */
+ * more, RESTING for an attempt that could not be begun for want of disk or descriptors: it is told
+ * a little later, so that those who are tried instead do not ask a full disk all the time. */
 #define _GNU_SOURCE /* P_PIDFD, pipe2(), strsignal()'s kin */
 #include "runner/command.h"
 
@@ -30,6 +32,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS   UINT64_C(1000000)
+#define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
 #define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
 #define ARENA_BYTES (4 << 20) /* of arguments and environment; the kernel takes less */
@@ -38,7 +41,8 @@ enum state {
     PREPARING,
     RUNNING,
     SEALING,
-    DISCARDING
+    DISCARDING,
+    RESTING
 };
 
 struct weir_command {
@@ -336,6 +340,10 @@ static void ask_to_end(struct weir_command *command)
 static void fire_clock(struct weir_timer *timer)
 {
     struct weir_command *command = weir_container_of(timer, struct weir_command, clock);
+    if (command->state == RESTING) {
+        tell(command);
+        return;
+    }
     if (command->state != RUNNING) {
         return;
     }
@@ -459,6 +467,32 @@ static int start_process(struct weir_command *command, int log, struct weir_spaw
     return weir_spawn_start(&spawn, spawned);
 }
 
+/* Whether it is we who lack something that others give back. */
+static bool is_want(int error)
+{
+    static const int wants[] = {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, ENFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        if (error == wants[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It was not begun. */
+static void give_up(struct weir_command *command, const char *step, int error)
+{
+    struct weir_loop *loop = command->options.loop;
+    fail_to_start(command, step, error);
+    if (!is_want(error)) {
+        tell(command);
+        return;
+    }
+    command->end = WEIR_ATTEMPT_UNABLE;
+    command->state = RESTING;
+    weir_timer_set(loop, &command->clock, loop->now_ns + REST_NS);
+}
+
 /* Without a watch its end would not be noticed. */
 static int watch_process(struct weir_command *command, const struct weir_spawned *spawned)
 {
@@ -489,8 +523,7 @@ static void run(struct weir_command *command)
     close_file(&command->folder.in_fd);
     close_file(&command->folder.out_fd);
     if (error != 0) {
-        fail_to_start(command, spawned.step, error);
-        tell(command);
+        give_up(command, spawned.step, error);
         return;
     }
     command->state = RUNNING;
@@ -504,8 +537,7 @@ static void run(struct weir_command *command)
 static void end_preparing(struct weir_command *command)
 {
     if (command->error != 0) {
-        fail_to_start(command, command->folder.step, command->error);
-        tell(command);
+        give_up(command, command->folder.step, command->error);
     } else if (command->cancelled) {
         tell(command);
     } else {
@@ -629,6 +661,10 @@ void weir_command_destroy(struct weir_command *command)
 {
     siginfo_t info;
     struct rusage usage;
+    if (command->state == RESTING) {
+        let_go(command);
+        return;
+    }
     if (command->state != RUNNING) {
         command->abandoned = true;
         return;

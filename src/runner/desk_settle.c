@@ -157,6 +157,7 @@ void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
                                              .after = verdict.state,
                                              .now_ms = now.wall_ms,
                                              .next_ms = delay_ms == 0 ? 0 : now.wall_ms + delay_ms,
+                                             .uncounted = report.end == WEIR_ATTEMPT_UNABLE,
                                              .kills = kills_of(run, &report),
                                              .error = report.error,
                                              .result_status = report.status,

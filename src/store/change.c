@@ -203,6 +203,7 @@ static bool write_all(struct weir_store *store, const struct weir_store_settle *
         row->epoch = settle->epoch;
         row->started_ms = settle->now_ms;
     }
+    row->attempts -= settle->uncounted && row->attempts > 0 ? 1 : 0;
     if (settle->before == WEIR_JOB_RUNNING) {
         if (!write_results(store, settle, record)) {
             return false;

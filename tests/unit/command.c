@@ -104,6 +104,15 @@ static void stop_loop(struct weir_timer *timer)
     weir_loop_stop(&yard.loop);
 }
 
+static void turn_for(uint64_t ns)
+{
+    struct weir_timer timer;
+    assert_true(weir_timer_init(&yard.loop, &timer, stop_loop));
+    weir_timer_set(&yard.loop, &timer, yard.loop.now_ns + ns);
+    weir_loop_run(&yard.loop);
+    weir_timer_deinit(&yard.loop, &timer);
+}
+
 TEST(a_command_that_is_destroyed_is_gone_and_tells_nothing)
 {
     struct trial trial = {
@@ -115,11 +124,7 @@ TEST(a_command_that_is_destroyed_is_gone_and_tells_nothing)
     weir_command_destroy(trial.command);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
-    struct weir_timer timer;
-    assert_true(weir_timer_init(&yard.loop, &timer, stop_loop));
-    weir_timer_set(&yard.loop, &timer, yard.loop.now_ns + 20 * MS);
-    weir_loop_run(&yard.loop);
-    weir_timer_deinit(&yard.loop, &timer);
+    turn_for(20 * MS);
     assert_false(trial.ended);
     finish(&trial);
 }
@@ -350,13 +355,15 @@ TEST(a_thousand_commands_leave_no_descriptor_and_no_zombie)
     assert_int_equal(errno, ECHILD);
 }
 
-TEST(without_descriptors_a_command_fails_and_nothing_leaks)
+/* What could not be begun is not the job's fault. */
+TEST(without_descriptors_a_command_is_not_begun_and_nothing_leaks)
 {
     struct trial trial = {.run = {"/bin/cat"}, BODY("body")};
     struct rlimit limit, tight;
     size_t before = open_files();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    for (rlim_t files = 3; files < 40; files++) {
+    int unable = 0;
+    for (rlim_t files = 5; files < 40; files++) {
         tight = limit;
         tight.rlim_cur = files;
         memset(&trial.error, 0, sizeof trial.error);
@@ -364,13 +371,42 @@ TEST(without_descriptors_a_command_fails_and_nothing_leaks)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
         run(&trial);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        bool begun = strstr(trial.error, "result could not be kept") != NULL;
         assert_true(trial.end == WEIR_ATTEMPT_SUCCESS ||
-                    (trial.end == WEIR_ATTEMPT_FAILURE &&
+                    (trial.end == (begun ? WEIR_ATTEMPT_FAILURE : WEIR_ATTEMPT_UNABLE) &&
                      strstr(trial.error, "Too many open files") != NULL));
+        unable += trial.end == WEIR_ATTEMPT_UNABLE;
         assert_int_equal(open_files(), before);
         finish(&trial);
     }
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
+    assert_true(unable > 0);
+}
+
+TEST(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed)
+{
+    struct rlimit limit, tight;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    tight = limit;
+    tight.rlim_cur = 3;
+    for (int destroyed = 0; destroyed < 2; destroyed++) {
+        struct trial trial = {.run = {"/bin/cat"}, BODY("body")};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        start(&trial);
+        turn_for(100 * MS); /* it rests by now */
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_false(trial.ended);
+        if (destroyed) {
+            weir_command_destroy(trial.command);
+            turn_for(SECOND);
+            assert_false(trial.ended);
+        } else {
+            weir_command_cancel(trial.command);
+            weir_loop_run(&yard.loop);
+            expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+        }
+        finish(&trial);
+    }
 }
 
 int main(void)
@@ -397,7 +433,8 @@ int main(void)
         IN_YARD(progress_is_told_while_a_command_runs),
         IN_YARD(of_a_long_log_the_end_is_kept),
         IN_YARD(a_thousand_commands_leave_no_descriptor_and_no_zombie),
-        IN_YARD(without_descriptors_a_command_fails_and_nothing_leaks),
+        IN_YARD(without_descriptors_a_command_is_not_begun_and_nothing_leaks),
+        IN_YARD(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed),
     };
     alarm(250);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,26 @@ TEST(a_result_and_a_log_are_kept_and_told_if_asked_for)
     free(look.op.memory);
 }
 
+TEST(an_attempt_that_was_not_begun_is_none)
+{
+    struct weir_store_look look;
+    open_store();
+    uint64_t number = submit_job("a", "x");
+    for (uint32_t round = 0; round < 3; round++) {
+        struct weir_store_settle settle = {.number = number,
+                                           .before = WEIR_JOB_RUNNING,
+                                           .epoch = start_job(number),
+                                           .after = WEIR_JOB_QUEUED,
+                                           .uncounted = round < 2,
+                                           .now_ms = 7000,
+                                           .error = text("no room")};
+        assert_int_equal(call(&settle.op, WEIR_STORE_SETTLE), WEIR_STORE_DONE);
+        assert_int_equal(look_at("a", 0, &look), WEIR_STORE_DONE);
+        assert_int_equal(look.row.attempts, round < 2 ? 0 : 1);
+        free(look.op.memory);
+    }
+}
+
 TEST(a_job_that_is_to_run_again_waits_with_its_error)
 {
     struct weir_store_look look;
@@ -535,6 +555,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_body_of_any_length_comes_back_whole, begin, end),
         cmocka_unit_test_setup_teardown(a_result_and_a_log_are_kept_and_told_if_asked_for, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(an_attempt_that_was_not_begun_is_none, begin, end),
         cmocka_unit_test_setup_teardown(a_job_that_is_to_run_again_waits_with_its_error, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_job_that_is_cancelled_in_line_keeps_what_it_had, begin,

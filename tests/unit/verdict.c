@@ -43,6 +43,17 @@ TEST(what_fails_is_tried_again_until_its_attempts_are_spent)
     }
 }
 
+TEST(what_we_could_not_begin_is_tried_again_however_often)
+{
+    struct weir_attempt attempt = first_failure;
+    attempt.end = WEIR_ATTEMPT_UNABLE;
+    attempt.attempts = attempt.attempts_max + 1;
+    attempt.kills = WEIR_JOB_KILLS_MAX;
+    assert_int_equal(judge(attempt).state, WEIR_JOB_QUEUED);
+    assert_true(judge(attempt).delay_ms > 0);
+    assert_false(weir_attempt_kills(WEIR_ATTEMPT_UNABLE));
+}
+
 TEST(what_is_hopeless_is_not_tried_again)
 {
     struct weir_attempt attempt = first_failure;
@@ -143,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_success_is_done_and_a_job_that_was_cancelled_is_cancelled),
         cmocka_unit_test(what_fails_is_tried_again_until_its_attempts_are_spent),
+        cmocka_unit_test(what_we_could_not_begin_is_tried_again_however_often),
         cmocka_unit_test(what_is_hopeless_is_not_tried_again),
         cmocka_unit_test(the_third_kill_is_the_last_whatever_attempts_there_are),
         cmocka_unit_test(only_deaths_count_as_kills),
