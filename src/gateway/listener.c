@@ -202,8 +202,8 @@ bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
         return false;
     }
     int fd = weir_socket_listen(&listener->address, true);
-    *door =
-        (struct weir_door){.watch = {fd, on_connection}, .worker = worker, .listener = listener};
+    *door = (struct weir_door){
+        .watch = {.fd = fd, .ready = on_connection}, .worker = worker, .listener = listener};
     if (fd == -1) {
         return false;
     }
@@ -232,8 +232,7 @@ no_timer:
 void weir_door_close(struct weir_door *door)
 {
     if (door->open) {
-        close(door->watch.fd);
-        door->watch.fd = -1;
+        weir_watch_close(&door->watch);
         weir_timer_deinit(&door->worker->loop, &door->retry);
         door->open = false;
     }

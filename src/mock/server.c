@@ -65,7 +65,8 @@ static int open_listener(struct server *server, const struct weir_address *wante
 {
     char text[WEIR_ADDRESS_TEXT_MAX];
     weir_address_format(wanted, text);
-    server->listener = (struct weir_watch){weir_socket_listen(wanted, false), on_connection};
+    server->listener =
+        (struct weir_watch){.fd = weir_socket_listen(wanted, false), .ready = on_connection};
     if (server->listener.fd == -1 || !weir_socket_local(server->listener.fd, &server->address) ||
         !weir_loop_watch(&server->mock.loop, &server->listener)) {
         return complain(text, strerror(errno));
@@ -102,8 +103,8 @@ static int open_signals(struct server *server)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    server->signals =
-        (struct weir_watch){signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), on_signal};
+    server->signals = (struct weir_watch){.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK),
+                                          .ready = on_signal};
     if (server->signals.fd == -1 || !weir_loop_watch(&server->mock.loop, &server->signals)) {
         return complain("signals", strerror(errno));
     }

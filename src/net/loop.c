@@ -243,7 +243,24 @@ bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch)
     assert(watch->fd >= 0);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                 .data.ptr = watch};
-    return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) == 0;
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) != 0) {
+        return false;
+    }
+    watch->loop = loop;
+    return true;
+}
+
+void weir_watch_close(struct weir_watch *watch)
+{
+    if (watch->fd < 0) {
+        return;
+    }
+    if (watch->loop != NULL) {
+        epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+        watch->loop = NULL;
+    }
+    close(watch->fd);
+    watch->fd = -1;
 }
 
 bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator)

@@ -26,6 +26,7 @@
 struct weir_watch {
     int fd;
     void (*ready)(struct weir_watch *watch, uint32_t what);
+    struct weir_loop *loop; /* private: which has it; null: none */
 };
 
 /* A moment; embedded in what it belongs to. Moving it further away, which is what nearly every
@@ -79,8 +80,13 @@ void weir_loop_stop(struct weir_loop *loop);
 bool weir_loop_settle(struct weir_loop *loop);
 
 /* From now on `watch->ready` is called in the loop's thread, at first for whatever the descriptor
- * is ready for already. Closing the descriptor ends that. False, with errno, if it cannot be. */
+ * is ready for already. weir_watch_close() ends that. False, with errno, if it cannot be. */
 WEIR_MUST_CHECK bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch);
+
+/* Closes the descriptor, watched or not; one that is closed already, -1, is fine. close() alone
+ * does not end the watching: a child process that is just being started has a copy of every
+ * descriptor, and epoll goes on telling of it. */
+void weir_watch_close(struct weir_watch *watch);
 
 /* Makes room for the timer, so that setting it cannot fail. False without memory. */
 WEIR_MUST_CHECK bool weir_timer_init(struct weir_loop *loop, struct weir_timer *timer,

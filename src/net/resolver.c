@@ -404,10 +404,7 @@ static void close_channel(struct weir_resolver *resolver)
         ares_destroy(resolver->channel);
         resolver->channel = NULL;
     }
-    if (resolver->watch.fd >= 0) {
-        close(resolver->watch.fd);
-        resolver->watch.fd = -1;
-    }
+    weir_watch_close(&resolver->watch);
 }
 
 /* ARES_SUCCESS, or why not. */

@@ -65,7 +65,7 @@ static void plain_finish(struct weir_stream *stream)
 
 static void plain_close(struct weir_stream *stream)
 {
-    close(stream->watch.fd);
+    weir_watch_close(&stream->watch);
 }
 
 static const struct weir_stream_kind plain = {plain_read, plain_write, plain_finish, plain_close};
@@ -73,7 +73,7 @@ static const struct weir_stream_kind plain = {plain_read, plain_write, plain_fin
 void weir_stream_init(struct weir_stream *stream, int fd,
                       void (*ready)(struct weir_watch *watch, uint32_t what))
 {
-    *stream = (struct weir_stream){.watch = {fd, ready}, .kind = &plain};
+    *stream = (struct weir_stream){.watch = {.fd = fd, .ready = ready}, .kind = &plain};
 }
 
 void weir_stream_note(struct weir_stream *stream, uint32_t what)
@@ -105,7 +105,6 @@ void weir_stream_close(struct weir_stream *stream)
 {
     if (stream->watch.fd >= 0) {
         stream->kind->close(stream);
-        stream->watch.fd = -1;
     }
     stream->readable = false;
     stream->writable = false;

@@ -372,7 +372,7 @@ static void tls_close(struct weir_stream *stream)
     ERR_clear_error();
     free(tls);
     stream->layer = NULL;
-    close(stream->watch.fd);
+    weir_watch_close(&stream->watch);
 }
 
 static const struct weir_stream_kind kind = {tls_read, tls_write, tls_finish, tls_close};

@@ -136,14 +136,6 @@ static void fail_by_signal(struct weir_command *command, int number, uint64_t cp
 
 /* ---- the end ---- */
 
-static void close_watch(struct weir_watch *watch)
-{
-    if (watch->fd >= 0) {
-        close(watch->fd);
-    }
-    watch->fd = -1;
-}
-
 static void bury(struct weir_dead *dead)
 {
     struct weir_command *command = weir_container_of(dead, struct weir_command, dead);
@@ -156,8 +148,8 @@ static void bury(struct weir_dead *dead)
 /* Nothing of it is known to the loop any more. */
 static void let_go(struct weir_command *command)
 {
-    close_watch(&command->process);
-    close_watch(&command->chatter);
+    weir_watch_close(&command->process);
+    weir_watch_close(&command->chatter);
     int *files[] = {&command->folder.fd, &command->folder.in_fd, &command->folder.out_fd};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (*files[i] >= 0) {
@@ -397,7 +389,7 @@ static void finish_log(struct weir_command *command)
     (void)!read_log(command, READS_MAX);
     weir_command_log_end(&command->log);
     tell_progress(command);
-    close_watch(&command->chatter);
+    weir_watch_close(&command->chatter);
     weir_timer_set(command->options.loop, &command->more, WEIR_NEVER);
 }
 
@@ -410,7 +402,7 @@ static void notice_end(struct weir_watch *watch, uint32_t what)
     if (!reap(command, WNOHANG, &info, &usage)) {
         return;
     }
-    close_watch(&command->process);
+    weir_watch_close(&command->process);
     weir_timer_set(command->options.loop, &command->clock, WEIR_NEVER);
     finish_log(command);
     judge(command, &info, &usage);

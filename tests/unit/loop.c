@@ -383,7 +383,7 @@ TEST(a_watch_tells_of_bytes_and_of_a_peer_that_hangs_up_unread)
 {
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    struct pipe_end end = {.watch = {pair[0], look}};
+    struct pipe_end end = {.watch = {.fd = pair[0], .ready = look}};
     assert_true(weir_loop_watch(&diary.loop, &end.watch));
     assert_int_equal(write(pair[1], "x", 1), 1);
     close(pair[1]);
@@ -404,8 +404,7 @@ static void close_both(struct weir_watch *watch, uint32_t what)
     (void)what;
     twins_told++;
     for (int i = 0; i < 2; i++) {
-        close(twins[i].watch.fd);
-        twins[i].watch.fd = -1;
+        weir_watch_close(&twins[i].watch);
     }
     weir_loop_stop(&diary.loop);
 }
@@ -416,11 +415,38 @@ TEST(a_watch_that_was_closed_in_this_turn_is_not_told)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     twins_told = 0;
     for (int i = 0; i < 2; i++) {
-        twins[i] = (struct pipe_end){.watch = {pair[i], close_both}};
+        twins[i] = (struct pipe_end){.watch = {.fd = pair[i], .ready = close_both}};
         assert_true(weir_loop_watch(&diary.loop, &twins[i].watch));
     }
     weir_loop_run(&diary.loop);
     assert_int_equal(twins_told, 1);
+}
+
+static void count_twin(struct weir_watch *watch __attribute__((unused)),
+                       uint32_t what __attribute__((unused)))
+{
+    twins_told++;
+}
+
+/* As a child process has one between fork and exec. */
+TEST(a_watch_that_was_closed_is_not_told_even_if_there_is_a_copy_of_its_descriptor)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    int copy = dup(pair[0]);
+    assert_true(copy >= 0);
+    twins_told = 0;
+    twins[0] = (struct pipe_end){.watch = {.fd = pair[0], .ready = count_twin}};
+    assert_true(weir_loop_watch(&diary.loop, &twins[0].watch));
+    weir_watch_close(&twins[0].watch);
+    assert_int_equal(twins[0].watch.fd, -1);
+    twins[0].watch.fd = copy; /* so that the loop would tell */
+    assert_int_equal(write(pair[1], "x", 1), 1);
+    twins[1] = (struct pipe_end){.watch = {.fd = pair[1], .ready = close_both}};
+    assert_true(weir_loop_watch(&diary.loop, &twins[1].watch));
+    weir_loop_run(&diary.loop);
+    assert_int_equal(twins_told, 1);
+    weir_watch_close(&twins[0].watch); /* twice is fine */
 }
 
 /* More than one wait reports. */
@@ -446,7 +472,7 @@ TEST(all_watches_are_told_when_more_are_ready_than_one_wait_reports)
         int pair[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
         for (int end = 0; end < 2; end++) {
-            many[i + end] = (struct pipe_end){.watch = {pair[end], count_once}};
+            many[i + end] = (struct pipe_end){.watch = {.fd = pair[end], .ready = count_once}};
             assert_true(weir_loop_watch(&diary.loop, &many[i + end].watch));
         }
     }
@@ -461,7 +487,7 @@ TEST(what_cannot_be_watched_is_refused)
 {
     FILE *file = tmpfile();
     assert_non_null(file);
-    struct pipe_end end = {.watch = {fileno(file), look}};
+    struct pipe_end end = {.watch = {.fd = fileno(file), .ready = look}};
     assert_false(weir_loop_watch(&diary.loop, &end.watch));
     assert_int_equal(errno, EPERM);
     fclose(file);
@@ -523,6 +549,7 @@ int main(void)
         LOOP_TEST(no_post_is_lost_when_several_threads_send_at_once),
         LOOP_TEST(a_watch_tells_of_bytes_and_of_a_peer_that_hangs_up_unread),
         LOOP_TEST(a_watch_that_was_closed_in_this_turn_is_not_told),
+        LOOP_TEST(a_watch_that_was_closed_is_not_told_even_if_there_is_a_copy_of_its_descriptor),
         LOOP_TEST(all_watches_are_told_when_more_are_ready_than_one_wait_reports),
         LOOP_TEST(what_cannot_be_watched_is_refused),
         LOOP_TEST(a_post_may_be_sent_again_once_it_has_arrived),

@@ -98,7 +98,7 @@ static void open_server(void)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, bytes), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-    world.server = (struct weir_watch){fd, serve};
+    world.server = (struct weir_watch){.fd = fd, .ready = serve};
     assert_true(weir_loop_watch(&world.loop, &world.server));
     snprintf(world.servers, sizeof world.servers, "127.0.0.1:%u", ntohs(address.sin_port));
 }
