@@ -4,7 +4,10 @@ import json
 import pathlib
 
 import aiohttp
+from raw import request, run
 from weir import until, weir
+
+KIB = 1024
 
 # `held` runs until the file that its body names is there.
 QUEUES = '''
@@ -24,6 +27,16 @@ queues:
   slow: { tenants: { default: { rate: 2/h } } }
   dying: { run: ["sh", "-c", "exit 3"], attempts: 1, dead: 1 }
 '''
+
+
+def post(path, body=b'', *fields):
+    """The bytes of a submission with its length."""
+    return request(path, f'Content-Length: {len(body)}', *fields, method='POST', body=body)
+
+
+def chunked(body, size):
+    parts = [body[at:at + size] for at in range(0, len(body), size)]
+    return b''.join(b'%x\r\n%s\r\n' % (len(part), part) for part in parts) + b'0\r\n\r\n'
 
 
 class Reply:
@@ -115,11 +128,14 @@ async def jobs(config=QUEUES, **more):
 
 def with_jobs(test, **more):
     """Makes a test of a coroutine function that is given a caller."""
-    from raw import run
-
     async def wrapper():
         async with jobs(**more) as call:
             await test(call)
     wrapper.__name__ = test.__name__
     wrapper.__doc__ = test.__doc__
     return run(wrapper)
+
+
+async def fill(call, queue, names=('a', 'b')):
+    for name in names:
+        await call.submit(f'/{name}?queue={queue}', b'x')

@@ -1,5 +1,4 @@
-"""The HTTP interface of durable jobs, docs/JOBS.md: every call, every refusal, every field; and clients that go away at
-each step."""
+"""The HTTP interface of durable jobs, docs/JOBS.md: submitting, waiting, ends, lists and dead letters."""
 import asyncio
 import hashlib
 import json
@@ -8,17 +7,11 @@ import re
 import urllib.parse
 
 import aiohttp
-import pytest
-from jobs import QUEUES, jobs, with_jobs
+from jobs import KIB, QUEUES, chunked, post, with_jobs
 from raw import ask, connect, request, run
 from weir import until, until_still, weir
 
 MOMENT = r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z'
-KIB = 1024
-
-
-def post(path, body=b'', *fields):
-    return request(path, f'Content-Length: {len(body)}', *fields, method='POST', body=body)
 
 
 # ---- submitting
@@ -167,11 +160,6 @@ async def test_names_may_have_255_bytes_of_any_kind(call):
 
 # ---- bodies
 
-def chunked(body, size):
-    parts = [body[at:at + size] for at in range(0, len(body), size)]
-    return b''.join(b'%x\r\n%s\r\n' % (len(part), part) for part in parts) + b'0\r\n\r\n'
-
-
 @with_jobs
 async def test_bodies_of_every_length_and_framing_arrive_as_they_were(call):
     random = os.urandom(3 * 64 * KIB)
@@ -270,179 +258,6 @@ async def test_a_client_of_http_1_0_is_served(call):
     await call.get('/status/old?wait=60')
     reply = await ask(call.gateway.api_port, request('/result/old', version='1.0'))
     assert (reply.status, reply.body) == (200, b'x' * 200000)
-
-
-# ---- the door
-
-async def fill(call, queue, names=('a', 'b')):
-    for name in names:
-        await call.submit(f'/{name}?queue={queue}', b'x')
-
-
-@with_jobs
-async def test_a_full_queue_rejects_and_keeps_connections_of_short_bodies(call):
-    await fill(call, 'small')
-    async with connect(call.gateway.api_port) as wire:
-        for body in (b'', b'x', b'x' * 65536):
-            await wire.send(post('/submit/c?queue=small', b''))
-            reply = await wire.message('POST')
-            assert (reply.status, json.loads(reply.body)['type']) == (429, 'urn:weir:queue-full')
-            assert int(reply.one('retry-after')) >= 1 and 'small' in json.loads(reply.body)['detail']
-        await wire.send(post('/submit/ok?queue=keep', b'x'))
-        assert (await wire.message('POST')).status == 202
-        await wire.send(request('/submit/c?queue=small', 'Content-Length: 70000', method='POST', body=b'x'))
-        reply = await wire.message('POST')
-        assert (reply.status, reply.one('connection')) == (429, 'close')
-        await wire.ended()
-    # The same id is not refused for want of room: it needs none, but that is known only after its body.
-    await call('POST', '/cancel/a')
-    await call.submit('/c?queue=small', b'x')
-
-
-@with_jobs
-async def test_a_patient_queue_leaves_the_body_unread_until_there_is_room(call):
-    await fill(call, 'patient')
-    async with connect(call.gateway.api_port) as wire:
-        await wire.send(request('/submit/c?queue=patient', 'Content-Length: 5', 'Expect: 100-continue', method='POST'))
-        await until_still(call.gateway.process.pid)
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(wire.reader.readexactly(1), 0.05)
-        await call('POST', '/cancel/a')
-        assert (await wire.head()).status == 100
-        await wire.send(b'hello')
-        assert (await wire.message('POST')).status == 202
-    assert (await call.get('/status/c'))['body_bytes'] == 5
-
-
-@with_jobs
-async def test_at_a_patient_queue_time_may_be_over(call):
-    await fill(call, 'patient')
-    for timeout in ('0s', '50ms'):
-        reply = await call('POST', '/submit/c?queue=patient', b'x' * 10, Weir_Timeout=timeout)
-        assert (reply.status, reply.kind) == (429, 'queue-full')
-        assert 'Retry-After' in reply.headers
-    waiting = [asyncio.create_task(call('POST', f'/submit/w{i}?queue=patient', b'x' * i * 40000)) for i in range(3)]
-    await until_still(call.gateway.process.pid)
-    for job in ('a', 'b', 'w0'):
-        await call('POST', '/cancel/' + job)
-        await until_still(call.gateway.process.pid)
-    assert [(await reply).status for reply in waiting] == [202] * 3
-
-
-@with_jobs
-async def test_whoever_waits_at_the_door_may_go_away(call):
-    await fill(call, 'patient')
-    wires = []
-    for i in range(10):
-        async with connect(call.gateway.api_port) as wire:
-            await wire.send(post(f'/submit/gone{i}?queue=patient', b'x' * 100))
-            wires.append(wire)
-            await until_still(call.gateway.process.pid)
-            if i % 2:
-                wire.reset()
-    await until_still(call.gateway.process.pid)
-    await call('POST', '/cancel/a')
-    await call('POST', '/cancel/b')
-    await call.submit('/c?queue=patient', b'x')
-    await call.submit('/d?queue=patient', b'x')
-    assert (await call('GET', '/status/gone0')).status == 404
-    assert (await call.queue('patient'))['waiting'] == 2
-
-
-@with_jobs
-async def test_a_pushy_queue_drops_its_oldest_to_the_dead_letters(call):
-    await fill(call, 'pushy')
-    await call.submit('/c?queue=pushy', b'x')
-    await call.until_state('a', 'failed')
-    [dead] = (await call.get('/dlq'))['jobs']
-    assert dead['id'] == 'a' and dead['error']
-    assert await call.state('b') == await call.state('c') == 'queued'
-
-
-@with_jobs
-async def test_a_tenant_that_submits_too_fast_is_told_when_to_come_back(call):
-    for i in range(2):
-        await call.submit(f'/{i}?queue=slow', b'x')
-    reply = await call('POST', '/submit/2?queue=slow', b'x')
-    assert (reply.status, reply.kind) == (429, 'rate')
-    assert 1 <= int(reply.headers['Retry-After']) <= 3600
-    await call.submit('/3?queue=slow&tenant=other', b'x')
-
-
-@with_jobs
-async def test_too_many_dead_letters_block_their_queue(call):
-    await call.submit('/a?queue=dying', b'x')
-    await call.until_state('a', 'failed')
-    reply = await call('POST', '/submit/b?queue=dying', b'x')
-    assert (reply.status, reply.kind) == (503, 'queue-blocked') and 'Retry-After' in reply.headers
-    await call.submit('/c?queue=keep', b'x')
-    assert (await call('DELETE', '/dlq/a')).status == 200
-    await call.submit('/b?queue=dying', b'x')
-
-
-# ---- clients that go away
-
-@pytest.mark.parametrize('way', ['close', 'reset'])
-def test_a_client_that_goes_away_with_its_body_half_sent_leaves_nothing(way):
-    @run
-    async def test():
-        async with jobs() as call:
-            for announced, sent in ((10, 5), (66000, 65536), (69999, 69998), (69999, 1)):
-                async with connect(call.gateway.api_port) as wire:
-                    await wire.send(request('/submit/gone?queue=small', f'Content-Length: {announced}', method='POST',
-                                            body=b'x' * sent))
-                    await until_still(call.gateway.process.pid)
-                    if way == 'reset':
-                        wire.reset()
-                await until_still(call.gateway.process.pid)
-                assert (await call('GET', '/status/gone')).status == 404
-                await until(lambda: call.bodies() == [], 'its file is gone')
-                for job in ('a', 'b'):  # so there is room
-                    await call.submit(f'/{job}{announced}{sent}?queue=small', b'x')
-                for job in ('a', 'b'):
-                    await call('POST', f'/cancel/{job}{announced}{sent}')
-    test()
-
-
-@with_jobs
-async def test_a_client_that_goes_away_after_its_body_may_have_a_job(call):
-    for i in range(100):
-        async with connect(call.gateway.api_port) as wire:
-            body = b'x' * (100 * KIB if i % 10 == 0 else 1000)
-            await wire.send(post(f'/submit/gone{i}?queue=keep', body))
-            if i % 2:
-                wire.reset()
-    await until_still(call.gateway.process.pid)
-    accepted = {job['id'] for job in (await call.get('/jobs?limit=1000'))['jobs']}
-    long = [job for job in accepted if int(job.removeprefix('gone')) % 10 == 0]
-    await until(lambda: len(call.bodies()) == len(long), 'there is a file for each long body')
-    for job in accepted:
-        assert (await call('POST', f'/cancel/{job}')).status == 200
-    assert (await call.queue('keep'))['waiting'] == 0
-
-
-@with_jobs
-async def test_a_client_may_go_away_while_it_waits_or_reads(call):
-    with call.gate() as (body, _):
-        await call.submit('/held?queue=held', body)
-        for text in (request('/status/held?wait=300'), request('/result/held?wait=300'),
-                     post('/submit/again?queue=held', body, 'Prefer: wait=300')):
-            async with connect(call.gateway.api_port) as wire:
-                await wire.send(text)
-                await until_still(call.gateway.process.pid)
-    for job in ('held', 'again'):
-        assert (await call.get(f'/status/{job}?wait=60'))['state'] == 'done'
-    await call.submit('/long', b'x' * (20 << 20))
-    await call.get('/status/long?wait=60')
-    for _ in range(5):
-        async with connect(call.gateway.api_port) as wire:
-            await wire.send(request('/result/long'))
-            await wire.exactly(1000)
-            wire.reset()
-    assert len((await call('GET', '/result/long')).body) == 20 << 20
-    pid = call.gateway.process.pid
-    await until(lambda: not any('/bodies/' in os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd')
-                                if os.path.lexists(f'/proc/{pid}/fd/{fd}')), 'no file stays open')
 
 
 # ---- waiting
@@ -754,160 +569,6 @@ async def test_capacity_tells_of_every_queue(call):
         assert (await call.get('/status/h4'))['position'] == 3
     for i in range(5):
         await call.get(f'/status/h{i}?wait=60')
-
-
-# ---- who may do what
-
-TOKENS = '''
-api_tokens:
-  reader: { token: "${WEIR_TEST_READER}", scopes: [read] }
-  submitter: { token: "${WEIR_TEST_SUBMITTER}", scopes: [submit] }
-  admin: { token: "${WEIR_TEST_ADMIN}", scopes: [read, submit, admin] }
-  acme: { token: "${WEIR_TEST_ACME}", scopes: [read, submit, admin], tenant: acme }
-  acme-submit: { token: "${WEIR_TEST_ACME_SUBMIT}", scopes: [submit], tenant: acme }
-'''
-
-
-@pytest.fixture
-def tokens(monkeypatch):
-    names = ('READER', 'SUBMITTER', 'ADMIN', 'ACME', 'ACME_SUBMIT')
-    secrets = {name.lower(): f'a-long-secret-of-{name}' for name in names}
-    for name, secret in secrets.items():
-        monkeypatch.setenv('WEIR_TEST_' + name.upper(), secret)
-    return secrets
-
-
-async def make_key(call, tenant):
-    process = await asyncio.create_subprocess_exec(
-        os.environ['WEIR_PROGRAM'], 'keys', 'add', '--tenant', tenant, '--data', str(call.folder / 'data'),
-        stdout=asyncio.subprocess.PIPE)
-    key = (await process.communicate())[0].decode().strip()
-
-    async def known():
-        return (await call.with_token(key)('GET', '/capacity')).status == 200
-    await until(known, 'the key is taken up')
-    return key
-
-
-async def expect_confined(own, other, admin):
-    """`own` speaks for acme alone: what is told of `mine` is not told of `theirs`."""
-    await own.submit('/mine?queue=broken', b'x')
-    assert (await own.get('/status/mine?wait=60'))['tenant'] == 'acme'
-    await own.submit('/named?queue=keep&tenant=acme', b'x')
-    reply = await own('POST', '/submit/x?queue=keep&tenant=other', b'x')
-    assert (reply.status, reply.kind) == (403, 'forbidden')
-    assert (await own.lines({'tenant': 'acme', 'queue': 'keep'}, {'tenant': 'other'}, status=403))['type'] == 'urn:weir:forbidden'
-    await other.submit('/theirs?queue=keep', b'x', status=202)
-    for method, path in (('GET', '/status'), ('GET', '/result'), ('GET', '/log'), ('POST', '/cancel'), ('GET', '/status?wait=300')):
-        path, _, query = path.partition('?')
-        reply = await own(method, f'{path}/theirs?{query}')
-        assert (reply.status, reply.kind) == (404, 'not-found'), path
-    assert await other.state('theirs') == 'queued'
-    await own.submit('/theirs?queue=keep', b'x', status=409)  # not even with the same body
-    await own.lines({'id': 'theirs', 'queue': 'keep', 'body': 'x'}, status=409)
-    assert {job['tenant'] for job in (await own.get('/jobs'))['jobs']} == {'acme'}
-    assert [job['id'] for job in (await own.get('/dlq'))['jobs']] == ['mine']
-    assert {job['tenant'] for job in (await own.get('/jobs?tenant=acme'))['jobs']} == {'acme'}
-    for path in ('/jobs?tenant=other', '/dlq?tenant=other', '/jobs?tenant='):
-        assert (await own('GET', path)).kind == 'forbidden', path
-    await own('POST', '/cancel/named')
-    assert (await own.get('/status/named'))['state'] == 'cancelled'
-    await admin('DELETE', '/dlq/mine')
-    assert (await own('GET', '/result/mine')).kind == 'job-gone'
-    assert (await other('GET', '/status/mine')).status == 404
-
-
-def test_a_token_with_a_tenant_sees_only_its_own_jobs(tokens):
-    @run
-    async def test():
-        async with jobs(QUEUES + TOKENS) as call:
-            admin = call.with_token(tokens['admin'])
-            other = call.with_token(await make_key(call, 'other'))
-            await expect_confined(call.with_token(tokens['acme']), other, admin)
-            await admin.submit('/dead?queue=broken&tenant=other', b'x')
-            await admin.get('/status/dead?wait=60')
-            acme = call.with_token(tokens['acme'])
-            for method, path in (('POST', '/dlq/dead/redrive'), ('DELETE', '/dlq/dead')):
-                assert (await acme(method, path)).kind == 'not-found'
-            assert (await acme('POST', '/dlq/redrive')).json == {'redriven': 0}
-            assert (await acme('POST', '/dlq/redrive?tenant=other')).kind == 'forbidden'
-            assert await admin.state('dead') == 'failed'
-    test()
-
-
-@pytest.mark.parametrize('with_tokens', [True, False])
-def test_an_api_key_submits_as_its_tenant_and_sees_only_its_own_jobs(tokens, with_tokens):
-    @run
-    async def test():
-        async with jobs(QUEUES + (TOKENS if with_tokens else '')) as call:
-            admin = call.with_token(tokens['admin'] if with_tokens else None)
-            acme, other = [call.with_token(await make_key(call, tenant)) for tenant in ('acme', 'other')]
-            await expect_confined(acme, other, admin)
-            for method, path in (('POST', '/dlq/mine/redrive'), ('DELETE', '/dlq/mine'), ('POST', '/dlq/redrive'), ('GET', '/gates')):
-                assert (await acme(method, path)).kind == 'forbidden', path
-            wrong = call.with_token('weir_' + '0' * 12 + '_' + '0' * 64)
-            for method, path in (('POST', '/submit/x'), ('GET', '/status/mine'), ('GET', '/jobs')):
-                assert (await wrong(method, path)).status == 401, path
-    test()
-
-
-@run
-async def test_a_job_stays_its_tenants_when_the_client_goes_away_and_others_call():
-    async def chat(caller, wanted):
-        while wanted:
-            await asyncio.gather(*(caller('GET', '/status/none') for _ in range(8)))
-
-    async with jobs(QUEUES.replace('max: 20000', 'max: 100000')) as call:
-        acme, wanted = await make_key(call, 'acme'), [True]
-        other = call.with_token(await make_key(call, 'other'))
-        chats = [asyncio.create_task(chat(other, wanted)) for _ in range(4)]
-        for turn in range(12):  # while it is being recorded, if it is timed well
-            lines = [json.dumps({'id': f'{turn}-{i}', 'tenant': 'acme', 'queue': 'keep'}) for i in range(2000)]
-            async with connect(call.gateway.api_port) as wire:
-                await wire.send(post('/submit', '\n'.join(lines).encode(), f'Authorization: Bearer {acme}',
-                                     'Content-Type: application/x-ndjson'))
-                await asyncio.sleep(0.006 * turn)
-                wire.reset()
-        wanted.clear()
-        await asyncio.gather(*chats)
-        await until_still(call.gateway.process.pid)
-        seen, after = set(), 0
-        while after is not None:
-            page = await call.get(f'/jobs?limit=1000&after={after}')
-            seen |= {job.get('tenant') for job in page['jobs']}
-            after = page.get('next')
-        assert seen == {'acme'}
-
-
-def test_scopes_are_asked_for(tokens):
-    calls = {('POST', '/submit/x?queue=keep'): {'submitter', 'admin', 'acme', 'acme_submit'},
-             ('GET', '/status/a'): {'reader', 'submitter', 'admin'},
-             ('GET', '/result/a'): {'reader', 'submitter', 'admin'},
-             ('GET', '/log/a'): {'reader', 'submitter', 'admin'},
-             ('POST', '/cancel/a'): {'submitter', 'admin'},
-             ('GET', '/jobs'): {'reader', 'admin', 'acme', 'acme_submit'},
-             ('GET', '/dlq'): {'reader', 'admin', 'acme', 'acme_submit'},
-             ('GET', '/capacity'): {'reader', 'submitter', 'admin', 'acme', 'acme_submit'},
-             ('POST', '/dlq/a/redrive'): {'admin'}, ('POST', '/dlq/redrive'): {'admin', 'acme'}, ('DELETE', '/dlq/a'): {'admin'}}
-
-    @run
-    async def test():
-        async with jobs(QUEUES + TOKENS) as call:
-            await call.with_token(tokens['admin']).submit('/a?queue=keep', b'x')
-            for (method, path), allowed in calls.items():
-                assert (await call(method, path)).status == 401, path
-                for name, token in tokens.items():
-                    body = name.encode() if 'submit' in path else None
-                    reply = await call.with_token(token)(method, path.replace('/x', '/x' + name.replace('_', '')), body)
-                    assert (reply.status not in (403, 404)) == (name in allowed), (method, path, name, reply)
-    test()
-
-
-@run
-async def test_a_stranger_may_not_speak_for_a_tenant():
-    async with jobs(QUEUES + 'trusted: []\n') as call:
-        assert (await call('POST', '/submit/x?queue=keep&tenant=acme', b'x')).kind == 'forbidden'
-        await call.submit('/x?queue=keep', b'x')
 
 
 # ---- without queues, and at the end

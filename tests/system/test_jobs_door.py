@@ -1,0 +1,279 @@
+"""Submitting jobs to queues that are full, many at once, and by clients that go away at each step; see docs/JOBS.md."""
+import asyncio
+import json
+import os
+import re
+
+import pytest
+from jobs import KIB, chunked, fill, jobs, post, with_jobs
+from raw import ask, connect, request, run
+from weir import until, until_still
+
+# ---- the door
+
+@with_jobs
+async def test_a_full_queue_rejects_and_keeps_connections_of_short_bodies(call):
+    await fill(call, 'small')
+    async with connect(call.gateway.api_port) as wire:
+        for body in (b'', b'x', b'x' * 65536):
+            await wire.send(post('/submit/c?queue=small', b''))
+            reply = await wire.message('POST')
+            assert (reply.status, json.loads(reply.body)['type']) == (429, 'urn:weir:queue-full')
+            assert int(reply.one('retry-after')) >= 1 and 'small' in json.loads(reply.body)['detail']
+        await wire.send(post('/submit/ok?queue=keep', b'x'))
+        assert (await wire.message('POST')).status == 202
+        await wire.send(request('/submit/c?queue=small', 'Content-Length: 70000', method='POST', body=b'x'))
+        reply = await wire.message('POST')
+        assert (reply.status, reply.one('connection')) == (429, 'close')
+        await wire.ended()
+    # The same id is not refused for want of room: it needs none, but that is known only after its body.
+    await call('POST', '/cancel/a')
+    await call.submit('/c?queue=small', b'x')
+
+
+@with_jobs
+async def test_a_patient_queue_leaves_the_body_unread_until_there_is_room(call):
+    await fill(call, 'patient')
+    async with connect(call.gateway.api_port) as wire:
+        await wire.send(request('/submit/c?queue=patient', 'Content-Length: 5', 'Expect: 100-continue', method='POST'))
+        await until_still(call.gateway.process.pid)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(wire.reader.readexactly(1), 0.05)
+        await call('POST', '/cancel/a')
+        assert (await wire.head()).status == 100
+        await wire.send(b'hello')
+        assert (await wire.message('POST')).status == 202
+    assert (await call.get('/status/c'))['body_bytes'] == 5
+
+
+@with_jobs
+async def test_at_a_patient_queue_time_may_be_over(call):
+    await fill(call, 'patient')
+    for timeout in ('0s', '50ms'):
+        reply = await call('POST', '/submit/c?queue=patient', b'x' * 10, Weir_Timeout=timeout)
+        assert (reply.status, reply.kind) == (429, 'queue-full')
+        assert 'Retry-After' in reply.headers
+    waiting = [asyncio.create_task(call('POST', f'/submit/w{i}?queue=patient', b'x' * i * 40000)) for i in range(3)]
+    await until_still(call.gateway.process.pid)
+    for job in ('a', 'b', 'w0'):
+        await call('POST', '/cancel/' + job)
+        await until_still(call.gateway.process.pid)
+    assert [(await reply).status for reply in waiting] == [202] * 3
+
+
+@with_jobs
+async def test_whoever_waits_at_the_door_may_go_away(call):
+    await fill(call, 'patient')
+    wires = []
+    for i in range(10):
+        async with connect(call.gateway.api_port) as wire:
+            await wire.send(post(f'/submit/gone{i}?queue=patient', b'x' * 100))
+            wires.append(wire)
+            await until_still(call.gateway.process.pid)
+            if i % 2:
+                wire.reset()
+    await until_still(call.gateway.process.pid)
+    await call('POST', '/cancel/a')
+    await call('POST', '/cancel/b')
+    await call.submit('/c?queue=patient', b'x')
+    await call.submit('/d?queue=patient', b'x')
+    assert (await call('GET', '/status/gone0')).status == 404
+    assert (await call.queue('patient'))['waiting'] == 2
+
+
+@with_jobs
+async def test_a_pushy_queue_drops_its_oldest_to_the_dead_letters(call):
+    await fill(call, 'pushy')
+    await call.submit('/c?queue=pushy', b'x')
+    await call.until_state('a', 'failed')
+    [dead] = (await call.get('/dlq'))['jobs']
+    assert dead['id'] == 'a' and dead['error']
+    assert await call.state('b') == await call.state('c') == 'queued'
+
+
+@with_jobs
+async def test_a_tenant_that_submits_too_fast_is_told_when_to_come_back(call):
+    for i in range(2):
+        await call.submit(f'/{i}?queue=slow', b'x')
+    reply = await call('POST', '/submit/2?queue=slow', b'x')
+    assert (reply.status, reply.kind) == (429, 'rate')
+    assert 1 <= int(reply.headers['Retry-After']) <= 3600
+    await call.submit('/3?queue=slow&tenant=other', b'x')
+
+
+@with_jobs
+async def test_too_many_dead_letters_block_their_queue(call):
+    await call.submit('/a?queue=dying', b'x')
+    await call.until_state('a', 'failed')
+    reply = await call('POST', '/submit/b?queue=dying', b'x')
+    assert (reply.status, reply.kind) == (503, 'queue-blocked') and 'Retry-After' in reply.headers
+    await call.submit('/c?queue=keep', b'x')
+    assert (await call('DELETE', '/dlq/a')).status == 200
+    await call.submit('/b?queue=dying', b'x')
+
+
+# ---- clients that go away
+
+@pytest.mark.parametrize('way', ['close', 'reset'])
+def test_a_client_that_goes_away_with_its_body_half_sent_leaves_nothing(way):
+    @run
+    async def test():
+        async with jobs() as call:
+            for announced, sent in ((10, 5), (66000, 65536), (69999, 69998), (69999, 1)):
+                async with connect(call.gateway.api_port) as wire:
+                    await wire.send(request('/submit/gone?queue=small', f'Content-Length: {announced}', method='POST',
+                                            body=b'x' * sent))
+                    await until_still(call.gateway.process.pid)
+                    if way == 'reset':
+                        wire.reset()
+                await until_still(call.gateway.process.pid)
+                assert (await call('GET', '/status/gone')).status == 404
+                await until(lambda: call.bodies() == [], 'its file is gone')
+                for job in ('a', 'b'):  # so there is room
+                    await call.submit(f'/{job}{announced}{sent}?queue=small', b'x')
+                for job in ('a', 'b'):
+                    await call('POST', f'/cancel/{job}{announced}{sent}')
+    test()
+
+
+@with_jobs
+async def test_a_client_that_goes_away_after_its_body_may_have_a_job(call):
+    for i in range(100):
+        async with connect(call.gateway.api_port) as wire:
+            body = b'x' * (100 * KIB if i % 10 == 0 else 1000)
+            await wire.send(post(f'/submit/gone{i}?queue=keep', body))
+            if i % 2:
+                wire.reset()
+    await until_still(call.gateway.process.pid)
+    accepted = {job['id'] for job in (await call.get('/jobs?limit=1000'))['jobs']}
+    long = [job for job in accepted if int(job.removeprefix('gone')) % 10 == 0]
+    await until(lambda: len(call.bodies()) == len(long), 'there is a file for each long body')
+    for job in accepted:
+        assert (await call('POST', f'/cancel/{job}')).status == 200
+    assert (await call.queue('keep'))['waiting'] == 0
+
+
+@with_jobs
+async def test_a_client_may_go_away_while_it_waits_or_reads(call):
+    with call.gate() as (body, _):
+        await call.submit('/held?queue=held', body)
+        for text in (request('/status/held?wait=300'), request('/result/held?wait=300'),
+                     post('/submit/again?queue=held', body, 'Prefer: wait=300')):
+            async with connect(call.gateway.api_port) as wire:
+                await wire.send(text)
+                await until_still(call.gateway.process.pid)
+    for job in ('held', 'again'):
+        assert (await call.get(f'/status/{job}?wait=60'))['state'] == 'done'
+    await call.submit('/long', b'x' * (20 << 20))
+    await call.get('/status/long?wait=60')
+    for _ in range(5):
+        async with connect(call.gateway.api_port) as wire:
+            await wire.send(request('/result/long'))
+            await wire.exactly(1000)
+            wire.reset()
+    assert len((await call('GET', '/result/long')).body) == 20 << 20
+    pid = call.gateway.process.pid
+    await until(lambda: not any('/bodies/' in os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd')
+                                if os.path.lexists(f'/proc/{pid}/fd/{fd}')), 'no file stays open')
+
+
+# ---- many
+
+@with_jobs
+async def test_many_jobs_go_in_one_submission(call):
+    said = await call.lines({'id': 'a', 'queue': 'keep', 'tenant': 't', 'priority': 'high', 'attempts': 7, 'key': 'k',
+                             'timeout': '1m', 'cost': '5s', 'run_at': '2096-01-01T00:00:00Z', 'body': 'text \u00e9\n"'},
+                            '', '  ', {'id': 'b', 'queue': 'echo', 'body': {'n': [1, 2.50, None]}},
+                            '{"id":"c", "body" :  [1, 2.50 ,{"x":"\\u00e9"}] }\r', {})
+    assert [(job['id'], job['state']) for job in said['jobs'][:3]] == [('a', 'queued'), ('b', 'queued'), ('c', 'queued')]
+    assert re.fullmatch('j-[0-9a-f]{32}', said['jobs'][3]['id']) and len(said['jobs']) == 4
+    told = await call.get('/status/a')
+    assert {name: told[name] for name in ('queue', 'tenant', 'priority', 'attempts_max', 'key', 'due', 'body_bytes')} == {
+        'queue': 'keep', 'tenant': 't', 'priority': 'high', 'attempts_max': 7, 'key': 'k', 'due': '2096-01-01T00:00:00.000Z',
+        'body_bytes': len('text \u00e9\n"'.encode())}
+    await call.get('/status/c?wait=60')
+    assert (await call('GET', '/result/c')).body == b'[1, 2.50 ,{"x":"\\u00e9"}]'
+    assert (await call('GET', '/result/b?wait=60')).body == b'{"n": [1, 2.5, null]}'
+    again = await call.lines({'id': 'b', 'queue': 'echo', 'body': {'n': [1, 2.50, None]}}, status=200)
+    assert again == {'jobs': [{'id': 'b', 'state': 'done'}]}
+
+
+@with_jobs
+async def test_what_the_query_says_holds_for_lines_that_say_nothing_else(call):
+    said = await call.lines({}, {'queue': 'slow', 'priority': 'low', 'tenant': 'u', 'delay': '1h'},
+                            query='?queue=keep&priority=high&tenant=t&run_at=3981830400000')
+    first, second = [await call.get('/status/' + job['id']) for job in said['jobs']]
+    assert (first['queue'], first['priority'], first['tenant'], first['due'][:4]) == ('keep', 'high', 't', '2096')
+    assert (second['queue'], second['priority'], second['tenant']) == ('slow', 'low', 'u') and second['due'][:4] != '2096'
+    one = await call.lines({'body': 1}, {'body': 2}, query='?queue=keep', Idempotency_Key='K')
+    two = await call.lines({'body': 1}, {'body': 2}, query='?queue=keep', status=200, Idempotency_Key='K')
+    assert one == two and one['jobs'][0]['id'] != one['jobs'][1]['id']
+    same = await call.lines({'id': 's', 'body': 1}, {'id': 's', 'body': 1}, query='?queue=keep')
+    assert [job['id'] for job in same['jobs']] == ['s', 's']
+    assert len((await call.get('/jobs?queue=keep'))['jobs']) == 4
+
+
+BAD_LINES = {'{': 'Line 2: it is no JSON object', '[]': 'no JSON object', '{"ids":1}': 'ids is not one', '1': 'no JSON object',
+             '{"id":"-"}': 'id has 1 to 128', '{"attempts":0}': 'attempts is a number', '{"delay":5}': 'delay is a text',
+             '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'no JSON object',
+             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255'}
+
+
+@with_jobs
+async def test_of_many_all_are_accepted_or_none(call):
+    for line, words in BAD_LINES.items():
+        said = await call.lines({'id': 'first', 'queue': 'keep'}, line, {'id': 'last', 'queue': 'keep'}, status=400)
+        assert words in said['detail'], (line, said)
+    assert 'called none' in (await call.lines({'id': 'first'}, {'queue': 'none'}, status=404))['detail']
+    assert 'no line' in (await call.lines('', ' ', status=400))['detail']
+    await call.lines(status=400)
+    assert '64 KiB' in (await call.lines({'id': 'first'}, {'body': 'x' * 65537}, status=413))['detail']
+    await call.lines({'id': 'first'}, {'id': 'first', 'body': 1}, status=409)
+    await call.submit('/taken?queue=keep', b'x')
+    assert 'taken' in (await call.lines({'id': 'first', 'queue': 'keep'}, {'id': 'taken'}, status=409))['detail']
+    reply = await call.lines(*[{'id': f'f{i}', 'queue': 'keep'} for i in range(5)], {'queue': 'small'}, {'queue': 'small'},
+                             {'queue': 'small'}, status=429)
+    assert reply['type'] == 'urn:weir:queue-full'
+    assert [job['id'] for job in (await call.get('/jobs'))['jobs']] == ['taken']
+    await fill(call, 'small')  # so its places were given back
+
+
+@with_jobs
+async def test_many_are_ten_thousand_lines_of_16_mib(call):
+    line = json.dumps({'queue': 'keep', 'body': 'x' * 1500})
+    said = await call.lines(*[line] * 10000)
+    assert len({job['id'] for job in said['jobs']}) == 10000
+    assert (await call.queue('keep'))['waiting'] == 10000
+    assert '10,000' in (await call.lines(*['{"queue":"keep"}'] * 10001, status=413))['detail']
+    reply = await call('POST', '/submit', b'\n' * ((16 << 20) + 1), Content_Type='application/x-ndjson')
+    assert reply.status == 413
+    text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: application/x-ndjson; charset=utf-8', method='POST',
+                   body=chunked(b'\n' * ((16 << 20) + 1), 1 << 20))
+    assert (await ask(call.gateway.api_port, text, 'POST')).status == 413
+    text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: APPLICATION/X-NDJSON', method='POST',
+                   body=chunked(b'{"id":"last","queue":"keep"}' + b'\n' * (1 << 20), 1000))
+    assert (await ask(call.gateway.api_port, text, 'POST')).status == 202
+    assert (await call.queue('keep'))['waiting'] == 10001
+
+
+@with_jobs
+async def test_many_wait_for_room_together_and_may_go_away(call):
+    await call.submit('/a?queue=patient')
+    lines = [{'id': f'm{i}', 'queue': ('patient', 'keep')[i % 2]} for i in range(4)]
+    waiting = asyncio.create_task(call.lines(*lines))
+    await until_still(call.gateway.process.pid)
+    assert not waiting.done()
+    await call('POST', '/cancel/a')
+    await waiting
+    assert (await call.queue('patient'))['waiting'] == 2
+    body = '\n'.join(json.dumps({**line, 'id': 'gone' + line['id']}) for line in lines).encode()
+    async with connect(call.gateway.api_port) as wire:
+        await wire.send(post('/submit', body, 'Content-Type: application/x-ndjson'))
+        await until_still(call.gateway.process.pid)
+    await until_still(call.gateway.process.pid)
+    for job in ('m0', 'm2'):
+        await call('POST', f'/cancel/{job}')
+    await fill(call, 'patient', ('b', 'c'))
+    assert (await call('GET', '/status/gonem0')).status == 404
+    reply = await call.lines(*[{'queue': 'patient'}] * 3, status=429, Weir_Timeout='50ms')
+    assert reply['type'] == 'urn:weir:queue-full'
