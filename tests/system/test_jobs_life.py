@@ -11,7 +11,7 @@ import tempfile
 
 import aiohttp
 from jobs import Caller
-from raw import run
+from raw import reply, run, upstream
 from weir import PATIENCE, PROGRAM, until, weir
 
 
@@ -184,6 +184,43 @@ async def test_what_does_not_finish_within_the_grace_runs_again_without_a_kill()
         async with serving(home, {'q': shell(HELD, workers=1)}) as call:
             told = await call.get('/status/a?wait=30')
             assert (told['state'], told['attempts']) == ('done', 2)
+
+
+@run
+async def test_a_drain_waits_for_jobs_of_routes_and_what_it_ends_runs_again():
+    door = asyncio.Event()
+    inside = 0
+
+    async def answer(wire, _):
+        nonlocal inside
+        inside += 1
+        await door.wait()
+        await wire.send(reply(b'done'))
+    with folder() as home:
+        async with upstream(answer) as server:
+            routes = (f'listen: 127.0.0.1:0\nupstreams: {{ u: {{ url: "{server.url}" }} }}\n'
+                      'routes: [ { match: /work, upstream: u, key: all } ]')
+            queues = {'q': 'route: /work'}
+            async with serving(home, queues, routes, grace='60s') as call:
+                await call.submit('/a?queue=q')
+                await until(lambda: inside == 1, 'it runs')
+                call.gateway.terminate()
+
+                async def drains():
+                    return not (await call.get('/capacity'))['accepting']
+                await until(drains, 'it drains')
+                door.set()
+                assert await asyncio.wait_for(call.gateway.process.wait(), PATIENCE) == 0
+            door.clear()
+            async with serving(home, queues, routes, grace='50ms') as call:
+                assert await call.state('a') == 'done'
+                await call.submit('/b?queue=q')
+                await until(lambda: inside == 2, 'it runs')
+                assert await end(call) == 0
+            door.set()
+            async with serving(home, queues, routes) as call:
+                told = await call.get('/status/b?wait=30')
+                assert (told['state'], told['attempts']) == ('done', 2)
 
 
 async def run_and_kill(home, queues, work):

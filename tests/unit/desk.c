@@ -123,6 +123,20 @@ TEST(a_job_that_fails_is_tried_again_and_then_is_a_dead_letter)
     assert_int_equal(counts.all.dead, 1);
 }
 
+TEST(a_retry_waits_for_its_backoff)
+{
+    open_desk("  q: { run: [/bin/false], backoff: { first: 400ms, max: 400ms } }\n");
+    int64_t before_ms = wall_ms();
+    uint64_t number = submit((struct order){.id = "a", .attempts = 2});
+    await(stats_of_queue("q").delayed == 1);
+    const struct weir_job_row *row = look_at("a");
+    assert_int_equal(row->state, WEIR_JOB_QUEUED);
+    assert_true(row->next_ms >= before_ms + 200); /* at least half of it */
+    await_end(number);
+    assert_true(wall_ms() >= before_ms + 200);
+    assert_int_equal(look_at("a")->attempts, 2);
+}
+
 TEST(a_job_that_kills_its_worker_three_times_is_quarantined)
 {
     open_desk("  q: " SH("kill -9 $$") "}\n");
@@ -540,13 +554,18 @@ TEST(what_runs_when_weir_is_told_to_end_runs_again_without_a_kill)
     submit((struct order){.id = "a"});
     await(look_at("a")->state == WEIR_JOB_RUNNING);
     close_desk();
+    open_desk("  q: { }\n");
+    const struct weir_job_row *row = look_at("a");
+    assert_int_equal(row->state, WEIR_JOB_QUEUED);
+    assert_int_equal(row->next_ms, 0); /* at once */
+    close_desk();
     open_desk("  q: { run: [/bin/true] }\n");
     await_end(number_of("a"));
-    const struct weir_job_row *row = look_at("a");
+    row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
     assert_int_equal(row->attempts, 2);
     assert_int_equal(row->kills, 0);
-    assert_int_equal(row->epoch.boot, 2);
+    assert_int_equal(row->epoch.boot, 3);
 }
 
 static void note_complete(struct weir_store_op *op)
@@ -772,6 +791,7 @@ int main(void)
         REAL(a_delayed_job_starts_when_it_is_due),
         REAL(progress_is_told_while_a_job_runs),
         REAL(a_job_that_fails_is_tried_again_and_then_is_a_dead_letter),
+        REAL(a_retry_waits_for_its_backoff),
         REAL(a_job_that_kills_its_worker_three_times_is_quarantined),
         FAKE(a_damaged_body_is_not_run),
         REAL(a_lease_that_runs_out_ends_the_attempt),
