@@ -79,9 +79,11 @@ TEST(a_cancelled_command_that_does_not_end_is_killed)
 
 TEST(a_command_that_is_stopped_can_be_cancelled)
 {
-    struct trial trial = {.run = {SCRIPT("echo weir-progress: ready >&2; kill -STOP $$")},
-                          .then = CANCEL,
-                          .grace_ns = 60 * SECOND};
+    struct trial trial = {
+        .run = {SCRIPT("(until grep -q '^State:.T' /proc/$$/status; do sleep 0.01; done;"
+                       "echo weir-progress: ready >&2) & kill -STOP $$")},
+        .then = CANCEL,
+        .grace_ns = 60 * SECOND};
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_CANCELLED);
     finish(&trial);

@@ -305,6 +305,21 @@ TEST(a_promise_that_is_not_whole_is_none)
     finish(&trial);
 }
 
+TEST(a_long_result_that_is_not_all_there_is_not_found)
+{
+    struct weir_job_bytes result;
+    void *memory;
+    struct trial trial = {.run = {"/bin/cat"}, .body_path = yard.body_path};
+    write_body(100000);
+    run(&trial);
+    write_done("100001\n");
+    assert_false(find(&result, &memory));
+    write_done("100000\n");
+    assert_true(find(&result, &memory));
+    finish(&trial);
+    unlink(yard.result_path);
+}
+
 TEST(an_empty_result_is_found_again_with_and_without_a_file)
 {
     struct weir_job_bytes result = {.count = 1};
@@ -343,6 +358,7 @@ int main(void)
         IN_YARD(a_long_result_is_found_again_although_its_file_is_gone),
         IN_YARD(an_attempt_that_has_failed_is_not_found),
         IN_YARD(a_promise_that_is_not_whole_is_none),
+        IN_YARD(a_long_result_that_is_not_all_there_is_not_found),
         IN_YARD(an_empty_result_is_found_again_with_and_without_a_file),
     };
     alarm(250);

@@ -126,19 +126,30 @@ TEST(no_descriptor_leaks_into_a_command)
     finish(&trial);
 }
 
-TEST(a_command_runs_even_if_weir_has_no_standard_files)
+static void run_without_standard_files(struct trial *trial)
 {
-    struct trial trial = {.run = {SCRIPT("cat; echo said >&2")}, BODY("body")};
     int saved[3];
     for (int i = 0; i < 3; i++) {
         saved[i] = fcntl(i, F_DUPFD_CLOEXEC, 100);
         close(i);
     }
-    run(&trial);
+    run(trial);
     for (int i = 0; i < 3; i++) {
         dup2(saved[i], i);
         close(saved[i]);
     }
+}
+
+TEST(a_command_runs_even_if_weir_has_no_standard_files)
+{
+    struct trial trial = {.run = {SCRIPT("cat; echo said >&2")}, BODY("body")};
+    run_without_standard_files(&trial);
+    expect_result(&trial, "body");
+    assert_string_equal(trial.log, "said\n");
+    finish(&trial);
+    trial = (struct trial){.run = {SCRIPT("cat \"$1\" >\"$2\"; echo said"), "x", "{in}", "{out}"},
+                           BODY("body")};
+    run_without_standard_files(&trial);
     expect_result(&trial, "body");
     assert_string_equal(trial.log, "said\n");
     finish(&trial);
