@@ -335,6 +335,7 @@ static struct weir_plan *adopt_plan(struct weir_desk *desk, struct weir_plan *pl
     }
     desk->plan = weir_plan_take(plan);
     desk->renew_every_ns = renewal_ns(config);
+    desk->renew_ns = WEIR_NEVER; /* and so soon enough for the shortest lease */
     return before;
 }
 

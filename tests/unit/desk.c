@@ -705,6 +705,17 @@ TEST(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back)
     assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
 }
 
+TEST(a_shorter_lease_is_renewed_more_often)
+{
+    open_desk("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 5m }\n");
+    submit((struct order){.id = "a", .attempts = 1});
+    await(stats_of_queue("q").running == 1);
+    reconfigure("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 1s }\n");
+    await_end(submit((struct order){.id = "b", .attempts = 1}));
+    assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
+    assert_int_equal(look_at("b")->state, WEIR_JOB_DONE);
+}
+
 TEST(a_command_that_is_not_there_is_said_at_the_start)
 {
     char wrong[1000];
@@ -821,6 +832,7 @@ int main(void)
         REAL(a_backoff_is_short_also_if_the_clock_went_back),
         REAL(what_waits_at_the_end_waits_at_the_start),
         REAL(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back),
+        REAL(a_shorter_lease_is_renewed_more_often),
         REAL(a_command_that_is_not_there_is_said_at_the_start),
         REAL(every_job_of_many_threads_ends_exactly_once),
     };
