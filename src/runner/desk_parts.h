@@ -84,6 +84,7 @@ struct weir_run {
     bool entered; /* the schedule knows it */
     bool folder;  /* it may have one */
     bool stale;   /* its end did not count */
+    bool rests;   /* it could not be begun */
     uint64_t began_ns;
     uint64_t ran_ms;
 
@@ -258,7 +259,11 @@ void weir_run_drop(struct weir_run *run);
 /* A job whose turn has come is not QUEUED on record, so there is nothing to start. */
 void weir_run_vanish(struct weir_run *run);
 
-/* Asks the store again. */
+/* There is no memory or no descriptor to run it: it keeps its worker for a little while, so that
+ * not all who wait are tried, and goes back; no attempt is spent. */
+void weir_run_rest(struct weir_run *run);
+
+/* Asks the store again, or lets it go back. */
 void weir_run_ask_again(struct weir_run *run);
 
 /* The store has refused it: tried again soon. Its cancellations are told why. */

@@ -144,14 +144,15 @@ static struct weir_loop *loop_of(const struct weir_run *run)
 
 static void on_go(struct weir_post *post);
 
+/* Weir ends before it has begun, so that no attempt is spent. */
+static const struct weir_run_report unbegun = {.end = WEIR_ATTEMPT_UNABLE, .orderly = true};
+
 static void go(struct weir_run *run)
 {
-    static const struct weir_run_report lost = {.end = WEIR_ATTEMPT_LOST, .orderly = true};
     struct weir_desk *desk = run->desk;
     pthread_mutex_lock(&desk->lock);
     run->row = run->take.row;
     run->memory = run->take.op.memory;
-    run->folder = run->config->run_count > 0;
     bool stopped = desk->stopped;
     if (!stopped) {
         choose_loop(run);
@@ -161,7 +162,7 @@ static void go(struct weir_run *run)
     }
     pthread_mutex_unlock(&desk->lock);
     if (stopped) {
-        weir_run_end(run, &lost);
+        weir_run_end(run, &unbegun);
     } else {
         weir_loop_post(loop_of(run), &run->go);
     }
@@ -259,6 +260,7 @@ static void find_paths(const struct weir_run *run, struct paths *paths)
 static bool start_command(struct weir_run *run, const struct paths *paths)
 {
     struct weir_desk *desk = run->desk;
+    run->folder = true;
     run->kind = weir_desk_command_kind(run->config);
     run->command =
         weir_command_start(&(struct weir_command_options){.loop = &desk->yard.loop,
@@ -318,7 +320,7 @@ static void start(struct weir_run *run)
     }
     find_paths(run, &paths);
     if (run->worker == NULL ? !start_command(run, &paths) : !start_errand(run, &paths)) {
-        fail(run, WEIR_ATTEMPT_FAILURE, "there was no memory, or no descriptor, to run it");
+        weir_run_rest(run);
     }
 }
 
@@ -408,7 +410,7 @@ bool weir_desk_halt_all(struct weir_desk *desk)
         } else if (run->errand != NULL) {
             weir_errand_destroy(run->errand);
         }
-        weir_run_end(run, &lost);
+        weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
     }
     return any;
 }

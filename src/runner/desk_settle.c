@@ -130,6 +130,26 @@ static void settle(struct weir_run *run)
     weir_desk_hand(run->desk, run->asked);
 }
 
+static void on_swept(struct weir_disk_task *task)
+{
+    struct weir_run *run = weir_container_of(task, struct weir_run, sweep);
+    struct weir_desk *desk = run->desk;
+    weir_command_sweep(desk->folder, run->number, run->row.attempts);
+    settle(run);
+    weir_desk_complete(desk);
+}
+
+/* An attempt that is none leaves its number, and so its folder, to the next one: that must not be
+ * swept when the next one is at work. */
+static void sweep_and_settle(struct weir_run *run)
+{
+    struct weir_desk *desk = run->desk;
+    run->folder = false;
+    run->sweep = (struct weir_disk_task){.work = on_swept};
+    atomic_fetch_add(&desk->asked, 1); /* for weir_desk_stop() it is on its way to the store */
+    weir_disk_submit(desk->disk, &run->sweep);
+}
+
 void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
 {
     struct weir_desk *desk = run->desk;
@@ -164,7 +184,11 @@ void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
                                              .result_type = report.type,
                                              .result = report.result,
                                              .log = report.log};
-    settle(run);
+    if (run->settle.uncounted && run->folder) {
+        sweep_and_settle(run);
+    } else {
+        settle(run);
+    }
 }
 
 void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char *error)
@@ -339,8 +363,21 @@ void weir_run_stick(struct weir_run *run, const char *wrong)
     weir_desk_answer_all(cancels, WEIR_DESK_FAILED, wrong);
 }
 
+void weir_run_rest(struct weir_run *run)
+{
+    run->rests = true;
+    weir_run_stick(run, NULL);
+}
+
 void weir_run_ask_again(struct weir_run *run)
 {
+    if (run->rests) {
+        weir_run_end(
+            run, &(struct weir_run_report){
+                     .end = WEIR_ATTEMPT_UNABLE,
+                     .error = weir_slice_of("there was no memory, or no descriptor, to run it")});
+        return;
+    }
     run->asked->memory = NULL;
     weir_desk_hand(run->desk, run->asked);
 }

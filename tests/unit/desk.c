@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "unit/desk_helpers.h"
 
+#include <sys/resource.h>
+
 #define SH(script) \
     "{ run: [/bin/sh, -c, '" script "'], workers: 2, backoff: { first: 1ms, max: 5ms } "
 
@@ -157,6 +159,28 @@ TEST(a_damaged_body_is_not_run)
     assert_int_equal(row->state, WEIR_JOB_FAILED);
     assert_int_equal(row->attempts, 1);
     expect_text(row->error, "its body is damaged on disk");
+}
+
+TEST(what_cannot_be_begun_waits_and_spends_no_attempt)
+{
+    open_desk("  q: { run: [/bin/cat], backoff: { first: 1ms, max: 1ms } }\n");
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    uint64_t number = submit((struct order){.id = "a", .body = "hello", .attempts = 1});
+    const struct weir_job_row *row;
+    do { /* at least twice */
+        row = look_at("a");
+    } while (row->state != WEIR_JOB_QUEUED || row->epoch.counter < 2);
+    assert_int_equal(row->attempts, 0);
+    assert_true(row->error.bytes > 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    await_end(number);
+    row = look_at("a");
+    assert_int_equal(row->state, WEIR_JOB_DONE);
+    assert_int_equal(row->attempts, 1);
+    expect_text(row->result.bytes, "hello");
 }
 
 TEST(a_lease_that_runs_out_ends_the_attempt)
@@ -708,10 +732,11 @@ TEST(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back)
 TEST(a_shorter_lease_is_renewed_more_often)
 {
     open_desk("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 5m }\n");
-    submit((struct order){.id = "a", .attempts = 1});
+    uint64_t first = submit((struct order){.id = "a", .attempts = 1});
     await(stats_of_queue("q").running == 1);
     reconfigure("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 1s }\n");
     await_end(submit((struct order){.id = "b", .attempts = 1}));
+    await_end(first);
     assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
     assert_int_equal(look_at("b")->state, WEIR_JOB_DONE);
 }
@@ -805,6 +830,7 @@ int main(void)
         REAL(a_retry_waits_for_its_backoff),
         REAL(a_job_that_kills_its_worker_three_times_is_quarantined),
         FAKE(a_damaged_body_is_not_run),
+        REAL(what_cannot_be_begun_waits_and_spends_no_attempt),
         REAL(a_lease_that_runs_out_ends_the_attempt),
         REAL(a_lease_is_renewed_while_a_job_runs),
         REAL(a_job_in_line_is_cancelled),
