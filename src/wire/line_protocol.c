@@ -145,10 +145,11 @@ static enum weir_line_event find_line(struct weir_lines *lines, struct weir_slic
                                              : WEIR_LINE_NEED_MORE;
     }
     size_t bytes = (size_t)(end - input.data);
-    *used = bytes + 1;
+    bool with_cr = bytes > 0 && input.data[bytes - 1] == '\r';
     lines->looked = 0;
-    bytes -= bytes > 0 && input.data[bytes - 1] == '\r';
-    return take_line(lines, (struct weir_slice){input.data, bytes});
+    enum weir_line_event event = take_line(lines, (struct weir_slice){input.data, bytes - with_cr});
+    *used = event == WEIR_LINE_FAULT ? 0 : bytes + 1;
+    return event;
 }
 
 /* ---- bodies ---- */

@@ -62,8 +62,8 @@ struct weir_lines {
 void weir_lines_init(struct weir_lines *lines);
 
 /* The next event of what has come, which is the input without the `used` bytes of earlier calls. A
- * line is told as a whole: until its end is there, nothing of it is used. `piece` is written with
- * WEIR_LINE_BODY, never empty. */
+ * line is told as a whole: until its end is there, nothing of it is used, nor of what is at fault.
+ * `piece` is written with WEIR_LINE_BODY, never empty. */
 enum weir_line_event weir_lines_next(struct weir_lines *lines, struct weir_slice input,
                                      size_t *used, struct weir_slice *piece);
 
