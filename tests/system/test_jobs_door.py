@@ -1,11 +1,12 @@
 """Submitting jobs to queues that are full, many at once, and by clients that go away at each step; see docs/JOBS.md."""
 import asyncio
+import contextlib
 import json
 import os
 import re
 
 import pytest
-from jobs import KIB, chunked, fill, jobs, post, with_jobs
+from jobs import KIB, QUEUES, chunked, fill, jobs, post, with_jobs
 from raw import ask, connect, request, run
 from weir import until, until_still
 
@@ -16,7 +17,7 @@ async def test_a_full_queue_rejects_and_keeps_connections_of_short_bodies(call):
     await fill(call, 'small')
     async with connect(call.gateway.api_port) as wire:
         for body in (b'', b'x', b'x' * 65536):
-            await wire.send(post('/submit/c?queue=small', b''))
+            await wire.send(post('/submit/c?queue=small', body))
             reply = await wire.message('POST')
             assert (reply.status, json.loads(reply.body)['type']) == (429, 'urn:weir:queue-full')
             assert int(reply.one('retry-after')) >= 1 and 'small' in json.loads(reply.body)['detail']
@@ -177,6 +178,30 @@ async def test_a_client_may_go_away_while_it_waits_or_reads(call):
                                 if os.path.lexists(f'/proc/{pid}/fd/{fd}')), 'no file stays open')
 
 
+@run
+async def test_a_server_may_end_while_everything_is_under_way():
+    async with contextlib.AsyncExitStack() as stack, jobs(QUEUES + 'grace: 1s\n') as call:
+        await fill(call, 'patient')
+        await call.submit('/long', b'x' * (20 << 20))
+        await call.get('/status/long?wait=60')
+        with call.gate() as (body, _):
+            await call.submit('/held?queue=held', body)
+            await call.until_state('held', 'running')
+            lines = b'{"queue": "keep"}\n{"queue": "patient"}'
+            for text in (post('/submit/w?queue=patient', b'x' * 100), post('/submit/w?queue=patient', b'x' * 100 * KIB),
+                         post('/submit', lines, 'Content-Type: application/x-ndjson'), request('/status/held?wait=300'),
+                         request('/result/held?wait=300'), post('/submit/p?queue=held', body, 'Prefer: wait=300'),
+                         request('/result/long'), post('/submit/half?queue=keep', b'x' * 200 * KIB)[:-1],
+                         post('/submit/half?queue=keep', b'x')[:-1]):
+                for _ in range(3):
+                    wire = await stack.enter_async_context(connect(call.gateway.api_port))
+                    await wire.send(text)
+            await until_still(call.gateway.process.pid)
+            call.gateway.terminate()
+            assert await asyncio.wait_for(call.gateway.process.wait(), 60) == 0
+        assert call.gateway.complaints() == ''
+
+
 # ---- many
 
 @with_jobs
@@ -235,6 +260,10 @@ async def test_of_many_all_are_accepted_or_none(call):
                              {'queue': 'small'}, status=429)
     assert reply['type'] == 'urn:weir:queue-full'
     assert [job['id'] for job in (await call.get('/jobs'))['jobs']] == ['taken']
+    for _ in range(2):
+        await call.submit('?queue=slow')
+    reply = await call.lines(*[{'queue': 'small'}] * 2, {'queue': 'slow'}, status=429)
+    assert reply['type'] == 'urn:weir:rate'
     await fill(call, 'small')  # so its places were given back
 
 
