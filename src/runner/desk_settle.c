@@ -88,6 +88,7 @@ static void explain(const struct weir_run *run, struct weir_run_report *report)
         report->end = WEIR_ATTEMPT_LOST;
         report->error = weir_slice_of("its lease ran out: what runs it was not heard of");
     } else if (report->end == WEIR_ATTEMPT_LOST && report->orderly) {
+        report->end = WEIR_ATTEMPT_UNABLE; /* that we were told to end is not the job's fault */
         report->error = weir_slice_of("Weir was told to end while it ran");
     }
 }

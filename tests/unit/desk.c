@@ -572,9 +572,9 @@ TEST(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done)
     assert_int_equal(look_at("b")->attempts, 0);
 }
 
-TEST(what_runs_when_weir_is_told_to_end_runs_again_without_a_kill)
+TEST(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt)
 {
-    open_desk("  q: { run: [/bin/sleep, \"60\"] }\n");
+    open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
     submit((struct order){.id = "a"});
     await(look_at("a")->state == WEIR_JOB_RUNNING);
     close_desk();
@@ -587,7 +587,7 @@ TEST(what_runs_when_weir_is_told_to_end_runs_again_without_a_kill)
     await_end(number_of("a"));
     row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
-    assert_int_equal(row->attempts, 2);
+    assert_int_equal(row->attempts, 1);
     assert_int_equal(row->kills, 0);
     assert_int_equal(row->epoch.boot, 3);
 }
@@ -852,7 +852,7 @@ int main(void)
         REAL(with_too_many_dead_letters_nothing_is_accepted_until_some_are_dealt_with),
         REAL(a_dead_letter_that_is_redriven_runs_again),
         REAL(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done),
-        REAL(what_runs_when_weir_is_told_to_end_runs_again_without_a_kill),
+        REAL(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt),
         REAL(what_ran_when_weir_was_killed_has_spent_an_attempt),
         FAKE(an_attempt_that_had_ended_well_is_not_repeated),
         REAL(a_backoff_is_short_also_if_the_clock_went_back),
