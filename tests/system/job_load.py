@@ -136,9 +136,14 @@ class Site:
         await self.spawn()
         await self.ready()
 
+    def check_alive(self):
+        """It ends only when it is told to."""
+        assert not self.up.is_set() or self.process.returncode is None, \
+            f'it has ended by itself: {self.process.returncode}\n{self.errors.read_text()[-5000:]}'
+
     async def kill(self):
+        self.check_alive()
         self.up.clear()
-        assert self.process.returncode is None, f'it had ended by itself: {self.process.returncode}'
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         status = await self.process.wait()
@@ -332,6 +337,8 @@ class Clients:
                 await self.site.up.wait()
                 [act] = self.chance.choices(list(self.acts), list(self.acts.values()))
                 await getattr(self, act)(session)
+                if not self.stopping:
+                    self.site.check_alive()
                 await asyncio.sleep(0)  # also when it fails at once
 
     @contextlib.asynccontextmanager
@@ -341,7 +348,7 @@ class Clients:
             yield self
         finally:
             self.stopping = True
-            self.site.up.set()
+            self.site.up.set()  # so that nobody waits for it
             done = await asyncio.gather(*tasks, return_exceptions=True)
             for result in done:
                 if isinstance(result, BaseException):
