@@ -148,8 +148,8 @@ async def test_ids_are_what_a_path_may_carry(call):
 
 
 @with_jobs
-async def test_names_may_have_255_bytes_of_any_kind(call):
-    tenant, key = 'é' * 127 + 'x', '\x01' * 255
+async def test_names_may_have_255_bytes(call):
+    tenant, key = 'é' * 127 + 'x', '"' * 255
     query = urllib.parse.urlencode({'queue': 'keep', 'tenant': tenant, 'key': key})
     await call.submit(f'/{"i" * 128}?{query}', b'x')
     told = await call.get('/status/' + 'i' * 128)
@@ -369,109 +369,6 @@ async def test_a_running_job_tells_its_progress(call):
     assert told['state'] == 'done' and 'progress' not in told
 
 
-# ---- many
-
-@with_jobs
-async def test_many_jobs_go_in_one_submission(call):
-    said = await call.lines({'id': 'a', 'queue': 'keep', 'tenant': 't', 'priority': 'high', 'attempts': 7, 'key': 'k',
-                             'timeout': '1m', 'cost': '5s', 'run_at': '2096-01-01T00:00:00Z', 'body': 'text \u00e9\n"'},
-                            '', '  ', {'id': 'b', 'queue': 'echo', 'body': {'n': [1, 2.50, None]}},
-                            '{"id":"c", "body" :  [1, 2.50 ,{"x":"\\u00e9"}] }\r', {})
-    assert [(job['id'], job['state']) for job in said['jobs'][:3]] == [('a', 'queued'), ('b', 'queued'), ('c', 'queued')]
-    assert re.fullmatch('j-[0-9a-f]{32}', said['jobs'][3]['id']) and len(said['jobs']) == 4
-    told = await call.get('/status/a')
-    assert {name: told[name] for name in ('queue', 'tenant', 'priority', 'attempts_max', 'key', 'due', 'body_bytes')} == {
-        'queue': 'keep', 'tenant': 't', 'priority': 'high', 'attempts_max': 7, 'key': 'k', 'due': '2096-01-01T00:00:00.000Z',
-        'body_bytes': len('text \u00e9\n"'.encode())}
-    await call.get('/status/c?wait=60')
-    assert (await call('GET', '/result/c')).body == b'[1, 2.50 ,{"x":"\\u00e9"}]'
-    assert (await call('GET', '/result/b?wait=60')).body == b'{"n": [1, 2.5, null]}'
-    again = await call.lines({'id': 'b', 'queue': 'echo', 'body': {'n': [1, 2.50, None]}}, status=200)
-    assert again == {'jobs': [{'id': 'b', 'state': 'done'}]}
-
-
-@with_jobs
-async def test_what_the_query_says_holds_for_lines_that_say_nothing_else(call):
-    said = await call.lines({}, {'queue': 'slow', 'priority': 'low', 'tenant': 'u', 'delay': '1h'},
-                            query='?queue=keep&priority=high&tenant=t&run_at=3981830400000')
-    first, second = [await call.get('/status/' + job['id']) for job in said['jobs']]
-    assert (first['queue'], first['priority'], first['tenant'], first['due'][:4]) == ('keep', 'high', 't', '2096')
-    assert (second['queue'], second['priority'], second['tenant']) == ('slow', 'low', 'u') and second['due'][:4] != '2096'
-    one = await call.lines({'body': 1}, {'body': 2}, query='?queue=keep', Idempotency_Key='K')
-    two = await call.lines({'body': 1}, {'body': 2}, query='?queue=keep', status=200, Idempotency_Key='K')
-    assert one == two and one['jobs'][0]['id'] != one['jobs'][1]['id']
-    same = await call.lines({'id': 's', 'body': 1}, {'id': 's', 'body': 1}, query='?queue=keep')
-    assert [job['id'] for job in same['jobs']] == ['s', 's']
-    assert len((await call.get('/jobs?queue=keep'))['jobs']) == 4
-
-
-BAD_LINES = {'{': 'Line 2: it is no JSON object', '[]': 'no JSON object', '{"ids":1}': 'ids is not one', '1': 'no JSON object',
-             '{"id":"-"}': 'id has 1 to 128', '{"attempts":0}': 'attempts is a number', '{"delay":5}': 'delay is a text',
-             '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'no JSON object',
-             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255',
-             '{"tenant":"a\\u0000b"}': 'tenant is a text without control', '{"key":"a\\nb"}': 'key is a text without control'}
-
-
-@with_jobs
-async def test_of_many_all_are_accepted_or_none(call):
-    for line, words in BAD_LINES.items():
-        said = await call.lines({'id': 'first', 'queue': 'keep'}, line, {'id': 'last', 'queue': 'keep'}, status=400)
-        assert words in said['detail'], (line, said)
-    assert 'called none' in (await call.lines({'id': 'first'}, {'queue': 'none'}, status=404))['detail']
-    assert 'no line' in (await call.lines('', ' ', status=400))['detail']
-    await call.lines(status=400)
-    assert '64 KiB' in (await call.lines({'id': 'first'}, {'body': 'x' * 65537}, status=413))['detail']
-    await call.lines({'id': 'first'}, {'id': 'first', 'body': 1}, status=409)
-    await call.submit('/taken?queue=keep', b'x')
-    assert 'taken' in (await call.lines({'id': 'first', 'queue': 'keep'}, {'id': 'taken'}, status=409))['detail']
-    reply = await call.lines(*[{'id': f'f{i}', 'queue': 'keep'} for i in range(5)], {'queue': 'small'}, {'queue': 'small'},
-                             {'queue': 'small'}, status=429)
-    assert reply['type'] == 'urn:weir:queue-full'
-    assert [job['id'] for job in (await call.get('/jobs'))['jobs']] == ['taken']
-    await fill(call, 'small')  # so its places were given back
-
-
-@with_jobs
-async def test_many_are_ten_thousand_lines_of_16_mib(call):
-    line = json.dumps({'queue': 'keep', 'body': 'x' * 1500})
-    said = await call.lines(*[line] * 10000)
-    assert len({job['id'] for job in said['jobs']}) == 10000
-    assert (await call.queue('keep'))['waiting'] == 10000
-    assert '10,000' in (await call.lines(*['{"queue":"keep"}'] * 10001, status=413))['detail']
-    reply = await call('POST', '/submit', b'\n' * ((16 << 20) + 1), Content_Type='application/x-ndjson')
-    assert reply.status == 413
-    text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: application/x-ndjson; charset=utf-8', method='POST',
-                   body=chunked(b'\n' * ((16 << 20) + 1), 1 << 20))
-    assert (await ask(call.gateway.api_port, text, 'POST')).status == 413
-    text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: APPLICATION/X-NDJSON', method='POST',
-                   body=chunked(b'{"id":"last","queue":"keep"}' + b'\n' * (1 << 20), 1000))
-    assert (await ask(call.gateway.api_port, text, 'POST')).status == 202
-    assert (await call.queue('keep'))['waiting'] == 10001
-
-
-@with_jobs
-async def test_many_wait_for_room_together_and_may_go_away(call):
-    await call.submit('/a?queue=patient')
-    lines = [{'id': f'm{i}', 'queue': ('patient', 'keep')[i % 2]} for i in range(4)]
-    waiting = asyncio.create_task(call.lines(*lines))
-    await until_still(call.gateway.process.pid)
-    assert not waiting.done()
-    await call('POST', '/cancel/a')
-    await waiting
-    assert (await call.queue('patient'))['waiting'] == 2
-    body = '\n'.join(json.dumps({**line, 'id': 'gone' + line['id']}) for line in lines).encode()
-    async with connect(call.gateway.api_port) as wire:
-        await wire.send(post('/submit', body, 'Content-Type: application/x-ndjson'))
-        await until_still(call.gateway.process.pid)
-    await until_still(call.gateway.process.pid)
-    for job in ('m0', 'm2'):
-        await call('POST', f'/cancel/{job}')
-    await fill(call, 'patient', ('b', 'c'))
-    assert (await call('GET', '/status/gonem0')).status == 404
-    reply = await call.lines(*[{'queue': 'patient'}] * 3, status=429, Weir_Timeout='50ms')
-    assert reply['type'] == 'urn:weir:queue-full'
-
-
 # ---- lists and dead letters
 
 @with_jobs
@@ -506,7 +403,7 @@ async def test_jobs_are_listed_by_state_queue_and_tenant_page_by_page(call):
 
 @with_jobs
 async def test_long_lists_come_in_pieces(call):
-    await call.lines(*[{'id': f'{i:03}' + 'x' * 100, 'queue': 'keep', 'tenant': '\x01' * 255} for i in range(500)])
+    await call.lines(*[{'id': f'{i:03}' + 'x' * 100, 'queue': 'keep', 'tenant': '"' * 255} for i in range(500)])
     page = await call.get('/jobs?limit=500')
     assert [job['id'][:3] for job in page['jobs']] == [f'{i:03}' for i in range(500)]
 

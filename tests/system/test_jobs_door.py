@@ -241,7 +241,8 @@ async def test_what_the_query_says_holds_for_lines_that_say_nothing_else(call):
 BAD_LINES = {'{': 'Line 2: it is no JSON object', '[]': 'no JSON object', '{"ids":1}': 'ids is not one', '1': 'no JSON object',
              '{"id":"-"}': 'id has 1 to 128', '{"attempts":0}': 'attempts is a number', '{"delay":5}': 'delay is a text',
              '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'no JSON object',
-             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255'}
+             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255',
+             '{"tenant":"a\\u0000b"}': 'tenant is a text without control', '{"key":"a\\nb"}': 'key is a text without control'}
 
 
 @with_jobs
