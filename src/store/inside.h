@@ -14,6 +14,7 @@
 #include "store/store.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 /* Operations in the order of handing over. */
@@ -87,8 +88,7 @@ struct weir_store {
     _Atomic(const char *) wrong; /* null: it works */
     /* the thread and its inbox */
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t come;
+    sem_t come; /* posted to a sleeper */
     _Atomic(struct weir_store_op *) inbox; /* a stack */
     atomic_bool asleep;
     atomic_bool ending;

@@ -65,9 +65,7 @@ static void submit(struct weir_store *store, struct weir_store_op *op)
                                                     memory_order_relaxed));
     /* In one order of all these accesses either the sleeper is seen here, or it sees this. */
     if (first == NULL && atomic_load_explicit(&store->asleep, memory_order_seq_cst)) {
-        pthread_mutex_lock(&store->lock);
-        pthread_cond_signal(&store->come);
-        pthread_mutex_unlock(&store->lock);
+        sem_post(&store->come);
     }
 }
 
@@ -96,18 +94,16 @@ static void collect(struct weir_store *store)
     }
 }
 
+/* A semaphore that was posted once too often only wakes it for nothing. */
 static void sleep_until(struct weir_store *store, uint64_t due_ns)
 {
     struct timespec due = {.tv_sec = (time_t)(due_ns / WEIR_NS_PER_SECOND),
                            .tv_nsec = (long)(due_ns % WEIR_NS_PER_SECOND)};
-    pthread_mutex_lock(&store->lock);
     atomic_store_explicit(&store->asleep, true, memory_order_seq_cst);
-    int result = 0;
-    while (inbox_empty(store) && !atomic_load(&store->ending) && result == 0) {
-        result = pthread_cond_timedwait(&store->come, &store->lock, &due);
+    if (inbox_empty(store) && !atomic_load(&store->ending)) {
+        sem_clockwait(&store->come, CLOCK_MONOTONIC, &due);
     }
     atomic_store_explicit(&store->asleep, false, memory_order_relaxed);
-    pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- reads ---- */
@@ -433,8 +429,7 @@ static void give_back(struct weir_store *store)
     if (store->lock_fd >= 0) {
         close(store->lock_fd);
     }
-    pthread_cond_destroy(&store->come);
-    pthread_mutex_destroy(&store->lock);
+    sem_destroy(&store->come);
     free(store->batch.fresh);
     free(store);
 }
@@ -442,7 +437,6 @@ static void give_back(struct weir_store *store)
 static struct weir_store *create(const struct weir_store_options *options)
 {
     uint64_t seed[2];
-    pthread_condattr_t attributes;
     struct weir_store *store = calloc(1, sizeof *store);
     if (store == NULL) {
         return NULL;
@@ -456,11 +450,7 @@ static struct weir_store *create(const struct weir_store_options *options)
     weir_op_queue_init(&store->reads);
     weir_op_queue_init(&store->writes);
     weir_op_queue_init(&store->batch.waiting);
-    pthread_mutex_init(&store->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->come, &attributes);
-    pthread_condattr_destroy(&attributes);
+    sem_init(&store->come, 0, 0);
     snprintf(store->folder, sizeof store->folder, "%s", options->folder);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed || !weir_ids_init(&store->ids, seed)) {
         give_back(store);
@@ -542,9 +532,7 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
 void weir_store_close(struct weir_store *store)
 {
     atomic_store(&store->ending, true);
-    pthread_mutex_lock(&store->lock);
-    pthread_cond_signal(&store->come);
-    pthread_mutex_unlock(&store->lock);
+    sem_post(&store->come);
     pthread_join(store->thread, NULL);
     give_back(store);
 }
