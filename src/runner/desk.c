@@ -440,7 +440,9 @@ static bool open_store(struct weir_desk *desk, const struct weir_desk_options *o
         struct weir_store_options store = {
             .folder = folder, .found = weir_desk_found, .context = desk};
         desk->port = &weir_store_sqlite;
+        weir_desk_find_remains(desk, folder);
         desk->files = weir_store_open(&store, wrong, wrong_bytes);
+        weir_desk_forget_remains(desk);
         desk->store = desk->files;
         if (desk->files == NULL) {
             return false;

@@ -2,7 +2,10 @@
 #include "runner/desk_parts.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- rows ---- */
 
@@ -40,11 +43,71 @@ static bool find_running(struct weir_desk *desk, const struct weir_job_row *row,
         return false;
     }
     run->recorded = row->epoch;
+    run->unrecorded = row->state == WEIR_JOB_QUEUED;
     run->folder = true;
     weir_run_move(run, WEIR_RUN_TAKING);
     weir_run_move(run, WEIR_RUN_GOING);
     weir_run_move(run, WEIR_RUN_RUNNING);
-    return copy_row(run, row);
+    bool copied = copy_row(run, row);
+    run->row.attempts += run->unrecorded ? 1 : 0;
+    return copied;
+}
+
+/* ---- what was left ---- */
+
+static bool note_remains(void *context, uint64_t number)
+{
+    struct weir_desk_remains *remains = context;
+    if (remains->count == remains->size) {
+        size_t size = remains->size == 0 ? 64 : 2 * remains->size;
+        uint64_t *numbers = realloc(remains->numbers, size * sizeof numbers[0]);
+        if (numbers == NULL) {
+            return true; /* it is begun once more than it should be */
+        }
+        remains->numbers = numbers;
+        remains->size = size;
+    }
+    remains->numbers[remains->count++] = number;
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void weir_desk_find_remains(struct weir_desk *desk, const char *folder)
+{
+    struct weir_desk_remains *remains = &desk->remains;
+    if (access(folder, F_OK) == 0) {
+        snprintf(desk->folder, sizeof desk->folder, "%s", folder);
+        weir_command_sweep_all(folder, note_remains, remains);
+    }
+    if (remains->count > 0) {
+        qsort(remains->numbers, remains->count, sizeof remains->numbers[0], compare_numbers);
+    }
+}
+
+void weir_desk_forget_remains(struct weir_desk *desk)
+{
+    free(desk->remains.numbers);
+    desk->remains = (struct weir_desk_remains){0};
+}
+
+/* A start is on record with the next commit, for which the command does not wait. If Weir has ended
+ * before that, the folder tells: else a job that ends Weir at once would do so for ever. */
+static bool was_begun(const struct weir_desk *desk, const struct weir_job_row *row)
+{
+    const struct weir_desk_remains *remains = &desk->remains;
+    char path[PATH_MAX + 64];
+    if (remains->count == 0 || bsearch(&row->number, remains->numbers, remains->count,
+                                       sizeof remains->numbers[0], compare_numbers) == NULL) {
+        return false;
+    }
+    snprintf(path, sizeof path, "%s/work/%" PRIu64 "-%" PRIu32, desk->folder, row->number,
+             row->attempts + 1);
+    return access(path, F_OK) == 0;
 }
 
 /* Since when it waits: a backoff began when an attempt had ended, which is not before that had
@@ -68,8 +131,9 @@ static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, u
                                         .next_ms = row->next_ms,
                                         .dated = row->order.dated};
     desk->dated = desk->dated || row->order.dated;
+    bool unrecorded = row->state == WEIR_JOB_QUEUED && was_begun(desk, row);
     return weir_schedule_enter(desk->schedule, &entry, now) == WEIR_OK &&
-           (row->state != WEIR_JOB_RUNNING || find_running(desk, row, queue, now));
+           ((row->state != WEIR_JOB_RUNNING && !unrecorded) || find_running(desk, row, queue, now));
 }
 
 bool weir_desk_found(void *context, const struct weir_job_row *row)
@@ -130,6 +194,9 @@ void weir_desk_recover(struct weir_desk *desk)
         if (run->state == WEIR_RUN_RUNNING && run->plan == NULL) {
             run->plan = weir_plan_take(desk->plan);
             run->config = weir_desk_config(desk, run->queue);
+            if (run->unrecorded) { /* later than all that is on record */
+                run->recorded = (struct weir_epoch){.boot = desk->boot};
+            }
             weir_list_push_back(&found, &run->link);
         }
     }

@@ -81,10 +81,11 @@ struct weir_run {
     struct weir_worker *worker; /* in whose loop it runs; null: in the yard */
     struct weir_post go;
     struct weir_post stop;
-    bool entered; /* the schedule knows it */
-    bool folder;  /* it may have one */
-    bool stale;   /* its end did not count */
-    bool rests;   /* it could not be begun */
+    bool entered;    /* the schedule knows it */
+    bool folder;     /* it may have one */
+    bool stale;      /* its end did not count */
+    bool rests;      /* it could not be begun */
+    bool unrecorded; /* found at the start: its folder is there, but not that it was begun */
     uint64_t began_ns;
     uint64_t ran_ms;
 
@@ -124,6 +125,13 @@ struct weir_desk_yard {
     bool arming;
     bool made; /* the loop is there, */
     bool runs; /* and the thread */
+};
+
+/* Jobs of which there are folders of attempts when Weir starts, in order. */
+struct weir_desk_remains {
+    uint64_t *numbers;
+    size_t count;
+    size_t size;
 };
 
 struct weir_desk {
@@ -172,6 +180,7 @@ struct weir_desk {
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     uint32_t worker_count;
     EVP_MD *sha256;
+    struct weir_desk_remains remains; /* until all have been found */
     char folder[PATH_MAX];
     struct weir_desk_yard yard;
 };
@@ -273,6 +282,10 @@ void weir_run_stick(struct weir_run *run, const char *wrong);
 void weir_run_destroy(struct weir_run *run);
 
 /* ---- what is found at the start, desk_found.c ---- */
+
+/* Looks for what was left of attempts, and forgets that again. */
+void weir_desk_find_remains(struct weir_desk *desk, const char *folder);
+void weir_desk_forget_remains(struct weir_desk *desk);
 
 /* For weir_store_open(); the context is the desk. */
 bool weir_desk_found(void *context, const struct weir_job_row *row);

@@ -258,6 +258,22 @@ async def test_a_killed_weir_has_spent_an_attempt_of_what_ran_and_nothing_else()
 
 
 @run
+async def test_a_job_that_kills_weir_as_soon_as_it_runs_is_quarantined():
+    with folder() as home:
+        async with serving(home, {'q': 'attempts: 10'}) as call:
+            await call.submit('/a?queue=q')
+        path = home / 'weir.yaml'
+        path.write_text(f'api: unix:{home}/api\ndata: {home}/data\nqueues: {{ q: {{ run: ["sh", "-c", "kill -9 $PPID"] }} }}\n')
+        for _ in range(3):
+            process = await asyncio.create_subprocess_exec(PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.DEVNULL)
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL
+        async with serving(home, {'q': shell('true')}) as call:
+            told = await call.get('/status/a?wait=30')
+            assert (told['state'], told['attempts']) == ('failed', 3)
+            assert told['error'].startswith('quarantined')
+
+
+@run
 async def test_a_folder_is_used_by_one_weir():
     with folder() as home:
         async with serving(home, {'q': 'workers: 1'}) as call:
