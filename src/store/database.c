@@ -90,8 +90,8 @@ static const char *explain(int result, int system_error)
 {
     bool full = system_error == ENOSPC || system_error == EDQUOT;
     if (result == SQLITE_READONLY_DBMOVED) {
-        return "jobs.db or its journal was removed or replaced while weir used it, so that nothing"
-               " can be kept any more: see what became of the data folder, and start weir again";
+        return "jobs.db or its journal was removed or replaced under weir: look after the data"
+               " folder and start weir again.";
     }
     switch (result & 0xff) {
     case SQLITE_FULL:
