@@ -457,9 +457,9 @@ async def test_on_a_terminal_several_are_counted(jobs, folder):
         jobs.done('a')
         jobs.done('b')
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
-        assert '3 running' not in terminal.text
         await terminal.until(lambda text: 'd done\r\n' in text and text.endswith('\r\033[Ka done\r\nb done\r\n'),
                              'all are told')
+        assert '3 running' not in terminal.text
 
 
 @with_jobs
