@@ -88,7 +88,7 @@ struct weir_store {
     _Atomic(const char *) wrong; /* null: it works */
     /* the thread and its inbox */
     pthread_t thread;
-    sem_t come; /* posted to a sleeper */
+    sem_t come;                            /* posted to a sleeper */
     _Atomic(struct weir_store_op *) inbox; /* a stack */
     atomic_bool asleep;
     atomic_bool ending;
