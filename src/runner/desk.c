@@ -490,6 +490,28 @@ static void destroy(struct weir_desk *desk)
     free(desk);
 }
 
+/* Queues have the order of the config, not that in which jobs are found. Without memory for them,
+ * configuring says so. */
+static void number_queues(struct weir_desk *desk, const struct weir_config *config)
+{
+    struct weir_instant now = weir_desk_lock(desk);
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        (void)weir_schedule_need_queue(desk->schedule, config->queues[i].name, now);
+    }
+    pthread_mutex_unlock(&desk->lock);
+}
+
+static bool open_parts(struct weir_desk *desk, const struct weir_desk_options *options, char *wrong,
+                       size_t wrong_bytes)
+{
+    if (!make_parts(desk, wrong, wrong_bytes)) {
+        return false;
+    }
+    number_queues(desk, options->plan->config);
+    return open_store(desk, options, wrong, wrong_bytes) &&
+           weir_desk_configure(desk, options->plan, wrong, wrong_bytes);
+}
+
 struct weir_desk *weir_desk_open(const struct weir_desk_options *options, char *wrong,
                                  size_t wrong_bytes)
 {
@@ -498,8 +520,7 @@ struct weir_desk *weir_desk_open(const struct weir_desk_options *options, char *
         say(wrong, wrong_bytes, "jobs", "there is no memory left");
         return NULL;
     }
-    if (!make_parts(desk, wrong, wrong_bytes) || !open_store(desk, options, wrong, wrong_bytes) ||
-        !weir_desk_configure(desk, options->plan, wrong, wrong_bytes)) {
+    if (!open_parts(desk, options, wrong, wrong_bytes)) {
         destroy(desk);
         return NULL;
     }

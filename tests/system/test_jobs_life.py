@@ -171,6 +171,17 @@ async def test_draining_lets_what_runs_finish_and_starts_nothing():
 
 
 @run
+async def test_queues_have_the_order_of_the_config_also_after_a_restart():
+    queues = {'b': 'workers: 1', 'a': 'workers: 1'}
+    with folder() as home:
+        async with serving(home, queues) as call:
+            await call.submit('/x?queue=a')
+            assert await end(call) == 0
+        async with serving(home, queues) as call:
+            assert [queue['queue'] for queue in (await call.get('/capacity'))['queues']] == ['b', 'a']
+
+
+@run
 async def test_what_does_not_finish_within_the_grace_runs_again_and_has_spent_no_attempt():
     with folder() as home:
         async with serving(home, {'q': shell(HELD, workers=1)}, grace='100ms') as call:
