@@ -5,7 +5,7 @@
 
 #include "weir/types.h"
 
-#include <limits.h>
+#include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
 #include <stdbool.h>
 
 struct weir_output {

@@ -19,7 +19,7 @@
 #include "runner/errand.h"
 #include "store/store.h"
 
-#include <limits.h>
+#include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
 #include <openssl/evp.h>
 #include <pthread.h>
 

@@ -13,7 +13,7 @@
 #include "store/statements.h"
 #include "weir/types.h"
 
-#include <limits.h>
+#include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
 #include <sqlite3.h>
 #include <stdbool.h>
 
