@@ -69,6 +69,8 @@ struct weir_loop {
 
 /* On failure, errno tells why. */
 WEIR_MUST_CHECK bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator);
+
+/* Requires that nobody posts any more: who does may still ring when the post has arrived. */
 void weir_loop_deinit(struct weir_loop *loop);
 
 /* Turns until weir_loop_stop(), which may only be called from within. */

@@ -33,7 +33,12 @@ static struct gathered *gathered_of(sqlite3_file *file)
 
 /* A sync of bytes that the file has had before is cheaper than one of a file that has grown, which
  * takes a commit of the file system's own journal. So it is made longer by more than is needed;
- * what SQLite finds there is no page. Whether that works is of no account. */
+ * what SQLite finds there is no page. Whether that works is of no account.
+ *
+ * Never along with the journal's head, though, which SQLite syncs before it writes anything else:
+ * on the disk there may still be the journal before, which was emptied and not synced since. Until
+ * a new head is there it counts, and zeros in the middle of it would leave a part that is older
+ * than the database. */
 static void extend(struct gathered *gathered)
 {
     static const char zeros[GATHER_BYTES_MAX];
@@ -59,7 +64,9 @@ static int flush(struct gathered *gathered)
         gathered->real->pMethods->xWrite(gathered->real, gathered->bytes, count, gathered->at);
     if (result == SQLITE_OK && gathered->at + count > gathered->end) {
         gathered->end = gathered->at + count;
-        extend(gathered);
+        if (gathered->at > 0) {
+            extend(gathered);
+        }
     }
     return result;
 }

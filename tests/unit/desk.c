@@ -757,6 +757,7 @@ TEST(a_command_that_is_not_there_is_said_at_the_start)
 
 struct crowd {
     pthread_t thread;
+    struct weir_loop loop;
     int index;
     int ends[WEIR_JOB_STATE_COUNT];
 };
@@ -764,8 +765,7 @@ struct crowd {
 static void *push_jobs(void *context)
 {
     struct crowd *crowd = context;
-    struct weir_loop loop;
-    assert_true(weir_loop_init(&loop, &weir_allocator_libc));
+    struct weir_loop *loop = &crowd->loop;
     for (int i = 0; i < JOBS_PER_THREAD; i++) {
         char id[32];
         struct weir_acceptance acceptance;
@@ -774,18 +774,17 @@ static void *push_jobs(void *context)
                               .body = i % 5 == 0 ? "exit 1" : "exit 0",
                               .attempts = 2};
         snprintf(id, sizeof id, "%d-%d", crowd->index, i);
-        assert_int_equal(submit_in(&loop, order, &acceptance), WEIR_DESK_DONE);
+        assert_int_equal(submit_in(loop, order, &acceptance), WEIR_DESK_DONE);
         if (i % 3 == 0) {
-            enum weir_desk_end end = cancel_in(&loop, id);
+            enum weir_desk_end end = cancel_in(loop, id);
             assert_true(end == WEIR_DESK_DONE || end == WEIR_DESK_STALE);
         }
         if (i % 4 == 0) {
-            await_end_in(&loop, acceptance.number);
+            await_end_in(loop, acceptance.number);
         }
         struct weir_desk_live live;
         weir_desk_live(office.desk, acceptance.number, &live);
     }
-    weir_loop_deinit(&loop);
     return NULL;
 }
 
@@ -796,6 +795,7 @@ TEST(every_job_of_many_threads_ends_exactly_once)
     struct crowd crowds[THREADS];
     for (int i = 0; i < THREADS; i++) {
         crowds[i] = (struct crowd){.index = i};
+        assert_true(weir_loop_init(&crowds[i].loop, &weir_allocator_libc));
         assert_int_equal(pthread_create(&crowds[i].thread, NULL, push_jobs, &crowds[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -813,6 +813,10 @@ TEST(every_job_of_many_threads_ends_exactly_once)
     assert_int_equal(counts.stale, 0);
     assert_int_equal(stats_of_queue("q").queued, 0);
     assert_int_equal(stats_of_queue("q").running, 0);
+    close_desk(); /* from now on nobody rings any more */
+    for (int i = 0; i < THREADS; i++) {
+        weir_loop_deinit(&crowds[i].loop);
+    }
 }
 
 #define REAL(test) cmocka_unit_test_setup_teardown(test, begin, end)

@@ -317,6 +317,31 @@ TEST(what_a_failed_sync_left_in_memory_is_not_believed_by_the_next_start)
     }
 }
 
+/* The journal is emptied when a store is closed, which need not have got to the disk: there is the
+ * old one, and what is written to the new one must not hide a part of it before its head is there.
+ */
+TEST(a_journal_that_is_begun_anew_leaves_the_old_one_whole)
+{
+    for (uint64_t chance = 1; chance <= 40; chance++) {
+        start_anew(test_state);
+        close_store();
+        options.journal_bytes = 0;
+        open_store();
+        for (int i = 0; i < 100; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "more-%d", i);
+            submit_job(id, "x");
+        }
+        assert_true(accept_numbered(0));
+        close_store();
+        disk_arm(DISK_DEAD, 1 + chance % 8);
+        assert_false(try_open());
+        disk_lose_power(chance * 977);
+        open_small();
+        check_diary();
+    }
+}
+
 TEST(a_store_that_cannot_be_opened_says_why)
 {
     open_store();
@@ -350,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             what_a_failed_sync_left_in_memory_is_not_believed_by_the_next_start, begin_failing,
             end_failing),
+        cmocka_unit_test_setup_teardown(a_journal_that_is_begun_anew_leaves_the_old_one_whole,
+                                        begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_store_that_cannot_be_opened_says_why, begin_failing,
                                         end_failing),
     };

@@ -166,7 +166,10 @@ static int disk_sync(sqlite3_file *handle, int flags)
         free(now);
         file->changed = false;
     }
-    file->dirty_count = 0;
+    if (!fails ||
+        disk.fault != DISK_DEAD) { /* what was under way when the power went may be there */
+        file->dirty_count = 0;
+    }
     pthread_mutex_unlock(&disk.lock);
     return fails ? SQLITE_IOERR_FSYNC : SQLITE_OK;
 }
