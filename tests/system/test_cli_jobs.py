@@ -20,7 +20,7 @@ from test_cli import Cli, Said, ended, on_terminal
 from weir import PATIENCE, PROGRAM, until
 
 BIG = 200 << 20  # more than the program may have
-RESIDENT_MAX = 120 << 20  # with room for what a sanitizer takes
+RESIDENT_MAX = 190 << 20  # most of which is what a sanitizer takes
 
 
 def problem(status, kind, detail, **headers):
