@@ -649,19 +649,24 @@ void weir_command_cancel(struct weir_command *command)
     }
 }
 
-void weir_command_destroy(struct weir_command *command)
+bool weir_command_destroy(struct weir_command *command)
 {
     siginfo_t info;
     struct rusage usage;
-    if (command->state == RESTING) {
-        let_go(command);
-        return;
+    switch (command->state) {
+    case PREPARING:
+        command->abandoned = true; /* its folder is made, and its arrival is on the way */
+        return true;
+    case SEALING:
+    case DISCARDING:
+        return false;
+    case RUNNING:
+        signal_group(command, SIGKILL);
+        (void)!reap(command, 0, &info, &usage);
+        break;
+    case RESTING:
+        break;
     }
-    if (command->state != RUNNING) {
-        command->abandoned = true;
-        return;
-    }
-    signal_group(command, SIGKILL);
-    (void)!reap(command, 0, &info, &usage);
     let_go(command);
+    return true;
 }

@@ -81,10 +81,10 @@ struct weir_command *weir_command_start(const struct weir_command_options *optio
  * ended meanwhile. May be called again. */
 void weir_command_cancel(struct weir_command *command);
 
-/* At once, and `ended` is not called any more: Weir ends. Returns when the process is gone; what is
- * under way in a disk thread is let go of when it arrives, so the loop is settled after the disk
- * threads have ended. */
-void weir_command_destroy(struct weir_command *command);
+/* At once, and `ended` is not called any more: Weir ends. The process is gone when it returns. The
+ * disk threads rest meanwhile, and what they have told the loop is settled afterwards. False for a
+ * command that has ended by itself: it tells its end then, as ever. */
+WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command *command);
 
 /* An attempt whose end is not on record. */
 struct weir_command_find {

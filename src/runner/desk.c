@@ -599,6 +599,7 @@ void weir_desk_stop(struct weir_desk *desk)
     ask_all_again(&runs);
     do {
         await_quiet(desk);
+        weir_disk_rest(desk->disk); /* no folder is swept while it is made */
     } while (weir_desk_halt_all(desk));
 }
 

@@ -244,8 +244,8 @@ void weir_run_take(struct weir_run *run);
 bool weir_run_stop(struct weir_run *run, enum weir_run_halt halt);
 void weir_run_send_stop(struct weir_run *run);
 
-/* Ends what runs anywhere, or was about to, now that no loop turns any more. Whether there was
- * anything. */
+/* Ends what runs anywhere, or was about to, now that no loop turns and the disk threads rest; what
+ * has ended by itself is heard. Whether there was anything. */
 bool weir_desk_halt_all(struct weir_desk *desk);
 
 /* The state changes. Under the lock. */

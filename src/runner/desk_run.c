@@ -388,6 +388,20 @@ struct weir_run *weir_run_lapse(struct weir_desk *desk, const struct weir_schedu
     return run->state != WEIR_RUN_IDLE && weir_run_stop(run, WEIR_HALT_LAPSE) ? run : NULL;
 }
 
+/* At once. False: it has ended by itself, and tells so when its loop is settled. */
+static bool destroy_work(struct weir_run *run)
+{
+    if (run->command != NULL && !weir_command_destroy(run->command)) {
+        return false;
+    }
+    if (run->errand != NULL) {
+        weir_errand_destroy(run->errand);
+    }
+    run->command = NULL;
+    run->errand = NULL;
+    return true;
+}
+
 bool weir_desk_halt_all(struct weir_desk *desk)
 {
     static const struct weir_run_report lost = {.end = WEIR_ATTEMPT_LOST, .orderly = true};
@@ -405,12 +419,9 @@ bool weir_desk_halt_all(struct weir_desk *desk)
     while (!weir_list_empty(&found)) {
         struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
         weir_list_unlink(&run->link);
-        if (run->command != NULL) {
-            weir_command_destroy(run->command);
-        } else if (run->errand != NULL) {
-            weir_errand_destroy(run->errand);
+        if (destroy_work(run)) {
+            weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
         }
-        weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
     }
-    return any;
+    return weir_loop_settle(&desk->yard.loop) || any;
 }

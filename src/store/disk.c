@@ -10,6 +10,8 @@ struct weir_disk {
     pthread_cond_t come;
     struct weir_disk_task *first; /* in the order of handing over */
     struct weir_disk_task **end;
+    uint64_t under_way; /* handed over or at work */
+    pthread_cond_t rested;
     bool ending;
     uint32_t thread_count;
     pthread_t threads[];
@@ -31,12 +33,23 @@ static struct weir_disk_task *wait_for_task(struct weir_disk *disk)
     return task;
 }
 
+static void note_done(struct weir_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->under_way--;
+    if (disk->under_way == 0) {
+        pthread_cond_broadcast(&disk->rested);
+    }
+    pthread_mutex_unlock(&disk->lock);
+}
+
 static void *serve(void *context)
 {
     struct weir_disk *disk = context;
     struct weir_disk_task *task;
     while ((task = wait_for_task(disk)) != NULL) {
         task->work(task); /* it may be handed over again, or be gone, from here on */
+        note_done(disk);
     }
     return NULL;
 }
@@ -50,6 +63,7 @@ struct weir_disk *weir_disk_create(uint32_t thread_count)
     }
     pthread_mutex_init(&disk->lock, NULL);
     pthread_cond_init(&disk->come, NULL);
+    pthread_cond_init(&disk->rested, NULL);
     disk->end = &disk->first;
     while (disk->thread_count < thread_count) {
         int wrong = pthread_create(&disk->threads[disk->thread_count], NULL, serve, disk);
@@ -70,7 +84,17 @@ void weir_disk_submit(struct weir_disk *disk, struct weir_disk_task *task)
     assert(!disk->ending);
     *disk->end = task;
     disk->end = &task->next;
+    disk->under_way++;
     pthread_cond_signal(&disk->come);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void weir_disk_rest(struct weir_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    while (disk->under_way > 0) {
+        pthread_cond_wait(&disk->rested, &disk->lock);
+    }
     pthread_mutex_unlock(&disk->lock);
 }
 
@@ -83,6 +107,7 @@ void weir_disk_destroy(struct weir_disk *disk)
     for (uint32_t i = 0; i < disk->thread_count; i++) {
         pthread_join(disk->threads[i], NULL);
     }
+    pthread_cond_destroy(&disk->rested);
     pthread_cond_destroy(&disk->come);
     pthread_mutex_destroy(&disk->lock);
     free(disk);

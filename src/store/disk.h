@@ -22,6 +22,9 @@ struct weir_disk *weir_disk_create(uint32_t thread_count);
 /* From any thread. */
 void weir_disk_submit(struct weir_disk *disk, struct weir_disk_task *task);
 
+/* Returns when nothing is handed over or at work. */
+void weir_disk_rest(struct weir_disk *disk);
+
 /* After all tasks are done. Nothing may be handed over any more. */
 void weir_disk_destroy(struct weir_disk *disk);
 

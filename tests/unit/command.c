@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "unit/yard.h"
 
+#include <semaphore.h>
+#include <sys/wait.h>
+
 /* ---- ends ---- */
 
 TEST(an_exit_status_is_a_failure_with_the_last_words)
@@ -123,7 +126,7 @@ TEST(a_command_that_is_destroyed_is_gone_and_tells_nothing)
         .then = KILL};
     run(&trial);
     assert_string_equal(trial.text, "ready");
-    weir_command_destroy(trial.command);
+    assert_true(weir_command_destroy(trial.command));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     turn_for(20 * MS);
@@ -135,12 +138,64 @@ TEST(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing)
 {
     struct trial trial = {.run = {"/bin/true"}};
     start(&trial);
-    weir_command_destroy(trial.command);
-    weir_disk_destroy(yard.disk);
+    weir_disk_rest(yard.disk);
+    assert_true(weir_command_destroy(trial.command));
     weir_loop_settle(&yard.loop);
-    yard.disk = weir_disk_create(2);
-    assert_non_null(yard.disk);
     assert_false(trial.ended);
+    finish(&trial);
+}
+
+/* Both disk threads have something else to do. */
+struct hindrance {
+    struct weir_disk_task tasks[2];
+    sem_t over;
+};
+
+static struct hindrance hindrance;
+
+static void hinder(struct weir_disk_task *task)
+{
+    (void)task;
+    sem_wait(&hindrance.over);
+}
+
+static void hinder_disk(void)
+{
+    assert_int_equal(sem_init(&hindrance.over, 0, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        hindrance.tasks[i] = (struct weir_disk_task){.work = hinder};
+        weir_disk_submit(yard.disk, &hindrance.tasks[i]);
+    }
+}
+
+static void let_disk_work(void)
+{
+    sem_post(&hindrance.over);
+    sem_post(&hindrance.over);
+    weir_disk_rest(yard.disk);
+    sem_destroy(&hindrance.over);
+}
+
+TEST(a_command_that_has_ended_well_is_not_destroyed_any_more)
+{
+    struct trial trial = {
+        .run = {SCRIPT("echo weir-progress: ready >&2; until test -e go; do sleep 0.01; done;"
+                       "echo well")},
+        .then = KILL};
+    char path[160];
+    run(&trial);
+    hinder_disk();
+    snprintf(path, sizeof path, "%s/work/%d-1/go", yard.folder, NUMBER);
+    assert_int_equal(mkdir(path, 0700), 0);
+    while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOWAIT | WNOHANG) == 0) {
+        turn_for(MS);
+    }
+    assert_false(weir_command_destroy(trial.command));
+    assert_false(trial.ended);
+    let_disk_work();
+    weir_loop_settle(&yard.loop);
+    assert_true(trial.ended);
+    expect_result(&trial, "well\n");
     finish(&trial);
 }
 
@@ -399,7 +454,7 @@ TEST(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         assert_false(trial.ended);
         if (destroyed) {
-            weir_command_destroy(trial.command);
+            assert_true(weir_command_destroy(trial.command));
             turn_for(SECOND);
             assert_false(trial.ended);
         } else {
@@ -424,6 +479,7 @@ int main(void)
         IN_YARD(a_command_that_is_cancelled_before_it_runs_does_not_run),
         IN_YARD(a_command_that_is_destroyed_is_gone_and_tells_nothing),
         IN_YARD(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing),
+        IN_YARD(a_command_that_has_ended_well_is_not_destroyed_any_more),
         IN_YARD(grandchildren_end_with_the_command),
         IN_YARD(grandchildren_are_asked_to_end_and_killed_with_the_command),
         IN_YARD(whoever_left_the_group_and_keeps_stderr_open_delays_nothing),

@@ -592,6 +592,22 @@ TEST(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt)
     assert_int_equal(row->epoch.boot, 3);
 }
 
+TEST(however_early_weir_is_told_to_end_no_attempt_is_spent_and_no_folder_left)
+{
+    char path[100];
+    open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
+    submit((struct order){.id = "a"});
+    for (int round = 0; round < 20; round++) {
+        await(look_at("a")->state == WEIR_JOB_RUNNING);
+        close_desk();
+        snprintf(path, sizeof path, "%s/work", office.folder);
+        assert_int_equal(rmdir(path), 0);
+        open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
+    }
+    assert_true(look_at("a")->attempts <= 1);
+    assert_int_equal(look_at("a")->kills, 0);
+}
+
 static void note_complete(struct weir_store_op *op)
 {
     (void)op;
@@ -857,6 +873,7 @@ int main(void)
         REAL(a_dead_letter_that_is_redriven_runs_again),
         REAL(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done),
         REAL(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt),
+        REAL(however_early_weir_is_told_to_end_no_attempt_is_spent_and_no_folder_left),
         REAL(what_ran_when_weir_was_killed_has_spent_an_attempt),
         FAKE(an_attempt_that_had_ended_well_is_not_repeated),
         REAL(a_backoff_is_short_also_if_the_clock_went_back),

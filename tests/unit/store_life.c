@@ -643,6 +643,24 @@ static void do_errand(struct weir_disk_task *task)
     atomic_fetch_add(errand->count, 1);
 }
 
+TEST(the_disks_threads_rest_when_every_task_is_done)
+{
+    static struct errand errands[1000];
+    struct weir_disk *threads = weir_disk_create(2);
+    assert_non_null(threads);
+    weir_disk_rest(threads); /* at once */
+    for (int round = 1; round <= 3; round++) {
+        atomic_int count = 0;
+        for (size_t i = 0; i < COUNT_OF(errands); i++) {
+            errands[i] = (struct errand){{.work = do_errand}, &count, threads, (int)i % 3};
+            weir_disk_submit(threads, &errands[i].task);
+        }
+        weir_disk_rest(threads);
+        assert_int_equal(atomic_load(&count), COUNT_OF(errands));
+    }
+    weir_disk_destroy(threads);
+}
+
 TEST(every_task_for_the_disk_is_done_before_its_threads_end)
 {
     static struct errand errands[1000];
@@ -759,6 +777,7 @@ int main(void)
         LIFE(nothing_is_left_of_what_is_forgotten),
         LIFE(one_old_job_and_many_short_ones_leave_a_small_file),
         LIFE(few_jobs_that_stay_among_many_that_go_lie_close_together),
+        cmocka_unit_test(the_disks_threads_rest_when_every_task_is_done),
         cmocka_unit_test(every_task_for_the_disk_is_done_before_its_threads_end),
         LIFE(many_threads_may_hand_over_at_once),
     };
