@@ -409,7 +409,7 @@ void weir_exchange_begin(struct weir_client *client)
     memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
     exchange->client = client;
     exchange->worker = worker;
-    exchange->site = weir_site_take(worker->site);
+    exchange->site = weir_site_take(client->inner == NULL ? worker->site : client->inner->site);
     exchange->tally = exchange->site->routes[exchange->site->config->route_count];
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;

@@ -3,6 +3,7 @@
 
 #include "gateway/client.h"
 #include "gateway/exchange.h"
+#include "gateway/site.h"
 
 #include <errno.h>
 #include <sys/un.h>
@@ -36,6 +37,7 @@ int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
         errno = ENOMEM;
         return -1;
     }
+    inner->site = weir_site_take(worker->site);
     return ends[1];
 }
 
@@ -43,5 +45,9 @@ void weir_inner_close(struct weir_inner *inner)
 {
     if (inner->client != NULL) {
         weir_client_close(inner->client);
+    }
+    if (inner->site != NULL) {
+        weir_site_give(inner->site);
+        inner->site = NULL;
     }
 }

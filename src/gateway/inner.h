@@ -2,7 +2,8 @@
  *
  * It speaks HTTP like any other, by one end of a pair of sockets, so it passes the same gates and
  * is counted with the rest. But it is believed, and it says itself for whom it asks: a job has a
- * tenant, and no API key. */
+ * tenant, and no API key. Its request goes by the config under which it was opened: it is not
+ * another route's if a reload comes between. */
 #ifndef WEIR_GATEWAY_INNER_H
 #define WEIR_GATEWAY_INNER_H
 
@@ -14,6 +15,7 @@ struct weir_inner {
     struct weir_slice tenant; /* empty: whom the route names */
     enum weir_priority priority;
     struct weir_client *client; /* private: null once it has closed */
+    struct weir_site *site;     /* private: whose routes it is for */
 };
 
 /* The other end of the pair, which does not block and is not watched yet; -1, with errno, on

@@ -144,7 +144,7 @@ static struct weir_loop *loop_of(const struct weir_run *run)
 
 static void on_go(struct weir_post *post);
 
-/* Weir ends before it has begun, so that no attempt is spent. */
+/* Weir ends, or has another config, before it has begun, so that no attempt is spent. */
 static const struct weir_run_report unbegun = {.end = WEIR_ATTEMPT_UNABLE, .orderly = true};
 
 static void go(struct weir_run *run)
@@ -324,6 +324,13 @@ static void start(struct weir_run *run)
     }
 }
 
+/* Whether its route is one of those that its loop has: with a reload in between it may not be there
+ * any more, or lead elsewhere. */
+static bool has_route(const struct weir_run *run)
+{
+    return run->worker == NULL || run->worker->site->plan == run->plan;
+}
+
 /* In its loop. After weir_desk_stop() it finds that it has been settled. */
 static void on_go(struct weir_post *post)
 {
@@ -331,15 +338,18 @@ static void on_go(struct weir_post *post)
     struct weir_desk *desk = run->desk;
     struct weir_instant now = weir_desk_lock(desk);
     bool goes = run->state == WEIR_RUN_GOING;
+    bool begins = goes && has_route(run);
     enum weir_run_halt halt = run->halt;
-    if (goes) {
+    if (begins) {
         weir_run_move(run, WEIR_RUN_RUNNING);
         run->began_ns = now.now_ns;
     }
     pthread_mutex_unlock(&desk->lock);
-    if (goes && halt != WEIR_HALT_NONE) {
+    if (goes && !begins) {
+        weir_run_end(run, &unbegun);
+    } else if (begins && halt != WEIR_HALT_NONE) {
         fail(run, WEIR_ATTEMPT_CANCELLED, "it was cancelled before it had started");
-    } else if (goes) {
+    } else if (begins) {
         start(run);
     }
     weir_run_let_go(run);

@@ -168,3 +168,37 @@ async def test_a_running_job_is_cancelled_and_gives_its_permit_back():
         assert (await call('POST', '/cancel/gone')).status == 200
         await call.until_state('gone', 'cancelled')
         assert (await call.get('/gates/g/all'))['active'] == 0
+
+
+SWAPPED = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+threads: 2
+data: ./data
+upstreams: {{ right: {{ url: "{right}" }}, wrong: {{ url: "{wrong}" }} }}
+gates: {{ g: {{ limit: 8 }} }}
+routes:
+  - {{ match: /north, gate: g, key: all, upstream: right }}
+  - {{ match: /south, gate: g, key: all, upstream: wrong }}
+queues: {{ work: {{ route: /north/it, workers: 8, attempts: 1, line: {{ max: 10000 }} }} }}
+'''
+
+
+@run
+async def test_no_job_takes_a_route_that_leads_elsewhere_since_a_reload():
+    """Where the queue's route leads is called something else by every reload, and its old name leads to the wrong
+    place."""
+    async with upstream(reply()) as right, upstream(reply(status='404 Lost')) as wrong:
+        async with weir(SWAPPED.format(right=right.url, wrong=wrong.url)) as gateway:
+            async with aiohttp.ClientSession() as session:
+                call = Caller(gateway, session)
+                for i in range(30):
+                    await call.lines(*({'id': f'job-{i}-{k}', 'body': ''} for k in range(20)))
+                    await gateway.reload(('/north', '/middle'), ('/south', '/north'), ('/middle', '/south'))
+
+                async def all_over():
+                    queue = await call.queue('work')
+                    return queue['waiting'] + queue['delayed'] + queue['running'] == 0
+                await until(all_over, 'all jobs are over')
+                assert (await call.get('/dlq'))['jobs'] == []
+                assert (len(right.seen), wrong.seen) == (600, [])
