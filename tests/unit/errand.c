@@ -312,6 +312,10 @@ static void run(void)
                                                .drain = drain_jobs,
                                                .stop = stop_jobs,
                                                .close = close_jobs};
+    sigset_t end; /* is for the server, also if it does not wait for it yet */
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &end, NULL), 0);
     assert_int_equal(pthread_create(&upstream.thread, NULL, serve_upstream, NULL), 0);
     fflush(stdout);
     int saved = dup(1);
