@@ -239,7 +239,7 @@ static struct {
     char folder[32];
     struct weir_loop loop; /* of the test */
     struct weir_timer patience;
-    struct weir_config *configs[4]; /* kept to the end, as a server keeps its plans */
+    struct weir_config *configs[32]; /* kept to the end, as a server keeps its plans */
     struct weir_plan plans[32];
     uint32_t plan_count;
     struct weir_desk *desk;
