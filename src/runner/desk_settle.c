@@ -140,8 +140,9 @@ static void on_swept(struct weir_disk_task *task)
     weir_desk_complete(desk);
 }
 
-/* An attempt that is none leaves its number, and so its folder, to the next one: that must not be
- * swept when the next one is at work. */
+/* An attempt that is none leaves its number, and so its folder, to the next one, and a dead letter
+ * that is redriven begins with the first again: the folder must not be swept when the next one is
+ * at work, nor be taken for the next one's at a start. */
 static void sweep_and_settle(struct weir_run *run)
 {
     struct weir_desk *desk = run->desk;
@@ -185,7 +186,8 @@ void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
                                              .result_type = report.type,
                                              .result = report.result,
                                              .log = report.log};
-    if (run->settle.uncounted && run->folder) {
+    bool comes_again = run->settle.uncounted || run->settle.after == WEIR_JOB_FAILED;
+    if (comes_again && run->folder) {
         sweep_and_settle(run);
     } else {
         settle(run);

@@ -540,6 +540,19 @@ TEST(a_dead_letter_that_is_redriven_runs_again)
     assert_int_equal(counts.all.dead, 0);
 }
 
+/* Its attempts begin anew when it is redriven, and so do the names of their folders. */
+TEST(a_dead_letter_has_no_folder_any_more)
+{
+    open_desk("  q: { run: [/bin/sh, -c, \"i=0; while test $i -lt 2000; do : >$i; i=$((i+1)); done;"
+              " exit 3\"] }\n");
+    uint64_t number = submit((struct order){.id = "a", .attempts = 1});
+    await_end(number);
+    char path[100];
+    snprintf(path, sizeof path, "%s/work", office.folder);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(look_at("a")->state, WEIR_JOB_FAILED);
+}
+
 /* ---- ends and starts of Weir ---- */
 
 static atomic_int drained;
@@ -871,6 +884,7 @@ int main(void)
         REAL(the_oldest_makes_room_and_becomes_a_dead_letter),
         REAL(with_too_many_dead_letters_nothing_is_accepted_until_some_are_dealt_with),
         REAL(a_dead_letter_that_is_redriven_runs_again),
+        REAL(a_dead_letter_has_no_folder_any_more),
         REAL(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done),
         REAL(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt),
         REAL(however_early_weir_is_told_to_end_no_attempt_is_spent_and_no_folder_left),
