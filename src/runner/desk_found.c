@@ -154,10 +154,16 @@ bool weir_desk_found(void *context, const struct weir_job_row *row)
 
 /* ---- what was running ---- */
 
-/* The folder of an attempt whose end is about to be recorded says how it ended. */
+/* The folder of an attempt whose end is about to be recorded says how it ended. Runs of jobs whose
+ * turn has come since have none yet. */
 static bool is_wanted(void *context, uint64_t number)
 {
-    return weir_desk_find_run(context, number) != NULL;
+    struct weir_desk *desk = context;
+    pthread_mutex_lock(&desk->lock);
+    const struct weir_run *run = weir_desk_find_run(desk, number);
+    bool wanted = run != NULL && run->folder;
+    pthread_mutex_unlock(&desk->lock);
+    return wanted;
 }
 
 static void end_found(struct weir_run *run)

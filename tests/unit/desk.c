@@ -718,6 +718,18 @@ TEST(a_backoff_is_short_also_if_the_clock_went_back)
     assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
 }
 
+TEST(what_is_left_of_earlier_attempts_is_swept_at_the_start)
+{
+    char path[100];
+    open_desk("  q: { }\n");
+    submit((struct order){.id = "a"});
+    close_desk();
+    snprintf(path, sizeof path, "%s/work/1-7", office.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    open_desk("  q: { run: [/bin/true] }\n"); /* its turn comes before anything is swept */
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 TEST(what_waits_at_the_end_waits_at_the_start)
 {
     open_desk("  q: { }\n");
@@ -891,6 +903,7 @@ int main(void)
         REAL(what_ran_when_weir_was_killed_has_spent_an_attempt),
         FAKE(an_attempt_that_had_ended_well_is_not_repeated),
         REAL(a_backoff_is_short_also_if_the_clock_went_back),
+        REAL(what_is_left_of_earlier_attempts_is_swept_at_the_start),
         REAL(what_waits_at_the_end_waits_at_the_start),
         REAL(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back),
         REAL(a_shorter_lease_is_renewed_more_often),
