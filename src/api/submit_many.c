@@ -272,6 +272,62 @@ static void add_gate(struct many *many, const struct weir_job_order *order, uint
                                .deadline_ns = loop->now_ns + many->head.patience_ns}};
 }
 
+/* How many of them lead to the same queue, and with the same priority; so far. */
+struct crowd {
+    uint64_t of_queue;
+    uint64_t of_priority;
+};
+
+static struct crowd count_crowd(struct crowd before, const struct weir_schedule_ask *last,
+                                const struct weir_schedule_ask *ask)
+{
+    bool same_queue = last != NULL && last->queue == ask->queue;
+    bool same_priority = same_queue && last->priority == ask->priority;
+    return (struct crowd){(same_queue ? before.of_queue : 0) + ask->count,
+                          (same_priority ? before.of_priority : 0) + ask->count};
+}
+
+/* The bound that so many are beyond even when nobody else is there; 0: there is none. */
+static uint32_t bound_of(const struct weir_config_queue *queue, struct crowd crowd,
+                         enum weir_priority priority)
+{
+    uint32_t own = queue->jobs_by_priority[priority];
+    if (queue->full == WEIR_CONFIG_FULL_DROP_OLDEST) {
+        return 0;
+    }
+    return own > 0 && crowd.of_priority > own ? own
+           : crowd.of_queue > queue->jobs_max ? queue->jobs_max
+                                              : 0;
+}
+
+/* Who has more jobs for a queue than that ever holds is not told to come again. */
+static bool fits(struct many *many)
+{
+    const struct weir_schedule_ask *last = NULL;
+    struct crowd crowd = {0};
+    for (uint32_t i = 0; i < many->gate_count; i++) {
+        const struct gate *gate = &many->gates[i];
+        const struct weir_schedule_ask *ask = &gate->door.ask;
+        uint32_t number;
+        const struct weir_config_queue *queue =
+            weir_desk_queue(many->job.desk, gate->queue, &number);
+        crowd = count_crowd(crowd, last, ask);
+        uint32_t bound = queue == NULL ? 0 : bound_of(queue, crowd, ask->priority);
+        if (bound > 0) {
+            char detail[500];
+            snprintf(detail, sizeof detail,
+                     "The queue %.*s never holds more than %lu of these jobs at once, so there "
+                     "will be no room for all of them. Nothing was accepted. Submit them in "
+                     "several requests, or raise the queue's `line`.",
+                     (int)gate->queue.bytes, gate->queue.data, (unsigned long)bound);
+            refuse(many->job.call, 413, detail);
+            return false;
+        }
+        last = ask;
+    }
+    return true;
+}
+
 /* ---- what the lines ask for ---- */
 
 static bool refuse_line(struct many *many, uint32_t index, uint16_t status, const char *wrong)
@@ -350,7 +406,9 @@ static void resolve(struct weir_job_call *job)
         }
     }
     merge_gates(many);
-    pass_doors(job);
+    if (fits(many)) {
+        pass_doors(job);
+    }
 }
 
 /* ---- reading lines, in a disk thread ---- */

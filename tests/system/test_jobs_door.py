@@ -257,10 +257,12 @@ async def test_of_many_all_are_accepted_or_none(call):
     await call.lines({'id': 'first'}, {'id': 'first', 'body': 1}, status=409)
     await call.submit('/taken?queue=keep', b'x')
     assert 'taken' in (await call.lines({'id': 'first', 'queue': 'keep'}, {'id': 'taken'}, status=409))['detail']
+    await call.submit('/one?queue=small')
     reply = await call.lines(*[{'id': f'f{i}', 'queue': 'keep'} for i in range(5)], {'queue': 'small'}, {'queue': 'small'},
-                             {'queue': 'small'}, status=429)
+                             status=429)
     assert reply['type'] == 'urn:weir:queue-full'
-    assert [job['id'] for job in (await call.get('/jobs'))['jobs']] == ['taken']
+    assert [job['id'] for job in (await call.get('/jobs'))['jobs']] == ['taken', 'one']
+    await call('POST', '/cancel/one')
     for _ in range(2):
         await call.submit('?queue=slow')
     reply = await call.lines(*[{'queue': 'small'}] * 2, {'queue': 'slow'}, status=429)
@@ -305,5 +307,30 @@ async def test_many_wait_for_room_together_and_may_go_away(call):
         await call('POST', f'/cancel/{job}')
     await fill(call, 'patient', ('b', 'c'))
     assert (await call('GET', '/status/gonem0')).status == 404
-    reply = await call.lines(*[{'queue': 'patient'}] * 3, status=429, Weir_Timeout='50ms')
+    reply = await call.lines(*[{'queue': 'patient'}] * 2, status=429, Weir_Timeout='50ms')
     assert reply['type'] == 'urn:weir:queue-full'
+
+
+@run
+async def test_more_than_a_queue_ever_holds_is_not_told_to_come_again():
+    config = QUEUES + """
+  usual: {}
+  ranks: { line: { max: 100, by_priority: { high: 3 } } }
+"""
+    async with jobs(config) as call:
+        for lines, bound in (([{'queue': 'small'}] * 3, 2),
+                             ([{'queue': 'patient', 'tenant': f't{i}'} for i in range(3)], 2),
+                             ([{'queue': 'small', 'priority': name} for name in ('high', 'normal', 'low')], 2),
+                             ([{'queue': 'keep'}] * 5 + [{'queue': 'usual'}] * 301, 300),
+                             ([{'queue': 'ranks', 'priority': 'high', 'tenant': f't{i}'} for i in range(4)], 3),
+                             ([{'queue': 'ranks', 'priority': ('high', 'low')[i > 1]} for i in range(101)], 100)):
+            reply = await call.lines(*lines, status=413)
+            assert reply['type'] == 'urn:weir:body-too-large'
+            assert f'more than {bound} of' in reply['detail'] and lines[-1]['queue'] in reply['detail']
+        assert (await call.get('/jobs'))['jobs'] == []
+        # As many as it holds are taken, and of a queue that drops its oldest the newest stay.
+        await call.lines(*[{'queue': 'small'}] * 2, *[{'queue': 'patient'}] * 2, *[{'queue': 'usual'}] * 300,
+                         *[{'queue': 'ranks', 'priority': ('high', 'low')[i > 2]} for i in range(100)])
+        await call.lines(*[{'id': f'p{i}', 'queue': 'pushy'} for i in range(3)])
+        await call.until_state('p0', 'failed')
+        assert (await call.queue('pushy'))['waiting'] == 2

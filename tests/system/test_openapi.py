@@ -380,7 +380,9 @@ def test_jobs_are_as_documented(seen):
             await api('submit', 200, b'{"id": "n1", "queue": "keep"}', headers=lines)
             await api('submit', 400, b'{', headers=lines)
             await api('submit', 413, b'{}\n' * 10001, headers=lines)
-            await api('submit', 429, b'{"queue": "small"}\n' * 3, headers=lines)
+            await api('submit', 413, b'{"queue": "small"}\n' * 3, headers=lines)
+            await api('submit', 202, b'{"queue": "small"}\n' * 2, headers=lines)
+            await api('submit', 429, b'{"queue": "small"}\n' * 2, headers=lines)
             for name in ('submit', 'submitJob'):
                 await api(name, 400, b'x', query='?unknown=1')
                 await api(name, 404, b'x', query='?queue=none')
