@@ -101,12 +101,31 @@ static void give_up_watching(struct weir_job_call *job)
     }
 }
 
+/* Whoever waited for the job's end hears how far it is, before a server that drains ends. */
+static void await_answer(struct weir_job_call *job)
+{
+    assert(!job->awaited);
+    job->awaited = true;
+    job->worker->awaited++;
+}
+
+static void stop_awaiting(struct weir_job_call *job)
+{
+    struct weir_worker *worker = job->worker;
+    if (job->awaited) {
+        job->awaited = false;
+        worker->awaited--;
+        worker->client_gone(worker);
+    }
+}
+
 void weir_job_forget(struct weir_call *call)
 {
     struct weir_job_call *job = call->job;
     if (job == NULL) {
         return;
     }
+    stop_awaiting(job);
     give_up_watching(job);
     if (job->leave != NULL) {
         job->leave(job);
@@ -234,6 +253,9 @@ static void on_ended(struct weir_post *post)
     job->watching = false;
     if (weir_job_release(job)) {
         weir_timer_set(&job->worker->loop, &job->timer, WEIR_NEVER);
+        if (watch->drains) {
+            await_answer(job);
+        }
         weir_job_go_on(job, job->later);
     }
 }

@@ -33,6 +33,7 @@ struct weir_job_call {
     weir_job_step *later; /* when the job has ended, or the time is over */
     struct weir_desk_watch watch;
     bool watching;
+    bool awaited; /* the server drains, and waits until this has been answered */
     bool has_timer;
     struct weir_timer timer;
     uint64_t wait_ns;  /* how long it may wait; 0: not at all */

@@ -103,3 +103,8 @@ int weir_persist_call(struct weir_persist *persist, const struct weir_call *call
     }
     return status;
 }
+
+void weir_persist_rest(struct weir_persist *persist)
+{
+    (void)!pause_for(persist, 1000);
+}

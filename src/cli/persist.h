@@ -38,4 +38,7 @@ WEIR_MUST_CHECK bool weir_persist_again(struct weir_persist *persist);
 /* After one that did not. */
 void weir_persist_succeeded(struct weir_persist *persist);
 
+/* Waits a second, or until it is time to end. */
+void weir_persist_rest(struct weir_persist *persist);
+
 #endif

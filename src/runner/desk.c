@@ -392,6 +392,7 @@ static struct weir_desk *create(const struct weir_desk_options *options)
     weir_slab_init(&desk->run_slab, sizeof(struct weir_run), WEIR_DESK_RUNS_MAX,
                    &weir_allocator_libc);
     weir_list_init(&desk->all_runs);
+    weir_list_init(&desk->all_watches);
     weir_list_init(&desk->idle);
     weir_list_init(&desk->stuck);
     weir_list_init(&desk->stuck_requests);
@@ -561,8 +562,10 @@ void weir_desk_drain(struct weir_desk *desk, void (*drained)(void *context), voi
     desk->drained = drained;
     desk->drained_context = context;
     weir_desk_close_doors(desk, &doors);
+    struct weir_map_node *watches = weir_desk_take_all_watches(desk);
     weir_desk_unlock(desk, now);
     weir_desk_tell_doors(&doors);
+    weir_desk_tell_watches(watches);
 }
 
 static void await_quiet(struct weir_desk *desk)

@@ -59,7 +59,8 @@ WEIR_MUST_CHECK bool weir_desk_configure(struct weir_desk *desk, struct weir_pla
 /* Every worker has the routes of the plan: what is queued is started. */
 void weir_desk_resume(struct weir_desk *desk);
 
-/* Starts nothing more and accepts nothing more; `drained` is called once, in some thread, when
+/* Starts nothing more and accepts nothing more, and whoever waits for room or for a job's end is
+ * told before this returns; `drained` is called once, in some thread, when
  * nothing runs any more and all is on record. */
 void weir_desk_drain(struct weir_desk *desk, void (*drained)(void *context), void *context);
 
@@ -202,17 +203,20 @@ void weir_desk_count(struct weir_desk *desk, struct weir_desk_counts *counts);
 
 /* ---- waiting for a job's end ---- */
 
-/* Embedded in whoever waits: `told` arrives when the job is DONE, FAILED or CANCELLED, on record.
- */
+/* Embedded in whoever waits: `told` arrives when the job is DONE, FAILED or CANCELLED, on record;
+ * or before, when Weir begins to drain, because nobody is kept waiting then. */
 struct weir_desk_watch {
     struct weir_post told;
     struct weir_loop *loop;
-    struct weir_map_node node; /* private */
+    struct weir_map_node node; /* private, as the next */
+    struct weir_link link;
     uint64_t number;
     bool sleeping; /* private, under the desk's lock */
+    bool drains;   /* once it is told: why */
 };
 
-/* True: it is watched, and `told` will arrive once. False: it is over already, or is not there. */
+/* True: it is watched, and `told` will arrive once. False: it is over already, or is not there, or
+ * Weir drains. */
 bool weir_desk_watch(struct weir_desk *desk, struct weir_desk_watch *watch);
 
 /* True: `told` will not arrive. False: it is under way, and will. */

@@ -153,7 +153,8 @@ struct weir_desk {
     struct weir_link stuck;          /* runs, */
     struct weir_link stuck_requests; /* and requests that are tried again */
     uint32_t busy;                   /* runs that are neither idle nor over */
-    struct weir_map watches;         /* by number */
+    struct weir_map watches;         /* by number, */
+    struct weir_link all_watches;    /* and each of them */
     struct weir_desk_tally tally;    /* of all places together */
     uint64_t stale;
     uint64_t renew_every_ns;
@@ -306,9 +307,10 @@ void weir_desk_answer_all(struct weir_desk_request *requests, enum weir_desk_end
 
 /* ---- telling, desk_tell.c ---- */
 
-/* Those who watch the job, linked by their nodes, and told. The first under the lock, the second
- * without. */
+/* Those who watch the job, or all because Weir drains, linked by their nodes; and told. The last
+ * without the lock, the others under it. */
 struct weir_map_node *weir_desk_take_watches(struct weir_desk *desk, uint64_t number);
+struct weir_map_node *weir_desk_take_all_watches(struct weir_desk *desk);
 void weir_desk_tell_watches(struct weir_map_node *watches);
 
 /* A run's end is on record: tells those who read along. Without the lock. */

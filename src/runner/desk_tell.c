@@ -93,14 +93,23 @@ bool weir_desk_watch(struct weir_desk *desk, struct weir_desk_watch *watch)
 {
     struct weir_instant now = weir_desk_lock(desk);
     watch->sleeping =
+        !desk->draining &&
         weir_schedule_look(desk->schedule, watch->number, now).place != WEIR_SCHEDULE_NOWHERE &&
         weir_map_reserve(&desk->watches, &weir_allocator_libc);
     if (watch->sleeping) {
         weir_map_insert(&desk->watches, &watch->node, weir_desk_hash(watch->number));
+        weir_list_push_back(&desk->all_watches, &watch->link);
     }
     bool sleeping = watch->sleeping;
     pthread_mutex_unlock(&desk->lock);
     return sleeping;
+}
+
+static void wake(struct weir_desk *desk, struct weir_desk_watch *watch)
+{
+    weir_map_remove(&desk->watches, &watch->node);
+    weir_list_unlink(&watch->link);
+    watch->sleeping = false;
 }
 
 bool weir_desk_unwatch(struct weir_desk *desk, struct weir_desk_watch *watch)
@@ -108,8 +117,7 @@ bool weir_desk_unwatch(struct weir_desk *desk, struct weir_desk_watch *watch)
     pthread_mutex_lock(&desk->lock);
     bool slept = watch->sleeping;
     if (slept) {
-        weir_map_remove(&desk->watches, &watch->node);
-        watch->sleeping = false;
+        wake(desk, watch);
     }
     pthread_mutex_unlock(&desk->lock);
     return slept;
@@ -123,11 +131,24 @@ struct weir_map_node *weir_desk_take_watches(struct weir_desk *desk, uint64_t nu
         struct weir_desk_watch *watch = weir_container_of(node, struct weir_desk_watch, node);
         node = weir_map_next(node);
         if (watch->number == number) {
-            weir_map_remove(&desk->watches, &watch->node);
-            watch->sleeping = false;
+            wake(desk, watch);
             watch->node.next = taken;
             taken = &watch->node;
         }
+    }
+    return taken;
+}
+
+struct weir_map_node *weir_desk_take_all_watches(struct weir_desk *desk)
+{
+    struct weir_map_node *taken = NULL;
+    while (!weir_list_empty(&desk->all_watches)) {
+        struct weir_desk_watch *watch =
+            weir_container_of(desk->all_watches.next, struct weir_desk_watch, link);
+        wake(desk, watch);
+        watch->drains = true;
+        watch->node.next = taken;
+        taken = &watch->node;
     }
     return taken;
 }

@@ -482,18 +482,60 @@ async def test_without_queues_there_are_no_jobs():
                 assert '`queues`' in said['detail'], path
 
 
+async def until_draining(call):
+    call.gateway.terminate()
+
+    async def drains():
+        return (await call('GET', '/readyz')).status == 503
+    await until(drains, 'it drains')
+
+
 @with_jobs
 async def test_a_server_that_drains_accepts_nothing_and_tells_on(call):
     with call.gate() as (body, _):
         await call.submit('/held?queue=held', body)
         await call.until_state('held', 'running')
-        call.gateway.terminate()
-
-        async def drains():
-            return (await call('GET', '/readyz')).status == 503
-        await until(drains, 'it drains')
+        await until_draining(call)
         reply = await call('POST', '/submit/x?queue=keep', b'x')
         assert (reply.status, reply.kind) == (503, 'draining')
         await call.lines({}, status=503)
         assert await call.state('held') == 'running'
         assert (await call.get('/capacity'))['accepting'] is False
+
+
+@with_jobs
+async def test_whoever_waits_for_a_job_is_told_how_far_it_is_when_the_server_drains(call):
+    with call.gate() as (body, _):
+        await call.submit('/held?queue=held', body)
+        await call.until_state('held', 'running')
+        await call.submit('/queued?queue=keep')
+        before = [asyncio.create_task(one) for one in (
+            call('GET', '/status/held?wait=300'), call('GET', '/status/queued?wait=300'),
+            call('GET', '/result/queued?wait=300'),
+            call('POST', '/submit/new?queue=keep', b'x', Prefer='wait=300'))]
+
+        async def accepted():
+            return (await call.queue('keep'))['waiting'] == 2
+        await until(accepted, 'all wait')
+        await until_still(call.gateway.process.pid)
+        await until_draining(call)
+        held, queued, result, new = await asyncio.gather(*before)
+        assert [(reply.status, reply.json.get('state')) for reply in (held, queued, new)] == \
+            [(200, 'running'), (200, 'queued'), (202, 'queued')]
+        assert (result.status, result.kind) == (409, 'job-unfinished')
+        # Nor does anybody begin to wait.
+        for job, state in (('held', 'running'), ('queued', 'queued')):
+            reply = await asyncio.wait_for(call('GET', f'/status/{job}?wait=300'), 20)
+            assert (reply.status, reply.json['state']) == (200, state)
+        reply = await asyncio.wait_for(call('GET', '/result/held?wait=300'), 20)
+        assert (reply.status, reply.kind) == (409, 'job-unfinished')
+
+
+@with_jobs
+async def test_whoever_waits_is_told_also_if_nothing_else_keeps_the_server(call):
+    await call.submit('/queued?queue=keep')
+    waiting = [asyncio.create_task(call('GET', '/status/queued?wait=300')) for _ in range(50)]
+    await until_still(call.gateway.process.pid)
+    call.gateway.terminate()
+    for reply in await asyncio.gather(*waiting):
+        assert (reply.status, reply.json['state']) == (200, 'queued')
