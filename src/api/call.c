@@ -12,6 +12,7 @@
 #include "wire/path.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* A chunk's size in four digits and CRLF stand before it, CRLF behind it. */
 #define CHUNK_HEAD_BYTES 6
@@ -357,6 +358,13 @@ static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
 {
     call->keep_client = false;
     call->reading = false;
+    if (fault == WEIR_HTTP_FAULT_BODY_LARGE) {
+        char detail[120];
+        snprintf(detail, sizeof detail, "The body is longer than the %llu bytes that are taken.",
+                 (unsigned long long)call->body_in.bytes_max);
+        refuse(call, WEIR_PROBLEM_BODY_TOO_LARGE, 413, detail);
+        return;
+    }
     refuse(call, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
            weir_http_fault_text(fault));
 }

@@ -199,8 +199,16 @@ async def test_a_body_that_is_too_long_is_refused_and_leaves_nothing(call):
         reply = await call('POST', '/submit/a?queue=small', body)
         assert (reply.status, reply.kind) == (413, 'body-too-large'), reply
         assert '70000 bytes' in reply.json['detail']
-    text = request('/submit/a?queue=small', 'Transfer-Encoding: chunked', method='POST', body=chunked(b'x' * 80000, 30000))
-    assert (await ask(call.gateway.api_port, text, 'POST')).status == 413
+    for size in (70001, 80000, 1000000):
+        text = request('/submit/a?queue=small', 'Transfer-Encoding: chunked', method='POST', body=chunked(b'x' * size, 30000))
+        reply = await ask(call.gateway.api_port, text, 'POST')
+        assert (reply.status, json.loads(reply.body)['type']) == (413, 'urn:weir:body-too-large')
+        assert '70000 bytes' in json.loads(reply.body)['detail']
+    for framing in ('Content-Length: 65537', 'Transfer-Encoding: chunked'):  # and so it is where jobs are not concerned
+        body = b'x' * 65537 if 'Length' in framing else chunked(b'x' * 65537, 30000)
+        reply = await ask(call.gateway.api_port, request('/gates/g/k/acquire', framing, method='POST', body=body), 'POST')
+        assert (reply.status, json.loads(reply.body)['type']) == (413, 'urn:weir:body-too-large')
+        assert '65536 bytes' in json.loads(reply.body)['detail']
     assert (await call('GET', '/status/a')).status == 404
     await until(lambda: call.bodies() == [], 'what was written of it is gone')
     await call.submit('/a?queue=small', b'x' * 70000)

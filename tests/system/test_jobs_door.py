@@ -281,7 +281,8 @@ async def test_many_are_ten_thousand_lines_of_16_mib(call):
     assert reply.status == 413
     text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: application/x-ndjson; charset=utf-8', method='POST',
                    body=chunked(b'\n' * ((16 << 20) + 1), 1 << 20))
-    assert (await ask(call.gateway.api_port, text, 'POST')).status == 413
+    reply = await ask(call.gateway.api_port, text, 'POST')
+    assert (reply.status, json.loads(reply.body)['type']) == (413, 'urn:weir:body-too-large')
     text = request('/submit', 'Transfer-Encoding: chunked', 'Content-Type: APPLICATION/X-NDJSON', method='POST',
                    body=chunked(b'{"id":"last","queue":"keep"}' + b'\n' * (1 << 20), 1000))
     assert (await ask(call.gateway.api_port, text, 'POST')).status == 202
