@@ -393,6 +393,19 @@ int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *
 
 /* ---- results ---- */
 
+/* Whether the command could not have read it: it ran as the user who owns the folder, and that file
+ * is somebody else's, which not all may read. It got there as a link, or by a rename; we can read
+ * it, but not for him. Nobody is kept from anything who runs as root, or as we do. */
+static bool is_foreign(int folder, const struct stat *out)
+{
+    struct stat status;
+    if (fstat(folder, &status) != 0) {
+        return true;
+    }
+    bool confined = status.st_uid != 0 && status.st_uid != geteuid();
+    return confined && out->st_uid != status.st_uid && (out->st_mode & S_IROTH) == 0;
+}
+
 /* The result, or -1: with errno ENOENT there is none, and a sentence if it is not what counts. It
  * is opened without waiting, because it may be a pipe. */
 static int open_result(int folder, struct weir_folder_result *result, struct stat *status)
@@ -411,6 +424,10 @@ static int open_result(int folder, struct weir_folder_result *result, struct sta
         close_fd(&fd);
     } else if (!S_ISREG(status->st_mode)) {
         result->wrong = "the command left something as its result that is not a regular file";
+        close_fd(&fd);
+    } else if (is_foreign(folder, status)) {
+        result->wrong = "the command left a file of another user as its result; it must be a file "
+                        "of its own, so copy it";
         close_fd(&fd);
     } else if (result->bytes_max != 0 && (uint64_t)status->st_size > result->bytes_max) {
         result->wrong = "the command's result is larger than limits.output allows";

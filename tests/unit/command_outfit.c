@@ -273,6 +273,72 @@ TEST(another_user_works_in_a_folder_that_it_cannot_reach_from_the_root)
     finish(&trial);
 }
 
+/* A file of ours in a folder from which everybody may take things. */
+static void put_secret(const char *folder, const char *path, mode_t mode)
+{
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_int_not_equal(fd, -1);
+    assert_int_equal(write(fd, "secret", 6), 6);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static bool find_finished(void)
+{
+    struct weir_job_bytes result;
+    void *memory = NULL;
+    bool found = weir_command_finished(&(struct weir_command_find){.folder = yard.folder,
+                                                                   .number = NUMBER,
+                                                                   .attempt = 1,
+                                                                   .result_file = RESULT_FILE,
+                                                                   .result_path = yard.result_path},
+                                       &result, &memory);
+    free(memory);
+    return found;
+}
+
+TEST(a_file_that_another_user_could_not_read_is_not_his_result)
+{
+    char folder[96], path[112];
+    snprintf(folder, sizeof folder, "%s/open", yard.folder);
+    snprintf(path, sizeof path, "%s/secret", folder);
+    for (int i = 0; i < 2; i++) {
+        struct trial trial = {
+            .run = {SCRIPT("echo 6 >.done; mv \"$1\" \"$2\""), "x", path, "{out}"},
+            .user = "nobody"};
+        bool secret = i == 0 && am_root();
+        put_secret(folder, path, i == 0 ? 0600 : 0644);
+        run(&trial);
+        if (secret) {
+            expect_failed(&trial, WEIR_ATTEMPT_FAILURE,
+                          "the command left a file of another user as its result; it must be a "
+                          "file of its own, so copy it");
+        } else {
+            expect_result(&trial, "secret");
+        }
+        /* Nor is it one that was not recorded, whatever his `.done` says. */
+        assert_int_equal(find_finished(), !secret);
+        finish(&trial);
+        assert_int_equal(rmdir(folder), 0);
+    }
+}
+
+TEST(another_user_may_give_its_long_body_back_as_it_is)
+{
+    struct trial trial = {.run = {SCRIPT("mv \"$1\" \"$2\""), "x", "{in}", "{out}"},
+                          .user = "nobody",
+                          .body_path = yard.body_path};
+    write_body(100000);
+    run(&trial);
+    assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
+    expect_letters(yard.body_path, 100000);
+    expect_letters(yard.result_path, 100000);
+    finish(&trial);
+    unlink(yard.result_path);
+}
+
 TEST(a_user_who_is_not_there_is_a_failure)
 {
     struct trial trial = {.run = {"/bin/true"}, .user = "nobody-at-all"};
@@ -307,6 +373,8 @@ int main(void)
         IN_YARD(a_command_runs_as_the_user_that_is_named),
         IN_YARD(another_user_reads_a_long_body_and_cannot_change_it),
         IN_YARD(another_user_works_in_a_folder_that_it_cannot_reach_from_the_root),
+        IN_YARD(a_file_that_another_user_could_not_read_is_not_his_result),
+        IN_YARD(another_user_may_give_its_long_body_back_as_it_is),
         IN_YARD(a_user_who_is_not_there_is_a_failure),
     };
     alarm(250);
