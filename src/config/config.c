@@ -61,6 +61,7 @@ static void set_defaults(struct weir_config *config)
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
     config->tenant_default.tokens_per_day = WEIR_NEVER;
+    config->tenant_default.priority = WEIR_PRIORITY_HIGH;
 }
 
 /* ---- what concerns several sections ---- */

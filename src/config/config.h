@@ -325,6 +325,7 @@ struct weir_config_tenant {
     uint64_t tokens_per_day;         /* WEIR_NEVER: no bound */
     const struct weir_slice *models; /* patterns, in which * stands for any text */
     uint32_t model_count;            /* 0: any model */
+    enum weir_priority priority;     /* the highest that it may have */
 };
 
 /* ---- the whole ---- */
@@ -409,6 +410,10 @@ const struct weir_config_rules *weir_config_key_rules(const struct weir_config_g
 /* The tenant of that name, or the default. */
 const struct weir_config_tenant *weir_config_find_tenant(const struct weir_config *config,
                                                          struct weir_slice name);
+
+/* The priority that a tenant has if it asks for this one: that, or the highest that it may have. */
+enum weir_priority weir_config_tenant_priority(const struct weir_config_tenant *tenant,
+                                               enum weir_priority asked);
 
 /* Whether it may use the model. */
 bool weir_config_tenant_may_use(const struct weir_config_tenant *tenant, struct weir_slice model);

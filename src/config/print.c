@@ -610,6 +610,10 @@ static void print_allowance(FILE *out, struct weir_slice name,
     } else {
         fprintf(out, ": {tokens_per_day: %llu", (number)tenant->tokens_per_day);
     }
+    static const char *const words[WEIR_PRIORITY_COUNT] = {[WEIR_PRIORITY_HIGH] = "high",
+                                                           [WEIR_PRIORITY_NORMAL] = "normal",
+                                                           [WEIR_PRIORITY_LOW] = "low"};
+    fprintf(out, ", priority: %s", words[tenant->priority]);
     for (uint32_t i = 0; i < tenant->model_count; i++) {
         fputs(i == 0 ? ", models: [" : ", ", out);
         print_text(out, tenant->models[i]);

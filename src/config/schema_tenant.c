@@ -45,12 +45,17 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
     tenant->model_count = count;
 }
 
+/* In the order of enum weir_priority. */
+static const char *const priority_words[] = {"normal", "high", "low", NULL};
+
 static const struct weir_field tenant_fields[] = {
     {.name = "tokens_per_day",
      .read = read_tokens,
      .offset = WEIR_MEMBER(struct weir_config_tenant, tokens_per_day, 8),
      .max = TOKENS_PER_DAY_MAX},
     {.name = "models", .read = read_models},
+    WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, priority_words,
+                    WEIR_PRIORITY_NORMAL),
 };
 
 WEIR_SECTION(weir_section_tenant, "tenants.NAME", tenant_fields);
@@ -70,7 +75,7 @@ void weir_read_tenants(struct weir_reader *reader, const struct weir_yaml *value
     uint32_t count;
     struct weir_config_tenant *tenants = weir_reader_items(
         reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
-        "a mapping of tenants to {tokens_per_day, models}", sizeof *tenants, &count);
+        "a mapping of tenants to {tokens_per_day, models, priority}", sizeof *tenants, &count);
     if (tenants == NULL) {
         return;
     }

@@ -1,4 +1,4 @@
-/* tenant.c - which settings a tenant has, and which models they let it use. */
+/* tenant.c - which settings a tenant has, and what they let it do. */
 #include "base/slice.h"
 #include "config/config.h"
 
@@ -20,6 +20,14 @@ const struct weir_config_tenant *weir_config_find_tenant(const struct weir_confi
         }
     }
     return &config->tenant_default;
+}
+
+enum weir_priority weir_config_tenant_priority(const struct weir_config_tenant *tenant,
+                                               enum weir_priority asked)
+{
+    static const int heights[WEIR_PRIORITY_COUNT] = {
+        [WEIR_PRIORITY_HIGH] = 2, [WEIR_PRIORITY_NORMAL] = 1, [WEIR_PRIORITY_LOW] = 0};
+    return heights[asked] <= heights[tenant->priority] ? asked : tenant->priority;
 }
 
 /* Each * takes as little as it can. When the text does not go on as the pattern does, only the last

@@ -206,6 +206,31 @@ async def test_a_priority_is_believed_only_from_trusted_peers():
 
 
 @run
+async def test_a_priority_is_capped_for_each_tenant():
+    go = asyncio.Event()
+
+    async def serve(wire, _):
+        await go.wait()
+        await wire.send(reply())
+    top = 'tenants: { default: { priority: normal }, much: { priority: high }, little: { priority: low } }'
+    async with upstream(serve) as server, front(server, gate='limit: 1', top=top) as gateway:
+        tasks = [asyncio.create_task(ask(gateway.port, request()))]
+        await gateway.until('f', active=1)
+        for count, (tenant, asked) in enumerate((('much', 'high'), ('else', 'high'), ('little', 'high'),
+                                                 ('little', 'normal'), ('else', 'low')), 1):
+            tasks.append(asyncio.create_task(ask(gateway.port, request(
+                '/functions/f', f'X-Tenant: {tenant}', f'X-Priority: {asked}'))))
+            await gateway.until('f', waiting=count)
+        body = b'{"tenant": "little", "priority": "high"}'  # and so with permits of the API
+        tasks.append(asyncio.create_task(ask(gateway.api_port, request(
+            '/gates/functions/f/acquire', f'Content-Length: {len(body)}', method='POST', body=body))))
+        await gateway.until('f', waiting=6)
+        assert (await gateway.counts('f'))['waiting_by_priority'] == {'high': 1, 'normal': 1, 'low': 4}
+        go.set()
+        assert {(await task).status for task in tasks} == {200}
+
+
+@run
 async def test_a_key_made_of_the_tenant_is_not_the_clients_to_choose():
     for top, key in (('', 't-acme'), ('trusted: []', 't-')):
         gate = 'limit: 10, rate: 100/d'

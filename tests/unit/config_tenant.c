@@ -19,6 +19,7 @@ TEST(a_file_without_tenants_bounds_nobody)
     assert_true(tenant->tokens_per_day == WEIR_NEVER);
     assert_true(may_use(tenant, "any-model"));
     assert_true(may_use(tenant, ""));
+    assert_int_equal(weir_config_tenant_priority(tenant, WEIR_PRIORITY_HIGH), WEIR_PRIORITY_HIGH);
     unload(config);
 }
 
@@ -45,6 +46,33 @@ TEST(named_tenants_start_from_the_default_wherever_it_stands)
     static const char *const others[] = {"", "a", "acmee", "b", "zeta2", "default"};
     for (size_t i = 0; i < COUNT_OF(others); i++) {
         assert_ptr_equal(find(config, others[i]), &config->tenant_default);
+    }
+    unload(config);
+}
+
+TEST(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest)
+{
+    static const enum weir_priority high = WEIR_PRIORITY_HIGH, normal = WEIR_PRIORITY_NORMAL,
+                                    low = WEIR_PRIORITY_LOW;
+    struct weir_config *config = load(API "tenants:\n"
+                                          "  none: {}\n"
+                                          "  default: { priority: normal }\n"
+                                          "  much: { priority: high }\n"
+                                          "  little: { priority: low }\n");
+    static const struct {
+        const char *tenant;
+        enum weir_priority of_high, of_normal, of_low;
+    } cases[] = {
+        {"much", high, normal, low},
+        {"none", normal, normal, low},
+        {"anybody", normal, normal, low},
+        {"little", low, low, low},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const struct weir_config_tenant *tenant = find(config, cases[i].tenant);
+        assert_int_equal(weir_config_tenant_priority(tenant, high), cases[i].of_high);
+        assert_int_equal(weir_config_tenant_priority(tenant, normal), cases[i].of_normal);
+        assert_int_equal(weir_config_tenant_priority(tenant, low), cases[i].of_low);
     }
     unload(config);
 }
@@ -118,7 +146,8 @@ TEST(tenants_are_told_how_they_look)
             "1125899906842625 } }\n",
         "weir.yaml:2:33: tenants.a.tokens_per_day is \"-1\"; expected a whole number from "
         "0 to 1125899906842624\n"
-        "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day or models; "
+        "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day, models or "
+        "priority; "
         "did you mean models?\n"
         "weir.yaml:2:65: tenants.b.models is empty; expected at least one model, or no "
         "models field at all, which allows every model\n"
@@ -132,7 +161,7 @@ TEST(tenants_are_told_how_they_look)
         "weir.yaml:2:144: tenants.e.tokens_per_day is \"1125899906842625\"; expected a "
         "whole number from 0 to 1125899906842624\n");
     expect_errors(API "tenants: [acme]\n", "weir.yaml:2:10: tenants is a list; expected a mapping "
-                                           "of tenants to {tokens_per_day, models}\n");
+                                           "of tenants to {tokens_per_day, models, priority}\n");
 }
 
 int main(void)
@@ -140,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_without_tenants_bounds_nobody),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
+        cmocka_unit_test(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest),
         cmocka_unit_test(a_star_stands_for_any_text),
         cmocka_unit_test(a_pattern_made_to_be_slow_is_not),
         cmocka_unit_test(a_route_may_take_its_tenant_from_an_api_key),
