@@ -17,11 +17,13 @@
 /* A host, a peer and the words between them. */
 #define FORWARDED_BYTES_MAX 512
 
-/* What an LLM's provider must not see, and what is said differently to it. A body is held before it
- * goes on, so its sender has been told to go on already. */
+/* What an LLM's provider must not see, which is somebody else's machine, and what is said
+ * differently to it. A body is held before it goes on, so its sender has been told to go on
+ * already.
+ */
 #define NOT_FOR_LLM                                                                        \
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
-     WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(ACCEPT_ENCODING) | WEIR_FIELD_BIT(EXPECT))
+     WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(ACCEPT_ENCODING) | WEIR_FIELD_BIT(EXPECT) | SAYS_WHO)
 
 /* What is written anew for every request. */
 #define WRITTEN_ANEW                                                                             \
@@ -220,6 +222,14 @@ static uint64_t set_by_upstreams(const struct weir_forward_request *request)
     return names & ~WEIR_FIELD_BIT(OTHER);
 }
 
+/* Proxies say more of who asked than the listed names: certificates, ports, prefixes. */
+static bool says_who(struct weir_slice name)
+{
+    static const char start[] = "x-forwarded-";
+    struct weir_slice begin = {name.data, sizeof start - 1};
+    return name.bytes >= begin.bytes && weir_scalar_same_word(begin, weir_slice_of(start));
+}
+
 /* `unwanted` are those of the listed names that do not pass, whatever else they are. */
 static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t unwanted)
 {
@@ -235,8 +245,12 @@ static bool passes(const struct weir_forward_request *request, uint16_t index, u
     if ((bit & SAYS_WHO) != 0) {
         return request->trusted && (bit & LISTS_ALL) == 0;
     }
-    return field->id != WEIR_FIELD_OTHER ||
-           !replaced(request, weir_http1_name(request->data, field));
+    if (field->id != WEIR_FIELD_OTHER) {
+        return true;
+    }
+    struct weir_slice name = weir_http1_name(request->data, field);
+    bool private = request->route->llm != WEIR_CONFIG_LLM_NONE && says_who(name);
+    return !private && !replaced(request, name);
 }
 
 static bool take(struct weir_buffer *buffer, const struct weir_head_writer *writer)
@@ -272,7 +286,9 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     if (llm && (said & WEIR_FIELD_BIT(ACCEPT_ENCODING)) == 0) {
         copy(&writer, "accept-encoding: identity\r\n");
     }
-    write_who(&writer, request, said);
+    if (!llm) {
+        write_who(&writer, request, said);
+    }
     if ((said & WEIR_FIELD_BIT(VIA)) == 0) {
         write_via(&writer, request->head, request->data);
     }

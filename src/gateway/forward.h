@@ -24,8 +24,9 @@ struct weir_forward_request {
 };
 
 /* Writes all of the request's head that depends neither on the server nor on the body; it stays
- * open. To an LLM go no credentials of the client's, and replies are asked for as they are, not
- * compressed, since they will be read. False if it does not fit. */
+ * open. To an LLM go no credentials of the client's and nothing that says where it is, and
+ * replies are asked for as they are, not compressed, since they will be read. False if it does not
+ * fit. */
 WEIR_MUST_CHECK bool weir_forward_request(const struct weir_forward_request *request,
                                           struct weir_buffer *buffer);
 

@@ -100,7 +100,7 @@ async def test_a_request_goes_on_byte_by_byte_with_the_providers_credentials():
     async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
         said = await ask(gateway.port, post(
             body, 'Authorization: Bearer weir_client', 'x-api-key: weir_a', 'api-key: weir_b',
-            'Cookie: a=b', 'Accept-Encoding: gzip, br', 'OpenAI-Beta: x'))
+            'Cookie: a=b', 'Accept-Encoding: gzip, br', 'OpenAI-Beta: x', 'X-Forwarded-For: 192.0.2.1'))
         assert said.status == 200 and said.body == completion()
         seen = server.seen[0]
         assert seen.target == CHAT and seen.body == body
@@ -108,6 +108,9 @@ async def test_a_request_goes_on_byte_by_byte_with_the_providers_credentials():
         assert seen.all('accept-encoding') == ['identity']
         assert [seen.one(name) for name in ('x-api-key', 'api-key', 'cookie')] == [None] * 3
         assert seen.one('openai-beta') == 'x'
+        # Nor is it told where its clients are, although this one is believed.
+        assert '127.0.0.1' not in str([value for name, value in seen.fields if name != 'host'])
+        assert '192.0.2.1' not in str(seen.fields)
         await quiet(gateway)
 
 

@@ -496,6 +496,47 @@ TEST(a_peer_that_is_believed_and_says_nothing_is_told_of_itself)
     expect_passed("");
 }
 
+/* Who provides an LLM is a stranger: it learns of no addresses and no names of ours. */
+TEST(an_llm_is_not_told_who_asked_whoever_is_believed)
+{
+    for (int trusted = 0; trusted < 2; trusted++) {
+        begin_anew();
+        route.llm = WEIR_CONFIG_LLM_OPENAI;
+        request.trusted = trusted != 0;
+        forward(GET(TOLD_BEFORE "x-forwarded-port: 80\r\nX-FORWARDED-Client-Cert: By=x\r\n"
+                                "X-Forwarded: 1\r\nX-Forwarde-: 2\r\n"));
+        expect_no_field("x-forwarded-for");
+        expect_no_field("forwarded");
+        expect_no_field("x-forwarded-proto");
+        expect_no_field("x-forwarded-host");
+        expect_passed("A=1;B=2;X-Forwarded=1;X-Forwarde-=2;accept-encoding=identity;");
+        out.data[out.end - 1] = 0;
+        assert_null(strstr(out.data, PEER));
+    }
+}
+
+TEST(an_llm_is_told_what_the_upstreams_headers_say)
+{
+    begin_anew();
+    route.llm = WEIR_CONFIG_LLM_OPENAI;
+    request.trusted = true;
+    set_header(0, "X-Forwarded-For", "192.0.2.9");
+    forward(GET(TOLD_BEFORE));
+    expect_field("x-forwarded-for", "192.0.2.9");
+    expect_no_field("forwarded");
+}
+
+TEST(an_llm_gets_none_of_the_clients_credentials_and_answers_as_it_is)
+{
+    begin_anew();
+    route.llm = WEIR_CONFIG_LLM_ANTHROPIC;
+    set_header(0, "X-Api-Key", "ours");
+    forward(
+        GET("Host: a\r\nAuthorization: Bearer b\r\nx-api-key: c\r\napi-key: d\r\nCookie: e=f\r\n"
+            "Accept-Encoding: gzip, br\r\nExpect: 100-continue\r\nA: 1\r\n"));
+    expect_passed("A=1;accept-encoding=identity;X-Api-Key=ours;");
+}
+
 TEST(an_ipv6_address_is_quoted_where_rfc_7239_wants_it)
 {
     begin_anew();
@@ -1025,6 +1066,9 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_not_believed_says_nothing_of_others),
         cmocka_unit_test(a_peer_that_is_believed_is_added_to_what_it_says),
         cmocka_unit_test(a_peer_that_is_believed_and_says_nothing_is_told_of_itself),
+        cmocka_unit_test(an_llm_is_not_told_who_asked_whoever_is_believed),
+        cmocka_unit_test(an_llm_is_told_what_the_upstreams_headers_say),
+        cmocka_unit_test(an_llm_gets_none_of_the_clients_credentials_and_answers_as_it_is),
         cmocka_unit_test(an_ipv6_address_is_quoted_where_rfc_7239_wants_it),
         cmocka_unit_test(a_peer_behind_a_unix_socket_has_no_address),
         cmocka_unit_test(the_longest_host_is_told_in_full),
