@@ -89,6 +89,11 @@ static void abort_call(struct weir_client *client)
 /* The client's connection cannot go on: closing it ends the exchange as well. */
 void weir_exchange_abandon(struct weir_exchange *exchange)
 {
+    /* A reply that ends with the connection has no other end than that: a part of it must not look
+     * like the whole. */
+    if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
+        weir_socket_reset(exchange->client->stream.watch.fd);
+    }
     weir_client_close(exchange->client);
 }
 
@@ -124,6 +129,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
         return;
     }
     weir_buffer_release(&worker->buffers, &exchange->reply);
+    exchange->reply_frames = WEIR_FRAMING_LENGTH;
     exchange->keep_client = exchange->keep_client && !worker->draining &&
                             exchange->request_body.state == WEIR_BODY_ENDED;
     if (exchange->llm != NULL && exchange->llm->attempts == 0) {

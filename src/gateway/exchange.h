@@ -39,6 +39,7 @@ struct weir_exchange {
     uint8_t state;        /* enum weir_exchange_state */
     uint8_t minor;        /* of the client's version */
     uint8_t method;       /* enum weir_http_method */
+    uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
     bool has_pass;        /* stands at a gate */
     bool rides;           /* the same with its flow, as `rider` */
     bool flow_last;       /* the flow ends with it */

@@ -371,6 +371,16 @@ static void write_status(struct weir_head_writer *writer, const struct weir_forw
     copy(writer, "\r\n");
 }
 
+static bool stays_behind(const struct weir_forward_reply *reply, uint16_t index)
+{
+    const struct weir_http1_field *field = &reply->head->fields[index];
+    if (field->id == WEIR_FIELD_CONTENT_LENGTH) {
+        return reply->framing != reply->head->framing;
+    }
+    return field->id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(reply->head, index) ||
+           (reply->llm != NULL && weir_limits_hides(reply->llm, reply->data, field));
+}
+
 bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buffer *buffer)
 {
     const struct weir_http1_head *head = reply->head;
@@ -380,8 +390,7 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     struct run run;
     begin_run(&run, &writer, head, reply->data);
     for (uint16_t i = 0; i < head->field_count; i++) {
-        if (head->fields[i].id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(head, i) ||
-            (reply->llm != NULL && weir_limits_hides(reply->llm, reply->data, &head->fields[i]))) {
+        if (stays_behind(reply, i)) {
             end_run(&run, i);
         }
     }
@@ -392,7 +401,7 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
         write_upgrade(&writer);
         write_timing(&writer, reply);
     } else if (head->status >= 200) {
-        if (head->framing == WEIR_FRAMING_CHUNKED) {
+        if (reply->framing == WEIR_FRAMING_CHUNKED) {
             copy(&writer, "transfer-encoding: chunked\r\n");
         }
         write_via(&writer, head, reply->data);

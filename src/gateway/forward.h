@@ -45,6 +45,7 @@ WEIR_MUST_CHECK bool weir_forward_end(const struct weir_forward_end *end,
 
 struct weir_forward_reply {
     const struct weir_http1_head *head;
+    enum weir_http1_framing framing; /* for the client; a length that does not hold stays behind */
     const struct weir_limits_source *llm; /* an LLM's account stays private; null: there is none */
     const char *data;
     bool keep_alive;

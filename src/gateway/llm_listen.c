@@ -43,14 +43,11 @@ static enum weir_llm_body body_kind(const struct weir_exchange *exchange,
                             value_of(head, data, WEIR_FIELD_CONTENT_ENCODING));
 }
 
-static void begin_listening(struct weir_exchange *exchange, const struct weir_http1_head *head,
-                            enum weir_llm_body body)
+static void begin_listening(struct weir_exchange *exchange, enum weir_llm_body body)
 {
     struct weir_llm *llm = exchange->llm;
     llm->listens = true;
-    /* Where the server has named the length beforehand, nothing can be taken out. */
-    llm->rewrites =
-        llm->hides_usage && body == WEIR_LLM_BODY_EVENTS && head->framing != WEIR_FRAMING_LENGTH;
+    llm->rewrites = llm->hides_usage && body == WEIR_LLM_BODY_EVENTS;
     struct weir_llm_reply_options options = {.api = (enum weir_llm_api)llm->api,
                                              .body = body,
                                              .hide_usage = llm->rewrites,
@@ -102,7 +99,7 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     }
     enum weir_llm_body body = body_kind(exchange, head);
     if (head->status >= 200 && head->status < 300) {
-        begin_listening(exchange, head, body);
+        begin_listening(exchange, body);
         if (body == WEIR_LLM_BODY_EVENTS) {
             weir_llm_meter_head(exchange);
         }
@@ -113,11 +110,11 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
 
 /* ---- its body ---- */
 
-/* Adds bytes to what goes to the client, in a chunk of their own if the body has chunks. */
+/* Adds bytes to what goes to the client, in a chunk of their own if it gets chunks. */
 static bool show(struct weir_exchange *exchange, struct weir_slice bytes)
 {
     struct weir_buffer *reply = &exchange->reply;
-    bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
+    bool chunked = exchange->reply_frames == WEIR_FRAMING_CHUNKED;
     size_t wanted = weir_buffer_bytes(reply) + bytes.bytes + WEIR_CHUNK_LINE_BYTES_MAX + 2;
     if (bytes.bytes == 0) {
         return true;
@@ -249,7 +246,7 @@ bool weir_llm_listen_end(struct weir_exchange *exchange)
     }
     struct weir_buffer *reply = &exchange->reply;
     size_t last_bytes = strlen(WEIR_CHUNK_LAST);
-    if (exchange->reply_body.framing != WEIR_FRAMING_CHUNKED) {
+    if (exchange->reply_frames != WEIR_FRAMING_CHUNKED) {
         return true;
     }
     if (!weir_buffer_reserve(&exchange->worker->buffers, reply,

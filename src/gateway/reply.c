@@ -44,6 +44,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
         return false;
     }
     struct weir_forward_reply reply = {.head = head,
+                                       .framing = (enum weir_http1_framing)exchange->reply_frames,
                                        .data = backend->in.data + backend->in.begin,
                                        .keep_alive = exchange->keep_client,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
@@ -102,6 +103,17 @@ static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
     return true;
 }
 
+/* Where something may be taken out of a body, the length that the server names does not hold. */
+static enum weir_http1_framing framing_for_client(const struct weir_exchange *exchange,
+                                                  const struct weir_http1_head *head)
+{
+    bool rewrites = exchange->llm != NULL && exchange->llm->rewrites;
+    if (!rewrites || head->framing != WEIR_FRAMING_LENGTH) {
+        return head->framing;
+    }
+    return exchange->minor == 0 ? WEIR_FRAMING_UNTIL_CLOSE : WEIR_FRAMING_CHUNKED;
+}
+
 /* A head of the upstream's is complete. False if the exchange took another way on it. */
 static bool take_head(struct weir_exchange *exchange)
 {
@@ -120,15 +132,16 @@ static bool take_head(struct weir_exchange *exchange)
                              "Send the request in HTTP/1.1.");
         return false;
     }
-    if (final) {
-        exchange->keep_client =
-            exchange->keep_client && head->framing != WEIR_FRAMING_UNTIL_CLOSE &&
-            exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
-    }
     if (final && !tell_lane(exchange, head)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                              "There is no memory left for this reply. Try again.");
         return false;
+    }
+    exchange->reply_frames = (uint8_t)framing_for_client(exchange, head);
+    if (final) {
+        exchange->keep_client =
+            exchange->keep_client && exchange->reply_frames != WEIR_FRAMING_UNTIL_CLOSE &&
+            exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
     }
     if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
@@ -297,16 +310,6 @@ bool weir_exchange_write(struct weir_exchange *exchange)
     return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
 }
 
-/* The connection to the server broke while it sent. A body that ends with the connection has no
- * other end than that, so the client's must not look like one. */
-static void cut_off(struct weir_exchange *exchange)
-{
-    if (exchange->reply_body.framing == WEIR_FRAMING_UNTIL_CLOSE) {
-        weir_socket_reset(exchange->client->stream.watch.fd);
-    }
-    weir_exchange_abandon(exchange);
-}
-
 void weir_exchange_pump_reply(struct weir_exchange *exchange)
 {
     for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_REPLYING; rounds++) {
@@ -328,7 +331,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
                 return;
             }
             if (got == WEIR_STREAM_BROKEN && !exchange->upgraded) {
-                cut_off(exchange);
+                weir_exchange_abandon(exchange);
                 return;
             }
             weir_body_close(&exchange->reply_body);

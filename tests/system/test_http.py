@@ -134,6 +134,20 @@ async def test_a_reply_that_is_cut_short_is_not_made_to_look_whole():
             await gateway.until(name, active=0)
 
 
+@run
+async def test_a_reply_that_ends_with_the_connection_and_stops_before_is_reset():
+    """Its server says no more, and a plain close would look like its end."""
+    async def serve(wire, _):
+        await wire.send(b'HTTP/1.1 200 OK\r\n\r\nabc')
+        await wire.ended()
+    async with upstream(serve) as server, front(server, more='timeouts: { idle: 50ms }') as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(request())
+            assert (await wire.head()).status == 200
+            with pytest.raises(ConnectionResetError):
+                await wire.reader.read(-1)
+
+
 # ---- bodies
 
 @run

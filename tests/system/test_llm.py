@@ -268,6 +268,53 @@ async def test_a_stream_that_ends_with_its_connection_hides_it_too():
         assert said.body == b''.join([*TEXTS, DONE])
 
 
+@pytest.mark.parametrize('size', [1, 100, 100000])
+@run
+async def test_a_stream_whose_length_is_named_beforehand_hides_it_too(size):
+    whole = b''.join([*TEXTS, USAGE, DONE])
+    parts = [whole[i:i + size] for i in range(0, len(whole), size)]
+
+    async def serve(wire, message):
+        await wire.send(f'HTTP/1.1 200 OK\r\n{SSE}\r\nContent-Length: {len(whole)}\r\n\r\n')
+        for part in parts:
+            await wire.send(part)
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for _ in range(2):  # the connection goes on
+                await wire.send(post(chat(stream=True)))
+                said = await wire.message('POST')
+                assert (said.body, said.one('content-length')) == (b''.join([*TEXTS, DONE]), None)
+                assert said.one('transfer-encoding') == 'chunked'
+            # Who asks for its usage gets the reply as it is.
+            await wire.send(post(chat(stream=True, stream_options={'include_usage': True})))
+            said = await wire.message('POST')
+            assert (said.body, said.one('content-length')) == (whole, str(len(whole)))
+        assert server.connections == 1
+        # HTTP/1.0 has no chunks: it ends with the connection.
+        said = await ask(gateway.port, post(chat(stream=True)).replace(b'HTTP/1.1', b'HTTP/1.0'), 'POST')
+        assert (said.body, said.one('content-length')) == (b''.join([*TEXTS, DONE]), None)
+        assert (said.one('transfer-encoding'), said.one('connection')) == (None, 'close')
+        await quiet(gateway)
+
+
+@pytest.mark.parametrize('version', ['HTTP/1.0', 'HTTP/1.1'])
+@run
+async def test_a_stream_that_ends_before_its_length_does_not_look_whole(version):
+    async def serve(wire, message):
+        await wire.send(f'HTTP/1.1 200 OK\r\n{SSE}\r\nContent-Length: 10000\r\n\r\n', *TEXTS)
+        wire.close()
+    async with upstream(serve) as server, llm(server) as gateway:
+        async with connect(gateway.port) as wire:
+            await wire.send(post(chat(stream=True)).replace(b'HTTP/1.1', version.encode()))
+            assert (await wire.head()).status == 200
+            if version == 'HTTP/1.0':
+                with pytest.raises(ConnectionResetError):
+                    await wire.reader.read(-1)
+            else:
+                assert not (await wire.reader.read(-1)).endswith(b'0\r\n\r\n')
+        await quiet(gateway)
+
+
 @run
 async def test_events_pass_as_they_come():
     step = asyncio.Queue()

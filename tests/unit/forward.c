@@ -880,6 +880,7 @@ static void forward_reply_of(struct weir_forward_reply reply, struct weir_slice 
 {
     struct weir_http1_head head = accept_response(bytes, method);
     reply.head = &head;
+    reply.framing = head.framing;
     reply.data = guarded(bytes);
     begin_out(WEIR_BUFFER_LARGE);
     assert_true(weir_forward_reply(&reply, &out));
@@ -936,6 +937,26 @@ TEST(a_chunked_reply_stays_chunked)
     expect_reply(BYTES("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: 1\r\n\r\n"),
                  "HTTP/1.1 200 OK\r\nA: 1\r\ntransfer-encoding: chunked\r\nvia: 1.1 weir\r\n" TIMING
                  "connection: keep-alive\r\n\r\n");
+}
+
+TEST(a_length_that_does_not_hold_stays_behind)
+{
+    struct weir_slice bytes = BYTES("HTTP/1.1 200 OK\r\nA: 1\r\nContent-Length: 7\r\nB: 2\r\n\r\n");
+    struct weir_http1_head head = accept_response(bytes, WEIR_METHOD_POST);
+    struct weir_forward_reply reply = {
+        .head = &head, .framing = WEIR_FRAMING_CHUNKED, .data = guarded(bytes), .keep_alive = true};
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_reply(&reply, &out));
+    expect_text(weir_buffer_slice(&out),
+                "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\ntransfer-encoding: chunked\r\n"
+                "via: 1.1 weir\r\n" TIMING "connection: keep-alive\r\n\r\n");
+    reply.framing = WEIR_FRAMING_UNTIL_CLOSE;
+    reply.keep_alive = false;
+    begin_out(WEIR_BUFFER_LARGE);
+    assert_true(weir_forward_reply(&reply, &out));
+    expect_text(weir_buffer_slice(&out),
+                "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nvia: 1.1 weir\r\n" TIMING
+                "connection: close\r\n\r\n");
 }
 
 TEST(a_reply_to_head_announces_the_length_and_no_chunks)
@@ -1027,7 +1048,8 @@ TEST(a_reply_that_does_not_fit_fails_to_the_byte_and_leaves_the_buffer)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct weir_http1_head head = accept_response(cases[i].bytes, WEIR_METHOD_GET);
-        struct weir_forward_reply reply = {.head = &head, .data = guarded(cases[i].bytes)};
+        struct weir_forward_reply reply = {
+            .head = &head, .framing = head.framing, .data = guarded(cases[i].bytes)};
         begin_out(WEIR_BUFFER_LARGE);
         assert_true(weir_forward_reply(&reply, &out));
         uint32_t needed = out.end;
@@ -1086,6 +1108,7 @@ int main(void)
         cmocka_unit_test(a_reason_stays_the_upstreams_and_an_empty_one_becomes_the_usual),
         cmocka_unit_test(what_concerns_the_upstreams_connection_stays_behind),
         cmocka_unit_test(a_chunked_reply_stays_chunked),
+        cmocka_unit_test(a_length_that_does_not_hold_stays_behind),
         cmocka_unit_test(a_reply_to_head_announces_the_length_and_no_chunks),
         cmocka_unit_test(whether_the_clients_connection_stays_open_is_said),
         cmocka_unit_test(a_reply_of_http_1_0_is_sent_as_1_1_and_via_tells),
