@@ -138,10 +138,9 @@ static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_
 static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
 {
     struct weir_worker *worker = call->worker;
-    const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(worker->site->config, grant->pass.tenant);
     struct weir_request request = {.tenant = grant->pass.tenant,
-                                   .priority = weir_config_tenant_priority(tenant, wish->priority),
+                                   .priority = weir_config_tenant_priority(
+                                       worker->site->config, grant->pass.tenant, wish->priority),
                                    .lease_ns = grant->lease_ns,
                                    .cost = wish->cost};
     struct weir_destination where = {

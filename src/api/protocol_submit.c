@@ -325,6 +325,8 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
     }
     slot->order.tenant =
         tenant.data == slot->tenant_text ? tenant : keep(slot->tenant_text, tenant);
+    slot->wish.priority =
+        weir_config_tenant_priority(slot->worker->site->config, tenant, slot->wish.priority);
     return true;
 }
 

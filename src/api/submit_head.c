@@ -171,6 +171,8 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
     submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
                          ? keep(submit->tenant_text, tenant)
                          : tenant;
+    submit->wish.priority = weir_config_tenant_priority(call->worker->site->config, submit->tenant,
+                                                        submit->wish.priority);
     submit->wait_ns = read_preference(head, data);
     return true;
 }

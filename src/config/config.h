@@ -412,8 +412,8 @@ const struct weir_config_tenant *weir_config_find_tenant(const struct weir_confi
                                                          struct weir_slice name);
 
 /* The priority that a tenant has if it asks for this one: that, or the highest that it may have. */
-enum weir_priority weir_config_tenant_priority(const struct weir_config_tenant *tenant,
-                                               enum weir_priority asked);
+enum weir_priority weir_config_tenant_priority(const struct weir_config *config,
+                                               struct weir_slice name, enum weir_priority asked);
 
 /* Whether it may use the model. */
 bool weir_config_tenant_may_use(const struct weir_config_tenant *tenant, struct weir_slice model);

@@ -22,9 +22,10 @@ const struct weir_config_tenant *weir_config_find_tenant(const struct weir_confi
     return &config->tenant_default;
 }
 
-enum weir_priority weir_config_tenant_priority(const struct weir_config_tenant *tenant,
-                                               enum weir_priority asked)
+enum weir_priority weir_config_tenant_priority(const struct weir_config *config,
+                                               struct weir_slice name, enum weir_priority asked)
 {
+    const struct weir_config_tenant *tenant = weir_config_find_tenant(config, name);
     static const int heights[WEIR_PRIORITY_COUNT] = {
         [WEIR_PRIORITY_HIGH] = 2, [WEIR_PRIORITY_NORMAL] = 1, [WEIR_PRIORITY_LOW] = 0};
     return heights[asked] <= heights[tenant->priority] ? asked : tenant->priority;

@@ -251,8 +251,8 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
             exchange->pass.tenant = keep_text(exchange->tenant_text, inner->tenant);
         }
     }
-    reading->priority = weir_config_tenant_priority(
-        weir_config_find_tenant(exchange->site->config, exchange->pass.tenant), reading->priority);
+    reading->priority = weir_config_tenant_priority(exchange->site->config, exchange->pass.tenant,
+                                                    reading->priority);
 }
 
 struct refusal {

@@ -160,3 +160,14 @@ async def test_a_stranger_may_not_speak_for_a_tenant():
     async with jobs(QUEUES + 'trusted: []\n') as call:
         assert (await call('POST', '/submit/x?queue=keep&tenant=acme', b'x')).kind == 'forbidden'
         await call.submit('/x?queue=keep', b'x')
+
+
+@run
+async def test_a_jobs_priority_is_at_most_its_tenants():
+    async with jobs(QUEUES + 'tenants: { default: { priority: normal }, little: { priority: low } }\n') as call:
+        await call.submit('/a?queue=keep&priority=high', b'x')
+        await call.submit('/b?queue=keep&priority=high&tenant=little', b'x')
+        await call.lines({'id': 'c', 'queue': 'keep', 'priority': 'high'},
+                         {'id': 'd', 'queue': 'keep', 'priority': 'high', 'tenant': 'little'})
+        found = [(await call.get(f'/status/{name}'))['priority'] for name in 'abcd']
+        assert found == ['normal', 'low', 'normal', 'low']

@@ -466,6 +466,14 @@ async def test_a_tenant_is_believed_only_from_who_is_trusted():
 
 
 @run
+async def test_a_priority_is_at_most_the_tenants():
+    async with serving(CONFIG + 'tenants: { default: { priority: normal } }\n') as server:
+        session = await server.open()
+        assert await session.submit('a', b'x', 'queue=keep priority=high') == 'ACCEPTED a'
+        assert ' priority=normal ' in await session.ask(b'STATUS a\n')
+
+
+@run
 async def test_it_is_served_on_a_unix_socket_and_beside_others():
     with tempfile.TemporaryDirectory() as folder:
         path = f'unix:{folder}/jobs'

@@ -19,7 +19,9 @@ TEST(a_file_without_tenants_bounds_nobody)
     assert_true(tenant->tokens_per_day == WEIR_NEVER);
     assert_true(may_use(tenant, "any-model"));
     assert_true(may_use(tenant, ""));
-    assert_int_equal(weir_config_tenant_priority(tenant, WEIR_PRIORITY_HIGH), WEIR_PRIORITY_HIGH);
+    assert_int_equal(
+        weir_config_tenant_priority(config, weir_slice_of("anybody"), WEIR_PRIORITY_HIGH),
+        WEIR_PRIORITY_HIGH);
     unload(config);
 }
 
@@ -69,10 +71,10 @@ TEST(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest)
         {"little", low, low, low},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        const struct weir_config_tenant *tenant = find(config, cases[i].tenant);
-        assert_int_equal(weir_config_tenant_priority(tenant, high), cases[i].of_high);
-        assert_int_equal(weir_config_tenant_priority(tenant, normal), cases[i].of_normal);
-        assert_int_equal(weir_config_tenant_priority(tenant, low), cases[i].of_low);
+        struct weir_slice name = weir_slice_of(cases[i].tenant);
+        assert_int_equal(weir_config_tenant_priority(config, name, high), cases[i].of_high);
+        assert_int_equal(weir_config_tenant_priority(config, name, normal), cases[i].of_normal);
+        assert_int_equal(weir_config_tenant_priority(config, name, low), cases[i].of_low);
     }
     unload(config);
 }
