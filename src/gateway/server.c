@@ -196,8 +196,9 @@ static void on_grace_over(struct weir_timer *timer)
     weir_loop_stop(&thread->worker.loop);
 }
 
-/* No new work; connections without a request close at once, the others when they have been served.
- * What is not awaited stays open until the end, to tell how far it is. */
+/* No new work; connections without a request close at once, the others when they have been served:
+ * a request from within is on its way as soon as there is a connection. What is not awaited stays
+ * open until the end, to tell how far it is. */
 static void on_drain(struct weir_post *post)
 {
     struct thread *thread = weir_container_of(post, struct thread, drain);
@@ -212,7 +213,7 @@ static void on_drain(struct weir_post *post)
     for (struct weir_link *at = list->next; at != list;) {
         struct weir_client *client = weir_container_of(at, struct weir_client, link);
         at = at->next;
-        if (client->call == NULL && client->listener->service->awaited) {
+        if (client->call == NULL && client->inner == NULL && client->listener->service->awaited) {
             weir_client_close(client);
         }
     }

@@ -202,3 +202,23 @@ async def test_no_job_takes_a_route_that_leads_elsewhere_since_a_reload():
                 await until(all_over, 'all jobs are over')
                 assert (await call.get('/dlq'))['jobs'] == []
                 assert (len(right.seen), wrong.seen) == (600, [])
+
+
+@run
+async def test_no_job_of_a_route_spends_an_attempt_because_weir_is_told_to_end(tmp_path):
+    """Also if its request is on the way just then, and has not been read."""
+    async with upstream(reply()) as server:
+        config = ROUTES.format(url=server.url, more='attempts: 1').replace('workers: 4', 'workers: 50')
+        for i in range(15):
+            async with weir(config, cwd=tmp_path) as gateway, aiohttp.ClientSession() as session:
+                await Caller(gateway, session).lines(*({'id': f'job-{i}-{k}', 'body': ''} for k in range(50)))
+        async with weir(config, cwd=tmp_path) as gateway, aiohttp.ClientSession() as session:
+            call = Caller(gateway, session)
+
+            async def all_over():
+                queue = await call.queue('work')
+                return queue['waiting'] + queue['delayed'] + queue['running'] == 0
+            await until(all_over, 'all jobs are over')
+            found = (await call.get('/jobs?limit=1000'))['jobs']
+            assert len(found) == 750
+            assert [job for job in found if (job['state'], job['attempts']) != ('done', 1)] == []
