@@ -16,7 +16,9 @@
 
 #define VERSION 1
 
-/* How often what has changed is saved. */
+/* What has changed is looked for so often, and saved unless that has been done a moment ago: after
+ * a quiet time at once, and under load not all the time. */
+#define LOOK_S 1
 #define SAVE_S 5
 
 /* The largest file that is read: as many rows as there may be, with names of a usual length. */
@@ -160,7 +162,8 @@ static void say(struct weir_usage_file *file, bool good)
     }
 }
 
-static void save(struct weir_usage_file *file)
+/* Whether there was anything to save. */
+static bool save(struct weir_usage_file *file)
 {
     uint64_t state;
     bool good = true;
@@ -175,13 +178,14 @@ static void save(struct weir_usage_file *file)
     if (some) {
         say(file, good);
     }
+    return some;
 }
 
 static bool wait(struct weir_usage_file *file)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += SAVE_S;
+    until.tv_sec += LOOK_S;
     pthread_mutex_lock(&file->lock);
     int result = 0;
     while (!file->stopping && result == 0) {
@@ -195,10 +199,14 @@ static bool wait(struct weir_usage_file *file)
 static void *keep(void *context)
 {
     struct weir_usage_file *file = context;
+    uint32_t since_s = SAVE_S;
     while (wait(file)) {
-        save(file);
+        since_s += LOOK_S;
+        if (since_s >= SAVE_S && save(file)) {
+            since_s = 0;
+        }
     }
-    save(file);
+    (void)save(file);
     return NULL;
 }
 

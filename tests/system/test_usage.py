@@ -3,9 +3,10 @@ import json
 
 import pytest
 import yarl
-from raw import run
+from raw import ask, reply, run, upstream
 from test_cli import Cli
 from test_keys import Keys
+from test_llm import JSON, chat, completion, llm, post
 from test_openapi import validate
 from weir import until, weir
 
@@ -189,6 +190,39 @@ async def test_the_command_prints_a_table(api, gateway, folder):
     own = Cli(f'127.0.0.1:{gateway.api_port}', WEIR_TOKEN=SECRETS['acme'])
     assert (await own.good('usage')).out == said.out
     assert (await own('usage', '--tenant', 'beta')).complained(1, 'speaks for another tenant')
+
+
+@run
+async def test_what_was_used_is_known_after_a_restart_and_after_a_kill(tmp_path):
+    """Budgets go on, too: who has spent its day has spent it."""
+    top = f'data: {tmp_path}\ntenants: {{ acme: {{ tokens_per_day: 20 }} }}'
+    asked = [('acme', 'gpt-4o'), ('beta', 'gpt-4o'), ('beta', 'o3')]
+    every = {('acme', 'gpt-4o'): 11, ('beta', 'gpt-4o'): 11, ('beta', 'o3'): 11}
+
+    async def ask_for(gateway, *who):
+        return [(await ask(gateway.port, post(chat(model), f'X-Tenant: {tenant}'), 'POST')).status
+                for tenant, model in who]
+
+    async def tokens(gateway):
+        return {(row['tenant'], row['model']): row['input_tokens'] + row['output_tokens']
+                for row in await Api(gateway).rows()}
+
+    def saved():
+        """How many tokens the files know of."""
+        lines = [json.loads(line) for path in (tmp_path / 'usage').glob('20??-??-??') for line in path.open()]
+        return sum(line.get('input', 0) + line.get('output', 0) for line in lines)
+    async with upstream(reply(completion(), JSON)) as server:
+        async with llm(server, top=top) as gateway:
+            assert await ask_for(gateway, *asked) == [200] * 3
+            assert await tokens(gateway) == every
+        async with llm(server, top=top) as gateway:  # it was ended as people end it
+            assert await tokens(gateway) == every
+            assert await ask_for(gateway, *asked) == [200] * 3
+            await until(lambda: saved() == 66, 'all of it is on disk')
+            await gateway.kill()
+        async with llm(server, top=top) as gateway:
+            assert await tokens(gateway) == {name: 22 for name in every}
+            assert await ask_for(gateway, *asked) == [429, 200, 200]
 
 
 @run

@@ -119,6 +119,7 @@ class Weir:
         self.process = process
         self.path = path
         self.ending = False
+        self.status = 0  # which it has to end with
         self.addresses = addresses
         self.port = self._port('listening')
         self.api_port = self._port('api')
@@ -140,6 +141,12 @@ class Weir:
         if not self.ending:
             self.ending = True
             self.process.terminate()
+
+    async def kill(self):
+        """Ends it in the middle of whatever it does."""
+        self.status = -signal.SIGKILL
+        self.process.kill()
+        await self.process.wait()
 
     async def reload(self, *changes):
         """Replaces texts in the config and has it taken up."""
@@ -201,7 +208,7 @@ async def weir(config, **more):
                 yield gateway
             if process.returncode is None:
                 gateway.terminate()
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == gateway.status
         finally:
             if process.returncode is None:
                 process.kill()
