@@ -211,8 +211,10 @@ WEIR_API struct weir_explanation weir_key_explain_within(const struct weir_key *
                                                          const struct weir_ticket *ticket,
                                                          uint32_t looks_max, uint64_t now_ns);
 
-/* Those who wait, the ones that will likely start first before the others: up to `places_max` of
- * them, which is at most WEIR_PLACES_MAX. Returns how many. Looks at every tenant that waits. */
+/* Those who wait, in the order in which they will go if nobody else comes and costs are as
+ * estimated: up to `places_max` of them, which is at most WEIR_PLACES_MAX. Whoever is held back by
+ * a limit or rate of its tenant stands where it would without. Returns how many. Looks at every
+ * tenant that waits. `ahead` is exact here, and so is what is predicted by it. */
 WEIR_API uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns,
                                 struct weir_place *places, uint32_t places_max);
 

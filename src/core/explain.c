@@ -216,23 +216,25 @@ struct weir_explanation weir_key_explain_within(const struct weir_key *key,
 
 /* ---- the line as a list ---- */
 
+/* Those of one priority: a part of the list, in the order in which they go. Until all are there,
+ * `start_ns` of a place is its virtual time. */
 struct listing {
-    struct weir_place *places; /* sorted */
+    struct weir_place *places;
     uint32_t count;
     uint32_t max;
 };
 
 static bool goes_before(const struct weir_place *a, const struct weir_place *b)
 {
-    return a->why.ahead != b->why.ahead ? a->why.ahead < b->why.ahead
-                                        : a->ticket->sequence < b->ticket->sequence;
+    int64_t difference = (int64_t)(a->why.start_ns - b->why.start_ns);
+    return difference != 0 ? difference < 0 : a->ticket->sequence < b->ticket->sequence;
 }
 
 /* Puts it where it belongs. False if that is behind as many as are wanted. */
 static bool list_place(struct listing *listing, const struct weir_place *place)
 {
     uint32_t at = listing->count;
-    if (at == listing->max && !goes_before(place, &listing->places[at - 1])) {
+    if (at == listing->max && (at == 0 || !goes_before(place, &listing->places[at - 1]))) {
         return false;
     }
     at = at == listing->max ? at - 1 : at;
@@ -244,36 +246,106 @@ static bool list_place(struct listing *listing, const struct weir_place *place)
     return true;
 }
 
-/* Those of one turn, of which each is later than the one before. */
-static void list_turn(const struct weir_key *key, const struct weir_turn *turn, uint64_t now_ns,
-                      struct listing *listing)
+/* Those of one turn, of which each goes after the one before, which is charged first. */
+static void list_turn(const struct weir_turn *turn, struct listing *listing)
 {
+    uint64_t virtual_time = turn->virtual_time;
     uint32_t before = 0;
     for (const struct weir_link *at = turn->tickets.next; at != &turn->tickets; at = at->next) {
         const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
         struct weir_place place = {.ticket = ticket,
                                    .tenant = weir_tenant_name(turn->tenant),
-                                   .why = explain(key, ticket, before++, now_ns)};
+                                   .why = {.ahead_own = before++, .start_ns = virtual_time}};
         if (!list_place(listing, &place)) {
             return;
         }
+        virtual_time += weir_tenant_charge(turn->tenant, ticket->cost);
+    }
+}
+
+/* Goes through the first so many turns of the priorities, as long as somebody of theirs waits:
+ * `order` is whose each one is. Returns how many there are. */
+static uint32_t list_priorities(const struct weir_key *key, uint32_t places_max,
+                                uint8_t order[WEIR_PLACES_MAX],
+                                struct listing parts[WEIR_PRIORITY_COUNT])
+{
+    uint32_t all = (uint32_t)smaller(key->crowd.tickets, places_max);
+    uint32_t slot = key->cursor;
+    for (uint32_t count = 0; count < all;) {
+        uint8_t priority = key->rules->cycle[slot];
+        if (parts[priority].max < key->priorities[priority].crowd.tickets) {
+            parts[priority].max++;
+            order[count++] = priority;
+        }
+        slot = slot + 1 == key->rules->cycle_slots ? 0 : slot + 1;
+    }
+    return all;
+}
+
+/* Each part is in order; puts them together as the priorities take turns. */
+static void mix_parts(struct weir_place *places, uint32_t count,
+                      const uint8_t order[WEIR_PLACES_MAX],
+                      const struct listing parts[WEIR_PRIORITY_COUNT])
+{
+    uint16_t target[WEIR_PLACES_MAX]; /* where what stands here belongs */
+    uint32_t next[WEIR_PRIORITY_COUNT];
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        next[i] = (uint32_t)(parts[i].places - places);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        target[next[order[i]]++] = (uint16_t)i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        while (target[i] != i) {
+            uint16_t there = target[i];
+            struct weir_place place = places[there];
+            places[there] = places[i];
+            places[i] = place;
+            target[i] = target[there];
+            target[there] = there;
+        }
+    }
+}
+
+/* Now that their order is known. Whoever is held back by a limit or rate of its tenant stands where
+ * it would without, and is nobody whom the others wait for. */
+static void explain_places(const struct weir_key *key, struct weir_place *places, uint32_t count,
+                           uint64_t now_ns)
+{
+    uint32_t ahead = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weir_tenant *tenant = places[i].ticket->turn->tenant;
+        struct weir_explanation *why = &places[i].why;
+        why->binding = find_binding(key, places[i].ticket, now_ns);
+        why->ahead = ahead;
+        why->start_ns = predict_start(key, tenant, ahead, now_ns);
+        ahead += tenant->hold == WEIR_TENANT_FREE;
     }
 }
 
 uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
                        uint32_t places_max)
 {
-    struct listing listing = {.places = places, .max = places_max};
+    struct listing parts[WEIR_PRIORITY_COUNT] = {0};
+    uint8_t order[WEIR_PLACES_MAX];
     assert(places_max >= 1);
     assert(places_max <= WEIR_PLACES_MAX);
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    uint32_t count = list_priorities(key, places_max, order, parts);
+    struct weir_place *part = places;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        parts[i].places = part;
+        part += parts[i].max;
+    }
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
         for (int i = 0; tenant->stake.tickets > 0 && i < WEIR_PRIORITY_COUNT; i++) {
-            list_turn(key, &tenant->turns[i], now_ns, &listing);
+            list_turn(&tenant->turns[i], &parts[i]);
         }
     }
-    return listing.count;
+    mix_parts(places, count, order, parts);
+    explain_places(key, places, count, now_ns);
+    return count;
 }
 
 /* Whether somebody of that tenant, which may be unknown yet, would not wait at all. */
