@@ -174,6 +174,19 @@ static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_s
     return (struct weir_slice){room, name.bytes};
 }
 
+/* Whether a key may be called so. If not, that has been said: else the gate would refuse it as if
+ * it were full. */
+static bool check_key(struct weir_call *call)
+{
+    size_t bytes = call->segments[2].bytes;
+    if (bytes == 0 || bytes > WEIR_NAME_BYTES_MAX) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "The key in the path, /gates/{gate}/{key}/acquire, has 1 to 255 bytes.");
+        return false;
+    }
+    return true;
+}
+
 static void acquire(struct weir_call *call, const struct weir_wish *wish, struct weir_slice tenant)
 {
     const struct weir_config_gate *gate = weir_api_find_config(call);
@@ -205,7 +218,7 @@ void weir_api_acquire(struct weir_call *call)
 {
     struct weir_wish wish;
     struct weir_slice tenant;
-    if (!weir_api_find_gate(call)) {
+    if (!weir_api_find_gate(call) || !check_key(call)) {
         return;
     }
     if (!weir_wish_read(&wish, call->document,

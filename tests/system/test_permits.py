@@ -7,7 +7,7 @@ import sys
 
 import aiohttp
 from raw import run
-from weir import until, weir
+from weir import PATIENCE, until, weir
 
 CONFIG = '''
 api: 127.0.0.1:0
@@ -17,6 +17,7 @@ gates:
   quick: { limit: 1, line: { timeout: 30s }, lease: 200ms }
   narrow: { limit: 1, line: { timeout: 30s, max: 2 } }
   free: { limit: none }
+  paced: { limit: none, tokens: { rate: 20/s, burst: 10 }, line: { timeout: 30s }, lease: 10m }
 '''
 
 
@@ -282,6 +283,42 @@ async def test_the_line_tells_who_waits_why_and_until_when(agents):
 
 
 @with_agents
+async def test_priorities_take_turns_by_their_weights_and_the_line_tells_so_before(agents):
+    for flow in ('one', 'two', 'three'):
+        await agents.acquire(flow=flow)
+    waits = {}
+    for priority in ('low', 'normal', 'high'):
+        for i in range(8):
+            waits[f'{priority}-{i}'] = agents.later(flow=f'{priority}-{i}', priority=priority)
+            await agents.until(waiting=len(waits))
+    _, said = await agents.gateway.ask_api('/gates/agents/b/line')
+    line = [entry['flow'] for entry in said['line']]
+    assert [entry['ahead'] for entry in said['line']] == list(range(24))
+    first = [flow.split('-')[0] for flow in line[:8]]
+    assert [first.count(priority) for priority in ('high', 'normal', 'low')] == [4, 3, 1]
+    for released, goes in zip(['one', 'two', 'three', *line], line):
+        assert (await agents.call('release', flow=released))[0] == 200
+        assert (await asyncio.wait_for(waits.pop(goes), PATIENCE))[0] == 200
+        assert not any(call.done() for call in waits.values())
+
+
+@with_agents
+async def test_what_costs_more_than_there_is_waits_for_it_as_long_as_the_line_tells(agents):
+    await agents.acquire('k', 'paced', cost=10)
+    waits = agents.later('k', 'paced', cost=10)  # half a second until so much has come
+    await agents.until('k', 'paced', waiting=1)
+    _, said = await agents.gateway.ask_api('/gates/paced/k/line')
+    [entry] = said['line']
+    assert (entry['cost'], entry['binding'], entry['ahead']) == (10, 'bucket', 0)
+    assert 0 < entry['start_in_ms'] <= 500
+    status, said = await waits
+    assert status == 200
+    assert entry['waited_ms'] + entry['start_in_ms'] - 2 <= said['waited_ms']
+    status, said = await agents.call('acquire', 'k', 'paced', cost=10, timeout_ms=0)
+    assert (status, said['type']) == (429, 'urn:weir:line-timeout')
+
+
+@with_agents
 async def test_a_full_line_and_bad_wishes_are_refused(agents):
     permit = (await agents.acquire('k', 'narrow'))['permit']
     tasks = [agents.later('k', 'narrow') for _ in range(2)]
@@ -309,6 +346,9 @@ async def test_a_full_line_and_bad_wishes_are_refused(agents):
     assert (await agents.call('release'))[0] == 400
     assert (await agents.call('release', permit='a', flow='b'))[0] == 400
     assert (await agents.call('acquire', gate='nowhere'))[0] == 404
+    for key in ('', 'k' * 256):
+        status, said = await agents.call('acquire', key)
+        assert (status, said['type']) == (400, 'urn:weir:bad-request') and '1 to 255 bytes' in said['detail']
     await agents.until('b', active=0)
 
 
