@@ -1,5 +1,6 @@
 """A new config is taken up while requests wait and pass: nobody is dropped."""
 import asyncio
+import contextlib
 import json
 import signal
 
@@ -7,7 +8,8 @@ import aiohttp
 from raw import ask as ask_raw
 from raw import connect, request
 from test_functions import ask, run
-from weir import PATIENCE, Upstream, functions, until
+from test_permits import Agents
+from weir import PATIENCE, Upstream, functions, until, weir
 
 
 def test_a_higher_limit_lets_those_in_line_go_at_once():
@@ -221,4 +223,87 @@ def test_a_server_that_drains_says_so_instead_of_reloading():
                 assert (reply.status, problem['type']) == (503, 'urn:weir:draining')
             upstream.open('a')
             assert (await held)[0] == 200
+    run(test())
+
+
+# ---- while tickets wait
+
+WAITING = '''
+api: 127.0.0.1:0
+threads: 2
+gates:
+  agents: { limit: 1, line: { timeout: 60s, max: 10, status: 429 }, lease: 10m, tenants: { } }
+'''
+
+
+@contextlib.asynccontextmanager
+async def waiting(*tenants):
+    """Agents, with a permit that tenant a holds, and the calls of others that wait behind it, in that order."""
+    async with weir(WAITING) as gateway, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        agents = Agents(gateway, session)
+        await agents.acquire(tenant='a', flow='first')
+        calls = []
+        for tenant in tenants:
+            calls.append(agents.later(tenant=tenant, flow=f'{len(calls)}'))
+            await agents.until(waiting=len(calls))
+        try:
+            yield agents, calls
+        finally:
+            for call in calls:
+                call.cancel()
+
+
+async def line_of(agents):
+    _, said = await agents.gateway.ask_api('/gates/agents/b/line')
+    return [(entry['flow'], entry['binding'], entry['timeout_in_ms']) for entry in said['line']]
+
+
+def test_those_in_line_keep_their_places_and_their_time_when_the_line_gets_shorter():
+    async def test():
+        async with waiting('a', 'b', 'c') as (agents, calls):
+            before = await line_of(agents)
+            await agents.gateway.reload(('timeout: 60s, max: 10, status: 429', 'timeout: 1s, max: 2, status: 503'))
+            status, said = await agents.call('acquire', flow='late', tenant='a')
+            assert (status, said['type'], said['waiting']) == (503, 'urn:weir:line-full', 3)
+            line = await line_of(agents)
+            assert [flow for flow, _, _ in line] == [flow for flow, _, _ in before]
+            assert all(left > 1000 for _, _, left in line)
+            for flow, (following, _, _) in zip(('first', *(flow for flow, _, _ in line)), line):
+                assert (await agents.call('release', flow=flow))[0] == 200
+                assert (await calls[int(following)])[0] == 200
+            status, said = await agents.call('acquire', flow='later')  # there is room in line now, but less time
+            assert (status, said['type'], said['timeout_ms']) == (503, 'urn:weir:line-timeout', 1000)
+            await agents.until(active=1, waiting=0)
+    run(test())
+
+
+def test_tenants_in_line_follow_the_limits_that_they_get_and_lose():
+    async def test():
+        async with waiting('a', 'a', 'b') as (agents, calls):
+            await agents.gateway.reload(('limit: 1,', 'limit: 3,'), ('{ }', '{ a: { limit: 1 } }'))
+            assert (await calls[2])[0] == 200  # a has its one permit, and holds up nobody
+            await agents.until(active=2, waiting=2)
+            assert [binding for _, binding, _ in await line_of(agents)][0] == 'tenant_limit'
+            assert not calls[0].done()
+            assert (await agents.call('release', flow='first'))[0] == 200
+            assert (await calls[0])[0] == 200
+            await agents.until(active=2, waiting=1)
+            await agents.gateway.reload(('{ a: { limit: 1 } }', '{ }'))
+            assert (await calls[1])[0] == 200
+            await agents.until(active=3, waiting=0)
+    run(test())
+
+
+def test_tenants_in_line_are_weighed_as_the_new_config_says():
+    async def test():
+        async with waiting(*'aaaabbbb') as (agents, calls):
+            await agents.gateway.reload(('{ }', '{ b: { weight: 3 } }'))
+            flow, order = 'first', ''
+            while calls:
+                assert (await agents.call('release', flow=flow))[0] == 200
+                [done], _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                calls.remove(done)
+                flow = done.result()[1]['flow']
+                order += 'aaaabbbb'[int(flow)]
+            assert order == 'bbbbaaaa'  # which would be in turn without it
     run(test())
