@@ -1,8 +1,8 @@
 /* folder.h - the folder of one attempt: `in`, `out`, and `.done` when it has ended well.
  *
  * What a command leaves behind is not believed: only a regular file counts as its result, and none
- * that its user could not read; and nothing follows a link of its. `.done` holds the size of the result and is written after the
- * result is on disk, so whoever finds it whole finds all of it.
+ * that its user could not read; and nothing follows a link of its. `.done` holds the size of the
+ * result and is written after the result is on disk, so whoever finds it whole finds all of it.
  *
  * A long result becomes a second link to `out`, not another name: until the job's end is on record
  * and the folder is removed, it can be found from `.done`. Everything here blocks. */
