@@ -87,8 +87,12 @@ static void explain(const struct weir_run *run, struct weir_run_report *report)
     } else if (run->halt == WEIR_HALT_LAPSE) {
         report->end = WEIR_ATTEMPT_LOST;
         report->error = weir_slice_of("its lease ran out: what runs it was not heard of");
-    } else if (report->end == WEIR_ATTEMPT_LOST && report->orderly) {
-        report->end = WEIR_ATTEMPT_UNABLE; /* that we were told to end is not the job's fault */
+    } else if ((report->end == WEIR_ATTEMPT_LOST && report->orderly) ||
+               (report->end == WEIR_ATTEMPT_KILLED && run->desk->draining)) {
+        /* That we were told to end is not the job's fault; and whoever told us may have told what
+         * we run as well, as service managers do. */
+        report->end = WEIR_ATTEMPT_UNABLE;
+        report->orderly = true;
         report->error = weir_slice_of("Weir was told to end while it ran");
     }
 }

@@ -4,6 +4,7 @@ test_jobs_crash.py."""
 import asyncio
 import contextlib
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -195,6 +196,27 @@ async def test_what_does_not_finish_within_the_grace_runs_again_and_has_spent_no
         async with serving(home, {'q': shell(HELD, workers=1)}) as call:
             told = await call.get('/status/a?wait=30')
             assert (told['state'], told['attempts']) == ('done', 1)
+
+
+@run
+async def test_a_command_that_is_ended_along_with_weir_has_spent_no_attempt():
+    """As by a service manager, which tells all of its processes to end."""
+    with folder() as home:
+        async with serving(home, {'held': shell(HELD, attempts=1)}) as call:
+            await call.submit('/a')
+            await until(lambda: (home / 'pid').exists() and (home / 'pid').read_text(), 'it runs')
+            call.gateway.terminate()
+            line = await asyncio.wait_for(call.gateway.process.stdout.readline(), PATIENCE)
+            assert line == b'weir: draining\n'
+
+            async def refuses():
+                return not (await call.get('/capacity'))['accepting']
+            await until(refuses, 'it drains')
+            os.kill(int((home / 'pid').read_text()), signal.SIGTERM)
+        (home / 'go').touch()
+        async with serving(home, {'held': shell(HELD, attempts=1)}) as call:
+            status = await call.get('/status/a?wait=30')
+            assert (status['state'], status['attempts']) == ('done', 1), status
 
 
 @run
