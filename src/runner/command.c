@@ -3,13 +3,14 @@
  *     PREPARING --> RUNNING --> SEALING --> told, gone
  *         |            |           |
  *         |            |           +--> DISCARDING --> told, gone
- *         +------------+--------------> told, gone
- *         +--> RESTING --> told, gone
+ *         +------------+-----------+--> told, gone
+ *         +------------+-----------+--> RESTING --> told, gone
  *
  * PREPARING, SEALING and DISCARDING are in the hands of a disk thread, and nothing but `cancelled`
  * and `abandoned` is touched here meanwhile. DISCARDING is for a result that is not wanted any
- * more, RESTING for an attempt that could not be begun for want of disk or descriptors: it is told
- * a little later, so that those who are tried instead do not ask a full disk all the time. */
+ * more, RESTING for an attempt that could not be begun, or whose result could not be kept, for want
+ * of disk or descriptors, so that it does not count: it is told a little later, so that those who
+ * are tried instead do not ask a full disk all the time. */
 #define _GNU_SOURCE /* P_PIDFD, pipe2(), strsignal()'s kin */
 #include "runner/command.h"
 
@@ -459,30 +460,23 @@ static int start_process(struct weir_command *command, int log, struct weir_spaw
     return weir_spawn_start(&spawn, spawned);
 }
 
-/* Whether it is we who lack something that others give back. */
-static bool is_want(int error)
+static void rest(struct weir_command *command)
 {
-    static const int wants[] = {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, ENFILE, ENOMEM};
-    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
-        if (error == wants[i]) {
-            return true;
-        }
-    }
-    return false;
+    struct weir_loop *loop = command->options.loop;
+    command->state = RESTING;
+    weir_timer_set(loop, &command->clock, loop->now_ns + REST_NS);
 }
 
 /* It was not begun. */
 static void give_up(struct weir_command *command, const char *step, int error)
 {
-    struct weir_loop *loop = command->options.loop;
     fail_to_start(command, step, error);
-    if (!is_want(error)) {
+    if (weir_folder_lacks(error)) {
+        command->end = WEIR_ATTEMPT_UNABLE;
+        rest(command);
+    } else {
         tell(command);
-        return;
     }
-    command->end = WEIR_ATTEMPT_UNABLE;
-    command->state = RESTING;
-    weir_timer_set(loop, &command->clock, loop->now_ns + REST_NS);
 }
 
 /* Without a watch its end would not be noticed. */
@@ -537,19 +531,36 @@ static void end_preparing(struct weir_command *command)
     }
 }
 
+/* Its result is not whole on the disk. If that is the disk's fault, it has to be run again. */
+static void lose_result(struct weir_command *command)
+{
+    char sentence[200];
+    const char *wrong = command->result.wrong;
+    snprintf(sentence, sizeof sentence, "the command's result could not be kept: %s",
+             strerror(command->error));
+    bool lacks = wrong == NULL && weir_folder_lacks(command->error);
+    fail(command, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE,
+         wrong == NULL ? sentence : wrong);
+}
+
+static void tell_or_rest(struct weir_command *command)
+{
+    if (command->end == WEIR_ATTEMPT_UNABLE && !command->cancelled) {
+        rest(command);
+    } else {
+        tell(command);
+    }
+}
+
 static void end_sealing(struct weir_command *command)
 {
     if (command->error != 0) {
-        char sentence[200];
-        snprintf(sentence, sizeof sentence, "the command's result could not be kept: %s",
-                 strerror(command->error));
-        const char *wrong = command->result.wrong;
-        fail(command, WEIR_ATTEMPT_FAILURE, wrong == NULL ? sentence : wrong);
+        lose_result(command);
     }
     if ((command->error != 0 || command->cancelled) && command->result.bytes.file != 0) {
         hand_over(command, DISCARDING, discard);
     } else {
-        tell(command);
+        tell_or_rest(command);
     }
 }
 
@@ -563,7 +574,7 @@ static void arrive(struct weir_post *post)
     } else if (command->state == SEALING) {
         end_sealing(command);
     } else {
-        tell(command);
+        tell_or_rest(command);
     }
 }
 

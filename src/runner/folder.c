@@ -393,6 +393,17 @@ int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *
 
 /* ---- results ---- */
 
+bool weir_folder_lacks(int error)
+{
+    static const int lacks[] = {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, ENFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
+        if (error == lacks[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the command could not have read it: it ran as the user who owns the folder, and that file
  * is somebody else's, which not all may read. It got there as a link, or by a rename; we can read
  * it, but not for him. Nobody is kept from anything who runs as root, or as we do. */

@@ -55,6 +55,10 @@ struct weir_folder_result {
  * the disk does not work at present. */
 WEIR_MUST_CHECK bool weir_folder_seal(int fd, struct weir_folder_result *result);
 
+/* Whether that errno says that it is we who lack something, which others give back or somebody
+ * mends: so that no attempt is to be counted. */
+bool weir_folder_lacks(int error);
+
 /* Makes the folder in which a file is durable, and so the file's name. False, with errno. */
 WEIR_MUST_CHECK bool weir_folder_sync(const char *path);
 

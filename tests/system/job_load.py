@@ -69,7 +69,14 @@ ASK_TIMEOUT = aiohttp.ClientTimeout(total=PATIENCE)
 
 
 class Upstream:
-    """Answers what the history can check."""
+    """Answers what the history can check; and to /long, at length."""
+
+    def __init__(self):
+        self.longs = 0
+
+    async def _long(self, request):
+        self.longs += 1
+        return web.Response(body=bytes(100000))
 
     async def _work(self, request):
         body = await request.read()
@@ -81,6 +88,7 @@ class Upstream:
     async def serve(self):
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post('/work', self._work)
+        app.router.add_post('/long', self._long)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, '127.0.0.1', 0)
@@ -358,8 +366,10 @@ class Clients:
 @contextlib.asynccontextmanager
 async def site(place, faults=None, **more):
     """One with its upstream; it is killed in the end, if it still runs."""
-    async with Upstream().serve() as port:
+    upstream = Upstream()
+    async with upstream.serve() as port:
         made = Site(place, port, faults, **more)
+        made.upstream = upstream
         try:
             yield made
         finally:

@@ -113,6 +113,55 @@ async def test_what_runs_goes_on_while_the_disk_fails(tmp_path, kind):
         await one.end()
 
 
+LONG_RESULTS = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+data: {data}
+upstreams: {{ up: {{ url: "http://127.0.0.1:{upstream}" }} }}
+gates: {{ gate: {{ limit: 4 }} }}
+routes: [ {{ match: /long, gate: gate, upstream: up }} ]
+queues:
+  command:
+    run: [sh, -c, 'echo "begin $3 $4 run" >>"$1"; while [ ! -e "$1.go" ]; do sleep 0.01; done; head -c 100000 /dev/zero >"$2"',
+          sh, {ledger}, "{{out}}", "{{id}}", "{{attempt}}"]
+    attempts: 1
+    backoff: {{ first: 1ms, max: 1ms }}
+  route: {{ route: /long, attempts: 1, backoff: {{ first: 1ms, max: 1ms }} }}
+'''
+
+
+@run
+async def test_a_long_result_that_the_disk_does_not_take_costs_no_attempt(tmp_path):
+    """It is made again when there is room, and before that now and then at most."""
+    faults = Faults(tmp_path, tmp_path / 'data')
+    async with site(tmp_path, faults, config=LONG_RESULTS) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        await one.submit(session, 'command', b'', '?queue=command')
+        await until(lambda: read_ledger(one.ledger), 'it runs')
+        faults.fail('create', 'ENOSPC')
+        begun = time.monotonic()
+        await one.submit(session, 'route', b'', '?queue=route')
+        one.ledger.with_suffix('.go').touch()
+        for job in ('command', 'route'):
+            async def lost():
+                said = (await one.ask(session, 'GET', f'/status/{job}'))[1]
+                assert said['state'] in ('queued', 'running'), said
+                return 'No space left' in said.get('error', '')
+            await until(lost, f'the result of {job} could not be kept')
+
+        async def again():
+            return one.upstream.longs > 2
+        await until(again, 'the route is asked again')
+        assert one.upstream.longs <= 2 + time.monotonic() - begun
+        assert len(read_ledger(one.ledger)['command']) == 1  # without room it is not even begun
+        faults.mend()
+        for job in ('command', 'route'):
+            status, said = await one.ask(session, 'GET', f'/status/{job}?wait=60')
+            assert (status, said['state'], said['attempts'], said['result']['bytes']) == (200, 'done', 1, 100000), said
+        assert len(read_ledger(one.ledger)['command']) == 2
+        await one.kill()
+
+
 @pytest.mark.parametrize('kind, error', [
     ('write', 'EIO'), ('write', 'ENOSPC'), ('write', 'short'), ('sync', 'EIO'), ('create', 'ENOSPC'), ('truncate', 'EIO'),
     ('rename', 'EIO'), ('unlink', 'EIO')])
