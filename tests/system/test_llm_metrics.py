@@ -277,7 +277,7 @@ async def test_the_books_of_an_emulated_provider_say_the_same():
                     tenant = tenants[(number + i) % 3]
                     await wire.send(post(chat(stream=i % 2 == 0), f'X-Tenant: {tenant}', f'X-Mock-Tenant: {tenant}'))
                     assert (await wire.message()).status in (200, 429, 500)
-        await asyncio.gather(*(caller(number) for number in range(20)))
+        await asyncio.gather(*(caller(number) for number in range(10)))
         await quiet(gateway)
         books = await provider.stats()
         metrics = await valid(gateway)
@@ -286,7 +286,7 @@ async def test_the_books_of_an_emulated_provider_say_the_same():
         assert sum(each.totals for each in of_tenants) == books['served'] > 0
         assert sum(each.errors.get('rate_limit', 0) for each in of_tenants) == books['refused']
         assert sum(each.errors.get('soft_loss', 0) for each in of_tenants) == books['failed'] > 0
-        assert sum(each.retries for each in of_tenants) == books['requests'] - 120
+        assert sum(each.retries for each in of_tenants) == books['requests'] - 60
         assert sum(each.tokens['input'] for each in of_tenants) == books['tokens_input']
         assert sum(each.tokens['output'] for each in of_tenants) == books['tokens_output']
         control = await control_of(gateway)
@@ -331,10 +331,9 @@ async def make_series(gateway, count, model=None, first=0):
 async def test_of_many_names_so_many_have_series_and_none_is_lost():
     async with upstream(reply(completion(), JSON)) as server, llm(server, gate='limit: 50') as gateway:
         await make_series(gateway, 896, 'gpt-4o')
-        metrics = await valid(gateway)
-        assert len(metrics.all('llm_retries_total')) == 896
+        assert (await fetch(gateway)).count(b'\nllm_retries_total{') == 896
         await make_series(gateway, 100, 'gpt-4o', first=896)
-        metrics = await valid(gateway)
+        metrics = Metrics(await fetch(gateway))
         Series(metrics, tenant='_other').check(waits=100, firsts=0, totals=100)
         Series(metrics, tenant='tenant-895').check(waits=1, firsts=0, totals=1)
         await make_series(gateway, 300)
