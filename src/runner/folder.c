@@ -417,6 +417,22 @@ static bool is_foreign(int folder, const struct stat *out)
     return confined && out->st_uid != status.st_uid && (out->st_mode & S_IROTH) == 0;
 }
 
+/* Why what was opened is no result; or null. */
+static const char *objection_to(int folder, const struct stat *out, uint64_t bytes_max)
+{
+    if (!S_ISREG(out->st_mode)) {
+        return "the command left something as its result that is not a regular file";
+    }
+    if (is_foreign(folder, out)) {
+        return "the command left a file of another user as its result; it must be a file of its "
+               "own, so copy it";
+    }
+    if (bytes_max != 0 && (uint64_t)out->st_size > bytes_max) {
+        return "the command's result is larger than limits.output allows";
+    }
+    return NULL;
+}
+
 /* The result, or -1: with errno ENOENT there is none, and a sentence if it is not what counts. It
  * is opened without waiting, because it may be a pipe. */
 static int open_result(int folder, struct weir_folder_result *result, struct stat *status)
@@ -431,18 +447,11 @@ static int open_result(int folder, struct weir_folder_result *result, struct sta
         }
         return -1;
     }
-    if (fstat(fd, status) != 0) {
+    int why = fstat(fd, status) == 0 ? 0 : errno;
+    result->wrong = why == 0 ? objection_to(folder, status, result->bytes_max) : NULL;
+    if (why != 0 || result->wrong != NULL) {
         close_fd(&fd);
-    } else if (!S_ISREG(status->st_mode)) {
-        result->wrong = "the command left something as its result that is not a regular file";
-        close_fd(&fd);
-    } else if (is_foreign(folder, status)) {
-        result->wrong = "the command left a file of another user as its result; it must be a file "
-                        "of its own, so copy it";
-        close_fd(&fd);
-    } else if (result->bytes_max != 0 && (uint64_t)status->st_size > result->bytes_max) {
-        result->wrong = "the command's result is larger than limits.output allows";
-        close_fd(&fd);
+        errno = why != 0 ? why : EINVAL; /* whatever it was before: it is not that there is none */
     }
     return fd;
 }
