@@ -20,8 +20,10 @@
 #include <stdlib.h>
 
 #define BODY_BYTES_MAX (UINT32_C(16) << 20)
+#define TEXT_BYTES_MIN UINT32_C(65536)
 
-/* What all bodies may take together at one time. */
+/* What all bodies may take together at one time. They take what has come of them, not what was
+ * announced: who sends nothing keeps nobody out. */
 #define MEMORY_BYTES_MAX (UINT64_C(256) << 20)
 
 static atomic_uint_fast64_t memory_bytes;
@@ -559,10 +561,38 @@ static void on_read(struct weir_post *post)
 
 /* ---- the body ---- */
 
+/* Room for so many bytes in all: twice as much as before, so that they are not moved often. */
+static bool reserve(struct many *many, uint32_t bytes)
+{
+    uint32_t capacity = many->text_capacity == 0 ? TEXT_BYTES_MIN : many->text_capacity;
+    assert(bytes <= BODY_BYTES_MAX);
+    if (many->text != NULL && bytes <= capacity) {
+        return true;
+    }
+    while (capacity < bytes) {
+        capacity *= 2;
+    }
+    uint32_t more = capacity - many->text_capacity;
+    bool room = atomic_fetch_add(&memory_bytes, more) + more <= MEMORY_BYTES_MAX;
+    char *text = room ? realloc(many->text, capacity) : NULL;
+    if (text == NULL) {
+        atomic_fetch_sub(&memory_bytes, more);
+        refuse(many->job.call, 503,
+               "As many jobs are being submitted at once as there is memory for. Try again later, "
+               "or one by one.");
+        return false;
+    }
+    many->text = text;
+    many->text_capacity = capacity;
+    return true;
+}
+
 static void take(struct weir_call *call)
 {
     struct many *many = many_of(call->job);
-    assert(call->body_bytes <= many->text_capacity - many->text_bytes);
+    if (!reserve(many, many->text_bytes + call->body_bytes)) {
+        return;
+    }
     if (call->body_bytes > 0) {
         memcpy(many->text + many->text_bytes, call->client->in.data + call->client->in.begin,
                call->body_bytes);
@@ -575,24 +605,6 @@ static void take(struct weir_call *call)
     many->task.work = work;
     weir_job_hold(call->job);
     weir_disk_submit(weir_desk_disk(many->job.desk), &many->task);
-}
-
-/* Room for the whole body; as much as it may be if it does not say. */
-static bool reserve(struct many *many, const struct weir_http1_head *head)
-{
-    uint32_t bytes = head->framing == WEIR_FRAMING_LENGTH ? (uint32_t)head->content_length
-                     : head->framing == WEIR_FRAMING_NONE ? 0
-                                                          : BODY_BYTES_MAX;
-    many->text_capacity = bytes;
-    uint64_t before = atomic_fetch_add(&memory_bytes, bytes);
-    many->text = before + bytes > MEMORY_BYTES_MAX ? NULL : malloc(bytes == 0 ? 1 : bytes);
-    if (many->text == NULL) {
-        refuse(many->job.call, 503,
-               "As many jobs are being submitted at once as there is memory for. Try again later, "
-               "or one by one.");
-        return false;
-    }
-    return true;
 }
 
 void weir_api_submit_many(struct weir_call *call, const struct weir_http1_head *head,
@@ -612,7 +624,5 @@ void weir_api_submit_many(struct weir_call *call, const struct weir_http1_head *
         refuse(call, 413, "Many jobs at once have up to 16 MiB. Submit them in several requests.");
         return;
     }
-    if (reserve(many, head)) {
-        call->take = take;
-    }
+    call->take = take;
 }

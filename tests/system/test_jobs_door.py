@@ -312,6 +312,30 @@ async def test_many_wait_for_room_together_and_may_go_away(call):
     assert reply['type'] == 'urn:weir:queue-full'
 
 
+@with_jobs
+async def test_many_take_memory_when_they_come_and_no_more_than_there_may_be(call):
+    """What is announced alone keeps nobody out: 16 of 16 MiB each would be all that there may be."""
+    def half(count):
+        return (b' ' * 999 + b'\n') * (count // 1000)
+    head = request('/submit?queue=keep', f'Content-Length: {16 << 20}', 'Content-Type: application/x-ndjson', method='POST')
+    async with contextlib.AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(connect(call.gateway.api_port)) for _ in range(16)]
+        for wire in wires:
+            await wire.send(head)
+        await until_still(call.gateway.process.pid)
+        await call.lines({'queue': 'keep'})
+        for wire in wires:
+            await wire.send(half(9 << 20))
+        await until_still(call.gateway.process.pid)
+        said = await call.lines({'queue': 'keep'}, status=503)
+        assert said['type'] == 'urn:weir:out-of-memory', said
+        wires[0].close()
+        await until_still(call.gateway.process.pid)
+        await call.lines({'queue': 'keep'})
+    await until_still(call.gateway.process.pid)
+    assert (await call.queue('keep'))['waiting'] == 2
+
+
 @run
 async def test_more_than_a_queue_ever_holds_is_not_told_to_come_again():
     config = QUEUES + """
