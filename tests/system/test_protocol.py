@@ -7,7 +7,7 @@ import random
 import tempfile
 
 from raw import open_wire, run
-from weir import PATIENCE, until, weir
+from weir import PATIENCE, PROGRAM, until, weir
 
 CONFIG = '''
 api: 127.0.0.1:0
@@ -455,6 +455,38 @@ api_tokens:
             await gateway.reload(('scopes: [submit], tenant: acme', 'scopes: [read], tenant: acme'))
             assert (await session.submit('c', b'x', 'queue=keep')).startswith('ERROR forbidden the token')
     test()
+
+
+async def keys(server, *words):
+    """What `weir keys` says."""
+    process = await asyncio.create_subprocess_exec(PROGRAM, 'keys', *words, '--data', str(server.gateway.path.parent / 'data'),
+                                                   stdout=asyncio.subprocess.PIPE)
+    said = (await process.communicate())[0].decode().strip()
+    assert process.returncode == 0
+    return said
+
+
+@with_server
+async def test_an_api_key_speaks_for_its_tenant_until_it_is_revoked(server):
+    session = await server.open()
+    key = await keys(server, 'add', '--tenant', 'acme')
+
+    async def is_known(answer):
+        return (await session.ask(f'AUTH {key}\n')).startswith(answer)
+    await until(lambda: is_known('OK'), 'the key is taken up')
+    assert await session.submit('mine', b'x', 'queue=keep') == 'ACCEPTED mine'
+    assert ' tenant=acme ' in await session.ask('STATUS mine\n')
+    assert (await session.submit('other', b'x', 'queue=keep tenant=other')).startswith('ERROR forbidden this caller')
+    other = await server.open()
+    assert await other.submit('theirs', b'x', 'queue=keep') == 'ACCEPTED theirs'
+    assert await session.ask('STATUS theirs\n') == 'UNKNOWN theirs'
+    assert await session.submit('theirs', b'x', 'queue=keep') == 'CONFLICT theirs'
+    assert (await session.ask('CAPACITY\n')).startswith('CAPACITY queue=echo')
+    assert (await session.lines(8))[-1] == 'END'
+    await keys(server, 'revoke', key.split('_')[1])
+    await until(lambda: is_known('ERROR unauthorized'), 'the key is forgotten')
+    for line in ('STATUS mine\n', 'CAPACITY\n', 'SUBMIT a 1 queue=keep\nx\n'):
+        assert (await session.ask(line)).startswith('ERROR unauthorized'), line
 
 
 @run
