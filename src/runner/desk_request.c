@@ -8,6 +8,10 @@
 /* How many jobs enter the schedule under one hold of the lock. */
 #define ENTER_AT_ONCE 256
 
+/* How many may be dropped then for whom no newer one has come: a reload has shortened their line,
+ * or a redrive has filled it. The rest go when the next ones come. */
+#define DROP_BESIDES 256
+
 /* How often a cancellation looks again while its job changes under its eyes; then it says so. */
 #define CANCEL_TRIES_MAX 20
 
@@ -116,21 +120,23 @@ static void enter(struct weir_desk *desk, const struct weir_job_order *order, ui
     }
 }
 
-/* Those for which newer ones have taken the room. Under the lock; the result is to be dropped
- * without it. */
-static void drop_oldest(struct weir_desk *desk, uint32_t queue, struct weir_instant now,
-                        struct weir_link *dropped)
+/* Those for which newer ones have taken the room, at most so many. Under the lock; the result is to
+ * be dropped without it. Returns how many there were. */
+static uint32_t drop_oldest(struct weir_desk *desk, uint32_t queue, struct weir_instant now,
+                            uint32_t most, struct weir_link *dropped)
 {
+    uint32_t count = 0;
     uint64_t number;
-    while (weir_schedule_drop(desk->schedule, queue, now, &number)) {
+    for (; count < most && weir_schedule_drop(desk->schedule, queue, now, &number); count++) {
         struct weir_run *run = weir_run_create(desk, number, queue);
         if (run == NULL) {
             weir_schedule_requeue(desk->schedule, number, 0, now);
-            return;
+            break;
         }
         weir_run_move(run, WEIR_RUN_SETTLING);
         weir_list_push_back(dropped, &run->link);
     }
+    return count;
 }
 
 /* Some of what was accepted, or could not be, under one hold of the lock. */
@@ -141,6 +147,7 @@ static void enter_some(struct weir_desk_request *request, uint32_t begin, uint32
     const struct weir_job_order *before = NULL;
     struct weir_link dropped;
     uint32_t queue = UINT32_MAX;
+    uint32_t may_drop = end - begin + DROP_BESIDES;
     weir_list_init(&dropped);
     struct weir_instant now = weir_desk_lock(desk);
     for (uint32_t i = begin; i < end; i++) {
@@ -150,7 +157,7 @@ static void enter_some(struct weir_desk_request *request, uint32_t begin, uint32
         if (accept->op.end == WEIR_STORE_DONE && accept->acceptances[i].fresh &&
             queue != UINT32_MAX) {
             enter(desk, order, queue, accept->acceptances[i].number, now);
-            drop_oldest(desk, queue, now, &dropped);
+            may_drop -= drop_oldest(desk, queue, now, may_drop, &dropped);
         } else {
             withdraw(desk, order, queue);
         }

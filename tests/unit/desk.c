@@ -471,6 +471,32 @@ TEST(the_oldest_makes_room_and_becomes_a_dead_letter)
     assert_int_equal(counts.all.dead, 1);
 }
 
+static void reconfigure(const char *queues)
+{
+    char wrong[1000];
+    if (!weir_desk_configure(office.desk, plan_of(queues), wrong, sizeof wrong)) {
+        fail_msg("%s", wrong);
+    }
+    weir_desk_resume(office.desk);
+}
+
+/* So that nobody waits for the lock until all are gone. */
+TEST(of_a_line_that_is_much_too_long_some_are_dropped_at_a_time)
+{
+    char id[16];
+    open_desk("  q: { line: { max: 1000 } }\n");
+    for (int i = 0; i < 500; i++) {
+        snprintf(id, sizeof id, "old-%d", i);
+        submit((struct order){.id = id});
+    }
+    reconfigure("  q: { line: { max: 1, full: drop_oldest } }\n");
+    submit((struct order){.id = "a"});
+    assert_int_equal(stats_of_queue("q").queued, 244);
+    submit((struct order){.id = "b"});
+    assert_int_equal(stats_of_queue("q").queued, 1);
+    assert_int_equal(look_at("b")->state, WEIR_JOB_QUEUED);
+}
+
 /* ---- dead letters ---- */
 
 static uint64_t number_of(const char *id)
@@ -746,15 +772,6 @@ TEST(what_waits_at_the_end_waits_at_the_start)
 
 /* ---- another config ---- */
 
-static void reconfigure(const char *queues)
-{
-    char wrong[1000];
-    if (!weir_desk_configure(office.desk, plan_of(queues), wrong, sizeof wrong)) {
-        fail_msg("%s", wrong);
-    }
-    weir_desk_resume(office.desk);
-}
-
 TEST(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back)
 {
     open_desk("  q: { }\n  r: { }\n");
@@ -894,6 +911,7 @@ int main(void)
         REAL(waiting_for_room_has_an_end),
         REAL(only_so_many_wait_for_room),
         REAL(the_oldest_makes_room_and_becomes_a_dead_letter),
+        REAL(of_a_line_that_is_much_too_long_some_are_dropped_at_a_time),
         REAL(with_too_many_dead_letters_nothing_is_accepted_until_some_are_dealt_with),
         REAL(a_dead_letter_that_is_redriven_runs_again),
         REAL(a_dead_letter_has_no_folder_any_more),
