@@ -211,6 +211,11 @@ void weir_job_refuse(struct weir_job_call *job)
                   "remove dead letters (GET /dlq lists them), or raise the queue's `dead`.",
         .retry_ns = 60 * WEIR_NS_PER_SECOND};
     switch (job->request.end) {
+    case WEIR_DESK_NO_QUEUE:
+        weir_call_problem(job->call, WEIR_PROBLEM_NOT_FOUND, 404,
+                          "The queue has been taken out of the config. GET /capacity lists those "
+                          "that are there.");
+        break;
     case WEIR_DESK_FULL:
         weir_call_refuse(job->call, &blocked);
         break;

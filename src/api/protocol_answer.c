@@ -64,9 +64,19 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     }
 }
 
+void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name)
+{
+    weir_slot_answer(slot,
+                     "ERROR not-found there is no queue %.*s; CAPACITY lists those that are there",
+                     (int)(name.bytes < 100 ? name.bytes : 100), name.data);
+}
+
 void weir_slot_refuse(struct weir_slot *slot)
 {
     switch (slot->request.end) {
+    case WEIR_DESK_NO_QUEUE:
+        weir_slot_refuse_queue(slot, slot->order.queue);
+        break;
     case WEIR_DESK_FULL:
         weir_slot_answer(slot, "ERROR queue-blocked as many dead letters are kept, or as many ids "
                                "remembered, as may be; redrive or remove dead letters");

@@ -113,6 +113,9 @@ void weir_slot_answer(struct weir_slot *slot, const char *format, ...)
 /* Answers with why the desk did not do what was asked. */
 void weir_slot_refuse(struct weir_slot *slot);
 
+/* There is no queue of that name. */
+void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name);
+
 /* Something that was under way has arrived. False if the session has gone: then so has the slot. */
 WEIR_MUST_CHECK bool weir_slot_arrived(struct weir_slot *slot);
 

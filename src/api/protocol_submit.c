@@ -208,6 +208,10 @@ static void pass_door(struct weir_slot *slot)
     slot->place = WEIR_SLOT_NOWHERE;
     slot->held_bytes = 0;
     slot->session->current = NULL;
+    if (slot->door.answer == WEIR_SCHEDULE_NO_QUEUE) {
+        weir_slot_refuse_queue(slot, slot->order.queue);
+        return;
+    }
     weir_slot_answer(slot, "BUSY retry=%llu", (unsigned long long)(seconds == 0 ? 1 : seconds));
 }
 
@@ -337,10 +341,7 @@ static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *nu
     struct weir_slice name = slot->wish.queue;
     const struct weir_config_queue *queue = weir_desk_queue(slot->desk, name, number);
     if (queue == NULL) {
-        weir_slot_answer(slot,
-                         "ERROR not-found there is no queue %.*s; CAPACITY lists those that "
-                         "are there",
-                         (int)(name.bytes < 100 ? name.bytes : 100), name.data);
+        weir_slot_refuse_queue(slot, name);
         return false;
     }
     if (body_bytes > queue->body_bytes_max) {

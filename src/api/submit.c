@@ -73,6 +73,10 @@ void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door
                                    .detail = detail,
                                    .retry_ns = door->retry_after_ns};
     int bytes = (int)(queue.bytes < 255 ? queue.bytes : 255);
+    if (door->answer == WEIR_SCHEDULE_NO_QUEUE) {
+        weir_submit_refuse_queue(call, queue);
+        return;
+    }
     if (door->answer == WEIR_SCHEDULE_TOO_FAST) {
         problem.kind = WEIR_PROBLEM_RATE;
         snprintf(detail, sizeof detail,
@@ -196,6 +200,8 @@ static void tell(struct weir_job_call *job)
     settle_spool(submission);
     if (job->request.end == WEIR_DESK_CONFLICT) {
         weir_submit_refuse_conflict(call, job->id);
+    } else if (job->request.end == WEIR_DESK_NO_QUEUE) {
+        weir_submit_refuse_queue(call, submission->order.queue);
     } else if (job->request.end != WEIR_DESK_DONE) {
         weir_job_refuse(job);
     } else if (!submission->acceptance.fresh) {

@@ -157,12 +157,27 @@ static void tell_conflict(struct many *many)
     weir_submit_refuse_conflict(many->job.call, many->orders[0].id);
 }
 
+/* A queue has gone meanwhile. */
+static void tell_no_queue(struct many *many)
+{
+    uint32_t number, i = 0;
+    while (i + 1 < many->gate_count &&
+           weir_desk_queue(many->job.desk, many->gates[i].queue, &number) != NULL) {
+        i++;
+    }
+    weir_submit_refuse_queue(many->job.call, many->gates[i].queue);
+}
+
 static void tell(struct weir_job_call *job)
 {
     struct many *many = many_of(job);
     bool fresh = false;
     if (job->request.end == WEIR_DESK_CONFLICT) {
         tell_conflict(many);
+        return;
+    }
+    if (job->request.end == WEIR_DESK_NO_QUEUE) {
+        tell_no_queue(many);
         return;
     }
     if (job->request.end != WEIR_DESK_DONE) {

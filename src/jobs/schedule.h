@@ -88,7 +88,8 @@ uint32_t weir_schedule_need_queue(struct weir_schedule *schedule, struct weir_sl
 enum weir_schedule_answer {
     WEIR_SCHEDULE_COME, /* so many places are reserved */
     WEIR_SCHEDULE_FULL, /* as many wait as may; `retry_after_ns` from the measured drain, or 5 s */
-    WEIR_SCHEDULE_TOO_FAST /* the tenant's rate; `retry_after_ns` */
+    WEIR_SCHEDULE_TOO_FAST, /* the tenant's rate; `retry_after_ns` */
+    WEIR_SCHEDULE_NO_QUEUE  /* it is not among the queues of the present settings */
 };
 
 struct weir_schedule_ask {

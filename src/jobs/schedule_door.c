@@ -142,6 +142,9 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
     assert((unsigned)ask->priority < WEIR_PRIORITY_COUNT);
     struct weir_queue *queue = schedule->queues[ask->queue];
     weir_schedule_take_time(schedule, now);
+    if (!queue->named) {
+        return WEIR_SCHEDULE_NO_QUEUE;
+    }
     if (!has_room(queue, ask)) {
         *retry_after_ns = drain_ns(queue, ask);
         return WEIR_SCHEDULE_FULL;

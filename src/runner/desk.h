@@ -111,6 +111,7 @@ enum weir_desk_end {
     WEIR_DESK_UNKNOWN,  /* there is no such job */
     WEIR_DESK_CONFLICT, /* submit: the id is taken by another body */
     WEIR_DESK_STALE,    /* it is not in a state in which that can be done */
+    WEIR_DESK_NO_QUEUE, /* submit: a queue has been taken out of the config */
     WEIR_DESK_FULL, /* submit: as many ids are remembered as may be, or as many dead letters kept */
     WEIR_DESK_FAILED, /* the disk does not work; `wrong` says why */
     WEIR_DESK_DRAINING

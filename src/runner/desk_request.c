@@ -187,21 +187,28 @@ static void on_accepted(struct weir_store_op *op)
     weir_desk_complete(desk);
 }
 
-/* Whether a queue has as many dead letters as it may. */
-static bool is_blocked(struct weir_desk *desk, const struct weir_store_accept *accept)
+/* Whether they may be handed in: DONE, else why not. A queue may have gone, or have as many dead
+ * letters as it may. Under the lock. */
+static enum weir_desk_end judge(struct weir_desk *desk, const struct weir_store_accept *accept)
 {
     const struct weir_job_order *before = NULL;
     uint32_t queue = UINT32_MAX;
+    if (desk->draining) {
+        return WEIR_DESK_DRAINING;
+    }
     for (uint32_t i = 0; i < accept->order_count; i++) {
         queue = queue_of(desk, &accept->orders[i], before, queue);
         before = &accept->orders[i];
         const struct weir_config_queue *config =
             queue == UINT32_MAX ? NULL : weir_desk_config(desk, queue);
-        if (config == NULL || desk->places[queue].tally.dead >= config->dead_max) {
-            return true;
+        if (config == NULL) {
+            return WEIR_DESK_NO_QUEUE;
+        }
+        if (desk->places[queue].tally.dead >= config->dead_max) {
+            return WEIR_DESK_FULL;
         }
     }
-    return false;
+    return WEIR_DESK_DONE;
 }
 
 void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request)
@@ -210,13 +217,12 @@ void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request)
     assert(request->accept.order_count <= WEIR_DESK_ORDERS_MAX);
     request->desk = desk;
     pthread_mutex_lock(&desk->lock);
-    bool draining = desk->draining;
-    bool blocked = is_blocked(desk, &request->accept);
+    enum weir_desk_end end = judge(desk, &request->accept);
     pthread_mutex_unlock(&desk->lock);
-    if (draining || blocked) {
+    if (end != WEIR_DESK_DONE) {
         request->op = (struct weir_store_op){.end = WEIR_STORE_FULL};
         enter_all(request); /* their places are given back */
-        weir_desk_answer(request, draining ? WEIR_DESK_DRAINING : WEIR_DESK_FULL, NULL);
+        weir_desk_answer(request, end, NULL);
         return;
     }
     hand(request, WEIR_STORE_ACCEPT, on_accepted);

@@ -267,9 +267,12 @@ static void do_enter(struct world *w)
     ask.priority = below(w, WEIR_PRIORITY_COUNT);
     uint64_t retry_after_ns = 0;
     bool asked = random_chance(&w->random, 70);
-    if (asked &&
-        weir_schedule_ask(w->schedule, &ask, w->now, &retry_after_ns) != WEIR_SCHEDULE_COME) {
-        require(w, retry_after_ns > 0);
+    enum weir_schedule_answer answer =
+        asked ? weir_schedule_ask(w->schedule, &ask, w->now, &retry_after_ns) : WEIR_SCHEDULE_COME;
+    bool is_there = w->queues[queue].jobs_max > 0;
+    require(w, !asked || is_there == (answer != WEIR_SCHEDULE_NO_QUEUE));
+    if (answer != WEIR_SCHEDULE_COME) {
+        require(w, retry_after_ns > 0 || !is_there);
         return;
     }
     if (asked && ask.count == 2) {

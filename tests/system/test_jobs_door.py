@@ -113,6 +113,55 @@ async def test_too_many_dead_letters_block_their_queue(call):
     await call.submit('/b?queue=dying', b'x')
 
 
+def line_of(call, queue):
+    [line] = [line for line in call.gateway.path.read_text().splitlines(True) if line.startswith(f'  {queue}:')]
+    return line
+
+
+@with_jobs
+async def test_a_queue_that_is_taken_out_during_a_submission_is_not_there(call):
+    for length, sent in ((10, 5), (69999, 66000)):
+        line = line_of(call, 'small')
+        async with connect(call.gateway.api_port) as wire:
+            await wire.send(request('/submit/gone?queue=small', f'Content-Length: {length}', method='POST', body=b'x' * sent))
+            await until_still(call.gateway.process.pid)
+            await call.gateway.reload((line, ''))
+            await wire.send(b'x' * (length - sent))
+            reply = await wire.message('POST')
+            assert (reply.status, json.loads(reply.body)['type']) == (404, 'urn:weir:not-found')
+            assert 'no queue called small' in json.loads(reply.body)['detail']
+        await until(lambda: call.bodies() == [], 'its file is gone')
+        await call.gateway.reload(('  keep:', line + '  keep:'))
+        for job in ('a', 'b'):  # so there is room
+            await call.submit(f'/{job}{length}?queue=small', b'x')
+        for job in ('a', 'b'):
+            await call('POST', f'/cancel/{job}{length}')
+
+
+@with_jobs
+async def test_whoever_waits_at_the_door_of_a_queue_that_is_taken_out_is_told(call):
+    await fill(call, 'patient')
+    waiting = asyncio.create_task(call('POST', '/submit/c?queue=patient', b'x', Weir_Timeout='300s'))
+    many = asyncio.create_task(call.lines({'queue': 'keep'}, {'queue': 'patient'}, status=404, Weir_Timeout='300s'))
+    await until_still(call.gateway.process.pid)
+    line = line_of(call, 'patient')
+    await call.gateway.reload((line, ''))
+    reply = await waiting
+    assert (reply.status, reply.kind) == (404, 'not-found') and 'called patient' in reply.json['detail']
+    assert 'called patient' in (await many)['detail']
+    # One that has passed a door which is not there any more when it has passed the last.
+    await call.gateway.reload(('  broken:', line + '  broken:'))
+    many = asyncio.create_task(call.lines({'queue': 'keep'}, {'queue': 'patient'}, status=404, Weir_Timeout='300s'))
+    await until_still(call.gateway.process.pid)
+    line = line_of(call, 'keep')
+    await call.gateway.reload((line, ''))
+    await call('POST', '/cancel/a')
+    assert 'called keep' in (await many)['detail']
+    await call.submit('/d?queue=patient', b'x')  # so its places were given back
+    await call.gateway.reload(('  broken:', line + '  broken:'))
+    assert (await call.queue('keep'))['waiting'] == 0
+
+
 # ---- clients that go away
 
 @pytest.mark.parametrize('way', ['close', 'reset'])

@@ -7,7 +7,7 @@ import random
 import tempfile
 
 from raw import open_wire, run
-from weir import PATIENCE, PROGRAM, until, weir
+from weir import PATIENCE, PROGRAM, until, until_still, weir
 
 CONFIG = '''
 api: 127.0.0.1:0
@@ -302,6 +302,22 @@ async def test_a_queue_that_waits_leaves_the_body_unread(server):
         return last.done()
     await until(accepted, 'the place is free again')
     assert await last == 'ACCEPTED d'
+
+
+@run
+async def test_a_queue_that_is_taken_out_during_a_submission_is_not_there():
+    async with serving(CONFIG.replace('300ms', '30s')) as server:
+        session, other = await server.open(), await server.open()
+        assert await session.submit('a', b'1', 'queue=patient') == 'ACCEPTED a'
+        await other.send(submission('b', b'2', 'queue=patient'))
+        await session.send('SUBMIT c 2 queue=keep\n1')
+        await until_still(server.gateway.process.pid)
+        lines = server.gateway.path.read_text().splitlines(True)
+        gone = [line for line in lines if line.startswith(('  patient:', '  keep:'))]
+        assert len(gone) == 2
+        await server.gateway.reload(*[(line, '') for line in gone])
+        assert (await other.line()).startswith('ERROR not-found there is no queue patient;')
+        assert (await session.ask('2\n')).startswith('ERROR not-found there is no queue keep;')
 
 
 # ---- the end

@@ -114,7 +114,7 @@ TEST(a_queue_that_is_not_configured_takes_nothing)
     struct yard y;
     open_bare_yard(&y);
     assert_int_equal(weir_schedule_need_queue(y.schedule, weir_slice_of("q"), y.now), 0);
-    assert_int_equal(come(&y, 1), WEIR_SCHEDULE_FULL);
+    assert_int_equal(come(&y, 1), WEIR_SCHEDULE_NO_QUEUE);
     configure_queue(&y, QUEUE(.workers = 1));
     assert_int_equal(come(&y, 1), WEIR_SCHEDULE_COME);
     close_yard(&y);
