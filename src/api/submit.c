@@ -359,7 +359,18 @@ void *weir_submit_begin(struct weir_call *call, size_t bytes)
     return weir_job_begin(call, bytes);
 }
 
-/* The path's, one that is made of the idempotency key, or one of ours. */
+/* Whether the header field says the same as the path, in quotes or without. */
+static bool is_same_key(struct weir_slice key, struct weir_slice id)
+{
+    if (key.bytes >= 2 && key.data[0] == '"' && key.data[key.bytes - 1] == '"') {
+        key = (struct weir_slice){key.data + 1, key.bytes - 2};
+    }
+    return weir_slice_equal(key, id);
+}
+
+/* The path's, one that is made of the idempotency key, or one of ours. A path and another key would
+ * be two names for what is to be one job: whoever tries again with the same key and a new id would
+ * have two. */
 static bool name_job(struct submission *submission)
 {
     struct weir_job_call *job = &submission->job;
@@ -371,6 +382,13 @@ static bool name_job(struct submission *submission)
             weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
                               "A job's id has 1 to 128 letters, digits, '.', '_' and '-', a letter "
                               "or digit first.");
+            return false;
+        }
+        if (head->idempotency_key.bytes > 0 && !is_same_key(head->idempotency_key, id)) {
+            weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                              "The path names a job's id, and Idempotency-Key something else. The "
+                              "id alone makes the same submission the same job: leave the key "
+                              "out, or the id, and POST to /submit.");
             return false;
         }
         memcpy(job->id_text, id.data, id.bytes);

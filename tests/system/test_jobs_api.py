@@ -77,7 +77,12 @@ async def test_an_idempotency_key_makes_the_same_job_of_the_same_key(call):
               await call.submit('?queue=keep', b'a', Idempotency_Key='"K"'),
               await call.submit('?queue=keep', b'a', Idempotency_Key='x' * 255)]
     assert len({job['id'] for job in [first, *others]}) == 6
-    assert (await call.submit('/named?queue=keep', b'a', Idempotency_Key='K'))['id'] == 'named'
+    # An id does the same, so there is no other key beside it.
+    for key in ('K', 'Named', 'named2', 'x' * 255, '"K"', '"named', '"'):
+        assert '/submit' in (await call.submit('/named?queue=keep', b'a', status=400, Idempotency_Key=key))['detail']
+    assert (await call('GET', '/status/named')).status == 404
+    for key, status in (('named', 202), ('"named"', 200)):
+        assert (await call.submit('/named?queue=keep', b'a', status=status, Idempotency_Key=key))['id'] == 'named'
     for fields in (['Idempotency-Key: '], ['Idempotency-Key: ' + 'x' * 256], ['Idempotency-Key: a', 'Idempotency-Key: a']):
         reply = await ask(call.gateway.api_port, post('/submit?queue=keep', b'a', *fields), 'POST')
         assert reply.status == 400, fields
