@@ -193,8 +193,8 @@ static void refuse_failed(struct weir_job_call *job)
     char detail[300];
     const char *wrong = job->request.wrong;
     snprintf(detail, sizeof detail,
-             "The disk does not work: %.150s It is looked at again by itself; try again later.",
-             wrong == NULL ? "nothing more is known." : wrong);
+             "The disk does not work: %.150s. It is looked at again by itself; try again later.",
+             wrong == NULL ? "nothing more is known" : wrong);
     struct weir_problem problem = {.kind = WEIR_PROBLEM_STORE_FAILED,
                                    .status = 503,
                                    .detail = detail,

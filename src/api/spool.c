@@ -78,6 +78,17 @@ static bool finish(struct weir_spool *spool)
     return weir_hasher_end(spool->hasher, spool->digest);
 }
 
+/* What is there of the body goes, so that its room counts when it is seen whether there is any. */
+static void give_up(struct weir_spool *spool)
+{
+    int error = errno;
+    if (spool->fd >= 0) {
+        (void)!ftruncate(spool->fd, 0);
+    }
+    weir_store_file_doubt(spool->store);
+    errno = error;
+}
+
 static void work(struct weir_disk_task *task)
 {
     struct weir_spool *spool = weir_container_of(task, struct weir_spool, task);
@@ -88,6 +99,9 @@ static void work(struct weir_disk_task *task)
     }
     if (well && spool->last) {
         well = finish(spool);
+    }
+    if (!well) {
+        give_up(spool);
     }
     spool->error = well ? 0 : errno;
     spool->bytes += well ? spool->piece.bytes : 0;

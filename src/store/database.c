@@ -91,7 +91,7 @@ static const char *explain(int result, int system_error)
     bool full = system_error == ENOSPC || system_error == EDQUOT;
     if (result == SQLITE_READONLY_DBMOVED) {
         return "jobs.db or its journal was removed or replaced under weir: look after the data"
-               " folder and start weir again.";
+               " folder and start weir again";
     }
     switch (result & 0xff) {
     case SQLITE_FULL:
@@ -134,6 +134,22 @@ static bool fail(struct weir_database *database, int result)
 void weir_database_damage(struct weir_database *database)
 {
     fail(database, SQLITE_CORRUPT);
+}
+
+const char *weir_database_explain_error(int error)
+{
+    bool closed = error == EROFS || error == EACCES || error == EPERM || error == ENOENT;
+    return explain(closed ? SQLITE_CANTOPEN : SQLITE_IOERR, error);
+}
+
+void weir_database_blame(struct weir_database *database, int error)
+{
+    if (database->health.failure == SQLITE_OK) {
+        database->health.failure = SQLITE_IOERR;
+    }
+    if (!database->health.damaged) {
+        database->health.why = weir_database_explain_error(error);
+    }
 }
 
 void weir_database_explain(const struct weir_database *database, char *wrong, size_t wrong_bytes)

@@ -54,6 +54,12 @@ struct weir_database {
 WEIR_MUST_CHECK bool weir_database_open(struct weir_database *database, const char *folder,
                                         char *wrong, size_t wrong_bytes);
 
+/* It is as if writing to it had failed with that errno, which something beside it has met. */
+void weir_database_blame(struct weir_database *database, int error);
+
+/* What is said of that. */
+const char *weir_database_explain_error(int error);
+
 /* The sentence for why it has failed while it was being opened. */
 void weir_database_explain(const struct weir_database *database, char *wrong, size_t wrong_bytes);
 

@@ -49,6 +49,40 @@ void weir_store_file_remove(struct weir_store *store, uint64_t file)
     unlinkat(store->bodies_fd, name, 0); /* what stays is removed as an orphan, at the next start */
 }
 
+/* ---- doubt ---- */
+
+/* As long as the shortest body that becomes a file. */
+static bool write_trial(int fd)
+{
+    static const char zeros[WEIR_JOB_INLINE_BYTES_MAX];
+    size_t at = 0;
+    while (at < sizeof zeros) {
+        ssize_t written = write(fd, zeros + at, sizeof zeros - at);
+        if (written == 0) {
+            errno = ENOSPC;
+        }
+        if (written <= 0 && errno != EINTR) {
+            return false;
+        }
+        at += written < 0 ? 0 : (size_t)written;
+    }
+    return fsync(fd) == 0;
+}
+
+int weir_store_try_file(struct weir_store *store)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%" PRIu64, weir_store_file_new(store));
+    int fd = openat(store->bodies_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return errno;
+    }
+    int error = write_trial(fd) ? 0 : errno;
+    close(fd);
+    unlinkat(store->bodies_fd, name, 0);
+    return error;
+}
+
 /* ---- orphans ---- */
 
 static int compare(const void *a, const void *b)

@@ -86,6 +86,7 @@ struct weir_store {
     atomic_uint_fast64_t remembered;
     atomic_uint_fast64_t disk_bytes;
     _Atomic(const char *) wrong; /* null: it works */
+    atomic_int file_error;       /* an errno: no file can be written; the thread takes note of it */
     /* the thread and its inbox */
     pthread_t thread;
     sem_t come;                            /* posted to a sleeper */
@@ -169,6 +170,9 @@ WEIR_MUST_CHECK bool weir_store_recover(struct weir_store *store,
 
 /* The folder of the files, made if it is not there; -1, with errno. files.c */
 int weir_store_open_bodies(const char *folder);
+
+/* Whether a file can be written: 0, or why not as errno. Nothing of it stays. */
+int weir_store_try_file(struct weir_store *store);
 
 /* Whether there are any. */
 bool weir_store_has_files(struct weir_store *store);

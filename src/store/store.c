@@ -281,12 +281,23 @@ static void note_disk_bytes(struct weir_store *store)
     atomic_store_explicit(&store->disk_bytes, bytes, memory_order_relaxed);
 }
 
+/* A want of descriptors or memory tells nothing of the disk. */
+static bool is_disk_error(int error)
+{
+    return error != 0 && error != EMFILE && error != ENFILE && error != ENOMEM;
+}
+
 static void heal(struct weir_store *store)
 {
-    if (weir_database_heal(&store->database)) {
+    int error = weir_store_try_file(store);
+    bool blamed = is_disk_error(error);
+    if (!blamed && weir_database_heal(&store->database)) {
         atomic_store(&store->wrong, NULL);
         note_disk_bytes(store);
     } else {
+        if (blamed) {
+            weir_database_blame(&store->database, error);
+        }
         atomic_store(&store->wrong, store->database.health.why);
         store->heal_ns = weir_clock_ns() + store->retry_ns;
     }
@@ -366,9 +377,20 @@ static void rest(struct weir_store *store)
     sleep_until(store, next_due(store));
 }
 
+/* That no file can be written is as if the database could not be. */
+static void note_file_error(struct weir_store *store)
+{
+    int error = atomic_exchange(&store->file_error, 0);
+    if (error != 0 && works(store)) {
+        weir_database_blame(&store->database, error);
+        weir_batch_fail(store);
+    }
+}
+
 static bool turn(struct weir_store *store)
 {
     collect(store);
+    note_file_error(store);
     bool any = store->reads.first != NULL || store->writes.first != NULL;
     store->busy_ns = any ? weir_clock_ns() : store->busy_ns;
     answer_reads(store);
@@ -408,6 +430,17 @@ static void count(struct weir_store *store, struct weir_store_counts *counts)
         .disk_bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed),
         .working = wrong == NULL,
         .wrong = wrong};
+}
+
+void weir_store_file_doubt(struct weir_store *store)
+{
+    int error = weir_store_try_file(store);
+    if (!is_disk_error(error)) {
+        return;
+    }
+    atomic_store(&store->wrong, weir_database_explain_error(error));
+    atomic_store(&store->file_error, error);
+    sem_post(&store->come);
 }
 
 const struct weir_store_port weir_store_sqlite = {.submit = submit, .count = count};

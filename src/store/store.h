@@ -7,11 +7,11 @@
  * once, and is committed with whatever comes next, or 5 ms later.
  *
  * When a write or a sync fails, all that waits for the commit fails, and nothing of it is there.
- * Until writing works again, which is tried twice a second, everything fails at once but LOOK and
- * LIST. Starts that were told already may be among what failed: their jobs stand on record as
- * QUEUED, under an older epoch. A SETTLE from RUNNING that finds that counts the attempt and puts
- * the epoch in, as if the start were there; whoever started the job need not know. A damaged
- * database is not written to any more until it is opened again.
+ * Until writing works again, both of the database and of files, which is tried twice a second,
+ * everything fails at once but LOOK and LIST. Starts that were told already may be among what
+ * failed: their jobs stand on record as QUEUED, under an older epoch. A SETTLE from RUNNING that
+ * finds that counts the attempt and puts the epoch in, as if the start were there; whoever started
+ * the job need not know. A damaged database is not written to any more until it is opened again.
  *
  * A settlement from RUNNING replaces what earlier attempts left as result and log; one from QUEUED
  * leaves it. A result's file is removed with its job, or when another takes its place: who is told
@@ -63,5 +63,10 @@ int weir_store_file_path(const struct weir_store *store, uint64_t file, char *pa
 WEIR_MUST_CHECK bool weir_store_file_seal(struct weir_store *store,
                                           int fd); /* file and folder on disk */
 void weir_store_file_remove(struct weir_store *store, uint64_t file);
+
+/* A file could not be written: sees whether none can, or that one was only too long for what room
+ * there is. If none can, the store has failed, and recovers when both files and the database can be
+ * written again. When this returns, that is told. Blocks, and is for disk threads. */
+void weir_store_file_doubt(struct weir_store *store);
 
 #endif

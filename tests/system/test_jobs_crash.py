@@ -251,6 +251,51 @@ async def test_a_full_disk_is_told_and_recovered_from(tmp_path):
             await one.end()
 
 
+@contextlib.contextmanager
+def ballast_but(disk, free_bytes):
+    """Fills the disk but for so many bytes."""
+    ballast = disk / 'ballast'
+    with ballast.open('wb', buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    os.truncate(ballast, ballast.stat().st_size - free_bytes)
+    yield ballast
+    ballast.unlink(missing_ok=True)
+
+
+@run
+async def test_a_disk_that_takes_no_files_takes_no_jobs_and_capacity_says_so(tmp_path):
+    """Though the database has room of its own; and of a body that was too long for the room only that is refused."""
+    async def capacity():
+        return (await one.ask(session, 'GET', '/capacity'))[1]
+
+    with small_disk(tmp_path / 'disk', '24m') as disk:
+        async with site(disk) as one, aiohttp.ClientSession() as session:
+            await one.start()
+            assert await one.submit(session, 'before', b'x', '?queue=kept')
+            assert (await one.ask(session, 'POST', '/submit/huge?queue=kept', bytes(30 << 20)))[0] == 503
+            assert (await capacity())['accepting'] is True
+            assert await one.submit(session, 'after', b'x', '?queue=kept')
+            await until(lambda: not list((disk / 'data/bodies').iterdir()), 'its file is gone')
+            with ballast_but(disk, 32768):
+                status, said = await one.ask(session, 'POST', '/submit/long?queue=kept', bytes(100000))
+                assert (status, said['type']) == (503, 'urn:weir:store-failed')
+                said = await capacity()
+                assert (said['accepting'], said['wrong']) == (False, 'the disk that holds the data folder is full')
+                status, said = await one.ask(session, 'POST', '/submit/short?queue=kept', b'x')
+                assert (status, said['type']) == (503, 'urn:weir:store-failed')
+                assert 'folder is full. It' in said['detail']
+
+            async def accepts():
+                return (await capacity())['accepting']
+            await until(accepts, 'it accepts again')
+            assert 'wrong' not in await capacity()
+            for job, body in (('long', bytes(100000)), ('short', b'x')):
+                assert (await one.ask(session, 'POST', f'/submit/{job}?queue=kept', body))[0] == 202
+            assert len(list((disk / 'data/bodies').iterdir())) == 1
+            await one.kill()
+
+
 # ---- time
 
 @run
