@@ -457,6 +457,25 @@ async def test_googles_word_on_when_to_come_back_is_in_the_body():
         assert len(server.seen) == 1  # an hour is longer than it may wait
 
 
+@pytest.mark.parametrize('route', ['', 'retries: 0'])
+@run
+async def test_googles_violated_quotas_are_the_lanes(route):
+    body = json.dumps([{'error': {'code': 429, 'status': 'RESOURCE_EXHAUSTED', 'details': [
+        {'@type': 'type.googleapis.com/google.rpc.QuotaFailure', 'violations': [
+            {'quotaId': 'GenerateRequestsPerDayPerProjectPerModel-FreeTier', 'quotaValue': '50'},
+            {'quotaId': 'GenerateContentInputTokensPerModelPerMinute-FreeTier', 'quotaValue': '250000'}]},
+        {'@type': 'type.googleapis.com/google.rpc.RetryInfo', 'retryDelay': '34.5s'}]}}]).encode()
+    async with upstream(refusal('429 Too Many Requests', body=body)) as server, llm(server, route=route) as gateway:
+        said = await ask(gateway.port, post(chat()), 'POST')
+        assert (said.status, said.body) == (429, body)
+        lane, = (await gateway.counts('gpt-4o', 'llm'))['lanes']
+        quotas = {(quota['unit'], quota['limit'], quota['level'], quota['window_seconds'])
+                  for quota in lane['control']['quotas']}
+        assert quotas == {('requests', 50, 0, 86400), ('input', 250000, 0, 60)}
+        assert 30_000 < lane['paused_ms'] <= 34_500
+        assert len(server.seen) == 1  # it may wait for less than that
+
+
 @run
 async def test_a_server_that_does_not_answer_in_time_is_asked_again():
     async def hang(wire):

@@ -3,8 +3,10 @@ import asyncio
 import contextlib
 import json
 
-from raw import run
+import pytest
+from raw import reply, run, upstream
 from test_clients import line_of, node
+from test_llm import JSON, completion, llm, refusal, turns
 from test_mock import mock
 from test_mock_llm import ANTHROPIC, OPENAI, QUICK, STUCK
 from weir import PATIENCE, weir
@@ -123,6 +125,27 @@ async def test_streams_that_openais_client_aborts_give_everything_back():
 @run
 async def test_streams_that_anthropics_client_aborts_give_everything_back():
     await abort_streams('anthropic', '@anthropic-ai/sdk', '')
+
+
+@pytest.mark.parametrize('dialect, package, path', [('openai', 'openai', '/v1'), ('anthropic', '@anthropic-ai/sdk', '')])
+@run
+async def test_what_weir_does_not_try_again_the_client_does(dialect, package, path):
+    """A refusal that reaches it is one to its own retries as well, and tells it when to come again."""
+    script = '''
+const Client = require(process.argv[2]);
+const client = new Client({baseURL: process.argv[1], apiKey: 'any', maxRetries: 2});
+const asked = {model: 'm', max_tokens: 9, messages: [{role: 'user', content: 'x'}]};
+const said = client.messages ? client.messages.create(asked) : client.chat.completions.create(asked);
+said.then(reply => process.stdout.write(JSON.stringify(reply.id) + '\\n'));
+'''
+    good = {'openai': completion(), 'anthropic': json.dumps(
+        {'id': 'c', 'type': 'message', 'role': 'assistant', 'model': 'm', 'content': [{'type': 'text', 'text': 'Hi'}],
+         'stop_reason': 'end_turn', 'usage': {'input_tokens': 3, 'output_tokens': 1}}).encode()}[dialect]
+    answers = turns(refusal('429 Too Many Requests', 'retry-after: 1'), reply(good, JSON))
+    async with upstream(answers) as server, llm(server, dialect=dialect, route='retries: 0') as gateway, \
+            node(script, package, gateway.url + path, package) as client:
+        assert await line_of(client) == 'c'
+        assert [message.one('x-stainless-retry-count') for message in server.seen] == ['0', '1']
 
 
 @run
