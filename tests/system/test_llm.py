@@ -184,13 +184,21 @@ async def test_requests_may_follow_each_other_at_once():
 @run
 async def test_a_body_that_is_too_long_to_be_held_passes_unread(framing):
     body = json.dumps(chat(text='x' * (1 << 20))).encode()
-    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(completion(), JSON))
+    async with upstream(serve) as server, llm(server) as gateway:
         async with connect(gateway.port) as wire:
             if framing == 'length':
                 await wire.send(post(body))
             else:
                 await wire.send(request(CHAT, JSON, 'Transfer-Encoding: chunked', method='POST'),
                                 chunked(body[:1000], body[1000:]), b'0\r\n\r\n')
+            if framing == 'length':  # from which its cost comes: a token for four bytes, and what is expected of the reply
+                await gateway.until('default', 'llm', active=1, reserved=-(-len(body) // 4) + 128)
+            go_on.set()
             assert (await wire.message('POST')).status == 200
         assert server.seen[0].body == body
         _, said = await gateway.ask_api('/gates/llm')
@@ -513,6 +521,25 @@ async def test_the_next_lane_is_taken_while_the_first_is_paused_and_knows_the_mo
 
 
 @run
+async def test_the_next_lane_is_taken_once_the_first_is_out_of_quota_and_nobody_is_refused_for_that():
+    left = 5
+
+    async def serve(wire, message):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            await wire.send(refusal())
+        else:
+            await wire.send(reply(completion(), JSON, 'x-ratelimit-limit-requests: 5',
+                                  f'x-ratelimit-remaining-requests: {left}', 'x-ratelimit-reset-requests: 1h0m0s'))
+    async with upstream(serve) as first, upstream(reply(completion(), JSON)) as second, llm(first, second) as gateway:
+        for _ in range(12):
+            assert (await ask(gateway.port, post(chat()), 'POST')).status == 200
+        assert 1 <= len(first.seen) <= 5 and len(first.seen) + len(second.seen) == 12
+        assert (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]['control']['refused'] == 0
+
+
+@run
 async def test_a_retry_may_change_lanes_and_the_name_of_the_model_with_it():
     async with upstream(refusal('429 Too Many Requests', 'retry-after: 60')) as first, \
             upstream(reply(completion(), JSON)) as second, \
@@ -662,6 +689,20 @@ async def test_a_custom_api_is_read_by_the_paths_and_headers_that_the_config_nam
         assert await used(gateway) == (3, 4, 0)
         lane, = (await gateway.counts('mine', 'llm'))['lanes']
         assert [(quota['unit'], quota['limit']) for quota in lane['control']['quotas']] == [('requests', 60)]
+
+
+@pytest.mark.parametrize('percent, cost', [('0%', 17), ('10%', 26), ('25%', 40), ('100%', 107)])
+@run
+async def test_what_comes_from_the_providers_cache_costs_its_percentage_and_is_used_in_full(percent, cost):
+    answer = json.dumps({'type': 'message', 'usage': {'input_tokens': 10, 'cache_read_input_tokens': 90,
+                                                      'cache_creation_input_tokens': 0, 'output_tokens': 7}}).encode()
+    async with upstream(reply(answer, JSON)) as server, \
+            llm(server, dialect='anthropic', gate='limit: 5, tokens: 1000/d', route=f'cache_read: {percent}') as gateway:
+        await ask(gateway.port, post(chat('claude', max_tokens=100), target='/v1/messages'), 'POST')
+        await quiet(gateway, 'claude')
+        lane, = (await gateway.counts('claude', 'llm'))['lanes']
+        assert lane['buckets'] == [1000 - cost]
+        assert await used(gateway) == (100, 7, 90)
 
 
 @run

@@ -31,6 +31,7 @@ gates: {{ llm: {{}} }}
 routes: [ {{ match: /, llm: {dialect}, key: "{{model}}", gate: llm, upstream: provider, retries: 0 }} ]
 '''
         async with weir(config) as gateway:
+            gateway.provider = behind
             yield alone, gateway
 
 
@@ -55,6 +56,15 @@ async def both(alone, gateway, path, body, *fields, direct=None):
         if moment(first.body) == moment(second.body):
             return first, second
     raise AssertionError('ten times in a row the second was over in between')
+
+
+async def used_as_told(gateway):
+    """What Weir has read of the replies is what the provider has counted."""
+    await gateway.until('m', 'llm', active=0, waiting=0, reserved=0)
+    books = await gateway.provider.stats()
+    row, = (await gateway.ask_api('/usage'))[1]['usage']
+    assert (row['requests'], row['input_tokens'], row['output_tokens']) == (
+        books['served'], books['tokens_input'], books['tokens_output'])
 
 
 def events_of(body):
@@ -87,6 +97,7 @@ async def test_what_asks_for_no_change_is_the_same_with_and_without_weir(dialect
             assert second.body == first.body
             assert second.one('content-type') == first.one('content-type')
             assert 'stream' not in body or len(events_of(second.body)) > 5
+        await used_as_told(gateway)
 
 
 @pytest.mark.parametrize('options', [{}, {'stream_options': None}, {'stream_options': {}},
@@ -104,6 +115,7 @@ async def test_a_stream_whose_client_does_not_ask_for_usage_lacks_that_chunk_and
             first, second = await both(alone, gateway, CHAT, body)
             assert not any(is_usage(event) for event in events_of(first.body))
             assert second.body.replace(b',"usage":null}', b'}') == first.body
+        await used_as_told(gateway)
 
 
 @pytest.mark.parametrize('fault', ['half-event', 'error-event', 'two-usages', 'no-usage', 'gzip', 'refuse', 'fail'])
