@@ -241,6 +241,11 @@ WEIR_API bool weir_key_get_control(const struct weir_key *key, uint32_t index, u
 WEIR_API bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ticket,
                                  uint64_t now_ns, struct weir_share *share);
 
+/* What the tenant of that name may have, whether it has any ticket there or not. Of one that the
+ * key does not know it is what the settings say, with nothing taken. */
+WEIR_API struct weir_share weir_key_tenant_share(const struct weir_key *key,
+                                                 struct weir_slice tenant, uint64_t now_ns);
+
 /* The tenant's name by the number that events carry; empty for the anonymous one and for one that
  * has been forgotten. Looks at every tenant. Valid until the next call on the key. */
 WEIR_API struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number);

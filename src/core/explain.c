@@ -467,6 +467,19 @@ bool weir_key_get_control(const struct weir_key *key, uint32_t index, uint64_t n
     return true;
 }
 
+static struct weir_share share_of(const struct weir_key *key, const struct weir_tenant *tenant,
+                                  uint64_t now_ns)
+{
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    struct weir_share share = {.active = tenant->active,
+                               .limit = tenant->limit == WEIR_LIMIT_NONE ? 0 : tenant->limit};
+    if (tenant->bucket != NULL) {
+        share.rate = tenant->bucket->rate;
+        share.level = weir_bucket_level(tenant->bucket, now_ns);
+    }
+    return share;
+}
+
 bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ticket,
                         uint64_t now_ns, struct weir_share *share)
 {
@@ -474,15 +487,22 @@ bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ti
         (ticket->state != WEIR_TICKET_WAITING && ticket->state != WEIR_TICKET_ADMITTED)) {
         return false;
     }
-    const struct weir_tenant *tenant = ticket->turn->tenant;
-    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
-    *share = (struct weir_share){.active = tenant->active};
-    share->limit = tenant->limit == WEIR_LIMIT_NONE ? 0 : tenant->limit;
-    if (tenant->bucket != NULL) {
-        share->rate = tenant->bucket->rate;
-        share->level = weir_bucket_level(tenant->bucket, now_ns);
-    }
+    *share = share_of(key, ticket->turn->tenant, now_ns);
     return true;
+}
+
+struct weir_share weir_key_tenant_share(const struct weir_key *key, struct weir_slice tenant_name,
+                                        uint64_t now_ns)
+{
+    const struct weir_tenant *tenant = weir_tenant_find(key, tenant_name);
+    if (tenant != NULL) {
+        return share_of(key, tenant, now_ns);
+    }
+    const struct weir_tenant_settings *settings = weir_rules_tenant(key->rules, tenant_name);
+    uint64_t burst = settings->rate.burst == 0 ? settings->rate.tokens : settings->rate.burst;
+    return (struct weir_share){.limit = settings->limit == WEIR_LIMIT_NONE ? 0 : settings->limit,
+                               .rate = settings->rate,
+                               .level = (int64_t)burst};
 }
 
 struct weir_slice weir_key_tenant_name(const struct weir_key *key, uint32_t number)

@@ -136,6 +136,14 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
         weir_llm_book_refusal(exchange);
     }
     problem->llm = exchange->route != NULL && exchange->route->llm != WEIR_CONFIG_LLM_NONE;
+    struct weir_share share;
+    struct weir_share_budget budget;
+    if (exchange->llm != NULL) {
+        share = weir_pass_share(&exchange->pass);
+        budget = weir_llm_budget(exchange);
+        problem->share = &share;
+        problem->budget = &budget;
+    }
     if (!weir_buffer_reserve(&worker->buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
                             &exchange->reply)) {

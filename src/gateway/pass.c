@@ -488,13 +488,19 @@ struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
     return weir_gates_stats(pass->key);
 }
 
-bool weir_pass_share(const struct weir_pass *pass, struct weir_share *share)
+struct weir_share weir_pass_share(const struct weir_pass *pass)
 {
+    struct weir_share share = {0};
+    if (pass->key == NULL || pass->gates == NULL) { /* it was given back, or never entered */
+        return share;
+    }
+    uint64_t now_ns = loop_of(pass->gates, pass->loop_index)->now_ns;
     lock_key(pass->key);
-    bool known = weir_key_get_share(pass->key, &pass->ticket,
-                                    loop_of(pass->gates, pass->loop_index)->now_ns, share);
+    if (!weir_key_get_share(pass->key, &pass->ticket, now_ns, &share)) {
+        share = weir_key_tenant_share(pass->key, pass->tenant, now_ns);
+    }
     unlock_key(pass->key);
-    return known;
+    return share;
 }
 
 uint64_t weir_pass_predict(const struct weir_pass *pass)

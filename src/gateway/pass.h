@@ -138,8 +138,8 @@ WEIR_MUST_CHECK enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_
 /* The counts at the key of a pass that is not closed. */
 struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
 
-/* What its tenant may have there; see weir_key_get_share(). */
-bool weir_pass_share(const struct weir_pass *pass, struct weir_share *share);
+/* What its tenant may have there, also of one that was refused; nothing once it is given back. */
+struct weir_share weir_pass_share(const struct weir_pass *pass);
 
 /* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
 uint64_t weir_pass_predict(const struct weir_pass *pass);

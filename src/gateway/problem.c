@@ -138,6 +138,9 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     if (problem->kind == WEIR_PROBLEM_UNAUTHORIZED) {
         weir_head_field(&head, weir_slice_of("www-authenticate"), weir_slice_of("Bearer"));
     }
+    if (problem->share != NULL) {
+        weir_share_write(&head, problem->share, problem->budget);
+    }
     weir_head_field(&head, weir_slice_of("connection"),
                     weir_slice_of(keep_alive ? "keep-alive" : "close"));
     bool fits = weir_head_end(&head) &&

@@ -2,6 +2,7 @@
 #ifndef WEIR_GATEWAY_PROBLEM_H
 #define WEIR_GATEWAY_PROBLEM_H
 
+#include "gateway/share.h"
 #include "net/buffer.h"
 #include "weir/key.h"
 
@@ -52,6 +53,9 @@ struct weir_problem {
     const char *detail; /* a sentence that a person can act on */
     const char *allow;  /* of a 405: the methods that there are; null: no field */
     bool llm;           /* the caller is a client of an LLM, and looks for `error` */
+
+    const struct weir_share *share; /* the tenant's own limits; null: nothing is said of them */
+    const struct weir_share_budget *budget; /* with a share */
 
     /* Of a refused ticket. */
     const struct weir_key_stats *stats; /* null: there was none */

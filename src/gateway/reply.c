@@ -55,11 +55,10 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     if (exchange->llm != NULL) {
         limits = weir_llm_limits(exchange);
         reply.llm = &limits;
-        if (exchange->has_pass && weir_pass_share(&exchange->pass, &share)) {
-            budget = weir_llm_budget(exchange);
-            reply.share = &share;
-            reply.budget = &budget;
-        }
+        share = weir_pass_share(&exchange->pass);
+        budget = weir_llm_budget(exchange);
+        reply.share = &share;
+        reply.budget = &budget;
     }
     return weir_forward_reply(&reply, &exchange->reply);
 }

@@ -91,6 +91,36 @@ async def test_each_tenant_has_its_own_models_limits_and_day(tmp_path):
 
 
 @run
+async def test_who_is_refused_by_weir_is_told_its_own_limits_too(tmp_path):
+    top = 'tenants: { acme: { tokens_per_day: 20, models: [gpt-4o] } }'
+    gate = 'limit: 1, line: { timeout: 500ms, max: 1 }, tenants: { acme: { limit: 4, rate: 600/m } }'
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(completion(), JSON, *LIMITS))
+    async with upstream(serve) as server, account(tmp_path, server, top=top, gate=gate) as (gateway, keys):
+        acme, other = await make_keys(gateway, keys, 'acme', 'other')
+        first = asyncio.create_task(ask(gateway.port, post(chat(), field(other)), 'POST'))
+        await gateway.until('gpt-4o', 'llm', active=1)
+        both = await asyncio.gather(*(ask(gateway.port, post(chat(), field(acme)), 'POST') for _ in range(2)))
+        full, late = sorted(both, key=lambda said: json.loads(said.body)['type'])
+        forbidden = await ask(gateway.port, post(chat('o3'), field(acme)), 'POST')
+        go_on.set()
+        assert (await first).one('ratelimit') is None  # who has no limits is told of none
+        for _ in range(2):
+            assert (await ask(gateway.port, post(chat(), field(acme)), 'POST')).status == 200
+        spent = await ask(gateway.port, post(chat(), field(acme)), 'POST')
+        day = '"tokens";q=20;w=86400;qu="tokens"'
+        at_the_gate = '"concurrency";q=4;qu="concurrent-requests", "requests";q=600;w=60, ' + day
+        for said, kind, policy, left in ((full, 'line-full', at_the_gate, 20), (late, 'line-timeout', at_the_gate, 20),
+                                         (forbidden, 'forbidden', day, 20), (spent, 'budget-spent', day, 0)):
+            assert json.loads(said.body)['type'] == f'urn:weir:{kind}'
+            assert said.one('ratelimit-policy') == policy, kind
+            assert f'"tokens";r={left};' in said.one('ratelimit'), kind
+
+
+@run
 async def test_a_tenant_of_twice_the_weight_gets_twice_as_much(tmp_path):
     order = []
 

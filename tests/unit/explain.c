@@ -556,6 +556,40 @@ TEST(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait)
 
 /* ---- a tenant's share ---- */
 
+TEST(a_tenants_share_is_told_by_its_name_whether_it_has_been_there_or_not)
+{
+    static const struct weir_tenant_settings tenants[] = {
+        {.name = {"a", 1},
+         .limit = 2,
+         .rate = {.tokens = 10, .period_ns = SECOND, .burst = 20, .unit = WEIR_UNIT_REQUESTS}},
+        {.name = {"c", 1},
+         .limit = 3,
+         .rate = {.tokens = 7, .period_ns = SECOND, .unit = WEIR_UNIT_REQUESTS}}};
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER, .tenants = tenants,
+                                        .tenant_count = 2});
+    struct weir_share share = weir_key_tenant_share(f.key, weir_slice_of("a"), 0);
+    assert_int_equal(share.active, 0);
+    assert_int_equal(share.limit, 2);
+    assert_int_equal(share.rate.tokens, 10);
+    assert_int_equal(share.level, 20);
+    assert_int_equal(weir_key_tenant_share(f.key, weir_slice_of("c"), 0).level, 7);
+    struct weir_ticket ticket = {0};
+    assert_int_equal(enter_as(&f, &ticket, "a", 0), WEIR_ADMITTED);
+    share = weir_key_tenant_share(f.key, weir_slice_of("a"), 0);
+    assert_int_equal(share.active, 1);
+    assert_int_equal(share.level, 19);
+    end_all(&f, &ticket, 1, SECOND / 20);
+    share = weir_key_tenant_share(f.key, weir_slice_of("a"), SECOND / 20);
+    assert_int_equal(share.active, 0);
+    assert_int_equal(share.level, 19);
+    assert_int_equal(weir_key_tenant_share(f.key, weir_slice_of("a"), SECOND).level, 20);
+    share = weir_key_tenant_share(f.key, weir_slice_of("b"), 0);
+    assert_int_equal(share.limit, 0);
+    assert_int_equal(share.rate.tokens, 0);
+    close_key(&f);
+}
+
 TEST(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else)
 {
     static const struct weir_tenant_settings tenants[] = {
@@ -691,6 +725,7 @@ int main(void)
         BOTH_WAYS(a_prediction_counts_those_ahead_times_the_interval),
         BOTH_WAYS(with_early_reject_whoever_would_start_too_late_is_refused_at_once),
         BOTH_WAYS(a_tenant_at_its_own_limit_or_rate_is_not_told_that_it_need_not_wait),
+        BOTH_WAYS(a_tenants_share_is_told_by_its_name_whether_it_has_been_there_or_not),
         BOTH_WAYS(a_tenants_share_is_told_to_whoever_waits_or_holds_and_to_nobody_else),
         BOTH_WAYS(with_looks_enough_the_explanation_is_the_same),
         UNHEARD(beyond_its_looks_a_place_is_told_from_the_order_of_coming),
