@@ -196,6 +196,33 @@ def test_a_steady_reader_gets_all_however_long_it_takes():
     run(test())
 
 
+def test_waiting_with_a_long_body_costs_hardly_more_than_waiting():
+    async def test():
+        count, size = 200, 1 * MIB
+        gone = asyncio.Event()
+
+        async def hold(head, reader, writer):
+            await gone.wait()
+            return await ok(head, reader, writer)
+
+        async with behind(RawUpstream(hold=hold), limit=1, line='timeout: 1m, max: 1000') as gateway:
+            async with dial(gateway.port) as first, contextlib.AsyncExitStack() as stack:
+                await first.send(request('/functions/hold'))
+                await gateway.until('hold', active=1)
+                before = memory(gateway.process.pid)
+                for _ in range(count):
+                    wire = await stack.enter_async_context(dial(gateway.port))
+                    wire.writer.write(request('/functions/hold', method='POST', body=b'x' * size))
+                await gateway.until('hold', waiting=count)
+                await until_still(gateway.process.pid)
+                each = (memory(gateway.process.pid) - before) / count
+                print(f'{count} who wait with {size} bytes: {each:.0f} bytes each')
+                assert each < bound(8 * KIB, 32 * KIB), f'{each:.0f} bytes for each'
+                gone.set()
+                assert (await first.reply())[0] == 200
+    run(test())
+
+
 def test_a_huge_length_with_nothing_behind_it_costs_nothing_and_ends_with_its_client():
     async def test():
         count = 200
