@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/client.h"
 
+#include "base/clock.h"
 #include "config/address.h"
 #include "config/scalars.h"
 #include "net/socket.h"
@@ -14,7 +15,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CONNECT_PATIENCE_MS 10000
@@ -54,21 +54,14 @@ static bool lose(struct weir_caller *caller, const char *what, const char *why)
 
 /* ---- waiting ---- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t after_ms(uint64_t ms)
 {
-    return clock_ns() + ms * 1000000;
+    return weir_clock_ns() + ms * 1000000;
 }
 
 static int ms_until(uint64_t until_ns)
 {
-    uint64_t now_ns = clock_ns();
+    uint64_t now_ns = weir_clock_ns();
     if (until_ns == WEIR_NEVER) {
         return -1;
     }

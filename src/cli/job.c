@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/job.h"
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/show.h"
@@ -9,30 +10,22 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 
 /* Of a list; as many as the API gives at once. */
 #define PAGE_ROWS "1000"
 
 /* ---- looking ---- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits)
 {
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = weir_clock_ns();
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", WEIR_CLI_JOB_LOOK_S);
     struct weir_parameter parameters[] = {{"wait", waits ? seconds : NULL}, {0}};
     struct weir_call call = {.method = "GET", .segments = {"status", id}, .parameters = parameters};
     int status = weir_persist_call(persist, &call);
     if (waits && status == 0 && !weir_cli_job_is_over(persist->talk->document) &&
-        clock_ns() - began_ns < WEIR_CLI_JOB_LOOK_S * WEIR_NS_PER_SECOND / 2) {
+        weir_clock_ns() - began_ns < WEIR_CLI_JOB_LOOK_S * WEIR_NS_PER_SECOND / 2) {
         weir_persist_rest(persist); /* a server that drains keeps nobody waiting */
     }
     return status;

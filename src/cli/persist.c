@@ -1,11 +1,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/persist.h"
 
+#include "base/clock.h"
 #include "cli/show.h"
 
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 /* Between two tries to reach a server that is away: doubled up to the longest. */
 #define AWAY_FIRST_MS UINT32_C(100)
@@ -15,13 +15,6 @@ void weir_persist_init(struct weir_persist *persist, struct weir_talk *talk,
                        struct weir_progress *progress)
 {
     *persist = (struct weir_persist){.talk = talk, .progress = progress};
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
 /* False when it is time to end. */
@@ -42,7 +35,7 @@ static bool is_away(const struct weir_talk *talk)
 
 static bool wait_for_return(struct weir_persist *persist)
 {
-    uint64_t now_ns = clock_ns();
+    uint64_t now_ns = weir_clock_ns();
     if (persist->away_until_ns == 0) {
         persist->away_until_ns = now_ns + WEIR_PERSIST_AWAY_S * WEIR_NS_PER_SECOND;
     }

@@ -3,6 +3,7 @@
  * Every job has an id before it is sent, the caller's or one by chance. So a call whose answer was
  * lost can be made again: the same id with the same body is the same job. */
 #define _POSIX_C_SOURCE 200809L
+#include "base/clock.h"
 #include "cli/bodies.h"
 #include "cli/commands.h"
 #include "cli/job.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A queue with `full: wait` leaves a body unread for 30 s before it refuses. */
@@ -274,22 +274,16 @@ static void show_all(struct submit *submit)
     weir_progress_show(&submit->progress, (double)ended / (double)submit->sent, text);
 }
 
-static time_t now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
-
 static void await_all(struct submit *submit)
 {
-    time_t looked_s = 0;
+    uint64_t looked_s = 0;
     for (size_t i = 0; i < submit->sent; i++) {
         submit->open[submit->open_count++] = i;
     }
     while (submit->open_count > 0 && !submit->talk.stopped) {
-        if (submit->open_count > 1 && now_s() != looked_s) {
-            looked_s = now_s();
+        uint64_t now_s = weir_clock_ns() / WEIR_NS_PER_SECOND;
+        if (submit->open_count > 1 && now_s != looked_s) {
+            looked_s = now_s;
             look_around(submit);
             show_all(submit);
         } else if (!look(submit, 0, true)) {

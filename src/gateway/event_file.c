@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "gateway/event_file.h"
 
+#include "base/clock.h"
 #include "base/slice.h"
 #include "gateway/event_line.h"
 
@@ -107,17 +108,10 @@ static bool rotate(struct weir_event_file *file, uint32_t keep)
     return true;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static bool is_out_of_time(struct weir_event_file *file)
 {
     pthread_mutex_lock(&file->lock);
-    bool out = file->stopping && clock_ns() >= file->last_words_ns;
+    bool out = file->stopping && weir_clock_ns() >= file->last_words_ns;
     pthread_mutex_unlock(&file->lock);
     return out;
 }
@@ -253,7 +247,7 @@ static void on_wake(struct weir_follower *follower)
 /* Waits for the journal, for a request of the program, or for this long. True if it shall end. */
 static bool await(struct weir_event_file *file, uint64_t wait_ns)
 {
-    uint64_t until_ns = clock_ns() + wait_ns;
+    uint64_t until_ns = weir_clock_ns() + wait_ns;
     struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
                              .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND)};
     int late = 0;
@@ -386,7 +380,7 @@ void weir_event_file_close(struct weir_event_file *file)
 {
     if (file != NULL) {
         /* Which is looked at only after that, so without the lock. */
-        file->last_words_ns = clock_ns() + LAST_WORDS_MS * UINT64_C(1000000);
+        file->last_words_ns = weir_clock_ns() + LAST_WORDS_MS * UINT64_C(1000000);
         notify(file, &file->stopping);
         pthread_join(file->thread, NULL);
         weir_journal_quit(file->journal);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "gateway/event_line.h"
 
+#include "base/clock.h"
 #include "gateway/refusal.h"
 
 #include <assert.h>
@@ -27,16 +28,9 @@ const char *weir_event_type_name(enum weir_event_type type)
     return names[type];
 }
 
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 uint64_t weir_event_epoch_ns(void)
 {
-    return now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+    return weir_wall_ns() - weir_clock_ns();
 }
 
 /* A ticket that could not wait at all is one whose time was over at once. */
@@ -280,5 +274,5 @@ void weir_event_missed(struct weir_json *json, uint64_t count, uint64_t epoch_ns
     weir_json_open(json, '{');
     weir_json_put_string(json, "type", weir_slice_of("events.missed"));
     weir_json_put_number(json, "count", count);
-    finish(json, now_ns(CLOCK_MONOTONIC) + epoch_ns);
+    finish(json, weir_clock_ns() + epoch_ns);
 }

@@ -2,21 +2,14 @@
  * of it the client is shown. */
 #include "gateway/llm.h"
 
+#include "base/clock.h"
 #include "gateway/transfer.h"
 #include "weir/retry.h"
 
 #include <assert.h>
-#include <time.h>
 
 /* The lane is told of output in steps of so many tokens: each costs a lock. */
 #define PROGRESS_TOKENS UINT32_C(64)
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
 
 struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange)
 {
@@ -90,7 +83,7 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     }
     struct weir_limits_source source = weir_llm_limits(exchange);
     weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
-                     wall_ns(), &llm->ear->limits);
+                     weir_wall_ns(), &llm->ear->limits);
     /* What follows a part of an interim reply must be the rest of it. */
     exchange->judging =
         exchange->keeps_body && !exchange->interim_cut && may_be_tried_again(head->status);

@@ -2,6 +2,7 @@
 #include "mock/llm.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "mock/reply.h"
@@ -11,7 +12,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* What models say: four bytes a token, nothing that JSON would have to escape. */
 static const char prose[] =
@@ -199,19 +199,17 @@ static void fill_text(struct weir_mock *mock)
 
 static bool open_role(struct weir_mock *mock)
 {
-    struct timespec now;
     struct weir_mock_llm *llm = calloc(1, sizeof *llm);
     if (llm == NULL || !weir_timer_init(&mock->loop, &llm->timer, make_changes)) {
         free(llm);
         return false;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
     mock->llm = llm;
     llm->mock = mock;
     llm->settings = mock->settings->llm;
     llm->rules = llm->settings->rules;
     llm->start_ns = mock->loop.now_ns;
-    llm->start_unix_ns = (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+    llm->start_unix_ns = weir_wall_ns();
     weir_slab_init(&llm->turns, sizeof(struct weir_mock_turn), WEIR_MOCK_CONNECTIONS_MAX,
                    &weir_allocator_libc);
     weir_mock_ask_names_init(&llm->names);

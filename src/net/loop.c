@@ -1,22 +1,16 @@
 #define _GNU_SOURCE /* eventfd, epoll_create1 */
 #include "net/loop.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How many descriptors one wait may report; more wait for the next turn, which comes at once. */
 #define EVENTS_MAX 256
-
-static uint64_t read_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* ---- posts ---- */
 
@@ -198,7 +192,7 @@ static void turn(struct weir_loop *loop)
     int count = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout_ms);
     assert(count >= 0 || errno == EINTR);
     atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
-    loop->now_ns = read_clock();
+    loop->now_ns = weir_clock_ns();
     for (int i = 0; i < count; i++) {
         struct weir_watch *watch = events[i].data.ptr;
         /* One that was closed earlier in this turn is still in memory, with no descriptor. */
@@ -264,7 +258,7 @@ void weir_watch_close(struct weir_watch *watch)
 
 bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator)
 {
-    *loop = (struct weir_loop){.now_ns = read_clock(), .epoll_fd = -1, .allocator = allocator};
+    *loop = (struct weir_loop){.now_ns = weir_clock_ns(), .epoll_fd = -1, .allocator = allocator};
     weir_list_init(&loop->dead);
     loop->deferred_end = &loop->deferred;
     loop->doorbell = (struct weir_watch){.fd = -1, .ready = answer_doorbell};

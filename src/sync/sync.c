@@ -21,6 +21,7 @@
 #include "weir/sync.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "core/plain.h"
 
@@ -77,13 +78,6 @@ struct errands {
 /* ---- the clock, and sleeping by it ---- */
 
 static_assert(sizeof(time_t) == 8, "a moment of the far future must fit");
-
-static uint64_t read_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
 
 /* Sleeps while the word is `expected`. False once the moment has come; true whenever it is time to
  * look at the word again, also for no reason at all. */
@@ -271,7 +265,7 @@ static uint32_t doze(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t un
 static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
 {
     struct weir_news news = {0};
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     uint32_t word = __atomic_fetch_and(&waiter->word, ~NUDGED, __ATOMIC_RELAXED);
     if (!listed(waiter)) {
@@ -349,7 +343,7 @@ static inline bool crowded(const struct weir_sync_key *key)
 /* The time, and the key's lock if the caller does not have it yet. */
 static uint64_t begin(struct weir_sync_key *key, bool locked)
 {
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     if (!locked) {
         lock_key(key);
     }
@@ -501,7 +495,7 @@ void weir_sync_visit(struct weir_sync_key *key,
                      void *context)
 {
     struct weir_news news = {0};
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
     visit(context, key->core, now_ns, &news);
@@ -514,7 +508,7 @@ enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
                                 struct weir_sync_key **result)
 {
     struct weir_key *core;
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     pthread_mutex_lock(&sync->table);
     enum weir_status status = weir_gate_take(sync->gate, name, now_ns, &core);
     if (status == WEIR_OK) {
@@ -534,7 +528,7 @@ void weir_sync_close(struct weir_sync_key *key)
 {
     /* The short way does not look at the clock, so this says until when the key was used. */
     struct weir_news news = {0};
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
     settle_and_unlock(key, &news);
@@ -547,7 +541,7 @@ static enum weir_status apply(struct weir_sync *sync, struct weir_key *core,
 {
     struct weir_sync_key *key = weir_key_extra(core);
     struct weir_news news = {0};
-    uint64_t now_ns = read_clock();
+    uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     enum weir_status status = weir_gate_apply(sync->gate, core, now_ns, &news);
     *errands = settle(key, &news, NULL);
@@ -601,7 +595,7 @@ enum weir_status weir_sync_create(const struct weir_gate_options *options,
     own.key_extra_bytes = sizeof(struct weir_sync_key);
     if ((own.seed[0] | own.seed[1]) == 0 && getentropy(own.seed, sizeof own.seed) != 0) {
         /* A kernel without randomness: what differs from run to run has to do. */
-        own.seed[0] = read_clock();
+        own.seed[0] = weir_clock_ns();
         own.seed[1] = (uintptr_t)&own;
     }
     struct weir_sync *sync = weir_allocate_zeroed(own.allocator, sizeof *sync);
