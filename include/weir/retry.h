@@ -67,6 +67,10 @@ WEIR_API void weir_retry_budget_init(struct weir_retry_budget *budget);
 /* Call for every new request, not for retries. */
 WEIR_API void weir_retry_budget_earn(struct weir_retry_budget *budget);
 
+/* Whether an answer of this kind is tried again at all: no answer in time, 429, 503 and 529. Of
+ * every other one weir_retry_decide() says NO_KIND. */
+WEIR_API bool weir_retry_possible(const struct weir_answer *answer);
+
 /* Whether to try again. On YES it has been paid for, and `*at_ns` is when: after Retry-After, else
  * after 200 ms x attempt, up to half of it more or less. Otherwise nothing changes. */
 WEIR_API enum weir_retry_verdict weir_retry_decide(struct weir_retry_budget *budget,

@@ -36,11 +36,12 @@ void weir_retry_budget_earn(struct weir_retry_budget *budget)
     budget->refused = at_most(budget->refused + WEIR_RETRY_SHARE_429, WEIR_RETRY_SAVED_429);
 }
 
-/* A lost connection may have done its work already, and is not tried again by itself. */
-static bool worth_another(const struct weir_answer *answer)
+bool weir_retry_possible(const struct weir_answer *answer)
 {
-    return answer->timed_out || answer->status == STATUS_TOO_MANY ||
-           answer->status == STATUS_UNAVAILABLE || answer->status == STATUS_OVERLOADED;
+    /* A lost connection may have done its work already, and is not tried again by itself. */
+    return !answer->caller_gone &&
+           (answer->timed_out || answer->status == STATUS_TOO_MANY ||
+            answer->status == STATUS_UNAVAILABLE || answer->status == STATUS_OVERLOADED);
 }
 
 /* Retry-After is a promise, so it is kept to; our own backoff is spread, so that those who failed
@@ -60,7 +61,7 @@ enum weir_retry_verdict weir_retry_decide(struct weir_retry_budget *budget,
 {
     const struct weir_answer *answer = &question->answer;
     assert(question->attempt >= 1);
-    if (answer->caller_gone || !worth_another(answer)) {
+    if (!weir_retry_possible(answer)) {
         return WEIR_RETRY_NO_KIND;
     }
     if (answer->do_not_retry || answer->bytes_passed_on) {

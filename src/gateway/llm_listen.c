@@ -65,12 +65,6 @@ void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
     }
 }
 
-/* Answers that may lead to another attempt, as weir_retry_decide() sees it. */
-static bool may_be_tried_again(uint16_t status)
-{
-    return status == 429 || status == 503 || status == 529;
-}
-
 bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
     struct weir_llm *llm = exchange->llm;
@@ -85,8 +79,9 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
     weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
                      weir_wall_ns(), &llm->ear->limits);
     /* What follows a part of an interim reply must be the rest of it. */
+    struct weir_answer answer = {.status = head->status};
     exchange->judging =
-        exchange->keeps_body && !exchange->interim_cut && may_be_tried_again(head->status);
+        exchange->keeps_body && !exchange->interim_cut && weir_retry_possible(&answer);
     if (exchange->judging) {
         return true;
     }
@@ -131,9 +126,10 @@ static bool show(struct weir_exchange *exchange, struct weir_slice bytes)
     return true;
 }
 
-/* Decides the oldest bytes: first those that are held, then those of `input` from `*decided` on. */
-static bool decide(struct weir_exchange *exchange, enum weir_llm_verdict verdict, size_t bytes,
-                   struct weir_slice input, size_t *decided)
+/* What is decided of the oldest bytes: first those that are held, then those of `input` from
+ * `*decided` on. */
+static bool pass_or_hide(struct weir_exchange *exchange, enum weir_llm_verdict verdict,
+                         size_t bytes, struct weir_slice input, size_t *decided)
 {
     struct weir_buffer *held = &exchange->llm->ear->held;
     size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
@@ -176,7 +172,7 @@ static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
             break;
         }
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
-        if (llm->rewrites && !decide(exchange, verdict, bytes, input, &decided)) {
+        if (llm->rewrites && !pass_or_hide(exchange, verdict, bytes, input, &decided)) {
             return false;
         }
     }
@@ -234,7 +230,7 @@ bool weir_llm_listen_end(struct weir_exchange *exchange)
     if (!llm->rewrites) {
         return true;
     }
-    if (!decide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided)) {
+    if (!pass_or_hide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided)) {
         return false;
     }
     struct weir_buffer *reply = &exchange->reply;

@@ -63,8 +63,8 @@ static bool gather(struct weir_exchange *exchange)
 
 /* ---- another attempt ---- */
 
-static bool decide(struct weir_exchange *exchange, struct weir_retry_question *question,
-                   uint64_t *at_ns)
+static bool may_try_again(struct weir_exchange *exchange, struct weir_retry_question *question,
+                          uint64_t *at_ns)
 {
     struct weir_worker *worker = exchange->worker;
     question->attempt = exchange->llm->attempts;
@@ -150,7 +150,7 @@ static bool judge(struct weir_exchange *exchange)
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
-    if (!decide(exchange, &question, &at_ns)) {
+    if (!may_try_again(exchange, &question, &at_ns)) {
         return false;
     }
     wait_until(exchange, at_ns, weir_signal_outcome(&question.answer));
@@ -182,7 +182,7 @@ bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired)
     if (exchange->judging) { /* what has come of the refusal has to do */
         return judge(exchange);
     }
-    if (expired || !exchange->keeps_body || !decide(exchange, &question, &at_ns)) {
+    if (expired || !exchange->keeps_body || !may_try_again(exchange, &question, &at_ns)) {
         return false;
     }
     wait_until(exchange, at_ns, WEIR_OUTCOME_SOFT_LOSS);

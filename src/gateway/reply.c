@@ -3,6 +3,7 @@
 
 #include "gateway/forward.h"
 #include "gateway/llm.h"
+#include "weir/retry.h"
 
 /* Up to so many bytes of a body are sent in one part with the head. */
 #define JOIN_BYTES_MAX 1024
@@ -78,13 +79,7 @@ static void open_tunnel(struct weir_exchange *exchange)
 /* How it went, as far as the status tells. */
 static enum weir_outcome outcome_of(uint16_t status)
 {
-    if (status == 429) {
-        return WEIR_OUTCOME_RATE_LIMIT;
-    }
-    if (status >= 500) {
-        return WEIR_OUTCOME_SOFT_LOSS;
-    }
-    return status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
+    return weir_signal_outcome(&(struct weir_answer){.status = status});
 }
 
 /* Lanes that learn hear of the head when it comes, not when the reply has ended. False without

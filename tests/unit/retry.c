@@ -41,7 +41,9 @@ static enum weir_retry_verdict decide(struct weir_answer answer, uint32_t attemp
     struct weir_retry_question question = {
         .answer = answer, .attempt = attempt, .deadline_ns = WEIR_NEVER, .now_ns = SECOND};
     uint64_t at_ns = 0;
-    return weir_retry_decide(&budget, &question, &at_ns);
+    enum weir_retry_verdict verdict = weir_retry_decide(&budget, &question, &at_ns);
+    assert_int_equal(weir_retry_possible(&answer), verdict != WEIR_RETRY_NO_KIND);
+    return verdict;
 }
 
 TEST(only_refusals_overload_and_timeouts_are_tried_again)
