@@ -22,6 +22,7 @@ import urllib.parse
 LARGE = b'0123456789abcdef' * 4096 * 96  # 6 MiB: more than the kernel takes for one connection at once
 CLOSED = select.POLLERR | select.POLLHUP | select.POLLRDHUP
 GRACE = 0.05  # for the kernel to carry a close from one core to another
+ENDING_S = 10  # at most, until the connections of the last ones have ended
 
 inside = collections.defaultdict(set)
 arrivals = []
@@ -290,7 +291,9 @@ async def main(path):
     ended = asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ended.set)
     await ended.wait()
-    await asyncio.sleep(0.1)
+    deadline = time.monotonic() + ENDING_S
+    while any(inside.values()) and time.monotonic() < deadline:  # connections that end now
+        await asyncio.sleep(0.01)
     record = {'arrivals': arrivals, 'counts': counts, 'wrong': wrong,
               'inside': sum(len(visits) for visits in inside.values())}
     with open(path, 'w', encoding='ascii') as file:

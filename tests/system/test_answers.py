@@ -7,7 +7,7 @@ import time
 
 import pytest
 from raw import ask, connect, front, reply, request, run, upstream
-from weir import PATIENCE
+from weir import PATIENCE, until
 
 ALWAYS = {'type', 'title', 'status', 'detail'}
 TICKET = {'gate', 'key', 'flow', 'tenant', 'active', 'waiting', 'limit', 'waited_ms', 'timeout_ms'}
@@ -343,7 +343,11 @@ async def test_time_in_line_counts_against_the_deadline():
             start = asyncio.get_running_loop().time()
             await second.send(request('/functions/f/hold', 'Weir-Timeout: 2s'))
             await gateway.until('f', waiting=1)
-            await asyncio.sleep(0.2)
+
+            async def has_waited():
+                _, said = await gateway.ask_api('/gates/functions/f/line')
+                return said['line'][0]['waited_ms'] >= 200
+            await until(has_waited, 'the second one has waited')
             await third.send(request('/functions/g/hold', 'Weir-Timeout: 2s'))
             await gateway.until('g', active=1)
             first.reset()  # now it is the second one's turn

@@ -85,10 +85,12 @@ def test_heads_that_come_a_byte_at_a_time_are_cut_off_and_hold_up_nobody():
             before = memory(gateway.process.pid)
             began = time.monotonic()
             lived = []
+            dripped = [0] * count
 
             text = request('/functions/f', 'X-Slow: ')[:-4]
 
-            async def drip(start):
+            async def drip(number):
+                start = number % len(text)
                 async with dial(gateway.port) as wire:
                     closed = asyncio.create_task(wire.reader.read())
                     wire.writer.write(text[:start])
@@ -97,13 +99,14 @@ def test_heads_that_come_a_byte_at_a_time_are_cut_off_and_hold_up_nobody():
                         done, _ = await asyncio.wait([closed], timeout=0.5)
                         if done:
                             break
+                        dripped[number] += 1
                     with contextlib.suppress(ConnectionError):
                         assert closed.result() == b''
                     lived.append(time.monotonic() - began)
 
-            drips = [asyncio.create_task(drip(i % len(text))) for i in range(count)]
+            drips = [asyncio.create_task(drip(number)) for number in range(count)]
             await until(lambda: descriptors(gateway.process.pid) > count, 'all are connected')
-            await asyncio.sleep(1)
+            await until(lambda: min(dripped) >= 2, 'some of each has come')
             each = (memory(gateway.process.pid) - before) / count
             assert each < bound(8 * KIB, 40 * KIB), f'{each:.0f} bytes for each'
             await asyncio.gather(*drips)
@@ -608,7 +611,7 @@ def test_a_request_is_sent_again_only_where_that_does_no_harm():
 def test_what_an_upstream_sends_beyond_its_reply_reaches_nobody():
     async def test():
         poison = b'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison'
-        sent = asyncio.Event()
+        passed, sent = asyncio.Event(), asyncio.Event()
 
         async def at_once(_head, _reader, writer):
             writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok' + poison)
@@ -629,7 +632,7 @@ def test_what_an_upstream_sends_beyond_its_reply_reaches_nobody():
         async def later(_head, _reader, writer):
             writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
             await writer.drain()
-            await asyncio.sleep(0.02)
+            await passed.wait()  # and nobody uses the connection any more
             writer.write(poison)
             sent.set()
             return True
@@ -641,8 +644,10 @@ def test_what_an_upstream_sends_beyond_its_reply_reaches_nobody():
                 assert status in (200, 204)
                 assert said == body
                 if name == 'later':
+                    await gateway.until(name, active=0)
+                    passed.set()
                     await until(sent.is_set, 'it has been sent')
-                    await asyncio.sleep(0.02)  # and has arrived
+                    await until_still(gateway.process.pid)  # it has arrived
                 await wire.send(request('/functions/ok'))
                 status, _, said = await wire.reply()
                 assert (status, said) == (200, b'ok'), name
@@ -659,6 +664,7 @@ def test_what_an_upstream_sends_beyond_its_reply_reaches_nobody():
         # else may be there here.
         async with behind(upstream) as gateway:
             for _ in range(3):
+                passed.clear()
                 sent.clear()
                 await ask(gateway, 'later', 'GET', b'ok')
     run(test())

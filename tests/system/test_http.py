@@ -171,7 +171,7 @@ async def test_chunks_and_trailers_of_a_reply_arrive_as_they_were_sent():
         for part in (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n',
                      b'5\r\nhel', b'lo\r\n6\r', b'\n world\r\n0\r\nX-S', b'um: 42\r\n', b'\r\n'):
             await wire.send(part)
-            await asyncio.sleep(0.01)  # so that each is a packet of its own, more or less
+            await until_still(gateway.process.pid)  # it has read this part before the next one comes
     async with upstream(serve) as server, front(server) as gateway:
         async with connect(gateway.port) as wire:
             for _ in range(2):
@@ -661,7 +661,13 @@ async def test_a_slow_reader_slows_the_upstream_down_and_takes_no_memory():
 @run
 async def test_a_client_that_pauses_is_not_taken_for_an_idle_upstream():
     body = b'x' * 12_000_000
-    async with upstream(reply(body)) as server:
+
+    async def serve(wire, message):
+        if message.target.endswith('idle'):
+            await wire.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n')
+            await wire.ended()
+        await wire.send(reply(body))
+    async with upstream(serve) as server:
         async with front(server, more='timeouts: { idle: 1s }') as gateway:
             sends = await open_wire(gateway.port)
             await sends.send(request('/functions/f', 'Content-Length: 2', method='POST'), b'a')
@@ -669,7 +675,10 @@ async def test_a_client_that_pauses_is_not_taken_for_an_idle_upstream():
             await reads.send(request())
             await gateway.until('f', active=2)
             await reads.head()
-            await asyncio.sleep(1.5)
+            async with connect(gateway.port) as wire:  # who comes later meets one that is idle, and is cut off
+                await wire.send(request('/functions/f/idle'))
+                assert (await wire.head()).status == 200
+                assert await wire.rest() == b''
             await sends.send(b'b')
             assert (await sends.message()).body == body
             assert await reads.exactly(len(body)) == body

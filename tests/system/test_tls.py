@@ -144,10 +144,8 @@ async def test_a_reader_that_is_slow_slows_the_server_and_loses_nothing(place):
         wire = await open_narrow_wire(gateway.port)
         await wire.send(request('/functions/f'))
         await wire.head()
-        before = -1
-        while before != sent:  # until nothing moves any more
-            before = sent
-            await asyncio.sleep(0.5)
+        await until(lambda: sent > 0, 'it has begun')
+        await until_still(gateway.process.pid)
         assert sent < 20_000_000
         assert await wire.exactly(2_000_000) == body[:2_000_000]
         wire.close()
@@ -239,7 +237,7 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used(place):
         for count in range(1, 4):
             assert (await ask(gateway.port, request('/functions/f', method='POST'))).status == 200
             await until(lambda expected=count: server.ended == expected, 'the server has closed')
-            await asyncio.sleep(0.05)
+            await until_still(gateway.process.pid)  # it has seen that
 
 
 @run
