@@ -20,9 +20,9 @@ gates:
 TOKEN = 'a-secret-of-somebody'
 CALLER = r'''
 import json, socket, sys
-port, wish = int(sys.argv[1]), sys.argv[2]
+port, key, wish = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 wire = socket.create_connection(('10.203.77.1', port))
-wire.sendall(f'POST /gates/agents/b/acquire HTTP/1.1\r\nHost: 10.203.77.1\r\nAuthorization: Bearer a-secret-of-somebody\r\n'
+wire.sendall(f'POST /gates/agents/{key}/acquire HTTP/1.1\r\nHost: 10.203.77.1\r\nAuthorization: Bearer a-secret-of-somebody\r\n'
              f'Content-Length: {len(wish)}\r\n\r\n{wish}'.encode())
 print(wire.recv(65536).split(b' ')[1].decode(), flush=True)
 sys.stdin.read()
@@ -53,9 +53,9 @@ def machine():
         ip('netns', 'del', name)
 
 
-async def call(name, port, **wish):
+async def call(name, port, key, **wish):
     return await asyncio.create_subprocess_exec(
-        'ip', 'netns', 'exec', name, '/usr/bin/python3', '-c', CALLER, str(port), json.dumps(wish),
+        'ip', 'netns', 'exec', name, '/usr/bin/python3', '-c', CALLER, str(port), key, json.dumps(wish),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
 
 
@@ -66,22 +66,37 @@ async def test_what_a_lost_machine_held_and_waited_for_comes_back(monkeypatch):
         async with weir(CONFIG) as gateway:
             [address] = gateway.addresses['api']
             port = int(address.rsplit(':', 1)[1])
-            url = f'http://{address}/gates/agents/b'
+            url = f'http://{address}/gates/agents'
             async with aiohttp.ClientSession(headers={'Authorization': f'Bearer {TOKEN}'}) as session:
-                async def has(**expected):
-                    async with session.get(url) as reply:
-                        counts = await reply.json(content_type=None)
-                        return all(counts.get(field) == value for field, value in expected.items())
+                async def ask(what, **wish):
+                    async with session.post(f'{url}/{what}', json=wish) as reply:
+                        assert reply.status == 200
+                        return await reply.json()
 
-                holder = await call(name, port, hold=True)
+                async def counts(key):
+                    async with session.get(f'{url}/{key}') as reply:
+                        return await reply.json(content_type=None)
+
+                async def has(key, **expected):
+                    said = await counts(key)
+                    return all(said.get(field) == value for field, value in expected.items())
+
+                holder = await call(name, port, 'b', hold=True)
                 assert await asyncio.wait_for(holder.stdout.readline(), PATIENCE) == b'200\n'
-                waiter = await call(name, port, hold=True)  # it may be given the other's permit, being as lost
-                await until(lambda: has(active=1, waiting=1), 'one holds and one waits')
+                waiter = await call(name, port, 'b', hold=True)  # it may be given the other's permit, being as lost
+                await until(lambda: has('b', active=1, waiting=1), 'one holds and one waits')
+                permit = (await ask('c/acquire'))['permit']
+                heir = await call(name, port, 'c', hold=True)
+                await until(lambda: has('c', active=1, waiting=1), 'another one waits')
                 pull_cable()
-                await until(lambda: has(active=0, waiting=0), 'both have been noticed')
-                async with session.get(url) as reply:
-                    ended = (await reply.json(content_type=None))['ended']
-                assert ended['cancelled'] + ended['left'] == 2
-            for process in holder, waiter:
+                await ask('c/release', permit=permit)
+                # It is told of its permit, into the void: then no probes are sent, since there is something to repeat.
+                assert await has('c', active=1, waiting=0)
+                await until(lambda: has('b', active=0, waiting=0), 'both have been noticed')
+                await until(lambda: has('c', active=0, waiting=0), 'the third as well')
+                for key, gone in (('b', 2), ('c', 2)):
+                    ended = (await counts(key))['ended']
+                    assert ended['cancelled'] + ended['left'] == gone
+            for process in holder, waiter, heir:
                 process.kill()
                 await process.wait()
