@@ -184,23 +184,36 @@ test('how it went and what it cost goes back with it', async (gate, key) => {
     await gate.release(permit, { outcome: 'soft_loss', cost: 0 });
 });
 
-test('a process that is killed gives back', async (gate, key) => {
-    const holder = spawn(process.execPath, [fileURLToPath(import.meta.url), api, 'holder', key],
+/** Kills a process that takes a permit, once it is in the state that `reach` waits for. */
+async function killOne(key, gateName, hold, reach) {
+    const holder = spawn(process.execPath, [fileURLToPath(import.meta.url), api, 'holder', key, gateName, hold],
         { stdio: ['ignore', 'pipe', 'inherit'] });
     try {
-        await new Promise((resolve) => {
+        await reach(new Promise((resolve) => {
             holder.stdout.once('data', resolve);
-        });
-        await until(gate, key, { active: 1 });
-        holder.kill('SIGKILL');
-        await until(gate, key, { active: 0 });
+        }));
     } finally {
         holder.kill('SIGKILL');
     }
+}
+
+test('a process that is killed gives back', async (gate, key) => {
+    await killOne(key, 'agents', 'hold', async (inside) => {
+        await inside;
+        await until(gate, key, { active: 1 });
+    });
+    await until(gate, key, { active: 0 });
+    await killOne(key, 'quick', 'lease', (inside) => inside);
+    await until(new Gate({ api, gate: 'quick' }), key, { active: 0, entered: 1 });
+    const insides = await enterMany(3, gate, key);
+    await killOne(key, 'agents', 'hold', () => until(gate, key, { active: 3, waiting: 1 }));
+    await until(gate, key, { active: 3, waiting: 0 });
+    await leaveAll(insides);
 });
 
 if (chosen === 'holder') { // what the test above kills
-    await new Gate({ api }).run(more[0], () => {
+    const [key, gate, how] = more;
+    await new Gate({ api, gate }).run(key, { hold: how === 'hold' }, () => {
         console.log('inside');
         return sleep(60_000);
     });

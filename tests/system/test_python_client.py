@@ -371,33 +371,49 @@ import weir_client
 def tell():
     print('inside', flush=True)
     time.sleep(60)
-if sys.argv[4] == 'threads':
-    with weir_client.Gate(sys.argv[2]).permit(sys.argv[3]):
+api, key, kind, gate, hold = *sys.argv[2:6], sys.argv[6] == 'True'
+if kind == 'threads':
+    with weir_client.Gate(api, gate).permit(key, hold=hold):
         tell()
 else:
     async def main():
-        async with weir_client.AsyncGate(sys.argv[2]).permit(sys.argv[3]):
+        async with weir_client.AsyncGate(api, gate).permit(key, hold=hold):
             tell()
     asyncio.run(main())
 '''
 
 
+@contextlib.asynccontextmanager
+async def to_be_killed(server, kind, key, gate='agents', hold=True):
+    """A process that takes a permit; whoever has seen it in the state that it wants ends it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, '-c', HOLDER, str(CLIENT), server.api, key, 'threads' if kind is InThreads else 'asyncio',
+        gate, str(hold), stdout=asyncio.subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
 def test_a_process_that_is_killed_gives_back(server, kind, key):
     @run
     async def test():
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, '-c', HOLDER, str(CLIENT), server.api, key,
-            'threads' if kind is InThreads else 'asyncio', stdout=asyncio.subprocess.PIPE)
-        try:
+        async with to_be_killed(server, kind, key) as process:
             assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b'inside\n'
             await server.until(key, active=1)
-            process.send_signal(signal.SIGKILL)
-            await server.until(key, active=0)
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-            await process.wait()
+        await server.until(key, active=0)
+        async with to_be_killed(server, kind, key, 'quick', hold=False) as process:  # by its lease
+            assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b'inside\n'
+        await server.until(key, 'quick', active=0, entered=1)
+        gate = kind(server.api)
+        insides = [await enter(gate, key) for _ in range(3)]
+        async with to_be_killed(server, kind, key):
+            await server.until(key, active=3, waiting=1)
+        await server.until(key, active=3, waiting=0)
+        await leave(*insides)
+        await gate.close()
     test()
 
 
