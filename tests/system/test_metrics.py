@@ -514,3 +514,23 @@ async def go_away(gateway):
             assert (await wire.head()).status == 200
         (wire.reset if i % 2 else wire.abort)()
     assert (await ask(gateway.api_port, request('/healthz'))).status == 200
+
+
+# ---- the dashboard
+
+def test_the_dashboard_asks_for_what_there_is_and_in_words_that_prometheus_understands(tmp_path):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    board = json.loads((root / 'examples/grafana.json').read_text())
+    asked = [target['expr'] for panel in board['panels'] for row in (panel, *panel.get('panels', []))
+             for target in row.get('targets', [])]
+    assert len(asked) > 20
+    told = set(re.findall(r'\{"((?:weir|llm|process)_\w+)", "\w+",', (root / 'src/api/metrics.c').read_text()))
+    for text in asked:
+        for name in re.findall(r'\b(?:weir|llm|process)_\w+', text):
+            assert {name, re.sub('_(bucket|sum|count)$', '', name)} & told, text
+    rules = [{'record': f'panel:{i}', 'expr': re.sub(r'\$(\w+|\{\w+\})', '5m', text)} for i, text in enumerate(asked)]
+    path = tmp_path / 'rules.json'  # which is YAML as well
+    path.write_text(json.dumps({'groups': [{'name': 'board', 'rules': rules}]}))
+    done = subprocess.run(['promtool', 'check', 'rules', path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    assert done.returncode == 0 and f'{len(asked)} rules found' in done.stdout, done.stdout
