@@ -70,7 +70,9 @@ void weir_grant_format(const struct weir_grant *grant, char text[WEIR_GRANT_TEXT
 
 static bool is_at(const struct weir_grant *grant, const struct weir_grant_name *name)
 {
-    return grant->gate == name->gate && weir_slice_equal(weir_key_name(grant->pass.key), name->key);
+    return grant->gate == name->gate &&
+           weir_slice_equal(weir_key_name(grant->pass.key), name->key) &&
+           (name->tenant.bytes == 0 || weir_slice_equal(grant->pass.tenant, name->tenant));
 }
 
 static struct weir_grant *find_by_id(const struct weir_grants *grants,

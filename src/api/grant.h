@@ -38,6 +38,7 @@ struct weir_grant_name {
     struct weir_slice key;
     struct weir_slice permit; /* empty: by flow */
     struct weir_slice flow;
+    struct weir_slice tenant; /* whose it has to be; empty: anybody's */
 };
 
 /* Null without memory. */

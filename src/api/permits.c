@@ -25,8 +25,11 @@ static bool name_grant(struct weir_call *call, const struct weir_wish *wish,
                           "Name what is meant by its permit or by its flow: one of the two.");
         return false;
     }
-    *name = (struct weir_grant_name){
-        .gate = call->gate, .key = call->segments[2], .permit = wish->permit, .flow = wish->flow};
+    *name = (struct weir_grant_name){.gate = call->gate,
+                                     .key = call->segments[2],
+                                     .permit = wish->permit,
+                                     .flow = wish->flow,
+                                     .tenant = call->credential.tenant};
     return true;
 }
 
@@ -270,7 +273,8 @@ static enum weir_status release(const struct weir_call *call, const struct weir_
     }
     struct weir_key *key = weir_gates_find(worker->gates, name->gate, name->key);
     if (key != NULL) {
-        status = weir_flows_release(worker->flows, key, name->flow, result, worker->index);
+        struct weir_flow_name flow = {key, name->flow, name->tenant};
+        status = weir_flows_release(worker->flows, &flow, result, worker->index);
         weir_key_give(key);
     }
     return status;

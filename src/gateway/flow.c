@@ -621,15 +621,15 @@ bool weir_rider_leave(struct weir_rider *rider, enum weir_outcome outcome, bool 
 
 /* ---- all of them ---- */
 
-enum weir_status weir_flows_release(struct weir_flows *flows, const struct weir_key *key,
-                                    struct weir_slice name, const struct weir_result *result,
-                                    uint32_t loop_index)
+enum weir_status weir_flows_release(struct weir_flows *flows, const struct weir_flow_name *name,
+                                    const struct weir_result *result, uint32_t loop_index)
 {
-    uint64_t hash = hash_name(flows, key, name);
+    uint64_t hash = hash_name(flows, name->key, name->flow);
     bool ends = false;
     pthread_mutex_lock(&flows->lock);
-    struct weir_flow *flow = find(flows, key, name, hash);
-    bool held = flow != NULL && flow->state == HELD;
+    struct weir_flow *flow = find(flows, name->key, name->flow, hash);
+    bool held = flow != NULL && flow->state == HELD &&
+                (name->tenant.bytes == 0 || weir_slice_equal(flow->pass.tenant, name->tenant));
     if (held) {
         flow->ending = true;
         flow->result = *result;

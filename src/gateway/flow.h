@@ -87,11 +87,19 @@ WEIR_MUST_CHECK enum weir_ride weir_rider_enter(struct weir_flows *flows, struct
 WEIR_MUST_CHECK bool weir_rider_leave(struct weir_rider *rider, enum weir_outcome outcome,
                                       bool last);
 
+/* How somebody else than its riders names a flow. */
+struct weir_flow_name {
+    const struct weir_key *key;
+    struct weir_slice flow;
+    struct weir_slice tenant; /* whose its ticket has to be; empty: anybody's */
+};
+
 /* Ends a flow that holds a permit as if a rider had said that it is the last: at once if nobody is
  * inside, else with those who are. WEIR_NOT_HELD if there is none. In the loop `loop_index`. */
-WEIR_MUST_CHECK enum weir_status
-weir_flows_release(struct weir_flows *flows, const struct weir_key *key, struct weir_slice flow,
-                   const struct weir_result *result, uint32_t loop_index);
+WEIR_MUST_CHECK enum weir_status weir_flows_release(struct weir_flows *flows,
+                                                    const struct weir_flow_name *name,
+                                                    const struct weir_result *result,
+                                                    uint32_t loop_index);
 
 /* From now on nothing is held for riders to come. In the loop `loop_index`. */
 void weir_flows_drain(struct weir_flows *flows, uint32_t loop_index);

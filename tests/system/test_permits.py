@@ -406,29 +406,49 @@ async def test_many_callers_never_hold_more_than_the_limit(agents):
     await agents.until('busy', active=0, waiting=0, reserved=0)
 
 
-def test_a_token_speaks_for_its_tenant_alone(monkeypatch):
-    monkeypatch.setenv('WEIR_ACME', 'a-secret-of-acme')
-    monkeypatch.setenv('WEIR_ANY', 'a-secret-of-anybody')
-    config = CONFIG + '''
+def with_tokens(test):
+    """Runs a test with a function that calls the API with the token of that name, or with none."""
+    def wrapper(monkeypatch):
+        monkeypatch.setenv('WEIR_ACME', 'a-secret-of-acme')
+        monkeypatch.setenv('WEIR_ANY', 'a-secret-of-anybody')
+        config = CONFIG + '''
 api_tokens:
   acme: { token: "${WEIR_ACME}", scopes: [work], tenant: acme }
   any: { token: "${WEIR_ANY}", scopes: [work, read] }
 '''
 
-    @run
-    async def test():
-        async with weir(config) as gateway, aiohttp.ClientSession() as session:
-            async def acquire(token, **wish):
-                headers = {'Authorization': f'Bearer {token}'} if token else {}
-                url = f'{gateway.api}/gates/agents/b/acquire'
-                async with session.post(url, json=wish, headers=headers) as reply:
-                    return reply.status
-            assert await acquire(os.environ['WEIR_ACME']) == 200
-            assert await acquire(os.environ['WEIR_ACME'], tenant='acme') == 200
-            assert await acquire(os.environ['WEIR_ACME'], tenant='other') == 403
-            assert await acquire(os.environ['WEIR_ANY'], tenant='other') == 200
-            assert await acquire(None) == 401
-    test()
+        @run
+        async def body():
+            async with weir(config) as gateway, aiohttp.ClientSession() as session:
+                async def call(token, what, **wish):
+                    headers = {'Authorization': f'Bearer {os.environ[token]}'} if token else {}
+                    async with session.post(f'{gateway.api}/gates/agents/b/{what}', json=wish, headers=headers) as reply:
+                        return reply.status, await reply.json(content_type=None)
+                await test(call)
+        body()
+    wrapper.__name__ = test.__name__
+    return wrapper
+
+
+@with_tokens
+async def test_a_token_speaks_for_its_tenant_alone(call):
+    for token, wish, status in (('WEIR_ACME', {}, 200), ('WEIR_ACME', {'tenant': 'acme'}, 200),
+                                ('WEIR_ACME', {'tenant': 'other'}, 403), ('WEIR_ANY', {'tenant': 'other'}, 200),
+                                (None, {}, 401)):
+        assert (await call(token, 'acquire', **wish))[0] == status
+
+
+@with_tokens
+async def test_a_token_of_a_tenant_gives_nothing_back_that_others_hold(call):
+    _, other = await call('WEIR_ANY', 'acquire', flow='f', tenant='other')
+    for name in ({'flow': 'f'}, {'permit': other['permit']}):
+        for what in ('release', 'renew'):
+            assert (await call('WEIR_ACME', what, **name))[0] == 409
+    _, own = await call('WEIR_ACME', 'acquire', flow='f')  # of the same name, and not the older one
+    assert (await call('WEIR_ACME', 'renew', flow='f'))[0] == 200
+    assert (await call('WEIR_ACME', 'release', flow='f'))[0] == 200
+    assert (await call('WEIR_ANY', 'release', permit=own['permit']))[0] == 409
+    assert (await call('WEIR_ANY', 'release', permit=other['permit']))[0] == 200
 
 
 def test_who_is_not_trusted_has_no_tenant():

@@ -572,20 +572,23 @@ TEST(draining_ends_what_is_idle_at_once_and_the_rest_when_it_becomes_so)
     close_scene();
 }
 
+static enum weir_status release_by_name(const struct weir_key *key, const char *flow,
+                                        uint32_t loop_index)
+{
+    struct weir_flow_name name = {.key = key, .flow = weir_slice_of(flow)};
+    return weir_flows_release(scene.flows, &name, &(struct weir_result){0}, loop_index);
+}
+
 TEST(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside)
 {
     open_scene(one_at_a_time);
     struct guest a = {0}, b = {0};
-    struct weir_result well = {0};
     assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
     assert_int_equal(come(&b, "other", .loop = 1), WEIR_RIDE_WAITING);
     struct weir_key *key = a.pass.key;
-    assert_int_equal(weir_flows_release(scene.flows, key, weir_slice_of("none"), &well, 1),
-                     WEIR_NOT_HELD);
-    assert_int_equal(weir_flows_release(scene.flows, key, weir_slice_of("other"), &well, 1),
-                     WEIR_NOT_HELD); /* it waits */
-    assert_int_equal(weir_flows_release(scene.flows, key, weir_slice_of("flow"), &well, 1),
-                     WEIR_OK);
+    assert_int_equal(release_by_name(key, "none", 1), WEIR_NOT_HELD);
+    assert_int_equal(release_by_name(key, "other", 1), WEIR_NOT_HELD); /* it waits */
+    assert_int_equal(release_by_name(key, "flow", 1), WEIR_OK);
     expect_at_key(1, 1);
     assert_true(go(&a));
     settle();
@@ -593,11 +596,25 @@ TEST(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside)
     key = b.pass.key;
     assert_true(go(&b));
     expect_at_key(1, 0);
-    assert_int_equal(weir_flows_release(scene.flows, key, weir_slice_of("other"), &well, 0),
-                     WEIR_OK);
+    assert_int_equal(release_by_name(key, "other", 0), WEIR_OK);
     expect_at_key(0, 0);
-    assert_int_equal(weir_flows_release(scene.flows, key, weir_slice_of("other"), &well, 0),
+    assert_int_equal(release_by_name(key, "other", 0), WEIR_NOT_HELD);
+    close_scene();
+}
+
+TEST(a_flow_is_released_for_a_tenant_only_if_it_is_of_that_one)
+{
+    open_scene(one_at_a_time);
+    struct guest a = {0};
+    assert_int_equal(come(&a, "flow", .tenant = "acme"), WEIR_RIDE_INSIDE);
+    struct weir_flow_name name = {a.pass.key, weir_slice_of("flow"), weir_slice_of("acm")};
+    assert_true(go(&a));
+    assert_int_equal(weir_flows_release(scene.flows, &name, &(struct weir_result){0}, 0),
                      WEIR_NOT_HELD);
+    expect_at_key(1, 0);
+    name.tenant = weir_slice_of("acme");
+    assert_int_equal(weir_flows_release(scene.flows, &name, &(struct weir_result){0}, 0), WEIR_OK);
+    expect_at_key(0, 0);
     close_scene();
 }
 
@@ -841,9 +858,8 @@ static void disturb(struct stage *stage)
         struct weir_key *key =
             weir_gates_find(storm.gates, 0, weir_slice_of(key_names[below(stage, KEYS)]));
         if (key != NULL) {
-            (void)!weir_flows_release(storm.flows, key,
-                                      weir_slice_of(flow_names[below(stage, FLOWS)]), &well,
-                                      stage->index);
+            struct weir_flow_name name = {key, weir_slice_of(flow_names[below(stage, FLOWS)]), {0}};
+            (void)!weir_flows_release(storm.flows, &name, &well, stage->index);
             weir_key_give(key);
         }
     }
@@ -1030,6 +1046,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside),
         cmocka_unit_test(draining_ends_what_is_idle_at_once_and_the_rest_when_it_becomes_so),
         cmocka_unit_test(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside),
+        cmocka_unit_test(a_flow_is_released_for_a_tenant_only_if_it_is_of_that_one),
         cmocka_unit_test(the_permit_goes_back_with_the_last_outcome_that_says_something),
         cmocka_unit_test(without_memory_a_flow_is_refused_and_may_come_again),
         cmocka_unit_test(
