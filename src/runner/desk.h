@@ -10,8 +10,9 @@
  *
  * Promises (docs/JOBS.md states and tests each): J1 a 202 is on disk. J2 what was accepted is
  * queued, running, done, cancelled or dead, exactly once. J3 an answer counts only under its epoch.
- * J4 a worker is free the moment its job has ended. J5 while the disk fails nothing is accepted and
- * nothing is started, and what runs goes on and is recorded later. */
+ * J4 a job found running at a start has spent an attempt, unless it had ended well. J5 while the
+ * disk fails nothing is accepted and nothing is started, and what runs goes on and is recorded
+ * later. */
 #ifndef WEIR_RUNNER_DESK_H
 #define WEIR_RUNNER_DESK_H
 

@@ -29,7 +29,7 @@ struct weir_errand_report {
 struct weir_errand_options {
     struct weir_worker *worker; /* on whose loop it goes; called there, as everything here is */
     struct weir_disk *disk;
-    struct weir_slice path;         /* of the route; the query is the job's own business */
+    struct weir_slice path;         /* of the route, perhaps with a query */
     const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
     const char *body_path;          /* of a body in a file, else null */
     uint64_t result_file;           /* as for commands */
