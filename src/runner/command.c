@@ -468,10 +468,10 @@ static void rest(struct weir_command *command)
 }
 
 /* It was not begun. */
-static void give_up(struct weir_command *command, const char *step, int error)
+static void give_up(struct weir_command *command, const char *step, int error, bool want)
 {
     fail_to_start(command, step, error);
-    if (weir_folder_lacks(error)) {
+    if (want) {
         command->end = WEIR_ATTEMPT_UNABLE;
         rest(command);
     } else {
@@ -509,7 +509,9 @@ static void run(struct weir_command *command)
     close_file(&command->folder.in_fd);
     close_file(&command->folder.out_fd);
     if (error != 0) {
-        give_up(command, spawned.step, error);
+        /* A process that is there has met its own limit on how many there may be. */
+        bool crowded = error == EAGAIN && spawned.pid == 0;
+        give_up(command, spawned.step, error, weir_folder_lacks(error) || crowded);
         return;
     }
     command->state = RUNNING;
@@ -523,7 +525,7 @@ static void run(struct weir_command *command)
 static void end_preparing(struct weir_command *command)
 {
     if (command->error != 0) {
-        give_up(command, command->folder.step, command->error);
+        give_up(command, command->folder.step, command->error, weir_folder_lacks(command->error));
     } else if (command->cancelled) {
         tell(command);
     } else {

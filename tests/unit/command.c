@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "unit/yard.h"
 
+#include <dlfcn.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdarg.h>
 #include <sys/wait.h>
 
 /* ---- ends ---- */
@@ -412,6 +415,54 @@ TEST(a_thousand_commands_leave_no_descriptor_and_no_zombie)
     assert_int_equal(errno, ECHILD);
 }
 
+/* The machine has as many processes as it may, or there is room. In place of libc's, which has both
+ * names: with ThreadSanitizer the other one is called. */
+static bool crowded;
+
+typedef int clone_function(int (*begin)(void *), void *stack, int flags, void *argument, ...);
+
+static int clone_or_not(int (*begin)(void *), void *stack, int flags, void *argument, va_list more)
+{
+    if (crowded) {
+        errno = EAGAIN;
+        return -1;
+    }
+    clone_function *real = (clone_function *)dlsym(RTLD_NEXT, "__clone");
+    assert_non_null(real);
+    return real(begin, stack, flags, argument, va_arg(more, void *));
+}
+
+int clone(int (*begin)(void *), void *stack, int flags, void *argument, ...)
+{
+    va_list more;
+    va_start(more, argument);
+    int pid = clone_or_not(begin, stack, flags, argument, more);
+    va_end(more);
+    return pid;
+}
+
+int __clone(int (*begin)(void *), void *stack, int flags, void *argument, ...);
+
+int __clone(int (*begin)(void *), void *stack, int flags, void *argument, ...)
+{
+    va_list more;
+    va_start(more, argument);
+    int pid = clone_or_not(begin, stack, flags, argument, more);
+    va_end(more);
+    return pid;
+}
+
+TEST(without_room_for_a_process_a_command_is_not_begun)
+{
+    struct trial trial = {.run = {"/bin/true"}};
+    crowded = true;
+    run(&trial);
+    crowded = false;
+    assert_int_equal(trial.end, WEIR_ATTEMPT_UNABLE);
+    assert_non_null(strstr(trial.error, "it could not be started: Resource temporarily"));
+    finish(&trial);
+}
+
 /* What could not be begun, or kept, is not the job's fault. */
 TEST(without_descriptors_no_attempt_is_counted_and_nothing_leaks)
 {
@@ -535,6 +586,7 @@ int main(void)
         IN_YARD(progress_is_told_while_a_command_runs),
         IN_YARD(of_a_long_log_the_end_is_kept),
         IN_YARD(a_thousand_commands_leave_no_descriptor_and_no_zombie),
+        IN_YARD(without_room_for_a_process_a_command_is_not_begun),
         IN_YARD(without_descriptors_no_attempt_is_counted_and_nothing_leaks),
         IN_YARD(a_result_that_cannot_be_kept_is_told_after_a_rest_and_does_not_count),
         IN_YARD(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed),
