@@ -6,7 +6,7 @@
 #define ITEM_BYTES_MAX 1024
 
 static void put_queue(struct weir_json *json, struct weir_slice name,
-                      const struct weir_schedule_stats *stats, uint64_t dead)
+                      const struct weir_schedule_stats *stats, uint64_t dead, const char *wrong)
 {
     uint32_t free = stats->workers > stats->running ? stats->workers - stats->running : 0;
     weir_json_open(json, '{');
@@ -20,6 +20,9 @@ static void put_queue(struct weir_json *json, struct weir_slice name,
     weir_json_put_decimal(json, "drain_per_second",
                           stats->interval_ns == 0 ? 0 : 1e9 / (double)stats->interval_ns);
     weir_json_put_number(json, "dead", dead);
+    if (wrong != NULL) {
+        weir_json_put_string(json, "wrong", weir_slice_of(wrong));
+    }
     weir_json_close(json, '}');
 }
 
@@ -35,9 +38,9 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         weir_desk_count(desk, &counts);
         call->gate = 1;
         weir_json_open(json, '{');
-        weir_json_put_bool(json, "accepting", counts.accepting && counts.store.working);
-        if (!counts.store.working && counts.store.wrong != NULL) {
-            weir_json_put_string(json, "wrong", weir_slice_of(counts.store.wrong));
+        weir_json_put_bool(json, "accepting", counts.wrong == NULL);
+        if (counts.wrong != NULL) {
+            weir_json_put_string(json, "wrong", weir_slice_of(counts.wrong));
         }
         weir_json_name(json, "queues");
         weir_json_open(json, '[');
@@ -46,8 +49,8 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         if (json->capacity - json->bytes < ITEM_BYTES_MAX) {
             return false;
         }
+        put_queue(json, name, &stats, dead, weir_desk_objection(desk, call->step));
         call->step++;
-        put_queue(json, name, &stats, dead);
     }
     weir_json_close(json, ']');
     weir_json_close(json, '}');

@@ -248,13 +248,24 @@ static void write_status(struct weir_slot *slot, struct line *line)
     put_row(line, &slot->request.look.row, &live);
 }
 
+/* Why a queue accepts nothing, if that is so. */
+static void put_wrong(struct line *line, struct weir_desk *desk, uint32_t queue)
+{
+    struct weir_desk_counts counts;
+    weir_desk_count(desk, &counts);
+    const char *wrong = counts.wrong != NULL ? counts.wrong : weir_desk_objection(desk, queue);
+    if (wrong != NULL) {
+        put_text(line, "wrong", weir_slice_of(wrong));
+    }
+}
+
 /* False after the last queue. */
 static bool write_queue(struct weir_slot *slot, struct line *line)
 {
     struct weir_slice name;
     struct weir_schedule_stats stats;
     uint64_t dead;
-    if (slot->desk == NULL || !weir_desk_stats(slot->desk, slot->queue++, &name, &stats, &dead)) {
+    if (slot->desk == NULL || !weir_desk_stats(slot->desk, slot->queue, &name, &stats, &dead)) {
         put(line, weir_slice_of("END"));
         return false;
     }
@@ -267,6 +278,7 @@ static bool write_queue(struct weir_slot *slot, struct line *line)
     put_number(line, "delayed", stats.delayed);
     put_number(line, "max", stats.jobs_max);
     put_number(line, "dead", dead);
+    put_wrong(line, slot->desk, slot->queue++);
     return true;
 }
 

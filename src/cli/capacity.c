@@ -6,6 +6,33 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
+/* By all queues, or by one, for a reason if it is known. */
+static void say_closed(const char *queue, const char *wrong)
+{
+    fputs(queue == NULL ? "Nothing is accepted now" : "Nothing is accepted by ", stdout);
+    weir_show_text(stdout, queue == NULL ? "" : queue);
+    fputs(wrong[0] == '\0' ? "" : ": ", stdout);
+    weir_show_text(stdout, wrong);
+    puts(".");
+}
+
+static void say_what_is_closed(const json_t *document)
+{
+    size_t index;
+    const json_t *queue;
+    if (json_is_false(json_object_get(document, "accepting"))) {
+        say_closed(NULL, weir_show_string(document, "wrong"));
+        return;
+    }
+    json_array_foreach(json_object_get(document, "queues"), index, queue)
+    {
+        const char *wrong = weir_show_string(queue, "wrong");
+        if (wrong[0] != '\0') {
+            say_closed(weir_show_string(queue, "queue"), wrong);
+        }
+    }
+}
+
 static bool print_queues(const json_t *document)
 {
     static const struct weir_column columns[] = {
@@ -28,9 +55,7 @@ static bool print_queues(const json_t *document)
     }
     bool printed = weir_table_print(&table, stdout);
     weir_table_deinit(&table);
-    if (json_is_false(json_object_get(document, "accepting"))) {
-        puts("Nothing is accepted now.");
-    }
+    say_what_is_closed(document);
     return printed && fflush(stdout) == 0;
 }
 

@@ -149,6 +149,7 @@ struct weir_store_counts {
     uint64_t disk_bytes; /* of the database and its journal */
     bool working;        /* else nothing can be accepted at present */
     const char *wrong;   /* then: why */
+    bool full;           /* no more ids can be remembered */
 };
 
 struct weir_store;

@@ -179,6 +179,9 @@ void weir_desk_live(struct weir_desk *desk, uint64_t number, struct weir_desk_li
 bool weir_desk_stats(struct weir_desk *desk, uint32_t queue, struct weir_slice *name,
                      struct weir_schedule_stats *stats, uint64_t *dead);
 
+/* Why a queue by number accepts nothing, for reasons of its own; null: it does, or may be full. */
+const char *weir_desk_objection(struct weir_desk *desk, uint32_t queue);
+
 /* How long attempts have run, up to each of these bounds and longer; as for metrics. */
 #define WEIR_DESK_BOUNDS 10
 extern const uint64_t weir_desk_bounds_ms[WEIR_DESK_BOUNDS];
@@ -198,7 +201,7 @@ bool weir_desk_tally(struct weir_desk *desk, uint32_t queue, struct weir_desk_ta
 struct weir_desk_counts {
     struct weir_desk_tally all; /* queues together */
     uint64_t stale;             /* ends that came too late to count */
-    bool accepting;             /* else it drains */
+    const char *wrong;          /* why nothing is accepted, whatever the queue; null: it is */
     struct weir_store_counts store;
 };
 void weir_desk_count(struct weir_desk *desk, struct weir_desk_counts *counts);

@@ -60,13 +60,28 @@ bool weir_desk_tally(struct weir_desk *desk, uint32_t queue, struct weir_desk_ta
 
 void weir_desk_count(struct weir_desk *desk, struct weir_desk_counts *counts)
 {
-    *counts = (struct weir_desk_counts){.accepting = true};
+    *counts = (struct weir_desk_counts){0};
     desk->port->count(desk->store, &counts->store);
     pthread_mutex_lock(&desk->lock);
     counts->all = desk->tally;
     counts->stale = desk->stale;
-    counts->accepting = !desk->draining;
+    counts->wrong = desk->draining           ? "this server ends"
+                    : !counts->store.working ? counts->store.wrong
+                    : counts->store.full     ? "as many ids are remembered as may be"
+                                             : NULL;
     pthread_mutex_unlock(&desk->lock);
+}
+
+const char *weir_desk_objection(struct weir_desk *desk, uint32_t queue)
+{
+    assert(queue < WEIR_SCHEDULE_QUEUES_MAX);
+    pthread_mutex_lock(&desk->lock);
+    const struct weir_config_queue *config = weir_desk_config(desk, queue);
+    bool blocked = config != NULL && desk->places[queue].tally.dead >= config->dead_max;
+    pthread_mutex_unlock(&desk->lock);
+    return config == NULL ? "it is not in the config any more"
+           : blocked      ? "as many dead letters are kept as may be"
+                          : NULL;
 }
 
 /* ---- one job ---- */

@@ -430,6 +430,7 @@ static void count(struct weir_store *store, struct weir_store_counts *counts)
         .disk_bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed),
         .working = wrong == NULL,
         .wrong = wrong};
+    counts->full = counts->remembered >= store->ids_max;
 }
 
 void weir_store_file_doubt(struct weir_store *store)

@@ -588,6 +588,11 @@ async def test_capacity_is_a_table(jobs, folder):
     assert row == {'QUEUE': 'q', 'WORKERS': '4', 'RUNNING': '3', 'FREE': '1', 'WAITING': '7', 'DELAYED': '2',
                    'MAX': '100', 'DRAIN/S': '1.2', 'DEAD': '5'}
     assert (await jobs.cli.good('capacity', '--json')).documents == [jobs.lists['/capacity']]
+    jobs.lists['/capacity'].update(wrong='the disk is full')
+    assert (await jobs.cli.good('capacity')).out.endswith('\nNothing is accepted now: the disk is full.\n')
+    jobs.lists['/capacity'].update(accepting=True, wrong='')
+    jobs.lists['/capacity']['queues'][0].update(wrong='too many dead letters')
+    assert (await jobs.cli.good('capacity')).out.endswith('\nNothing is accepted by q: too many dead letters.\n')
 
 
 # ---- all of it, with a real server

@@ -513,7 +513,8 @@ async def test_a_server_that_drains_accepts_nothing_and_tells_on(call):
         assert (reply.status, reply.kind) == (503, 'draining')
         await call.lines({}, status=503)
         assert await call.state('held') == 'running'
-        assert (await call.get('/capacity'))['accepting'] is False
+        said = await call.get('/capacity')
+        assert (said['accepting'], said['wrong']) == (False, 'this server ends')
 
 
 @with_jobs

@@ -108,8 +108,11 @@ async def test_too_many_dead_letters_block_their_queue(call):
     await call.until_state('a', 'failed')
     reply = await call('POST', '/submit/b?queue=dying', b'x')
     assert (reply.status, reply.kind) == (503, 'queue-blocked') and 'Retry-After' in reply.headers
+    assert (await call.queue('dying'))['wrong'] == 'as many dead letters are kept as may be'
+    assert (await call.get('/capacity'))['accepting'] is True and 'wrong' not in await call.queue('keep')
     await call.submit('/c?queue=keep', b'x')
     assert (await call('DELETE', '/dlq/a')).status == 200
+    assert 'wrong' not in await call.queue('dying')
     await call.submit('/b?queue=dying', b'x')
 
 
@@ -130,6 +133,7 @@ async def test_a_queue_that_is_taken_out_during_a_submission_is_not_there(call):
             reply = await wire.message('POST')
             assert (reply.status, json.loads(reply.body)['type']) == (404, 'urn:weir:not-found')
             assert 'no queue called small' in json.loads(reply.body)['detail']
+            assert (await call.queue('small'))['wrong'] == 'it is not in the config any more'
         await until(lambda: call.bodies() == [], 'its file is gone')
         await call.gateway.reload(('  keep:', line + '  keep:'))
         for job in ('a', 'b'):  # so there is room

@@ -151,6 +151,29 @@ async def test_capacity_is_told_queue_by_queue(server):
     assert lines[1] == 'CAPACITY queue=keep workers=0 running=0 free=0 waiting=1 delayed=0 max=20000 dead=0'
 
 
+@run
+async def test_capacity_tells_why_nothing_is_accepted():
+    async with serving(CONFIG.replace('attempts: 1', 'attempts: 1, dead: 1')) as server:
+        session = await server.open()
+        await session.submit('a', b'', 'queue=dying')
+        await server.until_state('a', 'failed')
+        assert (await session.submit('b', b'', 'queue=dying')).startswith('ERROR queue-blocked')
+        lines = await server.ask('CAPACITY\n')
+        [dying] = [line for line in lines if 'wrong' in line]
+        assert dying.startswith('CAPACITY queue=dying ')
+        assert dying.endswith(' dead=1 wrong=as%20many%20dead%20letters%20are%20kept%20as%20may%20be')
+        gate = server.gateway.path.parent / 'gate'
+        await session.submit('c', f'{gate}\n'.encode(), 'queue=held')
+        await server.until_state('c', 'running')
+        server.gateway.terminate()
+
+        async def drains():
+            lines = await session.ask('CAPACITY\n'), *await session.lines(8)
+            return all(line.endswith(' wrong=this%20server%20ends') for line in lines[:-1])
+        await until(drains, 'every queue tells so')
+        gate.touch()
+
+
 @with_server
 async def test_a_full_queue_is_busy_and_the_connection_goes_on(server):
     session = await server.open()

@@ -25,7 +25,7 @@ TEST(a_job_runs_and_its_result_is_on_record)
     weir_desk_count(office.desk, &counts);
     assert_int_equal(counts.all.accepted, 1);
     assert_int_equal(counts.all.ended[WEIR_JOB_DONE], 1);
-    assert_true(counts.accepting);
+    assert_null(counts.wrong);
     assert_true(counts.store.working);
     assert_false(weir_desk_watch(office.desk, &(struct weir_desk_watch){.number = number}));
 }

@@ -125,13 +125,16 @@ TEST(no_more_ids_are_remembered_than_may_be)
     submit_job("b", "2");
     assert_int_equal(call(&accept.op, WEIR_STORE_ACCEPT), WEIR_STORE_FULL);
     assert_int_equal(counts_now().remembered, 2);
+    assert_false(counts_now().full);
     submit_job("d", "4");
     assert_int_equal(accept_order(order_of("e", "5"), acceptances), WEIR_STORE_FULL);
+    assert_true(counts_now().full);
     assert_int_equal(accept_order(order_of("a", "1"), acceptances), WEIR_STORE_DONE);
     assert_false(acceptances[0].fresh);
     assert_int_equal(accept_order(order_of("a", "2"), acceptances), WEIR_STORE_CONFLICT);
     reopen();
     assert_int_equal(found_count, 3);
+    assert_true(counts_now().full);
 }
 
 /* ---- take ---- */
