@@ -10,6 +10,7 @@ import subprocess
 import pytest
 from raw import ask, connect, front, open_narrow_wire, reply, request, run, upstream
 from secure import town
+from test_llm import DONE, TEXTS, USAGE, chat, llm, post, quiet, refusal, streams, turns
 from weir import PATIENCE, PROGRAM, until, until_still, weir
 
 
@@ -170,6 +171,18 @@ async def test_what_is_streamed_comes_as_it_is_sent(place):
                 assert await wire.exactly(8) == b'3\r\n' + part + b'\r\n'
                 go.set()
             assert await wire.exactly(5) == b'0\r\n\r\n'
+
+
+@run
+async def test_an_llm_is_asked_again_on_the_same_connection_and_its_usage_is_hidden(place):
+    context = place.context()
+    answers = turns(refusal('429 Too Many Requests', 'retry-after-ms: 5'), streams(*TEXTS, USAGE, DONE))
+    async with upstream(answers, secure=context) as server, llm(server, more=place.ca()) as gateway:
+        said = await ask(gateway.port, post(chat(stream=True)), 'POST')
+        assert (said.status, said.body) == (200, b''.join([*TEXTS, DONE]))
+        assert (len(server.seen), server.connections) == (2, 1)
+        await quiet(gateway)
+        assert (await gateway.ask_api('/usage'))[1]['usage'][0]['output_tokens'] == 3
 
 
 @run
