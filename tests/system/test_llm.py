@@ -809,7 +809,7 @@ routes: [ {{ match: /, gate: gate, key: k, upstream: server }} ]
             async with connect(gateway.port) as wire:
                 await wire.send(request('/'))
                 return (await wire.message()).status
-        said = await asyncio.gather(*(one() for _ in range(60)))
+        said = await asyncio.gather(*(one() for _ in range(30)))
         await gateway.until('k', 'gate', active=0, waiting=0)
         assert refused >= 1 and said.count(429) == refused
         assert (await gateway.counts('k', 'gate'))['limit'] <= 4  # three, or one more is being tried
