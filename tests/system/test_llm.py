@@ -691,6 +691,26 @@ async def test_a_custom_api_is_read_by_the_paths_and_headers_that_the_config_nam
         assert [(quota['unit'], quota['limit']) for quota in lane['control']['quotas']] == [('requests', 60)]
 
 
+@run
+async def test_what_a_stream_has_said_beyond_what_was_expected_is_charged_while_it_goes_on():
+    step = asyncio.Queue()
+
+    async def serve(wire, message):
+        await wire.send(stream_head())
+        for _ in range(3):
+            await wire.send(chunked(chunk('word' * 250)))
+            await step.get()
+        await wire.send(chunked(USAGE, DONE), b'0\r\n\r\n')
+    async with upstream(serve) as server, llm(server) as gateway, connect(gateway.port) as wire:
+        await wire.send(post(chat(stream=True)))
+        for tokens in (250, 500, 750):
+            await gateway.until('gpt-4o', 'llm', reserved=4 + tokens)  # with those of the request
+            step.put_nowait(1)
+        assert (await wire.message('POST')).status == 200
+        await quiet(gateway)
+        assert (await used(gateway))[1] == 3  # what is stated counts in the end
+
+
 @pytest.mark.parametrize('percent, cost', [('0%', 17), ('10%', 26), ('25%', 40), ('100%', 107)])
 @run
 async def test_what_comes_from_the_providers_cache_costs_its_percentage_and_is_used_in_full(percent, cost):
