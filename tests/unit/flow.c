@@ -3,44 +3,12 @@
 #define _GNU_SOURCE
 #include "gateway/flow.h"
 
-#include "unit/helpers.h"
+#include "unit/shared_memory.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define MS UINT64_C(1000000)
-
-/* ---- memory that several threads share ---- */
-
-struct shared_memory {
-    struct weir_allocator allocator;
-    struct memory memory;
-    pthread_mutex_t lock;
-};
-
-static void *shared_allocate(void *context, size_t bytes)
-{
-    struct shared_memory *shared = context;
-    pthread_mutex_lock(&shared->lock);
-    void *result = memory_allocate(&shared->memory, bytes);
-    pthread_mutex_unlock(&shared->lock);
-    return result;
-}
-
-static void shared_release(void *context, void *bytes_of, size_t bytes)
-{
-    struct shared_memory *shared = context;
-    pthread_mutex_lock(&shared->lock);
-    memory_release(&shared->memory, bytes_of, bytes);
-    pthread_mutex_unlock(&shared->lock);
-}
-
-static void shared_memory_init(struct shared_memory *shared)
-{
-    *shared = (struct shared_memory){.allocator = {shared, shared_allocate, shared_release},
-                                     .lock = PTHREAD_MUTEX_INITIALIZER};
-    memory_init(&shared->memory);
-}
 
 /* ---- two loops, which run when they are told to ---- */
 

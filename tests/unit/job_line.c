@@ -35,18 +35,6 @@ static void expect_wrong_of(struct weir_slice bytes, const char *words)
 #define expect_good(literal)         expect_good_of(BYTES(literal))
 #define expect_wrong(literal, words) expect_wrong_of(BYTES(literal), words)
 
-static struct weir_slice with_text(const char *field, size_t bytes)
-{
-    static struct text text;
-    text.bytes = 0;
-    add(&text, "{\"");
-    add(&text, field);
-    add(&text, "\":\"");
-    add_times(&text, 'n', bytes);
-    add(&text, "\"}");
-    return slice_of(&text);
-}
-
 /* ---- lines ---- */
 
 TEST(an_empty_object_is_a_job_without_wishes_and_body)

@@ -3,29 +3,14 @@
 #include "gateway/key_file.h"
 
 #include "base/slice.h"
-#include "unit/helpers.h"
+#include "unit/folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-static char folder[] = "/tmp/weir-key-file-XXXXXX";
 static struct weir_key_file_fault fault;
 static struct weir_key_list list;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static const char *path(const char *name)
 {

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "gateway/usage_file.h"
 
-#include "unit/helpers.h"
+#include "unit/folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,28 +11,8 @@
 #define NOON_S  INT64_C(1755777600)
 #define A_DAY_S INT64_C(86400)
 
-static char folder[] = "/tmp/weir-usage-file-XXXXXX";
 static struct weir_usage_book *usage;
 static struct weir_usage_file *file;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'/*", folder);
-    return system(command);
-}
-
-static int remove_folder(void **state)
-{
-    return clear(state) != 0 ? -1 : rmdir(folder);
-}
 
 static const char *path(const char *name)
 {
@@ -366,19 +346,20 @@ TEST(a_folder_that_cannot_be_written_is_told_once)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_was_counted_is_there_after_a_restart, clear),
-        cmocka_unit_test_setup(the_file_is_as_documented, clear),
-        cmocka_unit_test_setup(without_use_nothing_is_written, clear),
-        cmocka_unit_test_setup(a_day_of_many_rows_comes_back_whole, clear),
-        cmocka_unit_test_setup(a_damaged_day_is_moved_aside_and_takes_no_other_with_it, clear),
-        cmocka_unit_test_setup(every_cut_of_a_file_is_noticed, clear),
-        cmocka_unit_test_setup(a_file_of_another_version_is_left_alone, clear),
-        cmocka_unit_test_setup(the_longest_names_come_back, clear),
-        cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear),
-        cmocka_unit_test_setup(other_files_of_the_folder_are_left_alone, clear),
-        cmocka_unit_test_setup(the_newest_days_are_put_back_while_there_is_room, clear),
-        cmocka_unit_test_setup(two_who_keep_one_folder_do_not_undo_each_other, clear),
-        cmocka_unit_test_setup(a_folder_that_cannot_be_written_is_told_once, clear),
+        cmocka_unit_test_setup(what_was_counted_is_there_after_a_restart, clear_folder),
+        cmocka_unit_test_setup(the_file_is_as_documented, clear_folder),
+        cmocka_unit_test_setup(without_use_nothing_is_written, clear_folder),
+        cmocka_unit_test_setup(a_day_of_many_rows_comes_back_whole, clear_folder),
+        cmocka_unit_test_setup(a_damaged_day_is_moved_aside_and_takes_no_other_with_it,
+                               clear_folder),
+        cmocka_unit_test_setup(every_cut_of_a_file_is_noticed, clear_folder),
+        cmocka_unit_test_setup(a_file_of_another_version_is_left_alone, clear_folder),
+        cmocka_unit_test_setup(the_longest_names_come_back, clear_folder),
+        cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear_folder),
+        cmocka_unit_test_setup(other_files_of_the_folder_are_left_alone, clear_folder),
+        cmocka_unit_test_setup(the_newest_days_are_put_back_while_there_is_room, clear_folder),
+        cmocka_unit_test_setup(two_who_keep_one_folder_do_not_undo_each_other, clear_folder),
+        cmocka_unit_test_setup(a_folder_that_cannot_be_written_is_told_once, clear_folder),
     };
     return cmocka_run_group_tests_name("usage_file", tests, make_folder, remove_folder);
 }

@@ -2,27 +2,11 @@
 #define _GNU_SOURCE
 #include "gateway/whole_file.h"
 
-#include "unit/helpers.h"
+#include "unit/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-
-static char folder[] = "/tmp/weir-whole-file-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static const char *path(const char *name)
 {

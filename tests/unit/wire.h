@@ -286,4 +286,17 @@ static inline struct weir_slice slice_of(const struct text *text)
     return (struct weir_slice){text->data, text->bytes};
 }
 
+/* A JSON object with one field, whose text is so long. Good until the next call. */
+static inline struct weir_slice with_text(const char *field, size_t bytes)
+{
+    static struct text text;
+    text.bytes = 0;
+    add(&text, "{\"");
+    add(&text, field);
+    add(&text, "\":\"");
+    add_times(&text, 'n', bytes);
+    add(&text, "\"}");
+    return slice_of(&text);
+}
+
 #endif

@@ -89,18 +89,6 @@ static void expect_wrong_of(struct weir_slice bytes, uint32_t known, const char 
         done();                               \
     } while (0)
 
-static struct weir_slice with_text(const char *field, size_t bytes)
-{
-    static struct text text;
-    text.bytes = 0;
-    add(&text, "{\"");
-    add(&text, field);
-    add(&text, "\":\"");
-    add_times(&text, 'n', bytes);
-    add(&text, "\"}");
-    return slice_of(&text);
-}
-
 /* ---- what is good ---- */
 
 TEST(no_document_at_all_wishes_nothing)
