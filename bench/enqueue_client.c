@@ -18,12 +18,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -31,7 +29,6 @@
 #define BODY_BYTES      1024
 #define HEAD_BYTES_MAX  512
 #define REPLY_BYTES_MAX 4096
-#define EVENTS_AT_ONCE  256
 #define GRACE_NS        (30 * STREAM_NS_PER_SECOND)
 #define DELAYS_MAX      (1u << 22) /* that are kept for the percentiles */
 
@@ -242,37 +239,28 @@ static void read_answer(struct connection *connection)
 
 static void open_connections(int epoll, uint16_t port, size_t count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     for (size_t index = 0; index < count; index++) {
         struct connection *connection = &connections[index];
-        connection->socket = stream_socket();
-        if (connect(connection->socket, (struct sockaddr *)&address, sizeof(address)) != 0 &&
-            errno != EINPROGRESS) {
-            stream_give_up("cannot connect");
-        }
+        connection->socket = stream_connect(port);
         stream_watch(epoll, connection->socket, connection);
         active++;
         ask(connection, stream_now_ns());
     }
 }
 
+static void go_on(void *owner)
+{
+    struct connection *connection = owner;
+    if (connection->waits) {
+        send_rest(connection);
+        read_answer(connection);
+    }
+}
+
 static void run(int epoll)
 {
-    static struct epoll_event events[EVENTS_AT_ONCE];
     while (active > 0 && stream_now_ns() < stop_ns + GRACE_NS) {
-        int count = epoll_wait(epoll, events, EVENTS_AT_ONCE, 100);
-        if (count < 0 && errno != EINTR) {
-            stream_give_up("epoll_wait");
-        }
-        for (int index = 0; index < count; index++) {
-            struct connection *connection = events[index].data.ptr;
-            if (connection->waits) {
-                send_rest(connection);
-                read_answer(connection);
-            }
-        }
+        stream_turn(epoll, go_on);
     }
     if (active > 0 && faults == 0) {
         snprintf(first_fault, sizeof(first_fault), "an answer did not come");
@@ -323,10 +311,7 @@ int main(int argc, char **argv)
     size_t count = stream_number("CONNECTIONS", argv[3], 1, STREAM_CONNECTIONS_MAX);
     uint64_t seconds = stream_number("SECONDS", argv[4], 1, 3600);
     tenants = argc > 5 ? stream_number("TENANTS", argv[5], 1, 1000000) : 0;
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0) {
-        stream_give_up("epoll_create1");
-    }
+    int epoll = stream_epoll();
     memset(body, 'x', sizeof(body));
     begin_ns = stream_now_ns();
     last_ns = begin_ns;

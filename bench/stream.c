@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#define EVENTS_AT_ONCE 256 /* that epoll tells of */
+
 uint64_t stream_now_ns(void)
 {
     struct timespec now;
@@ -50,11 +52,44 @@ int stream_socket(void)
     return made;
 }
 
+int stream_connect(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    int made = stream_socket();
+    if (connect(made, (struct sockaddr *)&address, sizeof(address)) != 0 && errno != EINPROGRESS) {
+        stream_give_up("cannot connect");
+    }
+    return made;
+}
+
+int stream_epoll(void)
+{
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) {
+        stream_give_up("epoll_create1");
+    }
+    return epoll;
+}
+
 void stream_watch(int epoll, int socket, void *owner)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                 .data.ptr = owner};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event) != 0) {
         stream_give_up("epoll_ctl");
+    }
+}
+
+void stream_turn(int epoll, void (*changed)(void *owner))
+{
+    static struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(epoll, events, EVENTS_AT_ONCE, 100);
+    if (count < 0 && errno != EINTR) {
+        stream_give_up("epoll_wait");
+    }
+    for (int index = 0; index < count; index++) {
+        changed(events[index].data.ptr);
     }
 }

@@ -32,7 +32,16 @@ uint64_t stream_number(const char *name, const char *text, uint64_t least, uint6
 /* A new non-blocking socket of TCP that sends at once what it is given. */
 int stream_socket(void);
 
+/* Such a socket on its way to a port of this machine. */
+int stream_connect(uint16_t port);
+
+/* What sockets are watched with. */
+int stream_epoll(void);
+
 /* Watches a socket for everything, each change told once. */
 void stream_watch(int epoll, int socket, void *owner);
+
+/* Waits a moment for changes, and calls `changed` with the owner of each socket that has one. */
+void stream_turn(int epoll, void (*changed)(void *owner));
 
 #endif

@@ -19,19 +19,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define LINE_BYTES_MAX  1024
 #define READ_BYTES      65536
-#define EVENTS_AT_ONCE  256 /* that epoll tells of */
 #define GRACE_NS        (30 * STREAM_NS_PER_SECOND)
 #define CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define REQUEST_BYTES   (STREAM_REQUEST_BODY_BYTES + 512)
@@ -407,38 +404,28 @@ static void prepare_request(uint16_t port)
 
 static void open_connections(int epoll, uint16_t port, size_t count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     for (size_t index = 0; index < count; index++) {
         struct connection *connection = &connections[index];
-        connection->socket = stream_socket();
-        if (connect(connection->socket, (struct sockaddr *)&address, sizeof(address)) != 0 &&
-            errno != EINPROGRESS) {
-            stream_give_up("cannot connect");
-        }
+        connection->socket = stream_connect(port);
         stream_watch(epoll, connection->socket, connection);
         active++;
         ask(connection, stream_now_ns());
     }
 }
 
+static void go_on(void *owner)
+{
+    struct connection *connection = owner;
+    if (connection->phase != PHASE_STATUS || connection->sent_bytes >= request_bytes ||
+        send_request(connection)) {
+        read_reply(connection);
+    }
+}
+
 static void run(int epoll)
 {
-    static struct epoll_event events[EVENTS_AT_ONCE];
     while (active > 0 && stream_now_ns() < stop_ns + GRACE_NS) {
-        int count = epoll_wait(epoll, events, EVENTS_AT_ONCE, 100);
-        if (count < 0 && errno != EINTR) {
-            stream_give_up("epoll_wait");
-        }
-        for (int index = 0; index < count; index++) {
-            struct connection *connection = events[index].data.ptr;
-            if (connection->phase == PHASE_STATUS && connection->sent_bytes < request_bytes &&
-                !send_request(connection)) {
-                continue;
-            }
-            read_reply(connection);
-        }
+        stream_turn(epoll, go_on);
     }
     if (active > 0 && faults == 0) {
         first_fault = "a stream did not end";
@@ -466,10 +453,7 @@ int main(int argc, char **argv)
     uint16_t port = (uint16_t)stream_number("PORT", argv[1], 1, UINT16_MAX);
     size_t count = stream_number("CONNECTIONS", argv[2], 1, STREAM_CONNECTIONS_MAX);
     uint64_t seconds = stream_number("SECONDS", argv[3], 1, 3600);
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0) {
-        stream_give_up("epoll_create1");
-    }
+    int epoll = stream_epoll();
     prepare_request(port);
     stop_ns = stream_now_ns() + seconds * STREAM_NS_PER_SECOND;
     open_connections(epoll, port, count);

@@ -374,10 +374,7 @@ int main(int argc, char **argv)
     }
     int listener = listen_on((uint16_t)stream_number("PORT", argv[1], 1, UINT16_MAX));
     interval_ns = 1000 * stream_number("INTERVAL_US", argv[2], 0, 1000000);
-    epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0) {
-        stream_give_up("epoll_create1");
-    }
+    epoll = stream_epoll();
     stream_watch(epoll, listener, NULL);
     for (;;) {
         int count = wait_for_events(events, serve_timed(stream_now_ns()));
