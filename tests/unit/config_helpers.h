@@ -111,6 +111,30 @@ static inline char *print(const struct weir_config *config)
 }
 
 /* A line that is enough for a configuration. */
-#define API "api: 127.0.0.1:7070\n"
+#define API    "api: 127.0.0.1:7070\n"
+#define LISTEN "listen: 127.0.0.1:1\nupstreams: {u: {url: http://u}, v: {url: http://v}}\n"
+
+static inline void expect_limit(const struct weir_config_limit *limit, enum weir_config_kind kind,
+                                uint32_t start, uint32_t min, uint32_t max)
+{
+    assert_int_equal(limit->kind, kind);
+    assert_int_equal(limit->start, start);
+    assert_int_equal(limit->min, min);
+    assert_int_equal(limit->max, max);
+}
+
+static inline void expect_rate(const struct weir_config_rate *rate, uint64_t tokens,
+                               uint64_t period_ns)
+{
+    assert_int_equal(rate->tokens, tokens);
+    assert_int_equal(rate->period_ns, period_ns);
+}
+
+static inline void expect_source(const struct weir_config_source *source,
+                                 enum weir_config_source_kind kind, const char *text)
+{
+    assert_int_equal(source->kind, kind);
+    expect_slice(source->text, text);
+}
 
 #endif
