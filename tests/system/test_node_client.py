@@ -49,6 +49,71 @@ def test_the_process_has_run_all_and_ended_by_itself(results):
     assert list(results) == NAMES and len(NAMES) > 15
 
 
+# What a program may write, and what it may not, which the compiler has to find.
+TYPED = '''
+import { Gate, Permit, WeirError, WeirNotHeld, WeirRefused, WeirTimeout, WeirUnreachable } from 'weir-client';
+import type { Counts, GateOptions, Outcome, Result, Waiting, WeirEvent, Wish } from 'weir-client';
+const options: GateOptions = { api: 'http://127.0.0.1:7070', gate: 'agents', token: 'a-token' };
+const gate = new Gate(options);
+const { signal } = new AbortController();
+const wish: Wish = { flow: 'f', tenant: 't', priority: 'high', cost: 1, timeoutMs: 0, leaseMs: 5, hold: true, signal };
+export async function all(): Promise<number> {
+    const length: number = await gate.run('k', wish, (permit: Permit) => permit.flow.length);
+    const permit: Permit = await gate.acquire('k', { flow: 'f' });
+    const lease: number | null = await gate.renew(permit, { leaseMs: 5 });
+    const outcome: Outcome = 'success';
+    const result: Result = { outcome, cost: 7 };
+    await gate.release(permit, result);
+    await gate.release('k', 'f', result);
+    const counts: Counts = await gate.counts('k');
+    const line: Waiting[] = await gate.line('k');
+    for await (const event of await gate.events({ types: ['gate.throttle'], signal })) {
+        const one: WeirEvent = event;
+        console.log(one.type, one.timestamp);
+    }
+    gate.close();
+    return length + (lease ?? 0) + counts.active + line[0].position + permit.waitedMs;
+}
+export function agentOf(error: unknown): string | undefined {
+    const known = [WeirRefused, WeirTimeout, WeirNotHeld, WeirUnreachable].some((kind) => error instanceof kind);
+    return known && error instanceof WeirError ? `${error.agent} ${error.flow} ${error.active} ${error.timeoutMs}` : undefined;
+}
+// @ts-expect-error
+gate.acquire('k', { priority: 'urgent' });
+// @ts-expect-error
+gate.acquire('k', { flw: 'f' });
+// @ts-expect-error
+gate.release('k');
+// @ts-expect-error
+const text: Promise<string> = gate.run('k', () => 5);
+'''
+MEMBERS = '''
+import * as client from 'weir-client';
+const of = (kind) => Object.getOwnPropertyNames(kind.prototype).filter((name) => name !== 'constructor' && !name.startsWith('_'));
+console.log(JSON.stringify(Object.fromEntries(Object.entries(client).map(([name, kind]) => [name, of(kind)]))));
+'''
+
+
+def test_the_types_are_those_of_the_client(tmp_path):
+    (tmp_path / 'node_modules').mkdir()
+    (tmp_path / 'node_modules/weir-client').symlink_to(SCRIPT.parent)
+    (tmp_path / 'package.json').write_text('{ "type": "module" }')
+    (tmp_path / 'typed.ts').write_text(TYPED)
+    (tmp_path / 'members.mjs').write_text(MEMBERS)
+    for command in (['tsc', '--strict', '--target', 'es2022', '--module', 'nodenext', '--preserveSymlinks',
+                     '--skipDefaultLibCheck', 'typed.ts'], ['node', 'members.mjs']):
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 0, done.stdout
+    members = json.loads(done.stdout)
+    types = (SCRIPT.parent / 'weir-client.d.ts').read_text()
+    declared = dict(re.findall(r'^export class (\w+)[^{]*{(.*?)}$', types, flags=re.M | re.S))
+    assert declared.keys() == members.keys()
+    for kind, names in members.items():
+        calls = set(re.findall(r'^    (?!constructor)(\w+)[(<]', declared[kind], flags=re.M))
+        fields = set(re.findall(r'^    (?:readonly )?(\w+):', declared[kind], flags=re.M))
+        assert calls <= set(names) <= calls | fields, kind
+
+
 def test_node_with_a_token(monkeypatch):
     monkeypatch.setenv('WEIR_ACME', 'a-secret-of-acme')
     config = CONFIG + '''

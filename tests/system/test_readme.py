@@ -1,9 +1,10 @@
-"""What the README shows of a program before and after it has a gate, run as it stands there."""
+"""What the README shows of a program before and after it has a gate, compiled and run as it stands there."""
 import asyncio
 import contextlib
 import json
 import pathlib
 import re
+import subprocess
 
 from raw import run
 from weir import PATIENCE, weir
@@ -29,9 +30,10 @@ export async function runAgent(agent, question) {
     return `${agent}: ${question}`;
 }
 '''
+TYPES = 'export function runAgent(agent: string, question: string): Promise<string>;\n'
 MAIN = '''
-import { ask } from './ask.mjs';
-import { counted, letGo } from './agents.mjs';
+import { ask } from './ask.js';
+import { counted, letGo } from './agents.js';
 process.stdin.once('data', letGo);
 const answers = Array.from({ length: FLOWS }, (_, i) => ask('agentB', `flow-${i}`, `question ${i}`));
 console.log(JSON.stringify({ answers: await Promise.all(answers), most: counted() }));
@@ -48,14 +50,27 @@ def change():
     return before, after, [line for line in lines if line[:1] in ('+', '-')]
 
 
-@contextlib.asynccontextmanager
-async def running(folder, program):
+def compile_all(folder, **programs):
+    """Makes a folder of each program, with what it imports. The compiler, which is strict, reads all at once."""
     (folder / 'node_modules').mkdir()
     (folder / 'node_modules/weir-client').symlink_to(ROOT / 'clients/node')
-    (folder / 'ask.mjs').write_text(program)
-    (folder / 'agents.mjs').write_text(AGENTS)
-    (folder / 'main.mjs').write_text(MAIN)
-    process = await asyncio.create_subprocess_exec('node', folder / 'main.mjs', stdin=asyncio.subprocess.PIPE,
+    (folder / 'package.json').write_text('{ "type": "module" }')
+    for name, program in programs.items():
+        (folder / name).mkdir()
+        (folder / name / 'ask.ts').write_text(program)
+        (folder / name / 'agents.js').write_text(AGENTS)
+        (folder / name / 'agents.d.ts').write_text(TYPES)
+        (folder / name / 'main.js').write_text(MAIN)
+    done = subprocess.run(['tsc', '--strict', '--target', 'es2022', '--module', 'nodenext', '--preserveSymlinks',
+                           '--skipDefaultLibCheck',
+                           *(f'{name}/ask.ts' for name in programs)], cwd=folder, stdout=subprocess.PIPE, text=True,
+                          check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout
+
+
+@contextlib.asynccontextmanager
+async def running(folder):
+    process = await asyncio.create_subprocess_exec('node', folder / 'main.js', stdin=asyncio.subprocess.PIPE,
                                                    stdout=asyncio.subprocess.PIPE)
     try:
         yield process
@@ -80,12 +95,12 @@ async def test_a_change_of_five_lines_puts_agents_behind_a_gate(tmp_path):
     assert len(changed) <= 5
     [gates] = re.findall(r'^`(gates: .* } })` and', README, flags=re.M)
     answers = [f'agentB: question {i}' for i in range(FLOWS)]
-    (tmp_path / 'before').mkdir()
-    async with running(tmp_path / 'before', before) as process:
-        assert await end(process, FLOWS) == {'answers': answers, 'most': FLOWS}
     assert SHOWN in after
     async with weir(f'api: 127.0.0.1:0\n{gates}\n') as gateway:
-        async with running(tmp_path, after.replace(SHOWN, gateway.api)) as process:
+        compile_all(tmp_path, before=before, after=after.replace(SHOWN, gateway.api))
+        async with running(tmp_path / 'before') as process:
+            assert await end(process, FLOWS) == {'answers': answers, 'most': FLOWS}
+        async with running(tmp_path / 'after') as process:
             await gateway.until('agentB', gate='agents', active=3, waiting=FLOWS - 3)
             assert await end(process, 3) == {'answers': answers, 'most': 3}
         await gateway.until('agentB', gate='agents', active=0, waiting=0)
