@@ -83,17 +83,18 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 
 static void abort_call(struct weir_client *client)
 {
-    finish(client->call, WEIR_OUTCOME_CANCELLED);
+    struct weir_exchange *exchange = client->call;
+    /* A reply that ends with the connection has no other end than that: a part of it must not look
+     * like the whole. */
+    if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
+        weir_socket_reset(client->stream.watch.fd);
+    }
+    finish(exchange, WEIR_OUTCOME_CANCELLED);
 }
 
 /* The client's connection cannot go on: closing it ends the exchange as well. */
 void weir_exchange_abandon(struct weir_exchange *exchange)
 {
-    /* A reply that ends with the connection has no other end than that: a part of it must not look
-     * like the whole. */
-    if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
-        weir_socket_reset(exchange->client->stream.watch.fd);
-    }
     weir_client_close(exchange->client);
 }
 

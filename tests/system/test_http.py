@@ -134,16 +134,20 @@ async def test_a_reply_that_is_cut_short_is_not_made_to_look_whole():
             await gateway.until(name, active=0)
 
 
+@pytest.mark.parametrize('why', ['idle', 'grace'])
 @run
-async def test_a_reply_that_ends_with_the_connection_and_stops_before_is_reset():
-    """Its server says no more, and a plain close would look like its end."""
+async def test_a_reply_that_ends_with_the_connection_and_stops_before_is_reset(why):
+    """Its server says no more, or Weir goes away, and a plain close would look like its end."""
     async def serve(wire, _):
         await wire.send(b'HTTP/1.1 200 OK\r\n\r\nabc')
         await wire.ended()
-    async with upstream(serve) as server, front(server, more='timeouts: { idle: 50ms }') as gateway:
+    idle = '50ms' if why == 'idle' else '5m'
+    async with upstream(serve) as server, front(server, grace='50ms', more=f'timeouts: {{ idle: {idle} }}') as gateway:
         async with connect(gateway.port) as wire:
             await wire.send(request())
             assert (await wire.head()).status == 200
+            if why == 'grace':
+                gateway.terminate()
             with pytest.raises(ConnectionResetError):
                 await wire.reader.read(-1)
 
