@@ -81,8 +81,8 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt()
             sent += len(LONG_HINTS)
         # The gateway has a part of the last one.
         await upstream_wire.send(refusal('429 Too Many Requests', 'retry-after-ms: 5'))
-    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway, \
-            connect(gateway.port) as wire:
+    async with upstream(turns(refuse, reply(completion(), JSON))) as server, llm(server) as gateway:
+        wire = await open_narrow_wire(gateway.port)
         wire.writer.transport.pause_reading()
         await wire.send(post(chat()))
         await until(lambda: len(server.seen) == 1, 'the first attempt')
@@ -92,6 +92,7 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt()
             assert await wire.exactly(len(LONG_HINTS)) == LONG_HINTS
         assert (await wire.message('POST')).status == 429
         assert len(server.seen) == 1
+        wire.close()
 
 
 @pytest.mark.parametrize('route, status', [('', 200), ('retries: 0', 504)])
