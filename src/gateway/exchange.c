@@ -1,6 +1,7 @@
 #include "gateway/transfer.h"
 
 #include "base/list.h"
+#include "gateway/inner.h"
 #include "gateway/llm.h"
 #include "gateway/refusal.h"
 
@@ -88,6 +89,9 @@ static void abort_call(struct weir_client *client)
      * like the whole. */
     if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
         weir_socket_reset(client->stream.watch.fd);
+    }
+    if (client->inner != NULL) {
+        client->inner->cut = true;
     }
     finish(exchange, WEIR_OUTCOME_CANCELLED);
 }

@@ -324,7 +324,8 @@ static enum next take_head(struct weir_errand *errand)
 
 static void connection_ended(struct weir_errand *errand)
 {
-    if (errand->head_done && errand->head.framing == WEIR_FRAMING_UNTIL_CLOSE) {
+    if (errand->head_done && errand->head.framing == WEIR_FRAMING_UNTIL_CLOSE &&
+        !errand->inner.cut) {
         errand->left_bytes = 0;
         end_body(errand);
         return;

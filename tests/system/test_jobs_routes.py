@@ -5,7 +5,7 @@ import contextlib
 import aiohttp
 from jobs import Caller
 from raw import reply, run, upstream
-from weir import until, weir
+from weir import until, until_still, weir
 
 ROUTES = '''
 listen: 127.0.0.1:0
@@ -79,6 +79,30 @@ async def test_a_job_goes_through_the_gates_as_a_request():
         assert message.one('Content-Type') == 'text/plain'
         gates = await call.get('/gates/g/all')
         assert (gates['active'], gates['waiting']) == (0, 0)
+
+
+@run
+async def test_a_reply_that_is_cut_is_no_result_however_it_would_have_ended():
+    """One that ends with the connection does not say itself whether it is whole."""
+    heads = [b'HTTP/1.1 200 OK\r\n\r\n', b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n']
+    seen = 0
+
+    async def serve(wire, message):
+        nonlocal seen
+        seen += 1
+        if seen > len(heads):
+            await wire.send(reply(b'whole'))
+            return
+        await wire.send(heads[seen - 1], b'a part')
+        await until_still(gateway.process.pid)  # it has gone on before the end comes
+        wire.reset()
+    async with upstream(serve) as server, weir(ROUTES.format(url=server.url, more='attempts: 3')) as gateway, \
+            aiohttp.ClientSession() as session:
+        call = Caller(gateway, session)
+        await call.submit('/a?queue=work', b'x')
+        status = await call.get('/status/a?wait=30')
+        assert (status['state'], status['attempts']) == ('done', 3)
+        assert (await call('GET', '/result/a')).body == b'whole'
 
 
 @run
