@@ -1,5 +1,4 @@
 """The official clients of OpenAI and Anthropic, unchanged but for their base URL, through Weir to the emulated provider."""
-import asyncio
 import contextlib
 import json
 
@@ -8,8 +7,9 @@ from raw import reply, run, upstream
 from test_clients import line_of, node
 from test_llm import JSON, completion, llm, refusal, turns
 from test_mock import mock
-from test_mock_llm import ANTHROPIC, OPENAI, QUICK, STUCK
-from weir import PATIENCE, weir
+from test_mock_llm import QUICK, STUCK
+from test_mock_llm_clients import ANTHROPIC, OPENAI, hear_anthropic, hear_openai
+from weir import weir
 
 CREDENTIALS = {'openai': 'Authorization: "Bearer provider"', 'anthropic': 'X-Api-Key: provider'}
 
@@ -34,31 +34,11 @@ routes: [ {{ match: /, llm: {dialect}, key: "{{model}}", gate: llm, upstream: pr
 
 @run
 async def test_openais_client():
+    def stranger(said, text):  # whatever key it has
+        assert said['none']['choices'][0]['message']['content'] == text
     async with behind_weir('openai', *QUICK, '--chunk=3') as (gateway, server), \
             node(OPENAI, 'openai', gateway.url) as client:
-        async def said():
-            return await line_of(client)
-        text = await said()
-        assert len(text) == 40
-        assert await said() == [text, 10]
-        assert await said() == {'mock': True}
-        assert await said() == text  # after the tool
-        called = await said()
-        assert called['name'] == 'look' and json.loads(called['arguments']) == {'mock': True}
-        assert await said() == text
-        assert await said() == [text, text, 10]
-        assert await said() == ['function_call', 'look', {'mock': True}]
-        assert await said() == [[0.5] * 4] * 2
-        assert await said() == text
-        assert await said() == ['mock-small', 'mock-large']
-        assert await said() == ['BadRequestError', 400, None]
-        assert (await said())['none']['choices'][0]['message']['content'] == text  # whatever key it has
-        assert await said() == ['RateLimitError', 429, 'rate_limit_exceeded']
-        assert await said() == ['InternalServerError', 503, None]
-        assert await said() == ['NotFoundError', 404, None]
-        assert (await said())[0] == 'APIError'
-        assert await said() >= 1000  # it has waited as Retry-After says
-        assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+        await hear_openai(client, stranger)
         assert (await server.stats())['unauthorized'] == 0
         for key in ('m', 'default'):
             await gateway.until(key, 'llm', active=0, waiting=0, reserved=0)
@@ -66,23 +46,11 @@ async def test_openais_client():
 
 @run
 async def test_anthropics_client():
+    def stranger(said, text):  # whatever key it has
+        assert said['none']['content'][0]['text'] == text
     async with behind_weir('anthropic', *QUICK, '--chunk=3') as (gateway, server), \
             node(ANTHROPIC, '@anthropic-ai/sdk', gateway.url) as client:
-        async def said():
-            return await line_of(client)
-        text = await said()
-        assert len(text) == 40
-        assert await said() == [text, text, 10, 3, 'end_turn']
-        assert await said() == ['tool_use', 'look', {'mock': True}]
-        assert await said() == {'mock': True}
-        assert await said() == ['end_turn', text]
-        assert await said() == ['mock-small', 'mock-large']
-        assert await said() == ['BadRequestError', 400, 'invalid_request_error']
-        assert (await said())['none']['content'][0]['text'] == text
-        assert await said() == ['RateLimitError', 429, 'rate_limit_error']
-        assert await said() == ['InternalServerError', 529, 'overloaded_error']
-        assert (await said())[2] == 'overloaded_error'
-        assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+        await hear_anthropic(client, stranger)
         assert (await server.stats())['unauthorized'] == 0
         for key in ('m', 'default'):
             await gateway.until(key, 'llm', active=0, waiting=0, reserved=0)

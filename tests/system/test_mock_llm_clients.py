@@ -64,33 +64,40 @@ const wrong = async promise => {
 '''
 
 
+async def hear_openai(client, stranger):
+    """What its client says, from first to last; `stranger` looks at what becomes of another key."""
+    async def said():
+        return await line_of(client)
+    text = await said()
+    assert len(text) == 40
+    assert await said() == [text, 10]
+    assert await said() == {'mock': True}
+    assert await said() == text  # after the tool
+    called = await said()
+    assert called['name'] == 'look' and json.loads(called['arguments']) == {'mock': True}
+    assert await said() == text
+    assert await said() == [text, text, 10]
+    assert await said() == ['function_call', 'look', {'mock': True}]
+    assert await said() == [[0.5] * 4] * 2
+    assert await said() == text
+    assert await said() == ['mock-small', 'mock-large']
+    assert await said() == ['BadRequestError', 400, None]
+    stranger(await said(), text)
+    assert await said() == ['RateLimitError', 429, 'rate_limit_exceeded']
+    assert await said() == ['InternalServerError', 503, None]
+    assert await said() == ['NotFoundError', 404, None]
+    assert (await said())[0] == 'APIError'
+    assert await said() >= 1000  # it has waited as Retry-After says
+    assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+
+
 @run
 async def test_openais_client_works_with_it():
+    def stranger(said, _):
+        assert said == ['AuthenticationError', 401, 'invalid_api_key']
     async with provider('openai', *QUICK, '--key=secret', '--chunk=3') as (server, _):
         async with node(OPENAI, 'openai', server.url) as client:
-            async def said():
-                return await line_of(client)
-            text = await said()
-            assert len(text) == 40
-            assert await said() == [text, 10]
-            assert await said() == {'mock': True}
-            assert await said() == text  # after the tool
-            called = await said()
-            assert called['name'] == 'look' and json.loads(called['arguments']) == {'mock': True}
-            assert await said() == text
-            assert await said() == [text, text, 10]
-            assert await said() == ['function_call', 'look', {'mock': True}]
-            assert await said() == [[0.5] * 4] * 2
-            assert await said() == text
-            assert await said() == ['mock-small', 'mock-large']
-            assert await said() == ['BadRequestError', 400, None]
-            assert await said() == ['AuthenticationError', 401, 'invalid_api_key']
-            assert await said() == ['RateLimitError', 429, 'rate_limit_exceeded']
-            assert await said() == ['InternalServerError', 503, None]
-            assert await said() == ['NotFoundError', 404, None]
-            assert (await said())[0] == 'APIError'
-            assert await said() >= 1000  # it has waited as Retry-After says
-            assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+            await hear_openai(client, stranger)
         assert (await server.stats())['unauthorized'] == 1
 
 
@@ -130,22 +137,30 @@ const wrong = async promise => {
 '''
 
 
+async def hear_anthropic(client, stranger):
+    """The same of Anthropic's."""
+    async def said():
+        return await line_of(client)
+    text = await said()
+    assert len(text) == 40
+    assert await said() == [text, text, 10, 3, 'end_turn']
+    assert await said() == ['tool_use', 'look', {'mock': True}]
+    assert await said() == {'mock': True}
+    assert await said() == ['end_turn', text]
+    assert await said() == ['mock-small', 'mock-large']
+    assert await said() == ['BadRequestError', 400, 'invalid_request_error']
+    stranger(await said(), text)
+    assert await said() == ['RateLimitError', 429, 'rate_limit_error']
+    assert await said() == ['InternalServerError', 529, 'overloaded_error']
+    assert (await said())[2] == 'overloaded_error'
+    assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+
+
 @run
 async def test_anthropics_client_works_with_it():
+    def stranger(said, _):
+        assert said == ['AuthenticationError', 401, 'authentication_error']
     async with provider('anthropic', *QUICK, '--key=secret', '--chunk=3') as (server, _):
         async with node(ANTHROPIC, '@anthropic-ai/sdk', server.url) as client:
-            async def said():
-                return await line_of(client)
-            text = await said()
-            assert len(text) == 40
-            assert await said() == [text, text, 10, 3, 'end_turn']
-            assert await said() == ['tool_use', 'look', {'mock': True}]
-            assert await said() == {'mock': True}
-            assert await said() == ['end_turn', text]
-            assert await said() == ['mock-small', 'mock-large']
-            assert await said() == ['BadRequestError', 400, 'invalid_request_error']
-            assert await said() == ['AuthenticationError', 401, 'authentication_error']
-            assert await said() == ['RateLimitError', 429, 'rate_limit_error']
-            assert await said() == ['InternalServerError', 529, 'overloaded_error']
-            assert (await said())[2] == 'overloaded_error'
-            assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
+            await hear_anthropic(client, stranger)
+        assert (await server.stats())['unauthorized'] == 1

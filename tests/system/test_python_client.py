@@ -8,7 +8,6 @@ import gc
 import json
 import os
 import pathlib
-import signal
 import sys
 import threading
 import time
