@@ -10,6 +10,17 @@
 
 /* ---- pieces ---- */
 
+bool weir_api_end_list(struct weir_json *json)
+{
+    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
+        return false;
+    }
+    weir_json_close(json, ']');
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+    return true;
+}
+
 void weir_api_put_limit(struct weir_json *json, uint32_t limit)
 {
     if (limit == WEIR_LIMIT_NONE) {
@@ -207,13 +218,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
         }
         call->step++;
     }
-    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
-        return false;
-    }
-    weir_json_close(json, ']');
-    weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
-    return true;
+    return weir_api_end_list(json);
 }
 
 /* Says that a name of the path is not there. */
@@ -285,13 +290,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
         weir_json_close(json, '}');
         call->key = weir_gates_next(gates, call->gate, call->key);
     }
-    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
-        return false;
-    }
-    weir_json_close(json, ']');
-    weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
-    return true;
+    return weir_api_end_list(json);
 }
 
 void weir_api_get_gate(struct weir_call *call)

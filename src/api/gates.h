@@ -22,6 +22,9 @@ static inline bool weir_api_has_rate(const struct weir_control_stats *control)
     return control->rate < (double)WEIR_CONTROL_RATE_MAX;
 }
 
+/* Ends a reply whose last field is a list. False if it has to wait for the next piece. */
+bool weir_api_end_list(struct weir_json *json);
+
 void weir_api_put_limit(struct weir_json *json, uint32_t limit);
 
 void weir_api_get_gates(struct weir_call *call);

@@ -100,13 +100,7 @@ static bool produce_line(struct weir_call *call, struct weir_json *json)
         }
         put_entry(json, line, call->step);
     }
-    if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
-        return false;
-    }
-    weir_json_close(json, ']');
-    weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
-    return true;
+    return weir_api_end_list(json);
 }
 
 void weir_api_get_line(struct weir_call *call)

@@ -62,13 +62,7 @@ static bool produce_usage(struct weir_call *call, struct weir_json *json)
         }
         put_row(json, &report->rows[report->next++]);
     }
-    if (!over || json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
-        return false;
-    }
-    weir_json_close(json, ']');
-    weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
-    return true;
+    return over && weir_api_end_list(json);
 }
 
 /* ---- the question ---- */

@@ -2,6 +2,7 @@
 
 #include "base/slice.h"
 #include "wire/chars.h"
+#include "wire/digits.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -27,13 +28,8 @@ char *weir_exposition_label(char *to, struct weir_slice value)
 
 char *weir_exposition_number(char *to, uint64_t number)
 {
-    char digits[20]; /* of UINT64_MAX */
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return weir_exposition_raw(to, (struct weir_slice){digits + at, sizeof digits - at});
+    char room[WEIR_DIGITS_MAX];
+    return weir_exposition_raw(to, weir_digits(room, number));
 }
 
 char *weir_exposition_seconds(char *to, uint64_t ns)

@@ -1,6 +1,7 @@
 #include "wire/head_writer.h"
 
 #include "wire/chars.h"
+#include "wire/digits.h"
 #include "wire/scan.h"
 
 #include <assert.h>
@@ -95,13 +96,8 @@ static bool is_value(struct weir_slice text)
 
 bool weir_head_number(struct weir_head_writer *writer, uint64_t number)
 {
-    char digits[20]; /* of UINT64_MAX */
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return weir_head_copy(writer, (struct weir_slice){digits + at, sizeof digits - at});
+    char room[WEIR_DIGITS_MAX];
+    return weir_head_copy(writer, weir_digits(room, number));
 }
 
 bool weir_head_request(struct weir_head_writer *writer, struct weir_slice method,

@@ -2,6 +2,7 @@
 
 #include "wire/chars.h"
 #include "wire/decimal.h"
+#include "wire/digits.h"
 
 #include <assert.h>
 
@@ -115,13 +116,8 @@ void weir_json_string(struct weir_json *json, struct weir_slice text)
 
 static void put_digits(struct weir_json *json, uint64_t number)
 {
-    char digits[20]; /* of UINT64_MAX */
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    weir_json_raw(json, (struct weir_slice){digits + at, sizeof digits - at});
+    char room[WEIR_DIGITS_MAX];
+    weir_json_raw(json, weir_digits(room, number));
 }
 
 void weir_json_number(struct weir_json *json, uint64_t number)

@@ -310,25 +310,26 @@ def queued(here, there):
     return [0, 0]
 
 
+async def stands_still(gateway, wire, sent):
+    """Waits until all that was sent is on its way to the client, or has come. Or else, whether it stays."""
+    port = wire.writer.get_extra_info('sockname')[1]
+    asleep = 0
+    while sent > queued(gateway.port, port)[0] + queued(port, gateway.port)[1] + len(wire.reader._buffer):
+        asleep = asleep + 1 if sleeps(gateway.process.pid) else 0
+        if asleep == 5:
+            return True
+        await asyncio.sleep(0.005)
+    return False
+
+
 @run
 async def test_an_interim_reply_that_is_cut_is_not_followed_by_an_answer():
     sent = 0
 
-    async def stands_still(gateway, wire):
-        """Waits until all that was sent is on its way to the client, or has come. Or else, whether it stays."""
-        port = wire.writer.get_extra_info('sockname')[1]
-        asleep = 0
-        while sent > queued(gateway.port, port)[0] + queued(port, gateway.port)[1] + len(wire.reader._buffer):
-            asleep = asleep + 1 if sleeps(gateway.process.pid) else 0
-            if asleep == 5:
-                return True
-            await asyncio.sleep(0.005)
-        return False
-
     async def serve(upstream_wire):
         nonlocal sent
         await upstream_wire.head()
-        while not await stands_still(gateway, wire):
+        while not await stands_still(gateway, wire, sent):
             await upstream_wire.send(LONG_HINTS)
             sent += len(LONG_HINTS)
         # The gateway has a part of the last one. Now the upstream ends without a reply.

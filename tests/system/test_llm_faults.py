@@ -7,10 +7,10 @@ import json
 import pytest
 from raw import ask, connect, open_narrow_wire, reply, request, run, upstream
 from storm_raw import INSTRUMENTED, descriptors, memory
-from test_edges import LONG_HINTS, SLACK, queued
+from test_edges import LONG_HINTS, SLACK, stands_still
 from test_llm import (CHAT, DONE, JSON, TEXTS, USAGE, chat, chunked, completion, llm, post, quiet, refusal,
                       stream_head, streams, turns)
-from weir import sleeps, until, until_still
+from weir import until, until_still
 
 
 # ---- keys
@@ -63,20 +63,9 @@ async def test_what_a_client_sends_while_a_refusal_is_judged_does_not_bring_the_
 async def test_an_interim_reply_that_is_cut_is_not_followed_by_another_attempt():
     sent = 0
 
-    async def stands_still():
-        """Waits until all that was sent is on its way to the client, or has come. Or else, whether it stays."""
-        port = wire.writer.get_extra_info('sockname')[1]
-        asleep = 0
-        while sent > queued(gateway.port, port)[0] + queued(port, gateway.port)[1] + len(wire.reader._buffer):
-            asleep = asleep + 1 if sleeps(gateway.process.pid) else 0
-            if asleep == 5:
-                return True
-            await asyncio.sleep(0.005)
-        return False
-
     async def refuse(upstream_wire):
         nonlocal sent
-        while not await stands_still():
+        while not await stands_still(gateway, wire, sent):
             await upstream_wire.send(LONG_HINTS)
             sent += len(LONG_HINTS)
         # The gateway has a part of the last one.
