@@ -6,10 +6,7 @@
 #include "base/slice.h"
 #include "config/address.h"
 #include "config/schema.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include "config/source.h"
 
 /* The tree of the largest text that is read, with room to spare; and what can be made from it. */
 #define TREE_BYTES_MAX     (UINT32_C(32) << 20)
@@ -192,45 +189,15 @@ bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
     return true;
 }
 
-/* Reads up to one byte more than is allowed, which then tells that there is more. */
-static bool load_stream(FILE *stream, struct weir_slice name,
-                        const struct weir_config_options *options, struct weir_config **config,
-                        struct weir_config_errors *errors)
-{
-    const struct weir_allocator *allocator =
-        options->allocator == NULL ? &weir_allocator_libc : options->allocator;
-    const size_t room = WEIR_YAML_BYTES_MAX + 1;
-    char *bytes = weir_allocate(allocator, room);
-    if (bytes == NULL) {
-        weir_config_errors_add(errors, 0, 0, "there is not enough memory to read it");
-        return false;
-    }
-    bool good = false;
-    size_t length = fread(bytes, 1, room, stream);
-    if (ferror(stream)) {
-        weir_config_errors_add(errors, 0, 0, "cannot be read: %s; expected a file",
-                               strerror(errno));
-    } else {
-        struct weir_slice text = {bytes, length};
-        good = weir_config_load_text(name, text, options, config, errors);
-    }
-    weir_release(allocator, bytes, room);
-    return good;
-}
-
 bool weir_config_load_file(const char *path, const struct weir_config_options *options,
                            struct weir_config **config, struct weir_config_errors *errors)
 {
-    *errors = (struct weir_config_errors){.file = weir_slice_of(path)};
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL) {
-        weir_config_errors_add(errors, 0, 0,
-                               "cannot be opened: %s; expected a file that weir may read",
-                               strerror(errno));
+    struct weir_source source;
+    if (!weir_source_open(&source, path, options->allocator, errors)) {
         return false;
     }
-    bool good = load_stream(stream, errors->file, options, config, errors);
-    fclose(stream);
+    bool good = weir_config_load_text(errors->file, source.text, options, config, errors);
+    weir_source_close(&source);
     return good;
 }
 

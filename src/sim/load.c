@@ -6,10 +6,10 @@
 #include "base/slice.h"
 #include "config/reader.h"
 #include "config/scalars.h"
+#include "config/source.h"
 #include "sim/world.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 
 #define TREE_BYTES_MAX       (UINT32_C(32) << 20)
@@ -518,40 +518,15 @@ bool weir_sim_load_text(struct weir_slice name, struct weir_slice text,
     return true;
 }
 
-static bool load_stream(FILE *stream, struct weir_slice name, struct weir_sim_scenario **scenario,
-                        struct weir_config_errors *errors)
-{
-    const size_t room = WEIR_YAML_BYTES_MAX + 1; /* one more tells that there is more */
-    char *bytes = weir_allocate(&weir_allocator_libc, room);
-    if (bytes == NULL) {
-        weir_config_errors_add(errors, 0, 0, "there is not enough memory to read it");
-        return false;
-    }
-    bool good = false;
-    size_t length = fread(bytes, 1, room, stream);
-    if (ferror(stream)) {
-        weir_config_errors_add(errors, 0, 0, "cannot be read: %s; expected a file",
-                               strerror(errno));
-    } else {
-        good = weir_sim_load_text(name, (struct weir_slice){bytes, length}, NULL, scenario, errors);
-    }
-    weir_release(&weir_allocator_libc, bytes, room);
-    return good;
-}
-
 bool weir_sim_load_file(const char *path, struct weir_sim_scenario **scenario,
                         struct weir_config_errors *errors)
 {
-    *errors = (struct weir_config_errors){.file = weir_slice_of(path)};
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL) {
-        weir_config_errors_add(errors, 0, 0,
-                               "cannot be opened: %s; expected a file that weir may read",
-                               strerror(errno));
+    struct weir_source source;
+    if (!weir_source_open(&source, path, NULL, errors)) {
         return false;
     }
-    bool good = load_stream(stream, errors->file, scenario, errors);
-    fclose(stream);
+    bool good = weir_sim_load_text(errors->file, source.text, NULL, scenario, errors);
+    weir_source_close(&source);
     return good;
 }
 
