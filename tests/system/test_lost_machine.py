@@ -81,22 +81,22 @@ async def test_what_a_lost_machine_held_and_waited_for_comes_back(monkeypatch):
                     said = await counts(key)
                     return all(said.get(field) == value for field, value in expected.items())
 
-                holder = await call(name, port, 'b', hold=True)
+                holder = await call(name, port, 'held', hold=True)
                 assert await asyncio.wait_for(holder.stdout.readline(), PATIENCE) == b'200\n'
-                waiter = await call(name, port, 'b', hold=True)  # it may be given the other's permit, being as lost
-                await until(lambda: has('b', active=1, waiting=1), 'one holds and one waits')
-                permit = (await ask('c/acquire'))['permit']
-                heir = await call(name, port, 'c', hold=True)
-                await until(lambda: has('c', active=1, waiting=1), 'another one waits')
+                await ask('waited-for/acquire')
+                waiter = await call(name, port, 'waited-for', hold=True)
+                permit = (await ask('inherited/acquire'))['permit']
+                heir = await call(name, port, 'inherited', hold=True)
+                for key in ('waited-for', 'inherited'):
+                    await until(lambda: has(key, active=1, waiting=1), 'it waits')
                 pull_cable()
-                await ask('c/release', permit=permit)
                 # It is told of its permit, into the void: then no probes are sent, since there is something to repeat.
-                assert await has('c', active=1, waiting=0)
-                await until(lambda: has('b', active=0, waiting=0), 'both have been noticed')
-                await until(lambda: has('c', active=0, waiting=0), 'the third as well')
-                for key, gone in (('b', 2), ('c', 2)):
-                    ended = (await counts(key))['ended']
-                    assert ended['cancelled'] + ended['left'] == gone
+                await ask('inherited/release', permit=permit)
+                assert await has('inherited', active=1, waiting=0)
+                await until(lambda: has('held', active=0, waiting=0), 'who held has been noticed')
+                await until(lambda: has('waited-for', active=1, waiting=0), 'who waited as well')
+                await until(lambda: has('inherited', active=0, waiting=0), 'who had just been admitted as well')
+                assert (await counts('waited-for'))['ended']['cancelled'] == 1
             for process in holder, waiter, heir:
                 process.kill()
                 await process.wait()

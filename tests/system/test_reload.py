@@ -262,17 +262,17 @@ def test_those_in_line_keep_their_places_and_their_time_when_the_line_gets_short
     async def test():
         async with waiting('a', 'b', 'c') as (agents, calls):
             before = await line_of(agents)
-            await agents.gateway.reload(('timeout: 60s, max: 10, status: 429', 'timeout: 1s, max: 2, status: 503'))
+            await agents.gateway.reload(('timeout: 60s, max: 10, status: 429', 'timeout: 300ms, max: 2, status: 503'))
             status, said = await agents.call('acquire', flow='late', tenant='a')
             assert (status, said['type'], said['waiting']) == (503, 'urn:weir:line-full', 3)
             line = await line_of(agents)
             assert [flow for flow, _, _ in line] == [flow for flow, _, _ in before]
-            assert all(left > 1000 for _, _, left in line)
+            assert all(left > 300 for _, _, left in line)
             for flow, (following, _, _) in zip(('first', *(flow for flow, _, _ in line)), line):
                 assert (await agents.call('release', flow=flow))[0] == 200
                 assert (await calls[int(following)])[0] == 200
             status, said = await agents.call('acquire', flow='later')  # there is room in line now, but less time
-            assert (status, said['type'], said['timeout_ms']) == (503, 'urn:weir:line-timeout', 1000)
+            assert (status, said['type'], said['timeout_ms']) == (503, 'urn:weir:line-timeout', 300)
             await agents.until(active=1, waiting=0)
     run(test())
 
