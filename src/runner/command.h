@@ -105,7 +105,8 @@ WEIR_MUST_CHECK bool weir_command_finished(const struct weir_command_find *find,
  * for disk threads. */
 void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt);
 
-/* All folders of attempts that `keep` does not want; at the start. */
+/* All folders of attempts that `keep` does not want; at the start. What has another name is
+ * somebody else's, and stays. */
 void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint64_t number),
                             void *context);
 

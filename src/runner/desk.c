@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 /* What blocks on the disk: bodies that are written, folders that are removed. */
 #define DISK_THREADS 4
@@ -429,6 +430,23 @@ static bool make_parts(struct weir_desk *desk, char *wrong, size_t wrong_bytes)
     return true;
 }
 
+/* What looks like attempts, without the database that knows of them, is somebody's. */
+static bool check_remains(struct weir_desk *desk, const char *folder, char *wrong,
+                          size_t wrong_bytes)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/jobs.db", folder);
+    if (desk->remains.count == 0 || access(path, F_OK) == 0) {
+        return true;
+    }
+    snprintf(wrong, wrong_bytes,
+             "%s is missing, but %s/work holds folders like those of its jobs: restore it, or move"
+             " them away to start with none",
+             path, folder);
+    weir_desk_forget_remains(desk);
+    return false;
+}
+
 static bool open_store(struct weir_desk *desk, const struct weir_desk_options *options, char *wrong,
                        size_t wrong_bytes)
 {
@@ -442,6 +460,9 @@ static bool open_store(struct weir_desk *desk, const struct weir_desk_options *o
             .folder = folder, .found = weir_desk_found, .context = desk};
         desk->port = &weir_store_sqlite;
         weir_desk_find_remains(desk, folder);
+        if (!check_remains(desk, folder, wrong, wrong_bytes)) {
+            return false;
+        }
         desk->files = weir_store_open(&store, wrong, wrong_bytes);
         weir_desk_forget_remains(desk);
         desk->store = desk->files;

@@ -178,13 +178,10 @@ void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint
     int copy = work == -1 ? -1 : openat(work, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = copy == -1 ? NULL : fdopendir(copy);
     for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        const char *name = entry->d_name;
         uint64_t number;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-            (read_name(name, &number) && keep(context, number))) {
-            continue;
+        if (read_name(entry->d_name, &number) && !keep(context, number)) {
+            remove_folder(work, entry->d_name);
         }
-        remove_folder(work, name);
     }
     if (entries != NULL) {
         closedir(entries);

@@ -756,6 +756,20 @@ TEST(what_is_left_of_earlier_attempts_is_swept_at_the_start)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+TEST(what_looks_like_an_attempt_in_a_folder_that_is_not_ours_stays)
+{
+    char path[100], wrong[1000];
+    snprintf(path, sizeof path, "%s/work", office.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/work/2024-11", office.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct weir_desk_options options = {.plan = plan_of("  q: { run: [/bin/true] }\n")};
+    assert_null(weir_desk_open(&options, wrong, sizeof wrong));
+    assert_non_null(strstr(wrong, "/jobs.db is missing, but "));
+    assert_int_equal(rmdir(path), 0);
+    open_desk("  q: { run: [/bin/true] }\n");
+}
+
 TEST(what_waits_at_the_end_waits_at_the_start)
 {
     open_desk("  q: { }\n");
@@ -922,6 +936,7 @@ int main(void)
         FAKE(an_attempt_that_had_ended_well_is_not_repeated),
         REAL(a_backoff_is_short_also_if_the_clock_went_back),
         REAL(what_is_left_of_earlier_attempts_is_swept_at_the_start),
+        REAL(what_looks_like_an_attempt_in_a_folder_that_is_not_ours_stays),
         REAL(what_waits_at_the_end_waits_at_the_start),
         REAL(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back),
         REAL(a_shorter_lease_is_renewed_more_often),
