@@ -75,11 +75,11 @@ static void act(struct weir_job_call *job)
     struct weir_desk_request *request = weir_job_prepare(job);
     if (letters->removes) {
         request->remove.number = number;
-        request->remove.now_ms = weir_job_now_ms();
+        request->remove.now_ms = weir_wall_ms();
         weir_job_ask(job, weir_desk_remove, tell_one);
     } else {
         request->redrive.number = number;
-        request->redrive.now_ms = weir_job_now_ms();
+        request->redrive.now_ms = weir_wall_ms();
         weir_job_ask(job, weir_desk_redrive, tell_one);
     }
 }
@@ -113,7 +113,7 @@ static void redrive_page(struct weir_job_call *job, uint64_t after)
     struct weir_desk_request *request = weir_job_prepare(job);
     request->redrive.filter = letters_of(job)->filter.filter;
     request->redrive.after = after;
-    request->redrive.now_ms = weir_job_now_ms();
+    request->redrive.now_ms = weir_wall_ms();
     weir_job_ask(job, weir_desk_redrive, tell_many);
 }
 

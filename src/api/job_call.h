@@ -8,6 +8,7 @@
 #define WEIR_API_JOB_CALL_H
 
 #include "api/call.h"
+#include "base/clock.h"
 #include "runner/desk.h"
 
 /* How long a call may wait for a job's end. */
@@ -42,9 +43,6 @@ struct weir_job_call {
     struct weir_slice id; /* of the job; in the text below */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
 };
-
-/* Milliseconds since 1970. */
-int64_t weir_job_now_ms(void);
 
 /* What the call will be about, of `bytes`, zeroed, at least a weir_job_call, with which it begins.
  * Null if there are no queues or no memory, which has been said then. */

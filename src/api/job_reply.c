@@ -29,7 +29,7 @@ static bool produce_document(struct weir_call *call, struct weir_json *json)
     struct weir_job_call *job = call->job;
     const struct weir_job_row *row = &job->request.look.row;
     struct weir_job_present present = {.now_ns = call->worker->loop.now_ns,
-                                       .now_ms = weir_job_now_ms()};
+                                       .now_ms = weir_wall_ms()};
     bool is_over = weir_job_is_over(row);
     if (!is_over) {
         weir_desk_live(job->desk, row->number, &present.live);

@@ -93,7 +93,7 @@ static void on_answer(struct weir_post *post)
 static void commit(struct weir_slot *slot)
 {
     struct weir_desk_request *request = &slot->request;
-    slot->order.created_ms = weir_job_now_ms();
+    slot->order.created_ms = weir_wall_ms();
     weir_job_wish_apply(&slot->wish, &slot->order);
     slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the desk's business */
     *request =

@@ -221,7 +221,7 @@ static void commit(struct weir_job_call *job)
 {
     struct submission *submission = submission_of(job);
     struct weir_desk_request *request = weir_job_prepare(job);
-    submission->order.created_ms = weir_job_now_ms();
+    submission->order.created_ms = weir_wall_ms();
     weir_job_wish_apply(&submission->head.wish, &submission->order);
     weir_job_set_patience(job, submission->head.wait_ns);
     submission->place = NOWHERE; /* from now on places are the desk's business */
@@ -400,7 +400,7 @@ static bool name_job(struct submission *submission)
     job->id =
         (struct weir_slice){job->id_text, keyed ? WEIR_JOB_ID_KEYED_BYTES : WEIR_JOB_ID_MADE_BYTES};
     if (!(keyed ? weir_job_id_of_key(&key, job->worker->hasher, job->id_text)
-                : weir_job_id_make(weir_job_now_ms(), job->id_text))) {
+                : weir_job_id_make(weir_wall_ms(), job->id_text))) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "No id can be made. Try again later, or name one.");
         return false;

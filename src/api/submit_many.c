@@ -543,7 +543,7 @@ static void read_lines(struct many *many, struct weir_hasher *hasher)
     char *line;
     size_t bytes;
     uint32_t number = 0;
-    many->orders[0].created_ms = weir_job_now_ms();
+    many->orders[0].created_ms = weir_wall_ms();
     while (next_line(&at, end, &line, &bytes)) {
         number++;
         if (!is_blank(line, bytes) &&

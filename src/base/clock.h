@@ -29,4 +29,9 @@ static inline uint64_t weir_wall_ns(void)
     return weir_clock_read(CLOCK_REALTIME);
 }
 
+static inline int64_t weir_wall_ms(void)
+{
+    return (int64_t)(weir_wall_ns() / 1000000);
+}
+
 #endif

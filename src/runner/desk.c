@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What blocks on the disk: bodies that are written, folders that are removed. */
@@ -20,24 +19,11 @@
 
 /* ---- the lock ---- */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
-int64_t weir_desk_wall_ms(void)
-{
-    return (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
-}
-
 /* The clocks are read under the lock, so that for the schedule time never goes back. */
 struct weir_instant weir_desk_lock(struct weir_desk *desk)
 {
     pthread_mutex_lock(&desk->lock);
-    return (struct weir_instant){.now_ns = clock_ns(CLOCK_MONOTONIC),
-                                 .wall_ms = weir_desk_wall_ms()};
+    return (struct weir_instant){.now_ns = weir_clock_ns(), .wall_ms = weir_wall_ms()};
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

@@ -13,6 +13,7 @@
 #ifndef WEIR_RUNNER_DESK_PARTS_H
 #define WEIR_RUNNER_DESK_PARTS_H
 
+#include "base/clock.h"
 #include "base/slab.h"
 #include "runner/command.h"
 #include "runner/desk.h"
@@ -187,8 +188,6 @@ struct weir_desk {
 };
 
 /* ---- the lock, desk.c ---- */
-
-int64_t weir_desk_wall_ms(void);
 
 /* Takes the lock and tells the time. */
 struct weir_instant weir_desk_lock(struct weir_desk *desk);

@@ -474,7 +474,7 @@ static void on_redriven(struct weir_store_op *op)
 void weir_desk_redrive(struct weir_desk *desk, struct weir_desk_request *request)
 {
     request->desk = desk;
-    request->redrive.now_ms = weir_desk_wall_ms();
+    request->redrive.now_ms = weir_wall_ms();
     hand(request, WEIR_STORE_REDRIVE, on_redriven);
 }
 
@@ -504,7 +504,7 @@ static void on_remove_looked(struct weir_store_op *op)
         pthread_mutex_unlock(&desk->lock);
         free(op->memory);
         request->remove =
-            (struct weir_store_remove){.number = request->number, .now_ms = weir_desk_wall_ms()};
+            (struct weir_store_remove){.number = request->number, .now_ms = weir_wall_ms()};
         hand(request, WEIR_STORE_REMOVE, on_removed);
     }
     weir_desk_complete(desk);

@@ -192,7 +192,7 @@ void weir_run_take(struct weir_run *run)
     run->take = (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = on_taken},
                                          .number = run->number,
                                          .epoch = run->recorded,
-                                         .now_ms = weir_desk_wall_ms()};
+                                         .now_ms = weir_wall_ms()};
     run->asked = &run->take.op;
     weir_desk_hand(run->desk, run->asked);
 }

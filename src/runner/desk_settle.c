@@ -202,7 +202,7 @@ void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char
 {
     run->settle = (struct weir_store_settle){.before = WEIR_JOB_QUEUED,
                                              .after = after,
-                                             .now_ms = weir_desk_wall_ms(),
+                                             .now_ms = weir_wall_ms(),
                                              .kills = run->row.kills,
                                              .error = weir_slice_of(error)};
     settle(run);

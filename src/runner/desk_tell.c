@@ -6,7 +6,6 @@
 #include "gateway/journal.h"
 
 #include <assert.h>
-#include <time.h>
 
 static_assert(WEIR_JOB_ERROR_BYTES_MAX <= WEIR_NOTE_ERROR_BYTES_MAX, "a note holds its error");
 
@@ -179,13 +178,6 @@ void weir_desk_tell_watches(struct weir_map_node *watches)
 
 /* ---- events ---- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 void weir_desk_tell_end(const struct weir_run *run)
 {
     static const enum weir_job_news news[] = {[WEIR_JOB_QUEUED] = WEIR_JOB_NEWS_RETRY,
@@ -196,7 +188,7 @@ void weir_desk_tell_end(const struct weir_run *run)
     if (journal == NULL || !weir_journal_read_by_any(journal)) {
         return;
     }
-    struct weir_event event = {.at_ns = clock_ns(), .value = run->ran_ms * 1000000};
+    struct weir_event event = {.at_ns = weir_clock_ns(), .value = run->ran_ms * 1000000};
     struct weir_notice notice = {.event = &event,
                                  .gate = WEIR_NOTE_NO_GATE,
                                  .key = run->row.order.queue,

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* O_CLOEXEC and more */
 #include "runner/errand_parts.h"
 
+#include "base/clock.h"
 #include "runner/command_log.h"
 #include "runner/folder.h"
 #include "wire/head_writer.h"
@@ -12,7 +13,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -262,19 +262,12 @@ static enum next take_body(struct weir_errand *errand)
 
 /* ---- the head ---- */
 
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static void note_head(struct weir_errand *errand, const char *data)
 {
     const struct weir_http1_head *head = &errand->head;
     const struct weir_http1_field *type = weir_http1_find(head, WEIR_FIELD_CONTENT_TYPE);
     struct weir_limits limits;
-    weir_limits_read(&(struct weir_limits_source){0}, head, data, wall_ns(), &limits);
+    weir_limits_read(&(struct weir_limits_source){0}, head, data, weir_wall_ns(), &limits);
     if (limits.retry_after_known) {
         errand->retry_after_ms = (limits.retry_after_ns + NS_PER_MS - 1) / NS_PER_MS;
     }

@@ -2,14 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <time.h>
-
-uint64_t weir_clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* ---- operations ---- */
 

@@ -9,6 +9,7 @@
 #ifndef WEIR_STORE_INSIDE_H
 #define WEIR_STORE_INSIDE_H
 
+#include "base/clock.h"
 #include "store/database.h"
 #include "store/ids.h"
 #include "store/store.h"
@@ -120,8 +121,6 @@ void weir_op_fail(struct weir_store_op *op, const char *wrong);
 void weir_op_queue_init(struct weir_op_queue *queue);
 void weir_op_queue_push(struct weir_op_queue *queue, struct weir_store_op *op);
 struct weir_store_op *weir_op_queue_pop(struct weir_op_queue *queue); /* null: it is empty */
-
-uint64_t weir_clock_ns(void);
 
 /* ---- operations; false: the database has failed, else `end` is set ---- */
 

@@ -40,13 +40,6 @@
 #define FREE_PART_BUSY 2
 #define FREE_PART_IDLE 16
 
-static int64_t wall_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static bool works(const struct weir_store *store)
 {
     return store->database.health.failure == SQLITE_OK;
@@ -220,7 +213,7 @@ static bool tidy_along(struct weir_store *store)
     bool given;
     uint32_t most = store->batch.op_count + 16;
     most = most > WEIR_BATCH_SWEEP_MAX ? WEIR_BATCH_SWEEP_MAX : most;
-    return weir_store_sweep(store, wall_ms(), most, &swept) &&
+    return weir_store_sweep(store, weir_wall_ms(), most, &swept) &&
            (swept == 0 || weir_store_shrink(store, FREE_PART_BUSY, VACUUM_PAGES_MAX, &given));
 }
 
@@ -309,7 +302,7 @@ static bool tidy_rows(struct weir_store *store, uint64_t now_ns)
     uint32_t swept = 0;
     bool moved = false;
     bool given = false;
-    bool good = weir_store_sweep(store, wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
+    bool good = weir_store_sweep(store, weir_wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
                 (swept > 0 || weir_store_pack(store, &moved)) &&
                 weir_store_shrink(store, FREE_PART_IDLE, VACUUM_PAGES_MAX / 8, &given);
     if (!good) {
