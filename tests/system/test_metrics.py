@@ -453,10 +453,12 @@ def test_ten_thousand_keys_hold_up_nobody(gates, tmp_path):
                 await make_keys(gateway, 0, total // gates, name)
             turns.forget()
             body = await fetch(gateway)
-            metrics = Metrics(body)
-            assert len(metrics.all('weir_gate_active')) == (1001 if gates == 1 else total)
-            assert sum(metrics.all('weir_gate_entered_total').values()) == total
-            check_histograms(metrics)
+            named = 1001 if gates == 1 else total
+            assert body.count(b'\nweir_gate_active{') == body.count(b'\nweir_gate_wait_seconds_sum{') == named
+            if len(body) < 1 << 22:  # reading more of the same finds nothing more
+                metrics = Metrics(body)
+                assert sum(metrics.all('weir_gate_entered_total').values()) == total
+                check_histograms(metrics)
             if gates == 1:
                 check_with_promtool(body)
             await measure(gateway, f'{total} keys in {gates} gates, {len(body) / 1e6:.1f} MB', gates)
