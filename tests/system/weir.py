@@ -41,7 +41,7 @@ def sleeps(pid):
     try:
         states = [pathlib.Path(f'/proc/{pid}/task/{task}/stat').read_text().rsplit(')', 1)[1].split()[0]
                   for task in os.listdir(f'/proc/{pid}/task')]
-    except FileNotFoundError:  # a thread that has just ended
+    except (FileNotFoundError, ProcessLookupError):  # a thread that has just ended, or ends while it is read
         return False
     return set(states) == {'S'}
 
