@@ -59,7 +59,9 @@ struct weir_packing {
     bool under_way;
     uint32_t table;
     uint64_t after;      /* the number up to which the table is done */
-    uint64_t gone_count; /* rows that went since it was last begun */
+    uint64_t gone_count; /* rows that went since it was last begun; */
+    uint64_t seen_count; /* when it was last seen whether it is worth while */
+    double dense;        /* pages for a byte, after the last time; 0: not known */
 };
 
 struct weir_store {
@@ -81,7 +83,7 @@ struct weir_store {
     struct weir_packing packing;
     uint64_t sweep_ns; /* when to look at the agenda again */
     uint64_t heal_ns;  /* when to try whether the disk works again */
-    uint64_t busy_ns;  /* when there was last something to do */
+    uint64_t busy_ns;  /* when there was last something to write */
     atomic_uint_fast64_t file_last;
     atomic_uint_fast64_t dead;
     atomic_uint_fast64_t remembered;
@@ -145,8 +147,10 @@ WEIR_MUST_CHECK bool weir_store_expire(struct weir_store *store, const struct we
 WEIR_MUST_CHECK bool weir_store_sweep(struct weir_store *store, int64_t now_ms, uint32_t most,
                                       uint32_t *done);
 
-/* A step of moving rows closer together, if that is worth while; `moved`: whether it was. pack.c */
-WEIR_MUST_CHECK bool weir_store_pack(struct weir_store *store, bool *moved);
+/* A step of moving rows closer together, if that is worth while; `moved`: whether it was. A whole
+ * step is WEIR_PACK_WHOLE; along with what others wait for, it is a part of that. pack.c */
+#define WEIR_PACK_WHOLE 256u
+WEIR_MUST_CHECK bool weir_store_pack(struct weir_store *store, uint32_t part, bool *moved);
 
 /* About how much room is taken by a job that is new, by any job, and by what is remembered. */
 int64_t weir_order_live_bytes(const struct weir_job_order *order);

@@ -1,7 +1,8 @@
 /* Pages that have lost most of their rows stay until two thirds of them are empty. So when rows go
- * in no order, those that stay may lie in more than twice the room that they need. Then, while
- * nobody asks, the rows of each table are taken out and put back in the order of their numbers, a
- * few at a time, which leaves pages nearly full. */
+ * in no order, those that stay may lie in more than twice the room that they need. Then the rows of
+ * each table are taken out and put back in the order of their numbers, a few at a time, which
+ * leaves pages nearly full: while nobody asks, and along with what is committed anyway, in
+ * proportion to that. */
 #include "store/record.h"
 
 #include <assert.h>
@@ -11,11 +12,17 @@
 #define REMEMBERED_BYTES 90
 
 /* From how many pages for so much data on it is worth while; and how many of them nobody minds. */
-#define PAGES_PER_DATA(bytes) ((bytes) / 4096 / 2 * 3)
+#define PAGES_PER_DATA(bytes) ((bytes) / 4096 / 3 * 4)
 #define PAGES_MIN             1024u
 
 /* A pass reads and writes everything, so as many rows must have gone as to pay for it. */
 #define GONE_MIN 1000u
+
+/* While others wait it is looked at after so many more; and rows of which few fit into a page, so
+ * that nothing brings them closer together, are not moved for ever: the pages must be so much more
+ * than they were after the last time. */
+#define GONE_AGAIN 100u
+#define DENSE_PART 1.25
 
 #define TABLES 4
 
@@ -30,7 +37,7 @@ enum step {
 
 static const struct table {
     enum weir_sql first;
-    uint32_t rows_max; /* at once: bodies and results are up to 64 KiB each */
+    uint32_t rows_max; /* of a whole step: bodies and results are up to 64 KiB each */
 } tables[TABLES] = {
     {WEIR_SQL_PACK_JOBS, 256},
     {WEIR_SQL_PACK_BODIES, 32},
@@ -57,19 +64,45 @@ int64_t weir_remembered_live_bytes(struct weir_slice id)
     return (int64_t)(REMEMBERED_BYTES + id.bytes);
 }
 
-static bool is_worth_while(struct weir_store *store, bool *worth)
+static uint64_t live_bytes(const struct weir_store *store)
 {
+    return store->live_bytes > 0 ? (uint64_t)store->live_bytes : 0;
+}
+
+/* Whether enough rows have gone; which is known at once. */
+static bool is_due(const struct weir_store *store, bool busy)
+{
+    const struct weir_packing *packing = &store->packing;
+    return packing->gone_count >= GONE_MIN && packing->gone_count >= store->ids.count / 4 &&
+           (!busy || packing->gone_count >= packing->seen_count + GONE_AGAIN);
+}
+
+static bool is_worth_while(struct weir_store *store, bool busy, bool *worth)
+{
+    struct weir_packing *packing = &store->packing;
     uint64_t used, free_pages;
-    uint64_t live_bytes = store->live_bytes > 0 ? (uint64_t)store->live_bytes : 0;
-    *worth = store->packing.gone_count >= GONE_MIN;
+    *worth = is_due(store, busy);
     if (!*worth) {
         return true;
     }
     if (!weir_store_count_pages(store, &used, &free_pages)) {
         return false;
     }
-    *worth = used > PAGES_MIN && used > PAGES_PER_DATA(live_bytes) &&
-             store->packing.gone_count >= store->ids.count / 4;
+    double dense_pages = packing->dense * (double)live_bytes(store);
+    packing->seen_count = packing->gone_count;
+    *worth = used > PAGES_MIN && used > PAGES_PER_DATA(live_bytes(store)) &&
+             (!busy || (double)used > DENSE_PART * dense_pages);
+    return true;
+}
+
+/* The last table is done. */
+static bool note_density(struct weir_store *store)
+{
+    uint64_t used, free_pages;
+    if (!weir_store_count_pages(store, &used, &free_pages)) {
+        return false;
+    }
+    store->packing.dense = (double)used / (double)(live_bytes(store) + 1);
     return true;
 }
 
@@ -88,13 +121,13 @@ static bool move(struct weir_store *store, enum weir_sql sql, uint64_t count)
 }
 
 /* Takes some rows out, and tells which: none, and the table is done. */
-static bool take_out(struct weir_store *store, const struct table *table, uint64_t *last,
-                     uint64_t *count)
+static bool take_out(struct weir_store *store, const struct table *table, uint32_t part,
+                     uint64_t *last, uint64_t *count)
 {
     struct weir_database *database = &store->database;
     sqlite3_stmt *statement = weir_database_statement(database, table->first + TAKE_OUT);
     weir_bind_number(statement, 1, store->packing.after);
-    weir_bind_number(statement, 2, table->rows_max);
+    weir_bind_number(statement, 2, (table->rows_max * part - 1) / WEIR_PACK_WHOLE + 1);
     if (!weir_database_run(database, table->first + TAKE_OUT) ||
         !weir_database_step(database, table->first + ASK_LAST)) {
         return false;
@@ -106,19 +139,19 @@ static bool take_out(struct weir_store *store, const struct table *table, uint64
     return true;
 }
 
-static bool pack_some(struct weir_store *store)
+static bool pack_some(struct weir_store *store, uint32_t part)
 {
     struct weir_packing *packing = &store->packing;
     const struct table *table = &tables[packing->table];
     uint64_t last, count;
-    if (!weir_batch_begin(store) || !take_out(store, table, &last, &count)) {
+    if (!weir_batch_begin(store) || !take_out(store, table, part, &last, &count)) {
         return false;
     }
     if (count == 0) {
         packing->after = 0;
         packing->table++;
         packing->under_way = packing->table < TABLES;
-        return true;
+        return packing->under_way || note_density(store);
     }
     sqlite3_stmt *statement = weir_database_statement(&store->database, table->first + CLEAR);
     weir_bind_number(statement, 1, packing->after);
@@ -128,15 +161,17 @@ static bool pack_some(struct weir_store *store)
            move(store, table->first + PUT_BACK, count) && move(store, table->first + EMPTY, count);
 }
 
-bool weir_store_pack(struct weir_store *store, bool *moved)
+bool weir_store_pack(struct weir_store *store, uint32_t part, bool *moved)
 {
     struct weir_packing *packing = &store->packing;
+    assert(part > 0 && part <= WEIR_PACK_WHOLE);
     *moved = packing->under_way;
     if (!packing->under_way) {
-        if (!is_worth_while(store, moved)) {
+        if (!is_worth_while(store, part < WEIR_PACK_WHOLE, moved)) {
             return false;
         }
-        *packing = *moved ? (struct weir_packing){.under_way = true} : *packing;
+        *packing =
+            *moved ? (struct weir_packing){.under_way = true, .dense = packing->dense} : *packing;
     }
-    return !*moved || pack_some(store);
+    return !*moved || pack_some(store, part);
 }

@@ -1,7 +1,8 @@
 /* The thread: what it takes from its inbox goes into two queues, reads and writes. In each turn it
  * answers some reads, which see nothing but what is committed and starts that were told already;
  * then writes go into the batch, which is committed once something waits for that. Whatever else is
- * to be done, such as sweeping, is done in small steps, along with batches or while nobody asks. */
+ * to be done, such as sweeping, is done in small steps, along with batches or while there are none.
+ */
 #define _GNU_SOURCE
 #include "store/inside.h"
 #include "store/lock.h"
@@ -28,7 +29,7 @@
 #define JOURNAL_BYTES_DEFAULT (UINT64_C(8) << 20) /* copied in some 50 ms */
 #define PAGE_BYTES            4096u
 
-/* While nobody asks for anything, the journal is copied as soon as it has that part of its size. */
+/* While nobody writes, the journal is copied as soon as it has that part of its size. */
 #define IDLE_PART 4u
 
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
@@ -37,7 +38,7 @@
 #define VACUUM_PAGES_MAX  2048u
 
 /* How many free pages there may be, as a part of the used ones. */
-#define FREE_PART_BUSY 2
+#define FREE_PART_BUSY 4
 #define FREE_PART_IDLE 16
 
 static bool works(const struct weir_store *store)
@@ -210,11 +211,14 @@ static bool fill_batch(struct weir_store *store)
 static bool tidy_along(struct weir_store *store)
 {
     uint32_t swept;
-    bool given;
+    bool moved, given;
     uint32_t most = store->batch.op_count + 16;
+    uint32_t part = most < WEIR_PACK_WHOLE ? most : WEIR_PACK_WHOLE - 1;
     most = most > WEIR_BATCH_SWEEP_MAX ? WEIR_BATCH_SWEEP_MAX : most;
     return weir_store_sweep(store, weir_wall_ms(), most, &swept) &&
-           (swept == 0 || weir_store_shrink(store, FREE_PART_BUSY, VACUUM_PAGES_MAX, &given));
+           weir_store_pack(store, part, &moved) &&
+           ((swept == 0 && !moved) ||
+            weir_store_shrink(store, FREE_PART_BUSY, VACUUM_PAGES_MAX, &given));
 }
 
 static bool copy_journal(struct weir_store *store, bool empty)
@@ -262,7 +266,7 @@ static void refuse_writes(struct weir_store *store)
     }
 }
 
-/* ---- what is done while nobody asks ---- */
+/* ---- what is done while nobody writes ---- */
 
 static void note_disk_bytes(struct weir_store *store)
 {
@@ -303,7 +307,7 @@ static bool tidy_rows(struct weir_store *store, uint64_t now_ns)
     bool moved = false;
     bool given = false;
     bool good = weir_store_sweep(store, weir_wall_ms(), WEIR_BATCH_SWEEP_MAX / 4, &swept) &&
-                (swept > 0 || weir_store_pack(store, &moved)) &&
+                (swept > 0 || weir_store_pack(store, WEIR_PACK_WHOLE, &moved)) &&
                 weir_store_shrink(store, FREE_PART_IDLE, VACUUM_PAGES_MAX / 8, &given);
     if (!good) {
         weir_batch_fail(store);
@@ -355,19 +359,19 @@ static uint64_t next_due(const struct weir_store *store)
     return due_ns;
 }
 
-/* A batch that is held back has no place for anything but starts, so nothing is tidied then. */
-static void rest(struct weir_store *store)
+/* One step of what is due while nothing is to be written. False: there is none. A batch that is
+ * held back has no place for anything but starts, so nothing is tidied then. */
+static bool care(struct weir_store *store)
 {
     uint64_t now_ns = weir_clock_ns();
-    if (!works(store)) {
-        if (now_ns >= store->heal_ns) {
-            heal(store);
-            return;
-        }
-    } else if (!store->database.begun && tidy(store, now_ns)) {
-        return;
+    if (works(store)) {
+        return !store->database.begun && tidy(store, now_ns);
     }
-    sleep_until(store, next_due(store));
+    if (now_ns >= store->heal_ns) {
+        heal(store);
+        return true;
+    }
+    return false;
 }
 
 /* That no file can be written is as if the database could not be. */
@@ -384,8 +388,9 @@ static bool turn(struct weir_store *store)
 {
     collect(store);
     note_file_error(store);
-    bool any = store->reads.first != NULL || store->writes.first != NULL;
-    store->busy_ns = any ? weir_clock_ns() : store->busy_ns;
+    bool writes = store->writes.first != NULL;
+    bool any = writes || store->reads.first != NULL;
+    store->busy_ns = writes ? weir_clock_ns() : store->busy_ns;
     answer_reads(store);
     if (works(store)) {
         write_batch(store);
@@ -395,8 +400,9 @@ static bool turn(struct weir_store *store)
     if (!any && atomic_load(&store->ending) && inbox_empty(store)) {
         return false;
     }
-    if (!any) {
-        rest(store);
+    bool cared = (!writes || !works(store)) && care(store); /* else it goes along with batches */
+    if (!any && !cared) {
+        sleep_until(store, next_due(store));
     }
     return true;
 }

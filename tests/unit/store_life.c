@@ -624,6 +624,123 @@ TEST(few_jobs_that_stay_among_many_that_go_lie_close_together)
     }
 }
 
+/* ---- a store that never rests ---- */
+
+/* Somebody asks again as soon as he is answered: there is always something to do. */
+static struct {
+    struct weir_store_look look;
+    atomic_bool ends;
+} pest;
+
+static void ask_again(struct weir_store_op *op)
+{
+    free(op->memory);
+    if (atomic_load(&pest.ends)) {
+        note_completion(op);
+    } else {
+        weir_store_sqlite.submit(store, op);
+    }
+}
+
+static void begin_to_ask(void)
+{
+    atomic_store(&pest.ends, false);
+    pest.look = (struct weir_store_look){.op = {.act = WEIR_STORE_LOOK, .complete = ask_again},
+                                         .number = 1};
+    weir_store_sqlite.submit(store, &pest.look.op);
+}
+
+static void cease_to_ask(void)
+{
+    atomic_store(&pest.ends, true);
+    wait_for_completions(1);
+}
+
+/* What a job of these takes, about, in pages that are full. */
+#define SCATTERED_BYTES 356
+
+/* The journal is copied when it has 8 MiB, and a batch that follows has as many at most. */
+#define JOURNAL_MOST (UINT64_C(17) << 20)
+
+/* The file, as a multiple of what lives in it. */
+static double file_times(uint64_t live_count)
+{
+    return (double)file_bytes("jobs.db") / (double)(live_count * SCATTERED_BYTES);
+}
+
+/* The most that was measured. */
+struct extent {
+    double times;
+    uint64_t journal_bytes;
+};
+
+static void measure(struct extent *most, uint64_t live_count)
+{
+    double times = file_times(live_count);
+    uint64_t journal_bytes = file_bytes("jobs.db-wal");
+    most->times = times > most->times ? times : most->times;
+    most->journal_bytes = journal_bytes > most->journal_bytes ? journal_bytes : most->journal_bytes;
+}
+
+/* Of so many new ones one in three stays, the others go in no order. */
+static struct extent scatter(uint64_t base, uint64_t *live_count)
+{
+    struct extent most = {0};
+    for (int first = 0; first < SCATTERED; first += SHORT_WINDOW) {
+        accept_short((int)base + first);
+    }
+    *live_count += SCATTERED;
+    for (uint64_t first = 0; first < SCATTERED; first += SHORT_WINDOW) {
+        uint32_t count = 0;
+        for (uint64_t i = first; i < first + SHORT_WINDOW; i++) {
+            uint64_t number = base + i * 7919 % SCATTERED; /* each once */
+            if (!stays(number)) {
+                run_short(&lives[count++], number);
+            }
+        }
+        wait_for_completions(2 * count);
+        for (uint32_t i = 0; i < count; i++) {
+            free(lives[i].take.op.memory);
+        }
+        *live_count -= count;
+        measure(&most, *live_count);
+    }
+    return most;
+}
+
+static bool is_tidied(uint64_t live_count)
+{
+    return counts_now().remembered == live_count && file_bytes("jobs.db-wal") == 0 &&
+           file_times(live_count) < 1.7;
+}
+
+/* Nothing is asserted before the last question, which would otherwise be asked for ever. */
+TEST(a_store_that_never_rests_stays_small)
+{
+    uint64_t live_count = 1;
+    short_body[200] = '\0';
+    memset(short_body, 'x', 200);
+    options.remember_ms = 1;
+    open_store();
+    submit_job("old", "it waits for ever");
+    begin_to_ask();
+    struct extent most = scatter(2, &live_count);
+    /* Nor do those who only read keep it from being tidied. */
+    bool tidied = false;
+    for (int tries = 0; tries < 20000 && !tidied; tries++) {
+        tidied = is_tidied(live_count);
+        usleep(1000);
+    }
+    cease_to_ask();
+    print_message("# at most %.2f times what lives in it, and a journal of %.1f MB\n", most.times,
+                  (double)most.journal_bytes / 1e6);
+    assert_true(most.times < 2);
+    assert_true(most.journal_bytes < JOURNAL_MOST);
+    assert_true(tidied);
+    reopen();
+    assert_int_equal(found_count, live_count);
+}
+
 /* ---- the disk's threads ---- */
 
 struct errand {
@@ -776,6 +893,7 @@ int main(void)
         LIFE(an_id_is_forgotten_in_time_and_its_number_never_given_again),
         LIFE(nothing_is_left_of_what_is_forgotten),
         LIFE(one_old_job_and_many_short_ones_leave_a_small_file),
+        LIFE(a_store_that_never_rests_stays_small),
         LIFE(few_jobs_that_stay_among_many_that_go_lie_close_together),
         cmocka_unit_test(the_disks_threads_rest_when_every_task_is_done),
         cmocka_unit_test(every_task_for_the_disk_is_done_before_its_threads_end),
