@@ -206,12 +206,23 @@ class Site:
 
     # ---- the end
 
-    async def idle(self, session):
-        """Nothing runs, and nothing waits that could."""
+    async def left(self, session):
+        """How many run, or wait and could run; None: it does not say."""
         status, said = await self.ask(session, 'GET', '/capacity')
-        return status == 200 and all(queue['running'] == 0 and (queue['queue'] == 'kept' or
-                                                                queue['waiting'] + queue['delayed'] == 0)
-                                     for queue in said['queues'])
+        if status != 200:
+            return None
+        return sum(queue['running'] + (0 if queue['queue'] == 'kept' else queue['waiting'] + queue['delayed'])
+                   for queue in said['queues'])
+
+    async def ends(self, session):
+        """Waits until nothing runs and nothing waits, for as long as they become fewer: after thousands of kills there
+        are many."""
+        fewest = None
+        while fewest != 0:
+            async def fewer():
+                left = await self.left(session)
+                return left is not None and (fewest is None or left < fewest) and [left]
+            fewest = (await until(fewer, f'fewer than {fewest} are left'))[0]
 
     async def listed(self, session):
         documents, after = [], ''
@@ -239,7 +250,7 @@ class Site:
     async def check(self):
         """Waits until all is over, and compares everything."""
         async with aiohttp.ClientSession() as session:
-            await until(lambda: self.idle(session), 'nothing runs and nothing waits')
+            await self.ends(session)
             documents = await self.listed(session)
             results = await self.results(session, documents)
             wrong = self.history.wrong(documents, results, read_ledger(self.ledger))

@@ -23,14 +23,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 async def until(condition, what):
-    """Waits until the condition, which may be a coroutine function, holds."""
+    """Waits until the condition, which may be a coroutine function, holds; returns what it said."""
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:
         holds = condition()
         if inspect.isawaitable(holds):
             holds = await holds
         if holds:
-            return
+            return holds
         assert asyncio.get_running_loop().time() < deadline, f'it never came: {what}'
         await asyncio.sleep(0.005)
 
