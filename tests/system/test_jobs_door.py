@@ -12,6 +12,11 @@ from weir import until, until_still
 
 # ---- the door
 
+def line_of(call, queue):
+    [line] = [line for line in call.gateway.path.read_text().splitlines(True) if line.startswith(f'  {queue}:')]
+    return line
+
+
 @with_jobs
 async def test_a_full_queue_rejects_and_keeps_connections_of_short_bodies(call):
     await fill(call, 'small')
@@ -93,6 +98,37 @@ async def test_a_pushy_queue_drops_its_oldest_to_the_dead_letters(call):
 
 
 @with_jobs
+async def test_what_is_redriven_comes_back_though_the_queue_is_full(call):
+    """It was accepted long ago; but nothing new is, until there are fewer than the queue may hold."""
+    for job in 'abcde':
+        await call.submit(f'/{job}?queue=pushy', b'x')
+    for job in 'abc':
+        await call.until_state(job, 'failed')
+    line = line_of(call, 'pushy')
+    await call.gateway.reload((line, line.replace('drop_oldest', 'reject')))
+    assert (await call('POST', '/dlq/redrive?queue=pushy')).json == {'redriven': 3}
+    assert ((await call.queue('pushy'))['waiting'], (await call.queue('pushy'))['dead']) == (5, 0)
+    for job in 'abcd':
+        assert (await call('POST', '/submit/f?queue=pushy', b'x')).kind == 'queue-full'
+        await call('POST', f'/cancel/{job}')
+    await call.submit('/f?queue=pushy', b'x')
+    # Where the oldest are dropped, the next submission drops those that are beyond the bound.
+    for job in 'ef':
+        await call('POST', f'/cancel/{job}')
+    await call.gateway.reload((line.replace('drop_oldest', 'reject'), line))
+    for job in 'ghij':
+        await call.submit(f'/{job}?queue=pushy', b'x')
+    for job in 'gh':
+        await call.until_state(job, 'failed')
+    assert (await call('POST', '/dlq/g/redrive')).json == {'redriven': 1}
+    assert (await call.queue('pushy'))['waiting'] == 3
+    await call.submit('/k?queue=pushy', b'x')
+    await call.until_state('g', 'failed')
+    await call.until_state('i', 'failed')
+    assert [await call.state(job) for job in 'hjk'] == ['failed', 'queued', 'queued']
+
+
+@with_jobs
 async def test_a_tenant_that_submits_too_fast_is_told_when_to_come_back(call):
     for i in range(2):
         await call.submit(f'/{i}?queue=slow', b'x')
@@ -114,11 +150,6 @@ async def test_too_many_dead_letters_block_their_queue(call):
     assert (await call('DELETE', '/dlq/a')).status == 200
     assert 'wrong' not in await call.queue('dying')
     await call.submit('/b?queue=dying', b'x')
-
-
-def line_of(call, queue):
-    [line] = [line for line in call.gateway.path.read_text().splitlines(True) if line.startswith(f'  {queue}:')]
-    return line
 
 
 @with_jobs
