@@ -270,6 +270,43 @@ TEST(while_the_disk_fails_it_says_why_and_can_be_read)
     submit_job("b", "y");
 }
 
+static atomic_bool asks;
+
+static void ask_again(struct weir_store_op *op)
+{
+    free(op->memory);
+    if (atomic_load(&asks)) {
+        weir_store_sqlite.submit(store, op);
+    } else {
+        note_completion(op);
+    }
+}
+
+/* Nothing is asserted while it is asked, which would otherwise go on for ever. */
+TEST(a_disk_is_tried_again_although_somebody_asks_all_the_time)
+{
+    struct weir_store_look look = {.op = {.act = WEIR_STORE_LOOK, .complete = ask_again},
+                                   .number = 1};
+    struct weir_acceptance acceptance;
+    options.retry_ms = 20;
+    open_store();
+    submit_job("a", "x");
+    disk_arm(DISK_DEAD, 1);
+    assert_int_equal(accept_order(order_of("b", "y"), &acceptance), WEIR_STORE_FAILED);
+    atomic_store(&asks, true);
+    weir_store_sqlite.submit(store, &look.op);
+    disk_arm(DISK_NO_FAULT, 0);
+    bool working = false;
+    for (int tries = 0; tries < 5000 && !working; tries++) {
+        usleep(1000);
+        working = counts_now().working;
+    }
+    atomic_store(&asks, false);
+    wait_for_completions(1);
+    assert_true(working);
+    submit_job("b", "y");
+}
+
 TEST(a_start_that_was_told_and_never_written_is_settled)
 {
     struct weir_store_take take;
@@ -369,6 +406,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_power_cut_at_any_moment_loses_nothing, begin_failing,
                                         end_failing),
         cmocka_unit_test_setup_teardown(while_the_disk_fails_it_says_why_and_can_be_read,
+                                        begin_failing, end_failing),
+        cmocka_unit_test_setup_teardown(a_disk_is_tried_again_although_somebody_asks_all_the_time,
                                         begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_start_that_was_told_and_never_written_is_settled,
                                         begin_failing, end_failing),
