@@ -261,13 +261,16 @@ bool weir_database_begin(struct weir_database *database)
     return database->begun;
 }
 
+/* Not by stat(): a file whose times were asked for gets new ones by the next write, to the
+ * nanosecond, and where the file system has no journal the next sync then writes its inode, too. */
 static bool identify(const char *path, struct weir_file_identity *identity)
 {
-    struct stat about;
-    if (stat(path, &about) != 0) {
+    struct statx about;
+    if (statx(AT_FDCWD, path, 0, STATX_INO, &about) != 0) {
         return false;
     }
-    *identity = (struct weir_file_identity){about.st_dev, about.st_ino};
+    *identity = (struct weir_file_identity){
+        (uint64_t)about.stx_dev_major << 32 | about.stx_dev_minor, about.stx_ino};
     return true;
 }
 
