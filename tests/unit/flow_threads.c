@@ -3,6 +3,7 @@
 #include "gateway/flow.h"
 
 #include "unit/shared_memory.h"
+#include "unit/storm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -62,19 +63,9 @@ struct storm {
     uint32_t inside[KEYS][FLOWS];
     uint32_t flows_inside[KEYS];
     atomic_uint finished;
-    atomic_uint wrong; /* what must not be; cmocka's assertions are for the main thread only */
 };
 
 static struct storm storm;
-
-static void expect_in_storm(bool right, const char *what)
-{
-    if (!right && atomic_fetch_add(&storm.wrong, 1) == 0) {
-        fprintf(stderr, "# wrong: %s\n", what);
-    }
-}
-
-#define expect_right(condition) expect_in_storm((condition), #condition)
 
 static uint32_t below(struct stage *stage, uint32_t bound)
 {
@@ -342,7 +333,7 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
         }
     }
     settle_storm();
-    assert_int_equal(atomic_load(&storm.wrong), 0);
+    assert_int_equal(atomic_load(&storm_wrong), 0);
     for (uint32_t i = 0; i < KEYS; i++) {
         assert_int_equal(storm.flows_inside[i], 0);
     }

@@ -4,6 +4,7 @@
 #include "gateway/pass.h"
 
 #include "unit/pass_helpers.h"
+#include "unit/storm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,19 +59,9 @@ struct storm {
     struct stage stages[LOOPS_MAX];
     atomic_uint inside[KEYS];
     atomic_uint finished;
-    atomic_uint wrong; /* what must not be; cmocka's assertions are for the main thread only */
 };
 
 static struct storm storm;
-
-static void expect_in_storm(bool right, const char *what)
-{
-    if (!right && atomic_fetch_add(&storm.wrong, 1) == 0) {
-        fprintf(stderr, "# wrong: %s\n", what);
-    }
-}
-
-#define expect_right(condition) expect_in_storm((condition), #condition)
 
 static uint32_t below(struct stage *stage, uint32_t bound)
 {
@@ -327,7 +318,7 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
             ends[end] += storm.stages[i].ends[end];
         }
     }
-    assert_int_equal(atomic_load(&storm.wrong), 0);
+    assert_int_equal(atomic_load(&storm_wrong), 0);
     assert_int_equal(endings, (uint64_t)loop_count * GUESTS_EACH * rounds);
     struct weir_key_stats sum = add_up_keys(storm.gates, 0);
     validate_keys(storm.gates, 0);
