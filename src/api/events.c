@@ -103,7 +103,8 @@ static bool wants(const struct weir_call_events *reader, const struct weir_note 
     return reader->gate_count == 0;
 }
 
-/* As many lines as fit. There is never a last one. */
+/* As many lines as fit: what does not is read again for the next piece. There is never a last one.
+ */
 static bool produce_lines(struct weir_call *call, struct weir_json *json)
 {
     struct weir_call_events *reader = call->events;
@@ -111,10 +112,10 @@ static bool produce_lines(struct weir_call *call, struct weir_json *json)
     struct weir_note *note = (struct weir_note *)(void *)room;
     uint64_t epoch_ns = weir_event_epoch_ns();
     bool more = true;
+    assert(json->capacity >= WEIR_EVENT_LINES_MAX);
     for (uint32_t i = 0; i < NOTES_PER_TURN && more; i++) {
-        if (json->capacity - json->bytes < WEIR_EVENT_LINES_MAX) {
-            return false;
-        }
+        struct weir_json written = *json;
+        struct weir_bookmark mark = reader->mark;
         more = weir_journal_read(reader->journal, &reader->mark, note);
         if (reader->mark.missed > 0) {
             weir_event_missed(json, reader->mark.missed, epoch_ns);
@@ -122,6 +123,11 @@ static bool produce_lines(struct weir_call *call, struct weir_json *json)
         }
         if (more && wants(reader, note)) {
             weir_event_lines(json, note, call->worker->gates, reader->types, epoch_ns);
+        }
+        if (json->failed) {
+            *json = written;
+            reader->mark = mark;
+            return false;
         }
     }
     if (!more) {

@@ -25,7 +25,8 @@ enum weir_event_type {
 
 #define WEIR_EVENT_TYPES_ALL ((1u << WEIR_EVENT_TYPE_COUNT) - 1u)
 
-/* All lines of one note: each name may be six times as long in JSON, and stands in two lines. */
+/* All lines of one note, and one of those missed before it: each name may be six times as long in
+ * JSON, and stands in two lines. */
 #define WEIR_EVENT_LINES_MAX (2 * (6 * 4 * (size_t)WEIR_NAME_BYTES_MAX + 512))
 
 /* "gate.throttle", ... */

@@ -13,18 +13,18 @@ void weir_json_init(struct weir_json *json, char *data, size_t capacity)
 
 void weir_json_raw(struct weir_json *json, struct weir_slice bytes)
 {
-    if (bytes.bytes > json->capacity - json->bytes) {
-        json->failed = true;
-    }
-    if (!json->failed && bytes.bytes > 0) {
-        memcpy(json->data + json->bytes, bytes.data, bytes.bytes);
-        json->bytes += bytes.bytes;
+    char *to = weir_json_reserve(json, bytes.bytes);
+    if (to != NULL && bytes.bytes > 0) {
+        memcpy(to, bytes.data, bytes.bytes);
     }
 }
 
 static void put_char(struct weir_json *json, char c)
 {
-    weir_json_raw(json, (struct weir_slice){&c, 1});
+    char *to = weir_json_reserve(json, 1);
+    if (to != NULL) {
+        *to = c;
+    }
 }
 
 /* Before a value or a name; after it a comma is due. */
@@ -58,14 +58,21 @@ static void put_escape(struct weir_json *json, unsigned char c)
     weir_json_raw(json, (struct weir_slice){escape, sizeof escape});
 }
 
-/* How many bytes at the start are ASCII that stands for itself: mostly all. */
-static size_t plain_bytes(struct weir_slice text)
+/* Copies what is ASCII and stands for itself, mostly all, and returns how much that was. */
+static size_t put_plain(struct weir_json *json, struct weir_slice text)
 {
+    char *to = json->data + json->bytes;
+    size_t room = json->capacity - json->bytes;
+    size_t most = text.bytes < room ? text.bytes : room;
     size_t bytes = 0;
-    while (bytes < text.bytes && text.data[bytes] >= 0x20 && text.data[bytes] < 0x7f &&
-           text.data[bytes] != '"' && text.data[bytes] != '\\') {
-        bytes++;
+    for (; bytes < most; bytes++) {
+        char c = text.data[bytes];
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\') {
+            break;
+        }
+        to[bytes] = c;
     }
+    json->bytes += bytes;
     return bytes;
 }
 
@@ -73,8 +80,7 @@ static void put_text(struct weir_json *json, struct weir_slice text)
 {
     put_char(json, '"');
     while (text.bytes > 0) {
-        size_t plain = plain_bytes(text);
-        weir_json_raw(json, (struct weir_slice){text.data, plain});
+        size_t plain = put_plain(json, text);
         text.data += plain;
         text.bytes -= plain;
         if (text.bytes == 0) {
@@ -97,15 +103,6 @@ static void put_text(struct weir_json *json, struct weir_slice text)
         text.bytes -= bytes;
     }
     put_char(json, '"');
-}
-
-void weir_json_name(struct weir_json *json, const char *name)
-{
-    begin_item(json);
-    put_char(json, '"');
-    weir_json_raw(json, weir_slice_of(name));
-    weir_json_raw(json, (struct weir_slice){"\":", 2});
-    json->comma = false;
 }
 
 void weir_json_string(struct weir_json *json, struct weir_slice text)
@@ -153,34 +150,4 @@ void weir_json_null(struct weir_json *json)
 {
     begin_item(json);
     weir_json_raw(json, weir_slice_of("null"));
-}
-
-void weir_json_put_string(struct weir_json *json, const char *name, struct weir_slice text)
-{
-    weir_json_name(json, name);
-    weir_json_string(json, text);
-}
-
-void weir_json_put_number(struct weir_json *json, const char *name, uint64_t number)
-{
-    weir_json_name(json, name);
-    weir_json_number(json, number);
-}
-
-void weir_json_put_decimal(struct weir_json *json, const char *name, double number)
-{
-    weir_json_name(json, name);
-    weir_json_decimal(json, number);
-}
-
-void weir_json_put_bool(struct weir_json *json, const char *name, bool value)
-{
-    weir_json_name(json, name);
-    weir_json_bool(json, value);
-}
-
-void weir_json_put_null(struct weir_json *json, const char *name)
-{
-    weir_json_name(json, name);
-    weir_json_null(json);
 }

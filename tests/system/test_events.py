@@ -321,9 +321,10 @@ async def test_a_reader_that_stops_is_told_what_it_missed_and_costs_no_memory(mo
         assert await asyncio.wait_for(reads, PATIENCE) == count
         await make_events(gateway, 2000, 'other')
         assert resident_bytes(gateway) - before < 4 << 20
-        expected, missed = 0, 0
+        expected, missed, longest = 0, 0, 0
         while expected < count:
             event = json.loads(await read_chunked_line(slow))
+            longest = max(longest, len(slow.kept))
             if event['type'] == 'events.missed':
                 missed += event['count']
                 expected += event['count']
@@ -331,6 +332,7 @@ async def test_a_reader_that_stops_is_told_what_it_missed_and_costs_no_memory(mo
                 assert int(event['flow']) == expected
                 expected += 1
         assert 0 < missed < count
+        assert longest > 12 * 1024  # what has to catch up is sent in pieces as long as there is room
         slow.close()
 
 
