@@ -63,6 +63,12 @@ static void refuse_disk(struct weir_slot *slot, int error)
 
 /* ---- the answer ---- */
 
+static void answer_busy(struct weir_slot *slot)
+{
+    uint64_t seconds = (slot->door.retry_after_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+    weir_slot_answer(slot, "BUSY retry=%llu", (unsigned long long)(seconds == 0 ? 1 : seconds));
+}
+
 static void tell(struct weir_slot *slot)
 {
     enum weir_desk_end end = slot->request.end;
@@ -72,6 +78,8 @@ static void tell(struct weir_slot *slot)
     if (end == WEIR_DESK_DONE || end == WEIR_DESK_CONFLICT) {
         weir_slot_answer(slot, "%s %.*s", end == WEIR_DESK_DONE ? word : "CONFLICT",
                          (int)slot->id.bytes, slot->id.data);
+    } else if (end == WEIR_DESK_UNKNOWN) { /* by now it is forgotten, and new */
+        answer_busy(slot);
     } else {
         weir_slot_refuse(slot);
     }
@@ -101,6 +109,7 @@ static void commit(struct weir_slot *slot)
     request->accept.orders = &slot->order;
     request->accept.order_count = 1;
     request->accept.acceptances = &slot->acceptance;
+    request->repeats = slot->door.known;
     slot->busy = true;
     weir_desk_submit(slot->desk, request);
 }
@@ -204,7 +213,6 @@ static void pass_door(struct weir_slot *slot)
         slot->session->held_bytes += slot->held_bytes;
         return;
     }
-    uint64_t seconds = (slot->door.retry_after_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
     slot->place = WEIR_SLOT_NOWHERE;
     slot->held_bytes = 0;
     slot->session->current = NULL;
@@ -212,7 +220,7 @@ static void pass_door(struct weir_slot *slot)
         weir_slot_refuse_queue(slot, slot->order.queue);
         return;
     }
-    weir_slot_answer(slot, "BUSY retry=%llu", (unsigned long long)(seconds == 0 ? 1 : seconds));
+    answer_busy(slot);
 }
 
 static void on_door(struct weir_post *post)
@@ -236,6 +244,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
                 .tenant = slot->order.tenant,
                 .priority = slot->wish.priority,
                 .count = 1},
+        .id = slot->order.id,
         .deadline_ns = loop->now_ns + WEIR_SUBMIT_PATIENCE_NS,
     };
     if (weir_desk_ask(slot->desk, &slot->door)) {

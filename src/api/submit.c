@@ -28,6 +28,7 @@ enum place {
 struct submission {
     struct weir_job_call job;
     struct weir_submit_head head;
+    bool made; /* its id is a new one */
     enum place place;
     struct weir_desk_door door;
     struct weir_job_order order;
@@ -200,6 +201,8 @@ static void tell(struct weir_job_call *job)
     settle_spool(submission);
     if (job->request.end == WEIR_DESK_CONFLICT) {
         weir_submit_refuse_conflict(call, job->id);
+    } else if (job->request.end == WEIR_DESK_UNKNOWN) { /* by now it is forgotten, and new */
+        weir_submit_refuse_door(call, &submission->door, submission->order.queue);
     } else if (job->request.end == WEIR_DESK_NO_QUEUE) {
         weir_submit_refuse_queue(call, submission->order.queue);
     } else if (job->request.end != WEIR_DESK_DONE) {
@@ -228,6 +231,7 @@ static void commit(struct weir_job_call *job)
     request->accept.orders = &submission->order;
     request->accept.order_count = 1;
     request->accept.acceptances = &submission->acceptance;
+    request->repeats = submission->door.known;
     weir_job_ask(job, weir_desk_submit, tell);
 }
 
@@ -329,14 +333,15 @@ static void on_door(struct weir_post *post)
 static void ask_at_door(struct submission *submission, uint32_t queue)
 {
     struct weir_job_call *job = &submission->job;
-    submission->door = (struct weir_desk_door){.told = {.arrive = on_door},
-                                               .loop = &job->worker->loop,
-                                               .ask = {.queue = queue,
-                                                       .tenant = submission->order.tenant,
-                                                       .priority = submission->head.wish.priority,
-                                                       .count = 1},
-                                               .deadline_ns = job->worker->loop.now_ns +
-                                                              submission->head.patience_ns};
+    submission->door = (struct weir_desk_door){
+        .told = {.arrive = on_door},
+        .loop = &job->worker->loop,
+        .ask = {.queue = queue,
+                .tenant = submission->order.tenant,
+                .priority = submission->head.wish.priority,
+                .count = 1},
+        .id = submission->made ? (struct weir_slice){0} : submission->order.id,
+        .deadline_ns = job->worker->loop.now_ns + submission->head.patience_ns};
     if (weir_desk_ask(job->desk, &submission->door)) {
         pass_door(job);
         return;
@@ -397,6 +402,7 @@ static bool name_job(struct submission *submission)
     }
     struct weir_idempotency key = {.tenant = head->tenant, .key = head->idempotency_key};
     bool keyed = key.key.bytes > 0;
+    submission->made = !keyed;
     job->id =
         (struct weir_slice){job->id_text, keyed ? WEIR_JOB_ID_KEYED_BYTES : WEIR_JOB_ID_MADE_BYTES};
     if (!(keyed ? weir_job_id_of_key(&key, job->worker->hasher, job->id_text)

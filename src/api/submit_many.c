@@ -1,6 +1,7 @@
 /* submit_many.c - many jobs in one body.
  *
  *     begin -> reading -> [lines are read] -> [doors, one after the other] -> [commit] -> reply
+ *                                             -> [no room: are all there?] -> reply
  *
  * The body is held as a whole, and its lines are read by a disk thread, since 16 MiB of JSON would
  * hold up a loop. Lines may go to different queues, so there are several doors; they are asked in
@@ -64,6 +65,8 @@ struct many {
     uint32_t gate_count;
     uint32_t asked;  /* gates that have answered */
     bool at_door;    /* the next one has not */
+    bool made;       /* some ids are new ones */
+    bool looked;     /* whether all of them are there already */
     bool has_opened; /* the list in the reply */
 };
 
@@ -190,26 +193,35 @@ static void tell(struct weir_job_call *job)
     weir_call_reply(job->call, fresh ? 202 : 200, "application/json", produce_jobs);
 }
 
-static void commit(struct many *many)
+static void submit(struct many *many, bool repeats, weir_job_step *next)
 {
     struct weir_desk_request *request = weir_job_prepare(&many->job);
-    for (uint32_t i = 0; i < many->gate_count; i++) {
-        many->gates[i].inside = false; /* places are the desk's business from now on */
-    }
     request->accept.orders = many->orders;
     request->accept.order_count = many->count;
     request->accept.acceptances = many->acceptances;
-    weir_job_ask(&many->job, weir_desk_submit, tell);
+    request->repeats = repeats;
+    weir_job_ask(&many->job, weir_desk_submit, next);
+}
+
+static void commit(struct many *many)
+{
+    for (uint32_t i = 0; i < many->gate_count; i++) {
+        many->gates[i].inside = false; /* places are the desk's business from now on */
+    }
+    submit(many, false, tell);
 }
 
 /* ---- the doors ---- */
 
-/* Goes on to the next. */
+static void tell_repeated(struct weir_job_call *job);
+
+/* Goes on to the next. Where there is no room, all may be there already, and need none. */
 static void pass_doors(struct weir_job_call *job)
 {
     struct many *many = many_of(job);
     for (; many->asked < many->gate_count; many->asked++) {
         struct gate *gate = &many->gates[many->asked];
+        gate->door.at_once = !many->made && !many->looked;
         if (!many->at_door && !weir_desk_ask(job->desk, &gate->door)) {
             many->at_door = true;
             weir_job_hold(job);
@@ -218,6 +230,11 @@ static void pass_doors(struct weir_job_call *job)
         }
         many->at_door = false;
         gate->inside = gate->door.answer == WEIR_SCHEDULE_COME;
+        if (gate->door.answer == WEIR_SCHEDULE_FULL && gate->door.at_once) {
+            many->looked = true;
+            submit(many, true, tell_repeated);
+            return;
+        }
         if (!gate->inside) {
             give_places_back(many);
             weir_submit_refuse_door(job->call, &gate->door, gate->queue);
@@ -225,6 +242,17 @@ static void pass_doors(struct weir_job_call *job)
         }
     }
     commit(many);
+}
+
+/* Some are new: they are to wait, or to be refused. */
+static void tell_repeated(struct weir_job_call *job)
+{
+    if (job->request.end == WEIR_DESK_UNKNOWN) {
+        pass_doors(job);
+        return;
+    }
+    give_places_back(many_of(job));
+    tell(job);
 }
 
 static void on_door(struct weir_post *post)
@@ -377,6 +405,7 @@ static bool name_order(struct many *many, uint32_t index)
     struct weir_idempotency key = {
         .tenant = order->tenant, .key = many->head.idempotency_key, .line = index + 1};
     bool keyed = key.key.bytes > 0;
+    many->made = many->made || !keyed;
     order->id =
         (struct weir_slice){item->id, keyed ? WEIR_JOB_ID_KEYED_BYTES : WEIR_JOB_ID_MADE_BYTES};
     return (keyed ? weir_job_id_of_key(&key, many->job.worker->hasher, item->id)

@@ -56,6 +56,7 @@ struct weir_store_accept {
     struct weir_store_op op;
     const struct weir_job_order *orders;
     uint32_t order_count;
+    bool known_only; /* nothing new: UNKNOWN unless all of them are there already */
     struct weir_acceptance *acceptances; /* as many; written when DONE or CONFLICT */
 };
 

@@ -83,16 +83,22 @@ struct weir_desk_door {
     struct weir_post post;
     struct weir_link link;
     bool under_way;
+    bool left; /* private: nobody wants its answer */
     struct weir_schedule_ask ask;
+    struct weir_slice
+        id;       /* of the one job that is asked for, if it may be there already; or empty */
+    bool at_once; /* it does not wait for room */
     uint64_t deadline_ns; /* of waiting for room; the loop's clock */
     enum weir_schedule_answer answer;
+    bool known; /* COME, though there is no room: the job is there already, and has no place now */
     uint64_t retry_after_ns;
     bool waiting;  /* under the desk's lock */
     bool reserved; /* the same: it has places */
 };
 
-/* True: `answer` is there. False: it waits for room, and `told` will arrive in its loop, once,
- * unless weir_desk_leave_door() is called before. A queue that does not wait answers at once. */
+/* True: `answer` is there. False: it waits for room, or its id is looked up because there is none,
+ * and `told` will arrive in its loop, once, unless weir_desk_leave_door() is called before. Where
+ * there is room, or neither an id nor patience, it is answered at once. */
 bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door);
 
 /* Whoever waits goes away; whoever has places gives them back, also those that `told` is just
@@ -109,7 +115,7 @@ const struct weir_config_queue *weir_desk_queue(struct weir_desk *desk, struct w
 
 enum weir_desk_end {
     WEIR_DESK_DONE,
-    WEIR_DESK_UNKNOWN,  /* there is no such job */
+    WEIR_DESK_UNKNOWN,  /* there is no such job; submit: it repeats nothing */
     WEIR_DESK_CONFLICT, /* submit: the id is taken by another body */
     WEIR_DESK_STALE,    /* it is not in a state in which that can be done */
     WEIR_DESK_NO_QUEUE, /* submit: a queue has been taken out of the config */
@@ -124,6 +130,7 @@ struct weir_desk_request {
     struct weir_loop *loop;
     enum weir_desk_end end;
     const char *wrong;
+    bool repeats; /* submit: there are no places for it, only what is there already counts */
     union {
         struct weir_store_op op;
         struct weir_store_accept accept;
@@ -144,7 +151,8 @@ struct weir_desk_request {
 };
 
 /* Accepts `accept.orders`; for each, a place of its queue, tenant and priority was reserved at the
- * door, and is taken or given back: the doors have none from now on. */
+ * door, and is taken or given back: the doors have none from now on. With `repeats` none was, and
+ * nothing new is accepted. */
 void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request);
 
 /* `look.id` and `look.with` say what. */

@@ -1,6 +1,7 @@
 #include "runner/desk_parts.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* ---- waiting ---- */
 
@@ -134,7 +135,83 @@ static bool may_wait(const struct weir_desk *desk, const struct weir_desk_door *
 {
     const struct weir_config_queue *config = weir_desk_config(desk, door->ask.queue);
     return config != NULL && config->full == WEIR_CONFIG_FULL_WAIT && !desk->draining &&
-           desk->door_count < WEIR_DESK_DOOR_MAX && door->deadline_ns > now.now_ns;
+           !door->at_once && desk->door_count < WEIR_DESK_DOOR_MAX &&
+           door->deadline_ns > now.now_ns;
+}
+
+/* Takes places if there are any. */
+static void try(struct weir_desk *desk, struct weir_desk_door *door, struct weir_instant now)
+{
+    door->answer = must_wait(desk, door)
+                       ? WEIR_SCHEDULE_FULL
+                       : weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
+    door->reserved = door->answer == WEIR_SCHEDULE_COME;
+}
+
+/* Waits if that is of use; else it has its answer. */
+static bool settle_for_it(struct weir_desk *desk, struct weir_desk_door *door,
+                          struct weir_instant now)
+{
+    if (door->answer == WEIR_SCHEDULE_FULL && may_wait(desk, door, now)) {
+        join(desk, door);
+    }
+    return !door->waiting;
+}
+
+/* ---- those who need no room ---- */
+
+/* Somebody stands at a full door with a job that may be there already. */
+struct sighting {
+    struct weir_store_look look;
+    struct weir_desk_door *door;
+};
+
+/* Under the lock. True: it is to be told. */
+static bool recognise(struct weir_desk *desk, struct weir_desk_door *door, bool known,
+                      struct weir_instant now)
+{
+    if (door->left || known) {
+        door->known = known;
+        door->answer = known ? WEIR_SCHEDULE_COME : door->answer;
+        return true;
+    }
+    try(desk, door, now); /* there may be room by now */
+    return settle_for_it(desk, door, now);
+}
+
+static void on_looked(struct weir_store_op *op)
+{
+    struct sighting *sighting =
+        weir_container_of(weir_container_of(op, struct weir_store_look, op), struct sighting, look);
+    struct weir_desk_door *door = sighting->door;
+    struct weir_desk *desk = door->desk;
+    struct weir_link told;
+    weir_list_init(&told);
+    struct weir_instant now = weir_desk_lock(desk);
+    door->under_way = recognise(desk, door, op->end == WEIR_STORE_DONE, now);
+    if (door->under_way) {
+        weir_list_push_back(&told, &door->link);
+    }
+    weir_desk_unlock(desk, now);
+    weir_desk_tell_doors(&told);
+    free(op->memory);
+    free(sighting);
+    weir_desk_complete(desk);
+}
+
+/* What may be looked up; null: nothing, or there is no memory for it. */
+static struct sighting *sight(const struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct sighting *sighting = NULL;
+    if (door->answer == WEIR_SCHEDULE_FULL && door->id.bytes > 0 && !desk->draining) {
+        sighting = calloc(1, sizeof *sighting);
+    }
+    if (sighting != NULL) {
+        sighting->door = door;
+        sighting->look = (struct weir_store_look){
+            .op = {.act = WEIR_STORE_LOOK, .complete = on_looked}, .id = door->id};
+    }
+    return sighting;
 }
 
 bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door)
@@ -143,16 +220,16 @@ bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door)
     assert(door->ask.queue < WEIR_SCHEDULE_QUEUES_MAX);
     assert(!door->waiting);
     door->desk = desk;
+    door->known = door->left = false;
     door->retry_after_ns = 5 * WEIR_NS_PER_SECOND;
-    door->answer = must_wait(desk, door)
-                       ? WEIR_SCHEDULE_FULL
-                       : weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
-    door->reserved = door->answer == WEIR_SCHEDULE_COME;
-    if (door->answer == WEIR_SCHEDULE_FULL && may_wait(desk, door, now)) {
-        join(desk, door);
-    }
-    bool answered = !door->waiting;
+    try(desk, door, now);
+    struct sighting *sighting = sight(desk, door);
+    door->under_way = sighting != NULL;
+    bool answered = sighting == NULL && settle_for_it(desk, door, now);
     weir_desk_unlock(desk, now); /* after which it may have been told already */
+    if (sighting != NULL) {
+        weir_desk_hand(desk, &sighting->look.op);
+    }
     return answered;
 }
 
@@ -166,6 +243,7 @@ bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door)
         weir_schedule_withdraw(desk->schedule, &door->ask);
         door->reserved = false;
     }
+    door->left = true;
     bool gone = !door->under_way;
     weir_desk_unlock(desk, now);
     return gone;

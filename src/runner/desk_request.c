@@ -182,13 +182,17 @@ static void on_accepted(struct weir_store_op *op)
 {
     struct weir_desk_request *request = request_of(op);
     struct weir_desk *desk = request->desk;
-    enter_all(request);
+    if (!request->repeats) {
+        enter_all(request);
+        op->end = op->end == WEIR_STORE_UNKNOWN ? WEIR_STORE_FULL : op->end;
+    }
     pass_on(request);
     weir_desk_complete(desk);
 }
 
 /* Whether they may be handed in: DONE, else why not. A queue may have gone, or have as many dead
- * letters as it may. Under the lock. */
+ * letters as it may: FULL, and only those are answered for that are there already. Under the lock.
+ */
 static enum weir_desk_end judge(struct weir_desk *desk, const struct weir_store_accept *accept)
 {
     const struct weir_job_order *before = NULL;
@@ -219,12 +223,15 @@ void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request)
     pthread_mutex_lock(&desk->lock);
     enum weir_desk_end end = judge(desk, &request->accept);
     pthread_mutex_unlock(&desk->lock);
-    if (end != WEIR_DESK_DONE) {
+    if (end != WEIR_DESK_DONE && end != WEIR_DESK_FULL) {
         request->op = (struct weir_store_op){.end = WEIR_STORE_FULL};
-        enter_all(request); /* their places are given back */
+        if (!request->repeats) {
+            enter_all(request); /* their places are given back */
+        }
         weir_desk_answer(request, end, NULL);
         return;
     }
+    request->accept.known_only = request->repeats || end == WEIR_DESK_FULL;
     hand(request, WEIR_STORE_ACCEPT, on_accepted);
 }
 

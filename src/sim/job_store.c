@@ -127,6 +127,8 @@ static enum weir_store_end accept(struct weir_sim_store *store, struct weir_stor
     for (uint32_t i = 0; i < accept->order_count; i++) {
         if (judge_order(store, &accept->orders[i], &accept->acceptances[i]) != WEIR_STORE_DONE) {
             end = WEIR_STORE_CONFLICT;
+        } else if (accept->known_only && accept->acceptances[i].fresh && end == WEIR_STORE_DONE) {
+            end = WEIR_STORE_UNKNOWN;
         }
     }
     for (uint32_t i = 0; i < accept->order_count && end == WEIR_STORE_DONE; i++) {

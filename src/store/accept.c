@@ -58,9 +58,11 @@ static bool insert(struct weir_store *store, const struct weir_job_order *order,
 }
 
 /* How a single order ends, as far as it alone is concerned. False: the database has failed. */
-static bool accept_one(struct weir_store *store, const struct weir_job_order *order,
-                       struct weir_acceptance *acceptance, enum weir_store_end *end)
+static bool accept_one(struct weir_store *store, const struct weir_store_accept *accept,
+                       uint32_t index, enum weir_store_end *end)
 {
+    const struct weir_job_order *order = &accept->orders[index];
+    struct weir_acceptance *acceptance = &accept->acceptances[index];
     uint64_t hash = weir_ids_hash(&store->ids, order->id);
     struct weir_known known;
     assert(order->id.bytes > 0 && order->id.bytes <= WEIR_JOB_ID_BYTES_MAX);
@@ -80,8 +82,8 @@ static bool accept_one(struct weir_store *store, const struct weir_job_order *or
         *end = same ? WEIR_STORE_DONE : WEIR_STORE_CONFLICT;
         return true;
     }
-    if (store->ids.count >= store->ids_max) {
-        *end = WEIR_STORE_FULL;
+    if (accept->known_only || store->ids.count >= store->ids_max) {
+        *end = accept->known_only ? WEIR_STORE_UNKNOWN : WEIR_STORE_FULL;
         return true;
     }
     *end = WEIR_STORE_DONE;
@@ -94,11 +96,11 @@ static bool accept_each(struct weir_store *store, struct weir_store_accept *acce
     accept->op.end = WEIR_STORE_DONE;
     for (uint32_t i = 0; i < accept->order_count; i++) {
         enum weir_store_end end;
-        if (!accept_one(store, &accept->orders[i], &accept->acceptances[i], &end)) {
+        if (!accept_one(store, accept, i, &end)) {
             return false;
         }
         bool worse = end == WEIR_STORE_CONFLICT ||
-                     (end == WEIR_STORE_FULL && accept->op.end == WEIR_STORE_DONE);
+                     (end != WEIR_STORE_DONE && accept->op.end == WEIR_STORE_DONE);
         accept->op.end = worse ? end : accept->op.end;
     }
     return true;

@@ -32,9 +32,62 @@ async def test_a_full_queue_rejects_and_keeps_connections_of_short_bodies(call):
         reply = await wire.message('POST')
         assert (reply.status, reply.one('connection')) == (429, 'close')
         await wire.ended()
-    # The same id is not refused for want of room: it needs none, but that is known only after its body.
     await call('POST', '/cancel/a')
     await call.submit('/c?queue=small', b'x')
+
+
+@pytest.mark.parametrize('queue', ['small', 'patient'])
+def test_what_is_there_already_needs_no_room(queue):
+    @run
+    async def test():
+        async with jobs() as call:
+            await call.submit(f'/a?queue={queue}', b'x' * 70000)
+            keyed = await call.submit(f'?queue={queue}', b'x', Idempotency_Key='K')
+            reply = await call('POST', f'/submit/a?queue={queue}', b'x' * 70000)
+            assert (reply.status, reply.headers['Location'], reply.json['state']) == (200, '/status/a', 'queued')
+            assert (await call.submit(f'?queue={queue}', b'x', status=200, Idempotency_Key='K'))['id'] == keyed['id']
+            for body in (b'', b'x', b'y' * 70000):
+                assert (await call('POST', f'/submit/a?queue={queue}', body)).kind == 'job-conflict'
+            # What is new does, with a name or without.
+            for path, headers in (('/new', {}), ('', {}), ('', {'Idempotency_Key': 'L'})):
+                reply = await call('POST', f'/submit{path}?queue={queue}', b'x', Weir_Timeout='20ms', **headers)
+                assert (reply.status, reply.kind) == (429, 'queue-full')
+            # What is over needs none either.
+            await call('POST', '/cancel/a')
+            await call.submit(f'/b?queue={queue}', b'x')
+            assert (await call.queue(queue))['waiting'] == 2
+            reply = await call('POST', f'/submit/a?queue={queue}', b'x' * 70000)
+            assert (reply.status, reply.json['state']) == (200, 'cancelled')
+            await until(lambda: len(call.bodies()) <= 1, 'what was compared is gone')
+            # Its body is wanted, however it asks.
+            async with connect(call.gateway.api_port) as wire:
+                await wire.send(request(f'/submit/b?queue={queue}', 'Content-Length: 1', 'Expect: 100-continue', method='POST'))
+                assert (await wire.head()).status == 100
+                await wire.send(b'x')
+                assert (await wire.message('POST')).status == 200
+    test()
+
+
+@pytest.mark.parametrize('queue', ['small', 'patient'])
+def test_a_batch_that_is_there_already_needs_no_room(queue):
+    @run
+    async def test():
+        async with jobs() as call:
+            lines = [{'id': 'other', 'queue': 'keep', 'body': 1}, {'id': 'a', 'queue': queue, 'body': 2}, {'queue': queue, 'body': 3}]
+            first = await call.lines(*lines, Idempotency_Key='K')
+            assert await call.lines(*lines, status=200, Idempotency_Key='K') == first
+            said = await call.lines(lines[0], {**lines[1], 'body': 4}, status=409)
+            assert said['type'] == 'urn:weir:job-conflict' and ' a ' in said['detail']
+            # One new line among them is one that there is no room for.
+            said = await call.lines(*lines[:2], {'id': 'new', 'queue': queue}, status=429, Weir_Timeout='20ms')
+            assert said['type'] == 'urn:weir:queue-full'
+            said = await call.lines(lines[0], {'queue': queue}, status=429, Weir_Timeout='20ms')
+            assert said['type'] == 'urn:weir:queue-full'
+            assert ((await call.queue('keep'))['waiting'], (await call.queue(queue))['waiting']) == (1, 2)
+            for job in first['jobs'][1:]:
+                await call('POST', f"/cancel/{job['id']}")
+            await fill(call, queue, ('x', 'y'))  # so no place was lost
+    test()
 
 
 @with_jobs
@@ -145,6 +198,10 @@ async def test_too_many_dead_letters_block_their_queue(call):
     reply = await call('POST', '/submit/b?queue=dying', b'x')
     assert (reply.status, reply.kind) == (503, 'queue-blocked') and 'Retry-After' in reply.headers
     assert (await call.queue('dying'))['wrong'] == 'as many dead letters are kept as may be'
+    # What is there already is the same job even so.
+    assert (await call.submit('/a?queue=dying', b'x', status=200))['state'] == 'failed'
+    assert (await call.lines({'id': 'a', 'queue': 'dying', 'body': 'x'}, status=200))['jobs'] == [{'id': 'a', 'state': 'failed'}]
+    await call.submit('/a?queue=dying', b'y', status=409)
     assert (await call.get('/capacity'))['accepting'] is True and 'wrong' not in await call.queue('keep')
     await call.submit('/c?queue=keep', b'x')
     assert (await call('DELETE', '/dlq/a')).status == 200

@@ -188,6 +188,26 @@ async def test_a_full_queue_is_busy_and_the_connection_goes_on(server):
 
 
 @with_server
+async def test_what_is_there_already_needs_no_room(server):
+    long = b'x' * 100000
+    session = await server.open()
+    for name, body in (('a', b'x'), ('b', long)):
+        assert await session.submit(name, body, 'queue=narrow') == f'ACCEPTED {name}'
+    assert await session.submit('p', b'x', 'queue=patient') == 'ACCEPTED p'
+    # Without waiting for each other, and mixed with what is new.
+    await session.send(*[submission(name, body, 'queue=' + queue) for name, body, queue in
+                         (('a', b'x', 'narrow'), ('b', long, 'narrow'), ('a', b'y', 'narrow'), ('c', b'x', 'narrow'),
+                          ('b', long[1:], 'narrow'), ('p', b'x', 'patient'), ('p', b'y', 'patient'))])
+    assert await session.lines(7) == ['EXISTS a', 'EXISTS b', 'CONFLICT a', 'BUSY retry=5', 'CONFLICT b', 'EXISTS p', 'CONFLICT p']
+    assert await session.ask('STATUS c\n') == 'UNKNOWN c'
+    for _ in range(10):  # whoever goes away while it is looked up leaves nothing
+        other = await server.open()
+        await other.send(submission('a', b'x', 'queue=narrow'), submission('d', b'x', 'queue=patient'))
+        other.wire.reset()
+    assert await session.submit('a', b'x', 'queue=narrow') == 'EXISTS a'
+
+
+@with_server
 async def test_what_fails_is_told_with_the_error(server):
     session = await server.open()
     await session.submit('a', b'', 'queue=dying')

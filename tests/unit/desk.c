@@ -383,6 +383,76 @@ TEST(a_full_queue_rejects)
     assert_true(door.door.retry_after_ns > 0);
 }
 
+static bool knock_named(struct knocked *knocked, const char *id)
+{
+    struct weir_job_order order = order_of((struct order){.id = id});
+    *knocked = (struct knocked){.door = {.told = {.arrive = on_door},
+                                         .loop = &office.loop,
+                                         .ask = ask_of(&order),
+                                         .id = weir_slice_of(id),
+                                         .deadline_ns = office.loop.now_ns + 60 * SECOND}};
+    return weir_desk_ask(office.desk, &knocked->door);
+}
+
+static enum weir_desk_end repeat(struct order asked)
+{
+    struct weir_job_order order = order_of(asked);
+    struct weir_acceptance acceptance;
+    struct asked call;
+    prepare(&call, &office.loop);
+    call.request.repeats = true;
+    call.request.accept =
+        (struct weir_store_accept){.orders = &order, .order_count = 1, .acceptances = &acceptance};
+    weir_desk_submit(office.desk, &call.request);
+    wait_until(&office.loop, &call.told);
+    return call.request.end;
+}
+
+TEST(what_is_there_already_needs_no_room)
+{
+    open_desk("  q: { line: { max: 1 } }\n");
+    struct knocked door;
+    submit((struct order){.id = "a"});
+    assert_false(knock_named(&door, "a"));
+    wait_until(&office.loop, &door.told);
+    assert_int_equal(door.door.answer, WEIR_SCHEDULE_COME);
+    assert_true(door.door.known);
+    assert_false(door.door.reserved);
+    assert_true(leave_door(&door));
+    assert_int_equal(repeat((struct order){.id = "a"}), WEIR_DESK_DONE);
+    assert_int_equal(repeat((struct order){.id = "a", .body = "other"}), WEIR_DESK_CONFLICT);
+    assert_int_equal(repeat((struct order){.id = "b"}), WEIR_DESK_UNKNOWN);
+    assert_false(knock_named(&door, "b"));
+    wait_until(&office.loop, &door.told);
+    assert_int_equal(door.door.answer, WEIR_SCHEDULE_FULL);
+    assert_false(door.door.known);
+    assert_int_equal(stats_of_queue("q").queued, 1);
+    assert_int_equal(stats_of_queue("q").reserved, 0);
+}
+
+TEST(what_is_not_there_yet_waits_for_room_after_that_was_looked_up)
+{
+    open_desk("  q: { line: { max: 1, full: wait } }\n");
+    struct knocked known, other, gone;
+    submit((struct order){.id = "a"});
+    assert_false(knock_named(&other, "b"));
+    assert_false(knock_named(&gone, "c"));
+    bool early = leave_door(&gone); /* it may have been looked up, and stand in line */
+    assert_false(knock_named(&known, "a"));
+    wait_until(&office.loop, &known.told);
+    assert_true(known.door.known);
+    if (!early) {
+        wait_until(&office.loop, &gone.told);
+    }
+    assert_false(other.told);
+    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    wait_until(&office.loop, &other.told);
+    assert_int_equal(other.door.answer, WEIR_SCHEDULE_COME);
+    assert_int_equal(stats_of_queue("q").reserved, 1);
+    assert_true(leave_door(&other));
+    assert_int_equal(stats_of_queue("q").reserved, 0);
+}
+
 TEST(whoever_waits_for_room_is_served_in_order)
 {
     open_desk("  q: { line: { max: 2, full: wait } }\n");
@@ -924,6 +994,8 @@ int main(void)
         REAL(nobody_overtakes_who_waits_for_room),
         REAL(waiting_for_room_has_an_end),
         REAL(only_so_many_wait_for_room),
+        REAL(what_is_there_already_needs_no_room),
+        REAL(what_is_not_there_yet_waits_for_room_after_that_was_looked_up),
         REAL(the_oldest_makes_room_and_becomes_a_dead_letter),
         REAL(of_a_line_that_is_much_too_long_some_are_dropped_at_a_time),
         REAL(with_too_many_dead_letters_nothing_is_accepted_until_some_are_dealt_with),

@@ -87,6 +87,9 @@ static inline void fake_accept_one(const struct weir_job_order *order,
 static inline enum weir_store_end fake_accept(struct weir_store_accept *accept)
 {
     for (uint32_t i = 0; i < accept->order_count; i++) {
+        if (accept->known_only && fake_find(accept->orders[i].id, 0) == NULL) {
+            return WEIR_STORE_UNKNOWN;
+        }
         fake_accept_one(&accept->orders[i], &accept->acceptances[i]);
     }
     return WEIR_STORE_DONE;

@@ -113,6 +113,30 @@ TEST(of_many_all_are_accepted_or_none)
     assert_int_equal(found_count, 3);
 }
 
+TEST(where_nothing_new_is_wanted_only_what_is_there_is_answered_for)
+{
+    struct weir_job_order orders[] = {order_of("a", "1"), order_of("b", "2"), order_of("c", "3")};
+    struct weir_acceptance acceptances[COUNT_OF(orders)];
+    struct weir_store_accept accept = {
+        .orders = orders, .order_count = 2, .acceptances = acceptances, .known_only = true};
+    open_store();
+    submit_job("a", "1");
+    uint64_t second = submit_job("b", "2");
+    assert_int_equal(call(&accept.op, WEIR_STORE_ACCEPT), WEIR_STORE_DONE);
+    assert_false(acceptances[0].fresh || acceptances[1].fresh);
+    assert_int_equal(acceptances[1].number, second);
+    accept.order_count = 3;
+    assert_int_equal(call(&accept.op, WEIR_STORE_ACCEPT), WEIR_STORE_UNKNOWN);
+    orders[0] = order_of("a", "other"); /* a conflict is worse, wherever it stands */
+    assert_int_equal(call(&accept.op, WEIR_STORE_ACCEPT), WEIR_STORE_CONFLICT);
+    orders[0] = order_of("c", "3");
+    accept.order_count = 1;
+    assert_int_equal(call(&accept.op, WEIR_STORE_ACCEPT), WEIR_STORE_UNKNOWN);
+    assert_int_equal(counts_now().remembered, 2);
+    reopen();
+    assert_int_equal(found_count, 2);
+}
+
 TEST(no_more_ids_are_remembered_than_may_be)
 {
     struct weir_acceptance acceptances[2];
@@ -551,6 +575,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_id_with_another_body_is_a_conflict, begin, end),
         cmocka_unit_test_setup_teardown(the_same_job_of_another_tenant_is_a_conflict, begin, end),
         cmocka_unit_test_setup_teardown(of_many_all_are_accepted_or_none, begin, end),
+        cmocka_unit_test_setup_teardown(
+            where_nothing_new_is_wanted_only_what_is_there_is_answered_for, begin, end),
         cmocka_unit_test_setup_teardown(no_more_ids_are_remembered_than_may_be, begin, end),
         cmocka_unit_test_setup_teardown(a_taken_job_runs_and_comes_with_its_body, begin, end),
         cmocka_unit_test_setup_teardown(a_job_without_a_body_and_one_with_a_file_are_taken, begin,
