@@ -304,6 +304,17 @@ static struct weir_credential token_of(const struct weir_call *call,
                : weir_tokens_find(call->worker->site->plan->tokens, weir_http1_value(data, field));
 }
 
+/* Whom the caller speaks for. The name is copied: a call may last longer than the config or the
+ * table that it stands in. */
+static void speak_for(struct weir_call *call, struct weir_slice tenant)
+{
+    assert(tenant.bytes <= sizeof call->tenant_text);
+    if (tenant.bytes > 0) {
+        memcpy(call->tenant_text, tenant.data, tenant.bytes);
+    }
+    call->credential.tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
+}
+
 /* A token of the config, else a tenant's API key. */
 static void identify(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
@@ -311,6 +322,7 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
     struct weir_slice tenant;
     call->credential = token_of(call, head, data);
     if (call->credential.scopes != 0) {
+        speak_for(call, call->credential.tenant);
         return;
     }
     enum weir_api_key_sight sight =
@@ -318,8 +330,7 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
     call->wrong_key = sight == WEIR_API_KEY_WRONG;
     call->by_key = sight == WEIR_API_KEY_GOOD;
     if (call->by_key) {
-        memcpy(call->tenant_text, tenant.data, tenant.bytes);
-        call->credential.tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
+        speak_for(call, tenant);
     }
 }
 

@@ -72,7 +72,7 @@ struct weir_call {
     struct weir_credential credential;     /* what the caller's token lets it do */
     bool by_key;                           /* it is a tenant's API key instead */
     bool wrong_key;                        /* one that is not known */
-    char tenant_text[WEIR_NAME_BYTES_MAX]; /* of the key, whose table may go */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the credential's tenant */
     uint16_t status;
     const char *content_type;
     weir_call_fields *fields; /* besides the usual ones; null: none */

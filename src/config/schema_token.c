@@ -51,6 +51,18 @@ static void read_scopes(struct weir_reader *reader, const struct weir_yaml *valu
     }
 }
 
+/* A tenant of this name is asked for elsewhere, where names have that length. */
+static void read_tenant(struct weir_reader *reader, const struct weir_yaml *value,
+                        const struct weir_field *field, void *target)
+{
+    weir_read_text(reader, value, field, target);
+    const struct weir_slice *tenant = target;
+    if (tenant->bytes > WEIR_NAME_BYTES_MAX) {
+        weir_reader_complain(reader, value, "has %zu bytes; expected 1 to %d", tenant->bytes,
+                             WEIR_NAME_BYTES_MAX);
+    }
+}
+
 static const struct weir_field token_fields[] = {
     {.name = "token", .read = read_token},
     WEIR_FIELD_TEXT("file", struct weir_config_api_token, file),
@@ -59,7 +71,9 @@ static const struct weir_field token_fields[] = {
      .offset = WEIR_MEMBER(struct weir_config_api_token, scopes, 4),
      .required = true,
      .words = scope_words},
-    WEIR_FIELD_TEXT("tenant", struct weir_config_api_token, tenant),
+    {.name = "tenant",
+     .read = read_tenant,
+     .offset = WEIR_MEMBER(struct weir_config_api_token, tenant, sizeof(struct weir_slice))},
 };
 
 WEIR_SECTION(weir_section_api_token, "api_tokens.NAME", token_fields);

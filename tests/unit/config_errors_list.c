@@ -116,7 +116,8 @@ TEST(names_and_constants_have_up_to_255_bytes)
                          "default_key: ",
                   "}]\n"},
                  {API "upstreams: {u: {url: http://u, models: {", ": x}}}\n"},
-                 {API "upstreams: {u: {url: http://u, models: {x: ", "}}}\n"}};
+                 {API "upstreams: {u: {url: http://u, models: {x: ", "}}}\n"},
+                 {API "api_tokens: {t: {file: f, scopes: [read], tenant: ", "}}\n"}};
     static const char *const complaints[] = {
         "has a name of 256 bytes; expected 1 to 255",
         "has a name of 256 bytes; expected 1 to 255",
@@ -124,7 +125,8 @@ TEST(names_and_constants_have_up_to_255_bytes)
         "routes[0].tenant has 256 bytes; expected at most 255",
         "routes[0].default_key has 256 bytes; expected at most 255",
         "has a name of 256 bytes; expected 1 to 255",
-        "upstreams.u.models.x has 256 bytes; expected at most 255"};
+        "upstreams.u.models.x has 256 bytes; expected at most 255",
+        "api_tokens.t.tenant has 256 bytes; expected 1 to 255"};
     for (size_t i = 0; i < COUNT_OF(forms); i++) {
         for (size_t bytes = 254; bytes <= 256; bytes++) {
             char name[257];
