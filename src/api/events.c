@@ -93,8 +93,19 @@ void weir_api_forget_events(struct weir_call *call)
 
 /* ---- lines ---- */
 
+/* Whether it may be told to somebody who speaks for one tenant: what happens to a lane is
+ * everybody's, what happens to a ticket or a job its own tenant's. */
+static bool may_know(struct weir_slice own, const struct weir_note *note)
+{
+    bool of_somebody = note->job != WEIR_JOB_NEWS_NONE || note->event.tag != 0;
+    return own.bytes == 0 || !of_somebody || weir_slice_equal(own, weir_note_tenant(note));
+}
+
 static bool wants(const struct weir_call_events *reader, const struct weir_note *note)
 {
+    if (!may_know(reader->call->credential.tenant, note)) {
+        return false;
+    }
     for (uint32_t i = 0; i < reader->gate_count; i++) {
         if (reader->gates[i] == note->gate) {
             return true;

@@ -2,6 +2,7 @@
 
 #include "api/gates.h"
 #include "base/alloc.h"
+#include "base/slice.h"
 
 /* The first so many are told of; how many wait in all is told as well. */
 #define PLACES_MAX 200
@@ -10,6 +11,7 @@
 struct entry {
     uint64_t entered_ns;
     uint64_t deadline_ns;
+    uint32_t position;
     struct weir_explanation why;
     uint32_t cost;
     enum weir_priority priority;
@@ -21,7 +23,9 @@ struct entry {
 struct line {
     uint64_t now_ns;
     struct weir_key_stats stats;
-    uint32_t count;
+    struct weir_slice own; /* the only tenant that is told of; empty: all are */
+    uint32_t seen;
+    uint32_t count; /* of those seen that are told of */
     struct weir_place places[PLACES_MAX];
     struct entry entries[PLACES_MAX];
 };
@@ -31,9 +35,14 @@ static const struct weir_allocator *const memory = &weir_allocator_libc;
 static void note(void *context, const struct weir_place *place, const struct weir_pass *pass)
 {
     struct line *line = context;
+    line->seen++;
+    if (line->own.bytes > 0 && !weir_slice_equal(line->own, place->tenant)) {
+        return;
+    }
     struct entry *entry = &line->entries[line->count++];
     *entry = (struct entry){.entered_ns = place->ticket->entered_ns,
                             .deadline_ns = place->ticket->deadline_ns,
+                            .position = line->seen,
                             .why = place->why,
                             .cost = place->ticket->cost,
                             .priority = (enum weir_priority)place->ticket->priority,
@@ -58,7 +67,7 @@ static void put_entry(struct weir_json *json, const struct line *line, uint32_t 
         "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
     const struct entry *entry = &line->entries[index];
     weir_json_open(json, '{');
-    weir_json_put_number(json, "position", index + UINT64_C(1));
+    weir_json_put_number(json, "position", entry->position);
     weir_json_put_string(json, "tenant", (struct weir_slice){entry->text, entry->tenant_bytes});
     weir_json_put_string(json, "flow",
                          (struct weir_slice){entry->text + entry->tenant_bytes, entry->flow_bytes});
@@ -116,6 +125,8 @@ void weir_api_get_line(struct weir_call *call)
     }
     call->extra = line;
     call->extra_bytes = sizeof *line;
+    line->own = call->credential.tenant;
+    line->seen = 0;
     line->count = 0;
     line->now_ns = call->worker->loop.now_ns;
     line->stats = weir_gates_stats(call->key);

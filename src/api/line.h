@@ -1,4 +1,5 @@
-/* line.h - GET /gates/{gate}/{key}/line: who waits, why, and until when. */
+/* line.h - GET /gates/{gate}/{key}/line: who waits, why, and until when. Whoever speaks for one
+ * tenant is told of that tenant's places alone. */
 #ifndef WEIR_API_LINE_H
 #define WEIR_API_LINE_H
 

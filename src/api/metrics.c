@@ -361,7 +361,8 @@ static void drop_progress(void *extra)
 void weir_api_get_metrics(struct weir_call *call)
 {
     struct progress *progress = weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
-    struct weir_moment *moment = progress == NULL ? NULL : weir_moment_create(call->worker);
+    struct weir_moment *moment =
+        progress == NULL ? NULL : weir_moment_create(call->worker, call->credential.tenant);
     if (moment == NULL) {
         weir_release(&weir_allocator_libc, progress, sizeof *progress);
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,

@@ -44,6 +44,7 @@ enum step {
 
 struct weir_moment {
     struct weir_worker *worker;
+    struct weir_slice own; /* the only tenant that is told of; empty: all are */
     struct weir_moment_block *first;
     struct weir_moment_block *last;
     uint32_t counts[WEIR_RECORD_KINDS];
@@ -282,6 +283,9 @@ static void note_series(void *context, const struct weir_meter_labels *labels,
                         const uint64_t sums[WEIR_METER_COUNTS])
 {
     struct weir_moment *moment = context;
+    if (moment->own.bytes > 0 && !weir_slice_equal(moment->own, labels->tenant)) {
+        return;
+    }
     uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
     uint64_t *to = put_histogram(numbers, sums + WEIR_METER_WAIT, WEIR_WAIT_BUCKETS);
     to = put_histogram(to, sums + WEIR_METER_FIRST, WEIR_LATENCY_BUCKETS);
@@ -590,11 +594,12 @@ static bool look_at_keys(struct weir_moment *moment)
 
 /* ---- the whole ---- */
 
-struct weir_moment *weir_moment_create(struct weir_worker *worker)
+struct weir_moment *weir_moment_create(struct weir_worker *worker, struct weir_slice own)
 {
     struct weir_moment *moment = weir_allocate_zeroed(memory, sizeof *moment);
     if (moment != NULL) {
         moment->worker = worker;
+        moment->own = own;
         moment->seed[0] = weir_worker_random(worker);
         moment->seed[1] = weir_worker_random(worker);
         weir_process_read(&moment->process);

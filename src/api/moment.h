@@ -161,8 +161,9 @@ enum weir_moment_progress {
     WEIR_MOMENT_NO_MEMORY
 };
 
-/* Null without memory. */
-struct weir_moment *weir_moment_create(struct weir_worker *worker);
+/* Null without memory. Of what is counted by tenant, only the tenant `own` is told of; empty: all.
+ * Its text outlives the moment. */
+struct weir_moment *weir_moment_create(struct weir_worker *worker, struct weir_slice own);
 void weir_moment_destroy(struct weir_moment *moment);
 
 /* Looks at some more. Called in the worker's loop until it does not go on. */

@@ -71,11 +71,11 @@ struct names {
 static struct names names_of(const struct weir_note *note)
 {
     const char *flow = note->names + note->key_bytes;
-    const char *tenant = flow + note->flow_bytes;
+    struct weir_slice tenant = weir_note_tenant(note);
     return (struct names){{note->names, note->key_bytes},
                           {flow, note->flow_bytes},
-                          {tenant, note->tenant_bytes},
-                          {tenant + note->tenant_bytes, note->error_bytes}};
+                          tenant,
+                          {tenant.data + tenant.bytes, note->error_bytes}};
 }
 
 static uint64_t ms_of(uint64_t ns)

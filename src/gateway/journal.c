@@ -34,6 +34,12 @@ struct weir_journal {
     char *ring;
 };
 
+struct weir_slice weir_note_tenant(const struct weir_note *note)
+{
+    return (struct weir_slice){note->names + note->key_bytes + note->flow_bytes,
+                               note->tenant_bytes};
+}
+
 struct weir_journal *weir_journal_create(void)
 {
     struct weir_journal *journal = calloc(1, sizeof *journal);

@@ -52,6 +52,9 @@ struct weir_note {
 #define WEIR_NOTE_BYTES_MAX \
     (sizeof(struct weir_note) + 3 * (size_t)WEIR_NAME_BYTES_MAX + WEIR_NOTE_ERROR_BYTES_MAX + 8)
 
+/* Whose ticket or job it is about; empty: nobody's. */
+struct weir_slice weir_note_tenant(const struct weir_note *note);
+
 /* What a note is made of. */
 struct weir_notice {
     const struct weir_event *event;
