@@ -73,11 +73,20 @@ static bool read_type(struct weir_submit_head *submit, struct weir_call *call,
     return true;
 }
 
+bool weir_submit_read_patience(struct weir_slice value, uint64_t *patience_ns)
+{
+    uint64_t asked_ns = WEIR_SUBMIT_PATIENCE_NS;
+    if (value.bytes > 0 && !weir_scalar_duration(value, &asked_ns)) {
+        return false;
+    }
+    *patience_ns = asked_ns < WEIR_SUBMIT_PATIENCE_MAX_NS ? asked_ns : WEIR_SUBMIT_PATIENCE_MAX_NS;
+    return true;
+}
+
 static bool read_timeout(struct weir_submit_head *submit, struct weir_call *call,
                          struct weir_slice value)
 {
-    submit->patience_ns = WEIR_SUBMIT_PATIENCE_NS;
-    if (value.bytes > 0 && !weir_scalar_duration(value, &submit->patience_ns)) {
+    if (!weir_submit_read_patience(value, &submit->patience_ns)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
                           "Weir-Timeout is a duration such as 30s.");
         return false;

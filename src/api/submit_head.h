@@ -10,6 +10,9 @@
 /* How long a submission waits for room in a queue that waits, if it does not say. */
 #define WEIR_SUBMIT_PATIENCE_NS (UINT64_C(30) * WEIR_NS_PER_SECOND)
 
+/* And if it does, how long at most: as whoever waits for a job's end. */
+#define WEIR_SUBMIT_PATIENCE_MAX_NS (UINT64_C(300) * WEIR_NS_PER_SECOND)
+
 struct weir_submit_head {
     struct weir_job_wish wish; /* its texts are below */
     struct weir_slice tenant;  /* on whose behalf */
@@ -28,6 +31,9 @@ struct weir_submit_head {
  * tenant; which has been said then. */
 bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *call,
                            const struct weir_http1_head *head, const char *data);
+
+/* Reads `Weir-Timeout`, which may be empty. False, and nothing is written, if it is no duration. */
+WEIR_MUST_CHECK bool weir_submit_read_patience(struct weir_slice value, uint64_t *patience_ns);
 
 /* Whether the body has a job a line. */
 bool weir_submit_has_lines(const struct weir_http1_head *head, const char *data);

@@ -2,6 +2,7 @@
  * where it does. */
 #include "api/job_line.h"
 
+#include "api/submit_head.h"
 #include "unit/wire.h"
 
 static struct weir_job_line line;
@@ -276,6 +277,26 @@ TEST(a_name_is_known_only_where_it_may_stand)
     assert_int_equal(weir_job_wish_find(BYTES("Cost"), WEIR_JOB_WISH_QUERY), 0);
 }
 
+static uint64_t patience_of(struct weir_slice text)
+{
+    uint64_t patience_ns = 0;
+    struct weir_slice value = {(const char *)guarded(text), text.bytes};
+    return weir_submit_read_patience(value, &patience_ns) ? patience_ns / 1000000 : UINT64_MAX;
+}
+
+TEST(nobody_waits_for_room_for_more_than_300_seconds)
+{
+    assert_int_equal(patience_of(BYTES("")), 30000);
+    assert_int_equal(patience_of(BYTES("0s")), 0);
+    assert_int_equal(patience_of(BYTES("50ms")), 50);
+    assert_int_equal(patience_of(BYTES("299s")), 299000);
+    assert_int_equal(patience_of(BYTES("5m")), 300000);
+    assert_int_equal(patience_of(BYTES("301s")), 300000);
+    assert_int_equal(patience_of(BYTES("3650d")), 300000);
+    assert_int_equal(patience_of(BYTES("3651d")), UINT64_MAX);
+    assert_int_equal(patience_of(BYTES("30")), UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_date_is_rfc_3339_or_milliseconds),
         cmocka_unit_test(an_order_keeps_what_is_not_wished_for),
         cmocka_unit_test(a_name_is_known_only_where_it_may_stand),
+        cmocka_unit_test(nobody_waits_for_room_for_more_than_300_seconds),
     };
     return cmocka_run_group_tests_name("job_line", tests, NULL, NULL);
 }
