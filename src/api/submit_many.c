@@ -104,7 +104,7 @@ static void give_places_back(struct many *many)
     for (uint32_t i = 0; i < many->asked; i++) {
         if (many->gates[i].inside) {
             many->gates[i].inside = false;
-            weir_desk_leave_door(many->job.desk, &many->gates[i].door);
+            weir_desk_revoke(many->job.desk, &many->gates[i].door);
         }
     }
 }

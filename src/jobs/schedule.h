@@ -108,6 +108,10 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
 /* Gives places back that no job will take. What the tenant's rate was charged stays. */
 void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask);
 
+/* The same, and the tenant's rate is as if it had not been asked; unless it shares a bucket. */
+void weir_schedule_revoke(struct weir_schedule *schedule, const struct weir_schedule_ask *ask,
+                          struct weir_instant now);
+
 /* ---- jobs ---- */
 
 struct weir_schedule_entry {

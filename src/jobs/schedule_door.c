@@ -166,6 +166,17 @@ void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_sc
     queue->reserved_of[ask->priority] -= ask->count;
 }
 
+void weir_schedule_revoke(struct weir_schedule *schedule, const struct weir_schedule_ask *ask,
+                          struct weir_instant now)
+{
+    weir_schedule_withdraw(schedule, ask);
+    weir_schedule_take_time(schedule, now);
+    struct weir_guest *guest = weir_guest_find(schedule, schedule->queues[ask->queue], ask->tenant);
+    if (guest != NULL && guest->bucket != NULL) {
+        weir_bucket_settle(guest->bucket, ask->count, 0, schedule->now_ns);
+    }
+}
+
 /* ---- dropping ---- */
 
 static struct weir_schedule_job *oldest_of(const struct weir_queue *queue, int priority)

@@ -60,6 +60,12 @@ void weir_guests_sweep(struct weir_schedule *schedule, struct weir_queue *queue,
     }
 }
 
+struct weir_guest *weir_guest_find(const struct weir_schedule *schedule,
+                                   const struct weir_queue *queue, struct weir_slice name)
+{
+    return find_guest(queue, name, weir_hash(schedule->seed, name));
+}
+
 struct weir_guest *weir_guest_obtain(struct weir_schedule *schedule, struct weir_queue *queue,
                                      struct weir_slice name)
 {

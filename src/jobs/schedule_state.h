@@ -282,6 +282,10 @@ struct weir_schedule_job *weir_queue_oldest_beyond(const struct weir_queue *queu
 
 /* ---- schedule_party.c ---- */
 
+/* The guest with that name, or null. */
+struct weir_guest *weir_guest_find(const struct weir_schedule *schedule,
+                                   const struct weir_queue *queue, struct weir_slice name);
+
 /* The guest with that name, made if there is none; null without memory. One that has neither jobs
  * nor a bucket is to be given back. */
 struct weir_guest *weir_guest_obtain(struct weir_schedule *schedule, struct weir_queue *queue,

@@ -106,6 +106,9 @@ bool weir_desk_ask(struct weir_desk *desk, struct weir_desk_door *door);
  * until then. */
 bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door);
 
+/* The same for one that has its answer, and its tenant's rate is as if it had not asked. */
+void weir_desk_revoke(struct weir_desk *desk, struct weir_desk_door *door);
+
 /* The queue's number and its settings, or null; an empty name is the default queue. Asked in a
  * worker's loop, and good until that goes on: copy what is needed for longer. */
 const struct weir_config_queue *weir_desk_queue(struct weir_desk *desk, struct weir_slice name,

@@ -248,3 +248,14 @@ bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door)
     weir_desk_unlock(desk, now);
     return gone;
 }
+
+void weir_desk_revoke(struct weir_desk *desk, struct weir_desk_door *door)
+{
+    struct weir_instant now = weir_desk_lock(desk);
+    assert(!door->waiting && !door->under_way);
+    if (door->reserved) {
+        weir_schedule_revoke(desk->schedule, &door->ask, now);
+        door->reserved = false;
+    }
+    weir_desk_unlock(desk, now);
+}

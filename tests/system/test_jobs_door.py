@@ -411,6 +411,20 @@ async def test_of_many_all_are_accepted_or_none(call):
     await fill(call, 'small')  # so its places were given back
 
 
+@run
+async def test_what_is_refused_at_a_later_door_costs_nothing_at_an_earlier_one():
+    config = QUEUES.replace('  small:', '  rated: { line: { max: 100 }, tenants: { default: { rate: 3/h } } }\n  small:')
+    async with jobs(config) as call:
+        await fill(call, 'small')
+        for lines in ([{'queue': 'rated'}] * 3 + [{'queue': 'small'}], [{'id': 'r', 'queue': 'rated'}, {'id': 's', 'queue': 'small'}]):
+            for _ in range(3):
+                reply = await call.lines(*lines, status=429)
+                assert (reply['type'], 'small' in reply['detail']) == ('urn:weir:queue-full', True)
+        assert (await call.queue('rated'))['waiting'] == 0
+        await call.lines(*[{'queue': 'rated'}] * 3)
+        assert (await call('POST', '/submit/x?queue=rated', b'x')).kind == 'rate'
+
+
 @with_jobs
 async def test_many_are_ten_thousand_lines_of_16_mib(call):
     line = json.dumps({'queue': 'keep', 'body': 'x' * 1500})

@@ -150,6 +150,29 @@ TEST(a_tenant_that_submits_too_fast_is_told_when_it_may)
     close_yard(&y);
 }
 
+TEST(whoever_is_refused_elsewhere_has_not_submitted)
+{
+    struct yard y;
+    open_yard(&y, QUEUE(.workers = 0, .tenant_default = {.rate = PER_SECOND(10)}));
+    struct weir_schedule_ask ask = {.tenant = weir_slice_of("a"), .priority = NORMAL, .count = 9};
+    uint64_t retry_after_ns;
+    assert_int_equal(ask_for(&y, "a", NORMAL, 9, &retry_after_ns), WEIR_SCHEDULE_COME);
+    weir_schedule_revoke(y.schedule, &ask, y.now);
+    assert_int_equal(stats_at(&y, 0).reserved, 0);
+    assert_int_equal(ask_for(&y, "a", NORMAL, 9, &retry_after_ns), WEIR_SCHEDULE_COME);
+    assert_int_equal(ask_for(&y, "a", NORMAL, 2, &retry_after_ns), WEIR_SCHEDULE_TOO_FAST);
+    /* What time has given back meanwhile does not make it more than it was. */
+    pass(&y, SECOND);
+    weir_schedule_revoke(y.schedule, &ask, y.now);
+    assert_int_equal(ask_for(&y, "a", NORMAL, 10, &retry_after_ns), WEIR_SCHEDULE_COME);
+    assert_int_equal(ask_for(&y, "a", NORMAL, 1, &retry_after_ns), WEIR_SCHEDULE_TOO_FAST);
+    assert_int_equal(retry_after_ns, 100 * MS);
+    ask.count = 10;
+    weir_schedule_withdraw(y.schedule, &ask); /* this one stays charged */
+    assert_int_equal(ask_for(&y, "a", NORMAL, 1, &retry_after_ns), WEIR_SCHEDULE_TOO_FAST);
+    close_yard(&y);
+}
+
 TEST(the_rate_of_submissions_does_not_pace_the_starts)
 {
     struct yard y;
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test(the_full_are_told_to_come_back_after_the_measured_drain_or_five_seconds),
         cmocka_unit_test(a_queue_that_is_not_configured_takes_nothing),
         cmocka_unit_test(a_tenant_that_submits_too_fast_is_told_when_it_may),
+        cmocka_unit_test(whoever_is_refused_elsewhere_has_not_submitted),
         cmocka_unit_test(the_rate_of_submissions_does_not_pace_the_starts),
         cmocka_unit_test(who_finds_a_full_queue_does_not_pay),
         cmocka_unit_test(new_rates_hold_at_once_and_named_tenants_have_their_own),
