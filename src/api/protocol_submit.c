@@ -54,6 +54,11 @@ void weir_protocol_submit_leave(struct weir_slot *slot)
     }
 }
 
+static void refuse_draining(struct weir_slot *slot)
+{
+    weir_slot_answer(slot, "ERROR draining this server ends, and accepts no jobs");
+}
+
 static void refuse_disk(struct weir_slot *slot, int error)
 {
     char why[100];
@@ -218,9 +223,11 @@ static void pass_door(struct weir_slot *slot)
     slot->session->current = NULL;
     if (slot->door.answer == WEIR_SCHEDULE_NO_QUEUE) {
         weir_slot_refuse_queue(slot, slot->order.queue);
-        return;
+    } else if (slot->door.answer == WEIR_SCHEDULE_FULL && slot->door.drains) {
+        refuse_draining(slot);
+    } else {
+        answer_busy(slot);
     }
-    answer_busy(slot);
 }
 
 static void on_door(struct weir_post *post)
@@ -384,7 +391,7 @@ void weir_protocol_submit(struct weir_slot *slot, const struct weir_lines *lines
         return;
     }
     if (slot->worker->draining) {
-        weir_slot_answer(slot, "ERROR draining this server ends, and accepts no jobs");
+        refuse_draining(slot);
         return;
     }
     if (slot->desk == NULL) {

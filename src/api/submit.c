@@ -65,6 +65,13 @@ void weir_submit_refuse_conflict(struct weir_call *call, struct weir_slice id)
     weir_call_problem(call, WEIR_PROBLEM_JOB_CONFLICT, 409, detail);
 }
 
+static void refuse_draining(struct weir_call *call)
+{
+    weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
+                      "This server ends, and accepts no jobs. Submit to the one that is started "
+                      "next.");
+}
+
 void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door *door,
                              struct weir_slice queue)
 {
@@ -76,6 +83,10 @@ void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door
     int bytes = (int)(queue.bytes < 255 ? queue.bytes : 255);
     if (door->answer == WEIR_SCHEDULE_NO_QUEUE) {
         weir_submit_refuse_queue(call, queue);
+        return;
+    }
+    if (door->answer == WEIR_SCHEDULE_FULL && door->drains) {
+        refuse_draining(call);
         return;
     }
     if (door->answer == WEIR_SCHEDULE_TOO_FAST) {
@@ -356,9 +367,7 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
 void *weir_submit_begin(struct weir_call *call, size_t bytes)
 {
     if (call->worker->draining) {
-        weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
-                          "This server ends, and accepts no jobs. Submit to the one that is "
-                          "started next.");
+        refuse_draining(call);
         return NULL;
     }
     return weir_job_begin(call, bytes);

@@ -402,7 +402,8 @@ static bool make_parts(struct weir_desk *desk, char *wrong, size_t wrong_bytes)
 {
     struct weir_schedule_options schedule = {.seed = {0}};
     if (getrandom(schedule.seed, sizeof schedule.seed, 0) != sizeof schedule.seed ||
-        getrandom(&desk->random, sizeof desk->random, 0) != sizeof desk->random) {
+        getrandom(&desk->random, sizeof desk->random, 0) != sizeof desk->random ||
+        getrandom(desk->seed, sizeof desk->seed, 0) != sizeof desk->seed) {
         return say(wrong, wrong_bytes, "random", strerror(errno));
     }
     desk->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);

@@ -24,7 +24,11 @@
 #include "store/disk.h"
 
 #define WEIR_DESK_ORDERS_MAX 10000 /* of one submission */
-#define WEIR_DESK_DOOR_MAX   1000  /* who wait for room before they send their body; in all */
+
+/* Who wait for room before they send their body, in all. A tenant may have as many there as there
+ * are places left: half of them alone, a third beside another such, and there are always some for
+ * one that has none. */
+#define WEIR_DESK_DOOR_MAX 2000
 
 struct weir_desk;
 
@@ -90,7 +94,8 @@ struct weir_desk_door {
     bool at_once; /* it does not wait for room */
     uint64_t deadline_ns; /* of waiting for room; the loop's clock */
     enum weir_schedule_answer answer;
-    bool known; /* COME, though there is no room: the job is there already, and has no place now */
+    bool drains; /* FULL: because Weir ends */
+    bool known;  /* COME, though there is no room: the job is there already, and has no place now */
     uint64_t retry_after_ns;
     bool waiting;  /* under the desk's lock */
     bool reserved; /* the same: it has places */

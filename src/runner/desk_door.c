@@ -1,9 +1,17 @@
+#include "base/hash.h"
 #include "runner/desk_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 /* ---- waiting ---- */
+
+static_assert(WEIR_DESK_DOOR_MAX <= UINT16_MAX, "a crowd's count holds them all");
+
+static uint16_t *crowd_of(struct weir_desk *desk, const struct weir_desk_door *door)
+{
+    return &desk->crowds[weir_hash(desk->seed, door->ask.tenant) % WEIR_DESK_CROWDS];
+}
 
 static void join(struct weir_desk *desk, struct weir_desk_door *door)
 {
@@ -13,6 +21,7 @@ static void join(struct weir_desk *desk, struct weir_desk_door *door)
     }
     place->door_count++;
     desk->door_count++;
+    (*crowd_of(desk, door))++;
     door->waiting = true;
     weir_list_push_back(&place->doors[door->ask.priority], &door->link);
     desk->door_ns = desk->door_ns < door->deadline_ns ? desk->door_ns : door->deadline_ns;
@@ -25,6 +34,7 @@ static void quit(struct weir_desk *desk, struct weir_desk_door *door)
     weir_list_unlink(&door->link);
     door->waiting = false;
     desk->door_count--;
+    (*crowd_of(desk, door))--;
     place->door_count--;
     if (place->door_count == 0) {
         weir_list_unlink(&place->link);
@@ -37,6 +47,7 @@ static void decide(struct weir_desk *desk, struct weir_desk_door *door,
     quit(desk, door);
     door->answer = answer;
     door->reserved = answer == WEIR_SCHEDULE_COME;
+    door->drains = desk->draining;
     door->under_way = true;
     weir_list_push_back(told, &door->link);
 }
@@ -130,12 +141,12 @@ static bool must_wait(const struct weir_desk *desk, const struct weir_desk_door 
     return !weir_list_empty(&desk->places[door->ask.queue].doors[door->ask.priority]);
 }
 
-static bool may_wait(const struct weir_desk *desk, const struct weir_desk_door *door,
+static bool may_wait(struct weir_desk *desk, const struct weir_desk_door *door,
                      struct weir_instant now)
 {
     const struct weir_config_queue *config = weir_desk_config(desk, door->ask.queue);
     return config != NULL && config->full == WEIR_CONFIG_FULL_WAIT && !desk->draining &&
-           !door->at_once && desk->door_count < WEIR_DESK_DOOR_MAX &&
+           !door->at_once && *crowd_of(desk, door) < WEIR_DESK_DOOR_MAX - desk->door_count &&
            door->deadline_ns > now.now_ns;
 }
 
@@ -146,6 +157,7 @@ static void try(struct weir_desk *desk, struct weir_desk_door *door, struct weir
                        ? WEIR_SCHEDULE_FULL
                        : weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
     door->reserved = door->answer == WEIR_SCHEDULE_COME;
+    door->drains = desk->draining;
 }
 
 /* Waits if that is of use; else it has its answer. */

@@ -30,6 +30,10 @@
 /* Runs at once: those of all workers, and others that are being recorded. */
 #define WEIR_DESK_RUNS_MAX UINT32_C(10000000)
 
+/* Tenants at doors are counted by their hash. Two that have the same are one: with so many that is
+ * rare, nobody can choose it, and then they share what one may have. */
+#define WEIR_DESK_CROWDS 4096
+
 enum weir_run_state {
     WEIR_RUN_IDLE,     /* nothing may be started at present; on the desk's `idle` */
     WEIR_RUN_TAKING,   /* the store makes it RUNNING, or will be asked again */
@@ -147,6 +151,7 @@ struct weir_desk {
     struct weir_desk_place places[WEIR_SCHEDULE_QUEUES_MAX];
     struct weir_link crowded; /* places at whose doors somebody waits */
     uint32_t door_count;
+    uint16_t crowds[WEIR_DESK_CROWDS]; /* of these, by their tenants' hashes */
     struct weir_slab run_slab;
     struct weir_map runs; /* by number */
     struct weir_link all_runs;
@@ -170,6 +175,7 @@ struct weir_desk {
     void (*drained)(void *context);
     void *drained_context;
     uint64_t random;
+    uint64_t seed[2]; /* of the crowds' hashes */
     uint32_t next_worker;
 
     /* These do not change. */

@@ -319,6 +319,25 @@ async def test_a_client_may_go_away_while_it_waits_or_reads(call):
                                 if os.path.lexists(f'/proc/{pid}/fd/{fd}')), 'no file stays open')
 
 
+@with_jobs
+async def test_whoever_waits_for_room_when_the_server_ends_is_told_so(call):
+    await fill(call, 'patient')
+    with call.gate() as (body, _):
+        await call.submit('/held?queue=held', body)
+        await call.until_state('held', 'running')
+        waiting = [asyncio.create_task(call('POST', '/submit/w?queue=patient', b'x' * 100)),
+                   asyncio.create_task(call('POST', '/submit?queue=patient', b'x' * 100 * KIB)),
+                   asyncio.create_task(call('POST', '/submit', b'{"queue": "keep"}\n{"queue": "patient"}',
+                                            Content_Type='application/x-ndjson'))]
+        await until_still(call.gateway.process.pid)
+        assert not any(task.done() for task in waiting)
+        call.gateway.terminate()
+        for task in waiting:
+            reply = await task
+            assert (reply.status, reply.kind) == (503, 'draining') and 'started next' in reply.json['detail']
+    assert await asyncio.wait_for(call.gateway.process.wait(), 60) == 0
+
+
 @run
 async def test_a_server_may_end_while_everything_is_under_way():
     async with contextlib.AsyncExitStack() as stack, jobs(QUEUES + 'grace: 1s\n') as call:

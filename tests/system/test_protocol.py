@@ -585,11 +585,15 @@ async def test_without_queues_there_is_nothing_to_submit_to():
 
 @with_server
 async def test_a_server_that_drains_accepts_nothing_more(server):
-    session = await server.open()
+    session, waiting = await server.open(), await server.open()
     go = server.gateway.path.parent / 'go'
     await session.submit('a', f'{go}\n'.encode(), 'queue=held')
+    await session.submit('p', b'x', 'queue=patient')
+    await waiting.send(submission('q', b'x', 'queue=patient'))
     await server.until_state('a', 'running')
+    await until_still(server.gateway.process.pid)
     server.gateway.terminate()
+    assert (await waiting.line()).startswith('ERROR draining')
 
     async def drains():
         return (await session.submit('b', b'x', 'queue=keep')).startswith('ERROR draining')

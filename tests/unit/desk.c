@@ -352,15 +352,21 @@ TEST(what_cannot_be_recorded_at_the_end_is_left_for_the_next_start)
 
 /* ---- a full queue ---- */
 
-static bool knock_as(struct knocked *knocked, uint64_t patience_ns, uint32_t count)
+static bool knock_for(struct knocked *knocked, const char *tenant, uint64_t patience_ns,
+                      uint32_t count)
 {
-    struct weir_job_order order = order_of((struct order){.id = "x"});
+    struct weir_job_order order = order_of((struct order){.id = "x", .tenant = tenant});
     *knocked = (struct knocked){.door = {.told = {.arrive = on_door},
                                          .loop = &office.loop,
                                          .ask = ask_of(&order),
                                          .deadline_ns = office.loop.now_ns + patience_ns}};
     knocked->door.ask.count = count;
     return weir_desk_ask(office.desk, &knocked->door);
+}
+
+static bool knock_as(struct knocked *knocked, uint64_t patience_ns, uint32_t count)
+{
+    return knock_for(knocked, "", patience_ns, count);
 }
 
 static bool knock(struct knocked *knocked, uint64_t patience_ns)
@@ -511,17 +517,47 @@ TEST(waiting_for_room_has_an_end)
 TEST(only_so_many_wait_for_room)
 {
     static struct knocked doors[WEIR_DESK_DOOR_MAX + 1];
+    static char names[WEIR_DESK_DOOR_MAX][8];
     open_desk("  q: { line: { max: 1, full: wait } }\n");
     submit((struct order){.id = "a"});
-    for (int i = 0; i < WEIR_DESK_DOOR_MAX; i++) {
-        assert_false(knock(&doors[i], 60 * SECOND));
+    uint32_t count = 0;
+    while (count < WEIR_DESK_DOOR_MAX && !knock(&doors[count], 60 * SECOND)) {
+        count++;
     }
-    assert_true(knock(&doors[WEIR_DESK_DOOR_MAX], 60 * SECOND));
-    assert_int_equal(doors[WEIR_DESK_DOOR_MAX].door.answer, WEIR_SCHEDULE_FULL);
-    close_desk(); /* all are told */
-    for (int i = 0; i < WEIR_DESK_DOOR_MAX; i++) {
+    assert_int_equal(count, WEIR_DESK_DOOR_MAX / 2); /* half is left for other tenants */
+    assert_int_equal(doors[count].door.answer, WEIR_SCHEDULE_FULL);
+    assert_false(doors[count].door.drains);
+    while (!knock_for(&doors[count], "greedy", 60 * SECOND, 1)) {
+        count++;
+    }
+    assert_true(count <= WEIR_DESK_DOOR_MAX * 3 / 4);
+    for (int i = 0; i < WEIR_DESK_DOOR_MAX / 20; i++) { /* few enough that none is unlucky twice */
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        count += !knock_for(&doors[count], names[i], 60 * SECOND, 1);
+    }
+    assert_true(count > WEIR_DESK_DOOR_MAX * 3 / 4 + WEIR_DESK_DOOR_MAX / 20 - 10);
+    close_desk(); /* all are told why */
+    for (uint32_t i = 0; i < count; i++) {
         assert_true(doors[i].told);
         assert_int_equal(doors[i].door.answer, WEIR_SCHEDULE_FULL);
+        assert_true(doors[i].door.drains);
+    }
+}
+
+TEST(whoever_stops_waiting_for_room_leaves_its_place_to_its_tenant)
+{
+    static struct knocked doors[WEIR_DESK_DOOR_MAX];
+    open_desk("  q: { line: { max: 1, full: wait } }\n");
+    submit((struct order){.id = "a"});
+    for (int round = 0; round < 3; round++) {
+        uint32_t count = 0;
+        while (!knock(&doors[count], 60 * SECOND)) {
+            count++;
+        }
+        assert_int_equal(count, WEIR_DESK_DOOR_MAX / 2);
+        while (count > 0) {
+            assert_true(leave_door(&doors[--count]));
+        }
     }
 }
 
@@ -994,6 +1030,7 @@ int main(void)
         REAL(nobody_overtakes_who_waits_for_room),
         REAL(waiting_for_room_has_an_end),
         REAL(only_so_many_wait_for_room),
+        REAL(whoever_stops_waiting_for_room_leaves_its_place_to_its_tenant),
         REAL(what_is_there_already_needs_no_room),
         REAL(what_is_not_there_yet_waits_for_room_after_that_was_looked_up),
         REAL(the_oldest_makes_room_and_becomes_a_dead_letter),
