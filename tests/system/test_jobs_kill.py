@@ -3,6 +3,7 @@ accepted is lost (docs/JOBS.md, J2 to J4, J6, J7); history.py says what that mea
 
 WEIR_SEED repeats a run as far as the kernel's timing allows; WEIR_KILLS says how often (in make soak: thousands)."""
 import asyncio
+import collections
 import contextlib
 import os
 import sqlite3
@@ -25,6 +26,67 @@ async def test_nothing_is_lost_when_it_is_killed_under_load(tmp_path):
     each = KILLS // SIDE_BY_SIDE
     await asyncio.gather(*(kill_under_load(tmp_path / f'site{number}', f'killed {number}', each)
                            for number in range(SIDE_BY_SIDE)))
+
+
+# ---- dead letters
+
+DROPS = '''
+api: 127.0.0.1:0
+data: {data}
+queues:
+  drops: {{ line: {{ max: 1, full: drop_oldest }} }}
+'''
+LETTERS = 10000
+
+
+async def dead_and_queued(one, session):
+    """What is told of the queue, which must be what is listed: each job once, and in one of two states."""
+    _, said = await one.ask(session, 'GET', '/capacity')
+    [queue] = said['queues']
+    listed = await one.listed(session)
+    states = collections.Counter(document['state'] for document in listed)
+    assert len({document['id'] for document in listed}) == len(listed) == LETTERS + 1
+    assert (states['failed'], states['queued']) == (queue['dead'], queue['waiting']) and len(states) <= 2, (states, queue)
+    assert all(document['error'] for document in listed if document['state'] == 'failed')
+    return queue['dead'], queue['waiting']
+
+
+@run
+async def test_a_redrive_of_10000_that_is_cut_short_leaves_each_letter_dead_or_queued(tmp_path):
+    async with site(tmp_path, config=DROPS) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        for begin in (0, LETTERS):  # each takes the place of the one before, and the last stays
+            jobs = [(f'j{number}', 'drops', 'ok') for number in range(begin, min(begin + 10000, LETTERS + 1))]
+            assert (await one.submit_batch(session, jobs))[0] == 202
+
+        async def dead():
+            status, said = await one.ask(session, 'GET', '/capacity')
+            return said['queues'][0]['dead'] if status == 200 else None
+
+        async def all_dead():
+            return await dead() == LETTERS
+        await until(all_dead, 'all but one are dead')
+
+        async def until_fewer(before):
+            async def fewer():
+                return await dead() < before
+            await until(fewer, f'fewer than {before} are dead')
+        before, cuts = LETTERS, 0
+        while before > 0 and cuts < 5:
+            redrive = asyncio.create_task(one.ask(session, 'POST', '/dlq/redrive?queue=drops'))
+            if cuts > 0:  # the first time, whenever it happens to be
+                await until_fewer(before)
+            await one.kill()
+            status, said = await redrive
+            await one.start()
+            after, queued = await dead_and_queued(one, session)
+            assert after + queued == LETTERS + 1 and after <= before
+            assert status is None or (said, after) == ({'redriven': before}, 0)
+            before, cuts = after, cuts + 1
+        print(f'after {cuts} cuts {before} are dead')
+        assert await one.ask(session, 'POST', '/dlq/redrive') == (200, {'redriven': before})
+        assert await dead_and_queued(one, session) == (0, LETTERS + 1)
+        await one.end()
 
 
 # ---- a folder
