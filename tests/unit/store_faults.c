@@ -395,6 +395,75 @@ TEST(a_store_that_cannot_be_opened_says_why)
     assert_int_equal(found_count, 1);
 }
 
+TEST(a_setting_that_does_not_hold_is_found_at_the_start)
+{
+    static const char *const names[] = {
+        "locking_mode",       "trusted_schema", "cell_size_check", "journal_mode", "synchronous",
+        "wal_autocheckpoint", "foreign_keys",   "secure_delete",   "temp_store",   "mmap_size",
+        "cache_size",         "auto_vacuum",    "application_id",  "user_version"};
+    open_store();
+    submit_job("a", "x");
+    close_store();
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        disk.forgetful = names[i];
+        assert_false(try_open());
+        assert_non_null(strstr(wrong, "jobs.db"));
+    }
+    disk.forgetful = NULL;
+    assert_true(try_open());
+    assert_int_equal(found_count, 1);
+}
+
+/* ---- commits are shared ---- */
+
+#define HANDED 300
+
+static atomic_uint handed_back;
+
+static void note_handed(struct weir_store_op *op)
+{
+    assert_int_equal(op->end, WEIR_STORE_DONE);
+    handed_back++;
+}
+
+TEST(what_comes_during_a_commit_shares_the_next)
+{
+    static struct weir_store_accept accepts[HANDED];
+    static struct weir_job_order orders[HANDED];
+    static struct weir_acceptance acceptances[HANDED];
+    static char ids[HANDED][8];
+    open_store();
+    submit_job("first", "x");
+    for (int i = 0; i < HANDED; i++) {
+        snprintf(ids[i], sizeof ids[i], "j%d", i);
+        orders[i] = order_of(ids[i], "x");
+        accepts[i] =
+            (struct weir_store_accept){.op = {.act = WEIR_STORE_ACCEPT, .complete = note_handed},
+                                       .orders = &orders[i],
+                                       .order_count = 1,
+                                       .acceptances = &acceptances[i]};
+    }
+    handed_back = 0;
+    disk.sync_us = 50000;
+    uint64_t before = disk.syncs;
+    for (int i = 0; i < HANDED; i++) {
+        weir_store_sqlite.submit(store, &accepts[i].op);
+    }
+    assert_true(handed_back <= HANDED / 2); /* nobody is told before a sync that takes so long */
+    EXPECT_SOON(handed_back == HANDED);
+    assert_in_range(disk.syncs - before, 1, 6);
+    /* Many in one operation are one commit. */
+    struct weir_store_accept all = {
+        .orders = orders, .order_count = HANDED, .acceptances = acceptances};
+    for (int i = 0; i < HANDED; i++) {
+        ids[i][0] = 'k';
+    }
+    before = disk.syncs;
+    assert_int_equal(call(&all.op, WEIR_STORE_ACCEPT), WEIR_STORE_DONE);
+    assert_in_range(disk.syncs - before, 1, 2);
+    disk.sync_us = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +486,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_journal_that_is_begun_anew_leaves_the_old_one_whole,
                                         begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_store_that_cannot_be_opened_says_why, begin_failing,
+                                        end_failing),
+        cmocka_unit_test_setup_teardown(a_setting_that_does_not_hold_is_found_at_the_start,
+                                        begin_failing, end_failing),
+        cmocka_unit_test_setup_teardown(what_comes_during_a_commit_shares_the_next, begin_failing,
                                         end_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DISK_FILES_MAX  8
 #define DISK_RANGES_MAX 20000
@@ -55,6 +56,9 @@ static struct disk {
     _Atomic enum disk_fault fault;
     atomic_uint_fast64_t changes; /* writes, syncs and truncations so far */
     atomic_uint_fast64_t failures;
+    atomic_uint_fast64_t syncs;    /* so far, */
+    atomic_uint_fast64_t sync_us;  /* and how long each takes */
+    const char *_Atomic forgetful; /* a setting that is told to be another than was set */
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct disk_handle {
@@ -154,6 +158,8 @@ static int disk_sync(sqlite3_file *handle, int flags)
 {
     struct disk_file *file = ((struct disk_handle *)(void *)handle)->file;
     (void)flags;
+    disk.syncs++;
+    usleep((useconds_t)disk.sync_us);
     pthread_mutex_lock(&disk.lock);
     bool fails = disk_fails(true);
     if (!fails && file->changed) {
@@ -206,6 +212,13 @@ static int disk_check_lock(sqlite3_file *handle, int *locked)
 
 static int disk_control(sqlite3_file *handle, int what, void *argument)
 {
+    if (what == SQLITE_FCNTL_PRAGMA && disk.forgetful != NULL) {
+        char **words = argument; /* its answer, its name, what it is to be */
+        if (strcmp(words[1], disk.forgetful) == 0 && words[2] == NULL) {
+            words[0] = sqlite3_mprintf("%s", "another");
+            return SQLITE_OK;
+        }
+    }
     return BELOW(handle)->pMethods->xFileControl(BELOW(handle), what, argument);
 }
 
@@ -286,7 +299,8 @@ static void disk_forget(void)
         free(file);
     }
     disk.fault = DISK_NO_FAULT;
-    disk.changes = disk.failures = 0;
+    disk.changes = disk.failures = disk.syncs = disk.sync_us = 0;
+    disk.forgetful = NULL;
 }
 
 static void disk_remove(void)
