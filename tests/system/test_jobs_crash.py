@@ -333,3 +333,45 @@ async def test_a_clock_that_jumps_loses_nothing_and_delays_stay_delays(tmp_path)
         assert status == 200
         await one.check()
         await one.end()
+
+
+REMEMBERED = '''
+api: 127.0.0.1:0
+data: {data}
+queues: {{ echo: {{ run: [cat], keep: 1h }} }}
+'''
+HOUR, DAY = 3600, 86400
+
+
+@run
+async def test_an_id_is_remembered_for_seven_days_also_when_its_result_is_gone(tmp_path):
+    faults = Faults(tmp_path, tmp_path / 'data')
+    async with site(tmp_path, faults, config=REMEMBERED) as one, aiohttp.ClientSession() as session:
+        async def ask(method, path, body=None):
+            status, said = await one.ask(session, method, path, body)
+            return status, said.get('state', said.get('type')) if isinstance(said, dict) else said
+
+        async def result_is(status):
+            async def holds():
+                return (await ask('GET', '/result/a'))[0] == status
+            await until(holds, f'its result is {status}')
+
+        await one.start()
+        assert (await ask('POST', '/submit/a', b'body'))[0] == 202
+        assert await ask('GET', '/status/a?wait=60') == (200, 'done')
+        faults.shift_clock(HOUR - 300)
+        assert await ask('GET', '/result/a') == (200, b'body')
+        faults.shift_clock(HOUR + 300)
+        await result_is(410)
+        for seconds in (HOUR + 300, 3 * DAY, 7 * DAY - 300):
+            faults.shift_clock(seconds)
+            for _ in range(2):
+                assert await ask('POST', '/submit/a', b'body') == (200, 'done')
+                assert await ask('POST', '/submit/a', b'other') == (409, 'urn:weir:job-conflict')
+                assert (await ask('GET', '/result/a'))[0] == (await ask('GET', '/log/a'))[0] == 410
+                await one.kill()
+                await one.start()
+        faults.shift_clock(7 * DAY + 300)
+        await result_is(404)
+        assert (await ask('POST', '/submit/a', b'other'))[0] == 202
+        await one.kill()

@@ -3,12 +3,14 @@ how another config is taken up. What the HTTP interface says of it is tested in 
 test_jobs_crash.py."""
 import asyncio
 import contextlib
+import datetime
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 
 import aiohttp
 from jobs import Caller
@@ -93,6 +95,61 @@ async def test_jobs_with_the_same_key_run_one_after_the_other():
                 await call.submit(f'/{i}?queue=q&key=same')
             states = [(await call.get(f'/status/{i}?wait=60'))['state'] for i in range(8)]
             assert states == ['done'] * 8
+
+
+@run
+async def test_what_a_submission_asks_for_is_what_happens_also_after_a_restart():
+    with folder() as home:
+        waiting = {'q': 'line: { max: 100 }', 'held': 'line: { max: 100 }'}
+        async with serving(home, waiting) as call:
+            await call.submit('/tries?queue=q&attempts=2', b'exit 3')
+            await call.submit('/brief?queue=q&attempts=1&timeout=50ms', b'sleep 60')
+            await call.submit('/long?queue=q&timeout=1m', b'sleep 0.4')
+            delayed = await call.submit('/delayed?queue=q&delay=700ms', b'true')
+            dated = await call.submit(f'/dated?queue=q&run_at={int(time.time() * 1000) + 700}', b'true')
+            # A tenant is charged beforehand what its jobs are expected to cost: the third turn is not `dear`'s.
+            for i in range(3):
+                await call.submit(f'/dear{i}?queue=held&tenant=dear&cost=1h')
+                await call.submit(f'/cheap{i}?queue=held&tenant=cheap&cost=1s')
+        running = {'q': shell('. /dev/stdin', workers=9, attempts=5, timeout='200ms', backoff='{ first: 1ms, max: 2ms }'),
+                   'held': shell(HELD, workers=3)}
+        async with serving(home, running) as call:
+            told = {job: await call.get(f'/status/{job}?wait=30') for job in ('tries', 'brief', 'long', 'delayed', 'dated')}
+            assert {job: (one['state'], one['attempts']) for job, one in told.items()} == {
+                'tries': ('failed', 2), 'brief': ('failed', 1), 'long': ('done', 1), 'delayed': ('done', 1), 'dated': ('done', 1)}
+            assert 'timeout of 0.05 s' in told['brief']['error']
+            for job in (delayed, dated):
+                assert told[job['id']]['started'] >= job['due'] > job['created']
+
+            async def three_run():
+                return (await call.queue('held'))['running'] == 3
+            await until(three_run, 'three run')
+            assert {job['id'] for job in (await call.get('/jobs?state=running'))['jobs']} == {'dear0', 'cheap0', 'cheap1'}
+            (home / 'go').touch()
+
+
+@run
+async def test_whoever_waits_is_told_when_it_will_start_and_how_fast_the_line_is():
+    with folder() as home:
+        script = 'read what; case $what in hold) while ! test -e $HOME_OF_TEST/go; do sleep 0.01; done ;; *) sleep 0.05 ;; esac'
+        async with serving(home, {'q': shell(script, workers=1)}) as call:
+            for i in range(12):
+                await call.submit(f'/{i}', b'sleep\n')
+            await call.get('/status/11?wait=30')
+            for i in range(4):
+                await call.submit(f'/hold{i}', b'hold\n')
+            await call.until_state('hold0', 'running')
+            drain = (await call.queue('q'))['drain_per_second']
+            assert 0 < drain < 20, drain  # one in 50 ms, or more
+            begun = datetime.datetime.now(datetime.timezone.utc)
+            told = [await call.get(f'/status/hold{i}') for i in range(4)]
+            assert [one.get('position') for one in told] == [None, 1, 2, 3] and 'predicted_start' not in told[0]
+            starts = [(datetime.datetime.fromisoformat(one['predicted_start']) - begun).total_seconds() for one in told[1:]]
+            for turns, seconds in enumerate(starts, start=1):
+                assert 0.5 * turns / drain < seconds < 1.5 * turns / drain + 10, (starts, drain)
+            assert starts == sorted(starts)
+            (home / 'go').touch()
+            assert 'predicted_start' not in await call.get('/status/hold3?wait=30')
 
 
 # ---- failing
