@@ -9,6 +9,7 @@ outside of Weir's data, when they begin and when they end. In the end, wrong() c
 - A result is that of the last run that was begun, and of the attempt on record: no run that had been given up
   was believed.
 - What is over stays over: done, cancelled or dead, unless somebody redrove it.
+- Of what was submitted together all is there or nothing, though nobody knows which.
 
 It knows nothing of HTTP; tests/system/job_load.py tells it what happens there."""
 import collections
@@ -43,6 +44,7 @@ class History:
         self._clock = 0
         self._requests = collections.defaultdict(list)  # by id
         self._bodies = {}                               # by digest: how long
+        self._batches = []                              # ids that were submitted together
 
     def _tick(self):
         self._clock += 1
@@ -57,6 +59,11 @@ class History:
         request = Request(kind, self._tick(), job=job, **known)
         self._requests[job].append(request)
         return request
+
+    def begin_batch(self, jobs):
+        """`jobs`: (id, body). The submission of each."""
+        self._batches.append([job for job, _ in jobs])
+        return [self.begin('submit', job, body) for job, body in jobs]
 
     def end(self, request, answer, state=None):
         request.answer, request.state = answer, state
@@ -96,6 +103,18 @@ class History:
                 judge.end(document)
                 judge.result(document, results.get(job), ledger.get(job, []))
             said += judge.said
+        return said + self._torn(documents)
+
+    def _torn(self, documents):
+        """Batches of which a part is there. Whoever was submitted by itself as well, or removed, is no witness."""
+        said = []
+        for batch in self._batches:
+            kinds = {job: [one.kind for one in self._requests[job]] for job in batch}
+            witnesses = [job for job in batch if kinds[job].count('submit') == 1 and 'remove' not in kinds[job]]
+            missing = [job for job in witnesses if job not in documents]
+            there = [job for job in witnesses if job in documents]
+            if missing and there:
+                said.append(f'{missing[0]}: not there, though {there[0]} is, which was submitted together with it')
         return said
 
 

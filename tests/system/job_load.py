@@ -190,7 +190,7 @@ class Site:
     async def submit_batch(self, session, jobs):
         """`jobs`: (id, queue, body as a text). All or none."""
         lines = [json.dumps({'id': job, 'queue': queue, 'body': body}) for job, queue, body in jobs]
-        requests = [self.history.begin('submit', job, body.encode()) for job, _, body in jobs]
+        requests = self.history.begin_batch([(job, body.encode()) for job, _, body in jobs])
         status, said = await self.ask(session, 'POST', '/submit', '\n'.join(lines) + '\n',
                                       **{'Content-Type': 'application/x-ndjson'})
         if status is not None:

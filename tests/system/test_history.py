@@ -225,6 +225,32 @@ def test_a_removed_dead_letter_is_gone():
     assert story.wrong() == []
 
 
+@pytest.mark.parametrize('answer', [None, 503, 202])
+def test_a_batch_of_which_a_part_is_there_is_found(answer):
+    story = Story('queued', submitted=False)
+    for request in story.history.begin_batch([('i', BODY), ('j', BODY)]):
+        if answer:
+            story.history.end(request, answer)
+    torn = 'i: not there, though j is, which was submitted together with it'
+    assert torn in story.wrong()
+    story.listed.append({**story.listed[0], 'id': 'i'})
+    assert story.wrong() == []
+    if answer != 202:  # all or nothing
+        story.listed = []
+        assert story.wrong() == []
+
+
+def test_what_was_submitted_again_by_itself_or_removed_is_no_witness_of_its_batch():
+    story = Story('queued', submitted=False)
+    story.history.begin_batch([('i', BODY), ('j', BODY)])
+    story.tell('submit', 202, BODY)
+    assert story.wrong() == []
+    story = Story('queued', submitted=False)
+    story.history.begin_batch([('i', BODY), ('j', BODY)])
+    story.history.begin('remove', 'i')
+    assert story.wrong() == []
+
+
 def test_a_state_that_is_none_is_found():
     assert Story('lost').wrong() == ["j: its state is lost"]
 
