@@ -395,6 +395,18 @@ TEST(a_store_that_cannot_be_opened_says_why)
     assert_int_equal(found_count, 1);
 }
 
+/* Otherwise two starts could give the same epoch to different attempts. */
+TEST(the_number_of_a_start_is_on_the_disk_before_anything_is_done)
+{
+    for (uint32_t boot = 1; boot <= 4; boot++) {
+        open_store();
+        assert_int_equal(weir_store_boot(store), boot);
+        disk_arm(DISK_DEAD, 1);
+        close_store();
+        disk_lose_power(0);
+    }
+}
+
 TEST(a_setting_that_does_not_hold_is_found_at_the_start)
 {
     static const char *const names[] = {
@@ -487,6 +499,9 @@ int main(void)
                                         begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_store_that_cannot_be_opened_says_why, begin_failing,
                                         end_failing),
+        cmocka_unit_test_setup_teardown(
+            the_number_of_a_start_is_on_the_disk_before_anything_is_done, begin_failing,
+            end_failing),
         cmocka_unit_test_setup_teardown(a_setting_that_does_not_hold_is_found_at_the_start,
                                         begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(what_comes_during_a_commit_shares_the_next, begin_failing,
