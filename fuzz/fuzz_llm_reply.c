@@ -1,7 +1,8 @@
 /* Any bytes as the body of an LLM reply, whose first byte says of which call and of which kind: the
- * same usage and the same fate of every byte however they arrive. What is hidden is a chunk with
- * nothing but usage to jansson as well, and nothing that is left would be hidden. The usage of a
- * plain document is what jansson finds in it. */
+ * same usage and the same fate of every byte however they arrive. What is hidden of an event is a
+ * chunk with nothing but usage to jansson as well, or what is left is to jansson the same object
+ * without its usage, which was null; and nothing that is left would be hidden. The usage of a plain
+ * document is what jansson finds in it. */
 #include "wire.h"
 #include "wire/llm_reply.h"
 
@@ -15,9 +16,7 @@ static const struct weir_llm_paths paths = {
 static struct weir_llm_custom custom;
 
 struct result {
-    char *shown;
-    size_t shown_bytes;
-    char *hidden; /* each event's, joined */
+    bool *hidden; /* for each byte */
     size_t hidden_bytes;
     struct weir_llm_usage usage;
     uint64_t characters;
@@ -26,16 +25,11 @@ struct result {
     enum weir_llm_error error;
 };
 
-static void settle(struct result *result, enum weir_llm_verdict verdict, const char *from,
-                   size_t bytes)
+static void settle(struct result *result, enum weir_llm_verdict verdict, size_t from, size_t bytes)
 {
-    if (verdict == WEIR_LLM_PASS) {
-        memcpy(result->shown + result->shown_bytes, from, bytes);
-        result->shown_bytes += bytes;
-    } else {
-        memcpy(result->hidden + result->hidden_bytes, from, bytes);
-        result->hidden_bytes += bytes;
-    }
+    bool hides = verdict == WEIR_LLM_HIDE;
+    memset(result->hidden + from, hides, bytes);
+    result->hidden_bytes += hides ? bytes : 0;
 }
 
 static void must_be_bounded(const struct weir_llm_reply *reply)
@@ -47,10 +41,10 @@ static void must_be_bounded(const struct weir_llm_reply *reply)
 static struct result read_all(struct input *input, const struct weir_llm_reply_options *options,
                               size_t step)
 {
-    struct result result = {.shown = malloc(input->bytes + 1), .hidden = malloc(input->bytes + 1)};
+    struct result result = {.hidden = calloc(input->bytes + 1, sizeof(bool))};
     struct weir_llm_reply reply;
     size_t used, bytes, decided = 0;
-    must(result.shown != NULL && result.hidden != NULL);
+    must(result.hidden != NULL);
     weir_llm_reply_init(&reply, options);
     for (size_t at = 0, end = 0; end < input->bytes;) {
         enum weir_llm_verdict verdict;
@@ -62,15 +56,19 @@ static struct result read_all(struct input *input, const struct weir_llm_reply_o
             at += used;
             must(at <= end && bytes <= at - decided);
             must((bytes > 0) == (verdict != WEIR_LLM_MORE));
-            settle(&result, verdict, input->data + decided, bytes);
+            settle(&result, verdict, decided, bytes);
             decided += bytes;
         } while (verdict != WEIR_LLM_MORE);
         must(at == end && at - decided == reply.held_bytes);
         must_be_bounded(&reply);
     }
-    enum weir_llm_verdict verdict = weir_llm_reply_end(&reply, &bytes);
-    must(decided + bytes == input->bytes);
-    settle(&result, verdict, input->data + decided, bytes);
+    enum weir_llm_verdict verdict;
+    while ((verdict = weir_llm_reply_end(&reply, &bytes)) != WEIR_LLM_MORE) {
+        must(bytes > 0 && bytes <= input->bytes - decided);
+        settle(&result, verdict, decided, bytes);
+        decided += bytes;
+    }
+    must(decided == input->bytes && reply.held_bytes == 0);
     result.usage = weir_llm_reply_usage(&reply);
     result.characters = reply.characters;
     result.text_events = reply.text_events;
@@ -79,13 +77,7 @@ static struct result read_all(struct input *input, const struct weir_llm_reply_o
     return result;
 }
 
-static void give_back_result(struct result *result)
-{
-    free(result->shown);
-    free(result->hidden);
-}
-
-static void must_be_equal(const struct result *a, const struct result *b)
+static void must_be_equal(const struct result *a, const struct result *b, size_t bytes)
 {
     must(a->usage.input_known == b->usage.input_known);
     must(a->usage.known == b->usage.known);
@@ -97,10 +89,7 @@ static void must_be_equal(const struct result *a, const struct result *b)
     must(a->text_events == b->text_events);
     must(a->finished == b->finished);
     must(a->error == b->error);
-    must(a->shown_bytes == b->shown_bytes);
-    must(memcmp(a->shown, b->shown, a->shown_bytes) == 0);
-    must(a->hidden_bytes == b->hidden_bytes);
-    must(memcmp(a->hidden, b->hidden, a->hidden_bytes) == 0);
+    must(memcmp(a->hidden, b->hidden, bytes * sizeof(bool)) == 0);
 }
 
 /* ---- what is hidden ---- */
@@ -113,11 +102,30 @@ static bool is_beyond_jansson(const json_error_t *error)
            strstr(error->text, "invalid Unicode '\\u") != NULL;
 }
 
-static void must_be_usage_chunk(const char *data, size_t bytes)
+/* The data of an event, as it was sent and as it is shown. */
+struct event {
+    char *sent;
+    char *left;
+    size_t sent_bytes;
+    size_t left_bytes;
+    size_t all_bytes; /* with names of fields and ends of lines */
+    size_t hidden_bytes;
+    bool lines; /* several */
+};
+
+static json_t *load(const char *data, size_t bytes, size_t flags, bool *beyond)
 {
     json_error_t error;
-    json_t *json = json_loadb(data, bytes, JSON_ALLOW_NUL, &error);
-    must(json != NULL || is_beyond_jansson(&error));
+    json_t *json = json_loadb(data, bytes, JSON_ALLOW_NUL | flags, &error);
+    *beyond = json == NULL && is_beyond_jansson(&error);
+    return json;
+}
+
+static void must_be_usage_chunk(const struct event *event)
+{
+    bool beyond;
+    json_t *json = load(event->sent, event->sent_bytes, 0, &beyond);
+    must(json != NULL || beyond);
     if (json != NULL) {
         const json_t *choices = json_object_get(json, "choices");
         must(json_is_array(choices) && json_array_size(choices) == 0);
@@ -126,43 +134,118 @@ static void must_be_usage_chunk(const char *data, size_t bytes)
     }
 }
 
-static void must_be_usage_chunks(const struct result *result)
+/* What is left is the same without its usage. */
+static void must_be_cut(const struct event *event)
+{
+    bool beyond;
+    json_t *sent = load(event->sent, event->sent_bytes, 0, &beyond);
+    must(sent != NULL || beyond);
+    json_t *left = load(event->left, event->left_bytes, 0, &beyond);
+    must(left != NULL || beyond);
+    if (sent != NULL && left != NULL) {
+        must(json_is_null(json_object_get(sent, "usage")));
+        must(json_object_get(left, "usage") == NULL);
+        json_object_del(sent, "usage");
+        must(json_equal(sent, left));
+    }
+    json_decref(sent);
+    json_decref(left);
+}
+
+/* Nothing was hidden, though it is hardly longer than a member that must be found, and read. */
+static void must_have_no_null(const struct event *event)
+{
+    bool beyond;
+    if (event->lines || event->sent_bytes > WEIR_LLM_MEMBER_BYTES_MAX ||
+        event->all_bytes > WEIR_LLM_HELD_BYTES_MAX ||
+        memchr(event->sent, '\\', event->sent_bytes) != NULL) {
+        return;
+    }
+    json_t *json = load(event->sent, event->sent_bytes, JSON_REJECT_DUPLICATES, &beyond);
+    must(!json_is_null(json_object_get(json, "usage")));
+    json_decref(json);
+}
+
+static void end_event(struct event *event, bool hides)
+{
+    if (event->hidden_bytes > 0 && event->hidden_bytes == event->all_bytes) {
+        must_be_usage_chunk(event);
+    } else if (event->hidden_bytes > 0) {
+        must(!event->lines);
+        must_be_cut(event);
+    } else if (hides) {
+        must_have_no_null(event);
+    }
+    event->sent_bytes = event->left_bytes = event->all_bytes = event->hidden_bytes = 0;
+    event->lines = false;
+}
+
+/* The LF of a CRLF that ended an event belongs to none. */
+static bool is_lf(const struct input *input, size_t at, const struct event *event)
+{
+    return event->all_bytes == 0 && at > 0 && at < input->bytes && input->data[at] == '\n' &&
+           input->data[at - 1] == '\r';
+}
+
+static void add_data(const struct input *input, const struct result *result, struct weir_slice data,
+                     struct event *event)
+{
+    bool inside = data.data >= input->data && data.data < input->data + input->bytes;
+    event->lines = event->lines || data.data[0] == '\n';
+    for (size_t i = 0; i < data.bytes; i++) {
+        event->sent[event->sent_bytes++] = data.data[i];
+        if (!inside || !result->hidden[data.data + i - input->data]) {
+            event->left[event->left_bytes++] = data.data[i];
+        }
+    }
+}
+
+/* Every event of the stream. */
+static void must_hide_usage_only(const struct input *input, const struct result *result, bool hides)
 {
     struct weir_sse sse;
     struct weir_slice data;
-    struct weir_slice rest = {result->hidden, result->hidden_bytes};
-    char *document = malloc(result->hidden_bytes + 1);
-    size_t used, bytes = 0;
-    must(document != NULL);
+    struct event event = {.sent = malloc(input->bytes + 1), .left = malloc(input->bytes + 1)};
+    enum weir_sse_token token;
+    must(event.sent != NULL && event.left != NULL);
     weir_sse_init(&sse);
-    for (;;) {
-        enum weir_sse_token token = weir_sse_next(&sse, rest, &used, &data);
-        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
+    size_t at = 0;
+    do {
+        size_t used;
+        bool lf = is_lf(input, at, &event);
+        size_t most = lf ? 1 : input->bytes - at;
+        token = weir_sse_next(&sse, (struct weir_slice){input->data + at, most}, &used, &data);
+        for (size_t i = at; i < at + used && !lf; i++) {
+            event.all_bytes++;
+            event.hidden_bytes += result->hidden[i];
+        }
+        at += used;
         if (token == WEIR_SSE_DATA) {
-            memcpy(document + bytes, data.data, data.bytes);
-            bytes += data.bytes;
-            continue;
+            add_data(input, result, data, &event);
+        } else if (token == WEIR_SSE_EVENT || at == input->bytes) {
+            end_event(&event, hides);
         }
-        if (token == WEIR_SSE_EVENT || bytes > 0) {
-            must_be_usage_chunk(document, bytes);
-            bytes = 0;
-        }
-        if (token == WEIR_SSE_MORE) {
-            break;
-        }
-    }
-    free(document);
+    } while (token != WEIR_SSE_MORE || at < input->bytes);
+    free(event.sent);
+    free(event.left);
 }
 
 /* A byte order mark would become one if what is before it is hidden. */
-static void must_hide_no_more(const struct result *result,
+static void must_hide_no_more(const struct input *input, const struct result *result,
                               const struct weir_llm_reply_options *options)
 {
-    struct input shown = input_of((const uint8_t *)result->shown, result->shown_bytes);
+    char *left = malloc(input->bytes + 1);
+    size_t bytes = 0;
+    must(left != NULL);
+    for (size_t i = 0; i < input->bytes; i++) {
+        left[bytes] = input->data[i];
+        bytes += !result->hidden[i];
+    }
+    struct input shown = input_of((const uint8_t *)left, bytes);
     struct result again = read_all(&shown, options, SIZE_MAX);
-    must(again.hidden_bytes == 0 ||
-         (result->shown_bytes >= 3 && memcmp(result->shown, "\xef\xbb\xbf", 3) == 0));
-    give_back_result(&again);
+    must(again.hidden_bytes == 0 || (bytes >= 3 && memcmp(left, "\xef\xbb\xbf", 3) == 0));
+    free(again.hidden);
+    free(left);
     give_back(&shown);
 }
 
@@ -231,15 +314,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct result whole = read_all(&input, &options, SIZE_MAX);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         struct result other = read_all(&input, &options, steps[i]);
-        must_be_equal(&whole, &other);
-        give_back_result(&other);
+        must_be_equal(&whole, &other, input.bytes);
+        free(other.hidden);
     }
-    must_be_usage_chunks(&whole);
-    must_hide_no_more(&whole, &options);
+    bool hides = options.hide_usage && options.api == WEIR_LLM_API_OPENAI_CHAT &&
+                 options.body == WEIR_LLM_BODY_EVENTS;
+    must(hides || whole.hidden_bytes == 0);
+    must_hide_usage_only(&input, &whole, hides);
+    must_hide_no_more(&input, &whole, &options);
     if (options.body == WEIR_LLM_BODY_JSON && whole.finished) {
         compare(&input, &whole, options.api);
     }
-    give_back_result(&whole);
+    free(whole.hidden);
     give_back(&input);
     return 0;
 }

@@ -30,6 +30,8 @@ struct weir_llm_ear {
     struct weir_limits limits;
     struct weir_chunked chunked; /* takes the frames away */
     struct weir_buffer held;     /* of the reply: whether the client sees it is not known yet */
+    uint32_t chunk_begin;        /* of what is added for the client: the chunk's line */
+    uint32_t chunk_data;         /* and what is behind that */
 };
 
 struct weir_llm {

@@ -98,47 +98,75 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
 
 /* ---- its body ---- */
 
-/* Adds bytes to what goes to the client, in a chunk of their own if it gets chunks. */
-static bool show(struct weir_exchange *exchange, struct weir_slice bytes)
+/* Makes room for what the client may see of `bytes` and of what is held: in one chunk, however much
+ * of it is hidden. */
+static bool open_chunk(struct weir_exchange *exchange, size_t bytes)
 {
+    struct weir_llm_ear *ear = exchange->llm->ear;
     struct weir_buffer *reply = &exchange->reply;
-    bool chunked = exchange->reply_frames == WEIR_FRAMING_CHUNKED;
-    size_t wanted = weir_buffer_bytes(reply) + bytes.bytes + WEIR_CHUNK_LINE_BYTES_MAX + 2;
-    if (bytes.bytes == 0) {
-        return true;
-    }
+    size_t most = weir_buffer_bytes(&ear->held) + bytes;
+    size_t wanted = weir_buffer_bytes(reply) + most + WEIR_CHUNK_LINE_BYTES_MAX + 2;
     if (wanted > WEIR_BUFFER_HUGE ||
         !weir_buffer_reserve(&exchange->worker->buffers, reply, (uint32_t)wanted)) {
         return false;
     }
-    if (chunked) {
-        char line[WEIR_CHUNK_LINE_BYTES_MAX];
-        size_t line_bytes = weir_chunk_write_line(line, bytes.bytes);
-        memcpy(reply->data + reply->end, line, line_bytes);
-        reply->end += (uint32_t)line_bytes;
+    ear->chunk_begin = reply->end;
+    if (exchange->reply_frames == WEIR_FRAMING_CHUNKED && most > 0) {
+        reply->end += (uint32_t)weir_chunk_write_line(reply->data + reply->end, most);
     }
+    ear->chunk_data = reply->end;
+    return true;
+}
+
+/* The line of the chunk is as long as that of the longest; if it need not be, the data moves. */
+static void close_chunk(struct weir_exchange *exchange)
+{
+    struct weir_llm_ear *ear = exchange->llm->ear;
+    struct weir_buffer *reply = &exchange->reply;
+    char line[WEIR_CHUNK_LINE_BYTES_MAX];
+    uint32_t bytes = reply->end - ear->chunk_data;
+    reply->end = ear->chunk_begin;
+    if (bytes == 0) {
+        return;
+    }
+    if (exchange->reply_frames != WEIR_FRAMING_CHUNKED) {
+        reply->end += bytes;
+        return;
+    }
+    uint32_t line_bytes = (uint32_t)weir_chunk_write_line(line, bytes);
+    if (reply->end + line_bytes != ear->chunk_data) {
+        memmove(reply->data + reply->end + line_bytes, reply->data + ear->chunk_data, bytes);
+    }
+    memcpy(reply->data + reply->end, line, line_bytes);
+    reply->end += line_bytes + bytes;
+    memcpy(reply->data + reply->end, "\r\n", 2);
+    reply->end += 2;
+}
+
+/* Adds bytes to the chunk. */
+static void show(struct weir_exchange *exchange, struct weir_slice bytes)
+{
+    struct weir_buffer *reply = &exchange->reply;
+    assert(bytes.bytes <= weir_buffer_room(reply));
     memcpy(reply->data + reply->end, bytes.data, bytes.bytes);
     reply->end += (uint32_t)bytes.bytes;
-    if (chunked) {
-        memcpy(reply->data + reply->end, "\r\n", 2);
-        reply->end += 2;
-    }
-    return true;
 }
 
 /* What is decided of the oldest bytes: first those that are held, then those of `input` from
  * `*decided` on. */
-static bool pass_or_hide(struct weir_exchange *exchange, enum weir_llm_verdict verdict,
+static void pass_or_hide(struct weir_exchange *exchange, enum weir_llm_verdict verdict,
                          size_t bytes, struct weir_slice input, size_t *decided)
 {
     struct weir_buffer *held = &exchange->llm->ear->held;
     size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
     struct weir_slice first = {weir_buffer_slice(held).data, of_held};
     struct weir_slice second = {input.data + *decided, bytes - of_held};
-    bool shown = verdict != WEIR_LLM_PASS || (show(exchange, first) && show(exchange, second));
+    if (verdict == WEIR_LLM_PASS) {
+        show(exchange, first);
+        show(exchange, second);
+    }
     weir_buffer_consume(held, of_held);
     *decided += second.bytes;
-    return shown;
 }
 
 /* What is undecided of `input` is kept until the next one. */
@@ -172,8 +200,8 @@ static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
             break;
         }
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
-        if (llm->rewrites && !pass_or_hide(exchange, verdict, bytes, input, &decided)) {
-            return false;
+        if (llm->rewrites) {
+            pass_or_hide(exchange, verdict, bytes, input, &decided);
         }
     }
     return !llm->rewrites ||
@@ -212,10 +240,31 @@ bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes)
     if (!exchange->llm->listens) {
         return true;
     }
+    bool rewrites = exchange->llm->rewrites;
+    if (rewrites && !open_chunk(exchange, bytes.bytes)) {
+        return false;
+    }
     bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
     bool heard = chunked ? listen_to_chunks(exchange, bytes) : listen_to(exchange, bytes);
+    if (rewrites) {
+        close_chunk(exchange);
+    }
     tell_progress(exchange);
     return heard;
+}
+
+/* Adds the last chunk, which is empty. */
+static bool end_chunks(struct weir_exchange *exchange)
+{
+    struct weir_buffer *reply = &exchange->reply;
+    size_t bytes = strlen(WEIR_CHUNK_LAST);
+    if (!weir_buffer_reserve(&exchange->worker->buffers, reply,
+                             weir_buffer_bytes(reply) + (uint32_t)bytes)) {
+        return false;
+    }
+    memcpy(reply->data + reply->end, WEIR_CHUNK_LAST, bytes);
+    reply->end += (uint32_t)bytes;
+    return true;
 }
 
 bool weir_llm_listen_end(struct weir_exchange *exchange)
@@ -224,27 +273,22 @@ bool weir_llm_listen_end(struct weir_exchange *exchange)
     if (!llm->listens) {
         return true;
     }
+    if (llm->rewrites && !open_chunk(exchange, 0)) {
+        return false;
+    }
     size_t bytes;
     size_t decided = 0;
-    enum weir_llm_verdict verdict = weir_llm_reply_end(&llm->ear->reply, &bytes);
+    enum weir_llm_verdict verdict;
+    while ((verdict = weir_llm_reply_end(&llm->ear->reply, &bytes)) != WEIR_LLM_MORE) {
+        if (llm->rewrites) {
+            pass_or_hide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided);
+        }
+    }
     if (!llm->rewrites) {
         return true;
     }
-    if (!pass_or_hide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided)) {
-        return false;
-    }
-    struct weir_buffer *reply = &exchange->reply;
-    size_t last_bytes = strlen(WEIR_CHUNK_LAST);
-    if (exchange->reply_frames != WEIR_FRAMING_CHUNKED) {
-        return true;
-    }
-    if (!weir_buffer_reserve(&exchange->worker->buffers, reply,
-                             weir_buffer_bytes(reply) + (uint32_t)last_bytes)) {
-        return false;
-    }
-    memcpy(reply->data + reply->end, WEIR_CHUNK_LAST, last_bytes);
-    reply->end += (uint32_t)last_bytes;
-    return true;
+    close_chunk(exchange);
+    return exchange->reply_frames != WEIR_FRAMING_CHUNKED || end_chunks(exchange);
 }
 
 /* ---- what it came to ---- */

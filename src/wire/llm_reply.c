@@ -52,9 +52,11 @@ static void begin_document(struct weir_llm_reply *reply)
     reply->has_usage = false;
     reply->choices_empty = false;
     reply->is_shown = false;
+    reply->is_unread = false;
     reply->word_long = false;
     reply->word_bytes = 0;
     reply->data_bytes = 0;
+    weir_llm_cut_init(&reply->cut);
 }
 
 void weir_llm_reply_init(struct weir_llm_reply *reply, const struct weir_llm_reply_options *options)
@@ -74,9 +76,11 @@ void weir_llm_reply_init(struct weir_llm_reply *reply, const struct weir_llm_rep
     reply->error = WEIR_LLM_ERROR_NONE;
     reply->counts = (struct weir_llm_counts){0};
     reply->pending = (struct weir_llm_counts){0};
+    reply->hide_due = 0;
+    reply->rest_due = 0;
     reply->event_bytes = 0;
-    reply->hide_due = false;
     reply->has_hidden = false;
+    reply->is_over = false;
     weir_sse_init(&reply->sse);
     begin_document(reply);
 }
@@ -246,9 +250,11 @@ static void take_choices(struct weir_llm_reply *reply, enum weir_json_token toke
 
 static void take_usage(struct weir_llm_reply *reply, enum weir_json_token token)
 {
-    if (token != WEIR_JSON_OBJECT_END) {
-        reply->has_usage = token == WEIR_JSON_OBJECT;
+    if (token == WEIR_JSON_OBJECT_END) {
+        return;
     }
+    reply->has_usage = token == WEIR_JSON_OBJECT;
+    weir_llm_cut_see(&reply->cut, token == WEIR_JSON_NULL, reply->walk.scan.offset);
 }
 
 /* Chat completions, the old completions, embeddings. */
@@ -475,7 +481,7 @@ static void read_document(struct weir_llm_reply *reply, struct weir_slice input)
         struct weir_slice piece;
         enum weir_json_token token = weir_json_walk_next(&reply->walk, input, &used, &piece);
         if (token == WEIR_JSON_FAULT) {
-            reply->is_shown = true;
+            reply->is_unread = true;
         }
         if (token == WEIR_JSON_MORE || token == WEIR_JSON_FAULT) {
             return;
@@ -492,9 +498,10 @@ static void read_document(struct weir_llm_reply *reply, struct weir_slice input)
 
 /* ---- events ---- */
 
+/* Whether some of the event may turn out to be hidden. */
 static bool may_hide(const struct weir_llm_reply *reply)
 {
-    return reply->options.hide_usage && !reply->is_shown &&
+    return reply->options.hide_usage && !reply->is_unread &&
            reply->event_bytes <= WEIR_LLM_HELD_BYTES_MAX;
 }
 
@@ -503,7 +510,16 @@ static void take_data(struct weir_llm_reply *reply, struct weir_slice data)
     for (size_t i = 0; i < data.bytes && reply->data_bytes < sizeof reply->data; i++) {
         reply->data[reply->data_bytes++] = data.data[i];
     }
+    uint64_t offset = reply->walk.scan.offset;
+    if (data.data[0] == '\n') {
+        weir_llm_cut_give_up(&reply->cut); /* another line has begun */
+    } else if (offset == 0) {
+        reply->data_begin = reply->event_bytes - data.bytes;
+    }
     read_document(reply, data);
+    if (may_hide(reply)) {
+        weir_llm_cut_read(&reply->cut, data, offset, reply->walk.scan.depth == 0);
+    }
 }
 
 static bool is_done(const struct weir_llm_reply *reply)
@@ -511,34 +527,42 @@ static bool is_done(const struct weir_llm_reply *reply)
     return reply->data_bytes == DONE_BYTES && memcmp(reply->data, done, DONE_BYTES) == 0;
 }
 
-/* The event is over, with its empty line or with the body. Whether it is to be hidden. */
-static bool end_event(struct weir_llm_reply *reply)
+/* What its name says of an event that is over. */
+static void take_event_name(struct weir_llm_reply *reply)
 {
-    bool hides = false;
-    if (reply->sse.has_data) {
-        struct weir_slice name = {reply->sse.name, reply->sse.name_bytes};
-        if (is_done(reply)) {
-            reply->finished = true;
-        } else if (reply->options.custom != NULL) {
-            reply->text_events++;
-        } else if (reply->type == TYPE_OTHER && name.bytes > 0 && !reply->sse.name_long) {
-            take_end(reply, type_of(name));
-        }
-        hides = may_hide(reply) && reply->has_usage && reply->choices_empty &&
-                weir_json_scan_is_whole(&reply->walk.scan);
+    struct weir_slice name = {reply->sse.name, reply->sse.name_bytes};
+    if (is_done(reply)) {
+        reply->finished = true;
+    } else if (reply->options.custom != NULL) {
+        reply->text_events++;
+    } else if (reply->type == TYPE_OTHER && name.bytes > 0 && !reply->sse.name_long) {
+        take_end(reply, type_of(name));
     }
-    begin_document(reply);
-    reply->event_bytes = 0;
-    return hides;
 }
 
-/* Everything that is held goes one way. */
-static enum weir_llm_verdict decide(struct weir_llm_reply *reply, enum weir_llm_verdict verdict,
-                                    size_t *bytes)
+/* The event is over, with its empty line or with the body: what is held of it is decided. Returns
+ * how many bytes pass before those that are hidden, if there are any. */
+static size_t end_event(struct weir_llm_reply *reply)
 {
-    *bytes = reply->held_bytes;
-    reply->held_bytes = 0;
-    return verdict;
+    size_t pass = reply->held_bytes;
+    reply->has_hidden = false;
+    if (reply->sse.has_data) {
+        take_event_name(reply);
+        bool reads = may_hide(reply) && weir_json_scan_is_whole(&reply->walk.scan);
+        reply->has_hidden = reads && reply->has_usage && reply->choices_empty && !reply->is_shown;
+        if (reply->has_hidden) {
+            pass = 0;
+            reply->hide_due = reply->held_bytes;
+        } else if (reads && weir_llm_cut_found(&reply->cut)) {
+            pass = (size_t)(reply->data_begin + reply->cut.begin);
+            reply->hide_due = (size_t)(reply->cut.end - reply->cut.begin);
+        }
+    }
+    reply->rest_due = reply->held_bytes - pass - reply->hide_due;
+    reply->held_bytes -= pass;
+    begin_document(reply);
+    reply->event_bytes = 0;
+    return pass;
 }
 
 /* Takes the LF of a CRLF whose CR has ended an event, if that is the next byte: it goes the same
@@ -556,18 +580,27 @@ static bool take_lf(struct weir_llm_reply *reply, struct weir_slice input)
     return true;
 }
 
-/* Reads events until one is to be hidden or there are no more bytes. Returns whether one is; what
- * is held then is that event, and `pass` is how many bytes before it are to pass. */
-static bool read_events(struct weir_llm_reply *reply, struct weir_slice input, size_t *used,
-                        size_t *pass)
+/* What is to pass behind what was hidden. */
+static size_t take_rest(struct weir_llm_reply *reply)
 {
-    for (;;) {
+    size_t bytes = reply->rest_due;
+    reply->held_bytes -= bytes;
+    reply->rest_due = 0;
+    return bytes;
+}
+
+/* Reads events until something is to be hidden or there are no more bytes. Returns how many bytes
+ * pass before. */
+static size_t read_events(struct weir_llm_reply *reply, struct weir_slice input, size_t *used)
+{
+    size_t pass = take_rest(reply);
+    while (reply->hide_due == 0) {
         size_t bytes;
         struct weir_slice data;
         struct weir_slice rest = {input.data + *used, input.bytes - *used};
         if (take_lf(reply, rest)) {
             (*used)++;
-            (*pass)++;
+            pass++;
             continue;
         }
         enum weir_sse_token token = weir_sse_next(&reply->sse, rest, &bytes, &data);
@@ -575,43 +608,46 @@ static bool read_events(struct weir_llm_reply *reply, struct weir_slice input, s
         reply->event_bytes += bytes;
         reply->held_bytes += bytes;
         if (token == WEIR_SSE_MORE) {
-            return false;
+            break;
         }
         if (token == WEIR_SSE_DATA) {
             take_data(reply, data);
-        } else if (end_event(reply)) {
-            return true;
         } else {
-            *pass += reply->held_bytes;
-            reply->held_bytes = 0;
+            pass += end_event(reply);
         }
     }
+    return pass;
+}
+
+/* Tells what passes, then what is hidden. */
+static enum weir_llm_verdict decide(struct weir_llm_reply *reply, size_t pass, size_t *bytes)
+{
+    if (pass > 0) {
+        *bytes = pass;
+        return WEIR_LLM_PASS;
+    }
+    *bytes = reply->hide_due;
+    reply->held_bytes -= *bytes;
+    reply->hide_due = 0;
+    return *bytes > 0 ? WEIR_LLM_HIDE : WEIR_LLM_MORE;
 }
 
 static enum weir_llm_verdict next_events(struct weir_llm_reply *reply, struct weir_slice input,
                                          size_t *used, size_t *bytes)
 {
     size_t pass = 0;
-    if (reply->hide_due) {
-        reply->hide_due = false;
-        return decide(reply, WEIR_LLM_HIDE, bytes);
+    if (reply->hide_due == 0) {
+        if (reply->has_hidden && take_lf(reply, input)) {
+            *used = *bytes = 1;
+            return WEIR_LLM_HIDE;
+        }
+        pass = read_events(reply, input, used);
+        if (reply->hide_due == 0 && !may_hide(reply)) {
+            pass += reply->held_bytes;
+            reply->held_bytes = 0;
+        }
     }
-    if (reply->has_hidden && take_lf(reply, input)) {
-        *used = *bytes = 1;
-        return WEIR_LLM_HIDE;
-    }
-    bool hides = read_events(reply, input, used, &pass);
-    reply->has_hidden = hides;
-    if (hides && pass == 0) {
-        return decide(reply, WEIR_LLM_HIDE, bytes);
-    }
-    reply->hide_due = hides;
-    if (!hides && !may_hide(reply)) {
-        pass += reply->held_bytes;
-        reply->held_bytes = 0;
-    }
-    *bytes = pass;
-    return pass > 0 ? WEIR_LLM_PASS : WEIR_LLM_MORE;
+    return decide(reply, pass, bytes);
 }
 
 enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply, struct weir_slice input,
@@ -619,11 +655,11 @@ enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply, struct w
 {
     *used = 0;
     *bytes = 0;
-    if (input.bytes == 0 && !reply->hide_due) {
-        return WEIR_LLM_MORE;
-    }
     if (reply->options.body == WEIR_LLM_BODY_EVENTS) {
         return next_events(reply, input, used, bytes);
+    }
+    if (input.bytes == 0) {
+        return WEIR_LLM_MORE;
     }
     if (reply->options.body == WEIR_LLM_BODY_JSON) {
         read_document(reply, input);
@@ -635,9 +671,13 @@ enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply, struct w
 
 enum weir_llm_verdict weir_llm_reply_end(struct weir_llm_reply *reply, size_t *bytes)
 {
-    assert(!reply->hide_due);
-    bool hides = !reply->sse.ended && end_event(reply);
-    return decide(reply, hides ? WEIR_LLM_HIDE : WEIR_LLM_PASS, bytes);
+    size_t pass = 0;
+    if (reply->hide_due == 0) {
+        pass = take_rest(reply);
+        pass += reply->is_over || reply->sse.ended ? 0 : end_event(reply);
+        reply->is_over = true;
+    }
+    return decide(reply, pass, bytes);
 }
 
 /* ---- what is known ---- */

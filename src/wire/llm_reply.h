@@ -16,13 +16,18 @@
  * - A body that is compressed or neither JSON nor events passes unread.
  *
  * The usage that Weir has asked for is not shown to a client that has not. OpenAI sends it as a
- * chunk of its own, whose `choices` is an empty array and whose `usage` is an object. To keep that
- * from the client, the bytes of an event are undecided until it is clear that it is none, at most
- * WEIR_LLM_HELD_BYTES_MAX of them: a longer event is never taken for one. */
+ * chunk of its own, whose `choices` is an empty array and whose `usage` is an object: such an event
+ * is hidden. All the other chunks then have a member `"usage":null`, which they would not have: it
+ * is hidden with what it has brought (llm_cut.h), if the event's data is one line and a JSON object
+ * in which there is no other `usage`.
+ *
+ * So the bytes of an event are undecided until it is over, or cannot be read, but at most
+ * WEIR_LLM_HELD_BYTES_MAX of them: a longer event passes as it is. */
 #ifndef WEIR_WIRE_LLM_REPLY_H
 #define WEIR_WIRE_LLM_REPLY_H
 
 #include "wire/llm.h"
+#include "wire/llm_cut.h"
 #include "wire/sse.h"
 
 #define WEIR_LLM_CHARACTERS_PER_TOKEN 4
@@ -84,7 +89,11 @@ struct weir_llm_reply {
     struct weir_llm_counts pending; /* of the current one */
     struct weir_sse sse;
     struct weir_json_walk walk;
+    struct weir_llm_cut cut;
+    size_t hide_due;        /* the oldest of what is held: to be hidden, which has not been told */
+    size_t rest_due;        /* behind those: to pass, which has not been told */
     uint64_t event_bytes;   /* of the current event */
+    uint64_t data_begin;    /* where its data begins, from its own beginning */
     uint8_t document_error; /* what the current document says went wrong */
     uint8_t code_error;     /* what its `code` would mean if it is an error */
     uint8_t type;           /* what it says that it is */
@@ -92,8 +101,9 @@ struct weir_llm_reply {
     bool has_usage;     /* `usage` is an object */
     bool choices_empty; /* `choices` is an empty array, unless `is_shown` */
     bool is_shown;      /* it cannot be the chunk that is to be hidden */
-    bool hide_due;      /* what is held is to be hidden, and that has not been told */
-    bool has_hidden;    /* the last event that was read */
+    bool is_unread;     /* it is no JSON */
+    bool has_hidden;    /* the last event that was read, as a whole */
+    bool is_over;       /* there will be no more bytes */
     bool word_long;
     uint8_t word_bytes; /* of a string that decides something */
     uint8_t data_bytes; /* of the event so far, as many as fit */
@@ -114,8 +124,8 @@ WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply 
                                                           struct weir_slice input, size_t *used,
                                                           size_t *bytes);
 
-/* The body is over. An event without the empty line behind it counts if it is whole. Returns PASS
- * or HIDE for the `*bytes` that are undecided, which may be none. */
+/* The body is over. An event without the empty line behind it counts if it is whole. As
+ * weir_llm_reply_next(), to be called until WEIR_LLM_MORE: then nothing is undecided. */
 WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_end(struct weir_llm_reply *reply,
                                                          size_t *bytes);
 

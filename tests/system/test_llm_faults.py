@@ -9,7 +9,7 @@ from raw import ask, connect, open_narrow_wire, reply, request, run, upstream
 from storm_raw import INSTRUMENTED, descriptors, memory
 from test_edges import LONG_HINTS, SLACK, stands_still
 from test_llm import (CHAT, DONE, JSON, TEXTS, USAGE, chat, chunked, completion, llm, post, quiet, refusal,
-                      stream_head, streams, turns)
+                      shown, stream_head, streams, turns)
 from weir import until, until_still
 
 
@@ -337,7 +337,7 @@ async def test_a_reload_changes_nothing_for_what_is_under_way(state):
         stage.go_on.set()
         await wire.send(rest)
         said = await wire.message('POST')
-        assert (said.status, said.body) == (200, TEXTS[0] + DONE)
+        assert (said.status, said.body) == (200, shown(TEXTS[0], DONE))
 
 
 # ---- the program ends

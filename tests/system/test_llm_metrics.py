@@ -6,8 +6,8 @@ import re
 
 import pytest
 from raw import ask, connect, reply, request, run, upstream
-from test_llm import (DONE, JSON, TEXTS, USAGE, chat, chunk, chunked, completion, llm, post, quiet, refusal, stream_head,
-                      streams, turns)
+from test_llm import (DONE, JSON, TEXTS, USAGE, chat, chunk, chunked, completion, llm, post, quiet, refusal, shown,
+                      stream_head, streams, turns)
 from test_metrics import Metrics, check_with_promtool, fetch, go_away, measure, read
 from test_mock import mock
 from weir import until, weir
@@ -178,7 +178,7 @@ async def test_a_client_that_leaves_is_told_apart_and_what_it_saw_was_used():
             await wire.send(post(chat(stream=True, text='y' * 400)))
             await wire.head()
             await until(lambda: len(server.seen) == 1, 'it is there')
-            await wire.exactly(len(chunked(*TEXTS)))
+            await wire.exactly(len(shown(*TEXTS)))
         await quiet(gateway)
         left = Series(await valid(gateway))
         left.check(waits=1, firsts=1, totals=0, cancelled=1)

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from raw import ask, connect, front, open_narrow_wire, reply, request, run, upstream
 from secure import town
-from test_llm import DONE, TEXTS, USAGE, chat, llm, post, quiet, refusal, streams, turns
+from test_llm import DONE, TEXTS, USAGE, chat, llm, post, quiet, refusal, shown, streams, turns
 from weir import PATIENCE, PROGRAM, until, until_still, weir
 
 
@@ -179,7 +179,7 @@ async def test_an_llm_is_asked_again_on_the_same_connection_and_its_usage_is_hid
     answers = turns(refusal('429 Too Many Requests', 'retry-after-ms: 5'), streams(*TEXTS, USAGE, DONE))
     async with upstream(answers, secure=context) as server, llm(server, more=place.ca()) as gateway:
         said = await ask(gateway.port, post(chat(stream=True)), 'POST')
-        assert (said.status, said.body) == (200, b''.join([*TEXTS, DONE]))
+        assert (said.status, said.body) == (200, shown(*TEXTS, DONE))
         assert (len(server.seen), server.connections) == (2, 1)
         await quiet(gateway)
         assert (await gateway.ask_api('/usage'))[1]['usage'][0]['output_tokens'] == 3

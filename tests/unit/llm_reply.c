@@ -1,123 +1,9 @@
 #include "wire/llm_reply.h"
 
-#include "unit/wire.h"
+#include "unit/llm_reading.h"
 
 static struct text text;
 static struct weir_llm_custom custom;
-
-/* ---- reading ---- */
-
-/* What a client gets, and what is known at the end. */
-struct result {
-    struct text shown;
-    struct text hidden;
-    struct weir_llm_usage usage;
-    uint64_t characters;
-    uint64_t text_events;
-    bool finished;
-    enum weir_llm_error error;
-    size_t held_bytes_max;
-};
-
-/* The caller's side: bytes that are undecided wait in order. */
-struct caller {
-    struct text waiting;
-    size_t decided;
-};
-
-static void settle(struct caller *caller, struct text *where, size_t bytes)
-{
-    assert_true(bytes <= caller->waiting.bytes - caller->decided);
-    add_bytes(where, caller->waiting.data + caller->decided, bytes);
-    caller->decided += bytes;
-}
-
-static void feed(struct weir_llm_reply *reply, struct weir_slice part, struct caller *caller,
-                 struct result *result)
-{
-    struct weir_slice rest = {guarded(part), part.bytes};
-    for (;;) {
-        size_t used = SIZE_MAX, bytes = SIZE_MAX;
-        enum weir_llm_verdict verdict = weir_llm_reply_next(reply, rest, &used, &bytes);
-        assert_true(used <= rest.bytes);
-        add_bytes(&caller->waiting, rest.data, used);
-        rest.data += used;
-        rest.bytes -= used;
-        if (verdict == WEIR_LLM_MORE) {
-            assert_int_equal(rest.bytes, 0);
-            assert_int_equal(reply->held_bytes, caller->waiting.bytes - caller->decided);
-            return;
-        }
-        assert_true(bytes > 0);
-        settle(caller, verdict == WEIR_LLM_PASS ? &result->shown : &result->hidden, bytes);
-    }
-}
-
-static void read_parts(const struct weir_llm_reply_options *options, struct weir_slice body,
-                       size_t first, size_t step, struct result *result)
-{
-    static struct caller caller;
-    struct weir_llm_reply reply;
-    memset(&reply, 0x5a, sizeof reply);
-    weir_llm_reply_init(&reply, options);
-    caller.waiting.bytes = caller.decided = 0;
-    result->shown.bytes = result->hidden.bytes = result->held_bytes_max = 0;
-    for (size_t at = 0, bytes = first; at < body.bytes; at += bytes, bytes = step) {
-        bytes = bytes < body.bytes - at ? bytes : body.bytes - at;
-        feed(&reply, (struct weir_slice){body.data + at, bytes}, &caller, result);
-        if (reply.held_bytes > result->held_bytes_max) {
-            result->held_bytes_max = reply.held_bytes;
-        }
-    }
-    size_t bytes;
-    bool passes = weir_llm_reply_end(&reply, &bytes) == WEIR_LLM_PASS;
-    settle(&caller, passes ? &result->shown : &result->hidden, bytes);
-    assert_int_equal(caller.decided, body.bytes);
-    result->usage = weir_llm_reply_usage(&reply);
-    result->characters = reply.characters;
-    result->text_events = reply.text_events;
-    result->finished = reply.finished;
-    result->error = reply.error;
-}
-
-static void expect_same_usage(struct weir_llm_usage a, struct weir_llm_usage b)
-{
-    assert_int_equal(a.input_known, b.input_known);
-    assert_int_equal(a.known, b.known);
-    assert_int_equal(a.input, b.input);
-    assert_int_equal(a.output, b.output);
-    assert_int_equal(a.cached, b.cached);
-    assert_int_equal(a.cache_written, b.cache_written);
-}
-
-static void expect_same(const struct result *a, const struct result *b)
-{
-    expect_same_usage(a->usage, b->usage);
-    assert_int_equal(a->characters, b->characters);
-    assert_int_equal(a->text_events, b->text_events);
-    assert_int_equal(a->finished, b->finished);
-    assert_int_equal(a->error, b->error);
-    assert_int_equal(a->shown.bytes, b->shown.bytes);
-    assert_memory_equal(a->shown.data, b->shown.data, a->shown.bytes);
-    assert_int_equal(a->hidden.bytes, b->hidden.bytes);
-    assert_memory_equal(a->hidden.data, b->hidden.data, a->hidden.bytes);
-}
-
-/* At once, byte by byte, and in any two parts. */
-static const struct result *read_with(const struct weir_llm_reply_options *options,
-                                      struct weir_slice body)
-{
-    static struct result whole, other;
-    read_parts(options, body, body.bytes, 1, &whole);
-    read_parts(options, body, 1, 1, &other);
-    expect_same(&whole, &other);
-    size_t step = body.bytes <= 1024 ? 1 : body.bytes / 97;
-    for (size_t at = 1; at < body.bytes; at += step) {
-        read_parts(options, body, at, body.bytes, &other);
-        expect_same(&whole, &other);
-    }
-    return &whole;
-}
 
 static const struct result *read_json(enum weir_llm_api api, struct weir_slice body)
 {
@@ -144,16 +30,8 @@ static const struct result *read_events(enum weir_llm_api api, struct weir_slice
     return result;
 }
 
-#define CHAT      WEIR_LLM_API_OPENAI_CHAT
 #define RESPONSES WEIR_LLM_API_OPENAI_RESPONSES
 #define ANTHROPIC WEIR_LLM_API_ANTHROPIC_MESSAGES
-
-static const struct result *read_hiding(struct weir_slice body)
-{
-    const struct weir_llm_reply_options options = {
-        .api = CHAT, .body = WEIR_LLM_BODY_EVENTS, .hide_usage = true};
-    return read_with(&options, body);
-}
 
 static void expect_usage(const struct result *result, uint64_t input, uint64_t output)
 {
@@ -170,19 +48,6 @@ static void expect_estimate(const struct result *result, uint64_t output)
 }
 
 /* ---- chat completions ---- */
-
-#define CHUNK(delta)                                                                            \
-    "data: {\"id\":\"c-1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{" \
-    "\"index\":0,\"delta\":" delta ",\"finish_reason\":null}],\"usage\":null}\n\n"
-#define USAGE_CHUNK                                                                              \
-    "data: {\"id\":\"c-1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[]," \
-    "\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":10,\"total_tokens\":29,"              \
-    "\"prompt_tokens_details\":{\"cached_tokens\":8},"                                           \
-    "\"completion_tokens_details\":{\"reasoning_tokens\":3}}}\n\n"
-#define LAST "data: [DONE]\n\n"
-#define STREAM_START                                   \
-    CHUNK("{\"role\":\"assistant\",\"content\":\"\"}") \
-    CHUNK("{\"content\":\"Hello\"}") CHUNK("{\"content\":\" wor\\nld\"}")
 
 TEST(a_chat_completion_states_its_usage)
 {
@@ -402,130 +267,6 @@ TEST(an_opaque_body_passes_unread)
     const struct weir_llm_reply_options other = {.api = WEIR_LLM_API_OTHER,
                                                  .body = WEIR_LLM_BODY_EVENTS};
     expect_estimate(read_with(&other, BYTES(STREAM_START USAGE_CHUNK)), 0);
-}
-
-/* ---- what is hidden ---- */
-
-static void expect_shown(struct weir_slice body, const char *shown)
-{
-    const struct result *result = read_hiding(body);
-    expect_text(slice_of(&result->shown), shown);
-    assert_int_equal(result->shown.bytes + result->hidden.bytes, body.bytes);
-    assert_true(result->held_bytes_max <= WEIR_LLM_HELD_BYTES_MAX);
-}
-
-TEST(the_chunk_with_the_usage_is_kept_from_the_client)
-{
-    expect_shown(BYTES(STREAM_START USAGE_CHUNK LAST), STREAM_START LAST);
-    expect_usage(read_hiding(BYTES(STREAM_START USAGE_CHUNK LAST)), 19, 10);
-    expect_shown(BYTES(USAGE_CHUNK), "");
-    expect_shown(BYTES(USAGE_CHUNK USAGE_CHUNK LAST USAGE_CHUNK), LAST);
-    expect_shown(BYTES("data: {\"usage\":{},\"choices\":[]}\n\n" LAST), LAST);
-    expect_shown(BYTES(": note\ndata: {\"usage\":{},\ndata: \"choices\":[ ]}\nid: 5\n\n" LAST),
-                 LAST);
-}
-
-TEST(whatever_ends_the_lines_a_hidden_event_leaves_nothing_behind)
-{
-    expect_shown(BYTES("data: 1\r\n\r\ndata: {\"choices\":[],\"usage\":{}}\r\n\r\ndata: 2\r\n\r\n"),
-                 "data: 1\r\n\r\ndata: 2\r\n\r\n");
-    expect_shown(BYTES("data: 1\r\rdata: {\"choices\":[],\"usage\":{}}\r\rdata: 2\r\r"),
-                 "data: 1\r\rdata: 2\r\r");
-    expect_shown(BYTES("data: {\"choices\":[],\"usage\":{}}\r\n\r\n\ndata: 2\n\n"),
-                 "\ndata: 2\n\n");
-    expect_shown(BYTES("data: {\"choices\":[],\"usage\":{}}\n\n\ndata: 2\n\n"), "\ndata: 2\n\n");
-}
-
-TEST(a_hidden_event_at_the_very_end_needs_no_empty_line)
-{
-    expect_shown(BYTES("data: 1\n\ndata: {\"choices\":[],\"usage\":{}}\n"), "data: 1\n\n");
-    expect_shown(BYTES("data: 1\n\ndata: {\"choices\":[],\"usage\":{}}"), "data: 1\n\n");
-    expect_shown(BYTES("data: 1\n\ndata: {\"choices\":[],\"usage\":{}"),
-                 "data: 1\n\ndata: {\"choices\":[],\"usage\":{}");
-}
-
-TEST(nothing_else_is_hidden)
-{
-    static const char *const chunks[] = {
-        "data: {\"choices\":[],\"usage\":null}\n\n",
-        "data: {\"choices\":[]}\n\n",
-        "data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n",
-        "data: {\"usage\":{\"prompt_tokens\":1}}\n\n",
-        "data: {\"choices\":null,\"usage\":{}}\n\n",
-        "data: {\"choices\":{},\"usage\":{}}\n\n",
-        "data: {\"choices\":[{}],\"usage\":{}}\n\n",
-        "data: {\"choices\":[[]],\"usage\":{}}\n\n",
-        "data: {\"choices\":[1],\"usage\":{}}\n\n",
-        "data: {\"choices\":[],\"usage\":[]}\n\n",
-        "data: {\"choices\":[],\"usage\":{}\n\n",
-        "data: {\"choices\":[],\"usage\":{}}}\n\n",
-        "data: {\"choices\":[],\"usage\":{}} x\n\n",
-        "data: [{\"choices\":[],\"usage\":{}}]\n\n",
-        "data: {\"x\":{\"choices\":[],\"usage\":{}}}\n\n",
-        "data: {\"choices\":[],\"usage\":{},\"error\":{\"code\":429}}\n\n",
-        "data: {\"choices\":[{}],\"choices\":[],\"usage\":{}}\n\n",
-        "data: {\"choices\":[],\"usage\":{},\"usage\":null}\n\n",
-        "event: {\"choices\":[],\"usage\":{}}\n\n",
-        "{\"choices\":[],\"usage\":{}}\n\n",
-        LAST,
-        ": ping\n\n",
-        "\n\n",
-        STREAM_START,
-    };
-    for (size_t i = 0; i < COUNT_OF(chunks); i++) {
-        expect_shown(weir_slice_of(chunks[i]), chunks[i]);
-    }
-}
-
-TEST(a_client_that_has_asked_sees_its_usage)
-{
-    const struct result *result = read_events(CHAT, BYTES(STREAM_START USAGE_CHUNK LAST));
-    assert_int_equal(result->hidden.bytes, 0);
-}
-
-TEST(only_chat_completions_hide_their_usage)
-{
-    const struct weir_llm_reply_options options = {
-        .api = WEIR_LLM_API_OPENAI_COMPLETIONS, .body = WEIR_LLM_BODY_EVENTS, .hide_usage = true};
-    assert_int_equal(read_with(&options, BYTES(USAGE_CHUNK))->hidden.bytes, 0);
-}
-
-TEST(an_event_that_is_longer_than_what_may_be_held_is_shown)
-{
-    for (size_t bytes = WEIR_LLM_HELD_BYTES_MAX - 1; bytes <= WEIR_LLM_HELD_BYTES_MAX + 1;
-         bytes++) {
-        static const char start[] = "data: {\"choices\":[],\"usage\":{},\"id\":\"";
-        static const char end[] = "\"}\n\n";
-        text.bytes = 0;
-        add(&text, start);
-        add_times(&text, 'i', bytes - strlen(start) - strlen(end));
-        add(&text, end);
-        const struct result *result = read_hiding(slice_of(&text));
-        bool hides = bytes <= WEIR_LLM_HELD_BYTES_MAX;
-        assert_int_equal(result->hidden.bytes, hides ? bytes : 0);
-        assert_true(result->held_bytes_max <= WEIR_LLM_HELD_BYTES_MAX);
-    }
-}
-
-TEST(an_event_passes_as_soon_as_it_cannot_be_the_hidden_one)
-{
-    struct weir_llm_reply reply;
-    size_t used, bytes;
-    weir_llm_reply_init(&reply, &(struct weir_llm_reply_options){
-                                    .api = CHAT, .body = WEIR_LLM_BODY_EVENTS, .hide_usage = true});
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("data: {\"choices\":["), &used, &bytes),
-                     WEIR_LLM_MORE);
-    assert_int_equal(reply.held_bytes, 18);
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("{\"de"), &used, &bytes), WEIR_LLM_PASS);
-    assert_int_equal(bytes, 22);
-    assert_int_equal(reply.held_bytes, 0);
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("l"), &used, &bytes), WEIR_LLM_PASS);
-    assert_int_equal(bytes, 1);
-    /* So does what is no JSON. */
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("\n\ndata: <"), &used, &bytes),
-                     WEIR_LLM_PASS);
-    assert_int_equal(bytes, 9);
-    assert_int_equal(reply.held_bytes, 0);
 }
 
 /* ---- responses ---- */
@@ -775,14 +516,6 @@ int main(void)
         cmocka_unit_test(data_of_several_lines_is_one_document),
         cmocka_unit_test(ten_megabytes_without_a_line_feed_pass_and_are_bounded),
         cmocka_unit_test(an_opaque_body_passes_unread),
-        cmocka_unit_test(the_chunk_with_the_usage_is_kept_from_the_client),
-        cmocka_unit_test(whatever_ends_the_lines_a_hidden_event_leaves_nothing_behind),
-        cmocka_unit_test(a_hidden_event_at_the_very_end_needs_no_empty_line),
-        cmocka_unit_test(nothing_else_is_hidden),
-        cmocka_unit_test(a_client_that_has_asked_sees_its_usage),
-        cmocka_unit_test(only_chat_completions_hide_their_usage),
-        cmocka_unit_test(an_event_that_is_longer_than_what_may_be_held_is_shown),
-        cmocka_unit_test(an_event_passes_as_soon_as_it_cannot_be_the_hidden_one),
         cmocka_unit_test(a_response_states_its_usage),
         cmocka_unit_test(a_streamed_response_states_its_usage_when_it_ends),
         cmocka_unit_test(the_name_of_an_event_is_enough_to_know_its_type),
