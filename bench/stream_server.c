@@ -55,8 +55,13 @@ static const char short_reply[] =
 #define CHUNK_OF \
     "\",\"object\":\"chat.completion.chunk\",\"created\":1767225600,\"model\":\"gpt-4o\","
 
-static const char text_event[] = STREAM_EVENT_START NO_STAMP CHUNK_OF
-    "\"choices\":[{\"index\":0,\"delta\":{\"content\":\" river\"},\"finish_reason\":null}]}\n\n";
+#define TEXT_EVENT(more)                                                                        \
+    STREAM_EVENT_START NO_STAMP CHUNK_OF "\"choices\":[{\"index\":0,\"delta\":{\"content\":\" " \
+                                         "river\"},\"finish_reason\":null}]" more "}\n\n"
+
+/* As providers do: where the usage will be stated, all chunks before say that it is not there. */
+static const char text_event[] = TEXT_EVENT("");
+static const char text_null_event[] = TEXT_EVENT(",\"usage\":null");
 static const char usage_event[] = STREAM_EVENT_START NO_STAMP CHUNK_OF
     "\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"completion_tokens\":198,"
     "\"total_tokens\":1198}}\n\n";
@@ -165,6 +170,9 @@ static bool send_text(struct connection *connection, uint64_t now_ns)
     plan_next(connection, now_ns);
     if (connection->sent_events == STREAM_EVENTS - 1) {
         connection->phase = connection->wants_usage ? PHASE_USAGE : PHASE_LAST_EVENT;
+    }
+    if (connection->wants_usage) {
+        return send_event(connection, text_null_event, sizeof(text_null_event) - 1, true);
     }
     return send_event(connection, text_event, sizeof(text_event) - 1, true);
 }
