@@ -525,11 +525,17 @@ def test_the_dashboard_asks_for_what_there_is_and_in_words_that_prometheus_under
     board = json.loads((root / 'examples/grafana.json').read_text())
     asked = [target['expr'] for panel in board['panels'] for row in (panel, *panel.get('panels', []))
              for target in row.get('targets', [])]
-    assert len(asked) > 20
+    assert len(asked) > 40
+    ids = [panel['id'] for panel in board['panels']]
+    assert len(set(ids)) == len(ids)
     told = set(re.findall(r'\{"((?:weir|llm|process)_\w+)", "\w+",', (root / 'src/api/metrics.c').read_text()))
+    chosen = {variable['name'] for variable in board['templating']['list']}
     for text in asked:
+        assert set(re.findall(r'=~"\$(\w+)"', text)) <= chosen, text
         for name in re.findall(r'\b(?:weir|llm|process)_\w+', text):
             assert {name, re.sub('_(bucket|sum|count)$', '', name)} & told, text
+    names = {name for name in told if re.match('weir_(queue|jobs?|store)_', name)}
+    assert len(names) == 13 and not {name for name in names if not any(name in text for text in asked)}
     rules = [{'record': f'panel:{i}', 'expr': re.sub(r'\$(\w+|\{\w+\})', '5m', text)} for i, text in enumerate(asked)]
     path = tmp_path / 'rules.json'  # which is YAML as well
     path.write_text(json.dumps({'groups': [{'name': 'board', 'rules': rules}]}))
