@@ -133,8 +133,9 @@ static void disk_resize(struct disk_file *file, uint64_t count)
 static void disk_persist(struct disk_file *file, const char *now, uint64_t count,
                          const struct disk_range *range)
 {
-    for (uint64_t i = range->offset; i < range->offset + range->bytes && i < count; i++) {
-        file->bytes[i] = (uint8_t)now[i];
+    uint64_t end = range->offset + range->bytes < count ? range->offset + range->bytes : count;
+    if (range->offset < end) {
+        memcpy(file->bytes + range->offset, now + range->offset, end - range->offset);
     }
 }
 
