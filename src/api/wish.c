@@ -128,6 +128,21 @@ static bool read_named(struct weir_wish *wish, const char *name, const json_t *v
     return fail(wish, name, "not one that this call knows; check its spelling");
 }
 
+/* What is wrong with a document that could not be read. Of a NUL the library tells which of its
+ * flags would allow it, which is of no use to a caller. */
+static void tell_fault(struct weir_wish *wish, const json_error_t *error)
+{
+    enum json_error_code code = json_error_code(error);
+    if (code == json_error_null_character || code == json_error_null_byte_in_key) {
+        snprintf(
+            wish->wrong, sizeof wish->wrong,
+            "A name or a text in the body has the character NUL, \\u0000. Leave it out, or write "
+            "it in another way, such as %%00.");
+        return;
+    }
+    snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object: %.150s.", error->text);
+}
+
 bool weir_wish_read(struct weir_wish *wish, struct weir_slice text, uint32_t known)
 {
     *wish = (struct weir_wish){0};
@@ -136,9 +151,12 @@ bool weir_wish_read(struct weir_wish *wish, struct weir_slice text, uint32_t kno
     }
     json_error_t error;
     json_t *document = json_loadb(text.data, text.bytes, JSON_REJECT_DUPLICATES, &error);
+    if (document == NULL) {
+        tell_fault(wish, &error);
+        return false;
+    }
     if (!json_is_object(document)) {
-        snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object%s%.150s.",
-                 document == NULL ? ": " : "", document == NULL ? error.text : "");
+        snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object.");
         json_decref(document);
         return false;
     }

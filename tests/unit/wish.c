@@ -416,9 +416,9 @@ TEST(what_is_no_json_is_refused)
 
 TEST(nul_is_refused_wherever_it_stands)
 {
-    expect_wrong("{\"flow\":\"a\\u0000b\"}", "no JSON object");
-    expect_wrong("{\"flow\\u0000\":\"a\"}", "no JSON object");
-    expect_wrong("{\"priority\":\"high\\u0000\"}", "no JSON object");
+    expect_wrong("{\"flow\":\"a\\u0000b\"}", "has the character NUL, \\u0000. Leave it out");
+    expect_wrong("{\"flow\\u0000\":\"a\"}", "has the character NUL, \\u0000. Leave it out");
+    expect_wrong("{\"priority\":\"high\\u0000\"}", "has the character NUL, \\u0000. Leave it out");
     expect_wrong("{\"flow\":\"a\0b\"}", "no JSON object");
     expect_wrong("{\"flow\0\":\"a\"}", "no JSON object");
     expect_wrong("{}\0", "no JSON object");
