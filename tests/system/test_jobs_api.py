@@ -460,6 +460,22 @@ async def test_dead_letters_are_listed_redriven_and_removed(call):
 
 
 @with_jobs
+async def test_a_dead_letter_that_is_redriven_keeps_its_policy(call):
+    await call.submit('/a?queue=broken&tenant=t&priority=low&attempts=2&timeout=30s&key=k&cost=5s', b'why')
+    times = ('started', 'ended', 'due')
+    before = await call.get('/status/a?wait=60')
+    assert (before['state'], before['attempts'], before['attempts_max']) == ('failed', 2, 2)
+    for path in ('/dlq/a/redrive', '/dlq/redrive?queue=broken', '/dlq/redrive?tenant=t'):
+        assert (await call('POST', path)).json == {'redriven': 1}
+        after = await call.get('/status/a?wait=60')
+        assert after['ended'] > before['ended']
+        assert [{name: value for name, value in one.items() if name not in times} for one in (before, after)] == [
+            {'id': 'a', 'queue': 'broken', 'tenant': 't', 'priority': 'low', 'state': 'failed', 'attempts': 2, 'attempts_max': 2,
+             'created': before['created'], 'key': 'k', 'error': before['error'], 'body_bytes': 3}] * 2
+        before = after
+
+
+@with_jobs
 async def test_capacity_tells_of_every_queue(call):
     said = await call.get('/capacity')
     assert said['accepting'] is True

@@ -42,6 +42,12 @@ def shell(script, **more):
 HELD = 'echo $$ > $HOME_OF_TEST/pid; while ! test -e $HOME_OF_TEST/go; do sleep 0.01; done; echo done'
 
 
+def pid_in(home):
+    """Of a HELD command, once it has written it; else 0."""
+    path = home / 'pid'
+    return int(path.read_text() or 0) if path.exists() else 0
+
+
 async def end(call, how=signal.SIGTERM):
     """Ends the program and waits until it is gone."""
     process = call.gateway.process
@@ -244,9 +250,9 @@ async def test_what_does_not_finish_within_the_grace_runs_again_and_has_spent_no
     with folder() as home:
         async with serving(home, {'q': shell(HELD, workers=1)}, grace='100ms') as call:
             await call.submit('/a?queue=q')
-            await until((home / 'pid').exists, 'it runs')
+            await until(lambda: pid_in(home), 'it runs')
             assert await end(call) == 0
-        pid = int((home / 'pid').read_text())
+        pid = pid_in(home)
         assert not pathlib.Path(f'/proc/{pid}').exists()
         (home / 'go').touch()
         # That Weir was told to end is not the job's fault.
@@ -261,7 +267,7 @@ async def test_a_command_that_is_ended_along_with_weir_has_spent_no_attempt():
     with folder() as home:
         async with serving(home, {'held': shell(HELD, attempts=1)}) as call:
             await call.submit('/a')
-            await until(lambda: (home / 'pid').exists() and (home / 'pid').read_text(), 'it runs')
+            await until(lambda: pid_in(home), 'it runs')
             call.gateway.terminate()
             line = await asyncio.wait_for(call.gateway.process.stdout.readline(), PATIENCE)
             assert line == b'weir: draining\n'
@@ -269,7 +275,7 @@ async def test_a_command_that_is_ended_along_with_weir_has_spent_no_attempt():
             async def refuses():
                 return not (await call.get('/capacity'))['accepting']
             await until(refuses, 'it drains')
-            os.kill(int((home / 'pid').read_text()), signal.SIGTERM)
+            os.kill(pid_in(home), signal.SIGTERM)
         (home / 'go').touch()
         async with serving(home, {'held': shell(HELD, attempts=1)}) as call:
             status = await call.get('/status/a?wait=30')
@@ -336,9 +342,9 @@ async def test_a_killed_weir_has_spent_an_attempt_of_what_ran_and_nothing_else()
             for job in ('a', 'b'):
                 async with session.post(f'http://localhost/submit/{job}?queue=q', data=b'x') as reply:
                     assert reply.status == 202
-            await until((home / 'pid').exists, 'it runs')
+            await until(lambda: pid_in(home), 'it runs')
         await run_and_kill(home, {'q': shell(HELD, workers=1)}, work)
-        pid = int((home / 'pid').read_text())
+        pid = pid_in(home)
         await until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'its command has died with it')
         (home / 'go').touch()
         async with serving(home, {'q': shell(HELD, workers=1, backoff='{ first: 10ms }')}) as call:
