@@ -106,19 +106,19 @@ async def test_jobs_with_the_same_key_run_one_after_the_other():
 @run
 async def test_what_a_submission_asks_for_is_what_happens_also_after_a_restart():
     with folder() as home:
-        waiting = {'q': 'line: { max: 100 }', 'held': 'line: { max: 100 }'}
+        waiting = {name: 'line: { max: 100 }' for name in ('q', 'hasty', 'held')}
         async with serving(home, waiting) as call:
             await call.submit('/tries?queue=q&attempts=2', b'exit 3')
             await call.submit('/brief?queue=q&attempts=1&timeout=50ms', b'sleep 60')
-            await call.submit('/long?queue=q&timeout=1m', b'sleep 0.4')
+            await call.submit('/long?queue=hasty&timeout=1m', b'sleep 0.4')
             delayed = await call.submit('/delayed?queue=q&delay=700ms', b'true')
             dated = await call.submit(f'/dated?queue=q&run_at={int(time.time() * 1000) + 700}', b'true')
             # A tenant is charged beforehand what its jobs are expected to cost: the third turn is not `dear`'s.
             for i in range(3):
                 await call.submit(f'/dear{i}?queue=held&tenant=dear&cost=1h')
                 await call.submit(f'/cheap{i}?queue=held&tenant=cheap&cost=1s')
-        running = {'q': shell('. /dev/stdin', workers=9, attempts=5, timeout='200ms', backoff='{ first: 1ms, max: 2ms }'),
-                   'held': shell(HELD, workers=3)}
+        running = {'q': shell('. /dev/stdin', workers=9, attempts=5, backoff='{ first: 1ms, max: 2ms }'),
+                   'hasty': shell('. /dev/stdin', timeout='200ms'), 'held': shell(HELD, workers=3)}
         async with serving(home, running) as call:
             told = {job: await call.get(f'/status/{job}?wait=30') for job in ('tries', 'brief', 'long', 'delayed', 'dated')}
             assert {job: (one['state'], one['attempts']) for job, one in told.items()} == {
