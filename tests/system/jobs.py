@@ -20,7 +20,7 @@ queues:
   held: { run: ["sh", "-c", "read path; while ! test -e $path; do sleep 0.01; done; echo let go"], workers: 2, grace: 1s }
   progress:
     run: ["sh", "-c", "echo weir-progress: 0.25 a quarter >&2; read path; while ! test -e $path; do sleep 0.01; done"]
-  broken: { run: ["sh", "-c", "cat >&2; exit 3"], attempts: 1 }
+  broken: { run: ["sh", "-c", "cat >&2; exit 3"], attempts: 1, backoff: { first: 10ms, max: 10ms } }
   small: { line: { max: 2 }, body: 70000B }
   patient: { line: { max: 2, full: wait } }
   pushy: { line: { max: 2, full: drop_oldest } }
