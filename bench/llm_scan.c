@@ -158,13 +158,14 @@ void measured_reply(const struct kind *kind);
 void measured_reply(const struct kind *kind)
 {
     struct weir_llm_reply reply;
-    size_t used, told;
+    size_t used;
+    struct weir_llm_fate fate;
     weir_llm_reply_init(&reply, &(struct weir_llm_reply_options){
                                     .api = kind->api, .body = kind->body, .hide_usage = true});
     for (size_t at = 0; at < body_bytes; at += PIECE_BYTES) {
         size_t bytes = body_bytes - at < PIECE_BYTES ? body_bytes - at : PIECE_BYTES;
         struct weir_slice rest = {body + at, bytes};
-        while (weir_llm_reply_next(&reply, rest, &used, &told) != WEIR_LLM_MORE) {
+        while (weir_llm_reply_next(&reply, rest, &used, &fate)) {
             rest = (struct weir_slice){rest.data + used, rest.bytes - used};
         }
     }

@@ -25,11 +25,12 @@ struct result {
     enum weir_llm_error error;
 };
 
-static void settle(struct result *result, enum weir_llm_verdict verdict, size_t from, size_t bytes)
+/* Of the bytes from `decided` on; returns up to where they are. */
+static size_t settle(struct result *result, struct weir_llm_fate fate, size_t decided)
 {
-    bool hides = verdict == WEIR_LLM_HIDE;
-    memset(result->hidden + from, hides, bytes);
-    result->hidden_bytes += hides ? bytes : 0;
+    memset(result->hidden + decided + fate.pass, true, fate.hide);
+    result->hidden_bytes += fate.hide;
+    return decided + fate.pass + fate.hide;
 }
 
 static void must_be_bounded(const struct weir_llm_reply *reply)
@@ -43,30 +44,28 @@ static struct result read_all(struct input *input, const struct weir_llm_reply_o
 {
     struct result result = {.hidden = calloc(input->bytes + 1, sizeof(bool))};
     struct weir_llm_reply reply;
-    size_t used, bytes, decided = 0;
+    struct weir_llm_fate fate;
+    size_t used, decided = 0;
     must(result.hidden != NULL);
     weir_llm_reply_init(&reply, options);
     for (size_t at = 0, end = 0; end < input->bytes;) {
-        enum weir_llm_verdict verdict;
+        bool more;
         end = input->bytes - end < step ? input->bytes : end + step;
         do {
             show(input, end);
             struct weir_slice rest = {input->data + at, end - at};
-            verdict = weir_llm_reply_next(&reply, rest, &used, &bytes);
+            more = weir_llm_reply_next(&reply, rest, &used, &fate);
             at += used;
-            must(at <= end && bytes <= at - decided);
-            must((bytes > 0) == (verdict != WEIR_LLM_MORE));
-            settle(&result, verdict, decided, bytes);
-            decided += bytes;
-        } while (verdict != WEIR_LLM_MORE);
+            must(at <= end && fate.pass + fate.hide <= at - decided);
+            must((fate.pass + fate.hide > 0) == more);
+            decided = settle(&result, fate, decided);
+        } while (more);
         must(at == end && at - decided == reply.held_bytes);
         must_be_bounded(&reply);
     }
-    enum weir_llm_verdict verdict;
-    while ((verdict = weir_llm_reply_end(&reply, &bytes)) != WEIR_LLM_MORE) {
-        must(bytes > 0 && bytes <= input->bytes - decided);
-        settle(&result, verdict, decided, bytes);
-        decided += bytes;
+    while (weir_llm_reply_end(&reply, &fate)) {
+        must(fate.pass + fate.hide <= input->bytes - decided);
+        decided = settle(&result, fate, decided);
     }
     must(decided == input->bytes && reply.held_bytes == 0);
     result.usage = weir_llm_reply_usage(&reply);

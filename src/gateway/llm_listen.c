@@ -152,21 +152,28 @@ static void show(struct weir_exchange *exchange, struct weir_slice bytes)
     reply->end += (uint32_t)bytes.bytes;
 }
 
-/* What is decided of the oldest bytes: first those that are held, then those of `input` from
- * `*decided` on. */
-static void pass_or_hide(struct weir_exchange *exchange, enum weir_llm_verdict verdict,
-                         size_t bytes, struct weir_slice input, size_t *decided)
+/* Takes the oldest bytes: first those that are held, then those of `input` from `*decided` on. The
+ * client is shown them, or not. */
+static void take_oldest(struct weir_exchange *exchange, size_t bytes, bool shows,
+                        struct weir_slice input, size_t *decided)
 {
     struct weir_buffer *held = &exchange->llm->ear->held;
     size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
     struct weir_slice first = {weir_buffer_slice(held).data, of_held};
     struct weir_slice second = {input.data + *decided, bytes - of_held};
-    if (verdict == WEIR_LLM_PASS) {
+    if (shows) {
         show(exchange, first);
         show(exchange, second);
     }
     weir_buffer_consume(held, of_held);
     *decided += second.bytes;
+}
+
+static void pass_and_hide(struct weir_exchange *exchange, const struct weir_llm_fate *fate,
+                          struct weir_slice input, size_t *decided)
+{
+    take_oldest(exchange, fate->pass, true, input, decided);
+    take_oldest(exchange, fate->hide, false, input, decided);
 }
 
 /* What is undecided of `input` is kept until the next one. */
@@ -192,16 +199,12 @@ static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
     struct weir_llm *llm = exchange->llm;
     struct weir_slice rest = input;
     size_t decided = 0;
-    for (;;) {
-        size_t used;
-        size_t bytes;
-        enum weir_llm_verdict verdict = weir_llm_reply_next(&llm->ear->reply, rest, &used, &bytes);
-        if (verdict == WEIR_LLM_MORE) {
-            break;
-        }
+    size_t used;
+    struct weir_llm_fate fate;
+    while (weir_llm_reply_next(&llm->ear->reply, rest, &used, &fate)) {
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
         if (llm->rewrites) {
-            pass_or_hide(exchange, verdict, bytes, input, &decided);
+            pass_and_hide(exchange, &fate, input, &decided);
         }
     }
     return !llm->rewrites ||
@@ -276,12 +279,11 @@ bool weir_llm_listen_end(struct weir_exchange *exchange)
     if (llm->rewrites && !open_chunk(exchange, 0)) {
         return false;
     }
-    size_t bytes;
+    struct weir_llm_fate fate;
     size_t decided = 0;
-    enum weir_llm_verdict verdict;
-    while ((verdict = weir_llm_reply_end(&llm->ear->reply, &bytes)) != WEIR_LLM_MORE) {
+    while (weir_llm_reply_end(&llm->ear->reply, &fate)) {
         if (llm->rewrites) {
-            pass_or_hide(exchange, verdict, bytes, (struct weir_slice){"", 0}, &decided);
+            pass_and_hide(exchange, &fate, (struct weir_slice){"", 0}, &decided);
         }
     }
     if (!llm->rewrites) {

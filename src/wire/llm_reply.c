@@ -76,7 +76,6 @@ void weir_llm_reply_init(struct weir_llm_reply *reply, const struct weir_llm_rep
     reply->error = WEIR_LLM_ERROR_NONE;
     reply->counts = (struct weir_llm_counts){0};
     reply->pending = (struct weir_llm_counts){0};
-    reply->hide_due = 0;
     reply->rest_due = 0;
     reply->event_bytes = 0;
     reply->has_hidden = false;
@@ -540,9 +539,8 @@ static void take_event_name(struct weir_llm_reply *reply)
     }
 }
 
-/* The event is over, with its empty line or with the body: what is held of it is decided. Returns
- * how many bytes pass before those that are hidden, if there are any. */
-static size_t end_event(struct weir_llm_reply *reply)
+/* The event is over, with its empty line or with the body: what is held of it is decided. */
+static void end_event(struct weir_llm_reply *reply, struct weir_llm_fate *fate)
 {
     size_t pass = reply->held_bytes;
     reply->has_hidden = false;
@@ -552,17 +550,17 @@ static size_t end_event(struct weir_llm_reply *reply)
         reply->has_hidden = reads && reply->has_usage && reply->choices_empty && !reply->is_shown;
         if (reply->has_hidden) {
             pass = 0;
-            reply->hide_due = reply->held_bytes;
+            fate->hide = reply->held_bytes;
         } else if (reads && weir_llm_cut_found(&reply->cut)) {
             pass = (size_t)(reply->data_begin + reply->cut.begin);
-            reply->hide_due = (size_t)(reply->cut.end - reply->cut.begin);
+            fate->hide = (size_t)(reply->cut.end - reply->cut.begin);
         }
     }
-    reply->rest_due = reply->held_bytes - pass - reply->hide_due;
-    reply->held_bytes -= pass;
+    fate->pass += pass;
+    reply->held_bytes -= pass + fate->hide;
+    reply->rest_due = reply->held_bytes;
     begin_document(reply);
     reply->event_bytes = 0;
-    return pass;
 }
 
 /* Takes the LF of a CRLF whose CR has ended an event, if that is the next byte: it goes the same
@@ -580,27 +578,25 @@ static bool take_lf(struct weir_llm_reply *reply, struct weir_slice input)
     return true;
 }
 
-/* What is to pass behind what was hidden. */
-static size_t take_rest(struct weir_llm_reply *reply)
+/* Begins with what is to pass behind what was hidden before. */
+static void begin_fate(struct weir_llm_reply *reply, struct weir_llm_fate *fate)
 {
-    size_t bytes = reply->rest_due;
-    reply->held_bytes -= bytes;
+    *fate = (struct weir_llm_fate){.pass = reply->rest_due};
+    reply->held_bytes -= reply->rest_due;
     reply->rest_due = 0;
-    return bytes;
 }
 
-/* Reads events until something is to be hidden or there are no more bytes. Returns how many bytes
- * pass before. */
-static size_t read_events(struct weir_llm_reply *reply, struct weir_slice input, size_t *used)
+/* Reads events until something is to be hidden or there are no more bytes. */
+static void read_events(struct weir_llm_reply *reply, struct weir_slice input, size_t *used,
+                        struct weir_llm_fate *fate)
 {
-    size_t pass = take_rest(reply);
-    while (reply->hide_due == 0) {
+    while (fate->hide == 0) {
         size_t bytes;
         struct weir_slice data;
         struct weir_slice rest = {input.data + *used, input.bytes - *used};
         if (take_lf(reply, rest)) {
             (*used)++;
-            pass++;
+            fate->pass++;
             continue;
         }
         enum weir_sse_token token = weir_sse_next(&reply->sse, rest, &bytes, &data);
@@ -613,71 +609,51 @@ static size_t read_events(struct weir_llm_reply *reply, struct weir_slice input,
         if (token == WEIR_SSE_DATA) {
             take_data(reply, data);
         } else {
-            pass += end_event(reply);
+            end_event(reply, fate);
         }
     }
-    return pass;
 }
 
-/* Tells what passes, then what is hidden. */
-static enum weir_llm_verdict decide(struct weir_llm_reply *reply, size_t pass, size_t *bytes)
+static void next_events(struct weir_llm_reply *reply, struct weir_slice input, size_t *used,
+                        struct weir_llm_fate *fate)
 {
-    if (pass > 0) {
-        *bytes = pass;
-        return WEIR_LLM_PASS;
+    begin_fate(reply, fate);
+    if (reply->has_hidden && take_lf(reply, input)) {
+        *used = 1;
+        fate->hide = 1;
+        return;
     }
-    *bytes = reply->hide_due;
-    reply->held_bytes -= *bytes;
-    reply->hide_due = 0;
-    return *bytes > 0 ? WEIR_LLM_HIDE : WEIR_LLM_MORE;
+    read_events(reply, input, used, fate);
+    if (fate->hide == 0 && !may_hide(reply)) {
+        fate->pass += reply->held_bytes;
+        reply->held_bytes = 0;
+    }
 }
 
-static enum weir_llm_verdict next_events(struct weir_llm_reply *reply, struct weir_slice input,
-                                         size_t *used, size_t *bytes)
-{
-    size_t pass = 0;
-    if (reply->hide_due == 0) {
-        if (reply->has_hidden && take_lf(reply, input)) {
-            *used = *bytes = 1;
-            return WEIR_LLM_HIDE;
-        }
-        pass = read_events(reply, input, used);
-        if (reply->hide_due == 0 && !may_hide(reply)) {
-            pass += reply->held_bytes;
-            reply->held_bytes = 0;
-        }
-    }
-    return decide(reply, pass, bytes);
-}
-
-enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply, struct weir_slice input,
-                                          size_t *used, size_t *bytes)
+bool weir_llm_reply_next(struct weir_llm_reply *reply, struct weir_slice input, size_t *used,
+                         struct weir_llm_fate *fate)
 {
     *used = 0;
-    *bytes = 0;
     if (reply->options.body == WEIR_LLM_BODY_EVENTS) {
-        return next_events(reply, input, used, bytes);
+        next_events(reply, input, used, fate);
+        return fate->pass + fate->hide > 0;
     }
-    if (input.bytes == 0) {
-        return WEIR_LLM_MORE;
-    }
-    if (reply->options.body == WEIR_LLM_BODY_JSON) {
+    if (reply->options.body == WEIR_LLM_BODY_JSON && input.bytes > 0) {
         read_document(reply, input);
     }
     *used = input.bytes;
-    *bytes = input.bytes;
-    return WEIR_LLM_PASS;
+    *fate = (struct weir_llm_fate){.pass = input.bytes};
+    return input.bytes > 0;
 }
 
-enum weir_llm_verdict weir_llm_reply_end(struct weir_llm_reply *reply, size_t *bytes)
+bool weir_llm_reply_end(struct weir_llm_reply *reply, struct weir_llm_fate *fate)
 {
-    size_t pass = 0;
-    if (reply->hide_due == 0) {
-        pass = take_rest(reply);
-        pass += reply->is_over || reply->sse.ended ? 0 : end_event(reply);
-        reply->is_over = true;
+    begin_fate(reply, fate);
+    if (!reply->is_over && !reply->sse.ended) {
+        end_event(reply, fate);
     }
-    return decide(reply, pass, bytes);
+    reply->is_over = true;
+    return fate->pass + fate->hide > 0;
 }
 
 /* ---- what is known ---- */

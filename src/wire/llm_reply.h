@@ -52,10 +52,10 @@ enum weir_llm_error {
     WEIR_LLM_ERROR_OTHER,
 };
 
-enum weir_llm_verdict {
-    WEIR_LLM_MORE, /* everything was used; `held_bytes` stay undecided */
-    WEIR_LLM_PASS, /* the oldest undecided bytes go to the client */
-    WEIR_LLM_HIDE, /* they do not */
+/* Of the oldest bytes that are undecided. */
+struct weir_llm_fate {
+    size_t pass; /* go to the client */
+    size_t hide; /* those behind them do not */
 };
 
 struct weir_llm_reply_options {
@@ -90,8 +90,7 @@ struct weir_llm_reply {
     struct weir_sse sse;
     struct weir_json_walk walk;
     struct weir_llm_cut cut;
-    size_t hide_due;        /* the oldest of what is held: to be hidden, which has not been told */
-    size_t rest_due;        /* behind those: to pass, which has not been told */
+    size_t rest_due;        /* of what is held: to pass, which has not been told */
     uint64_t event_bytes;   /* of the current event */
     uint64_t data_begin;    /* where its data begins, from its own beginning */
     uint8_t document_error; /* what the current document says went wrong */
@@ -115,19 +114,17 @@ struct weir_llm_reply {
 void weir_llm_reply_init(struct weir_llm_reply *reply,
                          const struct weir_llm_reply_options *options);
 
-/* Takes bytes that follow those taken before, and says in `used` how many. PASS and HIDE decide the
- * oldest `*bytes` of those that were used and not decided yet, which may be from earlier calls: the
- * caller keeps reply->held_bytes of them. Call again with the rest until WEIR_LLM_MORE, then with
- * what arrives next. Unless usage is hidden, everything passes at once. Each byte's fate depends on
- * the bytes only, not on how they arrive. */
-WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_next(struct weir_llm_reply *reply,
-                                                          struct weir_slice input, size_t *used,
-                                                          size_t *bytes);
+/* Takes bytes that follow those taken before, and says in `used` how many. If it returns true,
+ * `fate` decides the oldest of those that were used and not decided yet, which may be from earlier
+ * calls: the caller keeps reply->held_bytes of them. Call again with the rest until it returns
+ * false, which is when everything was used, then with what arrives next. Unless usage is hidden,
+ * everything passes at once. Each byte's fate depends on the bytes only, not on how they arrive. */
+WEIR_MUST_CHECK bool weir_llm_reply_next(struct weir_llm_reply *reply, struct weir_slice input,
+                                         size_t *used, struct weir_llm_fate *fate);
 
-/* The body is over. An event without the empty line behind it counts if it is whole. As
- * weir_llm_reply_next(), to be called until WEIR_LLM_MORE: then nothing is undecided. */
-WEIR_MUST_CHECK enum weir_llm_verdict weir_llm_reply_end(struct weir_llm_reply *reply,
-                                                         size_t *bytes);
+/* The body is over. An event without the empty line behind it counts if it is whole. To be called
+ * until it returns false: then nothing is undecided. */
+WEIR_MUST_CHECK bool weir_llm_reply_end(struct weir_llm_reply *reply, struct weir_llm_fate *fate);
 
 /* What is known now. */
 struct weir_llm_usage weir_llm_reply_usage(const struct weir_llm_reply *reply);

@@ -239,24 +239,27 @@ TEST(an_event_that_is_longer_than_what_may_be_held_is_shown)
     }
 }
 
+static void expect_pass(struct weir_llm_reply *reply, struct weir_slice input, size_t bytes,
+                        size_t held_bytes)
+{
+    size_t used;
+    struct weir_llm_fate fate;
+    assert_int_equal(weir_llm_reply_next(reply, input, &used, &fate), bytes > 0);
+    assert_int_equal(used, input.bytes);
+    assert_int_equal(fate.pass, bytes);
+    assert_int_equal(fate.hide, 0);
+    assert_int_equal(reply->held_bytes, held_bytes);
+}
+
 TEST(an_event_passes_once_it_is_over_or_cannot_be_read)
 {
     struct weir_llm_reply reply;
-    size_t used, bytes;
     weir_llm_reply_init(&reply, &(struct weir_llm_reply_options){
                                     .api = CHAT, .body = WEIR_LLM_BODY_EVENTS, .hide_usage = true});
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("data: {\"choices\":[{"), &used, &bytes),
-                     WEIR_LLM_MORE);
-    assert_int_equal(reply.held_bytes, 19);
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("}]}\n\ndata: {"), &used, &bytes),
-                     WEIR_LLM_PASS);
-    assert_int_equal(bytes, 24);
-    assert_int_equal(reply.held_bytes, 7);
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("<"), &used, &bytes), WEIR_LLM_PASS);
-    assert_int_equal(bytes, 8);
-    assert_int_equal(weir_llm_reply_next(&reply, BYTES("l"), &used, &bytes), WEIR_LLM_PASS);
-    assert_int_equal(bytes, 1);
-    assert_int_equal(reply.held_bytes, 0);
+    expect_pass(&reply, BYTES("data: {\"choices\":[{"), 0, 19);
+    expect_pass(&reply, BYTES("}]}\n\ndata: {"), 24, 7);
+    expect_pass(&reply, BYTES("<"), 8, 0);
+    expect_pass(&reply, BYTES("l"), 1, 0);
 }
 
 int main(void)

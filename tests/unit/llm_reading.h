@@ -33,24 +33,32 @@ static inline void settle(struct caller *caller, struct text *where, size_t byte
     caller->decided += bytes;
 }
 
+static inline void settle_fate(struct caller *caller, struct weir_llm_fate fate,
+                               struct result *result)
+{
+    assert_true(fate.pass + fate.hide > 0);
+    settle(caller, &result->shown, fate.pass);
+    settle(caller, &result->hidden, fate.hide);
+}
+
 static inline void feed(struct weir_llm_reply *reply, struct weir_slice part, struct caller *caller,
                         struct result *result)
 {
     struct weir_slice rest = {guarded(part), part.bytes};
     for (;;) {
-        size_t used = SIZE_MAX, bytes = SIZE_MAX;
-        enum weir_llm_verdict verdict = weir_llm_reply_next(reply, rest, &used, &bytes);
+        size_t used = SIZE_MAX;
+        struct weir_llm_fate fate = {SIZE_MAX, SIZE_MAX};
+        bool more = weir_llm_reply_next(reply, rest, &used, &fate);
         assert_true(used <= rest.bytes);
         add_bytes(&caller->waiting, rest.data, used);
         rest.data += used;
         rest.bytes -= used;
-        if (verdict == WEIR_LLM_MORE) {
+        if (!more) {
             assert_int_equal(rest.bytes, 0);
             assert_int_equal(reply->held_bytes, caller->waiting.bytes - caller->decided);
             return;
         }
-        assert_true(bytes > 0);
-        settle(caller, verdict == WEIR_LLM_PASS ? &result->shown : &result->hidden, bytes);
+        settle_fate(caller, fate, result);
     }
 }
 
@@ -70,11 +78,9 @@ static inline void read_parts(const struct weir_llm_reply_options *options, stru
             result->held_bytes_max = reply.held_bytes;
         }
     }
-    size_t bytes;
-    enum weir_llm_verdict verdict;
-    while ((verdict = weir_llm_reply_end(&reply, &bytes)) != WEIR_LLM_MORE) {
-        assert_true(bytes > 0);
-        settle(&caller, verdict == WEIR_LLM_PASS ? &result->shown : &result->hidden, bytes);
+    struct weir_llm_fate fate;
+    while (weir_llm_reply_end(&reply, &fate)) {
+        settle_fate(&caller, fate, result);
     }
     assert_int_equal(caller.decided, body.bytes);
     assert_int_equal(reply.held_bytes, 0);

@@ -233,7 +233,8 @@ TEST(data_of_several_lines_is_one_document)
 TEST(ten_megabytes_without_a_line_feed_pass_and_are_bounded)
 {
     struct weir_llm_reply reply;
-    size_t used, bytes, passed = 0;
+    size_t used, passed = 0;
+    struct weir_llm_fate fate;
     text.bytes = 0;
     add_times(&text, 'x', 64 << 10);
     struct weir_slice part = {guarded(slice_of(&text)), text.bytes};
@@ -245,8 +246,8 @@ TEST(ten_megabytes_without_a_line_feed_pass_and_are_bounded)
                                                                      .hide_usage = true});
         for (int n = 0; n < 161; n++) {
             struct weir_slice rest = n == 0 ? weir_slice_of(starts[i]) : part;
-            while (weir_llm_reply_next(&reply, rest, &used, &bytes) == WEIR_LLM_PASS) {
-                passed += bytes;
+            while (weir_llm_reply_next(&reply, rest, &used, &fate)) {
+                passed += fate.pass;
                 rest.data += used;
                 rest.bytes -= used;
             }
