@@ -151,13 +151,15 @@ static void must_be_cut(const struct event *event)
     json_decref(left);
 }
 
-/* Nothing was hidden, though it is hardly longer than a member that must be found, and read. */
+/* Nothing was hidden, though it is hardly longer than a member that must be found, and read. Behind
+ * a word jansson passes over a NUL. */
 static void must_have_no_null(const struct event *event)
 {
     bool beyond;
     if (event->lines || event->sent_bytes > WEIR_LLM_MEMBER_BYTES_MAX ||
         event->all_bytes > WEIR_LLM_HELD_BYTES_MAX ||
-        memchr(event->sent, '\\', event->sent_bytes) != NULL) {
+        memchr(event->sent, '\\', event->sent_bytes) != NULL ||
+        memchr(event->sent, '\0', event->sent_bytes) != NULL) {
         return;
     }
     json_t *json = load(event->sent, event->sent_bytes, JSON_REJECT_DUPLICATES, &beyond);
