@@ -230,6 +230,14 @@ static bool says_who(struct weir_slice name)
     return name.bytes >= begin.bytes && weir_scalar_same_word(begin, weir_slice_of(start));
 }
 
+/* What a provider of LLMs is not told: where a client is, nor whose it is. */
+static bool is_private(const struct weir_config_route *route, struct weir_slice name)
+{
+    bool tenant = route->tenant.kind == WEIR_CONFIG_SOURCE_HEADER &&
+                  weir_scalar_same_word(name, route->tenant.text);
+    return route->llm != WEIR_CONFIG_LLM_NONE && (tenant || says_who(name));
+}
+
 /* `unwanted` are those of the listed names that do not pass, whatever else they are. */
 static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t unwanted)
 {
@@ -249,8 +257,7 @@ static bool passes(const struct weir_forward_request *request, uint16_t index, u
         return true;
     }
     struct weir_slice name = weir_http1_name(request->data, field);
-    bool private = request->route->llm != WEIR_CONFIG_LLM_NONE && says_who(name);
-    return !private && !replaced(request, name);
+    return !is_private(request->route, name) && !replaced(request, name);
 }
 
 static bool take(struct weir_buffer *buffer, const struct weir_head_writer *writer)

@@ -360,6 +360,19 @@ TEST(an_llm_is_not_told_who_asked_whoever_is_believed)
     }
 }
 
+TEST(an_llm_is_not_told_whose_request_it_is)
+{
+    for (int llm = 0; llm < 2; llm++) {
+        begin_anew();
+        route.llm = llm != 0 ? WEIR_CONFIG_LLM_OPENAI : WEIR_CONFIG_LLM_NONE;
+        route.tenant = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
+                                                   .text = weir_slice_of("X-Tenant")};
+        forward(GET("Host: a\r\nA: 1\r\nx-tenant: acme\r\nX-Tenants: 2\r\n"));
+        expect_passed(llm != 0 ? "A=1;X-Tenants=2;accept-encoding=identity;"
+                               : "A=1;x-tenant=acme;X-Tenants=2;");
+    }
+}
+
 TEST(an_llm_is_told_what_the_upstreams_headers_say)
 {
     begin_anew();
@@ -742,6 +755,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_believed_is_added_to_what_it_says),
         cmocka_unit_test(a_peer_that_is_believed_and_says_nothing_is_told_of_itself),
         cmocka_unit_test(an_llm_is_not_told_who_asked_whoever_is_believed),
+        cmocka_unit_test(an_llm_is_not_told_whose_request_it_is),
         cmocka_unit_test(an_llm_is_told_what_the_upstreams_headers_say),
         cmocka_unit_test(an_llm_gets_none_of_the_clients_credentials_and_answers_as_it_is),
         cmocka_unit_test(an_ipv6_address_is_quoted_where_rfc_7239_wants_it),
