@@ -8,6 +8,9 @@
 /* SQLite's layer for Unix writes less than 128 KiB by one call; longer commits take several. */
 #define GATHER_BYTES_MAX (120u * 1024)
 
+/* See "The WAL File Format" of SQLite. */
+#define JOURNAL_HEAD_BYTES 32
+
 /* By how much the journal is made longer at a time. */
 #define EXTEND_WRITES 4
 
@@ -110,10 +113,24 @@ static int on_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at)
                                : gathered->real->pMethods->xRead(gathered->real, bytes, count, at);
 }
 
+/* Without its head the journal is none. SQLite cuts it short once the database has all of it, and
+ * does not sync that: if the power goes then, a disk may have a part of it, whose pages are older
+ * than the database's. So first it ceases to be one. */
+static int forget(struct gathered *gathered)
+{
+    static const char nothing[JOURNAL_HEAD_BYTES];
+    sqlite3_file *real = gathered->real;
+    int result = real->pMethods->xWrite(real, nothing, sizeof nothing, 0);
+    return result != SQLITE_OK ? result : real->pMethods->xSync(real, SQLITE_SYNC_NORMAL);
+}
+
 static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes)
 {
     struct gathered *gathered = gathered_of(file);
     int result = flush(gathered);
+    if (result == SQLITE_OK && bytes == 0 && gathered->end > 0) {
+        result = forget(gathered);
+    }
     if (result == SQLITE_OK) {
         result = gathered->real->pMethods->xTruncate(gathered->real, bytes);
     }

@@ -354,6 +354,25 @@ TEST(what_a_failed_sync_left_in_memory_is_not_believed_by_the_next_start)
     }
 }
 
+/* The journal is emptied when a store is closed, after all of it is in the database. Of that no
+ * more than a part may get to the disk, and a part of a journal is older than the database. */
+TEST(a_journal_that_is_emptied_only_in_part_is_none)
+{
+    for (uint64_t chance = 1; chance <= 40; chance++) {
+        start_anew(test_state);
+        for (int i = 0; i < 100; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "more-%d", i);
+            submit_job(id, "x");
+        }
+        assert_true(accept_numbered(0));
+        close_store();
+        disk_lose_power(chance * 977);
+        open_small();
+        check_diary();
+    }
+}
+
 /* The journal is emptied when a store is closed, which need not have got to the disk: there is the
  * old one, and what is written to the new one must not hide a part of it before its head is there.
  */
@@ -495,6 +514,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             what_a_failed_sync_left_in_memory_is_not_believed_by_the_next_start, begin_failing,
             end_failing),
+        cmocka_unit_test_setup_teardown(a_journal_that_is_emptied_only_in_part_is_none,
+                                        begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_journal_that_is_begun_anew_leaves_the_old_one_whole,
                                         begin_failing, end_failing),
         cmocka_unit_test_setup_teardown(a_store_that_cannot_be_opened_says_why, begin_failing,

@@ -30,6 +30,8 @@ enum disk_fault {
     DISK_DEAD      /* for ever: the power is off */
 };
 
+#define DISK_PAGE_BYTES 4096
+
 struct disk_range {
     uint64_t offset;
     uint64_t bytes;
@@ -319,6 +321,24 @@ static void disk_arm(enum disk_fault fault, uint64_t at)
     pthread_mutex_unlock(&disk.lock);
 }
 
+static uint64_t disk_next_chance(uint64_t chance)
+{
+    return chance * 6364136223846793005u + 1442695040888963407u;
+}
+
+/* Of what a file has lost since it was synced, some may be gone, page by page. */
+static uint64_t disk_tear(struct disk_file *file, uint64_t count, uint64_t chance)
+{
+    for (uint64_t at = count; at < file->count; at += DISK_PAGE_BYTES) {
+        chance = disk_next_chance(chance);
+        if (chance >> 63 != 0) {
+            uint64_t left = file->count - at;
+            memset(file->bytes + at, 0, left < DISK_PAGE_BYTES ? left : DISK_PAGE_BYTES);
+        }
+    }
+    return chance;
+}
+
 /* The files as they are found after the power came back; of what was not synced, what `chance` says
  * is there as well. Nothing may be open. */
 static void disk_lose_power(uint64_t chance)
@@ -333,8 +353,11 @@ static void disk_lose_power(uint64_t chance)
         if (chance != 0 && file->changed && count > file->count) {
             disk_resize(file, count);
         }
+        if (chance != 0) {
+            chance = disk_tear(file, count, chance);
+        }
         for (uint32_t i = 0; chance != 0 && i < file->dirty_count; i++) {
-            chance = chance * 6364136223846793005u + 1442695040888963407u;
+            chance = disk_next_chance(chance);
             if (chance >> 63 != 0) {
                 disk_persist(file, now, file->count < count ? file->count : count, &file->dirty[i]);
             }
