@@ -548,4 +548,26 @@ static inline void expect_part(struct weir_slice text, const char *part)
     }
 }
 
+static inline uint64_t number_of(const char *id)
+{
+    return look_at(id)->number;
+}
+
+static inline void reconfigure(const char *queues)
+{
+    char wrong[1000];
+    if (!weir_desk_configure(office.desk, plan_of(queues), wrong, sizeof wrong)) {
+        fail_msg("%s", wrong);
+    }
+    weir_desk_resume(office.desk);
+}
+
+/* A queue of a script. */
+#define SH(script) \
+    "{ run: [/bin/sh, -c, '" script "'], workers: 2, backoff: { first: 1ms, max: 5ms } "
+
+/* With the real record, and with one that fails as it is told to. */
+#define REAL(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define FAKE(test) cmocka_unit_test_setup_teardown(test, begin_faked, end)
+
 #endif

@@ -265,4 +265,6 @@ static inline void expect_slice(struct weir_slice slice, const char *expected)
         }                                            \
     } while (0)
 
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
 #endif
