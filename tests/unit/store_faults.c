@@ -354,19 +354,25 @@ TEST(what_a_failed_sync_left_in_memory_is_not_believed_by_the_next_start)
     }
 }
 
+/* A journal that is long enough for a part of it to make a difference. */
+static void fill_and_close(void)
+{
+    for (int i = 0; i < 100; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "more-%d", i);
+        submit_job(id, "x");
+    }
+    assert_true(accept_numbered(0));
+    close_store();
+}
+
 /* The journal is emptied when a store is closed, after all of it is in the database. Of that no
  * more than a part may get to the disk, and a part of a journal is older than the database. */
 TEST(a_journal_that_is_emptied_only_in_part_is_none)
 {
     for (uint64_t chance = 1; chance <= 40; chance++) {
         start_anew(test_state);
-        for (int i = 0; i < 100; i++) {
-            char id[16];
-            snprintf(id, sizeof id, "more-%d", i);
-            submit_job(id, "x");
-        }
-        assert_true(accept_numbered(0));
-        close_store();
+        fill_and_close();
         disk_lose_power(chance * 977);
         open_small();
         check_diary();
@@ -383,13 +389,7 @@ TEST(a_journal_that_is_begun_anew_leaves_the_old_one_whole)
         close_store();
         options.journal_bytes = 0;
         open_store();
-        for (int i = 0; i < 100; i++) {
-            char id[16];
-            snprintf(id, sizeof id, "more-%d", i);
-            submit_job(id, "x");
-        }
-        assert_true(accept_numbered(0));
-        close_store();
+        fill_and_close();
         disk_arm(DISK_DEAD, 1 + chance % 8);
         assert_false(try_open());
         disk_lose_power(chance * 977);
