@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* High 4, normal 3, low 1; indexed by enum weir_priority. */
-static const uint32_t default_weights[WEIR_PRIORITY_COUNT] = {
+const uint32_t weir_default_weights[WEIR_PRIORITY_COUNT] = {
     [WEIR_PRIORITY_HIGH] = 4, [WEIR_PRIORITY_NORMAL] = 3, [WEIR_PRIORITY_LOW] = 1};
 
 static const struct weir_lane_settings default_lane = {.limit = WEIR_LIMIT_DEFAULT};
@@ -197,7 +196,7 @@ static void fill_settings(struct weir_settings *settings)
         settings->lane_count = 1;
     }
     if (settings->priority_weights[0] == 0) {
-        memcpy(settings->priority_weights, default_weights, sizeof default_weights);
+        memcpy(settings->priority_weights, weir_default_weights, sizeof weir_default_weights);
     }
     settings->line.tickets =
         settings->line.tickets == 0 ? WEIR_TICKETS_DEFAULT : settings->line.tickets;

@@ -7,6 +7,9 @@
 
 #define WEIR_CYCLE_MAX (WEIR_PRIORITY_COUNT * WEIR_PRIORITY_WEIGHT_MAX)
 
+/* High 4, normal 3, low 1; indexed by enum weir_priority. */
+extern const uint32_t weir_default_weights[WEIR_PRIORITY_COUNT];
+
 struct weir_rules {
     struct weir_settings settings; /* without zeroes that stand for a default */
     uint8_t cycle[WEIR_CYCLE_MAX]; /* whose turn it is, slot by slot: enum weir_priority */

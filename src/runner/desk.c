@@ -386,9 +386,8 @@ static struct weir_desk *create(const struct weir_desk_options *options)
     weir_list_init(&desk->crowded);
     for (uint32_t i = 0; i < WEIR_SCHEDULE_QUEUES_MAX; i++) {
         desk->places[i].config = WEIR_CONFIG_NONE;
-        for (int k = 0; k < WEIR_PRIORITY_COUNT; k++) {
-            weir_list_init(&desk->places[i].doors[k]);
-        }
+        weir_list_init(&desk->places[i].doors);
+        weir_waiters_init(&desk->places[i].waiters);
     }
     desk->renew_ns = desk->retry_ns = desk->door_ns = desk->armed_ns = WEIR_NEVER;
     desk->paused = true;

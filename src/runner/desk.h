@@ -21,6 +21,7 @@
 #include "gateway/site.h"
 #include "jobs/port.h"
 #include "jobs/schedule.h"
+#include "jobs/waiters.h"
 #include "store/disk.h"
 
 #define WEIR_DESK_ORDERS_MAX 10000 /* of one submission */
@@ -83,9 +84,10 @@ void weir_desk_close(struct weir_desk *desk);
 struct weir_desk_door {
     struct weir_post told; /* private until it arrives: the caller's `arrive` */
     struct weir_loop *loop;
-    struct weir_desk *desk; /* private, as the next three; the last two under the desk's lock */
+    struct weir_desk *desk; /* private, as the next four; the last three under the desk's lock */
     struct weir_post post;
     struct weir_link link;
+    struct weir_waiter waiter;
     bool under_way;
     bool left; /* private: nobody wants its answer */
     struct weir_schedule_ask ask;

@@ -10,23 +10,24 @@ static_assert(WEIR_DESK_DOOR_MAX <= UINT16_MAX, "a crowd's count holds them all"
 
 static uint16_t *crowd_of(struct weir_desk *desk, const struct weir_desk_door *door)
 {
-    return &desk->crowds[weir_hash(desk->seed, door->ask.tenant) % WEIR_DESK_CROWDS];
+    return &desk->crowds[door->waiter.tenant % WEIR_DESK_CROWDS];
 }
 
 static void join(struct weir_desk *desk, struct weir_desk_door *door)
 {
     struct weir_desk_place *place = &desk->places[door->ask.queue];
-    if (place->door_count == 0) {
+    if (weir_list_empty(&place->doors)) {
         weir_list_push_back(&desk->crowded, &place->link);
     }
-    place->door_count++;
+    weir_list_push_back(&place->doors, &door->link);
+    weir_waiters_join(&place->waiters, &door->waiter);
     desk->door_count++;
     (*crowd_of(desk, door))++;
     door->waiting = true;
-    weir_list_push_back(&place->doors[door->ask.priority], &door->link);
     desk->door_ns = desk->door_ns < door->deadline_ns ? desk->door_ns : door->deadline_ns;
 }
 
+/* It waits no longer, and is no more among the place's waiters. */
 static void quit(struct weir_desk *desk, struct weir_desk_door *door)
 {
     struct weir_desk_place *place = &desk->places[door->ask.queue];
@@ -35,8 +36,7 @@ static void quit(struct weir_desk *desk, struct weir_desk_door *door)
     door->waiting = false;
     desk->door_count--;
     (*crowd_of(desk, door))--;
-    place->door_count--;
-    if (place->door_count == 0) {
+    if (weir_list_empty(&place->doors)) {
         weir_list_unlink(&place->link);
     }
 }
@@ -52,30 +52,40 @@ static void decide(struct weir_desk *desk, struct weir_desk_door *door,
     weir_list_push_back(told, &door->link);
 }
 
-/* Those at the head who have room now. */
-static void serve(struct weir_desk *desk, struct weir_link *doors, struct weir_instant now,
+static void turn_away(struct weir_desk *desk, struct weir_desk_door *door, struct weir_link *told)
+{
+    weir_waiters_leave(&door->waiter);
+    decide(desk, door, WEIR_SCHEDULE_FULL, told);
+}
+
+/* Those whose turn it is as long as there is room; a priority may have a bound of its own. */
+static void serve(struct weir_desk *desk, struct weir_desk_place *place, struct weir_instant now,
                   struct weir_link *told)
 {
-    while (!weir_list_empty(doors)) {
-        struct weir_desk_door *door = weir_container_of(doors->next, struct weir_desk_door, link);
+    struct weir_waiter *waiter;
+    uint32_t full = 0;
+    while ((waiter = weir_waiters_next(&place->waiters, full)) != NULL) {
+        struct weir_desk_door *door = weir_container_of(waiter, struct weir_desk_door, waiter);
         enum weir_schedule_answer answer =
             weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
         if (answer == WEIR_SCHEDULE_FULL) {
-            return;
+            full |= 1u << waiter->priority;
+            continue;
         }
+        weir_waiters_serve(&place->waiters, waiter);
         decide(desk, door, answer, told);
     }
 }
 
 /* Those whose time is over; and when the next one's is. */
-static void expire(struct weir_desk *desk, struct weir_link *doors, struct weir_instant now,
+static void expire(struct weir_desk *desk, struct weir_desk_place *place, struct weir_instant now,
                    struct weir_link *told)
 {
-    for (struct weir_link *at = doors->next; at != doors;) {
+    for (struct weir_link *at = place->doors.next; at != &place->doors;) {
         struct weir_desk_door *door = weir_container_of(at, struct weir_desk_door, link);
         at = at->next;
         if (door->deadline_ns <= now.now_ns) {
-            decide(desk, door, WEIR_SCHEDULE_FULL, told);
+            turn_away(desk, door, told);
         } else if (door->deadline_ns < desk->door_ns) {
             desk->door_ns = door->deadline_ns;
         }
@@ -89,11 +99,9 @@ void weir_desk_serve_doors(struct weir_desk *desk, struct weir_instant now, stru
     for (struct weir_link *at = desk->crowded.next; at != &desk->crowded;) {
         struct weir_desk_place *place = weir_container_of(at, struct weir_desk_place, link);
         at = at->next; /* a place goes when nobody is left */
-        for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-            serve(desk, &place->doors[i], now, told);
-            if (late) {
-                expire(desk, &place->doors[i], now, told);
-            }
+        serve(desk, place, now, told);
+        if (late) {
+            expire(desk, place, now, told);
         }
     }
 }
@@ -103,12 +111,7 @@ void weir_desk_close_doors(struct weir_desk *desk, struct weir_link *told)
     while (!weir_list_empty(&desk->crowded)) {
         struct weir_desk_place *place =
             weir_container_of(desk->crowded.next, struct weir_desk_place, link);
-        for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-            while (!weir_list_empty(&place->doors[i])) {
-                decide(desk, weir_container_of(place->doors[i].next, struct weir_desk_door, link),
-                       WEIR_SCHEDULE_FULL, told);
-            }
-        }
+        turn_away(desk, weir_container_of(place->doors.next, struct weir_desk_door, link), told);
     }
 }
 
@@ -138,7 +141,7 @@ void weir_desk_tell_doors(struct weir_link *told)
 /* Nobody overtakes those who wait with the same priority. */
 static bool must_wait(const struct weir_desk *desk, const struct weir_desk_door *door)
 {
-    return !weir_list_empty(&desk->places[door->ask.queue].doors[door->ask.priority]);
+    return weir_waiters_any(&desk->places[door->ask.queue].waiters, door->ask.priority);
 }
 
 static bool may_wait(struct weir_desk *desk, const struct weir_desk_door *door,
@@ -164,7 +167,12 @@ static void try(struct weir_desk *desk, struct weir_desk_door *door, struct weir
 static bool settle_for_it(struct weir_desk *desk, struct weir_desk_door *door,
                           struct weir_instant now)
 {
-    if (door->answer == WEIR_SCHEDULE_FULL && may_wait(desk, door, now)) {
+    if (door->answer != WEIR_SCHEDULE_FULL) {
+        return true;
+    }
+    door->waiter = (struct weir_waiter){.tenant = weir_hash(desk->seed, door->ask.tenant),
+                                        .priority = door->ask.priority};
+    if (may_wait(desk, door, now)) {
         join(desk, door);
     }
     return !door->waiting;
@@ -249,6 +257,7 @@ bool weir_desk_leave_door(struct weir_desk *desk, struct weir_desk_door *door)
 {
     struct weir_instant now = weir_desk_lock(desk);
     if (door->waiting) {
+        weir_waiters_leave(&door->waiter);
         quit(desk, door);
     }
     if (door->reserved) {

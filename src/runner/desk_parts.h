@@ -114,10 +114,10 @@ struct weir_run {
 /* A queue of the schedule, by its number. All under the lock. */
 struct weir_desk_place {
     struct weir_desk_tally tally;
-    struct weir_link doors[WEIR_PRIORITY_COUNT]; /* who wait for room, first come first */
-    struct weir_link link;                       /* among those at whose doors somebody waits */
-    uint32_t door_count;
-    uint32_t config; /* its index in the plan's config, or WEIR_CONFIG_NONE */
+    struct weir_link doors;      /* who wait for room, */
+    struct weir_waiters waiters; /* and whose turn it is */
+    struct weir_link link;       /* among those at whose doors somebody waits */
+    uint32_t config;             /* its index in the plan's config, or WEIR_CONFIG_NONE */
 };
 
 /* The thread in which commands run, and which has the time for all. */

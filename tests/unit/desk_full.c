@@ -154,6 +154,30 @@ TEST(nobody_overtakes_who_waits_for_room)
     assert_false(first.told);
 }
 
+TEST(a_tenant_that_waits_many_times_costs_another_one_place)
+{
+    open_desk("  q: { line: { max: 1, full: wait } }\n");
+    static struct knocked greedy[100];
+    struct knocked other;
+    submit((struct order){.id = "a"});
+    for (size_t i = 0; i < COUNT_OF(greedy); i++) {
+        assert_false(knock_for(&greedy[i], "greedy", 60 * SECOND, 1));
+    }
+    assert_false(knock_for(&other, "other", 60 * SECOND, 1));
+    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    wait_until(&office.loop, &greedy[0].told);
+    assert_true(leave_door(&greedy[0]));
+    wait_until(&office.loop, &other.told);
+    assert_int_equal(other.door.answer, WEIR_SCHEDULE_COME);
+    assert_false(greedy[1].told);
+    assert_true(leave_door(&other));
+    wait_until(&office.loop, &greedy[1].told);
+    assert_true(leave_door(&greedy[1]));
+    for (size_t i = 2; i < COUNT_OF(greedy); i++) {
+        leave_door(&greedy[i]);
+    }
+}
+
 TEST(waiting_for_room_has_an_end)
 {
     open_desk("  q: { line: { max: 1, full: wait } }\n");
@@ -332,6 +356,7 @@ int main(void)
         REAL(what_is_not_there_yet_waits_for_room_after_that_was_looked_up),
         REAL(whoever_waits_for_room_is_served_in_order),
         REAL(nobody_overtakes_who_waits_for_room),
+        REAL(a_tenant_that_waits_many_times_costs_another_one_place),
         REAL(waiting_for_room_has_an_end),
         REAL(only_so_many_wait_for_room),
         REAL(whoever_stops_waiting_for_room_leaves_its_place_to_its_tenant),
