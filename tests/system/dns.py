@@ -17,7 +17,7 @@ class Dns(asyncio.DatagramProtocol):
         self.failure = None  # a code instead of an answer
         self.silent = False
         self.truncate = False  # no answer fits into a packet, so it is to be asked for by TCP
-        self.slow_s = 0
+        self.held = None  # a list: of answers, which are sent by release()
         self.asked = []
         self.port = None
         self._transport = None
@@ -28,12 +28,15 @@ class Dns(asyncio.DatagramProtocol):
 
     def datagram_received(self, packet, peer):
         answer = self._answer(packet, self.truncate)
+        if self.held is not None:
+            self.held.append((answer, peer))
+        elif not self.silent:
+            self._transport.sendto(answer, peer)
 
-        def send():
-            if not self._transport.is_closing():
-                self._transport.sendto(answer, peer)
-        if not self.silent:
-            asyncio.get_running_loop().call_later(self.slow_s, send)
+    def release(self):
+        held, self.held = self.held, None
+        for answer, peer in held:
+            self._transport.sendto(answer, peer)
 
     async def accept(self, reader, writer):
         """By TCP: answers byte by byte, so that whoever asks has to wait in between."""

@@ -362,7 +362,10 @@ class Terminal:
         def holds():
             self._read()
             return condition(self.text)
-        await until(holds, f'{what}; there is {self.text!r}')
+        try:
+            await until(holds, what)
+        except AssertionError as error:
+            raise AssertionError(f'{error}; there is {self.text!r}') from None
 
     def type(self, text):
         os.write(self.descriptor, text.encode())

@@ -16,10 +16,10 @@ def at(name, server):
     return f'http://{name}:{server.port}'
 
 
-def deaf():
+def deaf(port=0):
     """A socket to which connections are not accepted, once its backlog is full, and not refused either."""
     raw = socket.socket()
-    raw.bind(('127.0.0.2', 0))
+    raw.bind(('127.0.0.2', port))
     raw.listen(0)
     fillers = []
     for _ in range(4):
@@ -155,20 +155,21 @@ async def test_of_two_addresses_one_may_refuse():
 
 @run
 async def test_of_two_addresses_one_may_swallow_everything():
-    raw, fillers = deaf()
-    port = raw.getsockname()[1]
     bound = socket.socket()
-    bound.bind(('127.0.0.1', port))
+    bound.bind(('127.0.0.1', 0))
+    raw, fillers = deaf(bound.getsockname()[1])
     async with dns(a_test=['127.0.0.2', '127.0.0.1']) as names, upstream(bound=bound) as server:
-        more = 'timeouts: { connect: 1s }, keepalive: 0'
+        more = 'timeouts: { connect: 2s }, keepalive: 0'  # half of it for each
         async with front(at('a.test', server), top=names.config, more=more) as gateway:
             before = asyncio.get_running_loop().time()
             assert await status_of(gateway) == 200
-            assert 0.4 < asyncio.get_running_loop().time() - before < 1
-            before = asyncio.get_running_loop().time()
+            assert asyncio.get_running_loop().time() - before > 0.9
+            took = []
             for _ in range(5):
+                before = asyncio.get_running_loop().time()
                 assert await status_of(gateway) == 200
-            assert asyncio.get_running_loop().time() - before < 0.4  # the one that works is tried first
+                took.append(asyncio.get_running_loop().time() - before)
+            assert min(took) < 0.9  # the one that works is tried first
     for each in (raw, *fillers):
         each.close()
 
@@ -182,7 +183,7 @@ async def test_when_all_addresses_swallow_everything_the_time_is_kept():
             before = asyncio.get_running_loop().time()
             said = problem_of(await ask(gateway.port, request('/functions/f')))
             assert 'did not accept a connection within its connect timeout' in said
-            assert 0.6 <= asyncio.get_running_loop().time() - before < 3
+            assert 0.6 <= asyncio.get_running_loop().time() - before < 20
     for each in (raw, *fillers):
         each.close()
 
@@ -197,22 +198,19 @@ async def test_all_addresses_that_refuse_are_one_failure():
 @run
 async def test_a_dns_server_that_is_slow_holds_nobody_else_up():
     async with dns(slow_test=['127.0.0.1']) as names, upstream() as server:
-        names.slow_s = 0.7
+        names.held = []
         top = f'''{names.config}
 upstreams: {{ slow: {{ url: "{at('slow.test', server)}" }}, fast: {{ url: "{server.url}" }} }}
 routes: [{{ match: /slow, key: a, upstream: slow }}, {{ match: /fast, key: a, upstream: fast }}]'''
         async with weir(f'listen: 127.0.0.1:0\nthreads: 1\n{top}') as gateway:
             waiting = [asyncio.create_task(ask(gateway.port, request('/slow'))) for _ in range(20)]
-            longest, count = 0, 0
-            while not any(task.done() for task in waiting):
-                before = asyncio.get_running_loop().time()
+            await until(lambda: names.held, 'it is asked for')
+            for _ in range(50):
                 assert (await ask(gateway.port, request('/fast'))).status == 200
-                longest = max(longest, asyncio.get_running_loop().time() - before)
-                count += 1
-            assert count > 20
-            assert longest < 0.35
+            assert not any(task.done() for task in waiting)
+            names.release()
             assert [(await task).status for task in waiting] == [200] * 20
-            assert names.asked == ['slow.test']
+            assert set(names.asked) == {'slow.test'}  # perhaps once more, if it took that long
 
 
 @run
@@ -224,7 +222,7 @@ async def test_waiting_for_the_dns_counts_as_connecting():
             before = asyncio.get_running_loop().time()
             said = problem_of(await ask(gateway.port, request('/functions/f')))
             assert 'did not say within the connect timeout' in said
-            assert 0.4 <= asyncio.get_running_loop().time() - before < 3
+            assert 0.4 <= asyncio.get_running_loop().time() - before < 20
             await gateway.until('f', active=0, waiting=0)
 
 
