@@ -40,10 +40,10 @@ struct weir_waiter *weir_waiters_next(const struct weir_waiters *waiters, uint32
     return next == WEIR_PRIORITY_COUNT ? NULL : of_turn(waiters->tenants[next].next);
 }
 
-/* A priority at which nobody waited has saved up nothing meanwhile. */
+/* A priority at which nobody waited, or which had no room, has saved up nothing meanwhile. */
 static void catch_up(struct weir_waiters *waiters, enum weir_priority priority)
 {
-    if (!weir_waiters_any(waiters, priority) && waiters->charged[priority] < waiters->time) {
+    if (waiters->charged[priority] < waiters->time) {
         waiters->charged[priority] = waiters->time;
     }
 }
@@ -51,7 +51,9 @@ static void catch_up(struct weir_waiters *waiters, enum weir_priority priority)
 void weir_waiters_join(struct weir_waiters *waiters, struct weir_waiter *waiter)
 {
     struct weir_link *tenants = &waiters->tenants[waiter->priority];
-    catch_up(waiters, waiter->priority);
+    if (!weir_waiters_any(waiters, waiter->priority)) {
+        catch_up(waiters, waiter->priority);
+    }
     waiter->turn = (struct weir_link){0};
     for (struct weir_link *at = tenants->next; at != tenants; at = at->next) {
         struct weir_waiter *first = of_turn(at);
@@ -87,6 +89,7 @@ void weir_waiters_serve(struct weir_waiters *waiters, struct weir_waiter *waiter
 {
     struct weir_link *tenants = &waiters->tenants[waiter->priority];
     assert(tenants->next == &waiter->turn);
+    catch_up(waiters, waiter->priority);
     waiters->time = waiters->charged[waiter->priority];
     waiters->charged[waiter->priority] += TURN / weir_default_weights[waiter->priority];
     take_out(waiter, tenants->previous);

@@ -139,6 +139,23 @@ TEST(a_priority_without_room_is_passed_over)
     assert_ptr_equal(serve(1u << WEIR_PRIORITY_LOW), &high);
 }
 
+TEST(a_priority_that_had_no_room_saves_up_nothing)
+{
+    static struct weir_waiter high[CROWD], low[CROWD];
+    int of_low = 0;
+    for (int i = 0; i < CROWD; i++) {
+        join(&high[i], 1, WEIR_PRIORITY_HIGH);
+        join(&low[i], 1, WEIR_PRIORITY_LOW);
+    }
+    for (int i = 0; i < CROWD / 2; i++) {
+        assert_ptr_equal(serve(1u << WEIR_PRIORITY_HIGH), &low[i]);
+    }
+    for (int i = 0; i < 50; i++) {
+        of_low += serve(0)->priority == WEIR_PRIORITY_LOW;
+    }
+    assert_in_range(of_low, 9, 11);
+}
+
 /* ---- by chance, against the same in the simplest way ---- */
 
 /* Who waits at one priority: `order` has them in the order of coming, `turns` the tenants in
@@ -243,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup(a_priority_without_waiters_saves_up_nothing_and_owes_nothing,
                                set_up),
         cmocka_unit_test_setup(a_priority_without_room_is_passed_over, set_up),
+        cmocka_unit_test_setup(a_priority_that_had_no_room_saves_up_nothing, set_up),
         cmocka_unit_test_setup(by_chance_it_is_as_in_the_simplest_way, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
