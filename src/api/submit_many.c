@@ -5,7 +5,8 @@
  *
  * The body is held as a whole, and its lines are read by a disk thread, since 16 MiB of JSON would
  * hold up a loop. Lines may go to different queues, so there are several doors; they are asked in
- * one order by all, so that no two submissions wait for each other. */
+ * one order by all, and the first of a queue's for the places of all of them, so that no two
+ * submissions wait for each other. */
 #include "api/submit_many.h"
 
 #include "api/job_document.h"
@@ -295,6 +296,21 @@ static void merge_gates(struct many *many)
     many->gate_count = kept + 1;
 }
 
+/* The first gate of each queue asks for the places of all of its. */
+static void seat(struct many *many)
+{
+    struct weir_schedule_ask *first = &many->gates[0].door.ask;
+    for (uint32_t i = 1; i < many->gate_count; i++) {
+        struct weir_schedule_ask *ask = &many->gates[i].door.ask;
+        ask->seated = ask->queue == first->queue;
+        if (ask->seated) {
+            first->besides[ask->priority] += ask->count;
+        } else {
+            first = ask;
+        }
+    }
+}
+
 /* Neighbours that lead to the same share a gate at once. */
 static void add_gate(struct many *many, const struct weir_job_order *order, uint32_t queue)
 {
@@ -455,6 +471,7 @@ static void resolve(struct weir_job_call *job)
     }
     merge_gates(many);
     if (fits(many)) {
+        seat(many);
         pass_doors(job);
     }
 }

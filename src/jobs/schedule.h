@@ -97,6 +97,11 @@ struct weir_schedule_ask {
     struct weir_slice tenant;
     enum weir_priority priority;
     uint32_t count;
+
+    /* Several asks of one submission at one queue get their places at once, or two submissions
+     * that have half of them each would wait for each other. */
+    uint32_t besides[WEIR_PRIORITY_COUNT]; /* the first asks for those of all others as well; */
+    bool seated;                           /* they, after it, only for their tenant's rate */
 };
 
 /* Asks for places. A queue that drops its oldest always has some. With FULL and a queue that waits,

@@ -113,18 +113,44 @@ static enum weir_schedule_answer pay(struct weir_schedule *schedule, struct weir
 
 /* ---- bounds ---- */
 
+static uint32_t places_of(const struct weir_schedule_ask *ask, int priority)
+{
+    uint32_t own = priority == (int)ask->priority ? ask->count : 0;
+    return ask->seated ? 0 : own + ask->besides[priority];
+}
+
+static uint64_t places_in_all(const struct weir_schedule_ask *ask)
+{
+    uint64_t places = 0;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        places += places_of(ask, i);
+    }
+    return places;
+}
+
 static bool has_room(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
 {
-    uint64_t all = weir_queue_queued(queue) + queue->reserved + ask->count;
-    uint64_t own = queue->queued_of[ask->priority] + queue->reserved_of[ask->priority] + ask->count;
-    return queue->full == WEIR_SCHEDULE_DROP_OLDEST ||
-           (all <= queue->jobs_max && own <= queue->jobs_by_priority[ask->priority]);
+    uint64_t all = weir_queue_queued(queue) + queue->reserved + places_in_all(ask);
+    bool room = all <= queue->jobs_max;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        uint64_t own = queue->queued_of[i] + queue->reserved_of[i] + places_of(ask, i);
+        room = room && (places_of(ask, i) == 0 || own <= queue->jobs_by_priority[i]);
+    }
+    return room || ask->seated || queue->full == WEIR_SCHEDULE_DROP_OLDEST;
+}
+
+static void reserve(struct weir_queue *queue, const struct weir_schedule_ask *ask)
+{
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        queue->reserved_of[i] += places_of(ask, i);
+    }
+    queue->reserved += places_in_all(ask);
 }
 
 /* Every start makes a place. */
 static uint64_t drain_ns(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
 {
-    uint64_t all = weir_queue_queued(queue) + queue->reserved + ask->count;
+    uint64_t all = weir_queue_queued(queue) + queue->reserved + places_in_all(ask);
     uint64_t needed = all > queue->jobs_max ? all - queue->jobs_max : 1;
     if (queue->interval_ns.count < STARTS_MIN || queue->workers == 0) {
         return RETRY_DEFAULT_NS;
@@ -151,8 +177,7 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
     }
     enum weir_schedule_answer answer = pay(schedule, queue, ask, retry_after_ns);
     if (answer == WEIR_SCHEDULE_COME) {
-        queue->reserved += ask->count;
-        queue->reserved_of[ask->priority] += ask->count;
+        reserve(queue, ask);
     }
     return answer;
 }
@@ -161,9 +186,11 @@ void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_sc
 {
     assert(ask->queue < schedule->queue_count);
     struct weir_queue *queue = schedule->queues[ask->queue];
-    assert(queue->reserved_of[ask->priority] >= ask->count);
-    queue->reserved -= ask->count;
-    queue->reserved_of[ask->priority] -= ask->count;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        assert(queue->reserved_of[i] >= places_of(ask, i));
+        queue->reserved_of[i] -= places_of(ask, i);
+    }
+    queue->reserved -= places_in_all(ask);
 }
 
 void weir_schedule_revoke(struct weir_schedule *schedule, const struct weir_schedule_ask *ask,

@@ -141,7 +141,8 @@ void weir_desk_tell_doors(struct weir_link *told)
 /* Nobody overtakes those who wait with the same priority. */
 static bool must_wait(const struct weir_desk *desk, const struct weir_desk_door *door)
 {
-    return weir_waiters_any(&desk->places[door->ask.queue].waiters, door->ask.priority);
+    return !door->ask.seated &&
+           weir_waiters_any(&desk->places[door->ask.queue].waiters, door->ask.priority);
 }
 
 static bool may_wait(struct weir_desk *desk, const struct weir_desk_door *door,
@@ -149,7 +150,8 @@ static bool may_wait(struct weir_desk *desk, const struct weir_desk_door *door,
 {
     const struct weir_config_queue *config = weir_desk_config(desk, door->ask.queue);
     return config != NULL && config->full == WEIR_CONFIG_FULL_WAIT && !desk->draining &&
-           !door->at_once && *crowd_of(desk, door) < WEIR_DESK_DOOR_MAX - desk->door_count &&
+           !door->at_once && !door->ask.seated &&
+           *crowd_of(desk, door) < WEIR_DESK_DOOR_MAX - desk->door_count &&
            door->deadline_ns > now.now_ns;
 }
 

@@ -254,6 +254,25 @@ async def test_whoever_waits_at_the_door_of_a_queue_that_is_taken_out_is_told(ca
     assert (await call.queue('keep'))['waiting'] == 0
 
 
+@run
+async def test_two_batches_at_one_door_do_not_wait_for_each_other():
+    """Each is of two tenants, and fills the queue: half of each inside would be the end of both."""
+    async with jobs('api: 127.0.0.1:0\ndata: ./data\nqueues: { q: { line: { max: 4, full: wait } } }\n') as call:
+        await fill(call, 'q', 'abcd')
+        lines = [{'tenant': tenant, 'priority': priority} for tenant in 'st' for priority in ('high', 'low')]
+        batches = []
+        for _ in range(2):
+            batches.append(asyncio.create_task(call.lines(*lines, Weir_Timeout='60s')))
+            await until_still(call.gateway.process.pid)
+        for job in 'abcd':
+            await call('POST', f'/cancel/{job}')
+            await until_still(call.gateway.process.pid)
+        done, [waits] = await asyncio.wait(batches, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        for job in done.pop().result()['jobs']:
+            await call('POST', f"/cancel/{job['id']}")
+        assert len((await waits)['jobs']) == 4
+
+
 # ---- clients that go away
 
 @pytest.mark.parametrize('way', ['close', 'reset'])

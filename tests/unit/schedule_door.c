@@ -68,6 +68,50 @@ TEST(jobs_that_are_delayed_or_parked_take_a_place_as_well)
     close_yard(&y);
 }
 
+TEST(asks_of_one_submission_get_their_places_at_once)
+{
+    struct yard y;
+    open_yard(&y, QUEUE(.workers = 0, .jobs_max = 5, .jobs_by_priority = {[LOW] = 2},
+                        .tenant_default = {.rate = {.tokens = 3, .period_ns = SECOND}}));
+    struct weir_schedule_ask first = {.tenant = weir_slice_of("s"),
+                                      .priority = HIGH,
+                                      .count = 1,
+                                      .besides = {[HIGH] = 2, [LOW] = 2}};
+    struct weir_schedule_ask second = {
+        .tenant = weir_slice_of("t"), .priority = HIGH, .count = 2, .seated = true};
+    struct weir_schedule_ask third = {
+        .tenant = weir_slice_of("t"), .priority = LOW, .count = 2, .seated = true};
+    uint64_t retry_after_ns;
+    enter_plain(&y, 1);
+    assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_FULL); /* of the queue's five, */
+    assert_int_equal(stats_at(&y, 0).reserved, 0);
+    assert_int_equal(hold_job(&y, 1), WEIR_OK);
+    first.besides[LOW] = 3;
+    first.besides[HIGH] = 1;
+    assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_FULL); /* of the two of that priority */
+    first.besides[LOW] = 2;
+    first.besides[HIGH] = 2;
+    assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_COME);
+    assert_int_equal(stats_at(&y, 0).reserved, 5);
+    assert_int_equal(weir_schedule_ask(y.schedule, &second, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_COME); /* though it is full by now */
+    assert_int_equal(weir_schedule_ask(y.schedule, &third, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_TOO_FAST);
+    assert_int_equal(stats_at(&y, 0).reserved, 5);
+    check_yard(&y);
+    weir_schedule_revoke(y.schedule, &second, y.now);
+    assert_int_equal(weir_schedule_ask(y.schedule, &third, y.now, &retry_after_ns),
+                     WEIR_SCHEDULE_COME);
+    weir_schedule_withdraw(y.schedule, &third);
+    assert_int_equal(stats_at(&y, 0).reserved, 5);
+    weir_schedule_revoke(y.schedule, &first, y.now);
+    assert_int_equal(stats_at(&y, 0).reserved, 0);
+    close_yard(&y);
+}
+
 TEST(a_priority_may_have_a_bound_of_its_own)
 {
     struct yard y;
@@ -354,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_are_reserved_taken_and_given_back),
         cmocka_unit_test(jobs_that_are_delayed_or_parked_take_a_place_as_well),
+        cmocka_unit_test(asks_of_one_submission_get_their_places_at_once),
         cmocka_unit_test(a_priority_may_have_a_bound_of_its_own),
         cmocka_unit_test(the_full_are_told_to_come_back_after_the_measured_drain_or_five_seconds),
         cmocka_unit_test(a_queue_that_is_not_configured_takes_nothing),
