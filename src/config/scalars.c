@@ -197,7 +197,7 @@ static bool is_member_name(struct weir_slice text)
             return false;
         }
     }
-    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
+    return text.bytes > 0 && text.bytes <= WEIR_SCALAR_PATH_NAME_BYTES_MAX;
 }
 
 bool weir_scalar_path(struct weir_slice text)

@@ -44,8 +44,9 @@ bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate);
 bool weir_scalar_percent(struct weir_slice text, uint64_t *percent);
 
 /* Where a value stands in a JSON text: up to 8 names with dots between, such as usage.input_tokens.
- * Each has 1 to 64 letters, digits, `_`, `-`, `$` and `@`. */
-#define WEIR_SCALAR_PATH_NAMES_MAX 8
+ * Each has 1 to 48 letters, digits, `_`, `-`, `$` and `@`. */
+#define WEIR_SCALAR_PATH_NAMES_MAX      8
+#define WEIR_SCALAR_PATH_NAME_BYTES_MAX 48
 bool weir_scalar_path(struct weir_slice text);
 
 /* What names of gates, upstreams and the like may be: 1 to 64 letters, digits, `-`, `_` and `.`,

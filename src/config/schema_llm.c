@@ -13,7 +13,7 @@ static void read_path(struct weir_reader *reader, const struct weir_yaml *value,
 {
     (void)field;
     static const char expected[] =
-        "up to 8 names with dots between, such as usage.output_tokens, each of 1 to 64 letters, "
+        "up to 8 names with dots between, such as usage.output_tokens, each of 1 to 48 letters, "
         "digits, _, -, $ and @";
     struct weir_slice path = weir_reader_text(reader, value, expected);
     if (path.bytes > 0 && !weir_scalar_path(path)) {

@@ -1,6 +1,13 @@
 #include "gateway/dialect.h"
 
+#include "config/scalars.h"
+
+#include <assert.h>
 #include <stdlib.h>
+
+static_assert(WEIR_SCALAR_PATH_NAMES_MAX <= WEIR_JSON_STEPS_MAX &&
+                  WEIR_SCALAR_PATH_NAME_BYTES_MAX <= WEIR_JSON_NAME_BYTES_MAX,
+              "every path that a config may have can be followed");
 
 static void make_custom(struct weir_dialect *dialect, const struct weir_config_llm_custom *custom)
 {

@@ -269,16 +269,16 @@ TEST(an_api_of_its_own_says_where_things_stand)
         "routes: [{ match: /a, upstream: u, llm: custom, key: '{model}', custom: { model: 'a b', "
         "stream: a..b, max_tokens: , input_tokens: a.b.c.d.e.f.g.h.i, output_tokens: [] } }]\n",
         "weir.yaml:3:82: routes[0].custom.model is \"a b\"; expected up to 8 names with dots "
-        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "between, such as usage.output_tokens, each of 1 to 48 letters, digits, _, -, $ and @\n"
         "weir.yaml:3:97: routes[0].custom.stream is \"a..b\"; expected up to 8 names with dots "
-        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "between, such as usage.output_tokens, each of 1 to 48 letters, digits, _, -, $ and @\n"
         "weir.yaml:3:115: routes[0].custom.max_tokens is empty; expected up to 8 names with dots "
-        "between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and @\n"
+        "between, such as usage.output_tokens, each of 1 to 48 letters, digits, _, -, $ and @\n"
         "weir.yaml:3:131: routes[0].custom.input_tokens is \"a.b.c.d.e.f.g.h.i\"; expected up to 8 "
-        "names with dots between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, "
+        "names with dots between, such as usage.output_tokens, each of 1 to 48 letters, digits, _, "
         "-, $ and @\n"
         "weir.yaml:3:165: routes[0].custom.output_tokens is a list; expected up to 8 names with "
-        "dots between, such as usage.output_tokens, each of 1 to 64 letters, digits, _, -, $ and "
+        "dots between, such as usage.output_tokens, each of 1 to 48 letters, digits, _, -, $ and "
         "@\n");
     expect_errors(
         LISTEN
