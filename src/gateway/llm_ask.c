@@ -292,7 +292,7 @@ static bool turn_away(struct weir_exchange *exchange)
             "body of at most 1 MiB.");
         return true;
     }
-    if (exchange->llm->has_body && budget.tokens > 0 && budget.spent >= budget.tokens) {
+    if (exchange->llm->has_body && budget.exists && budget.spent >= budget.tokens) {
         weir_exchange_refuse_budget(exchange, budget.left_ns);
         return true;
     }

@@ -24,6 +24,7 @@ struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
     }
     int64_t now_s = wall_s();
     return (struct weir_share_budget){
+        .exists = true,
         .tokens = tenant->tokens_per_day,
         .spent = weir_usage_spent(exchange->worker->usage, now_s, exchange->pass.tenant),
         .left_ns = (uint64_t)(DAY_S - now_s % DAY_S) * WEIR_NS_PER_SECOND};

@@ -56,7 +56,7 @@ static void write_policies(struct weir_head_writer *writer, const struct weir_sh
         put(writer, ";q=", share->rate.tokens);
         put(writer, ";w=", seconds_of(share->rate.period_ns));
     }
-    if (budget->tokens > 0) {
+    if (budget->exists) {
         begin_item(writer, &first, "tokens");
         put(writer, ";q=", budget->tokens);
         copy(writer, ";w=86400;qu=\"tokens\"");
@@ -78,7 +78,7 @@ static void write_state(struct weir_head_writer *writer, const struct weir_share
         put(writer, ";r=", share->level > 0 ? (uint64_t)share->level : 0);
         put(writer, ";t=", refill_seconds(share));
     }
-    if (budget->tokens > 0) {
+    if (budget->exists) {
         begin_item(writer, &first, "tokens");
         put(writer, ";r=", budget->spent < budget->tokens ? budget->tokens - budget->spent : 0);
         put(writer, ";t=", seconds_of(budget->left_ns));
@@ -89,7 +89,7 @@ static void write_state(struct weir_head_writer *writer, const struct weir_share
 void weir_share_write(struct weir_head_writer *writer, const struct weir_share *share,
                       const struct weir_share_budget *budget)
 {
-    if (share->limit > 0 || share->rate.tokens > 0 || budget->tokens > 0) {
+    if (share->limit > 0 || share->rate.tokens > 0 || budget->exists) {
         write_policies(writer, share, budget);
         write_state(writer, share, budget);
     }

@@ -8,7 +8,8 @@
 
 /* A budget of tokens for a day of UTC. */
 struct weir_share_budget {
-    uint64_t tokens; /* 0: there is none */
+    bool exists;
+    uint64_t tokens; /* 0: none may be used */
     uint64_t spent;
     uint64_t left_ns; /* of the day */
 };

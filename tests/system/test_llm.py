@@ -779,9 +779,12 @@ async def test_a_tenant_may_use_the_models_that_it_may_use():
 
 @run
 async def test_a_tenant_uses_what_it_may_use_in_a_day_and_is_told_how_much_that_is(tmp_path):
-    top = f'data: {tmp_path}\ntenants: {{ acme: {{ tokens_per_day: 20 }} }}'
+    top = f'data: {tmp_path}\ntenants: {{ acme: {{ tokens_per_day: 20 }}, shut: {{ tokens_per_day: 0 }} }}'
     async with upstream(turns(reply(completion(), JSON), streams(*TEXTS, USAGE, DONE))) as server, \
             llm(server, top=top) as gateway:
+        said = await ask(gateway.port, post(chat(), 'X-Tenant: shut'), 'POST')
+        assert said.status == 429 and json.loads(said.body)['type'] == 'urn:weir:budget-spent'
+        assert said.one('ratelimit-policy') == '"tokens";q=0;w=86400;qu="tokens"'
         said = await ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')
         assert said.one('ratelimit').startswith('"tokens";r=20;t=')
         assert said.one('ratelimit-policy') == '"tokens";q=20;w=86400;qu="tokens"'
