@@ -31,7 +31,9 @@ static_assert(WEIR_JSON_NAME_BYTES_MAX == 48, "as many starts");
 static bool ends_with(struct weir_slice text, const char *end)
 {
     size_t bytes = strlen(end);
-    return text.bytes >= bytes && memcmp(text.data + text.bytes - bytes, end, bytes) == 0;
+    return text.bytes >= bytes &&
+           weir_text_same((struct weir_slice){text.data + text.bytes - bytes, bytes},
+                          (struct weir_slice){end, bytes});
 }
 
 enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_slice path)
@@ -48,6 +50,9 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
     };
     if (dialect == WEIR_LLM_CUSTOM) {
         return WEIR_LLM_API_CUSTOM;
+    }
+    while (path.bytes > 0 && path.data[path.bytes - 1] == '/') {
+        path.bytes--;
     }
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         if (ends_with(path, calls[i].end)) {

@@ -18,6 +18,14 @@ TEST(the_end_of_a_path_says_which_call_it_is)
     assert_int_equal(openai("/v1/messages"), WEIR_LLM_API_ANTHROPIC_MESSAGES);
 }
 
+TEST(a_call_is_the_same_however_its_path_is_spelled)
+{
+    assert_int_equal(openai("/v1/chat/completions/"), WEIR_LLM_API_OPENAI_CHAT);
+    assert_int_equal(openai("/V1/Chat/COMPLETIONS"), WEIR_LLM_API_OPENAI_CHAT);
+    assert_int_equal(openai("/v1/Responses//"), WEIR_LLM_API_OPENAI_RESPONSES);
+    assert_int_equal(openai("/v1/messageS/"), WEIR_LLM_API_ANTHROPIC_MESSAGES);
+}
+
 TEST(both_dialects_know_the_calls_of_the_other)
 {
     static const char *const paths[] = {"/v1/chat/completions", "/v1/responses", "/v1/embeddings",
@@ -37,10 +45,9 @@ TEST(other_calls_are_not_guessed)
         "/v1/messages/count_tokens",
         "/v1/messages/batches",
         "/v1/responses/resp_1/cancel",
-        "/v1/chat/completions/",
         "/v1/xresponses",
         "completions",
-        "/v1/chat/Completions",
+        "///",
     };
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         assert_int_equal(openai(paths[i]), WEIR_LLM_API_OTHER);
@@ -160,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_path_says_which_call_it_is),
+        cmocka_unit_test(a_call_is_the_same_however_its_path_is_spelled),
         cmocka_unit_test(both_dialects_know_the_calls_of_the_other),
         cmocka_unit_test(other_calls_are_not_guessed),
         cmocka_unit_test(in_the_custom_dialect_all_calls_are_alike),
