@@ -443,7 +443,7 @@ static void set_retry_after(struct reading *reading, const struct weir_time_text
 static void read_retry_after(struct reading *reading, struct weir_slice text)
 {
     struct weir_time_text time;
-    if (!reading->millis_told && read_wait(reading, text, &time) != WEIR_TIME_NONE) {
+    if (!reading->limits->retry_after_known && read_wait(reading, text, &time) != WEIR_TIME_NONE) {
         set_retry_after(reading, &time);
     }
 }
@@ -451,7 +451,7 @@ static void read_retry_after(struct reading *reading, struct weir_slice text)
 static void read_retry_after_millis(struct reading *reading, struct weir_slice text)
 {
     struct weir_time_text time;
-    if (weir_time_text_number(text, WEIR_NS_PER_SECOND / 1000, &time)) {
+    if (!reading->millis_told && weir_time_text_number(text, WEIR_NS_PER_SECOND / 1000, &time)) {
         set_retry_after(reading, &time);
         reading->millis_told = true;
     }

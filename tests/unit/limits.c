@@ -420,12 +420,15 @@ TEST(retry_after_is_seconds_or_a_date)
                 30 * SECOND, 2 * SECOND);
 }
 
-TEST(milliseconds_beat_seconds)
+TEST(milliseconds_beat_seconds_and_the_first_field_the_others)
 {
     expect_wait("retry-after-ms: 250\r\nRetry-After: 1\r\n", 250 * MILLISECOND, MILLISECOND);
     expect_wait("Retry-After: 1\r\nRetry-After-Ms: 250.5\r\n", UINT64_C(250500000),
                 MILLISECOND / 10);
     expect_wait("Retry-After: 1\r\nretry-after-ms: -1\r\n", SECOND, SECOND);
+    expect_wait("Retry-After: 1\r\nRetry-After: 9\r\n", SECOND, SECOND);
+    expect_wait("retry-after-ms: 7\r\nretry-after-ms: 9\r\nRetry-After: 1\r\n", 7 * MILLISECOND,
+                MILLISECOND);
     expect_wait("retry-after-ms: soon\r\nRetry-After: 1\r\n", SECOND, SECOND);
     expect_wait("retry-after-ms: 999999999999\r\n", DAY, MILLISECOND);
 }
@@ -479,7 +482,7 @@ int main(void)
         cmocka_unit_test(of_quotas_that_cannot_be_told_apart_the_tighter_counts),
         cmocka_unit_test(more_quotas_than_there_is_room_for_are_left_out),
         cmocka_unit_test(retry_after_is_seconds_or_a_date),
-        cmocka_unit_test(milliseconds_beat_seconds),
+        cmocka_unit_test(milliseconds_beat_seconds_and_the_first_field_the_others),
         cmocka_unit_test(a_wait_that_makes_no_sense_is_none),
         cmocka_unit_test(who_says_do_not_retry_is_heard),
     };
