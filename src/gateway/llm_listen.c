@@ -329,8 +329,9 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
 {
     const struct weir_llm *llm = exchange->llm;
     if (!llm->listens) {
-        /* Nobody has read what was never sent to its end, whatever length it claimed. */
-        result->usage_known = exchange->request_sent_bytes > 0 && !exchange->request_sent;
+        /* Nobody has read what was never sent to its end, whatever length it claimed. Who still
+         * stands in line has cost nothing anyway. */
+        result->usage_known = llm->meter != NULL && !exchange->request_sent;
         return;
     }
     struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);

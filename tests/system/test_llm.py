@@ -744,6 +744,20 @@ async def test_an_aborted_stream_costs_what_was_seen_of_it():
         assert (await used(gateway))[1] == 4  # for thirteen characters
 
 
+@run
+async def test_a_request_of_which_nothing_was_sent_costs_nothing():
+    async def serve(wire):
+        await wire.reader.read()  # and never shakes hands
+    async with upstream(serve) as server:
+        server.url = server.url.replace('http:', 'https:')
+        async with llm(server, gate='limit: 1, tokens: 1000/d') as gateway:
+            async with connect(gateway.port) as wire:
+                await wire.send(post(chat()))
+                await until(lambda: server.connections == 1, 'it is connected to')
+            await quiet(gateway)
+            assert (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]['buckets'] == [1000]
+
+
 # ---- tenants
 
 @run
