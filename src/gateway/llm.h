@@ -15,6 +15,7 @@
 #include "gateway/dialect.h"
 #include "gateway/exchange.h"
 #include "gateway/share.h"
+#include "gateway/usage.h"
 #include "wire/limits.h"
 #include "wire/llm_reply.h"
 
@@ -122,6 +123,11 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
 
 /* What the tenant may use today; zeroed where there is no bound. */
 struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange);
+
+/* What an attempt has used: what its reply says; else what was expected of the input, and what was
+ * seen of the output. Nothing where it failed, but for a client that left before there was a reply:
+ * the provider has all of its request. */
+struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange);
 
 /* It is over, or was refused by us: that is written down. */
 void weir_llm_book(const struct weir_exchange *exchange);

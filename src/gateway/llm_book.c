@@ -2,8 +2,6 @@
  * use today. */
 #include "gateway/llm.h"
 
-#include "gateway/usage.h"
-
 #include <time.h>
 
 #define DAY_S 86400
@@ -43,18 +41,28 @@ void weir_llm_book_refusal(const struct weir_exchange *exchange)
     add(exchange, &(struct weir_usage_counts){.refused = 1});
 }
 
-void weir_llm_book(const struct weir_exchange *exchange)
+struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange)
 {
     const struct weir_llm *llm = exchange->llm;
-    struct weir_usage_counts counts = {.requests = 1};
-    if (llm->attempts == 0) {
-        return; /* it has reached nobody */
+    bool left = exchange->client == NULL && exchange->request_sent && !exchange->head_done;
+    if (!llm->listens) {
+        return (struct weir_usage_counts){.input = left ? llm->input : 0};
     }
-    if (llm->listens) {
-        struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
-        counts.input = usage.input_known ? usage.input : llm->input;
-        counts.output = usage.output;
-        counts.cached = usage.cached;
+    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
+    if (llm->ear->reply.error != WEIR_LLM_ERROR_NONE && !usage.known && usage.output == 0) {
+        return (struct weir_usage_counts){0};
     }
-    add(exchange, &counts);
+    uint64_t input = usage.input_known ? usage.input : llm->input;
+    return (struct weir_usage_counts){.input = input,
+                                      .output = usage.output,
+                                      .cached = usage.cached < input ? usage.cached : input};
+}
+
+void weir_llm_book(const struct weir_exchange *exchange)
+{
+    if (exchange->llm->attempts > 0) { /* else it has reached nobody */
+        struct weir_usage_counts counts = weir_llm_used(exchange);
+        counts.requests = 1;
+        add(exchange, &counts);
+    }
 }

@@ -42,20 +42,6 @@ void weir_llm_meter_retry(struct weir_exchange *exchange)
     }
 }
 
-/* What the reply has used; where it does not say, what was expected of the input, and what was
- * seen of the output. */
-static void add_tokens(struct weir_meter_part *meter, const struct weir_llm *llm)
-{
-    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
-    uint64_t input = usage.input_known ? usage.input : llm->input;
-    uint64_t cached = usage.cached < input ? usage.cached : input;
-    if (usage.known || usage.output > 0) {
-        weir_meter_add(meter, WEIR_METER_TOKENS_INPUT, input - cached);
-        weir_meter_add(meter, WEIR_METER_TOKENS_CACHED, cached);
-        weir_meter_add(meter, WEIR_METER_TOKENS_OUTPUT, usage.output);
-    }
-}
-
 void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     struct weir_llm *llm = exchange->llm;
@@ -68,9 +54,10 @@ void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcom
     } else {
         weir_meter_add(meter, WEIR_METER_ERRORS + (uint32_t)outcome - WEIR_OUTCOME_RATE_LIMIT, 1);
     }
-    if (llm->listens) {
-        add_tokens(meter, llm);
-    }
+    struct weir_usage_counts used = weir_llm_used(exchange);
+    weir_meter_add(meter, WEIR_METER_TOKENS_INPUT, used.input - used.cached);
+    weir_meter_add(meter, WEIR_METER_TOKENS_CACHED, used.cached);
+    weir_meter_add(meter, WEIR_METER_TOKENS_OUTPUT, used.output);
     llm->meter = NULL;
     weir_meter_give(meter, exchange->worker->loop.now_ns);
 }

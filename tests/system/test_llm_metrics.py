@@ -1,13 +1,14 @@
 """What is measured of requests to LLMs, against what happened; and what /metrics says of their lanes, against the API."""
 import asyncio
+import gzip
 import json
 import pathlib
 import re
 
 import pytest
 from raw import ask, connect, reply, request, run, upstream
-from test_llm import (DONE, JSON, TEXTS, USAGE, chat, chunk, chunked, completion, llm, post, quiet, refusal, shown,
-                      stream_head, streams, turns)
+from test_llm import (DONE, JSON, SSE, TEXTS, USAGE, chat, chunk, chunked, completion, event, llm, post, quiet, refusal,
+                      shown, stream_head, streams, turns)
 from test_metrics import Metrics, check_with_promtool, fetch, go_away, measure, read
 from test_mock import mock
 from weir import until, weir
@@ -184,6 +185,28 @@ async def test_a_client_that_leaves_is_told_apart_and_what_it_saw_was_used():
         left.check(waits=1, firsts=1, totals=0, cancelled=1)
         assert left.tokens['input'] == 101  # a token for four characters
         assert 100 <= left.tokens['output'] <= 110
+
+
+@run
+async def test_where_a_reply_tells_nothing_its_input_counts_as_expected_in_all_books():
+    """Be it compressed, or its client gone before it came; but not if all it tells is an error."""
+    async def never(wire):
+        await wire.ended()
+    packed = reply(gzip.compress(completion()), JSON, 'Content-Encoding: gzip')
+    failed = reply(event({'error': {'type': 'overloaded_error'}}), SSE)
+    async with upstream(turns(packed, failed, never)) as server, llm(server) as gateway:
+        text = chat(text='y' * 400)
+        for tokens in (101, 101):
+            assert (await ask_llm(gateway, text)).status == 200
+            assert Series(await valid(gateway)).tokens == {'input': tokens, 'cached': 0, 'output': 0}
+        async with connect(gateway.port) as wire:
+            await wire.send(post(text))
+            await until(lambda: len(server.seen) == 3, 'all of it is there')
+        await quiet(gateway)
+        assert Series(await valid(gateway)).tokens == {'input': 202, 'cached': 0, 'output': 0}
+        _, usage = await gateway.ask_api('/usage')
+        row, = usage['usage']
+        assert (row['requests'], row['input_tokens'], row['output_tokens']) == (3, 202, 0)
 
 
 @run
