@@ -244,6 +244,11 @@ static bool check_reply(struct weir_exchange *exchange)
     bool broken = exchange->reply_body.state == WEIR_BODY_FAULT;
     exchange->server_failed =
         exchange->server_failed || broken; /* it is not the client that left */
+    if (broken && !exchange->reply_begun) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             weir_http_fault_text(exchange->reply_body.fault));
+        return false;
+    }
     if (broken || (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
         weir_exchange_abandon(exchange);
         return false;

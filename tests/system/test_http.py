@@ -1,6 +1,7 @@
 """What HTTP/1 asks of a proxy, seen from both of its ends, byte by byte."""
 import asyncio
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -568,6 +569,18 @@ async def test_long_heads_pass_both_ways():
                     assert [seen.one(f'x-field-{i}') for i in range(80)] == ['x' * 200] * 80
                 assert len(server.seen[-1].target) > 4000
         assert server.connections == 1
+
+
+@run
+async def test_a_reply_that_is_wrong_before_anything_of_it_was_passed_on_is_a_502():
+    wrong = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n'
+    async with upstream(wrong) as server, front(server) as gateway, connect(gateway.port) as wire:
+        for _ in range(2):
+            await wire.send(request())
+            message = await wire.message()
+            assert (message.status, json.loads(message.body)['type']) == (502, 'urn:weir:upstream-unreachable')
+        assert server.connections == 2
+        await gateway.until('f', active=0)
 
 
 @run
