@@ -180,7 +180,7 @@ int weir_cli_job_list(struct weir_talk *talk, const char *what, const struct wei
         if (status == 0 && !options->json && !put_page(&table, talk->document, put)) {
             status = WEIR_EXIT_FAILED;
         }
-    } while (status == 0 && go_on(talk->document, after));
+    } while (status == 0 && ferror(stdout) == 0 && go_on(talk->document, after));
     weir_table_deinit(&table);
     return status;
 }
@@ -211,7 +211,9 @@ static int do_one(struct weir_talk *talk, const char *id, const struct weir_cli_
     putchar(' ');
     weir_show_text(stdout,
                    deed->state != NULL ? deed->state : weir_show_string(talk->document, "state"));
-    return putchar('\n') == EOF || fflush(stdout) != 0 ? WEIR_EXIT_FAILED : 0;
+    putchar('\n');
+    fflush(stdout);
+    return 0;
 }
 
 int weir_cli_job_each(const char *command, const struct weir_options *options, char **ids,

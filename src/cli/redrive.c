@@ -23,7 +23,6 @@ static int redrive_all(const struct weir_options *options)
     if (status == 0 && !options->json) {
         printf("Redriven: %s.\n",
                weir_show_number(json_object_get(talk.document, "redriven")).text);
-        status = fflush(stdout) == 0 ? 0 : WEIR_EXIT_FAILED;
     }
     weir_talk_deinit(&talk);
     return status;

@@ -63,7 +63,7 @@ static void print_result(const json_t *result)
 }
 
 /* What there is, in the order in which a job goes through it. */
-static bool print_status(const json_t *document)
+static void print_status(const json_t *document)
 {
     static const char *const who[] = {"id", "state", "queue", "tenant", "priority", "key", NULL};
     static const char *const when[] = {"created", "due",   "predicted_start",
@@ -76,7 +76,6 @@ static bool print_status(const json_t *document)
     print_progress(document);
     print_text("error", weir_show_string(document, "error"));
     print_result(json_object_get(document, "result"));
-    return fflush(stdout) == 0;
 }
 
 static int run_status(char **arguments)
@@ -90,8 +89,8 @@ static int run_status(char **arguments)
     struct weir_call call = {.method = "GET", .segments = {"status", options.words[0]}};
     weir_talk_init(&talk, weir_command_status.name, &options);
     int status = weir_talk_do(&talk, &call);
-    if (status == 0 && !options.json && !print_status(talk.document)) {
-        status = WEIR_EXIT_FAILED;
+    if (status == 0 && !options.json) {
+        print_status(talk.document);
     }
     weir_talk_deinit(&talk);
     return status;

@@ -33,7 +33,7 @@ void weir_table_init(struct weir_table *table, const struct weir_column *columns
 /* The next cell; the text is copied, without what could steer a terminal. */
 void weir_table_put(struct weir_table *table, const char *text);
 
-/* False if it has failed, or writing does. Requires whole rows. */
+/* False if it has failed; whether it could be written, the stream knows. Requires whole rows. */
 bool weir_table_print(const struct weir_table *table, FILE *out);
 
 /* The same for a table that is too long to be kept: prints the rows that there are and forgets

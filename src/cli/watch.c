@@ -72,7 +72,7 @@ static int draw_once(struct watch *watch, weir_watch_draw *draw, void *context)
         fputs(text, stdout);
     }
     free(text);
-    return status == 0 && fflush(stdout) != 0 ? WEIR_EXIT_FAILED : status;
+    return status;
 }
 
 static int watch_on(struct watch *watch, weir_watch_draw *draw, void *context, int interval_ms)
@@ -83,7 +83,7 @@ static int watch_on(struct watch *watch, weir_watch_draw *draw, void *context, i
     }
     do {
         status = draw_once(watch, draw, context);
-    } while (status == 0 && !is_stopped(watch, interval_ms));
+    } while (status == 0 && fflush(stdout) == 0 && !is_stopped(watch, interval_ms));
     if (watch->terminal) {
         fputs(TERMINAL_END, stdout);
         fflush(stdout);

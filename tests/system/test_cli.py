@@ -580,7 +580,34 @@ async def test_a_permit_that_cannot_be_told_is_given_back(cli, gateway):
     await gateway.until('k', 'one', active=0, entered=3)
     with open('/dev/full', 'wb') as full:
         (await cli('gates', '--json', stdout=full)).complained(1, 'cannot be written')
-        assert (await cli('gates', stdout=full)).status == 1
+
+
+@with_cli
+async def test_who_cannot_tell_what_it_was_asked_for_says_so(cli, gateway):
+    permit = await cli.acquire('one', 'k')
+    for words in (['gates'], ['gates', 'one'], ['gates', 'one', 'k'], ['gates', '--watch'], ['line', 'one', 'k'],
+                  ['explain', 'one', 'k'], ['renew', 'one', 'k', permit], ['usage'], ['reload'], ['version'],
+                  ['help'], ['check', gateway.path]):
+        with open('/dev/full', 'wb') as full:
+            (await cli(*words, stdout=full)).complained(1, f'weir {words[0]}: ', 'cannot be written')
+
+
+@with_cli
+async def test_what_is_told_does_not_go_into_what_was_opened_instead_of_stdout(cli, gateway):
+    await cli.acquire('one', 'k')
+    process = await asyncio.create_subprocess_exec(
+        'sh', '-c', 'exec "$0" events --json >&-', PROGRAM, stderr=asyncio.subprocess.PIPE, env=cli.environment)
+
+    async def has_ended():
+        await time_out(gateway, cli, 'f')  # which it has to tell of, once it listens
+        return process.returncode is not None
+    try:
+        await until(has_ended, 'it notices')
+        (await ended(process)).complained(1, 'weir events: ', 'cannot be written')
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 # ---- reload
