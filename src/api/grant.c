@@ -93,7 +93,7 @@ static struct weir_grant *find_by_id(const struct weir_grants *grants,
     return NULL;
 }
 
-/* The one that was given first. */
+/* The one that was asked for first. */
 static struct weir_grant *find_by_flow(const struct weir_grants *grants,
                                        const struct weir_grant_name *name)
 {
@@ -153,7 +153,9 @@ bool weir_grant_hold(struct weir_grant *grant)
         weir_map_reserve(&grants->by_id, memory) && weir_map_reserve(&grants->by_flow, memory);
     if (grant->held) {
         weir_map_insert(&grants->by_id, &grant->by_id, grant->id[0]);
-        weir_map_insert(&grants->by_flow, &grant->by_flow, hash);
+        if (grant->pass.flow.bytes > 0) { /* else all without one would stand in one chain */
+            weir_map_insert(&grants->by_flow, &grant->by_flow, hash);
+        }
         weir_list_push_back(&grants->held, &grant->link);
     }
     pthread_mutex_unlock(&grants->lock);
@@ -164,7 +166,9 @@ bool weir_grant_hold(struct weir_grant *grant)
 static void take_out(struct weir_grants *grants, struct weir_grant *grant)
 {
     weir_map_remove(&grants->by_id, &grant->by_id);
-    weir_map_remove(&grants->by_flow, &grant->by_flow);
+    if (grant->pass.flow.bytes > 0) {
+        weir_map_remove(&grants->by_flow, &grant->by_flow);
+    }
     weir_list_unlink(&grant->link);
     grant->held = false;
 }

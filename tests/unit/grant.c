@@ -416,6 +416,16 @@ TEST(a_grant_without_a_flow_is_found_by_its_id)
     close_scene();
 }
 
+/* So that many of them do not stand in one chain, which each release would go through. */
+TEST(a_grant_without_a_flow_is_not_among_those_of_flows)
+{
+    open_scene(many_at_once);
+    struct id id = id_of(acquire(1, "key", ""));
+    expect_not_held(by_flow(1, "key", ""));
+    expect_released(by_id(1, "key", &id));
+    close_scene();
+}
+
 TEST(names_may_be_as_long_as_names_are)
 {
     char longest[WEIR_NAME_BYTES_MAX + 1];
@@ -735,6 +745,7 @@ int main(void)
         cmocka_unit_test(of_one_flow_the_oldest_goes_first),
         cmocka_unit_test(the_id_counts_before_the_flow),
         cmocka_unit_test(a_grant_without_a_flow_is_found_by_its_id),
+        cmocka_unit_test(a_grant_without_a_flow_is_not_among_those_of_flows),
         cmocka_unit_test(names_may_be_as_long_as_names_are),
         cmocka_unit_test(a_permit_that_is_given_back_goes_to_who_waits_and_can_be_found_then),
         cmocka_unit_test(one_that_waited_in_vain_is_given_back_without_ever_being_held),
