@@ -11,6 +11,7 @@ import http from 'node:http';
 const PATIENCE_MS = 10_000; // for a reply, beyond what was asked to wait
 const ABANDON_MS = 3_000; // for the end of a call that was called off, where the server lets half-closed connections wait
 const IDLE_MAX = 16;
+const TIMER_MAX_MS = 2 ** 31 - 1; // Node takes a longer one for none at all
 const BODY_MAX = 1 << 26; // of a reply; a line of all that may wait fits
 
 // ---- what is said when there is no permit
@@ -380,7 +381,7 @@ export class Gate {
                 request.socket.end();
                 setTimeout(() => request.destroy(), ABANDON_MS).unref();
             };
-            if (patienceMs !== undefined) {
+            if (patienceMs <= TIMER_MAX_MS) { // else whoever asks has more patience than that
                 timer = setTimeout(() => request.destroy(new Error('no answer in time')), patienceMs);
             }
             signal?.addEventListener('abort', onAbort);

@@ -64,6 +64,14 @@ test('permits within the limit are given at once', async (gate, key) => {
     assert.equal((await gate.counts(key)).active, 0); // given back when run() has ended, not soon after
 });
 
+test('who may wait for months waits', async (gate, key) => {
+    const insides = await enterMany(3, gate, key);
+    const fourth = enter(gate, key, { timeoutMs: 2 ** 31 - 1 });
+    await until(gate, key, { active: 3, waiting: 1 });
+    await leaveAll(insides);
+    await (await fourth).leave();
+});
+
 test('the fourth flow waits and goes when one has ended', async (gate, key) => {
     const insides = await enterMany(3, gate, key);
     const order = [];
