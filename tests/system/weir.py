@@ -14,7 +14,7 @@ import tempfile
 import aiohttp
 from aiohttp import web
 
-PROGRAM = os.environ['WEIR_PROGRAM']
+PROGRAM = os.path.abspath(os.environ['WEIR_PROGRAM'])  # tests start it in folders of its own
 PATIENCE = 60
 
 # A shell has whatever runs in its background ignore this signal, and so would all that is started here.
