@@ -14,7 +14,9 @@ build/build.ninja: | deps
 deps:
 	@tools/deps
 
-run: all
+# Whoever wants to see it run does not wait for the tests to be compiled.
+run: build/build.ninja
+	ninja -C build weir
 	@tools/run
 
 # ONLY="asan unit" narrows it down; see tools/test.
