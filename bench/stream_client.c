@@ -1,10 +1,12 @@
 /* stream_client.c - the client of bench/llm: asks for streams and measures how they arrive.
  *
- * usage: bench_stream_client PORT CONNECTIONS SECONDS
+ * usage: bench_stream_client PORT CONNECTIONS SECONDS SPREAD_US
  *
- * Each connection asks again as soon as its stream has ended. After so many seconds no new request
- * is made, and those under way are read to their end: whatever a proxy did in this time was done
- * for requests that are counted. The report is one line of JSON on stdout:
+ * The connections are opened one by one, evenly over the spread: streams of one length that began
+ * together would end and begin again together ever after, and what is measured would be these
+ * moments. Each asks again as soon as its stream has ended. So many seconds after the last one was
+ * opened no new request is made, and those under way are read to their end: whatever a proxy did in
+ * this time was done for requests that are counted. The report is one line of JSON on stdout:
  *
  *   requests, events  that arrived as a whole
  *   event_us          how long events took from their sender's write to here: p50 and p99. The
@@ -116,8 +118,12 @@ struct connection {
 static struct connection connections[STREAM_CONNECTIONS_MAX];
 static char request[REQUEST_BYTES];
 static size_t request_bytes;
+static size_t wanted;   /* connections */
+static size_t opened;   /* of these */
+static unsigned active; /* of these: not idle */
+static uint64_t spread_ns;
+static uint64_t began_ns;
 static uint64_t stop_ns; /* no new requests from then on */
-static unsigned active;  /* connections that are not idle */
 
 static uint64_t requests;
 static uint64_t events_seen;
@@ -402,14 +408,16 @@ static void prepare_request(uint16_t port)
     memcpy(request + request_bytes - strlen(end), end, strlen(end));
 }
 
-static void open_connections(int epoll, uint16_t port, size_t count)
+/* Opens those whose time has come. */
+static void open_due(int epoll, uint16_t port)
 {
-    for (size_t index = 0; index < count; index++) {
-        struct connection *connection = &connections[index];
+    uint64_t now_ns = stream_now_ns();
+    while (opened < wanted && now_ns - began_ns >= spread_ns * opened / wanted) {
+        struct connection *connection = &connections[opened++];
         connection->socket = stream_connect(port);
         stream_watch(epoll, connection->socket, connection);
         active++;
-        ask(connection, stream_now_ns());
+        ask(connection, now_ns);
     }
 }
 
@@ -422,9 +430,10 @@ static void go_on(void *owner)
     }
 }
 
-static void run(int epoll)
+static void run(int epoll, uint16_t port)
 {
-    while (active > 0 && stream_now_ns() < stop_ns + GRACE_NS) {
+    while ((opened < wanted || active > 0) && stream_now_ns() < stop_ns + GRACE_NS) {
+        open_due(epoll, port);
         stream_turn(epoll, go_on);
     }
     if (active > 0 && faults == 0) {
@@ -446,18 +455,19 @@ static void report(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: bench_stream_client PORT CONNECTIONS SECONDS\n");
+    if (argc != 5) {
+        fprintf(stderr, "usage: bench_stream_client PORT CONNECTIONS SECONDS SPREAD_US\n");
         return 2;
     }
     uint16_t port = (uint16_t)stream_number("PORT", argv[1], 1, UINT16_MAX);
-    size_t count = stream_number("CONNECTIONS", argv[2], 1, STREAM_CONNECTIONS_MAX);
+    wanted = stream_number("CONNECTIONS", argv[2], 1, STREAM_CONNECTIONS_MAX);
     uint64_t seconds = stream_number("SECONDS", argv[3], 1, 3600);
+    spread_ns = 1000 * stream_number("SPREAD_US", argv[4], 0, 60000000);
     int epoll = stream_epoll();
     prepare_request(port);
-    stop_ns = stream_now_ns() + seconds * STREAM_NS_PER_SECOND;
-    open_connections(epoll, port, count);
-    run(epoll);
+    began_ns = stream_now_ns();
+    stop_ns = began_ns + spread_ns + seconds * STREAM_NS_PER_SECOND;
+    run(epoll, port);
     report();
     return 0;
 }
