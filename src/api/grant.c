@@ -29,6 +29,8 @@ static uint64_t hash_flow(const struct weir_grants *grants, uint32_t gate, struc
 {
     char text[sizeof gate + 2 * (size_t)WEIR_NAME_BYTES_MAX + 1];
     size_t bytes = sizeof gate;
+    assert(key.bytes <= WEIR_NAME_BYTES_MAX);
+    assert(flow.bytes <= WEIR_NAME_BYTES_MAX);
     memcpy(text, &gate, sizeof gate);
     memcpy(text + bytes, key.data, key.bytes);
     bytes += key.bytes;

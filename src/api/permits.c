@@ -33,6 +33,22 @@ static bool name_grant(struct weir_call *call, const struct weir_wish *wish,
     return true;
 }
 
+/* Finds the gate. Whether there is one, and a key may be called so; if not, that has been said. A
+ * longer name would be refused by the gate as if it were full, and fits nowhere else. */
+static bool find_place(struct weir_call *call)
+{
+    size_t bytes = call->segments[2].bytes;
+    if (!weir_api_find_gate(call)) {
+        return false;
+    }
+    if (bytes == 0 || bytes > WEIR_NAME_BYTES_MAX) {
+        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                          "The key, which stands behind the gate in the path, has 1 to 255 bytes.");
+        return false;
+    }
+    return true;
+}
+
 static struct weir_grants *grants_of(const struct weir_call *call)
 {
     return call->worker->api;
@@ -177,19 +193,6 @@ static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_s
     return (struct weir_slice){room, name.bytes};
 }
 
-/* Whether a key may be called so. If not, that has been said: else the gate would refuse it as if
- * it were full. */
-static bool check_key(struct weir_call *call)
-{
-    size_t bytes = call->segments[2].bytes;
-    if (bytes == 0 || bytes > WEIR_NAME_BYTES_MAX) {
-        weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "The key in the path, /gates/{gate}/{key}/acquire, has 1 to 255 bytes.");
-        return false;
-    }
-    return true;
-}
-
 static void acquire(struct weir_call *call, const struct weir_wish *wish, struct weir_slice tenant)
 {
     const struct weir_config_gate *gate = weir_api_find_config(call);
@@ -221,7 +224,7 @@ void weir_api_acquire(struct weir_call *call)
 {
     struct weir_wish wish;
     struct weir_slice tenant;
-    if (!weir_api_find_gate(call) || !check_key(call)) {
+    if (!find_place(call)) {
         return;
     }
     if (!weir_wish_read(&wish, call->document,
@@ -284,7 +287,7 @@ void weir_api_release(struct weir_call *call)
 {
     struct weir_wish wish;
     struct weir_grant_name name;
-    if (!weir_api_find_gate(call)) {
+    if (!find_place(call)) {
         return;
     }
     if (!weir_wish_read(&wish, call->document,
@@ -305,7 +308,7 @@ void weir_api_renew(struct weir_call *call)
 {
     struct weir_wish wish;
     struct weir_grant_name name;
-    if (!weir_api_find_gate(call)) {
+    if (!find_place(call)) {
         return;
     }
     if (!weir_wish_read(&wish, call->document,

@@ -346,9 +346,11 @@ async def test_a_full_line_and_bad_wishes_are_refused(agents):
     assert (await agents.call('release'))[0] == 400
     assert (await agents.call('release', permit='a', flow='b'))[0] == 400
     assert (await agents.call('acquire', gate='nowhere'))[0] == 404
-    for key in ('', 'k' * 256):
-        status, said = await agents.call('acquire', key)
-        assert (status, said['type']) == (400, 'urn:weir:bad-request') and '1 to 255 bytes' in said['detail']
+    for key in ('', 'k' * 256, 'k' * 3000):
+        for what, wish in (('acquire', {}), *((what, wish) for what in ('release', 'renew')
+                                              for wish in ({'flow': 'f'}, {'permit': '0' * 32}))):
+            status, said = await agents.call(what, key, **wish)
+            assert (status, said['type']) == (400, 'urn:weir:bad-request') and '1 to 255 bytes' in said['detail']
     await agents.until('b', active=0)
 
 
