@@ -573,6 +573,11 @@ static void on_late(struct weir_client *client)
     weir_client_close(client);
 }
 
+static void on_dismiss(struct weir_client *client)
+{
+    weir_call_dismiss(client->call);
+}
+
 static void *open_api(void)
 {
     return weir_grants_create();
@@ -588,6 +593,7 @@ const struct weir_service weir_api = {
     .ready = on_ready,
     .late = on_late,
     .abort = on_abort,
+    .dismiss = on_dismiss,
     .call_bytes = sizeof(struct weir_call),
     .open = open_api,
     .close = close_api,

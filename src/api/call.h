@@ -151,6 +151,9 @@ void weir_call_dispatch(struct weir_call *call);
 bool weir_call_find_tenant(struct weir_call *call, struct weir_slice asked,
                            struct weir_slice *tenant);
 
+/* The server drains: whoever waits for a permit is refused; in permits.c. */
+void weir_call_dismiss(struct weir_call *call);
+
 /* The call ends, and with it what it waits for or holds; in permits.c. */
 void weir_call_let_go(struct weir_call *call);
 

@@ -120,6 +120,16 @@ static void refuse_grant(struct weir_call *call, struct weir_grant *grant,
     weir_call_refuse(call, &refusal.problem);
 }
 
+/* A permit goes with the server that has given it, so one that drains gives none. */
+static const char going_away[] =
+    "This server is going away, and gives no permits any more. Try again, and another one will "
+    "answer.";
+
+static void refuse_going_away(struct weir_refusal *refusal, const struct weir_refused *refused)
+{
+    weir_refusal_make(refusal, WEIR_PROBLEM_DRAINING, going_away, refused);
+}
+
 /* Called in the grant's own loop when somebody else's call has changed its ticket. */
 static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
 {
@@ -195,6 +205,10 @@ static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_s
 
 static void acquire(struct weir_call *call, const struct weir_wish *wish, struct weir_slice tenant)
 {
+    if (call->worker->draining) {
+        weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503, going_away);
+        return;
+    }
     const struct weir_config_gate *gate = weir_api_find_config(call);
     struct weir_grant *grant = gate == NULL ? NULL : weir_grant_take(grants_of(call));
     if (gate == NULL) {
@@ -326,15 +340,29 @@ void weir_api_renew(struct weir_call *call)
 
 /* ---- the end of a call ---- */
 
+static void leave_line(struct weir_call *call)
+{
+    struct weir_grant *grant = call->grant;
+    call->grant = NULL;
+    grant->call = NULL;
+    if (weir_pass_cancel(&grant->pass)) {
+        weir_grant_give(grant);
+    }
+}
+
+void weir_call_dismiss(struct weir_call *call)
+{
+    if (call->grant != NULL) {
+        refuse_grant(call, call->grant, refuse_going_away);
+        leave_line(call);
+        weir_call_resume(call);
+    }
+}
+
 void weir_call_let_go(struct weir_call *call)
 {
     if (call->grant != NULL) {
-        struct weir_grant *grant = call->grant;
-        call->grant = NULL;
-        grant->call = NULL;
-        if (weir_pass_cancel(&grant->pass)) {
-            weir_grant_give(grant);
-        }
+        leave_line(call);
     }
     if (call->held) {
         struct weir_grant_name name = {.gate = call->gate,

@@ -17,7 +17,8 @@ struct weir_service {
     void (*ready)(struct weir_client *client);   /* the stream has changed during a call */
     void (*late)(struct weir_client *client);    /* the timer has fired during a call */
     void (*abort)(struct weir_client *client);   /* the connection closes, and with it the call */
-    void (*dismiss)(struct weir_client *client); /* the program ends: a last word, or null */
+    void (*dismiss)(struct weir_client *client); /* the program ends, or, for one that is not
+                                                  * awaited, drains: a last word; may be null */
     bool awaited;                                /* a server that drains waits for its clients */
     bool raw; /* what clients say is no HTTP: `begin` takes the connection over, and reads */
     void *(*open)(void);       /* what it keeps for all workers, as their `api`; null: nothing */

@@ -139,9 +139,25 @@ static void on_grace_over(struct weir_timer *timer)
     weir_loop_stop(&thread->worker.loop);
 }
 
-/* No new work; connections without a request close at once, the others when they have been served:
- * a request from within is on its way as soon as there is a connection. What is not awaited stays
- * open until the end, to tell how far it is. */
+/* Of connections without a request, those close at once that the end waits for; a request from
+ * within is on its way as soon as there is a connection. What is not awaited stays open until the
+ * end, to tell how far it is; but whoever waits there for something new would not get it. */
+static void send_home(struct weir_worker *worker)
+{
+    struct weir_link *list = &worker->all_clients;
+    for (struct weir_link *at = list->next; at != list;) {
+        struct weir_client *client = weir_container_of(at, struct weir_client, link);
+        const struct weir_service *service = client->listener->service;
+        at = at->next;
+        if (service->awaited && client->call == NULL && client->inner == NULL) {
+            weir_client_close(client);
+        } else if (!service->awaited && client->call != NULL && service->dismiss != NULL) {
+            service->dismiss(client);
+        }
+    }
+}
+
+/* No new work; what is under way goes on until it has been served. */
 static void on_drain(struct weir_post *post)
 {
     struct weir_thread *thread = weir_container_of(post, struct weir_thread, drain);
@@ -152,14 +168,7 @@ static void on_drain(struct weir_post *post)
             weir_door_close(&thread->doors[i]);
         }
     }
-    struct weir_link *list = &worker->all_clients;
-    for (struct weir_link *at = list->next; at != list;) {
-        struct weir_client *client = weir_container_of(at, struct weir_client, link);
-        at = at->next;
-        if (client->call == NULL && client->inner == NULL && client->listener->service->awaited) {
-            weir_client_close(client);
-        }
-    }
+    send_home(worker);
     weir_flows_drain(worker->flows, worker->index);
     weir_timer_set(&worker->loop, &thread->grace,
                    worker->loop.now_ns + worker->site->config->grace_ns);

@@ -151,6 +151,19 @@ async def test_without_a_permit_the_command_does_not_run(cli, gateway):
 
 
 @run
+async def test_who_waits_at_a_gateway_that_drains_gets_no_permit():
+    async with weir(CONFIG) as gateway:
+        cli = Cli(f'127.0.0.1:{gateway.api_port}')
+        await cli.acquire('one', 'k')
+        process = await cli.start(*RUN, '--', 'echo', 'never')
+        await gateway.until('k', 'one', waiting=1)
+        gateway.process.terminate()
+        said = await ended(process)
+        assert said.complained(69, 'weir run: This server is going away') and said.out == ''
+        assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
+
+
+@run
 async def test_a_command_goes_on_when_the_gateway_is_gone():
     async with weir(CONFIG) as gateway:
         cli = Cli(f'127.0.0.1:{gateway.api_port}')

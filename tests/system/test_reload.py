@@ -226,6 +226,31 @@ def test_a_server_that_drains_says_so_instead_of_reloading():
     run(test())
 
 
+def test_a_server_that_drains_gives_no_permits_and_takes_them_back():
+    async def test():
+        async with functions(limit=1) as (gateway, upstream, client), aiohttp.ClientSession() as session:
+            agents = Agents(gateway, session)
+            held = asyncio.create_task(ask(client, '/functions/f?hold&id=a'))
+            await until(lambda: upstream.inside == ['a'], 'a is inside')
+            permit = (await agents.acquire('g', 'functions'))['permit']
+            waits = agents.later('f', 'functions', flow='waits')
+            await agents.until('f', 'functions', waiting=1)
+            gateway.terminate()
+            status, problem = await asyncio.wait_for(waits, PATIENCE)
+            assert (status, problem['type']) == (503, 'urn:weir:draining')
+            assert (problem['key'], problem['flow'], problem['active']) == ('f', 'waits', 1)
+            for key in 'fh':  # whether there is room or not
+                async def refused():  # by the other thread a moment later, perhaps
+                    status, said = await agents.call('acquire', key, 'functions', timeout_ms=0)
+                    return (status, said.get('type')) == (503, 'urn:weir:draining')
+                await until(refused, 'no permits are given')
+            assert (await agents.call('release', 'g', 'functions', permit=permit))[0] == 200
+            assert (await gateway.counts('f', 'functions'))['waiting'] == 0
+            upstream.open('a')
+            assert (await held)[0] == 200
+    run(test())
+
+
 # ---- while tickets wait
 
 WAITING = '''
