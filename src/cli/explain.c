@@ -150,11 +150,18 @@ static void say_when(const json_t *entry)
     }
 }
 
+/* A token that names a tenant is told of that tenant's among the first in line. */
 static void say_nobody(const json_t *document)
 {
     const json_t *limit = json_object_get(document, "limit");
-    printf("Nobody waits there. Permits held: %lld of %s.\n",
-           (long long)number_of(document, "active"),
+    json_int_t waiting = number_of(document, "waiting");
+    if (waiting == 0) {
+        fputs("Nobody waits there. ", stdout);
+    } else {
+        printf("%lld %s there, and none of the first is of this token's tenant. ",
+               (long long)waiting, waiting == 1 ? "waits" : "wait");
+    }
+    printf("Permits held: %lld of %s.\n", (long long)number_of(document, "active"),
            json_is_integer(limit) ? weir_show_number(limit).text : "any number");
 }
 
@@ -177,7 +184,9 @@ static int explain(const json_t *key, const json_t *document, const char *flow)
     fputs("weir explain: ", stderr);
     weir_show_text(stderr, flow);
     if (waiting > (json_int_t)listed) {
-        fprintf(stderr, " is not among the first %zu of the %lld that wait; try again later\n",
+        fprintf(stderr,
+                " is not among the %zu of the %lld that wait that this caller is told of; try "
+                "again later\n",
                 listed, (long long)waiting);
     } else {
         fputs(" does not wait there: it is inside, has ended or never came; `weir line` lists who "

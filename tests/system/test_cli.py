@@ -491,6 +491,35 @@ async def test_why_somebody_waits_is_explained_in_sentences(cli, gateway):
         assert said.startswith('Somebody without a flow is next and waits for a permit: the only one is held.'), said
 
 
+def test_a_tenants_token_is_not_told_that_nobody_waits_when_others_do(monkeypatch):
+    monkeypatch.setenv('WEIR_ANY', 'a-secret-of-anybody')
+    monkeypatch.setenv('WEIR_ACME', 'a-secret-of-acme')
+    config = CONFIG + '''
+api_tokens:
+  any: { token: "${WEIR_ANY}", scopes: [work, read] }
+  acme: { token: "${WEIR_ACME}", scopes: [read], tenant: acme }
+'''
+
+    @run
+    async def test():
+        async with weir(config) as gateway:
+            api = f'127.0.0.1:{gateway.api_port}'
+            cli, acme = [Cli(api, WEIR_TOKEN=os.environ[name]) for name in ('WEIR_ANY', 'WEIR_ACME')]
+            await cli.acquire('one', 'k')
+            assert (await acme.good('explain', 'one', 'k')).out == 'Nobody waits there. Permits held: 1 of 1.\n'
+            process = await cli.start('acquire', 'one', 'k', '--flow', 'other-1', '--tenant', 'other')
+
+            async def waits():
+                return (await cli.good('line', 'one', 'k')).rows
+            await until(waits, 'somebody else waits')
+            assert (await acme.good('explain', 'one', 'k')).out == \
+                "1 waits there, and none of the first is of this token's tenant. Permits held: 1 of 1.\n"
+            (await acme('explain', 'one', 'k', 'other-1')).complained(1, 'is not among the 0 of the 1 that wait')
+            process.kill()
+            await process.communicate()
+    test()
+
+
 @run
 async def test_every_reason_has_its_sentence():
     reasons = {'bucket': 'waits for the rate', 'pause': 'a pause to end', 'breaker': 'the breaker',
@@ -513,7 +542,7 @@ async def test_every_reason_has_its_sentence():
         cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
         said = (await cli.good('explain', 'g', 'k')).out
         assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
-        (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the first 1 of the 500')
+        (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of the 500 that wait that')
         assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
         server.close()
 
