@@ -243,6 +243,15 @@ test('a permit whose connection ends fires its signal', async (gate, key) => {
     assert.equal(released.signal.aborted, false); // which is no loss
 });
 
+test('so does one whose lease is over', async (gate, key) => {
+    const { permit, leave } = await enter(gate, key, { leaseMs: 100 });
+    while (!permit.signal.aborted) {
+        await sleep(10);
+    }
+    assert.equal((await gate.counts(key)).active, 0);
+    await leave();
+});
+
 // ---- calling off
 
 test('whoever is called off while it waits leaves the line', async (gate, key) => {

@@ -204,6 +204,18 @@ enum weir_status weir_grants_release(struct weir_grants *grants, const struct we
     return status;
 }
 
+void weir_grants_let_go(struct weir_grants *grants, const struct weir_grant_name *name,
+                        const struct weir_result *result, uint32_t loop_index)
+{
+    pthread_mutex_lock(&grants->lock);
+    struct weir_grant *grant = find(grants, name);
+    if (grant != NULL) {
+        grant->call = NULL; /* it may be about to hear of the end of its lease */
+    }
+    pthread_mutex_unlock(&grants->lock);
+    (void)!weir_grants_release(grants, name, result, loop_index);
+}
+
 enum weir_status weir_grants_renew(struct weir_grants *grants, const struct weir_grant_name *name,
                                    uint64_t *lease_ns, uint32_t loop_index)
 {

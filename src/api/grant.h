@@ -23,7 +23,7 @@ struct weir_grant {
     struct weir_map_node by_flow;
     struct weir_link link; /* among all that are held */
     struct weir_grants *grants;
-    struct weir_call *call; /* that waits for it; null if it has gone */
+    struct weir_call *call; /* that waits for it, or holds it by its connection; else null */
     uint64_t id[2];
     uint64_t lease_ns; /* WEIR_NEVER: none */
     uint32_t gate;
@@ -67,6 +67,11 @@ WEIR_MUST_CHECK enum weir_status weir_grants_release(struct weir_grants *grants,
                                                      const struct weir_grant_name *name,
                                                      const struct weir_result *result,
                                                      uint32_t loop_index);
+
+/* The same when the call that holds it by its connection ends, in the loop of both: it is released
+ * unless somebody else has done that or its lease is over, and does not refer to the call again. */
+void weir_grants_let_go(struct weir_grants *grants, const struct weir_grant_name *name,
+                        const struct weir_result *result, uint32_t loop_index);
 
 /* `lease_ns` only shortens what was granted; 0: all of that. Stores how long the lease is now. */
 WEIR_MUST_CHECK enum weir_status weir_grants_renew(struct weir_grants *grants,

@@ -88,7 +88,7 @@ static void give_permit(struct weir_call *call, struct weir_grant *grant)
     memcpy(call->flow_text, pass->flow.data, pass->flow.bytes);
     call->flow = (struct weir_slice){call->flow_text, pass->flow.bytes};
     call->grant = NULL;
-    grant->call = NULL;
+    grant->call = call->holds ? call : NULL;
     if (!weir_grant_hold(grant)) {
         bool closed = weir_pass_cancel(pass);
         assert(closed);
@@ -130,6 +130,17 @@ static void refuse_going_away(struct weir_refusal *refusal, const struct weir_re
     weir_refusal_make(refusal, WEIR_PROBLEM_DRAINING, going_away, refused);
 }
 
+/* Its lease is over. Whoever holds it by a connection learns of it by the end of that. */
+static void lapse(struct weir_grant *grant)
+{
+    struct weir_call *call = grant->call;
+    weir_grant_lapse(grant);
+    if (call != NULL) {
+        call->held = false;
+        weir_client_close(call->client);
+    }
+}
+
 /* Called in the grant's own loop when somebody else's call has changed its ticket. */
 static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
 {
@@ -140,8 +151,8 @@ static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
     } else if (state == WEIR_TICKET_ADMITTED) {
         give_permit(call, grant);
         weir_call_resume(call);
-    } else if (call == NULL) {
-        weir_grant_lapse(grant);
+    } else if (grant->held) { /* nobody else can change that once it has ended */
+        lapse(grant);
     } else {
         call->grant = NULL;
         refuse_grant(call, grant, weir_refusal_in_line);
@@ -372,7 +383,6 @@ void weir_call_let_go(struct weir_call *call)
          * has died, which must not count as a success. */
         struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
         call->held = false;
-        /* Released by its id before, or its lease is over: then there is nothing to do. */
-        (void)!weir_grants_release(grants_of(call), &name, &result, call->worker->index);
+        weir_grants_let_go(grants_of(call), &name, &result, call->worker->index);
     }
 }

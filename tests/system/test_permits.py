@@ -6,7 +6,7 @@ import signal
 import sys
 
 import aiohttp
-from raw import run
+from raw import connect, request, run
 from weir import PATIENCE, until, weir
 
 CONFIG = '''
@@ -212,6 +212,33 @@ async def test_a_permit_that_is_held_ends_with_its_connection(agents):
         reply.close()
     await agents.until(active=1)
     assert (await agents.call('release', permit=other['permit']))[0] == 200
+
+
+@with_agents
+async def test_a_connection_ends_with_the_lease_of_the_permit_that_it_holds(agents):
+    body = '{"hold": true, "lease_ms": 100}'
+    async with connect(agents.gateway.api_port) as wire:
+        await wire.send(request('/gates/agents/b/acquire', f'Content-Length: {len(body)}', method='POST'), body)
+        assert (await wire.head()).status == 200
+        said = json.loads((await asyncio.wait_for(wire.reader.read(), PATIENCE)).split(b'\r\n')[1])
+    assert said['lease_ms'] == 100
+    assert (await agents.call('release', permit=said['permit']))[0] == 409
+    counts = await agents.gateway.counts('b', 'agents')
+    assert (counts['active'], counts['ended']['lapsed']) == (0, 1)
+
+
+@with_agents
+async def test_a_connection_that_ends_when_its_lease_does_leaves_nothing_behind(agents):
+    url = f'{agents.gateway.api}/gates/free/b/acquire'
+
+    async def hold(number):
+        async with agents.session.post(url, json={'hold': True, 'lease_ms': 20}) as reply:
+            await reply.content.readline()
+            await asyncio.sleep(0.015 + number % 100 / 10_000)  # before, after, and in that moment
+            reply.close()
+    for _ in range(3):
+        await asyncio.gather(*(hold(number) for number in range(100)))
+    await agents.until('b', 'free', active=0, entered=300)
 
 
 CALLER = '''

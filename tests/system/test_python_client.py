@@ -321,6 +321,8 @@ def test_a_lease_that_ran_out_is_told_by_release_but_not_by_the_block(server, ki
             await gate.release(permit)
         async with gate.permit(key, hold=False):
             await server.until(key, 'quick', active=0)
+        async with gate.permit(key, lease=0.1) as permit:
+            await until(lambda: permit.lost, 'the permit is lost')
         await gate.close()
     test()
 

@@ -22,6 +22,7 @@ struct scene {
     uint32_t admitted; /* how many were told so */
     uint32_t lapsed;
     uint32_t gone;
+    const struct weir_call *lapsed_call; /* of the last one that lapsed */
 };
 
 static struct scene scene;
@@ -35,6 +36,7 @@ static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
         assert_true(weir_grant_hold(grant));
     } else if (state == WEIR_TICKET_ENDED) {
         scene.lapsed++;
+        scene.lapsed_call = grant->call;
         weir_grant_lapse(grant);
     } else {
         scene.gone++;
@@ -589,6 +591,43 @@ TEST(a_lease_that_is_over_is_no_longer_held_and_told_to_its_loop)
     }
 }
 
+/* Somebody's release finds out that the lease is over; the loop has not heard of it yet. */
+TEST(a_call_that_lets_go_as_the_lease_ends_is_not_told_of_it)
+{
+    for (int lets_go = 0; lets_go <= 1; lets_go++) {
+        open_scene(many_at_once);
+        struct weir_call *call = (struct weir_call *)(void *)&scene; /* which is not looked at */
+        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
+        struct weir_grant *grant = acquire_for(10 * SECOND, 1, "key", "flow");
+        struct id id = id_of(grant);
+        struct weir_grant_name name = by_id(1, "key", &id);
+        grant->call = call;
+        scene.loop[0].now_ns += 10 * SECOND;
+        assert_int_equal(release(name), WEIR_NOT_HELD);
+        if (lets_go) {
+            weir_grants_let_go(scene.grants, &name, &result, 0);
+        }
+        one_turn();
+        assert_int_equal(scene.lapsed, 1);
+        assert_ptr_equal(scene.lapsed_call, lets_go ? NULL : call);
+        close_scene();
+    }
+}
+
+TEST(a_call_that_lets_go_gives_back_once)
+{
+    open_scene(many_at_once);
+    struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
+    struct id id = id_of(acquire(1, "key", "flow"));
+    struct weir_grant_name name = by_id(1, "key", &id);
+    for (int i = 0; i < 2; i++) {
+        weir_grants_let_go(scene.grants, &name, &result, 0);
+        assert_int_equal(active_at(1), 0);
+        expect_not_held(name);
+    }
+    close_scene();
+}
+
 TEST(a_lease_ends_by_itself)
 {
     open_scene(many_at_once);
@@ -755,6 +794,8 @@ int main(void)
         cmocka_unit_test(a_renewed_lease_begins_anew),
         cmocka_unit_test(a_renewal_may_shorten_a_lease),
         cmocka_unit_test(a_lease_that_is_over_is_no_longer_held_and_told_to_its_loop),
+        cmocka_unit_test(a_call_that_lets_go_as_the_lease_ends_is_not_told_of_it),
+        cmocka_unit_test(a_call_that_lets_go_gives_back_once),
         cmocka_unit_test(a_lease_ends_by_itself),
         cmocka_unit_test(the_end_of_a_lease_lets_the_next_one_in),
         cmocka_unit_test(what_is_still_held_goes_with_the_table),
