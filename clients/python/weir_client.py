@@ -33,6 +33,7 @@ __all__ = ['Gate', 'AsyncGate', 'Permit', 'AsyncPermit', 'WeirError', 'WeirRefus
 
 PATIENCE = 10.0  # seconds for a connection, and for a reply beyond what was asked to wait
 ABANDON = 3.0    # for the end of a call that was cancelled, where the server lets half-closed connections wait
+PATIENCE_MAX = (2 ** 31 - 1) / 1000  # of a socket: beyond that, Python asks poll() for another time
 IDLE_MAX = 16    # a few threads' worth; more are made as needed, and closed after use
 LINE_BYTES_MAX = 1 << 16  # of a reply's head, and of a chunk's size
 
@@ -461,7 +462,8 @@ class Gate(_Calls):
             if connection.sock is None:
                 connection.connect()
                 _look_after(_socket_of(connection))
-            _socket_of(connection).settimeout(patience)
+            bounded = patience is not None and patience <= PATIENCE_MAX
+            _socket_of(connection).settimeout(patience if bounded else None)
             text = None if wish is None else json.dumps(wish).encode()
             connection.request(method, path, text, self._fields)
             return connection.getresponse()

@@ -177,6 +177,18 @@ async def test_permits_within_the_limit_are_given_at_once(server, gate, key):
 
 
 @with_gate
+async def test_who_may_wait_for_months_waits(server, gate, key):
+    insides = [await enter(gate, key) for _ in range(3)]
+    fourth = Inside(gate, key, timeout=2 ** 32 / 1000 - weir_client.PATIENCE + 0.001)
+    await server.until(key, active=3, waiting=1)
+    with pytest.raises(WeirTimeout):
+        await gate.acquire(key, timeout=0.1)  # who has more patience waits for longer
+    await insides.pop().leave()
+    await asyncio.wait_for(fourth.entered.wait(), PATIENCE)
+    await leave(fourth, *insides)
+
+
+@with_gate
 async def test_the_fourth_flow_waits_and_goes_when_one_has_ended(server, gate, key):
     insides = [await enter(gate, key) for _ in range(3)]
     fourth = Inside(gate, key, flow='fourth')
