@@ -22,6 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* How long a command that has ended well waits for a gateway that does not answer. */
+#define REPORT_PATIENCE_MS 5000
+
 /* As shells have them, and sysexits.h: the service is not available. */
 #define EXIT_NO_PERMIT    69
 #define EXIT_NOT_RUNNABLE 126
@@ -151,7 +154,8 @@ static int exit_status(int status)
 }
 
 /* A command that ended well counts as a success; the end of a connection alone does not, because it
- * may be that of a caller that has died. If the gateway has gone, there is nobody to tell. */
+ * may be that of a caller that has died. If the gateway has gone, there is nobody to tell; and the
+ * next signal, which there is no command left for, is for us. */
 static void report_success(struct run *run)
 {
     if (run->talk.caller.fd < 0) {
@@ -162,6 +166,8 @@ static void report_success(struct run *run)
     struct weir_talk talk;
     quiet.json = false;
     weir_talk_init(&talk, weir_command_run.name, &quiet);
+    talk.stop_fd = run->signal_fd;
+    talk.patience_ms = REPORT_PATIENCE_MS;
     json_t *permit = json_object_get(run->talk.document, "permit");
     json_t *wish = json_pack("{s:O, s:s}", "permit", permit, "outcome", "success");
     if (wish != NULL) {

@@ -240,6 +240,7 @@ static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *w
         question->method = wish == NULL ? "GET" : "POST";
         question->path = path;
         question->body = weir_slice_of(body == NULL ? "" : body);
+        question->patience_ms = talk->patience_ms;
         (void)!put(talk, question);
         status = weir_talk_report(talk);
     }

@@ -16,6 +16,7 @@ struct weir_talk {
     const struct weir_options *options;
     FILE *out;                 /* where --json prints to; stdout */
     int stop_fd;               /* as the caller's; -1: none */
+    uint32_t patience_ms;      /* for the answers to questions; 0: as usual */
     struct weir_caller caller; /* open after a question that is held */
     struct weir_answer answer; /* the last one; without a body if there was none */
     uint16_t status;           /* of the last answer; 0: there was none */

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 import pytest
 from raw import run
@@ -223,6 +224,28 @@ async def test_run_says_that_a_command_ended_well_and_nothing_if_it_did_not():
         assert len(asked) == 1 + expected
         if expected:
             assert asked[1] == (b'/gates/one/k/release', {'permit': 'p', 'outcome': 'success'})
+
+
+@run
+async def test_run_can_be_ended_while_the_gateway_does_not_hear_that_it_went_well():
+    heard = asyncio.Event()
+
+    async def answer(reader, writer):
+        if b'acquire' in await reader.readuntil(b'\r\n\r\n'):
+            writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{"permit": "p"}\n\r\n')
+        else:
+            heard.set()
+        await reader.read()
+        writer.close()
+    server = await asyncio.start_server(answer, '127.0.0.1', 0)
+    process = await Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}').start(*RUN, '--', 'true')
+    await asyncio.wait_for(heard.wait(), PATIENCE)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    said = await ended(process)
+    assert (said.status, said.out, said.err) == (0, '', '')
+    assert time.monotonic() - began < 4  # well before its own patience is over
+    server.close()
 
 
 @with_cli
