@@ -18,6 +18,8 @@ gates:
   narrow: { limit: 1, line: { timeout: 30s, max: 2 } }
   free: { limit: none }
   paced: { limit: none, tokens: { rate: 20/s, burst: 10 }, line: { timeout: 30s }, lease: 10m }
+  hasty: { limit: 1, line: { timeout: 50ms } }
+tenants: { humble: { priority: low } }
 '''
 
 
@@ -120,6 +122,21 @@ async def test_a_key_may_have_a_lease_of_its_own(agents):
     assert (await agents.acquire())['lease_ms'] == 600_000
     assert (await agents.acquire('short'))['lease_ms'] == 60_000
     assert (await agents.acquire('short', lease_ms=61_000))['lease_ms'] == 60_000
+
+
+@with_agents
+async def test_a_caller_gets_no_more_time_and_no_higher_priority_than_it_may_have(agents):
+    await agents.acquire('k', 'hasty')
+    status, said = await agents.call('acquire', 'k', 'hasty', timeout_ms=60_000)
+    assert (status, said['type'], said['timeout_ms']) == (429, 'urn:weir:line-timeout', 50)
+    for _ in range(3):
+        await agents.acquire()
+    waits = agents.later(tenant='humble', priority='high')
+    await agents.until(waiting=1)
+    _, said = await agents.gateway.ask_api('/gates/agents/b/line')
+    assert [(entry['tenant'], entry['priority']) for entry in said['line']] == [('humble', 'low')]
+    waits.cancel()
+    await agents.until(waiting=0)
 
 
 @with_agents
