@@ -22,6 +22,9 @@
 #define BATCH_BYTES 65536
 static_assert(BATCH_BYTES >= WEIR_EVENT_LINES_MAX + 256, "a batch holds the lines of a note");
 
+/* Of the line that tells how many were lost. */
+#define CONFESSION_BYTES_MAX 128
+
 /* Events that follow each other within this time are written together. */
 #define PAUSE_NS (WEIR_NS_PER_SECOND / 20)
 
@@ -163,7 +166,7 @@ static void say_failure(struct weir_event_file *file, bool full)
 /* Lines that were lost before are told of first. */
 static bool confess(struct weir_event_file *file)
 {
-    char text[256];
+    char text[CONFESSION_BYTES_MAX];
     struct weir_json json;
     if (file->lost == 0) {
         return true;
@@ -197,10 +200,12 @@ static void write_batch(struct weir_event_file *file)
         return;
     }
     measure(file);
-    bool full = file->fd >= 0 && file->regular && file->bytes > 0 &&
-                file->bytes + text.bytes > rotate_bytes;
+    bool opened = file->fd >= 0 || open_file(file); /* one that was there may be long already */
+    uint64_t more_bytes = text.bytes + (file->lost > 0 ? CONFESSION_BYTES_MAX : 0);
+    bool full =
+        opened && file->regular && file->bytes > 0 && file->bytes + more_bytes > rotate_bytes;
     full = full && !rotate(file, keep);
-    if (!full && !file->gave_up && (file->fd >= 0 || open_file(file)) && confess(file) &&
+    if (opened && !full && !file->gave_up && (file->fd >= 0 || open_file(file)) && confess(file) &&
         write_all(file, text)) {
         file->failing = false;
     } else {

@@ -506,6 +506,29 @@ async def test_what_cannot_be_written_is_counted_and_told_once_it_can():
 
 
 @run
+async def test_what_was_lost_is_told_where_there_is_room_for_it():
+    with event_folder() as folder:
+        file, full = folder / 'events', 65536
+        events = f'events: {{ file: "{file}", rotate: 64KiB, keep: 1 }}'
+        async with weir(CONFIG.replace('EVENTS', events)) as gateway:
+            await make_events(gateway, 1)
+            await until(lambda: flows_so_far(file) == [0], 'one is written')
+            event_bytes = file.stat().st_size
+            file.unlink()
+            file.symlink_to('/dev/full')
+            await gateway.reload()
+            await make_events(gateway, 1)
+            await until(lambda: 'No space left' in gateway.complaints(), 'one is lost')
+            file.unlink()
+            file.write_text('"' + 'x' * (full - event_bytes - 3) + '"\n')  # the next one fits, and nothing besides
+            await gateway.reload()
+            await make_events(gateway, 1)
+        assert (folder / 'events.1').stat().st_size == full - event_bytes
+        missed, *others = [json.loads(line)['type'] for line in file.read_text().splitlines()]
+        assert missed == 'events.missed' and 'gate.timeout' in others
+
+
+@run
 async def test_a_file_that_was_moved_away_is_opened_anew_at_a_reload():
     with event_folder() as folder:
         file = folder / 'events'
