@@ -329,9 +329,11 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
 {
     const struct weir_llm *llm = exchange->llm;
     if (!llm->listens) {
-        /* Nobody has read what was never sent to its end, whatever length it claimed. Who still
-         * stands in line has cost nothing anyway. */
-        result->usage_known = llm->meter != NULL && !exchange->request_sent;
+        /* Nobody has read what was never sent to its end, whatever length it claimed, and nobody
+         * pays for what was answered with an error. Who still stands in line has cost nothing
+         * anyway. */
+        bool unpaid = !exchange->request_sent || exchange->status >= 400;
+        result->usage_known = llm->meter != NULL && unpaid;
         return;
     }
     struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);

@@ -758,6 +758,19 @@ async def test_a_request_of_which_nothing_was_sent_costs_nothing():
             assert (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]['buckets'] == [1000]
 
 
+@pytest.mark.parametrize('gate', ['limit: 1, tokens: 1000/d', 'tokens: 1000/d'])
+@pytest.mark.parametrize('status', ['401 Unauthorized', '429 Too Many Requests', '500 Internal Server Error',
+                                    '529 Overloaded'])
+@run
+async def test_a_request_that_the_provider_refuses_costs_nothing_with_a_limit_that_is_learned_or_not(status, gate):
+    async with upstream(refusal(status, 'retry-after-ms: 5')) as server, llm(server, gate=gate) as gateway:
+        for _ in range(3):
+            assert (await ask(gateway.port, post(chat()), 'POST')).status == int(status[:3])
+        await quiet(gateway)
+        assert (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]['buckets'] == [1000]
+        assert await used(gateway) == (0, 0, 0)
+
+
 # ---- tenants
 
 @run
