@@ -330,6 +330,9 @@ void weir_exchange_admitted(struct weir_exchange *exchange)
     exchange->admitted_ns = exchange->worker->loop.now_ns;
     if (exchange->llm != NULL) {
         weir_llm_meter_begin(exchange);
+        if (weir_llm_refuse_spent(exchange)) {
+            return;
+        }
     }
     connect_to(exchange, NULL, NULL);
 }

@@ -88,6 +88,10 @@ void weir_llm_read(struct weir_exchange *exchange);
 /* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_exchange *exchange);
 
+/* Answers a request whose tenant has used what it may use today. False if it has not: then it goes
+ * on. Asked before the line and behind it, where others of the tenant may have used it up. */
+bool weir_llm_refuse_spent(struct weir_exchange *exchange);
+
 /* An attempt begins: the model is called as the upstream calls it. False without memory. */
 WEIR_MUST_CHECK bool weir_llm_address(struct weir_exchange *exchange,
                                       const struct weir_config_upstream *upstream);

@@ -280,10 +280,19 @@ static bool may_ask(const struct weir_exchange *exchange)
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
+bool weir_llm_refuse_spent(struct weir_exchange *exchange)
+{
+    struct weir_share_budget budget = weir_llm_budget(exchange);
+    bool spent = exchange->llm->has_body && budget.exists && budget.spent >= budget.tokens;
+    if (spent) {
+        weir_exchange_refuse_budget(exchange, budget.left_ns);
+    }
+    return spent;
+}
+
 /* Answers a request that may not even stand in line. False if it may. */
 static bool turn_away(struct weir_exchange *exchange)
 {
-    struct weir_share_budget budget = weir_llm_budget(exchange);
     if (!may_ask(exchange)) {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_FORBIDDEN, 403,
@@ -292,11 +301,7 @@ static bool turn_away(struct weir_exchange *exchange)
             "body of at most 1 MiB.");
         return true;
     }
-    if (exchange->llm->has_body && budget.exists && budget.spent >= budget.tokens) {
-        weir_exchange_refuse_budget(exchange, budget.left_ns);
-        return true;
-    }
-    return false;
+    return weir_llm_refuse_spent(exchange);
 }
 
 /* As much of the body has been read as will be. */

@@ -829,6 +829,31 @@ async def test_a_tenant_uses_what_it_may_use_in_a_day_and_is_told_how_much_that_
             'tenant': 'acme', 'model': 'gpt-4o', 'requests': 2, 'refused': 1, 'input_tokens': 18, 'output_tokens': 5}
 
 
+@run
+async def test_who_stood_in_line_while_the_day_was_used_up_is_refused_when_its_turn_comes():
+    go_on = asyncio.Event()
+
+    async def serve(wire, message):
+        await go_on.wait()
+        await wire.send(reply(completion(), JSON))
+    async with upstream(serve) as server, llm(
+            server, gate='limit: 1, tokens: 1000/d', top='tenants: { acme: { tokens_per_day: 20 } }') as gateway:
+        tasks = [asyncio.create_task(ask(gateway.port, post(chat(), 'X-Tenant: acme'), 'POST')) for _ in range(8)]
+        tasks.append(asyncio.create_task(ask(gateway.port, post(chat(), 'X-Tenant: other'), 'POST')))
+        await gateway.until('gpt-4o', 'llm', active=1, waiting=8)
+        go_on.set()
+        *said, other = await asyncio.gather(*tasks)
+        assert other.status == 200
+        assert sorted(each.status for each in said) == [200] * 2 + [429] * 6  # 11 tokens each
+        for each in said:
+            assert each.status == 200 or json.loads(each.body)['type'] == 'urn:weir:budget-spent'
+        assert len(server.seen) == 3
+        await quiet(gateway)
+        assert (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]['buckets'] == [1000 - 3 * 11]
+        row, = (await gateway.ask_api('/usage?tenant=acme'))[1]['usage']
+        assert (row['requests'], row['refused'], row['input_tokens'] + row['output_tokens']) == (2, 6, 22)
+
+
 # ---- gates that learn, without an LLM behind them
 
 @run
