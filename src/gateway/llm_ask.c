@@ -248,7 +248,7 @@ void weir_llm_enter(struct weir_exchange *exchange)
                                    .output_max = llm->output_max,
                                    .deadline_ns = again ? llm->deadline_ns : exchange->deadline_ns,
                                    .retry = again};
-    if (!llm->has_body) {
+    if (!llm->has_body || llm->api == WEIR_LLM_API_COUNT) {
         request.cost = 1; /* a list of models, say */
     } else if (llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
@@ -322,6 +322,7 @@ static void ask(struct weir_exchange *exchange)
         uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
         llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
     }
+    llm->input = llm->api == WEIR_LLM_API_COUNT ? 0 : llm->input;
     if (!turn_away(exchange)) {
         weir_llm_enter(exchange);
     }

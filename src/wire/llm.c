@@ -47,6 +47,8 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
         {"/embeddings", WEIR_LLM_API_OPENAI_EMBEDDINGS},
         {"/completions", WEIR_LLM_API_OPENAI_COMPLETIONS},
         {"/messages", WEIR_LLM_API_ANTHROPIC_MESSAGES},
+        {"/messages/count_tokens", WEIR_LLM_API_COUNT},
+        {"/responses/input_tokens", WEIR_LLM_API_COUNT},
     };
     if (dialect == WEIR_LLM_CUSTOM) {
         return WEIR_LLM_API_CUSTOM;

@@ -63,7 +63,7 @@ void weir_llm_reply_init(struct weir_llm_reply *reply, const struct weir_llm_rep
 {
     assert((options->api == WEIR_LLM_API_CUSTOM) == (options->custom != NULL));
     reply->options = *options;
-    if (options->api == WEIR_LLM_API_OTHER) {
+    if (options->api == WEIR_LLM_API_OTHER || options->api == WEIR_LLM_API_COUNT) {
         reply->options.body = WEIR_LLM_BODY_OPAQUE;
     }
     if (options->api != WEIR_LLM_API_OPENAI_CHAT) {
@@ -426,6 +426,7 @@ static void take(struct weir_llm_reply *reply, enum weir_json_token token, struc
         take_custom(reply, token);
         return;
     case WEIR_LLM_API_OTHER:
+    case WEIR_LLM_API_COUNT:
         return;
     }
 }

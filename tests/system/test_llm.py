@@ -681,6 +681,21 @@ async def test_anthropics_streams_are_counted_from_their_first_event_to_their_la
         assert await used(gateway) == (100, 7, 90)
 
 
+@pytest.mark.parametrize('dialect, target', [('anthropic', '/v1/messages/count_tokens'),
+                                             ('openai', '/v1/responses/input_tokens')])
+@run
+async def test_who_only_asks_how_many_tokens_a_request_would_have_uses_none(dialect, target):
+    async with upstream(reply(b'{"input_tokens":2000}', JSON)) as server, \
+            llm(server, dialect=dialect, gate='limit: 1, tokens: 1000/d', top='tenants: { acme: { models: [m] } }') as gateway:
+        said = await ask(gateway.port, post(chat('m', 'word ' * 400), 'X-Tenant: acme', target=target), 'POST')
+        assert (said.status, said.body) == (200, b'{"input_tokens":2000}')
+        assert (await ask(gateway.port, post(chat('other'), 'X-Tenant: acme', target=target), 'POST')).status == 403
+        await quiet(gateway, 'm')
+        assert (await gateway.counts('m', 'llm'))['lanes'][0]['buckets'] == [999]  # as of any other call
+        rows = (await gateway.ask_api('/usage'))[1]['usage']
+        assert [(row['model'], row['requests'], row['input_tokens']) for row in rows] == [('m', 1, 0), ('other', 0, 0)]
+
+
 @run
 async def test_a_custom_api_is_read_by_the_paths_and_headers_that_the_config_names():
     custom = """custom: { model: engine.name, max_tokens: options.most, output_tokens: meta.out, input_tokens: meta.in,

@@ -16,6 +16,8 @@ TEST(the_end_of_a_path_says_which_call_it_is)
     assert_int_equal(openai("/v1/responses"), WEIR_LLM_API_OPENAI_RESPONSES);
     assert_int_equal(openai("/v1/embeddings"), WEIR_LLM_API_OPENAI_EMBEDDINGS);
     assert_int_equal(openai("/v1/messages"), WEIR_LLM_API_ANTHROPIC_MESSAGES);
+    assert_int_equal(openai("/v1/messages/count_tokens"), WEIR_LLM_API_COUNT);
+    assert_int_equal(openai("/v1/responses/input_tokens"), WEIR_LLM_API_COUNT);
 }
 
 TEST(a_call_is_the_same_however_its_path_is_spelled)
@@ -42,7 +44,7 @@ TEST(other_calls_are_not_guessed)
         "",
         "/",
         "/v1/models",
-        "/v1/messages/count_tokens",
+        "/v1/count_tokens",
         "/v1/messages/batches",
         "/v1/responses/resp_1/cancel",
         "/v1/xresponses",
