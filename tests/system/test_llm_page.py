@@ -51,7 +51,7 @@ def test_there_are_configs_in_both():
 @run
 async def test_every_config_is_a_good_one(tmp_path, config):
     (tmp_path / 'weir.yaml').write_text(config)
-    secrets = {'OPENAI_API_KEY': 'sk-1', 'AZURE_API_KEY': 'sk-2'}
+    secrets = {'OPENAI_API_KEY': 'sk-1', 'AZURE_API_KEY': 'sk-2', 'GROQ_API_KEY': 'sk-3'}
     status, said = await shell(f'{PROGRAM} check weir.yaml', cwd=tmp_path, env={**os.environ, **secrets})
     assert status == 0 and said.endswith(': good\n')
 
