@@ -449,13 +449,14 @@ void weir_usage_saved(struct weir_usage_book *usage, uint32_t day, uint64_t stat
     pthread_mutex_unlock(&usage->lock);
 }
 
-/* Into a day that is there; nothing older goes for what is older still. */
+/* Into a day that is there; nothing older goes for what is older still. All that was there fits
+ * again, the row for those that did not fit included. */
 static bool restore(struct weir_usage_book *usage, struct day *day,
                     const struct weir_usage_row *saved)
 {
     struct weir_slice name = weir_usage_tenant(saved), model = weir_usage_model(saved);
     struct tenant *tenant = find_tenant(usage, day, name);
-    if (usage->rows + 1 >= usage->rows_max) {
+    if (usage->rows >= usage->rows_max) {
         return false;
     }
     tenant = tenant == NULL ? make_tenant(usage, day, name) : tenant;

@@ -334,7 +334,7 @@ TEST(what_is_put_back_has_not_changed_and_counts_as_spent)
                                  .tenant_bytes = 1,
                                  .model_bytes = 1,
                                  .text = "am"};
-    begin(4);
+    begin(3);
     assert_true(weir_usage_restore(usage, &row));
     assert_false(weir_usage_changed(usage, &day, &state));
     assert_int_equal(spent(NOON_S, "a"), 111);

@@ -293,13 +293,30 @@ TEST(the_newest_days_are_put_back_while_there_is_room)
     use(NOON_S + A_DAY_S, "newer", "m", 1);
     close_file();
     listen_up();
-    open_with(4);
+    open_with(3);
     hear();
     assert_non_null(strstr(said, "there is no room for what tenants used up to 2025-08-21"));
     assert_int_equal(spent(NOON_S + A_DAY_S, "newer"), 6);
     assert_int_equal(spent(NOON_S, "old"), 0);
     close_file();
     assert_true(exists("2025-08-21"));
+}
+
+TEST(a_day_that_is_full_comes_back_whole)
+{
+    open_with(4);
+    use(NOON_S, "a", "m", 1);
+    use(NOON_S, "b", "m", 1);
+    use(NOON_S, "c", "m", 1);
+    use(NOON_S, "d", "m", 1); /* which is one of the others */
+    close_file();
+    listen_up();
+    open_with(4);
+    hear();
+    assert_string_equal(said, "");
+    assert_int_equal(spent(NOON_S, "a"), 6);
+    assert_int_equal(spent(NOON_S, "d"), 6);
+    close_file();
 }
 
 TEST(two_who_keep_one_folder_do_not_undo_each_other)
@@ -358,6 +375,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear_folder),
         cmocka_unit_test_setup(other_files_of_the_folder_are_left_alone, clear_folder),
         cmocka_unit_test_setup(the_newest_days_are_put_back_while_there_is_room, clear_folder),
+        cmocka_unit_test_setup(a_day_that_is_full_comes_back_whole, clear_folder),
         cmocka_unit_test_setup(two_who_keep_one_folder_do_not_undo_each_other, clear_folder),
         cmocka_unit_test_setup(a_folder_that_cannot_be_written_is_told_once, clear_folder),
     };
