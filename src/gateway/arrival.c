@@ -298,6 +298,17 @@ static struct refusal check_key(struct weir_exchange *exchange, const struct rea
                             "Api-Key: KEY."};
 }
 
+/* Whether one of the route's upstreams is sent fields of its own, which may be secrets. */
+static bool adds_fields(const struct weir_exchange *exchange)
+{
+    const struct weir_config_route *route = exchange->route;
+    bool adds = false;
+    for (uint32_t i = 0; i < route->upstream_count; i++) {
+        adds = adds || exchange->site->config->upstreams[route->upstreams[i]].header_count > 0;
+    }
+    return adds;
+}
+
 /* What is against passing the request on by the route that was found. */
 static struct refusal check_route(struct weir_exchange *exchange, struct reading *reading)
 {
@@ -306,6 +317,12 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     struct refusal unknown = check_key(exchange, reading);
     if (unknown.detail != NULL) {
         return unknown;
+    }
+    if (head->method == WEIR_METHOD_TRACE && adds_fields(exchange)) {
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 501,
+            "TRACE has a server say back what it was sent, and this route's upstream is sent more "
+            "than you know. It is not passed on."};
     }
     if (head->upgrade == WEIR_UPGRADE_WEBSOCKET && !found->websocket) {
         return (struct refusal){

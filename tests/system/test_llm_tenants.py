@@ -197,3 +197,22 @@ async def test_no_secret_is_in_any_reply_event_log_or_dump(tmp_path):
     assert 'gate.paused' in everything and 'urn:weir:upstream-unreachable' in everything
     for secret in (SECRET, key, key.split('_')[2], key + '0'):
         assert secret not in everything
+
+
+@run
+async def test_a_server_that_says_back_what_it_was_sent_does_not_tell_its_key(tmp_path):
+    """Which is what TRACE asks for; some servers do it unless they are told not to."""
+    async def serve(wire, message):
+        text = message.start + ''.join(f'\r\n{name}: {value}' for name, value in message.fields)
+        await wire.send(reply(text.encode(), 'Content-Type: message/http'))
+    async with upstream(serve) as server, account(tmp_path, server) as (gateway, keys):
+        key, = await make_keys(gateway, keys, 'acme')
+        said = await ask(gateway.port, request('/v1/models', field(key), method='TRACE'), 'TRACE')
+        assert SECRET not in said.body.decode()
+        assert (said.status, json.loads(said.body)['type']) == (501, 'urn:weir:bad-request')
+        assert server.seen == []
+        # Where there is nothing that a caller does not know, it is passed on as it is.
+        gateway.path.write_text(gateway.path.read_text().replace(
+            f', headers: {{ Authorization: "Bearer {SECRET}", X-Own: "{SECRET}" }}', ''))
+        await Cli(f'127.0.0.1:{gateway.api_port}').good('reload')
+        assert (await ask(gateway.port, request('/v1/models', field(key), method='TRACE'), 'TRACE')).status == 200
