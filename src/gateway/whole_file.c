@@ -64,6 +64,20 @@ static bool sync_folder(const char *path)
     return synced;
 }
 
+/* A new file, which is whose the folder is: what somebody makes as root, the gateway has to be able
+ * to read that does not run as root. Where that is not allowed, it stays root's. */
+static int make_file(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat about;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    folder_of(path, folder);
+    if (fd >= 0 && geteuid() == 0 && stat(folder, &about) == 0) {
+        (void)!fchown(fd, about.st_uid, about.st_gid);
+    }
+    return fd;
+}
+
 /* Copies the path, and leaves room for the suffix. */
 static bool keep_path(struct weir_whole_file *file, const char *path)
 {
@@ -84,7 +98,10 @@ bool weir_whole_file_begin(struct weir_whole_file *file, const char *path)
     if (!keep_path(file, path) || !make_folder(path)) {
         return false;
     }
-    int fd = open(file->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (unlink(file->fresh) != 0 && errno != ENOENT) { /* of one that did not come to its end */
+        return false;
+    }
+    int fd = make_file(file->fresh);
     if (fd < 0) {
         return false;
     }
@@ -176,7 +193,10 @@ int weir_whole_file_lock(const char *path, unsigned patience_ms)
     if (!make_folder(path)) {
         return -1;
     }
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = make_file(path);
+    if (fd < 0 && errno == EEXIST) {
+        fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    }
     if (fd < 0) {
         return -1;
     }

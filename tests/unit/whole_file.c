@@ -47,6 +47,25 @@ TEST(what_is_committed_takes_the_place_of_what_was_there)
     assert_int_equal(access(path("a.new"), F_OK), -1);
 }
 
+/* Which differs from who makes it for root only. */
+TEST(what_is_made_in_somebody_elses_folder_is_theirs)
+{
+    struct stat about, made;
+    assert_int_equal(mkdir(path("theirs"), 0755), 0);
+    assert_true(geteuid() != 0 || chown(path("theirs"), 65534, 65533) == 0);
+    assert_int_equal(stat(path("theirs"), &about), 0);
+    int lock = weir_whole_file_lock(path("theirs/lock"), 0);
+    assert_true(lock >= 0);
+    for (int i = 0; i < 2; i++) { /* made anew, and in the place of another */
+        write_text("theirs/a", "one");
+        assert_int_equal(stat(path("theirs/a"), &made), 0);
+        assert_true(made.st_uid == about.st_uid && made.st_gid == about.st_gid);
+    }
+    assert_int_equal(fstat(lock, &made), 0);
+    assert_true(made.st_uid == about.st_uid && made.st_gid == about.st_gid);
+    close(lock);
+}
+
 TEST(what_is_abandoned_leaves_what_was_there)
 {
     struct weir_whole_file file;
@@ -104,10 +123,18 @@ TEST(a_path_that_cannot_be_written_is_told)
     assert_int_equal(errno, ENAMETOOLONG);
     assert_false(weir_whole_file_begin(&file, ""));
     weir_whole_file_abandon(&file);
-    /* A link at the place of the new file leads nowhere. */
-    assert_int_equal(symlink("/etc/passwd", path("f.new")), 0);
-    assert_false(weir_whole_file_begin(&file, path("f")));
-    assert_int_equal(errno, ELOOP);
+}
+
+TEST(a_link_at_the_place_of_the_new_file_leads_nowhere)
+{
+    write_text("f", "old");
+    write_text("elsewhere", "kept");
+    assert_int_equal(symlink(path("elsewhere"), path("f.new")), 0);
+    write_text("f", "one");
+    assert_int_equal(link(path("elsewhere"), path("f.new")), 0);
+    write_text("f", "two");
+    expect_content("f", "two");
+    expect_content("elsewhere", "kept");
 }
 
 TEST(a_file_is_read_up_to_its_bound)
@@ -143,11 +170,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_committed_takes_the_place_of_what_was_there),
+        cmocka_unit_test(what_is_made_in_somebody_elses_folder_is_theirs),
         cmocka_unit_test(what_is_abandoned_leaves_what_was_there),
         cmocka_unit_test(what_a_dead_writer_left_is_in_nobody_s_way),
         cmocka_unit_test(folders_are_made_for_their_owner),
         cmocka_unit_test(a_disk_that_is_full_leaves_what_was_there),
         cmocka_unit_test(a_path_that_cannot_be_written_is_told),
+        cmocka_unit_test(a_link_at_the_place_of_the_new_file_leads_nowhere),
         cmocka_unit_test(a_file_is_read_up_to_its_bound),
         cmocka_unit_test(a_lock_is_held_by_one_at_a_time),
     };
