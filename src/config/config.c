@@ -135,6 +135,7 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
         return false;
     }
     weir_read_section(reader, root, &weir_section_top, reader->config);
+    weir_finish_upstreams(reader);
     weir_finish_gates(reader, root);
     if (root->kind == WEIR_YAML_MAPPING) {
         check_listeners(reader, root);

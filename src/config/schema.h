@@ -18,12 +18,13 @@ weir_field_read weir_read_api;
 weir_field_read weir_read_protocol;
 weir_field_read weir_read_trusted;
 
-/* schema_upstream.c */
+/* schema_upstream.c; what an upstream does not name depends on which routes lead to it, so it is
+ * completed once all have been read. */
 extern const struct weir_section weir_section_upstream;
 weir_field_read weir_read_upstreams;
+void weir_finish_upstreams(struct weir_reader *reader);
 
-/* schema_gate.c; what a gate does not name depends on which routes lead to it, so it is completed
- * once all have been read. `root` is the whole file. */
+/* schema_gate.c; the same holds for gates. `root` is the whole file. */
 extern const struct weir_section weir_section_gate;
 weir_field_read weir_read_gates;
 void weir_finish_gates(struct weir_reader *reader, const struct weir_yaml *root);

@@ -282,10 +282,14 @@ static const struct weir_field upstream_fields[] = {
 
 WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);
 
+/* An LLM that does not stream sends its first byte behind the last token. Clients wait for that as
+ * long, and would only ask, and pay, again. */
+#define FIRST_BYTE_NS     (60 * WEIR_NS_PER_SECOND)
+#define FIRST_BYTE_LLM_NS (600 * WEIR_NS_PER_SECOND)
+
 static const struct weir_config_upstream upstream_defaults = {
     .tls = {.verify = true},
     .connect_timeout_ns = 5 * WEIR_NS_PER_SECOND,
-    .first_byte_timeout_ns = 60 * WEIR_NS_PER_SECOND,
     .idle_timeout_ns = 5 * 60 * WEIR_NS_PER_SECOND,
     .keepalive = 64,
     .health = {.failures = 3, .pause_ns = WEIR_NS_PER_SECOND},
@@ -309,4 +313,29 @@ void weir_read_upstreams(struct weir_reader *reader, const struct weir_yaml *val
         check_tls(reader, weir_yaml_get(item, "tls"), &upstreams[i]);
     }
     config->upstreams = upstreams;
+    reader->upstreams = upstreams;
+}
+
+static void finish_upstream(struct weir_config_upstream *upstream, uint64_t first_byte_ns)
+{
+    if (upstream->first_byte_timeout_ns == 0) { /* which nobody can name */
+        upstream->first_byte_timeout_ns = first_byte_ns;
+    }
+}
+
+void weir_finish_upstreams(struct weir_reader *reader)
+{
+    const struct weir_config *config = reader->config;
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        const struct weir_config_route *route = &config->routes[i];
+        uint32_t count = route->llm == WEIR_CONFIG_LLM_NONE ? 0 : route->upstream_count;
+        for (uint32_t j = 0; j < count; j++) {
+            if (route->upstreams[j] != WEIR_CONFIG_NONE) { /* that is told as a mistake */
+                finish_upstream(&reader->upstreams[route->upstreams[j]], FIRST_BYTE_LLM_NS);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        finish_upstream(&reader->upstreams[i], FIRST_BYTE_NS);
+    }
 }

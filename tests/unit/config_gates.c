@@ -247,6 +247,24 @@ TEST(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive)
     unload(config);
 }
 
+TEST(an_upstream_that_a_route_to_an_llm_leads_to_has_longer_for_its_first_byte)
+{
+    struct weir_config *config = load(
+        "routes:\n"
+        "  - { match: /a, upstream: [l, named], llm: openai }\n"
+        "  - { match: /b, upstream: l }\n"
+        "  - { match: /c, upstream: plain }\n"
+        "listen: 127.0.0.1:1\n"
+        "upstreams: { l: { url: http://l, timeouts: { idle: 1s } }, plain: { url: http://p }, "
+        "named: { url: http://n, timeouts: { first_byte: 60s } }, unused: { url: http://x } }\n");
+    assert_int_equal(config->upstreams[0].first_byte_timeout_ns, 600 * SECOND);
+    assert_int_equal(config->upstreams[0].idle_timeout_ns, SECOND);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(config->upstreams[i].first_byte_timeout_ns, 60 * SECOND);
+    }
+    unload(config);
+}
+
 TEST(the_environment_counts_at_the_gate_of_an_llm_too)
 {
     USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "7", "QUEUE_TIMEOUT_SECONDS", "3");
@@ -430,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_controller_alone_makes_the_limit_adaptive),
         cmocka_unit_test(a_key_has_the_controller_of_its_gate_if_it_adapts),
         cmocka_unit_test(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive),
+        cmocka_unit_test(an_upstream_that_a_route_to_an_llm_leads_to_has_longer_for_its_first_byte),
         cmocka_unit_test(the_environment_counts_at_the_gate_of_an_llm_too),
         cmocka_unit_test(every_field_of_a_gate_is_read),
         cmocka_unit_test(an_adaptive_rate_reaches_from_a_tenth_to_ten_times_its_start),
