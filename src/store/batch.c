@@ -143,6 +143,9 @@ void weir_batch_fail(struct weir_store *store)
     weir_database_abandon(&store->database);
     store->heal_ns = weir_clock_ns() + store->retry_ns;
     atomic_store(&store->wrong, store->database.health.why);
+    if (weir_database_in_doubt(&store->database)) {
+        weir_store_doubt_record(store); /* before those are told who remove what they wrote */
+    }
     struct weir_store_op *op;
     while ((op = weir_op_queue_pop(&batch->waiting)) != NULL) {
         weir_op_fail(op, store->database.health.why);

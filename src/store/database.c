@@ -302,6 +302,12 @@ bool weir_database_commit(struct weir_database *database)
     return true;
 }
 
+bool weir_database_in_doubt(const struct weir_database *database)
+{
+    return database->health.failure == SQLITE_IOERR_FSYNC ||
+           database->health.failure == SQLITE_READONLY_DBMOVED;
+}
+
 void weir_database_abandon(struct weir_database *database)
 {
     assert(database->health.failure != SQLITE_OK);

@@ -119,6 +119,10 @@ void weir_database_abandon(struct weir_database *database);
 /* Copies what is in the journal into the database; `empty`: and makes the journal's file empty. */
 WEIR_MUST_CHECK bool weir_database_checkpoint(struct weir_database *database, bool empty);
 
+/* Whether what it failed to commit may be found by the next start all the same: its sync failed, or
+ * it was written to files that somebody has moved away. A heal ends that. */
+bool weir_database_in_doubt(const struct weir_database *database);
+
 /* Opens the connection anew and makes sure that writing works. False: not yet. */
 WEIR_MUST_CHECK bool weir_database_heal(struct weir_database *database);
 

@@ -42,11 +42,58 @@ bool weir_store_file_seal(struct weir_store *store, int fd)
     return fsync(fd) == 0 && fsync(store->bodies_fd) == 0;
 }
 
-void weir_store_file_remove(struct weir_store *store, uint64_t file)
+/* What stays is removed as an orphan, at the next start. */
+static void remove_file(struct weir_store *store, uint64_t file)
 {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%" PRIu64, file);
-    unlinkat(store->bodies_fd, name, 0); /* what stays is removed as an orphan, at the next start */
+    unlinkat(store->bodies_fd, name, 0);
+}
+
+/* Without memory it is left to the next start. */
+static void put_aside(struct weir_store *store, uint64_t file)
+{
+    if (store->aside_count == store->aside_size) {
+        size_t size = store->aside_size == 0 ? 16 : 2 * store->aside_size;
+        uint64_t *aside = realloc(store->aside, size * sizeof aside[0]);
+        if (aside == NULL) {
+            return;
+        }
+        store->aside = aside;
+        store->aside_size = size;
+    }
+    store->aside[store->aside_count++] = file;
+}
+
+void weir_store_file_remove(struct weir_store *store, uint64_t file)
+{
+    pthread_mutex_lock(&store->aside_lock);
+    bool in_doubt = store->in_doubt;
+    if (in_doubt) {
+        put_aside(store, file);
+    }
+    pthread_mutex_unlock(&store->aside_lock);
+    if (!in_doubt) {
+        remove_file(store, file);
+    }
+}
+
+void weir_store_doubt_record(struct weir_store *store)
+{
+    pthread_mutex_lock(&store->aside_lock);
+    store->in_doubt = true;
+    pthread_mutex_unlock(&store->aside_lock);
+}
+
+void weir_store_trust_record(struct weir_store *store)
+{
+    pthread_mutex_lock(&store->aside_lock);
+    store->in_doubt = false;
+    for (size_t i = 0; i < store->aside_count; i++) {
+        remove_file(store, store->aside[i]);
+    }
+    store->aside_count = 0;
+    pthread_mutex_unlock(&store->aside_lock);
 }
 
 /* ---- doubt ---- */

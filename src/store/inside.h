@@ -90,6 +90,12 @@ struct weir_store {
     atomic_uint_fast64_t disk_bytes;
     _Atomic(const char *) wrong; /* null: it works */
     atomic_int file_error;       /* an errno: no file can be written; the thread takes note of it */
+    /* Files that are not wanted any more, while a row that may come back refers to them. */
+    pthread_mutex_t aside_lock;
+    bool in_doubt; /* under the lock, as the next three */
+    uint64_t *aside;
+    size_t aside_count;
+    size_t aside_size;
     /* the thread and its inbox */
     pthread_t thread;
     sem_t come;                            /* posted to a sleeper */
@@ -179,6 +185,12 @@ int weir_store_try_file(struct weir_store *store);
 
 /* Whether there are any. */
 bool weir_store_has_files(struct weir_store *store);
+
+/* From now on nothing is removed: what failed to commit may be on record all the same. */
+void weir_store_doubt_record(struct weir_store *store);
+
+/* It is known again what is on record: what was to be removed meanwhile is. */
+void weir_store_trust_record(struct weir_store *store);
 
 /* Removes all files that are not among the numbers, which it sorts. */
 WEIR_MUST_CHECK bool weir_store_remove_orphans(struct weir_store *store, uint64_t *files,

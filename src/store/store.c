@@ -289,6 +289,7 @@ static void heal(struct weir_store *store)
     int error = weir_store_try_file(store);
     bool blamed = is_disk_error(error);
     if (!blamed && weir_database_heal(&store->database)) {
+        weir_store_trust_record(store);
         atomic_store(&store->wrong, NULL);
         note_disk_bytes(store);
     } else {
@@ -463,6 +464,8 @@ static void give_back(struct weir_store *store)
         close(store->lock_fd);
     }
     sem_destroy(&store->come);
+    pthread_mutex_destroy(&store->aside_lock);
+    free(store->aside);
     free(store->batch.fresh);
     free(store);
 }
@@ -484,6 +487,7 @@ static struct weir_store *create(const struct weir_store_options *options)
     weir_op_queue_init(&store->writes);
     weir_op_queue_init(&store->batch.waiting);
     sem_init(&store->come, 0, 0);
+    pthread_mutex_init(&store->aside_lock, NULL);
     snprintf(store->folder, sizeof store->folder, "%s", options->folder);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed || !weir_ids_init(&store->ids, seed)) {
         give_back(store);

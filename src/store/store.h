@@ -62,6 +62,8 @@ int weir_store_file_path(const struct weir_store *store, uint64_t file, char *pa
 /* These block, and are for disk threads. False, with errno. */
 WEIR_MUST_CHECK bool weir_store_file_seal(struct weir_store *store,
                                           int fd); /* file and folder on disk */
+
+/* While a row that was told to have failed may come back, it stays until that is known. */
 void weir_store_file_remove(struct weir_store *store, uint64_t file);
 
 /* A file could not be written: sees whether none can, or that one was only too long for what room

@@ -189,6 +189,48 @@ async def test_one_call_that_fails_loses_nothing(tmp_path, kind, error):
         await one.end()
 
 
+ECHO = '''
+api: 127.0.0.1:0
+data: {data}
+grace: 0s
+queues: {{ echo: {{ run: [cat], backoff: {{ first: 1ms, max: 1ms }} }} }}
+'''
+
+
+@pytest.mark.parametrize('way', ['killed', 'ended'])
+@run
+async def test_a_submission_whose_sync_failed_keeps_its_body_as_long_as_it_may_come_back(tmp_path, way):
+    """Its row may be in the journal all the same, and whoever submits it again is told that it is there."""
+    faults = Faults(tmp_path, tmp_path / 'data')
+    async with site(tmp_path, faults, config=ECHO) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        answers = []
+        for number in range(2, 5):  # syncs: of the file and its folder, perhaps of the journal's head, and of the commit
+            path, body = f'/submit/j{number}', f'{number} '.encode() * 50000
+            faults.fail('sync', 'EIO', after=number)
+            answers.append((await one.ask(session, 'POST', path, body))[0])
+            await (one.kill() if way == 'killed' else one.end())
+            faults.mend()
+            await one.start()
+            assert (await one.ask(session, 'POST', path, body))[0] in (200, 202)
+            assert (await one.ask(session, 'GET', f'/result/j{number}?wait=60')) == (200, body)
+        assert 503 in answers
+        await one.kill()
+
+
+@run
+async def test_the_body_of_a_submission_whose_sync_failed_goes_when_the_disk_works_again(tmp_path):
+    faults = Faults(tmp_path, tmp_path / 'data')
+    async with site(tmp_path, faults, config=ECHO) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        faults.fail('sync', 'EIO', after=2)
+        assert (await one.ask(session, 'POST', '/submit/long', bytes(100000)))[0] == 503
+        faults.mend()
+        await until(lambda: not list((tmp_path / 'data/bodies').iterdir()), 'its file is gone')
+        assert (await one.ask(session, 'GET', '/status/long'))[0] == 404
+        await one.kill()
+
+
 @run
 async def test_a_start_on_a_disk_that_fails_damages_nothing(tmp_path):
     chance = chance_of('start')
