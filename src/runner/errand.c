@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "config/match.h"
 #include "gateway/site.h"
+#include "runner/folder.h"
 #include "wire/chars.h"
 #include "wire/head_writer.h"
 
@@ -16,6 +17,9 @@
 
 #define NS_PER_MS      UINT64_C(1000000)
 #define HEAD_BYTES_MAX 16384 /* of the request; its path may have half of it */
+
+/* How long a route is not asked again for whose body or reply the disk was of no use. */
+#define REST_MS UINT64_C(1000)
 
 /* ---- the end ---- */
 
@@ -125,8 +129,12 @@ void weir_errand_finish(struct weir_errand *errand, enum weir_attempt_end end, c
 void weir_errand_fail(struct weir_errand *errand, const char *what, int error)
 {
     char sentence[200];
+    bool lacks = weir_folder_lacks(error);
     snprintf(sentence, sizeof sentence, "%s: %s", what, strerror(error));
-    weir_errand_finish(errand, WEIR_ATTEMPT_FAILURE, sentence);
+    if (lacks && errand->retry_after_ms < REST_MS) {
+        errand->retry_after_ms = REST_MS;
+    }
+    weir_errand_finish(errand, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE, sentence);
 }
 
 /* ---- disk threads ---- */

@@ -17,9 +17,6 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long a route is not asked again whose reply the disk did not take. */
-#define REST_MS UINT64_C(1000)
-
 /* How many reads of one reply may follow each other before others have their turn. */
 #define READS_MAX 16
 
@@ -125,24 +122,11 @@ void weir_errand_drop_result(struct weir_disk_task *task)
     weir_loop_post(&errand->options.worker->loop, &errand->writing.done);
 }
 
-/* Nothing is kept of it. If that is the disk's fault, no attempt is counted, and the route is not
- * asked again at once. */
-static void fail_to_write(struct weir_errand *errand, int error)
-{
-    char sentence[200];
-    bool lacks = weir_folder_lacks(error);
-    snprintf(sentence, sizeof sentence, "the result could not be written: %s", strerror(error));
-    errand->discarding = true;
-    if (lacks && errand->retry_after_ms < REST_MS) {
-        errand->retry_after_ms = REST_MS;
-    }
-    weir_errand_finish(errand, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE, sentence);
-}
-
 static void result_written(struct weir_errand *errand)
 {
     if (errand->writing.error != 0) {
-        fail_to_write(errand, errand->writing.error);
+        errand->discarding = true; /* nothing is kept of it */
+        weir_errand_fail(errand, "the result could not be written", errand->writing.error);
         return;
     }
     errand->written_bytes += weir_buffer_bytes(&errand->result);
