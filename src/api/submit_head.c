@@ -135,26 +135,38 @@ static bool next_item(struct weir_slice *rest, struct weir_slice *item)
     return true;
 }
 
-/* `Prefer: wait=N`. What cannot be understood of a preference is passed over (RFC 7240). */
-static uint64_t read_preference(const struct weir_http1_head *head, const char *data)
+/* Whether there is a `wait=N` among the preferences. */
+static bool find_wait(struct weir_slice preferences, uint64_t *seconds)
 {
     static const char name[] = "wait=";
-    const struct weir_http1_field *field =
-        weir_http1_find_name(head, data, weir_slice_of("prefer"), NULL);
-    struct weir_slice rest =
-        field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
     struct weir_slice item;
-    while (next_item(&rest, &item)) {
+    while (next_item(&preferences, &item)) {
         struct weir_slice start = {item.data, sizeof name - 1};
         struct weir_slice value = {item.data + sizeof name - 1, item.bytes - (sizeof name - 1)};
-        uint64_t seconds;
         if (item.bytes > start.bytes && weir_text_same(start, weir_slice_of(name)) &&
-            weir_scalar_number(value, &seconds)) {
-            seconds = seconds < WEIR_JOB_WAIT_SECONDS_MAX ? seconds : WEIR_JOB_WAIT_SECONDS_MAX;
-            return seconds * WEIR_NS_PER_SECOND;
+            weir_scalar_number(value, seconds)) {
+            return true;
         }
     }
-    return 0;
+    return false;
+}
+
+/* `Prefer: wait=N`, in whichever of these fields; the first counts. What cannot be understood of a
+ * preference is passed over (RFC 7240). */
+static uint64_t read_preference(const struct weir_http1_head *head, const char *data)
+{
+    uint64_t seconds = 0;
+    bool found = false;
+    for (uint16_t i = 0; i < head->field_count && !found; i++) {
+        const struct weir_http1_field *field = &head->fields[i];
+        found = weir_text_same(weir_http1_name(data, field), weir_slice_of("prefer")) &&
+                find_wait(weir_http1_value(data, field), &seconds);
+    }
+    if (!found) {
+        return 0;
+    }
+    seconds = seconds < WEIR_JOB_WAIT_SECONDS_MAX ? seconds : WEIR_JOB_WAIT_SECONDS_MAX;
+    return seconds * WEIR_NS_PER_SECOND;
 }
 
 bool weir_submit_has_lines(const struct weir_http1_head *head, const char *data)

@@ -319,6 +319,9 @@ async def test_a_submission_may_prefer_to_wait_for_its_result(call):
     assert (reply.status, reply.json['state'], reply.headers['Location']) == (422, 'failed', '/status/bad')
     reply = await call('POST', '/submit/kept?queue=keep', b'x', Prefer='wait=1')
     assert (reply.status, reply.json['state'], reply.headers['Location']) == (202, 'queued', '/status/kept')
+    reply = await ask(call.gateway.api_port, request('/submit/two?queue=echo', 'Prefer: respond-async', 'Prefer: wait=60',
+                                                     'Content-Length: 5', method='POST', body=b'hello'), 'POST')
+    assert (reply.status, reply.body) == (200, b'hello')  # preferences may stand in several fields
     for preference in ('wait=0', 'wait', 'wait=x', 'wait=-1', '', ',;,', 'return=minimal', 'Wait=1'):
         reply = await call('POST', f'/submit/p{len(preference)}{preference[-1:].isdigit()}?queue=keep', b'x', Prefer=preference)
         assert reply.status in (200, 202), preference
