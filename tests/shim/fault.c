@@ -5,11 +5,12 @@
  *
  * A power cut. With WEIR_FAULT_SHADOW, a folder on the same file system, that one always holds what
  * a disk would after the cut: `disk/INODE` is a file as of its last sync, `folders/INODE` the names
- * in a folder as of its last sync, `kept/INODE` another name of what has been removed, so that
- * the kernel gives its number to nobody else. `whole` is there once it holds what was in the root
- * at the start. Tests kill the process and call power.cut(), which makes the root what the shadow
- * says, or a mixture with what was written later, as real disks do. What a failed sync did not
- * write is lost for good: a later one that succeeds does not bring it back, as in Linux.
+ * in a folder as of its last sync, `kept/INODE` another name of what has been removed, or
+ * `gone/INODE` the folder that has been, so that the kernel gives its number to nobody else.
+ * `whole` is there once it holds what was in the root at the start. Tests kill the process and call
+ * power.cut(), which makes the root what the shadow says, or a mixture with what was written later,
+ * as real disks do. What a failed sync did not write is lost for good: a later one that succeeds
+ * does not bring it back, as in Linux.
  *
  * Faults. WEIR_FAULT_CONTROL is a file with a `struct control`, mapped here and by the test, which
  * may change it at any time: calls of a kind are counted, and those from `first` to `last` fail
@@ -517,6 +518,33 @@ static void keep(int folder, const char *path)
     }
 }
 
+static bool is_empty(int folder, const char *path)
+{
+    int fd = (int)syscall(SYS_openat, folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    int names = 0;
+    while (listing != NULL && readdir(listing) != NULL) {
+        names++;
+    }
+    if (listing != NULL) {
+        closedir(listing);
+    }
+    return names == 2; /* its own and its parent's */
+}
+
+/* A folder has no second name to be kept by. */
+static int remove_folder(int folder, const char *path)
+{
+    struct stat status;
+    char gone[PATH_BYTES];
+    if (shadow[0] != '\0' && fstatat(folder, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(status.st_mode) && is_empty(folder, path)) {
+        return (int)syscall(SYS_renameat2, folder, path, AT_FDCWD,
+                            shadow_path(gone, "gone", status.st_ino), 0);
+    }
+    return (int)syscall(SYS_unlinkat, folder, path, AT_REMOVEDIR);
+}
+
 static int unlink_at(int folder, const char *path, int flags)
 {
     int error = 0;
@@ -524,6 +552,9 @@ static int unlink_at(int folder, const char *path, int flags)
         if (strikes(KIND_UNLINK, &error)) {
             errno = error;
             return -1;
+        }
+        if ((flags & AT_REMOVEDIR) != 0) {
+            return remove_folder(folder, path);
         }
         keep(folder, path);
     }
@@ -538,6 +569,11 @@ int unlink(const char *path)
 int unlinkat(int folder, const char *path, int flags)
 {
     return unlink_at(folder, path, flags);
+}
+
+int rmdir(const char *path)
+{
+    return unlink_at(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 int remove(const char *path)
@@ -573,7 +609,7 @@ int renameat2(int before, const char *from, int after, const char *to, unsigned 
     return rename_at(before, from, after, to, flags);
 }
 
-/* The number of a new folder may have been another's. */
+/* The number of a new folder may have been that of one which another process has removed. */
 int mkdirat(int folder, const char *path, mode_t mode)
 {
     struct stat status;
@@ -674,7 +710,7 @@ __attribute__((constructor)) static void begin(void)
     owner = getpid();
     if (durable != NULL) {
         char path[PATH_BYTES];
-        static const char *const kinds[] = {"disk", "folders", "kept"};
+        static const char *const kinds[] = {"disk", "folders", "kept", "gone"};
         snprintf(shadow, sizeof(shadow), "%s", durable);
         for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
             snprintf(path, sizeof(path), "%s/%s", shadow, kinds[kind]);

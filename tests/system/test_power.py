@@ -112,6 +112,24 @@ for number in range(100):
     assert content(faults) == {'unlinked': b'unlinked', 'replaced': b'replaced'}
 
 
+def test_a_removed_folder_comes_back_though_others_were_made_since(faults):
+    perform(faults, '''
+def make(name):
+    os.mkdir(name)
+    os.fsync(put(name + '/file', name.encode()))
+    sync_folder(name)
+make('removed')
+sync_folder()
+os.unlink('removed/file')
+os.rmdir('removed')
+for number in range(100):
+    make(f'new{number}')
+''')
+    assert len(list((faults.shadow / 'gone').iterdir())) == 1  # so its number is nobody else's, whatever the file system does
+    faults.cut()
+    assert content(faults) == {'removed': None, 'removed/file': b'removed'}
+
+
 def test_a_truncation_that_was_not_synced_is_undone(faults):
     perform(faults, f'''
 for name in ('flag', 'call', 'synced', 'back'):
