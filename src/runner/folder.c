@@ -35,7 +35,36 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+bool weir_folder_lacks(int error)
+{
+    static const int lacks[] = {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, ENFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
+        if (error == lacks[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- removing ---- */
+
+/* Something stays. `lack` becomes why, if that is for want of something, and was not before. */
+static void note_lack(int *lack)
+{
+    if (*lack == 0 && weir_folder_lacks(errno)) {
+        *lack = errno;
+    }
+}
+
+/* A file, or a folder that is empty. */
+static bool remove_entry(int at, const char *name, int *lack)
+{
+    if (unlinkat(at, name, 0) == 0) {
+        return true;
+    }
+    note_lack(lack);
+    return unlinkat(at, name, AT_REMOVEDIR) == 0;
+}
 
 /* A name in `top` that is not taken; more than a few are not looked for. Who is not root cannot
  * move a folder that may not be written to. */
@@ -65,7 +94,7 @@ static int open_folder(int at, const char *name)
 
 /* Removes what is in `inner`; folders in it that are not empty go up to `top`. Nothing is nested
  * deeper than that while it is removed, so neither stack nor descriptors have to be. */
-static bool empty_inner(int inner, int top, uint64_t *counter)
+static bool empty_inner(int inner, int top, uint64_t *counter, int *lack)
 {
     bool changed = false;
     (void)fchmod(inner, 0700); /* without which nothing could be taken out of it */
@@ -79,21 +108,21 @@ static bool empty_inner(int inner, int top, uint64_t *counter)
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
             continue;
         }
-        changed |= unlinkat(dirfd(folder), name, 0) == 0 ||
-                   unlinkat(dirfd(folder), name, AT_REMOVEDIR) == 0 ||
-                   move_up(dirfd(folder), name, top, counter);
+        changed |=
+            remove_entry(dirfd(folder), name, lack) || move_up(dirfd(folder), name, top, counter);
     }
     closedir(folder);
     return changed;
 }
 
 /* One pass over `top`; whether anything has changed, so that another one is worth while. */
-static bool sweep_once(int top, uint64_t *counter)
+static bool sweep_once(int top, uint64_t *counter, int *lack)
 {
     bool changed = false;
     int copy = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy == -1 ? NULL : fdopendir(copy);
     if (folder == NULL) {
+        note_lack(lack);
         close_fd(&copy);
         return false;
     }
@@ -102,35 +131,42 @@ static bool sweep_once(int top, uint64_t *counter)
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
             continue;
         }
-        if (unlinkat(top, name, 0) == 0 || unlinkat(top, name, AT_REMOVEDIR) == 0) {
+        if (remove_entry(top, name, lack)) {
             changed = true;
             continue;
         }
         int inner = open_folder(top, name);
-        changed |= inner != -1 && empty_inner(inner, top, counter);
+        if (inner == -1) {
+            note_lack(lack);
+        }
+        changed |= inner != -1 && empty_inner(inner, top, counter, lack);
         changed |= unlinkat(top, name, AT_REMOVEDIR) == 0;
     }
     closedir(folder);
     return changed;
 }
 
-static void remove_folder(int at, const char *name)
+/* Whatever of it can be removed. Returns for want of what something may have stayed, or 0. */
+static int remove_folder(int at, const char *name)
 {
     uint64_t counter = 0;
-    if (unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
-        return;
+    int lack = 0;
+    if (remove_entry(at, name, &lack) || errno == ENOENT) {
+        return 0;
     }
     int top = open_folder(at, name);
     if (top == -1) {
-        return;
+        note_lack(&lack);
+        return lack;
     }
     (void)fchmod(top, 0700);
     for (int sweeps = 0; sweeps < SWEEPS_MAX && unlinkat(at, name, AT_REMOVEDIR) != 0; sweeps++) {
-        if (!sweep_once(top, &counter)) {
+        if (!sweep_once(top, &counter, &lack)) {
             break;
         }
     }
     close(top);
+    return lack;
 }
 
 static int open_work(const char *data)
@@ -155,7 +191,7 @@ void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt)
         return;
     }
     name_attempt(name, number, attempt);
-    remove_folder(work, name);
+    (void)remove_folder(work, name);
     close(work);
 }
 
@@ -180,7 +216,7 @@ void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint
     for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
         uint64_t number;
         if (read_name(entry->d_name, &number) && !keep(context, number)) {
-            remove_folder(work, entry->d_name);
+            (void)remove_folder(work, entry->d_name);
         }
     }
     if (entries != NULL) {
@@ -343,9 +379,9 @@ static int make_folder(const struct weir_folder_order *order, int work, const ch
         if (errno != EEXIST) {
             return errno;
         }
-        remove_folder(work, name);
+        int lack = remove_folder(work, name); /* of an attempt that could not be begun */
         if (mkdirat(work, name, FOLDER_MODE) != 0) {
-            return errno;
+            return errno == EEXIST && lack != 0 ? lack : errno;
         }
     }
     folder->fd = openat(work, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -389,17 +425,6 @@ int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *
 }
 
 /* ---- results ---- */
-
-bool weir_folder_lacks(int error)
-{
-    static const int lacks[] = {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, ENFILE, ENOMEM};
-    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
-        if (error == lacks[i]) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Whether the command could not have read it: it ran as the user who owns the folder, and that file
  * is somebody else's, which not all may read. It got there as a link, or by a rename; we can read

@@ -2,6 +2,10 @@
 #define _GNU_SOURCE
 #include "unit/yard.h"
 
+#include "runner/folder.h"
+
+#include <sys/resource.h>
+
 /* ---- bodies and results ---- */
 
 TEST(a_body_is_standard_input_and_standard_output_the_result)
@@ -118,6 +122,42 @@ TEST(a_folder_that_is_there_already_is_made_anew)
     run(&trial);
     expect_result(&trial, "in\nout\n");
     finish(&trial);
+}
+
+/* What an attempt that could not be begun has left, in the way of the same one when it comes again:
+ * `work/7-1`, and a folder in that which is not empty. */
+static void leave_folder(void)
+{
+    static const char *const names[] = {"work", "work/7-1", "work/7-1/inner",
+                                        "work/7-1/inner/most"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", yard.folder, names[i]);
+        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+    }
+}
+
+TEST(a_folder_that_is_there_and_stays_for_want_of_descriptors_is_told_as_that)
+{
+    struct weir_folder_order order = {.data = yard.folder, .number = 7, .attempt = 1};
+    struct rlimit limit;
+    int lacking = 0, error = EMFILE;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (rlim_t files = 3; error == EMFILE && files < 40; files++) {
+        struct rlimit tight = {files, limit.rlim_max};
+        struct weir_folder folder;
+        leave_folder();
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        error = weir_folder_make(&order, &folder);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        lacking += error == EMFILE;
+        if (error == 0) {
+            close(folder.fd);
+        }
+    }
+    assert_int_equal(error, 0);
+    assert_true(lacking > 2);
+    weir_command_sweep(yard.folder, 7, 1);
 }
 
 /* ---- what it leaves ---- */
@@ -348,6 +388,7 @@ int main(void)
         IN_YARD(a_command_that_changes_its_body_changes_a_copy),
         IN_YARD(a_result_with_another_name_is_copied),
         IN_YARD(a_folder_that_is_there_already_is_made_anew),
+        IN_YARD(a_folder_that_is_there_and_stays_for_want_of_descriptors_is_told_as_that),
         IN_YARD(only_a_regular_file_is_a_result),
         IN_YARD(standard_output_that_is_replaced_by_a_link_is_not_followed),
         IN_YARD(a_link_in_the_place_of_done_is_not_followed),
