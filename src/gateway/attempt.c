@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "gateway/connect.h"
 #include "gateway/forward.h"
+#include "gateway/inner.h"
 #include "gateway/llm.h"
 
 #include <errno.h>
@@ -306,6 +307,9 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         }
     }
     if (our_lack) {
+        if (exchange->client->inner != NULL) {
+            exchange->client->inner->lacking = true;
+        }
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
             "This gateway has no descriptor or memory left for a connection to the "

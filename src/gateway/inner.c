@@ -37,7 +37,7 @@ int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
         errno = ENOMEM;
         return -1;
     }
-    inner->cut = false;
+    inner->cut = inner->lacking = false;
     inner->site = weir_site_take(worker->site);
     return ends[1];
 }

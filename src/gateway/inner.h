@@ -14,8 +14,9 @@ struct weir_client;
 struct weir_inner {
     struct weir_slice tenant; /* empty: whom the route names */
     enum weir_priority priority;
-    bool cut; /* its reply has ended before its time, which may not show: a pair of
-               * sockets cannot be reset */
+    bool cut;     /* its reply has ended before its time, which may not show: a pair of
+                   * sockets cannot be reset */
+    bool lacking; /* its reply is ours: we had no descriptor or memory to reach the upstream */
     struct weir_client *client; /* private: null once it has closed */
     struct weir_site *site;     /* private: whose routes it is for */
 };

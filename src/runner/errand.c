@@ -18,7 +18,7 @@
 #define NS_PER_MS      UINT64_C(1000000)
 #define HEAD_BYTES_MAX 16384 /* of the request; its path may have half of it */
 
-/* How long a route is not asked again for whose body or reply the disk was of no use. */
+/* How long a route is not asked again for whose body or reply there was no disk or descriptor. */
 #define REST_MS UINT64_C(1000)
 
 /* ---- the end ---- */
@@ -126,15 +126,23 @@ void weir_errand_finish(struct weir_errand *errand, enum weir_attempt_end end, c
     settle(errand);
 }
 
+void weir_errand_lack(struct weir_errand *errand, const char *sentence)
+{
+    if (errand->retry_after_ms < REST_MS) {
+        errand->retry_after_ms = REST_MS;
+    }
+    weir_errand_finish(errand, WEIR_ATTEMPT_UNABLE, sentence);
+}
+
 void weir_errand_fail(struct weir_errand *errand, const char *what, int error)
 {
     char sentence[200];
-    bool lacks = weir_folder_lacks(error);
     snprintf(sentence, sizeof sentence, "%s: %s", what, strerror(error));
-    if (lacks && errand->retry_after_ms < REST_MS) {
-        errand->retry_after_ms = REST_MS;
+    if (weir_folder_lacks(error)) {
+        weir_errand_lack(errand, sentence);
+    } else {
+        weir_errand_finish(errand, WEIR_ATTEMPT_FAILURE, sentence);
     }
-    weir_errand_finish(errand, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE, sentence);
 }
 
 /* ---- disk threads ---- */

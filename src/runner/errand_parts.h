@@ -73,8 +73,11 @@ struct weir_errand {
 void weir_errand_finish(struct weir_errand *errand, enum weir_attempt_end end,
                         const char *sentence);
 
-/* The same with why a call failed. If it was for want of disk or descriptors, no attempt is
- * counted, and the route is not asked again at once. */
+/* It has ended for want of disk or descriptors: no attempt is counted, and the route is not asked
+ * again at once. */
+void weir_errand_lack(struct weir_errand *errand, const char *sentence);
+
+/* One or the other, with why a call failed. */
 void weir_errand_fail(struct weir_errand *errand, const char *what, int error);
 
 /* Hands the task to a disk thread; `arrive` is called in the loop when it is done, unless the

@@ -65,6 +65,10 @@ static void finish_by_status(struct weir_errand *errand)
     words[bytes] = '\0';
     snprintf(sentence, sizeof sentence, "the route replied %u (%.*s)%s%s", status,
              (int)reason.bytes, reason.data, bytes == 0 ? "" : ": ", words);
+    if (errand->inner.lacking) {
+        weir_errand_lack(errand, sentence);
+        return;
+    }
     bool again = status == 408 || status == 425 || status == 429 || status >= 500;
     weir_errand_finish(errand, again ? WEIR_ATTEMPT_FAILURE : WEIR_ATTEMPT_HOPELESS, sentence);
 }

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -137,6 +138,7 @@ static struct trial {
     enum then then; /* once the upstream has its request */
     uint32_t count; /* of errands, one after the other; 0: one */
     bool unreachable;
+    bool crowded; /* there are no descriptors left once it is under way */
 
     struct weir_worker *worker;
     struct weir_disk *disk;
@@ -156,8 +158,24 @@ static struct trial {
 
 static void start(struct weir_post *post);
 
+/* No more descriptors than there are, or as many as before. */
+static void allow_descriptors(bool more)
+{
+    static struct rlimit limit;
+    struct rlimit tight;
+    if (!more) {
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        tight = limit;
+        tight.rlim_cur = 3;
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, more ? &limit : &tight), 0);
+}
+
 static void end_trial(void)
 {
+    if (trial.crowded) {
+        allow_descriptors(true);
+    }
     weir_timer_deinit(&trial.worker->loop, &trial.timer);
     kill(getpid(), SIGTERM);
 }
@@ -228,6 +246,9 @@ static void start(struct weir_post *post)
         .ended = note_end,
         .context = &trial});
     assert_non_null(trial.errand);
+    if (trial.crowded) {
+        allow_descriptors(false);
+    }
     if (trial.then != GO_ON) {
         weir_timer_set(&trial.worker->loop, &trial.timer, trial.worker->loop.now_ns + 1);
     }
@@ -668,6 +689,15 @@ TEST(an_upstream_that_is_not_there_is_a_failure)
     assert_int_equal(trial.status, 502);
 }
 
+TEST(an_upstream_to_which_no_connection_is_left_costs_no_attempt)
+{
+    trial.crowded = true;
+    run();
+    assert_int_equal(trial.end, WEIR_ATTEMPT_UNABLE);
+    assert_int_equal(trial.status, 503);
+    assert_true(trial.retry_after_ms >= 1000);
+}
+
 TEST(a_reply_that_breaks_off_is_a_failure)
 {
     expect_status("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly", WEIR_ATTEMPT_FAILURE,
@@ -778,6 +808,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_path_without_a_route_is_hopeless, open_all, close_all),
         cmocka_unit_test_setup_teardown(an_upstream_that_is_not_there_is_a_failure, open_all,
                                         close_all),
+        cmocka_unit_test_setup_teardown(an_upstream_to_which_no_connection_is_left_costs_no_attempt,
+                                        open_all, close_all),
         cmocka_unit_test_setup_teardown(a_reply_that_breaks_off_is_a_failure, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_timeout_is_kept, open_all, close_all),
         cmocka_unit_test_setup_teardown(an_errand_is_cancelled_while_its_reply_is_awaited, open_all,
