@@ -110,6 +110,12 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
                                             const struct weir_schedule_ask *ask,
                                             struct weir_instant now, uint64_t *retry_after_ns);
 
+/* Of one that was answered FULL: how many places it waits for, if what it lacks is room in the
+ * queue as a whole. 0: a bound of its priority's own is reached, or it asks for more than there
+ * will ever be. */
+uint64_t weir_schedule_awaited(const struct weir_schedule *schedule,
+                               const struct weir_schedule_ask *ask);
+
 /* Gives places back that no job will take. What the tenant's rate was charged stays. */
 void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask);
 

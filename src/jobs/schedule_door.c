@@ -128,15 +128,31 @@ static uint64_t places_in_all(const struct weir_schedule_ask *ask)
     return places;
 }
 
-static bool has_room(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
+static bool priorities_have_room(const struct weir_queue *queue,
+                                 const struct weir_schedule_ask *ask)
 {
-    uint64_t all = weir_queue_queued(queue) + queue->reserved + places_in_all(ask);
-    bool room = all <= queue->jobs_max;
+    bool room = true;
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         uint64_t own = queue->queued_of[i] + queue->reserved_of[i] + places_of(ask, i);
         room = room && (places_of(ask, i) == 0 || own <= queue->jobs_by_priority[i]);
     }
-    return room || ask->seated || queue->full == WEIR_SCHEDULE_DROP_OLDEST;
+    return room;
+}
+
+static bool has_room(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
+{
+    uint64_t all = weir_queue_queued(queue) + queue->reserved + places_in_all(ask);
+    return (all <= queue->jobs_max && priorities_have_room(queue, ask)) || ask->seated ||
+           queue->full == WEIR_SCHEDULE_DROP_OLDEST;
+}
+
+uint64_t weir_schedule_awaited(const struct weir_schedule *schedule,
+                               const struct weir_schedule_ask *ask)
+{
+    assert(ask->queue < schedule->queue_count);
+    const struct weir_queue *queue = schedule->queues[ask->queue];
+    uint64_t places = places_in_all(ask);
+    return places <= queue->jobs_max && priorities_have_room(queue, ask) ? places : 0;
 }
 
 static void reserve(struct weir_queue *queue, const struct weir_schedule_ask *ask)

@@ -85,12 +85,25 @@ void weir_waiters_leave(struct weir_waiter *waiter)
     take_out(waiter, &waiter->turn);
 }
 
+void weir_waiters_pass(struct weir_waiters *waiters, enum weir_priority priority)
+{
+    catch_up(waiters, priority);
+    waiters->time = waiters->charged[priority];
+    waiters->charged[priority] += TURN / weir_default_weights[priority];
+}
+
 void weir_waiters_serve(struct weir_waiters *waiters, struct weir_waiter *waiter)
 {
     struct weir_link *tenants = &waiters->tenants[waiter->priority];
     assert(tenants->next == &waiter->turn);
-    catch_up(waiters, waiter->priority);
-    waiters->time = waiters->charged[waiter->priority];
-    waiters->charged[waiter->priority] += TURN / weir_default_weights[waiter->priority];
+    weir_waiters_pass(waiters, waiter->priority);
     take_out(waiter, tenants->previous);
+}
+
+bool weir_waiters_overdue(const struct weir_waiters *waiters, const struct weir_waiter *waiter,
+                          uint64_t places)
+{
+    uint64_t charged = waiters->charged[waiter->priority];
+    uint64_t passed = waiters->time > charged ? waiters->time - charged : 0;
+    return passed >= places * (TURN / weir_default_weights[waiter->priority]);
 }

@@ -42,6 +42,14 @@ void weir_waiters_leave(struct weir_waiter *waiter);
  * what weir_waiters_next() said. */
 void weir_waiters_serve(struct weir_waiters *waiters, struct weir_waiter *waiter);
 
+/* Somebody of that priority had room without waiting for it, which is a turn as well. */
+void weir_waiters_pass(struct weir_waiters *waiters, enum weir_priority priority);
+
+/* Whether the one that is next, but for whose places there is not room enough, has let as many
+ * others pass as these are worth by its weight: then all wait until it has them. */
+bool weir_waiters_overdue(const struct weir_waiters *waiters, const struct weir_waiter *waiter,
+                          uint64_t places);
+
 bool weir_waiters_any(const struct weir_waiters *waiters, enum weir_priority priority);
 
 /* Whose turn it is among the priorities that are not in `without`, a bit for each; null: nobody's.

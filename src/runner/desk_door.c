@@ -38,6 +38,7 @@ static void quit(struct weir_desk *desk, struct weir_desk_door *door)
     (*crowd_of(desk, door))--;
     if (weir_list_empty(&place->doors)) {
         weir_list_unlink(&place->link);
+        place->held = false;
     }
 }
 
@@ -58,17 +59,21 @@ static void turn_away(struct weir_desk *desk, struct weir_desk_door *door, struc
     decide(desk, door, WEIR_SCHEDULE_FULL, told);
 }
 
-/* Those whose turn it is as long as there is room; a priority may have a bound of its own. */
+/* Those whose turn it is as long as there is room; a priority may have a bound of its own. Whoever
+ * needs more places than are free lets others pass, but not for ever: then they are kept. */
 static void serve(struct weir_desk *desk, struct weir_desk_place *place, struct weir_instant now,
                   struct weir_link *told)
 {
     struct weir_waiter *waiter;
     uint32_t full = 0;
-    while ((waiter = weir_waiters_next(&place->waiters, full)) != NULL) {
+    place->held = false;
+    while (!place->held && (waiter = weir_waiters_next(&place->waiters, full)) != NULL) {
         struct weir_desk_door *door = weir_container_of(waiter, struct weir_desk_door, waiter);
         enum weir_schedule_answer answer =
             weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
         if (answer == WEIR_SCHEDULE_FULL) {
+            uint64_t places = weir_schedule_awaited(desk->schedule, &door->ask);
+            place->held = places > 0 && weir_waiters_overdue(&place->waiters, waiter, places);
             full |= 1u << waiter->priority;
             continue;
         }
@@ -102,6 +107,7 @@ void weir_desk_serve_doors(struct weir_desk *desk, struct weir_instant now, stru
         serve(desk, place, now, told);
         if (late) {
             expire(desk, place, now, told);
+            serve(desk, place, now, told); /* those for whom one that is gone was in the way */
         }
     }
 }
@@ -138,11 +144,12 @@ void weir_desk_tell_doors(struct weir_link *told)
 
 /* ---- asking ---- */
 
-/* Nobody overtakes those who wait with the same priority. */
+/* Nobody overtakes those who wait with the same priority, nor one for whom places are kept. */
 static bool must_wait(const struct weir_desk *desk, const struct weir_desk_door *door)
 {
+    const struct weir_desk_place *place = &desk->places[door->ask.queue];
     return !door->ask.seated &&
-           weir_waiters_any(&desk->places[door->ask.queue].waiters, door->ask.priority);
+           (place->held || weir_waiters_any(&place->waiters, door->ask.priority));
 }
 
 static bool may_wait(struct weir_desk *desk, const struct weir_desk_door *door,
@@ -163,6 +170,10 @@ static void try(struct weir_desk *desk, struct weir_desk_door *door, struct weir
                        : weir_schedule_ask(desk->schedule, &door->ask, now, &door->retry_after_ns);
     door->reserved = door->answer == WEIR_SCHEDULE_COME;
     door->drains = desk->draining;
+    struct weir_desk_place *place = &desk->places[door->ask.queue];
+    if (door->reserved && !door->ask.seated && !weir_list_empty(&place->doors)) {
+        weir_waiters_pass(&place->waiters, door->ask.priority);
+    }
 }
 
 /* Waits if that is of use; else it has its answer. */

@@ -116,6 +116,7 @@ struct weir_desk_place {
     struct weir_desk_tally tally;
     struct weir_link doors;      /* who wait for room, */
     struct weir_waiters waiters; /* and whose turn it is */
+    bool held;                   /* what becomes free is for one who needs several places */
     struct weir_link link;       /* among those at whose doors somebody waits */
     uint32_t config;             /* its index in the plan's config, or WEIR_CONFIG_NONE */
 };

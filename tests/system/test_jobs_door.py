@@ -273,6 +273,46 @@ async def test_two_batches_at_one_door_do_not_wait_for_each_other():
         assert len((await waits)['jobs']) == 4
 
 
+@pytest.mark.parametrize('priority, passed', [('high', 3), ('low', 9)])
+def test_a_batch_that_needs_several_places_is_not_passed_for_ever(priority, passed):
+    """Others wait who would take each that becomes free; once it has let as many pass as its weight says, they are kept."""
+    @run
+    async def test():
+        async with jobs('api: 127.0.0.1:0\ndata: ./data\nqueues: { q: { line: { max: 4, full: wait } } }\n') as call:
+            async def free_place():
+                [job] = (await call.get('/jobs?state=queued&limit=1'))['jobs']
+                await call('POST', f"/cancel/{job['id']}")
+                await until_still(call.gateway.process.pid)
+
+            def accepted():
+                return sum(single.done() for single in singles)
+
+            async def enter(*lines):
+                batch = asyncio.create_task(call.lines(*lines, Weir_Timeout='60s'))
+                await until_still(call.gateway.process.pid)
+                return batch
+
+            await fill(call, 'q', 'abcd')
+            singles = [asyncio.create_task(call.submit('', b'x', Weir_Timeout='60s')) for _ in range(30)]
+            await until_still(call.gateway.process.pid)
+            batch = await enter(*[{'priority': priority}] * 3)
+            while not batch.done() and accepted() < 20:
+                await free_place()
+            assert batch.done() and passed <= accepted() <= passed + 2
+            # What is kept for one that goes away is for others.
+            batch = await enter(*[{'priority': priority}] * 3)
+            while (await call.queue('q'))['waiting'] == 4 and accepted() < 30:
+                await free_place()
+            before = accepted()
+            assert before < 30 and not batch.done()
+            batch.cancel()
+            await until(lambda: accepted() > before, 'another has the place')
+            for single in singles:
+                single.cancel()
+            await asyncio.gather(*singles, return_exceptions=True)
+    test()
+
+
 # ---- clients that go away
 
 @pytest.mark.parametrize('way', ['close', 'reset'])

@@ -85,12 +85,17 @@ TEST(asks_of_one_submission_get_their_places_at_once)
     enter_plain(&y, 1);
     assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),
                      WEIR_SCHEDULE_FULL); /* of the queue's five, */
+    assert_int_equal(weir_schedule_awaited(y.schedule, &first), 5);
     assert_int_equal(stats_at(&y, 0).reserved, 0);
     assert_int_equal(hold_job(&y, 1), WEIR_OK);
     first.besides[LOW] = 3;
     first.besides[HIGH] = 1;
     assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),
                      WEIR_SCHEDULE_FULL); /* of the two of that priority */
+    assert_int_equal(weir_schedule_awaited(y.schedule, &first), 0);
+    first.besides[LOW] = 2;
+    first.besides[HIGH] = 3;
+    assert_int_equal(weir_schedule_awaited(y.schedule, &first), 0); /* more than there are */
     first.besides[LOW] = 2;
     first.besides[HIGH] = 2;
     assert_int_equal(weir_schedule_ask(y.schedule, &first, y.now, &retry_after_ns),

@@ -156,6 +156,31 @@ TEST(a_priority_that_had_no_room_saves_up_nothing)
     assert_in_range(of_low, 9, 11);
 }
 
+TEST(whoever_needs_several_places_lets_as_many_pass_as_these_are_worth)
+{
+    static const enum weir_priority priorities[] = {WEIR_PRIORITY_HIGH, WEIR_PRIORITY_LOW};
+    static const int passed[] = {3, 9}; /* normal ones: 3 of 4, and 3 of 1, for each of 3 places */
+    for (int i = 0; i < 2; i++) {
+        struct weir_waiter many, others[CROWD];
+        int turns = 0;
+        weir_waiters_init(&waiters);
+        join(&many, 1, priorities[i]);
+        for (int k = 0; k < CROWD; k++) {
+            join(&others[k], 2, WEIR_PRIORITY_NORMAL);
+        }
+        for (; turns < CROWD && !weir_waiters_overdue(&waiters, &many, 3); turns++) {
+            assert_ptr_equal(serve(1u << priorities[i]), &others[turns]);
+        }
+        assert_in_range(turns, passed[i], passed[i] + 2);
+        assert_false(weir_waiters_overdue(&waiters, &many, 6));
+        weir_waiters_pass(&waiters, WEIR_PRIORITY_NORMAL); /* who does not wait counts as well */
+        assert_true(weir_waiters_overdue(&waiters, &many, 3));
+        weir_waiters_serve(&waiters, &many);
+        join(&many, 1, priorities[i]);
+        assert_false(weir_waiters_overdue(&waiters, &many, 1));
+    }
+}
+
 /* ---- by chance, against the same in the simplest way ---- */
 
 /* Who waits at one priority: `order` has them in the order of coming, `turns` the tenants in
@@ -261,6 +286,8 @@ int main(void)
                                set_up),
         cmocka_unit_test_setup(a_priority_without_room_is_passed_over, set_up),
         cmocka_unit_test_setup(a_priority_that_had_no_room_saves_up_nothing, set_up),
+        cmocka_unit_test_setup(whoever_needs_several_places_lets_as_many_pass_as_these_are_worth,
+                               set_up),
         cmocka_unit_test_setup(by_chance_it_is_as_in_the_simplest_way, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
