@@ -33,11 +33,13 @@ static void print_number(const json_t *document, const char *name)
 
 static void print_attempts(const json_t *document)
 {
+    const json_t *attempts = json_object_get(document, "attempts");
     char text[80];
-    snprintf(text, sizeof text, "%s of %s",
-             weir_show_number(json_object_get(document, "attempts")).text,
-             weir_show_number(json_object_get(document, "attempts_max")).text);
-    print_text("attempts", text);
+    if (json_is_integer(attempts)) {
+        snprintf(text, sizeof text, "%s of %s", weir_show_number(attempts).text,
+                 weir_show_number(json_object_get(document, "attempts_max")).text);
+        print_text("attempts", text);
+    }
 }
 
 static void print_progress(const json_t *document)

@@ -574,6 +574,8 @@ async def test_the_status_of_a_job_is_told_field_by_field(jobs, folder):
         'id': 'a', 'state': 'running', 'queue': 'pricing', 'attempts': '2 of 5', 'created': '2026-11-16T10:00:00.000Z',
         'progress': '40 % half', 'error': 'exit ? status 1', 'result': '7 bytes text/plain', 'body_bytes': '12'}
     assert (await jobs.cli.good('status', 'a', '--json')).documents == [jobs.jobs['a']]
+    jobs.jobs['gone'] = {'id': 'gone', 'state': 'done', 'ended': '2026-11-16T10:00:00.000Z'}  # all that is remembered
+    assert [line.split()[0] for line in (await jobs.cli.good('status', 'gone')).out.splitlines()] == ['id', 'state', 'ended']
     (await jobs.cli('status', 'none')).complained(1, 'There is no job none.')
     (await jobs.cli('status')).complained(2, 'expected ID')
     (await jobs.cli('status', 'a', 'b')).complained(2, 'one word too many')
