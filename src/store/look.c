@@ -4,6 +4,14 @@
 
 #include <stdlib.h>
 
+/* A result whose length is not the one that its row says is none that was ever kept. */
+static bool is_whole(const struct weir_store_look *look)
+{
+    const struct weir_job_bytes *result = &look->row.result;
+    bool asked = (look->with & WEIR_STORE_WITH_RESULT) != 0;
+    return !asked || result->file != 0 || result->bytes.bytes == result->count;
+}
+
 static bool add_results(struct weir_store *store, struct weir_store_look *look,
                         struct weir_parcel *parcel, bool *room)
 {
@@ -38,6 +46,11 @@ static bool answer(struct weir_store *store, struct weir_store_look *look, bool 
     struct weir_parcel parcel;
     bool room = weir_parcel_init(&parcel, 0, 512) && weir_parcel_add_row(&parcel, &look->row);
     if (room && has_results && look->with != 0 && !add_results(store, look, &parcel, &room)) {
+        free(parcel.memory);
+        return false;
+    }
+    if (room && !is_whole(look)) {
+        weir_database_damage(&store->database);
         free(parcel.memory);
         return false;
     }

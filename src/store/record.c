@@ -47,6 +47,24 @@ static uint32_t read_small(sqlite3_stmt *statement, int index, uint64_t end, boo
     return (uint32_t)number;
 }
 
+/* A text that must not have more than `bytes_max`: whoever is told of it has no more room. */
+static struct weir_slice read_text(sqlite3_stmt *statement, int index, size_t bytes_max, bool *good)
+{
+    struct weir_slice text = weir_column_bytes(statement, index);
+    *good = *good && text.bytes <= bytes_max;
+    return text;
+}
+
+/* How many bytes there are, in a file or, up to a bound, in the database. */
+static struct weir_job_bytes read_bytes(sqlite3_stmt *statement, int count_index, int file_index,
+                                        bool *good)
+{
+    struct weir_job_bytes bytes = {.count = weir_column_number(statement, count_index),
+                                   .file = weir_column_number(statement, file_index)};
+    *good = *good && bytes.count <= (bytes.file == 0 ? WEIR_JOB_INLINE_BYTES_MAX : INT64_MAX);
+    return bytes;
+}
+
 static void read_order(sqlite3_stmt *statement, struct weir_job_order *order, bool *good)
 {
     struct weir_slice digest = weir_column_bytes(statement, DIGEST);
@@ -58,14 +76,13 @@ static void read_order(sqlite3_stmt *statement, struct weir_job_order *order, bo
     order->created_ms = sqlite3_column_int64(statement, CREATED_MS);
     order->due_ms = sqlite3_column_int64(statement, DUE_MS);
     order->dated = read_small(statement, DATED, 2, good) != 0;
-    order->body.count = weir_column_number(statement, BODY_BYTES);
-    order->body.file = weir_column_number(statement, BODY_FILE);
-    order->id = weir_column_bytes(statement, ID);
-    order->queue = weir_column_bytes(statement, QUEUE);
-    order->tenant = weir_column_bytes(statement, TENANT);
-    order->key = weir_column_bytes(statement, KEY);
-    order->type = weir_column_bytes(statement, TYPE);
-    *good = *good && order->id.bytes > 0 && order->id.bytes <= WEIR_JOB_ID_BYTES_MAX;
+    order->body = read_bytes(statement, BODY_BYTES, BODY_FILE, good);
+    order->id = read_text(statement, ID, WEIR_JOB_ID_BYTES_MAX, good);
+    order->queue = read_text(statement, QUEUE, WEIR_NAME_BYTES_MAX, good);
+    order->tenant = read_text(statement, TENANT, WEIR_NAME_BYTES_MAX, good);
+    order->key = read_text(statement, KEY, WEIR_NAME_BYTES_MAX, good);
+    order->type = read_text(statement, TYPE, WEIR_JOB_TYPE_BYTES_MAX, good);
+    *good = *good && order->id.bytes > 0 && order->queue.bytes > 0;
     *good = *good && digest.bytes == sizeof order->digest;
     if (*good) {
         memcpy(order->digest, digest.data, sizeof order->digest);
@@ -88,12 +105,11 @@ bool weir_record_read(struct weir_database *database, sqlite3_stmt *statement,
     row->ended_ms = sqlite3_column_int64(statement, ENDED_MS);
     row->next_ms = sqlite3_column_int64(statement, NEXT_MS);
     row->result_status = read_small(statement, RESULT_STATUS, UINT64_C(1) << 32, &good);
-    row->result.count = weir_column_number(statement, RESULT_BYTES);
-    row->result.file = weir_column_number(statement, RESULT_FILE);
-    record->log_bytes = weir_column_number(statement, LOG_BYTES);
+    row->result = read_bytes(statement, RESULT_BYTES, RESULT_FILE, &good);
+    record->log_bytes = read_small(statement, LOG_BYTES, UINT64_C(1) << 32, &good);
     record->has_results = (row->result.count > 0 && row->result.file == 0) || record->log_bytes > 0;
-    row->error = weir_column_bytes(statement, ERROR);
-    row->result_type = weir_column_bytes(statement, RESULT_TYPE);
+    row->error = read_text(statement, ERROR, WEIR_JOB_ERROR_BYTES_MAX, &good);
+    row->result_type = read_text(statement, RESULT_TYPE, WEIR_JOB_TYPE_BYTES_MAX, &good);
     read_order(statement, &row->order, &good);
     good = good && row->number > 0 && row->number <= WEIR_IDS_NUMBER_MAX;
     if (!good) {

@@ -114,8 +114,24 @@ TEST(a_database_whose_tables_are_not_ours_is_left_as_it_is)
 TEST(a_row_that_cannot_be_ours_is_found_at_the_start)
 {
     static const char *const damages[] = {
-        "state = 9",    "id = NULL",         "digest = x'00'",
-        "priority = 5", "attempts_max = -1", "id = zeroblob(129)",
+        "state = 9",
+        "id = NULL",
+        "digest = x'00'",
+        "priority = 5",
+        "attempts_max = -1",
+        "id = zeroblob(129)",
+        "queue = NULL",
+        "queue = zeroblob(256)",
+        "tenant = zeroblob(256)",
+        "key = zeroblob(256)",
+        "type = zeroblob(101)",
+        "error = zeroblob(501)",
+        "result_type = zeroblob(101)",
+        "body_bytes = 65537",
+        "body_bytes = -1, body_file = 9",
+        "result_bytes = 65537",
+        "result_bytes = -1, result_file = 9",
+        "log_bytes = -1",
     };
     for (size_t i = 0; i < COUNT_OF(damages); i++) {
         char change[200];
@@ -179,6 +195,39 @@ TEST(damage_that_is_found_later_stops_all_writing)
     assert_int_equal(state_of("job-0"), WEIR_JOB_QUEUED);
 }
 
+TEST(a_result_of_another_length_than_its_row_says_is_damage)
+{
+    static const char *const damages[] = {
+        "update jobs set result_bytes = 3",
+        "update results set result = zeroblob(3)",
+        "update results set result = NULL",
+        "delete from results",
+    };
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
+        struct weir_store_look look;
+        open_store();
+        uint64_t number = submit_job("a", "x");
+        struct weir_store_settle settle = {.number = number,
+                                           .before = WEIR_JOB_RUNNING,
+                                           .epoch = start_job(number),
+                                           .after = WEIR_JOB_DONE,
+                                           .now_ms = 3000,
+                                           .result = {.count = 2, .bytes = text("{}")},
+                                           .keep_until_ms = INT64_C(4000000000000)};
+        assert_int_equal(call(&settle.op, WEIR_STORE_SETTLE), WEIR_STORE_DONE);
+        close_store();
+        change_database(damages[i]);
+        open_store();
+        assert_int_equal(look_at("a", 0, &look), WEIR_STORE_DONE);
+        free(look.op.memory);
+        assert_int_equal(look_at("a", WEIR_STORE_WITH_RESULT, &look), WEIR_STORE_FAILED);
+        assert_non_null(strstr(look.op.wrong, "damaged"));
+        assert_false(counts_now().working);
+        close_store();
+        shell("rm -rf ./*");
+    }
+}
+
 TEST(a_journal_or_files_without_their_database_are_left_as_they_are)
 {
     fill_store(3);
@@ -206,6 +255,7 @@ int main(void)
         LIFE(a_row_that_cannot_be_ours_is_found_at_the_start),
         LIFE(a_byte_that_is_wrong_anywhere_does_no_harm),
         LIFE(damage_that_is_found_later_stops_all_writing),
+        LIFE(a_result_of_another_length_than_its_row_says_is_damage),
         LIFE(a_journal_or_files_without_their_database_are_left_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
