@@ -1,9 +1,7 @@
 #include "api/capacity.h"
 
+#include "api/gates.h"
 #include "api/job_call.h"
-
-/* The longest item of the list. */
-#define ITEM_BYTES_MAX 1024
 
 static void put_queue(struct weir_json *json, struct weir_slice name,
                       const struct weir_schedule_stats *stats, uint64_t dead, const char *wrong)
@@ -46,7 +44,7 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         weir_json_open(json, '[');
     }
     while (weir_desk_stats(desk, call->step, &name, &stats, &dead)) {
-        if (json->capacity - json->bytes < ITEM_BYTES_MAX) {
+        if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
         put_queue(json, name, &stats, dead, weir_desk_objection(desk, call->step));

@@ -1,9 +1,11 @@
 """The HTTP interface of durable jobs, docs/JOBS.md: submitting, waiting, ends, lists and dead letters."""
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
 import re
+import sqlite3
 import urllib.parse
 
 import aiohttp
@@ -572,3 +574,25 @@ async def test_whoever_waits_is_told_also_if_nothing_else_keeps_the_server(call)
     call.gateway.terminate()
     for reply in await asyncio.gather(*waiting):
         assert (reply.status, reply.json['state']) == (200, 'queued')
+
+
+@run
+async def test_queues_that_only_the_record_knows_are_told_of_whatever_they_are_called(tmp_path):
+    config = QUEUES.replace('./data', str(tmp_path / 'data'))
+    async with weir(config) as gateway, aiohttp.ClientSession() as session:
+        async with session.post(f'{gateway.api}/submit/one?queue=keep', data=b'x') as reply:
+            assert reply.status == 202
+    # As no config could call them: each byte takes six in JSON.
+    names = [chr(number) + '\x01' * 254 for number in range(2, 32)]
+    with contextlib.closing(sqlite3.connect(tmp_path / 'data' / 'jobs.db')) as database:
+        columns = [column[1] for column in database.execute('pragma table_info(jobs)')]
+        row = dict(zip(columns, database.execute('select * from jobs').fetchone()))
+        for number, name in enumerate(names, 100):
+            row.update(number=number, id=f'job-{number}'.encode(), queue=name.encode())
+            database.execute(f'insert into jobs values({", ".join("?" * len(row))})', list(row.values()))
+        database.commit()
+    async with weir(config) as gateway:
+        status, said = await gateway.ask_api('/capacity')
+        assert status == 200
+        assert {queue['queue'] for queue in said['queues']} >= {'keep', *names}
+        assert len((await gateway.ask_api('/jobs'))[1]['jobs']) == 1 + len(names)
