@@ -5,7 +5,7 @@
 struct weir_shown_text weir_show_ms(json_int_t ms)
 {
     struct weir_shown_text shown;
-    long long tenths = (ms + 50) / 100, seconds = tenths / 10, minutes = seconds / 60;
+    long long tenths = ms / 100 + (ms % 100 >= 50), seconds = tenths / 10, minutes = seconds / 60;
     if (seconds < 60) {
         snprintf(shown.text, sizeof shown.text, "%lld.%lld s", seconds, tenths % 10);
     } else if (minutes < 60) {

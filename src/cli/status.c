@@ -47,7 +47,9 @@ static void print_progress(const json_t *document)
     const json_t *progress = json_object_get(document, "progress");
     char text[320];
     if (json_is_number(progress)) {
-        snprintf(text, sizeof text, "%d %% %.300s", (int)(json_number_value(progress) * 100),
+        double part = json_number_value(progress);
+        part = part < 0 ? 0 : part > 1 ? 1 : part;
+        snprintf(text, sizeof text, "%d %% %.300s", (int)(part * 100),
                  weir_show_string(document, "progress_text"));
         print_text("progress", text);
     }

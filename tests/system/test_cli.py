@@ -526,7 +526,8 @@ async def test_every_reason_has_its_sentence():
                'tenant_limit': 'as many permits as it may', 'tenant_rate': 'as fast as it may',
                'none': 'is about to go', 'of-the-future': ' waits. '}
     starts = {None: 'nothing can be told yet', 0: 'any moment', 800: 'likely start in 0.8 s',
-              125_000: 'in 2 m 05 s', 3_660_000: 'in 1 h 01 m'}
+              125_000: 'in 2 m 05 s', 3_660_000: 'in 1 h 01 m', 59_949: 'in 59.9 s', 59_950: 'in 1 m 00 s',
+              2**63 - 1: 'in 2562047788015 h 12 m'}
     pairs = [*((binding, word, 800) for binding, word in reasons.items()),
              *(('limit', word, start) for start, word in starts.items())]
     for binding, word, start in pairs:
@@ -544,6 +545,21 @@ async def test_every_reason_has_its_sentence():
         assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
         (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of the 500 that wait that')
         assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
+        server.close()
+
+
+@run
+async def test_a_progress_beyond_all_bounds_is_told_within_them():
+    for progress, told in ((0.256, '25 %'), (1, '100 %'), (1e308, '100 %'), (-1e308, '0 %')):
+        body = json.dumps({'id': 'a', 'state': 'running', 'progress': progress}).encode()
+
+        async def answer(reader, writer, body=body):
+            await reader.readuntil(b'\r\n\r\n')
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+            writer.close()
+        server = await asyncio.start_server(answer, '127.0.0.1', 0)
+        cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
+        assert re.search(rf'^progress +{told}', (await cli.good('status', 'a')).out, flags=re.M)
         server.close()
 
 
