@@ -414,14 +414,14 @@ static void send_away(struct weir_flow *flow, const struct weir_rider *self)
     finish(flow);
 }
 
-/* Looks after a flow that may be WAITING: its last rider has gone, or one wants to wait longer than
- * the ticket would. */
+/* Looks after a flow that is WAITING: its last rider has gone, or one wants to wait longer than the
+ * ticket would. */
 static void attend(struct weir_flow *flow)
 {
     struct weir_flows *flows = flow->flows;
     pthread_mutex_lock(&flows->lock);
-    bool waits = flow->state == WAITING;
-    bool deserted = waits && flow->waiting == 0;
+    assert(flow->state == WAITING);
+    bool deserted = flow->waiting == 0;
     uint64_t deadline_ns = flow->deadline_ns;
     if (deserted) {
         take_out(flow);
@@ -431,7 +431,7 @@ static void attend(struct weir_flow *flow)
         if (weir_pass_cancel(&flow->pass)) {
             finish(flow);
         }
-    } else if (waits && deadline_ns > flow->pass.ticket.deadline_ns) {
+    } else if (deadline_ns > flow->pass.ticket.deadline_ns) {
         /* If it does not wait any more, its home is about to be told. */
         (void)!weir_pass_extend(&flow->pass, deadline_ns);
     }
@@ -443,12 +443,12 @@ static void on_post(struct weir_post *post)
     struct weir_flows *flows = flow->flows;
     pthread_mutex_lock(&flows->lock);
     flow->posted = false;
-    bool over = flow->state == OVER;
+    bool waits = flow->state == WAITING; /* if not, it may be gone as soon as the lock is */
     if (flow->closed) {
         weir_slab_give(&flows->slab, flow);
     }
     pthread_mutex_unlock(&flows->lock);
-    if (!over) {
+    if (waits) {
         attend(flow);
     }
 }
