@@ -89,7 +89,7 @@ struct weir_run {
     bool entered;    /* the schedule knows it */
     bool folder;     /* it may have one */
     bool stale;      /* its end did not count */
-    bool rests;      /* it could not be begun */
+    bool rests;      /* it could not be begun, and is or will be stuck; under the lock */
     bool unrecorded; /* found at the start: its folder is there, but not that it was begun */
     uint64_t began_ns;
     uint64_t ran_ms;

@@ -395,7 +395,10 @@ struct weir_run *weir_run_lapse(struct weir_desk *desk, const struct weir_schedu
     struct weir_run *run = weir_desk_find_run(desk, news->number);
     assert(run != NULL);
     assert(weir_epoch_equal(run->epoch, news->epoch));
-    return run->state != WEIR_RUN_IDLE && weir_run_stop(run, WEIR_HALT_LAPSE) ? run : NULL;
+    if (run->state == WEIR_RUN_IDLE || run->rests) {
+        return NULL; /* nothing runs yet, and nothing is lost */
+    }
+    return weir_run_stop(run, WEIR_HALT_LAPSE) ? run : NULL;
 }
 
 /* At once. False: it has ended by itself, and tells so when its loop is settled. */

@@ -372,7 +372,9 @@ void weir_run_stick(struct weir_run *run, const char *wrong)
 
 void weir_run_rest(struct weir_run *run)
 {
+    pthread_mutex_lock(&run->desk->lock);
     run->rests = true;
+    pthread_mutex_unlock(&run->desk->lock);
     weir_run_stick(run, NULL);
 }
 

@@ -194,6 +194,68 @@ TEST(a_lease_that_runs_out_ends_the_attempt)
     expect_part(row->error, "lease");
 }
 
+static void *allocate_nothing(void *context, size_t bytes)
+{
+    (void)context, (void)bytes;
+    return NULL;
+}
+
+static const struct weir_allocator no_memory = {.allocate = allocate_nothing};
+
+/* Whether the yard can make timers, without which no command begins. Nothing runs there now. */
+static void have_timers(bool some)
+{
+    struct weir_loop *loop = &office.desk->yard.loop;
+    loop->allocator = some ? &weir_allocator_libc : &no_memory;
+    loop->timer_count = some ? loop->timer_count - 1000 : loop->timer_count + 1000;
+}
+
+/* Waits until the job's run is as it says. */
+static void await_run(uint64_t number, bool (*is_so)(const struct weir_run *run))
+{
+    for (bool found = false; !found; usleep(1000)) {
+        pthread_mutex_lock(&office.desk->lock);
+        const struct weir_run *run = weir_desk_find_run(office.desk, number);
+        found = run != NULL && is_so(run);
+        pthread_mutex_unlock(&office.desk->lock);
+    }
+}
+
+static bool rests(const struct weir_run *run)
+{
+    return !weir_list_empty(&run->desk->stuck);
+}
+
+static bool has_lapsed(const struct weir_run *run)
+{
+    struct weir_instant now = {.now_ns = weir_clock_ns()};
+    return weir_schedule_look(run->desk->schedule, run->number, now).place == WEIR_SCHEDULE_HELD;
+}
+
+TEST(a_lease_that_runs_out_before_anything_is_begun_costs_nothing)
+{
+    open_desk("  q: { run: [/bin/cat], lease: 1s }\n");
+    have_timers(false);
+    pthread_mutex_lock(&office.desk->lock);
+    office.desk->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
+    pthread_mutex_unlock(&office.desk->lock);
+    uint64_t number = submit((struct order){.id = "a", .body = "hello", .attempts = 1});
+    await_run(number, rests);
+    pthread_mutex_lock(&office.desk->lock);
+    office.desk->retry_ns = WEIR_NEVER; /* the same */
+    pthread_mutex_unlock(&office.desk->lock);
+    await_run(number, has_lapsed);
+    have_timers(true);
+    struct weir_instant now = weir_desk_lock(office.desk);
+    office.desk->retry_ns = now.now_ns;
+    weir_desk_unlock(office.desk, now);
+    await_end(number);
+    const struct weir_job_row *row = look_at("a");
+    assert_int_equal(row->state, WEIR_JOB_DONE);
+    assert_int_equal(row->attempts, 1);
+    assert_int_equal(row->kills, 0);
+}
+
 TEST(a_lease_is_renewed_while_a_job_runs)
 {
     open_desk("  q: { run: [/bin/sleep, \"2.2\"], lease: 1s }\n");
@@ -430,6 +492,7 @@ int main(void)
         FAKE(a_damaged_body_is_not_run),
         REAL(what_cannot_be_begun_waits_and_spends_no_attempt),
         REAL(a_lease_that_runs_out_ends_the_attempt),
+        REAL(a_lease_that_runs_out_before_anything_is_begun_costs_nothing),
         REAL(a_lease_is_renewed_while_a_job_runs),
         REAL(a_job_in_line_is_cancelled),
         REAL(a_running_job_is_cancelled),
