@@ -44,7 +44,8 @@ struct weir_grant_name {
 /* Null without memory. */
 struct weir_grants *weir_grants_create(void);
 
-/* Gives back what is still held. Once the loops have stopped. */
+/* Gives back what is still held. Once the loops have stopped; what is under way to them may arrive
+ * here. */
 void weir_grants_destroy(struct weir_grants *grants);
 
 /* A new one, zeroed but for its id. Null at WEIR_GRANTS_MAX or without memory. */

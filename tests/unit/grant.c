@@ -661,6 +661,24 @@ TEST(the_end_of_a_lease_lets_the_next_one_in)
 
 /* ---- all of them ---- */
 
+/* Loops that have stopped did so at different moments, by which each goes. */
+TEST(a_lease_may_run_out_while_all_that_is_held_is_given_back)
+{
+    open_scene(many_at_once);
+    struct weir_grant *late = take("late");
+    struct weir_destination where = {.gate = 1, .loop_index = 1, .key = weir_slice_of("key")};
+    struct weir_request request = {.lease_ns = WEIR_NEVER};
+    late->gate = 1;
+    assert_int_equal(weir_pass_enter(scene.gates, &late->pass, &where, &request), WEIR_ADMITTED);
+    assert_true(weir_grant_hold(late));
+    acquire_for(10 * SECOND, 1, "key", "early");
+    acquire_for(HOUR, 1, "key", "early");
+    scene.loop[1].now_ns += 11 * SECOND;
+    close_scene();
+    assert_int_equal(scene.gone, 1);
+    assert_int_equal(scene.lapsed, 0);
+}
+
 TEST(what_is_still_held_goes_with_the_table)
 {
     open_scene(many_at_once);
@@ -798,6 +816,7 @@ int main(void)
         cmocka_unit_test(a_call_that_lets_go_gives_back_once),
         cmocka_unit_test(a_lease_ends_by_itself),
         cmocka_unit_test(the_end_of_a_lease_lets_the_next_one_in),
+        cmocka_unit_test(a_lease_may_run_out_while_all_that_is_held_is_given_back),
         cmocka_unit_test(what_is_still_held_goes_with_the_table),
         cmocka_unit_test(what_one_table_holds_another_one_does_not),
         cmocka_unit_test(many_are_held_at_once_and_each_is_found),
