@@ -6,8 +6,6 @@
 #include "gateway/flow.h"
 #include "gateway/refusal.h"
 
-#include <assert.h>
-
 /* ---- who asks, and for what ---- */
 
 static void refuse_wish(struct weir_call *call, const struct weir_wish *wish)
@@ -90,10 +88,10 @@ static void give_permit(struct weir_call *call, struct weir_grant *grant)
     call->grant = NULL;
     grant->call = call->holds ? call : NULL;
     if (!weir_grant_hold(grant)) {
-        bool closed = weir_pass_cancel(pass);
-        assert(closed);
-        (void)closed;
-        weir_grant_give(grant);
+        grant->call = NULL;
+        if (weir_pass_cancel(pass)) { /* else its lease is over in this moment, which is told */
+            weir_grant_give(grant);
+        }
         call->holds = false;
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory for one more permit. Try again later.");
