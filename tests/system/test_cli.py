@@ -520,6 +520,22 @@ api_tokens:
     test()
 
 
+@contextlib.asynccontextmanager
+async def api_that_says(document):
+    """A command line to an API that answers every question with the same."""
+    body = json.dumps(document).encode()
+
+    async def answer(reader, writer):
+        await reader.readuntil(b'\r\n\r\n')
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+        writer.close()
+    server = await asyncio.start_server(answer, '127.0.0.1', 0)
+    try:
+        yield Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
+    finally:
+        server.close()
+
+
 @run
 async def test_every_reason_has_its_sentence():
     reasons = {'bucket': 'waits for the rate', 'pause': 'a pause to end', 'breaker': 'the breaker',
@@ -533,34 +549,18 @@ async def test_every_reason_has_its_sentence():
     for binding, word, start in pairs:
         entry = {'flow': 'f', 'tenant': '', 'waited_ms': 1249, 'binding': binding, 'ahead': 0, 'ahead_own': 0,
                  'start_in_ms': start, 'timeout_in_ms': None}
-        body = json.dumps({'limit': 2, 'active': 2, 'waiting': 500, 'line': [entry]}).encode()
-
-        async def answer(reader, writer, body=body):
-            await reader.readuntil(b'\r\n\r\n')
-            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
-            writer.close()
-        server = await asyncio.start_server(answer, '127.0.0.1', 0)
-        cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
-        said = (await cli.good('explain', 'g', 'k')).out
-        assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
-        (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of the 500 that wait that')
-        assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
-        server.close()
+        async with api_that_says({'limit': 2, 'active': 2, 'waiting': 500, 'line': [entry]}) as cli:
+            said = (await cli.good('explain', 'g', 'k')).out
+            assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
+            (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of the 500 that wait that')
+            assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
 
 
 @run
 async def test_a_progress_beyond_all_bounds_is_told_within_them():
     for progress, told in ((0.256, '25 %'), (1, '100 %'), (1e308, '100 %'), (-1e308, '0 %')):
-        body = json.dumps({'id': 'a', 'state': 'running', 'progress': progress}).encode()
-
-        async def answer(reader, writer, body=body):
-            await reader.readuntil(b'\r\n\r\n')
-            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
-            writer.close()
-        server = await asyncio.start_server(answer, '127.0.0.1', 0)
-        cli = Cli(f'127.0.0.1:{server.sockets[0].getsockname()[1]}')
-        assert re.search(rf'^progress +{told}', (await cli.good('status', 'a')).out, flags=re.M)
-        server.close()
+        async with api_that_says({'id': 'a', 'state': 'running', 'progress': progress}) as cli:
+            assert re.search(rf'^progress +{told}', (await cli.good('status', 'a')).out, flags=re.M)
 
 
 # ---- permits
