@@ -80,8 +80,8 @@ struct weir_follower {
     struct weir_link link; /* among those who sleep */
     bool asleep;           /* under the journal's lock, as the link is */
 
-    /* Called once per sleep, by whichever thread has written, without any lock. It must not sleep
-     * again before. */
+    /* Called once per sleep, by whichever thread has written, under neither the journal's lock nor
+     * a key's. It must not sleep again before. */
     void (*wake)(struct weir_follower *follower);
 };
 
@@ -103,7 +103,7 @@ WEIR_MUST_CHECK bool weir_journal_write(struct weir_journal *journal,
 /* Notes that could not be written count as missed by all. */
 void weir_journal_skip(struct weir_journal *journal, uint64_t count);
 
-/* Wakes those who sleep. Without any lock of the caller's. */
+/* Wakes those who sleep, which may take a system call: not under a key's lock. */
 void weir_journal_wake(struct weir_journal *journal);
 
 /* Copies the next note to `note`, which has WEIR_NOTE_BYTES_MAX bytes. False if there is none. */
