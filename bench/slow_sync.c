@@ -1,7 +1,8 @@
 /* slow_sync.c - a disk that takes longer to sync, for bench/jobs, by LD_PRELOAD.
  *
- * WEIR_SYNC_US is how many microseconds each fsync() and fdatasync() sleeps after it is done: the
- * data is as safe as ever, only the answer comes later. */
+ * WEIR_SYNC_US is how many microseconds each fsync() and fdatasync() sleeps after it is done, to
+ * which comes the time until a sleeper runs again: the data is as safe as ever, only the answer
+ * comes later. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
