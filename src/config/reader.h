@@ -19,10 +19,10 @@ struct weir_reader {
     struct weir_arena *arena;   /* the configuration's */
     struct weir_arena *scratch; /* given back once all has been read */
     struct weir_config_errors *errors;
-    struct weir_config_gate *gates; /* the configuration's, until they are complete */
-    struct weir_config_upstream *upstreams;
-    bool no_memory;           /* told once, at the end */
-    bool environment_told[2]; /* mistakes in the environment are told once, too */
+    struct weir_config_gate *gates;         /* the configuration's, until they are complete */
+    struct weir_config_upstream *upstreams; /* likewise */
+    bool no_memory;                         /* told once, at the end */
+    bool environment_told[2];               /* mistakes in the environment are told once, too */
 };
 
 struct weir_field;

@@ -28,9 +28,9 @@ enum weir_llm_api {
  * because what stands before it is the provider's or the route's affair: /chat/completions,
  * /responses, /embeddings, /completions, /messages; and /messages/count_tokens and
  * /responses/input_tokens. That holds for both dialects alike, since many servers have calls of
- * both. Upper case and slashes at the end make no difference: there are
- * servers that see none, and nobody is to pass uncounted by how a path is spelled. In the custom
- * dialect every path is WEIR_LLM_API_CUSTOM. */
+ * both. Upper case and slashes at the end make no difference: there are servers that see none, and
+ * nobody is to pass uncounted by how a path is spelled. In the custom dialect every path is
+ * WEIR_LLM_API_CUSTOM. */
 enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_slice path);
 
 /* What of a reply can be read. */
