@@ -16,11 +16,12 @@
 
 struct gathered {
     sqlite3_file file;  /* what SQLite sees */
+    bool is_journal;    /* else the database itself */
     sqlite3_file *real; /* behind this struct, in the same memory */
     char *bytes;        /* GATHER_BYTES_MAX of them */
     sqlite3_int64 at;   /* where in the file they belong */
     int count;          /* how many there are */
-    sqlite3_int64 end;  /* of the file */
+    sqlite3_int64 end;  /* of the file, if it is the journal */
 };
 
 /* The real file's memory begins where anything may. */
@@ -55,7 +56,7 @@ static void extend(struct gathered *gathered)
 }
 
 /* What is kept goes to the file. If that fails it is dropped: the commit that it belongs to fails,
- * and is rolled back. */
+ * and is rolled back; a copying that it belongs to fails, and the journal still has it. */
 static int flush(struct gathered *gathered)
 {
     int count = gathered->count;
@@ -65,7 +66,7 @@ static int flush(struct gathered *gathered)
     gathered->count = 0;
     int result =
         gathered->real->pMethods->xWrite(gathered->real, gathered->bytes, count, gathered->at);
-    if (result == SQLITE_OK && gathered->at + count > gathered->end) {
+    if (gathered->is_journal && result == SQLITE_OK && gathered->at + count > gathered->end) {
         gathered->end = gathered->at + count;
         if (gathered->at > 0) {
             extend(gathered);
@@ -128,7 +129,7 @@ static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes)
 {
     struct gathered *gathered = gathered_of(file);
     int result = flush(gathered);
-    if (result == SQLITE_OK && bytes == 0 && gathered->end > 0) {
+    if (gathered->is_journal && result == SQLITE_OK && bytes == 0 && gathered->end > 0) {
         result = forget(gathered);
     }
     if (result == SQLITE_OK) {
@@ -214,11 +215,12 @@ static const sqlite3_io_methods methods = {
 static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *result)
 {
     (void)vfs;
-    if ((flags & SQLITE_OPEN_WAL) == 0) {
+    if ((flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_DB)) == 0) {
         return below->xOpen(below, name, file, flags, result);
     }
     struct gathered *gathered = gathered_of(file);
-    *gathered = (struct gathered){.real = (sqlite3_file *)((char *)file + REAL_OFFSET)};
+    *gathered = (struct gathered){.is_journal = (flags & SQLITE_OPEN_WAL) != 0,
+                                  .real = (sqlite3_file *)((char *)file + REAL_OFFSET)};
     gathered->bytes = sqlite3_malloc((int)GATHER_BYTES_MAX);
     if (gathered->bytes == NULL) {
         return SQLITE_NOMEM;

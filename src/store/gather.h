@@ -1,11 +1,11 @@
-/* gather.h - a layer between SQLite and its files that gathers what is written to the journal.
+/* gather.h - a layer between SQLite and its files that gathers what is written.
  *
  * SQLite writes each page of a commit to the journal by two calls, its head and its bytes, one
  * behind the other, and then syncs. Here they are kept until something else is wanted of the
  * journal, and written by one call: a commit of a hundred jobs takes one instead of some three
- * hundred. Nothing is promised before the sync, so nothing that is promised is ever only here; a
- * write that fails is told by the sync, which SQLite takes as a failed commit. All other files are
- * the default layer's own. */
+ * hundred. So are neighbouring pages when the journal is copied into the database. Nothing is
+ * promised before the sync, so nothing that is promised is ever only here; a write that fails is
+ * told by the sync, which SQLite takes as a failed commit or copying. */
 #ifndef WEIR_STORE_GATHER_H
 #define WEIR_STORE_GATHER_H
 

@@ -174,7 +174,7 @@ static uint64_t count_changes(void)
     uint64_t before = disk.changes;
     assert_true(work());
     uint64_t changes = disk.changes - before;
-    assert_true(changes > 50);
+    assert_true(changes > 30);
     close_store();
     return changes;
 }
