@@ -59,6 +59,7 @@ struct weir_command {
     uint64_t timeout_ns;
     struct weir_outfit_job job;
     struct weir_slice body;
+    uint64_t body_bytes;
     char *body_path;
     char *data;
     char *result_path;
@@ -202,6 +203,7 @@ static int outfit_and_folder(struct weir_command *command)
         .attempt = command->attempt,
         .body = command->body,
         .body_path = command->body_path,
+        .body_bytes = command->body_bytes,
         .give_away = outfit->other_user,
         .uid = outfit->uid,
         .gid = outfit->gid,
@@ -525,7 +527,8 @@ static void run(struct weir_command *command)
 static void end_preparing(struct weir_command *command)
 {
     if (command->error != 0) {
-        give_up(command, command->folder.step, command->error, weir_folder_lacks(command->error));
+        bool want = weir_folder_lacks(command->error) && !command->folder.body_lost;
+        give_up(command, command->folder.step, command->error, want);
     } else if (command->cancelled) {
         tell(command);
     } else {
@@ -595,6 +598,7 @@ static bool keep_all(struct weir_command *command, const struct weir_command_opt
                                             .tenant = order->tenant,
                                             .attempt = options->row->attempts};
     command->body = order->body.bytes;
+    command->body_bytes = order->body.count;
     struct weir_slice *all[] = {&paths[0],        &paths[1],           &paths[2],
                                 &command->job.id, &command->job.queue, &command->job.tenant,
                                 &command->body};

@@ -190,7 +190,10 @@ static void read_body(struct weir_disk_task *task)
         } while (got == -1 && errno == EINTR);
     }
     errand->chunk_bytes = got > 0 ? (size_t)got : 0;
-    errand->reading.error = got > 0 ? 0 : got == 0 ? ENODATA : errno;
+    /* A body that the disk does not give back is no want that somebody mends: an attempt is spent.
+     */
+    bool lost = got == 0 || (got == -1 && errno == EIO);
+    errand->reading.error = got > 0 ? 0 : lost ? ENODATA : errno;
     weir_loop_post(&errand->options.worker->loop, &errand->reading.done);
 }
 

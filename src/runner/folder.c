@@ -317,26 +317,51 @@ static bool copy_all(int from, int to)
     }
 }
 
+/* Whether all of a file can be read. */
+static bool is_readable(int fd)
+{
+    char *buffer = malloc(COPY_BYTES);
+    ssize_t bytes = buffer == NULL ? 0 : 1;
+    for (off_t at = 0; bytes > 0; at += bytes) {
+        bytes = pread(fd, buffer, COPY_BYTES, at);
+    }
+    free(buffer);
+    return bytes == 0;
+}
+
+/* Whether a file has as many bytes as the body. */
+static bool is_whole(const struct weir_folder_order *order, int at, const char *name, int flags)
+{
+    struct stat status;
+    return fstatat(at, name, &status, flags) == 0 && (uint64_t)status.st_size == order->body_bytes;
+}
+
 /* The file of a body belongs to the store, and another attempt will need it as it is. So only a
  * user who cannot change it gets a link to it. */
 static bool link_body(const struct weir_folder_order *order, int folder)
 {
     return order->give_away && order->uid != 0 && order->uid != geteuid() &&
+           is_whole(order, AT_FDCWD, order->body_path, AT_SYMLINK_NOFOLLOW) &&
            chmod(order->body_path, 0444) == 0 &&
            linkat(AT_FDCWD, order->body_path, folder, "in", 0) == 0;
 }
 
-static bool copy_body(const struct weir_folder_order *order, int in)
+/* EIO does not tell which of the two files it is about. */
+static int copy_body(const struct weir_folder_order *order, int in, struct weir_folder *folder)
 {
     int from = open(order->body_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (from == -1) {
-        return false;
+    int error = from == -1 || !copy_all(from, in) ? errno : 0;
+    if (error == EIO) {
+        folder->body_lost = from == -1 || !is_readable(from);
+    } else if (error == 0 && !is_whole(order, in, "", AT_EMPTY_PATH)) {
+        folder->body_lost = true;
+        error = ENODATA;
     }
-    bool copied = copy_all(from, in);
-    int why = errno;
-    close(from);
-    errno = why;
-    return copied;
+    if (folder->body_lost) {
+        folder->step = "its body could not be read";
+    }
+    close_fd(&from);
+    return error;
 }
 
 static int make_file(const struct weir_folder_order *order, int folder, const char *name)
@@ -358,11 +383,12 @@ static int make_in(const struct weir_folder_order *order, struct weir_folder *fo
         if (in == -1) {
             return errno;
         }
-        bool written = order->body_path == NULL ? write_all(in, order->body) : copy_body(order, in);
-        int why = errno;
+        int error = order->body_path != NULL     ? copy_body(order, in, folder)
+                    : write_all(in, order->body) ? 0
+                                                 : errno;
         close(in);
-        if (!written) {
-            return why;
+        if (error != 0) {
+            return error;
         }
     }
     if (order->read_in) {
@@ -406,6 +432,7 @@ int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *
 {
     char name[NAME_BYTES_MAX];
     folder->fd = folder->in_fd = folder->out_fd = -1;
+    folder->body_lost = false;
     folder->step = "its folder could not be made";
     int work = open_work(order->data);
     if (work == -1) {

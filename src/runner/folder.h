@@ -20,7 +20,8 @@ struct weir_folder_order {
     uint32_t attempt;
     struct weir_slice body; /* if `body_path` is null */
     const char *body_path;
-    bool give_away; /* to the user who runs the command: */
+    uint64_t body_bytes; /* of what is there */
+    bool give_away;      /* to the user who runs the command: */
     uid_t uid;
     gid_t gid;
     bool read_in;   /* `in` is wanted open, for stdin */
@@ -33,6 +34,8 @@ struct weir_folder {
     int out_fd;          /* -1: not wanted */
     char path[PATH_MAX]; /* as the command may name it; "." if it cannot reach it from the root */
     const char *step;    /* on failure: what could not be done */
+    bool body_lost;      /* on failure: because the disk does not give the body back as it was; no
+                          * other attempt would fare better */
 };
 
 /* Makes it anew: what is there under its name is removed. 0, or why not as errno; then nothing is

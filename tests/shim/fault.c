@@ -53,6 +53,7 @@ enum kind {
     KIND_CREATE,
     KIND_RENAME,
     KIND_UNLINK,
+    KIND_READ,
     KIND_COUNT
 };
 
@@ -220,7 +221,8 @@ static void copy(int from, int to, off_t at, size_t bytes)
 {
     static _Thread_local char page[64 * PAGE_BYTES];
     while (bytes > 0) {
-        ssize_t got = pread(from, page, bytes < sizeof(page) ? bytes : sizeof(page), at);
+        size_t wanted = bytes < sizeof(page) ? bytes : sizeof(page);
+        ssize_t got = (ssize_t)syscall(SYS_pread64, from, page, wanted, at);
         if (got < 0 || (got > 0 && syscall(SYS_pwrite64, to, page, (size_t)got, at) != got)) {
             give_up("the shadow cannot be written");
         }
@@ -339,6 +341,42 @@ int fsync(int fd)
 int fdatasync(int fd)
 {
     return sync_file(fd, SYS_fdatasync);
+}
+
+/* ---- reading ---- */
+
+static bool read_fails(int fd)
+{
+    struct stat status;
+    int error = 0;
+    if (!is_watched(fd, &status) || !strikes(KIND_READ, &error)) {
+        return false;
+    }
+    errno = error;
+    return true;
+}
+
+ssize_t read(int fd, void *bytes, size_t count)
+{
+    return read_fails(fd) ? -1 : (ssize_t)syscall(SYS_read, fd, bytes, count);
+}
+
+ssize_t pread(int fd, void *bytes, size_t count, off_t at)
+{
+    return read_fails(fd) ? -1 : (ssize_t)syscall(SYS_pread64, fd, bytes, count, at);
+}
+
+ssize_t pread64(int fd, void *bytes, size_t count, off64_t at)
+{
+    return pread(fd, bytes, count, at);
+}
+
+ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t count,
+                        unsigned flags)
+{
+    return read_fails(from)
+               ? -1
+               : (ssize_t)syscall(SYS_copy_file_range, from, from_at, to, to_at, count, flags);
 }
 
 /* ---- writing ---- */

@@ -12,7 +12,7 @@ from weir import PROGRAM
 
 SHIM = pathlib.Path(PROGRAM).resolve().parent / 'tests/libweir_fault.so'
 PAGE = 4096
-KINDS = ['write', 'sync', 'truncate', 'create', 'rename', 'unlink']
+KINDS = ['write', 'sync', 'truncate', 'create', 'rename', 'unlink', 'read']
 RULE = struct.Struct('=QQQq')  # as in fault.c
 CLOCK = struct.Struct('=q')
 FOR_EVER = (1 << 64) - 1

@@ -130,6 +130,58 @@ queues:
 '''
 
 
+LONG_BODIES = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+data: {data}
+upstreams: {{ up: {{ url: "http://127.0.0.1:{upstream}" }} }}
+gates: {{ gate: {{ limit: 4 }} }}
+routes: [ {{ match: /long, gate: gate, upstream: up }} ]
+queues:
+  command: {{ run: [cat], attempts: 2, backoff: {{ first: 1ms, max: 1ms }} }}
+  route: {{ route: /long, attempts: 2, backoff: {{ first: 1ms, max: 1ms }} }}
+'''
+
+
+@run
+async def test_a_body_that_cannot_be_read_any_more_ends_in_the_dead_letter_queue(tmp_path):
+    """With the reason; others go on, and when it can be read again, it can be done again."""
+    bodies = tmp_path / 'data/bodies'
+    bodies.mkdir(parents=True)
+    faults = Faults(tmp_path, bodies)
+    jobs = ('command', 'route')
+
+    async def ends(job, state, attempts):
+        status, said = await one.ask(session, 'GET', f'/status/{job}?wait=60')
+        assert (status, said['state'], said['attempts']) == (200, state, attempts), said
+        return said
+
+    async def redrive(job):
+        assert (await one.ask(session, 'POST', f'/dlq/{job}/redrive'))[0] == 200
+    async with site(tmp_path, faults, config=LONG_BODIES) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        faults.fail('read', 'EIO')
+        for job in jobs:
+            assert (await one.ask(session, 'POST', f'/submit/{job}?queue={job}', b'x' * 100000))[0] == 202
+        for job in jobs:
+            assert 'body could not be read' in (await ends(job, 'failed', 2))['error']
+        assert (await one.ask(session, 'POST', '/submit/short?queue=command', b'short'))[0] == 202
+        await ends('short', 'done', 1)
+        faults.mend()
+        for path in bodies.iterdir():
+            os.truncate(path, 99999)
+        for job in jobs:
+            await redrive(job)
+            assert 'body could not be read' in (await ends(job, 'failed', 2))['error']
+        for path in bodies.iterdir():
+            path.write_bytes(b'x' * 100000)
+        for job in jobs:
+            await redrive(job)
+            await ends(job, 'done', 1)
+        assert (await one.ask(session, 'GET', '/result/command')) == (200, b'x' * 100000)
+        await one.end()
+
+
 @run
 async def test_a_long_result_that_the_disk_does_not_take_costs_no_attempt(tmp_path):
     """It is made again when there is room, and before that now and then at most."""

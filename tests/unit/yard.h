@@ -186,6 +186,10 @@ static inline void start(struct trial *trial)
                   .timeout_ms = trial->timeout_ms,
                   .body = {.count = trial->body.bytes, .bytes = trial->body}},
     };
+    if (trial->body_path != NULL) {
+        struct stat status;
+        row.order.body.count = stat(trial->body_path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    }
     trial->progress = -2;
     trial->command =
         weir_command_start(&(struct weir_command_options){.loop = &yard.loop,
