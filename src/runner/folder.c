@@ -351,13 +351,11 @@ static int copy_body(const struct weir_folder_order *order, int in, struct weir_
 {
     int from = open(order->body_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     int error = from == -1 || !copy_all(from, in) ? errno : 0;
-    if (error == EIO) {
-        folder->body_lost = from == -1 || !is_readable(from);
-    } else if (error == 0 && !is_whole(order, in, "", AT_EMPTY_PATH)) {
-        folder->body_lost = true;
+    if (error == 0 && !is_whole(order, in, "", AT_EMPTY_PATH)) {
         error = ENODATA;
     }
-    if (folder->body_lost) {
+    folder->body_lost = error == ENODATA || (error == EIO && (from == -1 || !is_readable(from)));
+    if (from == -1 || folder->body_lost) {
         folder->step = "its body could not be read";
     }
     close_fd(&from);

@@ -411,26 +411,28 @@ def chance_of(*words):
     return random.Random(f'{SEED} {words}')
 
 
-async def be_killed(one, chance, times, cut=None):
-    """Now and then it is killed before it is even there."""
+async def be_killed(one, chance, times, cut=None, trouble=None):
+    """Now and then it is killed before it is even there, else in trouble."""
     for _ in range(times):
         await one.spawn()
         if chance.random() < 0.15:
             await asyncio.sleep(chance.uniform(0, 0.03))
         else:
             await one.ready()
+            if trouble:
+                trouble()
             await asyncio.sleep(chance.uniform(0, RUNS_SECONDS))
         await one.kill()
         if cut:
             cut()
 
 
-async def kill_under_load(place, name, times, faults=None, cut=None):
+async def kill_under_load(place, name, times, faults=None, cut=None, trouble=None):
     place.mkdir(exist_ok=True)
     chance = chance_of(name)
     async with site(place, faults) as one:
         async with Clients(one, chance).at_work():
-            await be_killed(one, chance, times, cut)
+            await be_killed(one, chance, times, cut, trouble)
             await one.start()
         documents = await one.check()
         print(f'{name}: {len(documents)} jobs, {one.starts} starts; {describe(one.history)}')

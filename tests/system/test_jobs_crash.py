@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from history import read_ledger
 from job_load import Clients, chance_of, describe, kill_under_load, site, to_the_end
-from power import Faults
+from power import FOR_EVER, Faults
 from raw import run
 from weir import until
 
@@ -35,6 +35,28 @@ async def test_nothing_is_lost_when_the_power_is_cut_under_load(tmp_path):
                 faults.cut(chance.choice((None, chance.getrandbits(32))))
         await kill_under_load(place, f'cut {number}', CUTS // SIDE_BY_SIDE, faults, cut)
     await asyncio.gather(*(cut_power(number) for number in range(SIDE_BY_SIDE)))
+
+
+@to_the_end
+async def test_nothing_is_lost_when_it_is_killed_while_the_disk_fails(tmp_path):
+    """By a power cut or without one: then the next start finds what the system still has in memory of the files, which
+    after a failed sync is not what is on the disk."""
+    async def kill_in_trouble(number):
+        place = tmp_path / f'site{number}'
+        place.mkdir()
+        chance = chance_of('seeds of trouble', number)
+        faults = Faults(place, place / 'data', power=True)
+
+        def trouble():
+            kind, error = chance.choice((('write', 'EIO'), ('write', 'ENOSPC'), ('write', 'short'), ('sync', 'EIO')))
+            faults.fail(kind, error, after=chance.randrange(50), count=chance.choice((1, 3, FOR_EVER)))
+
+        def cut():
+            faults.mend()
+            if chance.random() < 0.5:
+                faults.cut(chance.choice((None, chance.getrandbits(32))))
+        await kill_under_load(place, f'in trouble {number}', CUTS // SIDE_BY_SIDE, faults, cut, trouble)
+    await asyncio.gather(*(kill_in_trouble(number) for number in range(SIDE_BY_SIDE)))
 
 
 # ---- a disk that fails
