@@ -49,6 +49,7 @@ struct weir_control {
     uint64_t at_ns; /* up to when time has passed */
 
     struct weir_ledger ledger;
+    uint32_t under_way; /* sent, and not ended */
     uint64_t refused;
     uint64_t lost;
 

@@ -21,7 +21,8 @@ static void learned_set_window(struct weir_control *control, double window)
 
 static double learned_wait(const struct weir_control *control, const struct weir_need *need)
 {
-    return weir_pacer_wait(&control->learned.pacer, need->of[WEIR_UNIT_COST]);
+    return weir_pacer_wait(&control->learned.pacer, need->of[WEIR_UNIT_COST],
+                           control->under_way == 0);
 }
 
 static void learned_passed(struct weir_control *control, double passed_s)
@@ -47,7 +48,7 @@ static void learned_stated(struct weir_control *control, bool is_new)
 
 static void learned_sent(struct weir_control *control, struct weir_bill bill, uint64_t now_ns)
 {
-    weir_pacer_send(&control->learned.pacer, bill, now_ns);
+    weir_pacer_send(&control->learned.pacer, bill, control->under_way == 0, now_ns);
 }
 
 static void learned_settled(struct weir_control *control, struct weir_bill bill, int64_t actual)

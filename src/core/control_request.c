@@ -4,6 +4,8 @@
 
 #include "core/real.h"
 
+#include <assert.h>
+
 #define AMONG_MAX ((UINT32_C(1) << 24) - 1)
 
 void weir_control_send(struct weir_control *control, struct weir_ticket *ticket, uint32_t active,
@@ -20,6 +22,7 @@ void weir_control_send(struct weir_control *control, struct weir_ticket *ticket,
         weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
     }
     control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
+    control->under_way++;
 }
 
 static struct weir_echo echo_of(const struct weir_control *control,
@@ -200,6 +203,8 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
                       enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
                       uint64_t now_ns)
 {
+    assert(control->under_way > 0);
+    control->under_way--;
     if (ticket->undone) {
         return false;
     }

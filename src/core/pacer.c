@@ -114,15 +114,21 @@ void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited,
     }
 }
 
-double weir_pacer_wait(const struct weir_pacer *pacer, double amount)
+/* Until somebody refuses, the rate is only assumed: whoever finds nothing under way goes, whatever
+ * it costs, and pays with what there is. One after the other is no burst. */
+static bool goes_free(const struct weir_pacer *pacer, bool idle)
+{
+    return idle && !pacer->anchored;
+}
+
+double weir_pacer_wait(const struct weir_pacer *pacer, double amount, bool idle)
 {
     double needed = weir_smaller(amount, WAIT_SECONDS * pacer->rate);
-    /* Nothing is known before the first reply, so the first request goes, whatever it costs. */
-    bool free = pacer->asleep || !pacer->begun;
+    bool free = pacer->asleep || goes_free(pacer, idle);
     return free || pacer->balance >= needed ? 0.0 : (needed - pacer->balance) / pacer->rate;
 }
 
-void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t now_ns)
+void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns)
 {
     double cost = (double)(bill.at_once + bill.later);
     if (!pacer->begun) {
@@ -135,7 +141,7 @@ void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t n
     if (pacer->asleep) {
         return;
     }
-    pacer->balance -= cost;
+    pacer->balance -= goes_free(pacer, idle) ? weir_clamp(pacer->balance, 0.0, cost) : cost;
     if (pacer->anchored) {
         pacer->spent_s += cost / pacer->rate;
         follow_cubic(pacer);

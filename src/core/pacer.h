@@ -64,10 +64,10 @@ void weir_pacer_sleep(struct weir_pacer *pacer, double stated);
 /* Lets the balance flow in. `awaited`: somebody waited for it; `alone`: and for nothing else. */
 void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited, bool alone);
 
-/* Seconds until the balance covers the amount; 0: now. */
-double weir_pacer_wait(const struct weir_pacer *pacer, double amount);
+/* Seconds until the balance covers the amount; 0: now. `idle`: nothing is under way. */
+double weir_pacer_wait(const struct weir_pacer *pacer, double amount, bool idle);
 
-void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, uint64_t now_ns);
+void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns);
 void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual);
 
 /* The provider has accepted that one. */

@@ -3,6 +3,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import re
 
 import pytest
 from raw import ask, connect, reply, request, run, upstream
@@ -132,6 +133,19 @@ async def test_the_model_is_the_key_and_a_body_without_one_has_the_default_key()
         assert {key['key']: key['entered'] for key in said['keys']} == {
             'gpt-4o': 1, 'o3/mini "x"': 1, 'others': 3}
         assert [message.body for message in server.seen][3] == b'no json'
+
+
+@run
+async def test_one_after_the_other_nobody_waits_for_a_server_that_states_no_limits():
+    """However much they ask for: nobody has refused anything yet, and nothing is under way."""
+    usage = {'prompt_tokens': 25000, 'completion_tokens': 100, 'total_tokens': 25100}
+    async with upstream(reply(completion(**usage), JSON)) as server, llm(server) as gateway:
+        for _ in range(5):
+            said = await ask(gateway.port, post(chat(text='weir ' * 20000)))
+            assert said.status == 200
+        said = (await ask(gateway.api_port, request('/metrics'))).body.decode()
+        [waited] = re.findall(r'^weir_gate_wait_seconds_sum{gate="llm"[^}]*} (\S+)$', said, re.MULTILINE)
+        assert float(waited) < 1
 
 
 @run

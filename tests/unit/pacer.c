@@ -25,7 +25,7 @@ static const struct weir_bill thousand = {1000, 0};
 static void send(struct weir_pacer *pacer, uint32_t count, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < count; i++) {
-        weir_pacer_send(pacer, thousand, now_ns);
+        weir_pacer_send(pacer, thousand, false, now_ns);
         weir_pacer_accept(pacer, pacer->reacted + 1);
     }
 }
@@ -34,7 +34,7 @@ static void send(struct weir_pacer *pacer, uint32_t count, uint64_t now_ns)
 static double refuse(struct weir_pacer *pacer, uint64_t number, double retry_after_s,
                      uint64_t now_ns)
 {
-    weir_pacer_send(pacer, thousand, now_ns);
+    weir_pacer_send(pacer, thousand, false, now_ns);
     weir_pacer_undo(pacer, number, thousand);
     struct weir_refusal refusal = {.number = number,
                                    .sent_last = number,
@@ -94,12 +94,25 @@ TEST(a_refusal_after_a_quiet_time_does_not_take_the_demand_for_the_supply)
     expect_near(pacer.measured, 500.0);
 }
 
-TEST(the_first_request_goes_whatever_it_costs)
+/* It pays with what there is, so that those who come at once do not wait for it later. */
+TEST(until_a_refusal_whoever_finds_nothing_under_way_goes_whatever_it_costs)
 {
     struct weir_pacer pacer = fresh();
-    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
-    weir_pacer_send(&pacer, thousand, SECOND);
-    assert_true(weir_pacer_wait(&pacer, 1e9) > 0.0);
+    struct weir_bill dear = {30000, 0};
+    for (int i = 0; i < 3; i++) {
+        expect_near(weir_pacer_wait(&pacer, 30000.0, true), 0.0);
+        weir_pacer_send(&pacer, dear, true, SECOND);
+        expect_near(pacer.balance, 0.0);
+        expect_near(weir_pacer_wait(&pacer, 500.0, false), 1.0);
+        weir_pacer_settle(&pacer, dear, 30000);
+    }
+    assert_int_equal(pacer.charged, 90000);
+    weir_pacer_send(&pacer, thousand, false, SECOND);
+    weir_pacer_send(&pacer, dear, true, SECOND);
+    expect_near(pacer.balance, -1000.0);
+    refuse(&pacer, 5, 1.0, 10 * SECOND);
+    pacer.balance = 0.0;
+    assert_true(weir_pacer_wait(&pacer, 30000.0, true) > 0.0);
 }
 
 /* 20 x 1,000 delivered in the 10 s between two empty moments, whatever the rate was. */
@@ -209,7 +222,7 @@ TEST(what_was_charged_measures_nothing_if_nobody_was_accepted_and_nothing_is_tol
     refuse(&pacer, 11, 0.0, 5 * SECOND);
     int64_t anchor_ns = pacer.anchor_ns;
     for (uint32_t i = 0; i < 20; i++) { /* sent at once, answers are on their way */
-        weir_pacer_send(&pacer, thousand, 6 * SECOND);
+        weir_pacer_send(&pacer, thousand, false, 6 * SECOND);
     }
     weir_pacer_accept(&pacer, 11); /* of before the reaction: no news */
     weir_pacer_accept(&pacer, 12);
@@ -252,7 +265,7 @@ TEST(who_is_refused_from_the_first_begins_anew)
     assert_false(pacer.anchored);
     expect_near(pacer.rate, 500.0);
     expect_near(pacer.balance, 1000.0 - 500.0 - 3000.0);
-    assert_true(weir_pacer_wait(&pacer, 1000.0) <= 7.0);
+    assert_true(weir_pacer_wait(&pacer, 1000.0, false) <= 7.0);
     weir_pacer_advance(&pacer, 6.0, true, true);
     expect_near(pacer.rate, 500.0 * exp(1.0));
     /* What comes then is measured from that empty moment on: 20,000 in 10 s. */
@@ -270,7 +283,7 @@ static const struct weir_bill at_the_end = {0, 1000};
 static double refuse_later(struct weir_pacer *pacer, uint64_t number, double delay_s,
                            uint64_t now_ns)
 {
-    weir_pacer_send(pacer, at_the_end, now_ns);
+    weir_pacer_send(pacer, at_the_end, false, now_ns);
     weir_pacer_undo(pacer, number, at_the_end);
     struct weir_refusal refusal = {.number = number,
                                    .sent_last = number,
@@ -291,7 +304,7 @@ static struct weir_pacer with_open(uint32_t sent, uint32_t ended)
     pacer.rate = 1e6;
     pacer.balance = 1e6;
     for (uint32_t i = 0; i < sent; i++) {
-        weir_pacer_send(&pacer, at_the_end, SECOND);
+        weir_pacer_send(&pacer, at_the_end, false, SECOND);
     }
     for (uint32_t i = 0; i < ended; i++) {
         weir_pacer_settle(&pacer, at_the_end, 1000);
@@ -359,7 +372,7 @@ TEST(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state)
     struct weir_pacer pacer = fresh();
     weir_pacer_sleep(&pacer, 8000.0);
     assert_true(pacer.asleep);
-    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
+    expect_near(weir_pacer_wait(&pacer, 1e9, false), 0.0);
     send(&pacer, 5, SECOND);
     struct weir_refusal refusal = {.number = 5,
                                    .sent_last = 5,
@@ -385,11 +398,11 @@ TEST(settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_th
     struct weir_pacer pacer = fresh();
     struct weir_bill later = {0, 1000};
     expect_near(pacer.balance, 2000.0);
-    weir_pacer_send(&pacer, thousand, SECOND);
+    weir_pacer_send(&pacer, thousand, false, SECOND);
     weir_pacer_settle(&pacer, thousand, 400);
     expect_near(pacer.balance, 1600.0);
     assert_int_equal(pacer.charged, 400);
-    weir_pacer_send(&pacer, later, SECOND);
+    weir_pacer_send(&pacer, later, false, SECOND);
     assert_int_equal(pacer.charged, 400);
     expect_near(pacer.open, 1000.0);
     weir_pacer_settle(&pacer, later, 3000);
@@ -403,9 +416,9 @@ TEST(nobody_waits_longer_than_30_s_of_the_rate_however_large)
     struct weir_pacer pacer = fresh();
     pacer.begun = true;
     pacer.balance = 0.0;
-    expect_near(weir_pacer_wait(&pacer, 1e9), 30.0);
+    expect_near(weir_pacer_wait(&pacer, 1e9, false), 30.0);
     pacer.balance = 15000.0;
-    expect_near(weir_pacer_wait(&pacer, 1e9), 0.0);
+    expect_near(weir_pacer_wait(&pacer, 1e9, false), 0.0);
 }
 
 TEST(bounds_hold_whatever_is_learned)
@@ -431,7 +444,7 @@ int main(void)
             the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent),
         cmocka_unit_test(refusals_before_anything_was_accepted_measure_nothing),
         cmocka_unit_test(a_refusal_after_a_quiet_time_does_not_take_the_demand_for_the_supply),
-        cmocka_unit_test(the_first_request_goes_whatever_it_costs),
+        cmocka_unit_test(until_a_refusal_whoever_finds_nothing_under_way_goes_whatever_it_costs),
         cmocka_unit_test(between_two_refusals_the_delivered_is_the_rate),
         cmocka_unit_test(measurements_that_agree_double_the_plateau_and_others_make_it_short),
         cmocka_unit_test(the_rate_leaves_what_was_measured_along_a_cubic_as_it_is_used),
