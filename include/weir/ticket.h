@@ -136,6 +136,7 @@ struct weir_ticket {
     uint32_t accepted : 1;    /* and it was a success */
     uint32_t undone : 1;      /* it was refused or failed: as if it had never been sent */
     uint32_t guessed : 1;     /* nothing was known of its output when it came */
+    uint32_t free : 1;        /* it did not wait for a rate, and pays with what there is */
 };
 
 #endif

@@ -19,8 +19,8 @@ struct weir_control;
 
 /* How a kind of controller differs from the other. `wait_s` says for how many seconds the kind's
  * own rate holds somebody back, `passed` lets time pass, `stated` tells of a quota whose limit is
- * new. The others tell of one request: sent, settled, and the three things that may become known of
- * it. */
+ * new. The others tell of one request: sent (and whether it goes free), settled, and the three
+ * things that may become known of it. */
 struct weir_control_kind {
     bool priced; /* steers by the price of the mirrors, not only by their level */
     void (*init)(struct weir_control *control);
@@ -29,9 +29,9 @@ struct weir_control_kind {
     void (*passed)(struct weir_control *control, double passed_s);
     double (*wait_s)(const struct weir_control *control, const struct weir_need *need);
     void (*stated)(struct weir_control *control, bool is_new);
-    void (*sent)(struct weir_control *control, struct weir_bill bill, uint64_t now_ns);
-    void (*settled)(struct weir_control *control, struct weir_bill bill, int64_t actual);
-    void (*undone)(struct weir_control *control, uint64_t number, struct weir_bill bill);
+    bool (*sent)(struct weir_control *control, struct weir_bill bill, uint64_t now_ns);
+    void (*settled)(struct weir_control *control, struct weir_bill bill, int64_t actual, bool free);
+    void (*undone)(struct weir_control *control, uint64_t number, struct weir_bill bill, bool free);
     void (*accepted)(struct weir_control *control, const struct weir_echo *echo);
     void (*succeeded)(struct weir_control *control, const struct weir_echo *echo);
     void (*lost)(struct weir_control *control, const struct weir_echo *echo);

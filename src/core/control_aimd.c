@@ -35,21 +35,25 @@ static void aimd_stated(struct weir_control *control, bool is_new)
     }
 }
 
-static void aimd_sent(struct weir_control *control, struct weir_bill bill, uint64_t now_ns)
+static bool aimd_sent(struct weir_control *control, struct weir_bill bill, uint64_t now_ns)
 {
     (void)now_ns;
     weir_aimd_take(&control->aimd, (double)(bill.at_once + bill.later));
+    return false;
 }
 
-static void aimd_settled(struct weir_control *control, struct weir_bill bill, int64_t actual)
+static void aimd_settled(struct weir_control *control, struct weir_bill bill, int64_t actual,
+                         bool free)
 {
+    (void)free;
     weir_aimd_settle(&control->aimd, (double)(bill.at_once + bill.later), (double)actual);
 }
 
-static void aimd_undone(struct weir_control *control, uint64_t number, struct weir_bill bill)
+static void aimd_undone(struct weir_control *control, uint64_t number, struct weir_bill bill,
+                        bool free)
 {
     (void)number;
-    aimd_settled(control, bill, 0);
+    aimd_settled(control, bill, 0, free);
 }
 
 static void aimd_accepted(struct weir_control *control, const struct weir_echo *echo)

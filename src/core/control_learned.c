@@ -46,19 +46,21 @@ static void learned_stated(struct weir_control *control, bool is_new)
     }
 }
 
-static void learned_sent(struct weir_control *control, struct weir_bill bill, uint64_t now_ns)
+static bool learned_sent(struct weir_control *control, struct weir_bill bill, uint64_t now_ns)
 {
-    weir_pacer_send(&control->learned.pacer, bill, control->under_way == 0, now_ns);
+    return weir_pacer_send(&control->learned.pacer, bill, control->under_way == 0, now_ns);
 }
 
-static void learned_settled(struct weir_control *control, struct weir_bill bill, int64_t actual)
+static void learned_settled(struct weir_control *control, struct weir_bill bill, int64_t actual,
+                            bool free)
 {
-    weir_pacer_settle(&control->learned.pacer, bill, actual);
+    weir_pacer_settle(&control->learned.pacer, bill, actual, free);
 }
 
-static void learned_undone(struct weir_control *control, uint64_t number, struct weir_bill bill)
+static void learned_undone(struct weir_control *control, uint64_t number, struct weir_bill bill,
+                           bool free)
 {
-    weir_pacer_undo(&control->learned.pacer, number, bill);
+    weir_pacer_undo(&control->learned.pacer, number, bill, free);
 }
 
 static void learned_accepted(struct weir_control *control, const struct weir_echo *echo)

@@ -21,7 +21,7 @@ void weir_control_send(struct weir_control *control, struct weir_ticket *ticket,
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
     }
-    control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
+    ticket->free = control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
     control->under_way++;
 }
 
@@ -51,7 +51,7 @@ static void undo(struct weir_control *control, struct weir_ticket *ticket)
         mirror->level += mirror->number > ticket->sent_number ? 0.0 : amount;
     }
     weir_ledger_undo(&control->ledger, ticket);
-    control->kind->undone(control, ticket->sent_number, weir_ticket_bill(ticket));
+    control->kind->undone(control, ticket->sent_number, weir_ticket_bill(ticket), ticket->free);
     ticket->undone = 1;
 }
 
@@ -74,7 +74,8 @@ static void settle(struct weir_control *control, struct weir_ticket *ticket,
     }
     control->ledger.input += input;
     control->ledger.output += output;
-    control->kind->settled(control, bill, bill.at_once + bill.later + input + output);
+    int64_t actual = bill.at_once + bill.later + input + output;
+    control->kind->settled(control, bill, actual, ticket->free);
 }
 
 static struct weir_mirror *find_mirror(struct weir_control *control, const struct weir_quota *quota)
@@ -193,9 +194,9 @@ void weir_control_progress(struct weir_control *control, struct weir_ticket *tic
     ticket->output = output;
     /* What is charged at the end is reserved now; anything else is charged now. */
     if (ticket->charge == WEIR_CHARGE_END) {
-        control->kind->settled(control, (struct weir_bill){0, -more}, 0);
+        control->kind->settled(control, (struct weir_bill){0, -more}, 0, ticket->free);
     } else {
-        control->kind->settled(control, (struct weir_bill){0, 0}, more);
+        control->kind->settled(control, (struct weir_bill){0, 0}, more, ticket->free);
     }
 }
 

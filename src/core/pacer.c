@@ -114,11 +114,21 @@ void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited,
     }
 }
 
-/* Until somebody refuses, the rate is only assumed: whoever finds nothing under way goes, whatever
- * it costs, and pays with what there is. One after the other is no burst. */
+/* Until a refusal has measured something, the rate is only assumed: whoever finds nothing under way
+ * goes, whatever it costs, and pays with what there is. One after the other is no burst. */
 static bool goes_free(const struct weir_pacer *pacer, bool idle)
 {
     return idle && !pacer->anchored;
+}
+
+/* It costs so much more, or less. What was forgiven is not given back, else it would buy a burst;
+ * and nothing is owed, else those who come at the same time later would wait for it. */
+static void pay_free(struct weir_pacer *pacer, double more)
+{
+    double part = more > 0.0 ? weir_clamp(pacer->balance, 0.0, more)
+                             : weir_smaller(more + pacer->forgiven, 0.0);
+    pacer->balance -= part;
+    pacer->forgiven += more - part;
 }
 
 double weir_pacer_wait(const struct weir_pacer *pacer, double amount, bool idle)
@@ -128,7 +138,7 @@ double weir_pacer_wait(const struct weir_pacer *pacer, double amount, bool idle)
     return free || pacer->balance >= needed ? 0.0 : (needed - pacer->balance) / pacer->rate;
 }
 
-void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns)
+bool weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns)
 {
     double cost = (double)(bill.at_once + bill.later);
     if (!pacer->begun) {
@@ -139,19 +149,29 @@ void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle,
     pacer->count += bill.at_once > 0;
     pacer->open += (double)bill.later;
     if (pacer->asleep) {
-        return;
+        return false;
     }
-    pacer->balance -= goes_free(pacer, idle) ? weir_clamp(pacer->balance, 0.0, cost) : cost;
+    bool free = goes_free(pacer, idle);
+    if (free) {
+        pacer->forgiven = 0.0;
+        pay_free(pacer, cost);
+    } else {
+        pacer->balance -= cost;
+    }
     if (pacer->anchored) {
         pacer->spent_s += cost / pacer->rate;
         follow_cubic(pacer);
     }
+    return free;
 }
 
-void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual)
+void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual, bool free)
 {
-    if (!pacer->asleep) {
-        pacer->balance += (double)(bill.at_once + bill.later - actual);
+    double more = (double)(actual - bill.at_once - bill.later);
+    if (free) {
+        pay_free(pacer, more);
+    } else if (!pacer->asleep) {
+        pacer->balance -= more;
     }
     pacer->charged += actual - bill.at_once;
     pacer->count += bill.later > 0;
@@ -163,9 +183,9 @@ void weir_pacer_accept(struct weir_pacer *pacer, uint64_t number)
     pacer->accepted += number > pacer->reacted;
 }
 
-void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill)
+void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill, bool free)
 {
-    weir_pacer_settle(pacer, bill, 0);
+    weir_pacer_settle(pacer, bill, 0, free);
     pacer->count--;
     if (number <= pacer->reacted) {
         pacer->anchor_charged -= bill.at_once;

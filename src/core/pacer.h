@@ -23,6 +23,7 @@ struct weir_pacer {
     double most;
     double rate;
     double balance;    /* what may be sent; refunds count, and it may be below 0 */
+    double forgiven;   /* of what the last that went free costs: it was not there to be paid */
     double open;       /* reserved for what will be charged at the end only */
     double measured;   /* delivered per second between refusals */
     double span_s;     /* how long the plateau is */
@@ -67,14 +68,16 @@ void weir_pacer_advance(struct weir_pacer *pacer, double passed_s, bool awaited,
 /* Seconds until the balance covers the amount; 0: now. `idle`: nothing is under way. */
 double weir_pacer_wait(const struct weir_pacer *pacer, double amount, bool idle);
 
-void weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns);
-void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual);
+/* Returns whether it goes free, without waiting for the rate: then it pays with what there is, also
+ * when it is settled. Only one does at a time, because it finds nothing under way. */
+bool weir_pacer_send(struct weir_pacer *pacer, struct weir_bill bill, bool idle, uint64_t now_ns);
+void weir_pacer_settle(struct weir_pacer *pacer, struct weir_bill bill, int64_t actual, bool free);
 
 /* The provider has accepted that one. */
 void weir_pacer_accept(struct weir_pacer *pacer, uint64_t number);
 
 /* It was not accepted after all: as if it had never been sent. */
-void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill);
+void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill, bool free);
 
 /* Learns from a refusal, after weir_pacer_undo(). Returns for how many seconds to pause. */
 double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal);

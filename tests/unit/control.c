@@ -742,6 +742,25 @@ TEST(g12_a_key_whose_controller_owes_is_not_forgotten)
     close_key(&f);
 }
 
+/* Whatever it turns out to cost: who comes at the same time as another later has not to wait for
+ * it, nor is a burst let through. */
+TEST(what_goes_because_nothing_is_under_way_leaves_neither_a_debt_nor_a_credit)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0), .timeout_ns = HOUR});
+    static const uint32_t costs[] = {100, 90000, 1000};
+    for (size_t i = 0; i < COUNT_OF(costs); i++) {
+        for (int round = 0; round < 5; round++) {
+            struct weir_ticket ticket = {0};
+            assert_int_equal(enter_for(&f, &ticket, 1000, 20000, SECOND), WEIR_ADMITTED);
+            hear(&f, &ticket, round == 4 ? failed : accepted, SECOND);
+            leave_for(&f, &ticket, costs[i], SECOND);
+            assert_in_range((int64_t)control_of(&f, SECOND).bucket, 0, 2000);
+        }
+    }
+    close_key(&f);
+}
+
 TEST(who_waits_for_a_rate_is_told_so_and_when)
 {
     struct fixture f;
@@ -793,6 +812,7 @@ int main(void)
         BOTH_WAYS(what_is_told_of_a_controller_is_of_the_moment_that_asks_and_changes_nothing),
         BOTH_WAYS(g9_a_ticket_larger_than_everything_is_late_but_not_impossible),
         BOTH_WAYS(g12_a_key_whose_controller_owes_is_not_forgotten),
+        BOTH_WAYS(what_goes_because_nothing_is_under_way_leaves_neither_a_debt_nor_a_credit),
         BOTH_WAYS(who_waits_for_a_rate_is_told_so_and_when),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

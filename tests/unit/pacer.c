@@ -35,7 +35,7 @@ static double refuse(struct weir_pacer *pacer, uint64_t number, double retry_aft
                      uint64_t now_ns)
 {
     weir_pacer_send(pacer, thousand, false, now_ns);
-    weir_pacer_undo(pacer, number, thousand);
+    weir_pacer_undo(pacer, number, thousand, false);
     struct weir_refusal refusal = {.number = number,
                                    .sent_last = number,
                                    .bill = thousand,
@@ -101,18 +101,44 @@ TEST(until_a_refusal_whoever_finds_nothing_under_way_goes_whatever_it_costs)
     struct weir_bill dear = {30000, 0};
     for (int i = 0; i < 3; i++) {
         expect_near(weir_pacer_wait(&pacer, 30000.0, true), 0.0);
-        weir_pacer_send(&pacer, dear, true, SECOND);
+        assert_true(weir_pacer_send(&pacer, dear, true, SECOND));
         expect_near(pacer.balance, 0.0);
         expect_near(weir_pacer_wait(&pacer, 500.0, false), 1.0);
-        weir_pacer_settle(&pacer, dear, 30000);
+        weir_pacer_settle(&pacer, dear, 30000, true);
     }
     assert_int_equal(pacer.charged, 90000);
-    weir_pacer_send(&pacer, thousand, false, SECOND);
-    weir_pacer_send(&pacer, dear, true, SECOND);
+    assert_false(weir_pacer_send(&pacer, thousand, false, SECOND));
+    assert_true(weir_pacer_send(&pacer, dear, true, SECOND));
     expect_near(pacer.balance, -1000.0);
     refuse(&pacer, 5, 1.0, 10 * SECOND);
     pacer.balance = 0.0;
     assert_true(weir_pacer_wait(&pacer, 30000.0, true) > 0.0);
+    assert_false(weir_pacer_send(&pacer, thousand, true, 10 * SECOND));
+}
+
+TEST(who_went_free_gets_back_no_more_than_it_paid_and_owes_nothing)
+{
+    struct weir_pacer pacer = fresh();
+    struct weir_bill dear = {30000, 0};
+    struct weir_bill later = {0, 30000};
+    weir_pacer_send(&pacer, dear, true, SECOND); /* there are 2,000 */
+    weir_pacer_settle(&pacer, dear, 500, true);
+    expect_near(pacer.balance, 1500.0);
+    weir_pacer_send(&pacer, dear, true, SECOND);
+    weir_pacer_undo(&pacer, 2, dear, true);
+    expect_near(pacer.balance, 1500.0);
+    weir_pacer_send(&pacer, later, true, SECOND);
+    weir_pacer_settle(&pacer, later, 90000, true);
+    expect_near(pacer.balance, 0.0);
+    expect_near(pacer.open, 0.0);
+    assert_int_equal(pacer.charged, 90500);
+    pacer.balance = 50000.0; /* all of it is there */
+    weir_pacer_send(&pacer, dear, true, SECOND);
+    weir_pacer_settle(&pacer, (struct weir_bill){0, 0}, 25000, true); /* while it is streamed */
+    expect_near(pacer.balance, 0.0);
+    dear.at_once = 55000;
+    weir_pacer_settle(&pacer, dear, 40000, true);
+    expect_near(pacer.balance, 10000.0);
 }
 
 /* 20 x 1,000 delivered in the 10 s between two empty moments, whatever the rate was. */
@@ -181,10 +207,10 @@ TEST(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal)
                                    .retry_after_known = true,
                                    .retry_after_s = 1.0,
                                    .now_ns = 5 * SECOND};
-    weir_pacer_undo(&pacer, 9, thousand);
+    weir_pacer_undo(&pacer, 9, thousand, false);
     weir_pacer_refuse(&pacer, &refusal);
     struct weir_pacer before = pacer;
-    weir_pacer_undo(&pacer, 10, thousand);
+    weir_pacer_undo(&pacer, 10, thousand, false);
     refusal.number = 10;
     refusal.retry_after_s = 3.0;
     expect_near(weir_pacer_refuse(&pacer, &refusal), 3.0);
@@ -284,7 +310,7 @@ static double refuse_later(struct weir_pacer *pacer, uint64_t number, double del
                            uint64_t now_ns)
 {
     weir_pacer_send(pacer, at_the_end, false, now_ns);
-    weir_pacer_undo(pacer, number, at_the_end);
+    weir_pacer_undo(pacer, number, at_the_end, false);
     struct weir_refusal refusal = {.number = number,
                                    .sent_last = number,
                                    .bill = at_the_end,
@@ -307,7 +333,7 @@ static struct weir_pacer with_open(uint32_t sent, uint32_t ended)
         weir_pacer_send(&pacer, at_the_end, false, SECOND);
     }
     for (uint32_t i = 0; i < ended; i++) {
-        weir_pacer_settle(&pacer, at_the_end, 1000);
+        weir_pacer_settle(&pacer, at_the_end, 1000, false);
     }
     return pacer;
 }
@@ -319,7 +345,7 @@ TEST(a_request_that_is_charged_at_the_end_counts_from_then_on)
     expect_near(pacer.measured, 10000.0 / 4.5);
     double measured = pacer.measured;
     for (uint32_t i = 0; i < 50; i++) { /* nothing new is sent, but the rest ends */
-        weir_pacer_settle(&pacer, at_the_end, 1000);
+        weir_pacer_settle(&pacer, at_the_end, 1000, false);
     }
     refuse_later(&pacer, 62, 2.0, 15 * SECOND); /* 50,000 in 10 s */
     expect_near(pacer.measured, measured + 50.0 / 54.0 * (5000.0 - measured));
@@ -335,7 +361,7 @@ TEST(what_was_refused_was_never_charged_before_or_after_the_reaction)
     refuse_later(&pacer, 61, 2.0, 5 * SECOND);
     uint64_t count = pacer.count;
     uint64_t anchor_count = pacer.anchor_count;
-    weir_pacer_undo(&pacer, 60, at_the_end);
+    weir_pacer_undo(&pacer, 60, at_the_end, false);
     assert_int_equal(pacer.count, count);
     assert_int_equal(pacer.anchor_count, anchor_count);
     expect_near(pacer.open, 49000.0);
@@ -381,7 +407,7 @@ TEST(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state)
                                    .retry_after_s = 1.0,
                                    .stated = 8000.0,
                                    .now_ns = 5 * SECOND};
-    weir_pacer_undo(&pacer, 5, thousand);
+    weir_pacer_undo(&pacer, 5, thousand, false);
     weir_pacer_refuse(&pacer, &refusal);
     assert_false(pacer.asleep);
     expect_near(pacer.measured, 8000.0);
@@ -399,13 +425,13 @@ TEST(settlement_gives_back_or_takes_more_and_charges_at_the_end_where_that_is_th
     struct weir_bill later = {0, 1000};
     expect_near(pacer.balance, 2000.0);
     weir_pacer_send(&pacer, thousand, false, SECOND);
-    weir_pacer_settle(&pacer, thousand, 400);
+    weir_pacer_settle(&pacer, thousand, 400, false);
     expect_near(pacer.balance, 1600.0);
     assert_int_equal(pacer.charged, 400);
     weir_pacer_send(&pacer, later, false, SECOND);
     assert_int_equal(pacer.charged, 400);
     expect_near(pacer.open, 1000.0);
-    weir_pacer_settle(&pacer, later, 3000);
+    weir_pacer_settle(&pacer, later, 3000, false);
     expect_near(pacer.balance, -1400.0);
     expect_near(pacer.open, 0.0);
     assert_int_equal(pacer.charged, 3400);
@@ -445,6 +471,7 @@ int main(void)
         cmocka_unit_test(refusals_before_anything_was_accepted_measure_nothing),
         cmocka_unit_test(a_refusal_after_a_quiet_time_does_not_take_the_demand_for_the_supply),
         cmocka_unit_test(until_a_refusal_whoever_finds_nothing_under_way_goes_whatever_it_costs),
+        cmocka_unit_test(who_went_free_gets_back_no_more_than_it_paid_and_owes_nothing),
         cmocka_unit_test(between_two_refusals_the_delivered_is_the_rate),
         cmocka_unit_test(measurements_that_agree_double_the_plateau_and_others_make_it_short),
         cmocka_unit_test(the_rate_leaves_what_was_measured_along_a_cubic_as_it_is_used),
