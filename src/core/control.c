@@ -240,7 +240,9 @@ static double level_at(const struct weir_control *control, const struct weir_mir
 bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
 {
     struct weir_need nothing = {{0}};
-    if (control->kind->wait_s(control, &nothing) > weir_seconds(now_ns - control->at_ns)) {
+    struct weir_control busy = *control; /* who finds nothing under way need not wait for a debt */
+    busy.under_way = 1;
+    if (busy.kind->wait_s(&busy, &nothing) > weir_seconds(now_ns - control->at_ns)) {
         return false;
     }
     for (uint32_t i = 0; i < control->mirror_count; i++) {

@@ -742,6 +742,24 @@ TEST(g12_a_key_whose_controller_owes_is_not_forgotten)
     close_key(&f);
 }
 
+/* Although whoever comes next would not have to wait for it. */
+TEST(g12_nor_is_one_whose_first_rate_owes)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(.rate = {.start = 1, .min = 1, .max = 1}),
+                                        .timeout_ns = HOUR});
+    struct weir_ticket tickets[2] = {0};
+    assert_int_equal(enter_for(&f, &tickets[0], 1000, 1000, SECOND), WEIR_ADMITTED);
+    assert_int_equal(enter_for(&f, &tickets[1], 1000, 1000, SECOND), WEIR_ADMITTED);
+    leave_for(&f, &tickets[1], 9000, SECOND); /* 8,000 owed, one a second */
+    leave_for(&f, &tickets[0], 1000, SECOND);
+    weir_key_give(f.key);
+    assert_int_equal(weir_gate_sweep(f.gate, 10, SECOND + 2 * HOUR), 0);
+    assert_int_equal(weir_gate_sweep(f.gate, 10, SECOND + 4 * HOUR), 1);
+    assert_int_equal(weir_gate_take(f.gate, weir_slice_of("key"), 5 * HOUR, &f.key), WEIR_OK);
+    close_key(&f);
+}
+
 /* Whatever it turns out to cost: who comes at the same time as another later has not to wait for
  * it, nor is a burst let through. */
 TEST(what_goes_because_nothing_is_under_way_leaves_neither_a_debt_nor_a_credit)
@@ -812,6 +830,7 @@ int main(void)
         BOTH_WAYS(what_is_told_of_a_controller_is_of_the_moment_that_asks_and_changes_nothing),
         BOTH_WAYS(g9_a_ticket_larger_than_everything_is_late_but_not_impossible),
         BOTH_WAYS(g12_a_key_whose_controller_owes_is_not_forgotten),
+        BOTH_WAYS(g12_nor_is_one_whose_first_rate_owes),
         BOTH_WAYS(what_goes_because_nothing_is_under_way_leaves_neither_a_debt_nor_a_credit),
         BOTH_WAYS(who_waits_for_a_rate_is_told_so_and_when),
     };
