@@ -134,15 +134,20 @@ void weir_errand_lack(struct weir_errand *errand, const char *sentence)
     weir_errand_finish(errand, WEIR_ATTEMPT_UNABLE, sentence);
 }
 
-void weir_errand_fail(struct weir_errand *errand, const char *what, int error)
+static void fail(struct weir_errand *errand, const char *what, int error, bool want)
 {
     char sentence[200];
     snprintf(sentence, sizeof sentence, "%s: %s", what, strerror(error));
-    if (weir_folder_lacks(error)) {
+    if (want) {
         weir_errand_lack(errand, sentence);
     } else {
         weir_errand_finish(errand, WEIR_ATTEMPT_FAILURE, sentence);
     }
+}
+
+void weir_errand_fail(struct weir_errand *errand, const char *what, int error)
+{
+    fail(errand, what, error, weir_folder_lacks(error));
 }
 
 /* ---- disk threads ---- */
@@ -190,10 +195,7 @@ static void read_body(struct weir_disk_task *task)
         } while (got == -1 && errno == EINTR);
     }
     errand->chunk_bytes = got > 0 ? (size_t)got : 0;
-    /* A body that the disk does not give back is no want that somebody mends: an attempt is spent.
-     */
-    bool lost = got == 0 || (got == -1 && errno == EIO);
-    errand->reading.error = got > 0 ? 0 : lost ? ENODATA : errno;
+    errand->reading.error = got > 0 ? 0 : got == 0 ? ENODATA : errno;
     weir_loop_post(&errand->options.worker->loop, &errand->reading.done);
 }
 
@@ -201,8 +203,11 @@ static void send_request(struct weir_errand *errand);
 
 static void take_chunk(struct weir_errand *errand)
 {
-    if (errand->reading.error != 0) {
-        weir_errand_fail(errand, "the job's body could not be read", errand->reading.error);
+    int error = errand->reading.error;
+    if (error != 0) {
+        /* One that the disk does not give back is no want that somebody mends. */
+        bool want = weir_folder_lacks(error) && error != EIO;
+        fail(errand, "the job's body could not be read", error, want);
         return;
     }
     errand->body_at += errand->chunk_bytes;

@@ -512,7 +512,7 @@ TEST(a_body_that_the_disk_does_not_give_back_is_a_failure)
     trial.body_letters = 500001;
     snprintf(body_path, sizeof body_path, "/proc/self/mem");
     run();
-    expect_end(WEIR_ATTEMPT_FAILURE, "the job's body could not be read: No data available");
+    expect_end(WEIR_ATTEMPT_FAILURE, "the job's body could not be read: Input/output error");
 }
 
 TEST(a_body_that_is_shorter_than_it_was_is_a_failure)
