@@ -25,12 +25,39 @@ static bool open_socket(struct weir_backend *backend, const struct weir_address 
     return true;
 }
 
-/* The next of the name's addresses that a connection can begin to, if there is one. */
+static void on_told(struct weir_name_waiter *waiter, const char *wrong)
+{
+    struct weir_backend *backend = weir_container_of(waiter, struct weir_backend, waiter);
+    assert(backend->step == WEIR_BACKEND_RESOLVING);
+    backend->step = WEIR_BACKEND_RESOLVED;
+    backend->wrong = wrong;
+    backend->ready(backend);
+}
+
+static void await_addresses(struct weir_backend *backend)
+{
+    backend->step = WEIR_BACKEND_RESOLVING;
+    backend->waiter.told = on_told;
+    weir_name_await(backend->origin->name, &backend->waiter);
+}
+
+/* Whether there are addresses that have not been tried. */
+static bool has_others(const struct weir_backend *backend)
+{
+    const struct weir_name *name = backend->origin->name;
+    return name != NULL && (backend->name_version != weir_name_version(name) ||
+                            backend->tried < weir_name_count(name));
+}
+
+/* The next of the name's addresses that a connection can begin to, or waits for more of them. False
+ * if there are none. */
 static bool open_next(struct weir_backend *backend)
 {
     const struct weir_origin *origin = backend->origin;
     uint32_t count = weir_name_count(origin->name);
-    if (backend->tried == 0) {
+    /* When some have come or gone, the others stand elsewhere: it begins anew. */
+    if (backend->tried == 0 || backend->name_version != weir_name_version(origin->name)) {
+        backend->tried = 0;
         backend->address_index = weir_name_first(origin->name);
         backend->name_version = weir_name_version(origin->name);
     }
@@ -44,6 +71,10 @@ static bool open_next(struct weir_backend *backend)
             return true;
         }
     }
+    if (weir_name_partial(origin->name)) {
+        await_addresses(backend);
+        return true;
+    }
     return false;
 }
 
@@ -55,15 +86,6 @@ static enum weir_connect_progress try_next(struct weir_backend *backend)
 }
 
 /* ---- names ---- */
-
-static void on_told(struct weir_name_waiter *waiter, const char *wrong)
-{
-    struct weir_backend *backend = weir_container_of(waiter, struct weir_backend, waiter);
-    assert(backend->step == WEIR_BACKEND_RESOLVING);
-    backend->step = WEIR_BACKEND_RESOLVED;
-    backend->wrong = wrong;
-    backend->ready(backend);
-}
 
 static bool begin_by_name(struct weir_backend *backend)
 {
@@ -78,9 +100,7 @@ static bool begin_by_name(struct weir_backend *backend)
     if (weir_name_known(origin->name)) {
         return open_next(backend);
     }
-    backend->step = WEIR_BACKEND_RESOLVING;
-    backend->waiter.told = on_told;
-    weir_name_await(origin->name, &backend->waiter);
+    await_addresses(backend);
     return true;
 }
 
@@ -190,7 +210,7 @@ enum weir_connect_progress weir_connect_late(struct weir_backend *backend, const
         backend->connect_by_ns <= backend->origin->worker->loop.now_ns) {
         return WEIR_CONNECT_FAILED;
     }
-    return try_next(backend);
+    return has_others(backend) ? try_next(backend) : WEIR_CONNECT_UNDER_WAY;
 }
 
 uint64_t weir_connect_patience_ns(const struct weir_backend *backend)
@@ -199,8 +219,7 @@ uint64_t weir_connect_patience_ns(const struct weir_backend *backend)
     uint64_t now_ns = backend->origin->worker->loop.now_ns;
     uint64_t left_ns = backend->connect_by_ns > now_ns ? backend->connect_by_ns - now_ns : 0;
     uint32_t count = name == NULL ? 0 : weir_name_count(name);
-    uint32_t others = backend->step >= WEIR_BACKEND_CONNECTING && count > backend->tried
-                          ? count - backend->tried
-                          : 0;
-    return left_ns / (others + 1);
+    uint32_t others = count > backend->tried ? count - backend->tried : 0;
+    others += name != NULL && weir_name_partial(name); /* those that come yet want time, too */
+    return backend->step < WEIR_BACKEND_CONNECTING ? left_ns : left_ns / (others + 1);
 }

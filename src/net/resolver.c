@@ -57,6 +57,7 @@ struct weir_name {
     struct weir_link waiters;
     uint32_t users;
     uint32_t asking; /* questions under way */
+    bool partial;    /* there were no addresses when they were asked */
     struct question questions[FAMILY_COUNT];
     uint64_t due_ns;   /* when to ask again */
     uint64_t ttl_ns;   /* the shortest of the answers to the last questions; WEIR_NEVER: none */
@@ -292,6 +293,11 @@ static void finish(struct weir_name *name)
     name->due_ns = name->resolver->loop->now_ns + ttl_ns;
 }
 
+bool weir_name_partial(const struct weir_name *name)
+{
+    return name->partial && name->asking > 0;
+}
+
 static void on_answer(void *context, int status, int timeouts, struct ares_addrinfo *result)
 {
     (void)timeouts;
@@ -447,6 +453,7 @@ static void ask(struct weir_name *name)
         finish(name);
         return;
     }
+    name->partial = weir_name_count(name) == 0;
     name->asking = FAMILY_COUNT; /* before: it may be answered at once */
     for (int i = 0; i < FAMILY_COUNT; i++) {
         /* In the order in which they come; the environment's CARES_HOSTS may name another file of
@@ -471,7 +478,7 @@ bool weir_name_known(struct weir_name *name)
 
 void weir_name_await(struct weir_name *name, struct weir_name_waiter *waiter)
 {
-    assert(weir_name_count(name) == 0);
+    assert(weir_name_count(name) == 0 || weir_name_partial(name));
     weir_list_push_back(&name->waiters, &waiter->link);
     if (name->asking == 0) {
         settle(name);

@@ -6,7 +6,7 @@
  * name that is said not to exist loses its addresses; a DNS that fails or is silent does not.
  *
  * IPv4 and IPv6 addresses are asked for at the same time, and whoever waits goes on with those that
- * come first. IPv4 addresses stand before the others. */
+ * come first, and may wait again for the others. IPv4 addresses stand before the others. */
 #ifndef WEIR_NET_RESOLVER_H
 #define WEIR_NET_RESOLVER_H
 
@@ -56,8 +56,12 @@ void weir_name_give(struct weir_name *name);
 /* Whether there are addresses, old ones as long as there are no others; asks if it is time to. */
 bool weir_name_known(struct weir_name *name);
 
+/* Whether the other family's addresses may still come to those that are there: the name was unknown
+ * when it was asked for, and not all of that is answered. */
+bool weir_name_partial(const struct weir_name *name);
+
 /* Waits for what is to be known, be it that it cannot be. The waiter is told in another turn of the
- * loop, once. Requires that there are no addresses. */
+ * loop, once. Requires that there are no addresses, or not all of them. */
 void weir_name_await(struct weir_name *name, struct weir_name_waiter *waiter);
 
 /* Waits no more; fine for one that does not wait. */

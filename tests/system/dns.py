@@ -18,6 +18,7 @@ class Dns(asyncio.DatagramProtocol):
         self.silent = False
         self.truncate = False  # no answer fits into a packet, so it is to be asked for by TCP
         self.held = None  # a list: of answers, which are sent by release()
+        self.holding = {A, AAAA}  # which of them
         self.asked = []
         self.port = None
         self._transport = None
@@ -28,7 +29,8 @@ class Dns(asyncio.DatagramProtocol):
 
     def datagram_received(self, packet, peer):
         answer = self._answer(packet, self.truncate)
-        if self.held is not None:
+        kind, = struct.unpack_from('!H', packet, self._name(packet)[1])
+        if self.held is not None and kind in self.holding:
             self.held.append((answer, peer))
         elif not self.silent:
             self._transport.sendto(answer, peer)

@@ -3,11 +3,11 @@ import asyncio
 import os
 import socket
 
-from dns import SERVFAIL, dns
+from dns import A, SERVFAIL, dns
 from raw import ask, connect, front, reply, request, run, upstream
 from secure import town
 from test_tls import problem_of
-from weir import until, weir
+from weir import until, until_still, weir
 
 TTL_S = 1  # the shortest that is believed
 
@@ -16,14 +16,15 @@ def at(name, server):
     return f'http://{name}:{server.port}'
 
 
-def deaf(port=0):
+def deaf(port=0, host='127.0.0.2'):
     """A socket to which connections are not accepted, once its backlog is full, and not refused either."""
-    raw = socket.socket()
-    raw.bind(('127.0.0.2', port))
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    raw = socket.socket(family)
+    raw.bind((host, port))
     raw.listen(0)
     fillers = []
     for _ in range(4):
-        filler = socket.socket()
+        filler = socket.socket(family)
         filler.setblocking(False)
         filler.connect_ex(raw.getsockname())
         fillers.append(filler)
@@ -170,6 +171,39 @@ async def test_of_two_addresses_one_may_swallow_everything():
                 assert await status_of(gateway) == 200
                 took.append(asyncio.get_running_loop().time() - before)
             assert min(took) < 0.9  # the one that works is tried first
+    for each in (raw, *fillers):
+        each.close()
+
+
+@run
+async def test_addresses_that_come_later_are_tried_when_those_that_came_first_refuse():
+    """IPv6 is answered first and leads nowhere, as it does on a machine without IPv6."""
+    async with dns(a_test=['127.0.0.1', '::1']) as names, upstream() as server:
+        names.held, names.holding = [], {A}
+        async with front(at('a.test', server), top=names.config) as gateway:
+            task = asyncio.create_task(ask(gateway.port, request('/functions/f', method='POST')))
+            await until(lambda: names.held, 'it is asked for')
+            await gateway.until('f', active=1)
+            await until_still(gateway.process.pid)
+            names.release()
+            assert (await task).status == 200
+
+
+@run
+async def test_addresses_that_come_later_have_their_part_of_the_time():
+    bound = socket.socket()
+    bound.bind(('127.0.0.1', 0))
+    raw, fillers = deaf(bound.getsockname()[1], '::1')
+    async with dns(a_test=['127.0.0.1', '::1']) as names, upstream(bound=bound) as server:
+        names.held, names.holding = [], {A}
+        more = 'timeouts: { connect: 2s }'
+        async with front(at('a.test', server), top=names.config, more=more) as gateway:
+            task = asyncio.create_task(ask(gateway.port, request('/functions/f')))
+            await until(lambda: names.held, 'it is asked for')
+            await gateway.until('f', active=1)
+            await until_still(gateway.process.pid)  # it connects to what has come
+            names.release()
+            assert (await task).status == 200
     for each in (raw, *fillers):
         each.close()
 
