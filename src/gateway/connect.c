@@ -123,8 +123,8 @@ bool weir_connect_current(struct weir_backend *backend)
     if (name == NULL) {
         return true;
     }
-    bool known = weir_name_known(name); /* asks, should it be time to */
-    if (!known || backend->name_version == weir_name_version(name)) {
+    (void)weir_name_known(name); /* asks, should it be time to */
+    if (backend->name_version == weir_name_version(name)) {
         return true;
     }
     struct weir_address address;

@@ -130,17 +130,25 @@ async def test_a_name_that_does_not_exist_is_told_and_may_come_later():
 
 
 @run
-async def test_a_name_that_is_gone_is_gone():
-    async with dns(a_test=['127.0.0.1']) as names, upstream() as server:
-        names.ttl = TTL_S
-        more = 'keepalive: 0, health: { failures: 0 }'
-        async with front(at('a.test', server), top=names.config, more=more) as gateway:
-            assert await status_of(gateway) == 200
-            del names.zone['a.test']
+async def test_a_name_that_is_gone_is_gone_also_for_kept_connections():
+    for keepalive in (0, 8):
+        async with dns(a_test=['127.0.0.1']) as names, upstream() as server:
+            names.ttl = TTL_S
+            more = f'keepalive: {keepalive}, health: {{ failures: 0 }}'
+            async with front(at('a.test', server), top=names.config, more=more) as gateway:
+                assert await status_of(gateway) == 200
+                del names.zone['a.test']
 
-            async def gone():
-                return await status_of(gateway) == 502
-            await until(gone, 'it is gone')
+                async def gone():
+                    return await status_of(gateway) == 502
+                await until(gone, 'it is gone')
+                assert 'does not exist' in problem_of(await ask(gateway.port, request('/functions/f')))
+                await until(lambda: server.ended == server.connections, 'no connection to it is left')
+                names.zone['a.test'] = ['127.0.0.1']
+
+                async def back():
+                    return await status_of(gateway) == 200
+                await until(back, 'it is back')
 
 
 @run
