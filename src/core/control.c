@@ -137,7 +137,7 @@ static double level_wait_s(const struct weir_control *control, const struct weir
 double weir_control_wait_s(const struct weir_control *control, const struct weir_need *need,
                            uint64_t now_ns)
 {
-    double wait_s = control->kind->wait_s(control, need);
+    double wait_s = control->kind->wait_s(control, need, control->under_way == 0);
     wait_s = weir_larger(wait_s, level_wait_s(control, need, now_ns));
     for (uint32_t i = 0; control->kind->priced && i < control->mirror_count; i++) {
         const struct weir_mirror *mirror = &control->mirrors[i];
@@ -170,7 +170,7 @@ bool weir_control_admits(const struct weir_control *control, const struct weir_a
             return false;
         }
     }
-    return control->kind->wait_s(control, &need) <= 0.0;
+    return control->kind->wait_s(control, &need, control->under_way == 0) <= 0.0;
 }
 
 uint64_t weir_control_ready_ns(const struct weir_control *control, const struct weir_amount *amount,
@@ -240,9 +240,8 @@ static double level_at(const struct weir_control *control, const struct weir_mir
 bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
 {
     struct weir_need nothing = {{0}};
-    struct weir_control busy = *control; /* who finds nothing under way need not wait for a debt */
-    busy.under_way = 1;
-    if (busy.kind->wait_s(&busy, &nothing) > weir_seconds(now_ns - control->at_ns)) {
+    /* A debt counts although who finds nothing under way might not have to wait for it. */
+    if (control->kind->wait_s(control, &nothing, false) > weir_seconds(now_ns - control->at_ns)) {
         return false;
     }
     for (uint32_t i = 0; i < control->mirror_count; i++) {

@@ -18,16 +18,16 @@
 struct weir_control;
 
 /* How a kind of controller differs from the other. `wait_s` says for how many seconds the kind's
- * own rate holds somebody back, `passed` lets time pass, `stated` tells of a quota whose limit is
- * new. The others tell of one request: sent (and whether it goes free), settled, and the three
- * things that may become known of it. */
+ * own rate holds somebody back who finds nothing under way (`idle`) or not, `passed` lets time
+ * pass, `stated` tells of a quota whose limit is new. The others tell of one request: sent (and
+ * whether it goes free), settled, and the three things that may become known of it. */
 struct weir_control_kind {
     bool priced; /* steers by the price of the mirrors, not only by their level */
     void (*init)(struct weir_control *control);
     void (*bound)(struct weir_control *control);
     void (*set_window)(struct weir_control *control, double window);
     void (*passed)(struct weir_control *control, double passed_s);
-    double (*wait_s)(const struct weir_control *control, const struct weir_need *need);
+    double (*wait_s)(const struct weir_control *control, const struct weir_need *need, bool idle);
     void (*stated)(struct weir_control *control, bool is_new);
     bool (*sent)(struct weir_control *control, struct weir_bill bill, uint64_t now_ns);
     void (*settled)(struct weir_control *control, struct weir_bill bill, int64_t actual, bool free);

@@ -16,14 +16,16 @@ static void aimd_set_window(struct weir_control *control, double window)
     weir_aimd_set(&control->aimd, window);
 }
 
-static double aimd_wait(const struct weir_control *control, const struct weir_need *need)
+static double aimd_wait(const struct weir_control *control, const struct weir_need *need, bool idle)
 {
+    (void)idle;
     return weir_aimd_wait(&control->aimd, need->of[WEIR_UNIT_COST]);
 }
 
 static void aimd_passed(struct weir_control *control, double passed_s)
 {
-    bool alone = control->awaited && !control->full && aimd_wait(control, &control->head) > 0.0;
+    bool alone =
+        control->awaited && !control->full && aimd_wait(control, &control->head, false) > 0.0;
     weir_aimd_advance(&control->aimd, passed_s, alone);
 }
 

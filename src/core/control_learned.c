@@ -19,10 +19,10 @@ static void learned_set_window(struct weir_control *control, double window)
     weir_window_set(&control->learned.window, window);
 }
 
-static double learned_wait(const struct weir_control *control, const struct weir_need *need)
+static double learned_wait(const struct weir_control *control, const struct weir_need *need,
+                           bool idle)
 {
-    return weir_pacer_wait(&control->learned.pacer, need->of[WEIR_UNIT_COST],
-                           control->under_way == 0);
+    return weir_pacer_wait(&control->learned.pacer, need->of[WEIR_UNIT_COST], idle);
 }
 
 static void learned_passed(struct weir_control *control, double passed_s)
@@ -31,7 +31,8 @@ static void learned_passed(struct weir_control *control, double passed_s)
     if (pacer->asleep) {
         return;
     }
-    bool awaited = control->awaited && learned_wait(control, &control->head) > 0.0;
+    bool awaited =
+        control->awaited && learned_wait(control, &control->head, control->under_way == 0) > 0.0;
     weir_pacer_advance(pacer, passed_s, awaited, !control->full);
 }
 

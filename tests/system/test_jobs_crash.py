@@ -135,7 +135,7 @@ async def test_what_runs_goes_on_while_the_disk_fails(tmp_path, kind):
         await one.end()
 
 
-LONG_RESULTS = '''
+LONG = '''
 listen: 127.0.0.1:0
 api: 127.0.0.1:0
 data: {data}
@@ -143,6 +143,8 @@ upstreams: {{ up: {{ url: "http://127.0.0.1:{upstream}" }} }}
 gates: {{ gate: {{ limit: 4 }} }}
 routes: [ {{ match: /long, gate: gate, upstream: up }} ]
 queues:
+'''
+LONG_RESULTS = LONG + '''
   command:
     run: [sh, -c, 'echo "begin $3 $4 run" >>"$1"; while [ ! -e "$1.go" ]; do sleep 0.01; done; head -c 100000 /dev/zero >"$2"',
           sh, {ledger}, "{{out}}", "{{id}}", "{{attempt}}"]
@@ -150,16 +152,7 @@ queues:
     backoff: {{ first: 1ms, max: 1ms }}
   route: {{ route: /long, attempts: 1, backoff: {{ first: 1ms, max: 1ms }} }}
 '''
-
-
-LONG_BODIES = '''
-listen: 127.0.0.1:0
-api: 127.0.0.1:0
-data: {data}
-upstreams: {{ up: {{ url: "http://127.0.0.1:{upstream}" }} }}
-gates: {{ gate: {{ limit: 4 }} }}
-routes: [ {{ match: /long, gate: gate, upstream: up }} ]
-queues:
+LONG_BODIES = LONG + '''
   command: {{ run: [cat], attempts: 2, backoff: {{ first: 1ms, max: 1ms }} }}
   route: {{ route: /long, attempts: 2, backoff: {{ first: 1ms, max: 1ms }} }}
 '''
