@@ -3,37 +3,44 @@
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps run test bench fuzz soak install clean help
+.PHONY: all deps build-deps test-deps run test bench fuzz soak install clean help
 
 all: build/build.ninja
 	ninja -C build
 
-build/build.ninja: | deps
+# Without cmocka there are no tests in the build; tools/test adds them once it is installed.
+build/build.ninja: | build-deps
 	meson setup build
 
 deps:
 	@tools/deps
 
-# Whoever wants to see it run does not wait for the tests to be compiled.
+build-deps:
+	@tools/deps build
+
+test-deps:
+	@tools/deps test
+
+# Compiles the program alone, so the first start does not wait for the tests.
 run: build/build.ninja
 	ninja -C build weir
 	@tools/run
 
 # ONLY="asan unit" narrows it down; see tools/test.
-test: deps
+test: test-deps
 	@tools/test $(ONLY)
 
-bench: all
+bench: deps all
 	@tools/bench
 
-fuzz: deps
+fuzz: test-deps
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
 # The property tests, the simulation of jobs and thousands of crashes under load, long and from a seed of the day. A
 # failure prints the seed that repeats it.
 soak: WEIR_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 soak: WEIR_KILLS ?= 4000
-soak: all
+soak: test-deps all
 	WEIR_STEPS=50000000 WEIR_SEED=$(WEIR_SEED) meson test -C build --suite property -t 0 --verbose
 	build/weir sim jobs --seed $(WEIR_SEED) --seeds 200000
 	WEIR_KILLS=$(WEIR_KILLS) WEIR_SEED=$(WEIR_SEED) WEIR_PROGRAM=build/weir /usr/bin/python3 -B -m pytest -p no:cacheprovider \
@@ -53,5 +60,6 @@ help:
 	@echo 'make bench      run the benchmarks'
 	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'
 	@echo 'make soak       run property tests, simulated jobs and crashes for long, from WEIR_SEED (random)'
+	@echo 'make deps       install the packages that tests and benchmarks need'
 	@echo 'make install    install below PREFIX (/usr/local), into DESTDIR'
 	@echo 'make clean      remove build/'
