@@ -122,7 +122,9 @@ void weir_exchange_complete(struct weir_exchange *exchange)
 
 /* ---- answers of our own ---- */
 
-static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
+/* Leaves the upstream, and decides whether the client's connection stays open. False if it is too
+ * late for an answer: the exchange is over then. */
+static bool begin_answer(struct weir_exchange *exchange)
 {
     struct weir_worker *worker = exchange->worker;
     if (exchange->backend != NULL) {
@@ -131,12 +133,36 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     }
     if (exchange->reply_begun || exchange->interim_cut) {
         weir_exchange_abandon(exchange);
-        return;
+        return false;
     }
     weir_buffer_release(&worker->buffers, &exchange->reply);
     exchange->reply_frames = WEIR_FRAMING_LENGTH;
     exchange->keep_client = exchange->keep_client && !worker->draining &&
                             exchange->request_body.state == WEIR_BODY_ENDED;
+    return true;
+}
+
+/* Sends the answer that has been written to the reply's buffer. */
+static void end_answer(struct weir_exchange *exchange, uint16_t status)
+{
+    /* The server has no more part in it. After the document, which names the key. */
+    weir_exchange_end_pass(exchange, WEIR_OUTCOME_CANCELLED);
+    exchange->status = status;
+    exchange->head_done = true;
+    exchange->judging = false;
+    exchange->upstream_done = true;
+    drop_body(exchange);
+    exchange->reply_ready = 0;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+    weir_exchange_pump_reply(exchange);
+    weir_exchange_watch_client(exchange);
+}
+
+static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
+{
+    if (!begin_answer(exchange)) {
+        return;
+    }
     if (exchange->llm != NULL && exchange->llm->attempts == 0) {
         weir_llm_book_refusal(exchange);
     }
@@ -149,23 +175,14 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
         problem->share = &share;
         problem->budget = &budget;
     }
-    if (!weir_buffer_reserve(&worker->buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
                             &exchange->reply)) {
         weir_exchange_abandon(exchange);
         return;
     }
-    /* The server has no more part in it. After the document, which names the key. */
-    weir_exchange_end_pass(exchange, WEIR_OUTCOME_CANCELLED);
-    exchange->status = problem->status;
-    exchange->head_done = true;
-    exchange->judging = false;
-    exchange->upstream_done = true;
-    drop_body(exchange);
-    exchange->reply_ready = 0;
-    weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
-    weir_exchange_pump_reply(exchange);
-    weir_exchange_watch_client(exchange);
+    end_answer(exchange, problem->status);
 }
 
 void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
