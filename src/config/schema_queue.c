@@ -37,16 +37,18 @@ static void read_run(struct weir_reader *reader, const struct weir_yaml *value,
     queue->run = arguments;
 }
 
-/* Characters of a path that mean nothing but themselves, to whoever reads it. A segment that begins
- * with a dot could be one of those that lead upwards. */
+/* Characters of a path that mean nothing but themselves to any server. A segment that begins with a
+ * dot could be one of those that lead upwards; empty segments and parameters are dropped by some.
+ */
 static bool is_plain_path(struct weir_slice text)
 {
-    static const char marks[] = "/-._~!$&'()*+,;=:@";
+    static const char marks[] = "/-._~!$&'()*+,=:@";
     for (size_t i = 0; i < text.bytes; i++) {
         char c = text.data[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
         bool hidden = c == '.' && i > 0 && text.data[i - 1] == '/';
-        if (hidden || (!letter && memchr(marks, c, sizeof marks - 1) == NULL)) {
+        bool empty = c == '/' && i > 0 && text.data[i - 1] == '/';
+        if (hidden || empty || (!letter && memchr(marks, c, sizeof marks - 1) == NULL)) {
             return false;
         }
     }
@@ -63,7 +65,8 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *value
     queue->route = weir_reader_text(reader, value, expected);
     if (queue->route.bytes > 0 && !is_plain_path(queue->route)) {
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
-                           "%s, without a query, escapes or segments that begin with a dot",
+                           "%s, without a query, escapes, parameters (;), empty segments (//) or "
+                           "segments that begin with a dot",
                            expected);
         return;
     }

@@ -349,8 +349,9 @@ TEST(queues_are_checked)
 
 TEST(a_queue_leads_to_a_path_that_means_nothing_but_itself)
 {
-    static const char *const bad[] = {"/x?a=b", "/x#a", "/x%61",   "/a b",    "/../x", "/x/.",
-                                      "/./x",   "x",    "/x\\\\y", "/\u00e9", "/x|y"};
+    static const char *const bad[] = {"/x?a=b", "/x#a", "/x%61", "/a b",    "/../x",
+                                      "/x/.",   "/./x", "x",     "/x\\\\y", "/\u00e9",
+                                      "/x|y",   "//x",  "/x//",  "/x;y",    "/;"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         char text[256];
         snprintf(text, sizeof text,
@@ -359,11 +360,12 @@ TEST(a_queue_leads_to_a_path_that_means_nothing_but_itself)
         const struct weir_config_errors *errors = load_bad(text);
         assert_int_equal(errors->count, 1);
         assert_non_null(strstr(errors->list[0].text,
-                               "; expected a path that a route matches, without a query, escapes "
-                               "or segments that begin with a dot"));
+                               "; expected a path that a route matches, without a query, "
+                               "escapes, parameters (;), empty segments (//) or segments that "
+                               "begin with a dot"));
     }
     unload(load(LISTEN "routes: [{match: /, upstream: u}]\n"
-                       "queues: {q: {route: \"/a.b/~c-d_e//f:g@h!$&'()*+,;=\"}}\n"));
+                       "queues: {q: {route: \"/a.b/~c-d_e/f:g@h!$&'()*+,=/\"}}\n"));
 }
 
 TEST(what_a_queue_bounds_is_checked)
