@@ -35,6 +35,13 @@ enum weir_config_half_close {
     WEIR_CONFIG_HALF_CLOSE_KEEP
 };
 
+/* What becomes of paths that upstreams read differently: gateway/request_path.h. */
+enum weir_config_paths {
+    WEIR_CONFIG_PATHS_NORMALIZE,
+    WEIR_CONFIG_PATHS_REFUSE,
+    WEIR_CONFIG_PATHS_KEEP
+};
+
 /* How long a client may take. */
 struct weir_config_patience {
     uint64_t head_ns;  /* for a head, from its first byte to its last */
@@ -46,6 +53,7 @@ struct weir_config_listener {
     uint32_t line;
     struct weir_config_address address;
     enum weir_config_half_close half_close;
+    enum weir_config_paths paths; /* of `listen` only */
     uint32_t connections_max;
     struct weir_config_patience patience;
     const struct weir_slice *hosts; /* on loopback: names besides its own; "*" is any */
@@ -374,6 +382,7 @@ struct weir_config {
     const struct weir_config_tenant *tenants; /* complete, and in the order of their names */
     uint32_t tenant_count;
     const struct weir_matcher *matcher; /* of the routes: config/match.h; null without them */
+    bool matches_parameters;            /* the match of some route has a semicolon */
     struct weir_arena arena;            /* private: everything above lives here */
 };
 

@@ -92,6 +92,10 @@ static void print_breaker(FILE *out, const char *name, const struct weir_breaker
 
 /* ---- the server and its upstreams ---- */
 
+static const char *const paths_words[] = {[WEIR_CONFIG_PATHS_NORMALIZE] = "normalize",
+                                          [WEIR_CONFIG_PATHS_REFUSE] = "refuse",
+                                          [WEIR_CONFIG_PATHS_KEEP] = "keep"};
+
 static void print_listeners(FILE *out, const char *name,
                             const struct weir_config_listener *listeners, uint32_t count)
 {
@@ -101,9 +105,12 @@ static void print_listeners(FILE *out, const char *name,
     for (uint32_t i = 0; i < count; i++) {
         fputs("  - {address: \"", out);
         print_address(out, &listeners[i].address);
-        fprintf(out, "\", half_close: %s, max_connections: %u, hosts: [",
-                listeners[i].half_close == WEIR_CONFIG_HALF_CLOSE_KEEP ? "keep" : "close",
-                listeners[i].connections_max);
+        fprintf(out, "\", half_close: %s, ",
+                listeners[i].half_close == WEIR_CONFIG_HALF_CLOSE_KEEP ? "keep" : "close");
+        if (strcmp(name, "listen") == 0) { /* the only one that may have it */
+            fprintf(out, "paths: %s, ", paths_words[listeners[i].paths]);
+        }
+        fprintf(out, "max_connections: %u, hosts: [", listeners[i].connections_max);
         for (uint32_t j = 0; j < listeners[i].host_count; j++) {
             fputs(j == 0 ? "" : ", ", out);
             print_text(out, listeners[i].hosts[j]);

@@ -185,6 +185,24 @@ WEIR_SECTION(weir_section_route, "routes", route_fields);
 
 /* ---- match, strip and key ---- */
 
+/* A match with a parameter is only ever reached where paths are kept as they are. */
+static void check_parameters(struct weir_reader *reader, const struct weir_yaml *value,
+                             struct weir_slice match)
+{
+    struct weir_config *config = reader->config;
+    if (memchr(match.data, ';', match.bytes) == NULL) {
+        return;
+    }
+    config->matches_parameters = true;
+    for (uint32_t i = 0; i < config->listen_count; i++) {
+        if (config->listen[i].paths == WEIR_CONFIG_PATHS_KEEP) {
+            return;
+        }
+    }
+    weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                       "a path without parameters (;), or paths: keep on an address of listen");
+}
+
 static bool read_match(struct weir_reader *reader, const struct weir_yaml *value,
                        struct weir_config_route *route, struct weir_pattern *pattern)
 {
@@ -197,6 +215,7 @@ static bool read_match(struct weir_reader *reader, const struct weir_yaml *value
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
         return false;
     }
+    check_parameters(reader, value, route->match);
     for (uint32_t i = 0; i < pattern->segment_count; i++) {
         const struct weir_pattern_segment *segment = &pattern->segments[i];
         if (segment->capture && weir_template_reserved(segment->text) != WEIR_CONFIG_SOURCE_NONE) {

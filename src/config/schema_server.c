@@ -62,6 +62,7 @@ static const struct weir_config_patience patience_default = {.head_ns = 15 * WEI
                                                              .stall_ns = 30 * WEIR_NS_PER_SECOND};
 
 static const char *const half_close_words[] = {"close", "keep", NULL};
+static const char *const paths_words[] = {"normalize", "refuse", "keep", NULL};
 
 static const struct weir_field listener_fields[] = {
     {.name = "address",
@@ -69,6 +70,7 @@ static const struct weir_field listener_fields[] = {
      .offset = offsetof(struct weir_config_listener, address),
      .required = true},
     WEIR_FIELD_WORD("half_close", struct weir_config_listener, half_close, half_close_words, 0),
+    WEIR_FIELD_WORD("paths", struct weir_config_listener, paths, paths_words, 0),
     WEIR_FIELD_COUNT("max_connections", struct weir_config_listener, connections_max, 1,
                      CONNECTIONS_MAX),
     {.name = "hosts", .read = read_hosts},
@@ -114,12 +116,28 @@ void weir_read_listen(struct weir_reader *reader, const struct weir_yaml *value,
     config->listen = read_listeners(reader, value, &config->listen_count);
 }
 
+/* Only what arrives at `listen` is routed by its path. */
+static void refuse_paths(struct weir_reader *reader, const struct weir_yaml *value)
+{
+    uint32_t count;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    for (; item != NULL; item = weir_reader_next_of(value, item)) {
+        const struct weir_yaml *paths =
+            item->kind == WEIR_YAML_MAPPING ? weir_yaml_get(item, "paths") : NULL;
+        if (paths != NULL) {
+            weir_reader_complain(reader, paths,
+                                 "has no meaning here; expected paths on addresses of listen only");
+        }
+    }
+}
+
 void weir_read_api(struct weir_reader *reader, const struct weir_yaml *value,
                    const struct weir_field *field, void *target)
 {
     (void)field;
     struct weir_config *config = target;
     config->api = read_listeners(reader, value, &config->api_count);
+    refuse_paths(reader, value);
 }
 
 void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *value,
@@ -128,6 +146,7 @@ void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *valu
     (void)field;
     struct weir_config *config = target;
     config->protocol = read_listeners(reader, value, &config->protocol_count);
+    refuse_paths(reader, value);
 }
 
 /* ---- the event file ---- */

@@ -9,6 +9,7 @@
 #include "gateway/guard.h"
 #include "gateway/inner.h"
 #include "gateway/llm.h"
+#include "gateway/request_path.h"
 #include "wire/path.h"
 
 /* The text that a source stands for. */
@@ -103,8 +104,8 @@ static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_s
 
 /* What the head says, as far as it is needed after the head is gone. */
 struct reading {
-    const struct weir_http1_head *head;
-    const char *data;
+    struct weir_http1_head *head;
+    char *data; /* the head's bytes, in which the path may be rewritten */
     struct weir_match match;
     struct weir_slice key;
     char key_text[KEY_BYTES_MAX];
@@ -113,7 +114,7 @@ struct reading {
 };
 
 /* Why a head cannot be served here, or null. */
-static const char *objection(const struct weir_http1_head *head, const char *data, uint16_t *status)
+static const char *objection(const struct weir_http1_head *head, uint16_t *status)
 {
     *status = 400;
     if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
@@ -122,13 +123,6 @@ static const char *objection(const struct weir_http1_head *head, const char *dat
     }
     if (head->form == WEIR_TARGET_ASTERISK) {
         return "The target * leads to no route.";
-    }
-    if ((weir_path_flaws(weir_http1_slice(data, head->path)) & WEIR_PATH_UNSAFE) != 0) {
-        return "The path has a dot segment or an escape that programs read differently. Send it "
-               "in its plain form.";
-    }
-    if (!weir_path_spelled_plainly(weir_http1_slice(data, head->path))) {
-        return "The path escapes a letter, a digit or one of -._~. Send these as they are.";
     }
     if (head->upgrade == WEIR_UPGRADE_OTHER) {
         return "Only WebSocket upgrades are known here. Send the request without Upgrade.";
@@ -373,9 +367,15 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
     }
-    wrong = objection(head, reading->data, &status);
+    wrong = objection(head, &status);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, status, wrong};
+    }
+    struct weir_request_path request_path;
+    enum weir_config_paths paths = exchange->client->listener->config->paths;
+    wrong = weir_request_path_settle(&request_path, paths, reading->head, reading->data);
+    if (wrong != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
     }
     struct weir_slice path = weir_http1_slice(reading->data, head->path);
     path = path.bytes == 0 ? weir_slice_of("/") : path;
@@ -383,6 +383,11 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
         return (struct refusal){WEIR_PROBLEM_NO_ROUTE, 404,
                                 "The path matches no route of the config. Check its spelling, or "
                                 "add a route for it."};
+    }
+    wrong =
+        weir_request_path_objection(&request_path, exchange->site->config, path, &reading->match);
+    if (wrong != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
     }
     exchange->route = &exchange->site->config->routes[reading->match.route];
     exchange->tally = exchange->site->routes[reading->match.route];

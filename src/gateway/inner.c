@@ -15,6 +15,7 @@
 static const struct weir_config_listener settings = {
     .address = {.kind = WEIR_CONFIG_ADDRESS_UNIX},
     .half_close = WEIR_CONFIG_HALF_CLOSE_CLOSE,
+    .paths = WEIR_CONFIG_PATHS_NORMALIZE,
     .connections_max = UINT32_MAX,
     .patience = {.head_ns = PATIENCE_NS, .idle_ns = PATIENCE_NS, .stall_ns = PATIENCE_NS},
 };

@@ -194,8 +194,8 @@ static bool same_listeners(const struct weir_config_listener *a, uint32_t a_coun
     }
     for (uint32_t i = 0; i < a_count; i++) {
         if (!same_address(&a[i].address, &b[i].address) || a[i].half_close != b[i].half_close ||
-            a[i].connections_max != b[i].connections_max || a[i].host_count != b[i].host_count ||
-            a[i].patience.head_ns != b[i].patience.head_ns ||
+            a[i].paths != b[i].paths || a[i].connections_max != b[i].connections_max ||
+            a[i].host_count != b[i].host_count || a[i].patience.head_ns != b[i].patience.head_ns ||
             a[i].patience.idle_ns != b[i].patience.idle_ns ||
             a[i].patience.stall_ns != b[i].patience.stall_ns) {
             return false;

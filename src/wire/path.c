@@ -5,13 +5,25 @@
 /* A segment so far, up to its parameters: some servers take "/..;x/" for "/../". */
 struct segment {
     bool parameters; /* a semicolon has been seen */
+    bool named;      /* some character is no dot */
     size_t dots;     /* how many of its characters are dots */
-    size_t others;   /* how many are not */
 };
 
+static unsigned flaws_of_dots(struct segment segment)
+{
+    return !segment.named && (segment.dots == 1 || segment.dots == 2) ? WEIR_PATH_DOTS : 0;
+}
+
+static bool has_parameters_alone(struct segment segment)
+{
+    return segment.parameters && !segment.named && segment.dots == 0;
+}
+
+/* A segment that a slash ends. */
 static unsigned flaws_of_segment(struct segment segment)
 {
-    return segment.others == 0 && (segment.dots == 1 || segment.dots == 2) ? WEIR_PATH_DOTS : 0;
+    return flaws_of_dots(segment) |
+           (has_parameters_alone(segment) ? WEIR_PATH_PARAMETERS_ALONE : 0);
 }
 
 static void add_character(struct segment *segment, char c)
@@ -20,7 +32,24 @@ static void add_character(struct segment *segment, char c)
         return;
     }
     segment->dots += c == '.';
-    segment->others += c != '.';
+    segment->named = segment->named || c != '.';
+}
+
+/* The character that a good escape stands for. */
+static char decoded(const char *escape)
+{
+    return (char)(weir_char_hex(escape[1]) << 4 | weir_char_hex(escape[2]));
+}
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+static bool is_delimiter(char c)
+{
+    return memchr("!$&'()*+,;=:@", c, sizeof "!$&'()*+,;=:@" - 1) != NULL;
 }
 
 /* The character that an escape stands for; its two digits follow the % at `at`. */
@@ -31,7 +60,7 @@ static unsigned flaws_of_escape(struct weir_slice path, size_t at, char *charact
         *character = '%';
         return WEIR_PATH_BAD_ESCAPE;
     }
-    *character = (char)(weir_char_hex(path.data[at + 1]) << 4 | weir_char_hex(path.data[at + 2]));
+    *character = decoded(path.data + at);
     switch (*character) {
     case '/':
         return WEIR_PATH_ENCODED_SLASH;
@@ -40,7 +69,8 @@ static unsigned flaws_of_escape(struct weir_slice path, size_t at, char *charact
     case '\0':
         return WEIR_PATH_ENCODED_NUL;
     default:
-        return 0;
+        return (is_unreserved(*character) ? WEIR_PATH_NEEDLESS_ESCAPE : 0) |
+               (is_delimiter(*character) ? WEIR_PATH_ESCAPED_DELIMITER : 0);
     }
 }
 
@@ -48,43 +78,78 @@ unsigned weir_path_flaws(struct weir_slice path)
 {
     unsigned flaws = 0;
     struct segment segment = {0};
+    bool earlier = false; /* a segment before this one has parameters */
     for (size_t at = 0; at < path.bytes; at++) {
         char c = path.data[at];
+        if (weir_char_is(c, WEIR_CHAR_PATH)) {
+            segment.named = segment.named || !segment.parameters;
+            continue;
+        }
         if (c == '/') {
             flaws |= at > 0 && path.data[at - 1] == '/' ? WEIR_PATH_EMPTY_SEGMENT : 0;
             flaws |= flaws_of_segment(segment);
+            earlier = earlier || segment.parameters;
             segment = (struct segment){0};
-        } else if (c == ';') {
-            segment.parameters = true;
-        } else if (c == '%') {
+            continue;
+        }
+        if (c == '%') {
             unsigned found = flaws_of_escape(path, at, &c);
             flaws |= found;
             at += found & WEIR_PATH_BAD_ESCAPE ? 0 : 2;
-            add_character(&segment, c);
-        } else {
-            flaws |= c == '\\' ? WEIR_PATH_BACKSLASH : 0;
-            add_character(&segment, c);
+        }
+        flaws |= c == '\\' ? WEIR_PATH_BACKSLASH : 0;
+        if (c == ';') { /* also as %3b: there are servers behind proxies that decode it */
+            flaws |= WEIR_PATH_PARAMETERS;
+            segment.parameters = true;
+        }
+        add_character(&segment, c);
+    }
+    flaws |= earlier && has_parameters_alone(segment) ? WEIR_PATH_PARAMETERS_ALONE : 0;
+    return flaws | flaws_of_dots(segment);
+}
+
+/* From the end to the start, because that is where the result belongs. A % is always the start of
+ * an escape, and never a digit of one. */
+size_t weir_path_normalize(char *path, size_t bytes, bool merge)
+{
+    size_t to = bytes;
+    for (size_t from = bytes; from > 0;) {
+        char c = path[from - 1];
+        if (from >= 3 && path[from - 3] == '%') {
+            from -= 3;
+            if (is_unreserved(decoded(path + from))) {
+                path[--to] = decoded(path + from);
+            } else {
+                to -= 3;
+                memmove(path + to, path + from, 3);
+            }
+            continue;
+        }
+        from--;
+        if (!(merge && c == '/' && to < bytes && path[to] == '/')) {
+            path[--to] = c;
         }
     }
-    return flaws | flaws_of_segment(segment);
+    return bytes - to;
 }
 
-static bool is_unreserved(char c)
+size_t weir_path_read_loosely(struct weir_slice path, bool drop_parameters, char *bytes)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
-
-bool weir_path_spelled_plainly(struct weir_slice path)
-{
+    size_t count = 0;
+    bool dropping = false;
     for (size_t at = 0; at < path.bytes; at++) {
         char c = path.data[at];
-        if (c == '%' && (flaws_of_escape(path, at, &c) & WEIR_PATH_BAD_ESCAPE) == 0 &&
-            is_unreserved(c)) {
-            return false;
+        bool slash = c == '/'; /* one that is written as an escape ends no parameters */
+        if (c == '%') {
+            c = decoded(path.data + at);
+            at += 2;
+        }
+        dropping = !slash && (dropping || (drop_parameters && c == ';'));
+        if (!dropping) {
+            bytes[count++] = c;
         }
     }
-    return true;
+    return count;
 }
 
 size_t weir_path_decode(struct weir_slice segment, char *bytes, size_t room)

@@ -1,8 +1,9 @@
 /* path.h - what makes a path mean different things to different programs.
  *
- * A route that looks at a path has to see the same path as the upstream will. These are the flaws
- * by which they differ; where routes match on paths, those with any of WEIR_PATH_UNSAFE are
- * refused. */
+ * A route that looks at a path has to see the same path as the upstream will. The flaws below are
+ * the ways in which programs differ: some merge slashes, some drop path parameters, most decode
+ * escapes. A flaw is refused, is taken out by weir_path_normalize(), or makes the caller compare
+ * the route of the path with that of weir_path_read_loosely(); gateway/target.h decides which. */
 #ifndef WEIR_WIRE_PATH_H
 #define WEIR_WIRE_PATH_H
 
@@ -17,8 +18,15 @@ enum weir_path_flaw {
     WEIR_PATH_ENCODED_NUL = 8,    /* %00 */
     WEIR_PATH_BAD_ESCAPE = 16,    /* a % without two hexadecimal digits */
     WEIR_PATH_EMPTY_SEGMENT = 32, /* two slashes in a row: legal, and yet some merge them */
+    WEIR_PATH_PARAMETERS = 64,    /* a semicolon, or %3b: some drop it and the segment's rest */
+    /* A segment of parameters only, which would leave two slashes in a row, or two at once. One at
+     * the end of a path without others is none: "/a/;x" can only become "/a/". */
+    WEIR_PATH_PARAMETERS_ALONE = 128,
+    WEIR_PATH_NEEDLESS_ESCAPE = 256,   /* of a letter, a digit or one of -._~: /%61 is /a */
+    WEIR_PATH_ESCAPED_DELIMITER = 512, /* of one of !$&'()*+,;=:@ which a route may have */
 };
 
+/* No route is chosen by a path with any of these. */
 #define WEIR_PATH_UNSAFE                                                                      \
     (WEIR_PATH_DOTS | WEIR_PATH_ENCODED_SLASH | WEIR_PATH_BACKSLASH | WEIR_PATH_ENCODED_NUL | \
      WEIR_PATH_BAD_ESCAPE)
@@ -26,9 +34,16 @@ enum weir_path_flaw {
 /* All flaws of a path that begins with '/' or is empty, without its query. */
 unsigned weir_path_flaws(struct weir_slice path);
 
-/* Whether no escape stands for a letter, a digit or one of -._~, which need none: /%61 would be
- * another spelling of /a, and lead past a route or a limit that knows only one of them. */
-bool weir_path_spelled_plainly(struct weir_slice path);
+/* Rewrites the path in place, without needless escapes and, with `merge`, with one slash instead of
+ * several in a row. Requires a path without WEIR_PATH_BAD_ESCAPE. The result, whose length is
+ * returned, is at the end of the given bytes, so that a query stays next to it. All other escapes
+ * stay as they are, because an upstream may check a signature of the path. */
+size_t weir_path_normalize(char *path, size_t bytes, bool merge);
+
+/* Writes the path as the most lenient upstream reads it: escapes decoded and then, with
+ * `drop_parameters`, each segment up to its first semicolon only. Requires a path without
+ * WEIR_PATH_BAD_ESCAPE, and room for as many bytes as it has. Returns how many were written. */
+size_t weir_path_read_loosely(struct weir_slice path, bool drop_parameters, char *bytes);
 
 /* Writes what the escapes of a segment without flaws stand for, so that two spellings of it become
  * one. Returns how many bytes that took, or 0 if they are more than `room`. */

@@ -339,7 +339,7 @@ async def test_options_leads_somewhere_but_not_for_everything():
 @run
 async def test_any_method_and_query_passes_as_it_is():
     async with upstream() as server, front(server) as gateway:
-        for start in ('DELETE /functions/f HTTP/1.1', 'PATCH /functions/f/a//b?q=%2F&&x HTTP/1.1',
+        for start in ('DELETE /functions/f HTTP/1.1', 'PATCH /functions/f/a/b?q=%2F&&x// HTTP/1.1',
                       'M-SEARCH /functions/%C3%A9/;a=b?? HTTP/1.1', 'GET /functions/f? HTTP/1.1'):
             method, target, _ = start.split()
             assert (await ask(gateway.port, request(target, method=method))).status == 200
@@ -518,7 +518,7 @@ async def test_strip_takes_segments_off_the_front():
   - { match: /c/d, strip: /c/d, upstream: functions }'''
     async with upstream() as server, front(server, route=config) as gateway:
         for sent, passed in (('/functions/f', '/f'), ('/functions/f/g?x=/a', '/f/g?x=/a'),
-                             ('/a/b/', '/'), ('/a/b/c//d/', '/c//d/'), ('/a/b/?q', '/?q'),
+                             ('/a/b/', '/'), ('/a/b/c//d/', '/c/d/'), ('/a/b/?q', '/?q'),
                              ('/c/d', '/'), ('/c/d?q', '/?q'), ('/c/d/e', '/e'),
                              ('http://localhost/c/d?q', '/?q')):
             assert (await ask(gateway.port, request(sent))).status == 200
@@ -741,7 +741,7 @@ async def test_a_slow_upstream_slows_the_client_down_and_takes_no_memory():
 async def test_a_refused_request_is_answered_once_and_the_next_one_served():
     async with upstream() as server, front(server) as gateway:
         async with connect(gateway.port) as wire:
-            for target in ('/nowhere', '/functions/..', '/functions/%66'):
+            for target in ('/nowhere', '/functions/..', '/functions/%2f'):
                 await wire.send(request(target))
                 assert (await wire.message()).status in (400, 404)
                 await wire.send(request())

@@ -355,7 +355,7 @@ async def test_a_bad_trailer_that_comes_with_its_reply_is_not_passed_on():
     '/functions/..', '/functions/../f', '/functions/f/..', '/functions/f/../../g', '/functions/./f',
     '/functions/.', '/functions/%2e%2e/f', '/functions/.%2E/f', '/functions/%2e', '/functions/a%2fb',
     '/functions/a%2Fb', '/functions/f/a%2fb', '/functions/a%5cb', '/functions/a%5Cb', '/functions/a\\b',
-    '/functions/a%00b', '/functions/%', '/functions/%4', '/functions/%zz', '/functions/%66'])
+    '/functions/a%00b', '/functions/%', '/functions/%4', '/functions/%zz', '/functions/f;x', '/functions/..;/f'])
 async def test_a_path_with_two_readings_is_refused(path):
     async with upstream() as server, front(server) as gateway:
         for target in (path, path + '?q', f'http://localhost{path}'):

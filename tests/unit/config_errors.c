@@ -191,6 +191,20 @@ TEST(addresses_are_told_how_they_look)
         "1000000\n");
 }
 
+TEST(what_becomes_of_paths_is_said_of_addresses_with_routes_only)
+{
+    expect_errors(
+        "listen: { address: 'unix:/a', paths: merge }\n",
+        "weir.yaml:1:38: listen.paths is \"merge\"; expected normalize, refuse or keep\n");
+    expect_errors(
+        "api: [127.0.0.1:1, { address: 'unix:/a', paths: normalize }]\n"
+        "protocol: { address: 'unix:/b', paths: keep }\n",
+        "weir.yaml:1:49: api[1].paths has no meaning here; expected paths on addresses of listen "
+        "only\n"
+        "weir.yaml:2:40: protocol.paths has no meaning here; expected paths on addresses of listen "
+        "only\n");
+}
+
 TEST(an_api_that_others_can_reach_needs_tokens)
 {
     expect_errors("api: 0.0.0.0:7070\n",
@@ -615,6 +629,7 @@ int main(void)
         cmocka_unit_test(texts_are_not_empty),
         cmocka_unit_test(names_have_letters_digits_and_a_few_signs),
         cmocka_unit_test(addresses_are_told_how_they_look),
+        cmocka_unit_test(what_becomes_of_paths_is_said_of_addresses_with_routes_only),
         cmocka_unit_test(an_api_that_others_can_reach_needs_tokens),
         cmocka_unit_test(a_protocol_that_others_can_reach_needs_tokens),
         cmocka_unit_test(an_event_file_is_told_how_it_looks),

@@ -73,6 +73,20 @@ TEST(a_match_is_a_path)
         "/functions/{function}\n");
 }
 
+TEST(a_match_with_a_parameter_needs_an_address_that_keeps_paths)
+{
+    static const char rest[] = "upstreams: { u: { url: http://h } }\n"
+                               "routes: [{ match: '/a;b/c', upstream: u }]\n";
+    char text[256];
+    snprintf(text, sizeof text, "listen: [127.0.0.1:1, { address: unix:/s, paths: refuse }]\n%s",
+             rest);
+    expect_errors(text, "weir.yaml:3:19: routes[0].match is \"/a;b/c\"; expected a path without "
+                        "parameters (;), or paths: keep on an address of listen\n");
+    snprintf(text, sizeof text, "listen: [127.0.0.1:1, { address: unix:/s, paths: keep }]\n%s",
+             rest);
+    unload(load(text));
+}
+
 TEST(a_tie_between_routes_names_both)
 {
     expect_errors(LISTEN "routes:\n"
@@ -469,6 +483,7 @@ int main(void)
         cmocka_unit_test(a_route_needs_a_match_and_an_upstream),
         cmocka_unit_test(names_of_gates_and_upstreams_must_exist),
         cmocka_unit_test(a_match_is_a_path),
+        cmocka_unit_test(a_match_with_a_parameter_needs_an_address_that_keeps_paths),
         cmocka_unit_test(a_tie_between_routes_names_both),
         cmocka_unit_test(what_is_stripped_starts_the_match),
         cmocka_unit_test(a_key_is_made_of_what_is_known),

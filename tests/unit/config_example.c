@@ -80,6 +80,7 @@ TEST(the_example_says_where_to_listen)
     expect_slice(config->listen[0].address.host, "127.0.0.1");
     assert_int_equal(config->listen[0].address.port, 8080);
     assert_int_equal(config->listen[0].half_close, WEIR_CONFIG_HALF_CLOSE_CLOSE);
+    assert_int_equal(config->listen[0].paths, WEIR_CONFIG_PATHS_NORMALIZE);
     assert_int_equal(config->listen[0].connections_max, 10000);
     assert_int_equal(config->api_count, 1);
     assert_int_equal(config->api[0].address.port, 7070);
@@ -452,9 +453,10 @@ TEST(everything_that_differs_from_a_default_is_printed)
     /* As it is printed, so that both are compared letter by letter. */
     static const char text[] =
         "listen:\n"
-        "  - {address: \"[::1]:0\", half_close: keep, max_connections: 1, hosts: [\"a.example\", "
+        "  - {address: \"[::1]:0\", half_close: keep, paths: refuse, max_connections: 1, hosts: "
+        "[\"a.example\", "
         "\"*\"], timeouts: {head: 1s, idle: 2s, stall: 3s}}\n"
-        "  - {address: \"unix:/s\", half_close: close, max_connections: 2, hosts: [], "
+        "  - {address: \"unix:/s\", half_close: close, paths: keep, max_connections: 2, hosts: [], "
         "timeouts: {head: 15s, idle: 75s, stall: 30s}}\n"
         "protocol:\n"
         "  - {address: \"127.0.0.1:7071\", half_close: close, max_connections: 3, hosts: [], "
