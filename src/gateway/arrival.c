@@ -113,6 +113,14 @@ struct reading {
     enum weir_priority priority;
 };
 
+/* Whether it asks about the server as a whole: OPTIONS *, or its absolute form (RFC 9112, section
+ * 3.2.4). */
+static bool asks_for_options(const struct weir_http1_head *head)
+{
+    bool bare = head->form == WEIR_TARGET_ABSOLUTE && head->path.bytes == 0 && !head->has_query;
+    return head->method == WEIR_METHOD_OPTIONS && (bare || head->form == WEIR_TARGET_ASTERISK);
+}
+
 /* Why a head cannot be served here, or null. */
 static const char *objection(const struct weir_http1_head *head, uint16_t *status)
 {
@@ -120,9 +128,6 @@ static const char *objection(const struct weir_http1_head *head, uint16_t *statu
     if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
         *status = 501;
         return "CONNECT is not served here.";
-    }
-    if (head->form == WEIR_TARGET_ASTERISK) {
-        return "The target * leads to no route.";
     }
     if (head->upgrade == WEIR_UPGRADE_OTHER) {
         return "Only WebSocket upgrades are known here. Send the request without Upgrade.";
@@ -357,17 +362,20 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
     return (struct refusal){0};
 }
 
+/* Whether the request may come to this listener at all. */
+static struct refusal check_caller(struct weir_exchange *exchange, const struct reading *reading)
+{
+    const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
+                                             reading->head, reading->data);
+    return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
+}
+
 /* Reads from the head where the request goes, and on whose behalf. */
 static struct refusal find_route(struct weir_exchange *exchange, struct reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     uint16_t status;
-    const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
-                                             head, reading->data);
-    if (wrong != NULL) {
-        return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
-    }
-    wrong = objection(head, &status);
+    const char *wrong = objection(head, &status);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, status, wrong};
     }
@@ -397,11 +405,19 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
 static void go(struct weir_exchange *exchange, struct reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
-    struct refusal refusal = find_route(exchange, reading);
+    struct refusal refusal = check_caller(exchange, reading);
+    bool options = refusal.detail == NULL && asks_for_options(head);
+    if (refusal.detail == NULL && !options) {
+        refusal = find_route(exchange, reading);
+    }
     /* Before any answer: after it, the connection goes on with what follows the head. */
     weir_buffer_consume(&exchange->client->in, head->head_bytes);
     if (refusal.detail != NULL) {
         weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
+        return;
+    }
+    if (options) {
+        weir_exchange_answer_options(exchange);
         return;
     }
     exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;

@@ -4,6 +4,7 @@
 #include "gateway/inner.h"
 #include "gateway/llm.h"
 #include "gateway/refusal.h"
+#include "wire/head_writer.h"
 
 #include <assert.h>
 
@@ -190,6 +191,29 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
 {
     struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
     answer(exchange, &problem);
+}
+
+void weir_exchange_answer_options(struct weir_exchange *exchange)
+{
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    struct weir_head_writer head;
+    if (!begin_answer(exchange)) {
+        return;
+    }
+    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_SMALL)) {
+        weir_exchange_abandon(exchange);
+        return;
+    }
+    weir_head_init(&head, exchange->reply.data, weir_buffer_room(&exchange->reply));
+    weir_head_status(&head, 204, (struct weir_slice){"", 0});
+    weir_head_field(&head, weir_slice_of("allow"),
+                    weir_slice_of("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    weir_head_field(&head, weir_slice_of("connection"),
+                    weir_slice_of(exchange->keep_client ? "keep-alive" : "close"));
+    bool fits = weir_head_end(&head);
+    assert(fits);
+    exchange->reply.end = (uint32_t)head.bytes;
+    end_answer(exchange, 204);
 }
 
 void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns)

@@ -95,4 +95,7 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
                           uint16_t status, const char *detail);
 void weir_exchange_refuse(struct weir_exchange *exchange);
 
+/* Answers a request for the options of the server as a whole (RFC 9110, section 9.3.7). */
+void weir_exchange_answer_options(struct weir_exchange *exchange);
+
 #endif

@@ -258,3 +258,40 @@ async def test_an_address_may_refuse_what_another_rewrites_or_keeps(tmp_path):
         gateway.path.write_text(gateway.path.read_text().replace('paths: keep', 'paths: refuse'))
         await gateway.reload()
         assert 'a change of listen needs a restart' in gateway.complaints()
+
+
+# ---- OPTIONS *
+
+@run
+async def test_options_of_the_whole_server_is_answered_here():
+    async with upstream() as server, front(server) as gateway:
+        async with connect(gateway.port) as wire:
+            for target in ('*', 'http://localhost', '*'):
+                await wire.send(request(target, method='OPTIONS'))
+                message = await wire.message()
+                assert message.status == 204, target
+                assert message.one('allow').split(', ')[0] == 'GET'
+                assert message.one('content-length') is None
+            await wire.send(request())
+            assert (await wire.message()).status == 200
+        assert len(server.seen) == 1
+        assert (await ask(gateway.port, request('*', method='OPTIONS', version='1.0', host=None))).status == 204
+        async with connect(gateway.port) as wire:
+            await wire.send(request('*', 'Content-Length: 5', method='OPTIONS', body=b'hello'), request())
+            said = await wire.rest()
+            assert said.startswith(b'HTTP/1.1 204 ') and said.count(b'HTTP/1.1 ') == 1
+        assert len(server.seen) == 1
+
+
+@run
+async def test_options_of_the_whole_server_passes_no_guard_that_others_do_not_pass():
+    async with upstream() as server, front(server) as gateway:
+        for fields, more in ((['Origin: http://evil.com'], {}), ([], {'host': 'evil.com'}),
+                             (['Sec-Fetch-Site: cross-site'], {})):
+            assert (await ask(gateway.port, request('*', *fields, method='OPTIONS', **more))).status == 403
+        assert (await ask(gateway.port, request('http://evil.com', method='OPTIONS'))).status == 403
+        for method in ('GET', 'POST', 'HEAD'):
+            assert (await ask(gateway.port, request('*', method=method), method)).status == 400
+        assert (await ask(gateway.port, request('http://localhost/', method='OPTIONS'))).status == 404
+        assert (await ask(gateway.port, request('http://localhost?a', method='OPTIONS'))).status == 404
+        assert server.seen == []
