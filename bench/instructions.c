@@ -87,6 +87,7 @@ MEASURED measured_leave(struct stage *stage);
 MEASURED measured_decision_enters(struct stage *stage);
 MEASURED measured_decision_leaves(struct stage *stage);
 MEASURED measured_hear(struct stage *stage);
+MEASURED measured_take_give(struct stage *stage);
 MEASURED measured_sync(struct weir_sync_key *key, uint32_t operations);
 MEASURED measured_mutex(pthread_mutex_t *mutex, uint32_t operations);
 MEASURED measured_semaphore(sem_t *semaphore, uint32_t operations);
@@ -417,6 +418,33 @@ static void run_semaphore(struct stage *stage)
     measured_semaphore(&semaphore, stage->operations);
 }
 
+/* Finding a key, pinning it and giving it back, of a thousand keys in turn. */
+#define KEYS_IN_TURN 1000
+
+static char key_names[KEYS_IN_TURN][16];
+
+void measured_take_give(struct stage *stage)
+{
+    for (uint32_t i = 0; i < stage->operations; i++) {
+        struct weir_slice name = {key_names[i % KEYS_IN_TURN], 8};
+        must(weir_gate_take(stage->gate, name, i, &stage->key) == WEIR_OK, "take");
+        weir_key_give(stage->key);
+    }
+}
+
+static void run_take(struct stage *stage)
+{
+    struct weir_settings settings = {0};
+    set_up(stage, &settings);
+    for (uint32_t i = 0; i < KEYS_IN_TURN; i++) {
+        int bytes = snprintf(key_names[i], sizeof key_names[i], "key %04u", i);
+        struct weir_slice name = {key_names[i], (size_t)bytes};
+        must(weir_gate_take(stage->gate, name, 0, &stage->key) == WEIR_OK, "take");
+        weir_key_give(stage->key);
+    }
+    measured_take_give(stage);
+}
+
 /* What a key that nobody uses any more still takes, by what the allocator was asked for. */
 static size_t allocated_bytes;
 
@@ -472,6 +500,7 @@ int main(int argc, char **argv)
         {"cancel", run_cancel},
         {"timeout", run_timeout},
         {"leave", run_leave},
+        {"take", run_take},
         {"sync", run_sync},
         {"decision", run_decision},
         {"decision_8", run_decision_8},

@@ -1,6 +1,11 @@
 /* gate.h - the table of a gate's keys: each comes into being at its first use and is forgotten
  * once nothing is left to remember.
  *
+ * A key is at rest when nothing is held, waits, is owed or paused there. A key at rest is forgotten
+ * after the time that its settings name; when the table is full, the key at rest that was taken
+ * longest ago makes room for a new one, whatever its age. So names that somebody invents cost the
+ * gate its memory of idle keys, and never a new key's admission.
+ *
  * A key is pinned from weir_gate_take() until weir_key_give(); a pinned key is not forgotten, and
  * whoever holds or waits for a permit keeps a pin. In a program with threads the calls on the gate
  * need one lock of the caller's; weir_key_give() needs none. Lock order: the gate, then a key. */
@@ -16,7 +21,7 @@
 struct weir_gate_options {
     const struct weir_allocator *allocator; /* null: malloc and free */
     uint64_t seed[2];       /* random, so that nobody can choose names that collide */
-    uint32_t keys_max;      /* 0: WEIR_KEYS_DEFAULT */
+    uint32_t keys_max;      /* 0: WEIR_KEYS_DEFAULT; see weir_gate_set_keys_max() */
     size_t key_extra_bytes; /* set aside in each key for the caller, up to WEIR_KEY_EXTRA_MAX */
 };
 
@@ -35,8 +40,9 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_create(const struct weir_gat
  * gate is none. */
 WEIR_API void weir_gate_destroy(struct weir_gate *gate);
 
-/* The key with that name, pinned; made if there is none. At the most keys that the gate may keep, a
- * few are looked at, going round, for some to forget; else WEIR_TOO_MANY_KEYS. */
+/* The key with that name, pinned; made if there is none. At the most keys that the gate may keep,
+ * the key at rest that was taken longest ago is forgotten for it. WEIR_TOO_MANY_KEYS if no key is
+ * at rest. Takes constant time on average, however many keys are in use or in debt. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_take(struct weir_gate *gate,
                                                          struct weir_slice name, uint64_t now_ns,
                                                          struct weir_key **key);
@@ -71,11 +77,22 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_apply(struct weir_gate *gate
                                                           struct weir_news *news);
 
 /* Looks at up to `keys_max` keys, going round, and forgets those at which nothing is held, waits,
- * is owed or paused, and that were unused for the time that their settings say. Returns how many.
- */
+ * is owed or paused, and that were unused for the time that their settings say. If there are more
+ * keys than the gate may keep, also forgets up to `keys_max` keys at rest, whatever their age.
+ * Returns how many were forgotten. */
 WEIR_API uint32_t weir_gate_sweep(struct weir_gate *gate, uint32_t keys_max, uint64_t now_ns);
 
 WEIR_API uint32_t weir_gate_key_count(const struct weir_gate *gate);
+
+/* How many keys the gate may keep from now on; 0: WEIR_KEYS_DEFAULT; up to WEIR_KEYS_MAX. Of those
+ * that are too many, weir_gate_take() and weir_gate_sweep() forget some when they are at rest. */
+WEIR_API void weir_gate_set_keys_max(struct weir_gate *gate, uint32_t keys_max);
+WEIR_API uint32_t weir_gate_keys_max(const struct weir_gate *gate);
+
+/* After WEIR_TOO_MANY_KEYS: when the first of the keys will be at rest, if all of them only wait
+ * for debts to be paid or pauses to end. WEIR_NEVER, which is to say that it cannot be known, if a
+ * permit is held or waited for at one of them. */
+WEIR_API uint64_t weir_gate_room_ns(const struct weir_gate *gate);
 
 #ifdef __cplusplus
 }

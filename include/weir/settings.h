@@ -87,7 +87,9 @@ struct weir_settings {
     uint64_t timeout_ns; /* in line; 0: WEIR_TIMEOUT_DEFAULT_NS; WEIR_NEVER: none */
     bool early_reject;   /* whoever will likely start too late is refused at once */
     uint64_t lease_ns;   /* of a permit; 0: none */
-    uint64_t forget_ns;  /* how long an unused key or tenant is kept; 0: WEIR_FORGET_DEFAULT_NS */
+    /* How long a tenant that is not needed is kept, and, while the table of keys has room, a key
+     * that is at rest; 0: WEIR_FORGET_DEFAULT_NS; WEIR_NEVER: for ever. */
+    uint64_t forget_ns;
 
     struct weir_tenant_settings tenant_default;
     const struct weir_tenant_settings *tenants; /* those that differ */

@@ -61,7 +61,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_sync_create(const struct weir_gat
 WEIR_API void weir_sync_destroy(struct weir_sync *sync);
 
 /* The key with that name, made if there is none; stays until it is closed as often as opened. Keys
- * that are closed and have been at rest for long are forgotten as others are opened. */
+ * that are closed and have been at rest for long are forgotten as others are opened; when there are
+ * as many keys as may be, so is the closed key at rest that was opened longest ago. */
 WEIR_API WEIR_MUST_CHECK enum weir_status
 weir_sync_open(struct weir_sync *sync, struct weir_slice name, struct weir_sync_key **key);
 

@@ -88,6 +88,17 @@ void weir_bucket_init(struct weir_bucket *bucket, const struct weir_rate *rate, 
     bucket->level = capacity(bucket);
 }
 
+/* When a refilled bucket has `needed` and no debt. */
+static uint64_t reach_ns(const struct weir_bucket *then, __int128 needed, uint64_t now_ns)
+{
+    __int128 tokens = (__int128)then->rate.tokens;
+    __int128 wait_ns = (needed - then->level + then->debt + tokens - 1) / tokens;
+    bool for_ever = wait_ns > (__int128)WEIR_DURATION_MAX_NS;
+    /* After a step back nothing flows until the time is again what it was. */
+    uint64_t from_ns = now_ns > then->at_ns ? now_ns : then->at_ns;
+    return from_ns + (for_ever ? WEIR_DURATION_MAX_NS : (uint64_t)wait_ns);
+}
+
 uint64_t weir_bucket_ready_ns(const struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns)
 {
     struct weir_bucket then = *bucket;
@@ -96,15 +107,7 @@ uint64_t weir_bucket_ready_ns(const struct weir_bucket *bucket, uint32_t cost, u
     if (needed > capacity(&then)) {
         needed = capacity(&then);
     }
-    if (then.level >= needed) {
-        return now_ns;
-    }
-    __int128 tokens = (__int128)then.rate.tokens;
-    __int128 wait_ns = (needed - then.level + then.debt + tokens - 1) / tokens;
-    bool for_ever = wait_ns > (__int128)WEIR_DURATION_MAX_NS;
-    /* After a step back nothing flows until the time is again what it was. */
-    uint64_t from_ns = now_ns > then.at_ns ? now_ns : then.at_ns;
-    return from_ns + (for_ever ? WEIR_DURATION_MAX_NS : (uint64_t)wait_ns);
+    return then.level >= needed ? now_ns : reach_ns(&then, needed, now_ns);
 }
 
 void weir_bucket_take(struct weir_bucket *bucket, uint32_t cost, uint64_t now_ns)
@@ -159,4 +162,12 @@ bool weir_bucket_full(const struct weir_bucket *bucket, uint64_t now_ns)
     struct weir_bucket then = *bucket;
     refill(&then, now_ns);
     return then.level == capacity(&then) && then.debt == 0;
+}
+
+uint64_t weir_bucket_full_ns(const struct weir_bucket *bucket, uint64_t now_ns)
+{
+    struct weir_bucket then = *bucket;
+    refill(&then, now_ns);
+    bool full = then.level == capacity(&then) && then.debt == 0;
+    return full ? now_ns : reach_ns(&then, capacity(&then), now_ns);
 }

@@ -56,4 +56,8 @@ int64_t weir_bucket_level(const struct weir_bucket *bucket, uint64_t now_ns);
 /* Whether nothing is owed and nothing more flows in. */
 bool weir_bucket_full(const struct weir_bucket *bucket, uint64_t now_ns);
 
+/* When the bucket is full again if nothing more is taken: not after `now_ns` if it is full now, at
+ * most WEIR_DURATION_MAX_NS later. */
+uint64_t weir_bucket_full_ns(const struct weir_bucket *bucket, uint64_t now_ns);
+
 #endif

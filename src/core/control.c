@@ -254,6 +254,18 @@ bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns)
     return true;
 }
 
+uint64_t weir_control_rest_ns(const struct weir_control *control, uint64_t now_ns)
+{
+    if (weir_control_at_rest(control, now_ns)) {
+        return now_ns;
+    }
+    struct weir_need nothing = {{0}};
+    double wait_s = control->kind->wait_s(control, &nothing, false);
+    uint64_t rest_ns = weir_control_after(control->at_ns, wait_s);
+    /* A quota fills as its provider says, which the next answer may change. */
+    return rest_ns > now_ns ? rest_ns : now_ns + WEIR_NS_PER_SECOND;
+}
+
 void weir_control_describe(const struct weir_control *believed, uint64_t now_ns,
                            struct weir_control_stats *stats)
 {

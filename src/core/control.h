@@ -150,6 +150,10 @@ void weir_control_set_limit(struct weir_control *control, uint32_t limit);
 /* Whether nothing is owed, to us or to the provider. */
 bool weir_control_at_rest(const struct weir_control *control, uint64_t now_ns);
 
+/* When that may be so, if nothing more is sent: `now_ns` if it is so now, else a later moment, at
+ * which to ask again. */
+uint64_t weir_control_rest_ns(const struct weir_control *control, uint64_t now_ns);
+
 void weir_control_describe(const struct weir_control *believed, uint64_t now_ns,
                            struct weir_control_stats *stats);
 

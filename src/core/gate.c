@@ -1,14 +1,39 @@
+/* gate.c - the table of keys, and which of them is forgotten when the table is full.
+ *
+ * Every key is in the table and in the list of all keys. Besides, it is in one of four places:
+ *
+ *   T1  In `by_use`, the list of keys in the order in which they were last taken. Keys that are in
+ *       use or in debt may be in it: nothing is looked at while the table has room.
+ *   T2  In the heap `by_rest`: when a full table looked at it, the key was in debt or paused until
+ *       the moment that is its order there. The key may have been used since.
+ *   T3  Pinned with the flag PIN_ASIDE: when a full table looked at it, the key was pinned.
+ *   T4  With the flag PIN_RETURNED, in the stack `returned` or on its way there: its last pin was
+ *       taken back while it was aside.
+ *
+ * A full table looks at the front of `by_use` only. What it finds there is at rest and is
+ * forgotten, or moves to T2 or T3, from where it comes back after its moment has passed or its pins
+ * are gone. So each look either makes room or is paid for by a later use of that key, which is why
+ * a full table costs the same on average however many keys cannot be forgotten. A key of T4 is
+ * freed by nobody, because the thread that has taken back the last pin may still have to push it.
+ */
 #include "weir/gate.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/heap.h"
+#include "base/hints.h"
 #include "base/slice.h"
 #include "core/key.h"
 
 #include <assert.h>
 
-/* How many keys are looked at for one to forget when the gate is full. */
-#define SWEEP_AT_FULL 64
+/* The flags of a key's pins. */
+#define PIN_ASIDE    (UINT32_C(1) << 31)
+#define PIN_RETURNED (UINT32_C(1) << 30)
+#define PIN_COUNT    (PIN_RETURNED - 1)
+
+/* How many keys whose debts should be paid by now are looked at again for each new key. */
+#define RESTED_AT_ONCE 64
 
 /* Settings of its own for one key. */
 struct override {
@@ -29,7 +54,10 @@ struct weir_gate {
     struct weir_map overrides;
     struct weir_link all_keys;
     struct weir_link all_overrides;
-    struct weir_link *swept; /* the key that was looked at last, or the list's head */
+    struct weir_link *swept;   /* the key that was looked at last, or the list's head */
+    struct weir_link by_use;   /* T1: the first was taken longest ago */
+    struct weir_heap by_rest;  /* T2 */
+    struct weir_key *returned; /* T4: atomic, the stack's top */
 };
 
 static struct weir_key *find_key(const struct weir_gate *gate, struct weir_slice name,
@@ -76,7 +104,7 @@ static bool name_valid(struct weir_slice name)
 static size_t extra_offset(uint8_t name_bytes)
 {
     size_t align = _Alignof(max_align_t);
-    return (sizeof(struct weir_key) + name_bytes + align - 1) / align * align;
+    return (offsetof(struct weir_key, name) + name_bytes + align - 1) / align * align;
 }
 
 static size_t key_bytes(const struct weir_gate *gate, uint8_t name_bytes)
@@ -116,15 +144,7 @@ static struct weir_key *create_key(struct weir_gate *gate, struct weir_slice nam
     return key;
 }
 
-static void forget_key(struct weir_gate *gate, struct weir_key *key)
-{
-    if (gate->swept == &key->link) {
-        gate->swept = key->link.previous;
-    }
-    weir_map_remove(&gate->keys, &key->node);
-    weir_list_unlink(&key->link);
-    destroy_key(gate, key);
-}
+/* ---- pins ---- */
 
 struct weir_key *weir_key_pin(struct weir_key *key)
 {
@@ -132,17 +152,162 @@ struct weir_key *weir_key_pin(struct weir_key *key)
     return key;
 }
 
-void weir_key_give(struct weir_key *key)
+static WEIR_COLD void push_returned(struct weir_key *key)
 {
-    /* Releases what was done at the key to whoever finds it without pins. */
-    uint32_t before = __atomic_fetch_sub(&key->pins, 1, __ATOMIC_RELEASE);
-    assert(before > 0);
+    struct weir_key **top = &key->gate->returned;
+    struct weir_key *next = __atomic_load_n(top, __ATOMIC_RELAXED);
+    do {
+        key->next_returned = next;
+    } while (
+        !__atomic_compare_exchange_n(top, &next, key, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
+void weir_key_give(struct weir_key *key)
+{
+    uint32_t before = __atomic_load_n(&key->pins, __ATOMIC_RELAXED);
+    uint32_t after;
+    do {
+        assert((before & PIN_COUNT) > 0);
+        after = before == (PIN_ASIDE | 1) ? PIN_RETURNED : before - 1;
+        /* Releases what was done at the key to the thread that finds it without pins, and acquires
+         * what was done to put it aside. */
+    } while (!__atomic_compare_exchange_n(&key->pins, &before, after, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+    if (weir_unlikely(before == (PIN_ASIDE | 1))) {
+        push_returned(key);
+    }
+}
+
+/* Whether the key must not be freed, for a pin or for a flag. */
 static bool pinned(const struct weir_key *key)
 {
-    return __atomic_load_n(&key->pins, __ATOMIC_ACQUIRE) > 0;
+    return __atomic_load_n(&key->pins, __ATOMIC_ACQUIRE) != 0;
 }
+
+/* ---- forgetting ---- */
+
+static void forget_key(struct weir_gate *gate, struct weir_key *key)
+{
+    assert(!pinned(key));
+    if (gate->swept == &key->link) {
+        gate->swept = key->link.previous;
+    }
+    if (key->owing) {
+        weir_heap_remove(&gate->by_rest, &key->rest_place);
+    } else {
+        weir_list_unlink(&key->used);
+    }
+    weir_map_remove(&gate->keys, &key->node);
+    weir_list_unlink(&key->link);
+    destroy_key(gate, key);
+}
+
+/* Whether the key stands in the list by last use; else it is in one of the other places. */
+static bool in_use_order(const struct weir_key *key)
+{
+    uint32_t pins = __atomic_load_n(&key->pins, __ATOMIC_RELAXED);
+    return !key->owing && (pins & (PIN_ASIDE | PIN_RETURNED)) == 0;
+}
+
+/* The key is taken: it becomes the last that a full table looks at. */
+static inline void note_use(struct weir_gate *gate, struct weir_key *key)
+{
+    if (in_use_order(key) && gate->by_use.previous != &key->used) {
+        weir_list_unlink(&key->used);
+        weir_list_push_back(&gate->by_use, &key->used);
+    }
+}
+
+/* Moves a key from the front of T1 to T3. False if it is not pinned. The key leaves the list before
+ * it has the flag, because from then on the thread that gives it back may push it. */
+static bool set_aside(struct weir_gate *gate, struct weir_key *key)
+{
+    weir_list_unlink(&key->used);
+    uint32_t pins = __atomic_load_n(&key->pins, __ATOMIC_ACQUIRE);
+    do {
+        if (pins == 0) {
+            weir_list_push_front(&gate->by_use, &key->used);
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&key->pins, &pins, pins | PIN_ASIDE, true,
+                                          __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+    return true;
+}
+
+/* Moves the keys of T4 to T1, in the order in which they were given back; those that have been
+ * pinned again, back to T3. */
+static void collect_returned(struct weir_gate *gate)
+{
+    if (__atomic_load_n(&gate->returned, __ATOMIC_RELAXED) == NULL) {
+        return;
+    }
+    struct weir_link *end = gate->by_use.previous; /* what was given back last comes first */
+    struct weir_key *key = __atomic_exchange_n(&gate->returned, NULL, __ATOMIC_ACQUIRE);
+    while (key != NULL) {
+        struct weir_key *next = key->next_returned;
+        uint32_t pins = __atomic_load_n(&key->pins, __ATOMIC_RELAXED);
+        uint32_t count;
+        do {
+            count = pins & PIN_COUNT;
+        } while (!__atomic_compare_exchange_n(&key->pins, &pins, count == 0 ? 0 : count | PIN_ASIDE,
+                                              true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+        if (count == 0) {
+            weir_list_insert_after(end, &key->used);
+        }
+        key = next;
+    }
+}
+
+/* Moves keys whose moment has passed from T2 to T1, but not all of them at once. */
+static void collect_rested(struct weir_gate *gate, uint64_t now_ns)
+{
+    for (int i = 0; i < RESTED_AT_ONCE && weir_heap_next(&gate->by_rest) <= now_ns; i++) {
+        struct weir_key *key =
+            weir_container_of(weir_heap_top(&gate->by_rest)->place, struct weir_key, rest_place);
+        weir_heap_remove(&gate->by_rest, &key->rest_place);
+        key->owing = false;
+        weir_list_push_back(&gate->by_use, &key->used);
+    }
+}
+
+/* Moves a key that is not pinned from T1 to T2; without memory to the end of T1. */
+static void set_at_rest_later(struct weir_gate *gate, struct weir_key *key, uint64_t rest_ns)
+{
+    weir_list_unlink(&key->used);
+    key->owing = weir_heap_reserve(&gate->by_rest, gate->by_rest.count + 1, gate->allocator);
+    if (key->owing) {
+        key->rest_place = 0;
+        weir_heap_push(&gate->by_rest, rest_ns, key->node.hash, &key->rest_place);
+    } else {
+        weir_list_push_back(&gate->by_use, &key->used);
+    }
+}
+
+/* Forgets the key at rest that was taken longest ago, whatever its age. False if none is at rest.
+ * A key in debt is judged by the latest time that it has seen, so that a clock that steps back
+ * never forgets one too early (G8). */
+static bool forget_oldest(struct weir_gate *gate, uint64_t now_ns)
+{
+    collect_returned(gate);
+    collect_rested(gate, now_ns);
+    /* Without memory for the heap, keys in debt stay in the list. Each is looked at once. */
+    for (uint32_t looks = gate->keys.count; looks > 0 && !weir_list_empty(&gate->by_use); looks--) {
+        struct weir_key *key = weir_container_of(gate->by_use.next, struct weir_key, used);
+        if (set_aside(gate, key)) {
+            continue;
+        }
+        uint64_t seen_ns = key->now_ns > now_ns ? key->now_ns : now_ns;
+        uint64_t rest_ns = weir_key_rest_ns(key, seen_ns);
+        if (rest_ns <= seen_ns) {
+            forget_key(gate, key);
+            return true;
+        }
+        set_at_rest_later(gate, key, rest_ns);
+    }
+    return false;
+}
+
+/* ---- taking ---- */
 
 enum weir_status weir_gate_take(struct weir_gate *gate, struct weir_slice name, uint64_t now_ns,
                                 struct weir_key **result)
@@ -153,11 +318,15 @@ enum weir_status weir_gate_take(struct weir_gate *gate, struct weir_slice name, 
     uint64_t hash = weir_hash(gate->seed, name);
     struct weir_key *key = find_key(gate, name, hash);
     if (key != NULL) {
+        note_use(gate, key);
         *result = weir_key_pin(key);
         return WEIR_OK;
     }
-    if (gate->keys.count >= gate->keys_max && weir_gate_sweep(gate, SWEEP_AT_FULL, now_ns) == 0) {
+    if (gate->keys.count >= gate->keys_max && !forget_oldest(gate, now_ns)) {
         return WEIR_TOO_MANY_KEYS;
+    }
+    if (gate->keys.count >= gate->keys_max) {
+        forget_oldest(gate, now_ns); /* the bound was lowered: there is one key fewer each time */
     }
     if (!weir_map_reserve(&gate->keys, gate->allocator)) {
         return WEIR_NO_MEMORY;
@@ -168,6 +337,7 @@ enum weir_status weir_gate_take(struct weir_gate *gate, struct weir_slice name, 
     }
     weir_map_insert(&gate->keys, &key->node, hash);
     weir_list_push_back(&gate->all_keys, &key->link);
+    weir_list_push_back(&gate->by_use, &key->used);
     *result = weir_key_pin(key);
     return WEIR_OK;
 }
@@ -196,6 +366,11 @@ struct weir_key *weir_gate_next(struct weir_gate *gate, struct weir_key *key)
 uint32_t weir_gate_sweep(struct weir_gate *gate, uint32_t keys_max, uint64_t now_ns)
 {
     uint32_t forgotten = 0;
+    collect_returned(gate);
+    while (gate->keys.count > gate->keys_max && forgotten < keys_max &&
+           forget_oldest(gate, now_ns)) {
+        forgotten++;
+    }
     uint32_t looks = keys_max < gate->keys.count ? keys_max : gate->keys.count;
     while (looks-- > 0) {
         gate->swept = gate->swept->next;
@@ -224,6 +399,23 @@ const uint64_t *weir_gate_seed(const struct weir_gate *gate)
 uint32_t weir_gate_key_count(const struct weir_gate *gate)
 {
     return gate->keys.count;
+}
+
+void weir_gate_set_keys_max(struct weir_gate *gate, uint32_t keys_max)
+{
+    assert(keys_max <= WEIR_KEYS_MAX);
+    gate->keys_max = keys_max == 0 ? WEIR_KEYS_DEFAULT : keys_max;
+}
+
+uint32_t weir_gate_keys_max(const struct weir_gate *gate)
+{
+    return gate->keys_max;
+}
+
+uint64_t weir_gate_room_ns(const struct weir_gate *gate)
+{
+    bool all = gate->by_rest.count == gate->keys.count;
+    return all ? weir_heap_next(&gate->by_rest) : WEIR_NEVER;
 }
 
 /* ---- settings ---- */
@@ -323,10 +515,11 @@ enum weir_status weir_gate_create(const struct weir_gate_options *options,
     }
     gate->allocator = allocator;
     memcpy(gate->seed, options->seed, sizeof gate->seed);
-    gate->keys_max = options->keys_max == 0 ? WEIR_KEYS_DEFAULT : options->keys_max;
+    weir_gate_set_keys_max(gate, options->keys_max);
     gate->key_extra_bytes = options->key_extra_bytes;
     weir_list_init(&gate->all_keys);
     weir_list_init(&gate->all_overrides);
+    weir_list_init(&gate->by_use);
     gate->swept = &gate->all_keys;
     enum weir_status status = weir_gate_configure(gate, settings);
     if (status != WEIR_OK) {
@@ -342,11 +535,11 @@ void weir_gate_destroy(struct weir_gate *gate)
     if (gate == NULL) {
         return;
     }
+    collect_returned(gate);
     while (!weir_list_empty(&gate->all_keys)) {
-        struct weir_key *key = weir_container_of(gate->all_keys.next, struct weir_key, link);
-        assert(!pinned(key));
-        forget_key(gate, key);
+        forget_key(gate, weir_container_of(gate->all_keys.next, struct weir_key, link));
     }
+    weir_heap_deinit(&gate->by_rest, gate->allocator);
     while (!weir_list_empty(&gate->all_overrides)) {
         destroy_override(gate, weir_container_of(gate->all_overrides.next, struct override, link));
     }

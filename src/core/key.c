@@ -393,24 +393,29 @@ void weir_key_deinit(struct weir_key *key)
     weir_rules_give(key->rules);
 }
 
-bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns)
+uint64_t weir_key_rest_ns(const struct weir_key *key, uint64_t now_ns)
 {
-    if (key->active > 0 || key->crowd.tickets > 0 || now_ns < key->now_ns ||
-        now_ns - key->now_ns < key->rules->settings.forget_ns) {
-        return false;
+    if (key->active > 0 || key->crowd.tickets > 0) {
+        return WEIR_NEVER;
     }
+    uint64_t rest_ns = now_ns;
     for (uint32_t i = 0; i < key->lane_total; i++) {
-        if (!weir_lane_at_rest(key->lanes[i], now_ns)) {
-            return false;
-        }
+        uint64_t lane_ns = weir_lane_rest_ns(key->lanes[i], now_ns);
+        rest_ns = lane_ns > rest_ns ? lane_ns : rest_ns;
     }
     for (struct weir_link *at = key->all_tenants.next; at != &key->all_tenants; at = at->next) {
         const struct weir_tenant *tenant = weir_container_of(at, struct weir_tenant, link);
-        if (tenant->bucket != NULL && !weir_bucket_full(tenant->bucket, now_ns)) {
-            return false;
-        }
+        uint64_t full_ns =
+            tenant->bucket == NULL ? now_ns : weir_bucket_full_ns(tenant->bucket, now_ns);
+        rest_ns = full_ns > rest_ns ? full_ns : rest_ns;
     }
-    return true;
+    return rest_ns;
+}
+
+bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns)
+{
+    return now_ns >= key->now_ns && now_ns - key->now_ns >= key->rules->settings.forget_ns &&
+           weir_key_rest_ns(key, now_ns) <= now_ns;
 }
 
 void weir_key_validate(const struct weir_key *key)

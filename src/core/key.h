@@ -64,12 +64,13 @@ struct weir_key {
     uint32_t lane_total;
     uint32_t lane_capacity;
     uint32_t active;
-    uint32_t ready; /* turns in all three heaps */
-    uint32_t cursor;
-    uint32_t timed; /* tickets that have a deadline or lease: the room needed in `timers` */
+    uint32_t ready;      /* turns in all three heaps */
+    uint16_t cursor;     /* below the slots of a cycle, of which there are few */
+    uint16_t batch_left; /* how many this call may yet admit from the line */
+    uint32_t timed;      /* tickets that have a deadline or lease: the room needed in `timers` */
     uint32_t settings_epoch; /* how often the settings have changed */
     uint32_t last_tenant_number;
-    uint32_t batch_left;        /* how many this call may yet admit from the line */
+    uint32_t pins;              /* atomic: their count, and the flags of gate.c */
     struct weir_tenant *recent; /* the tenant that came last, which often comes again */
     struct weir_rules *rules;
     struct weir_event_ring *recorder;
@@ -89,7 +90,12 @@ struct weir_key {
     const struct weir_allocator *allocator;
     struct weir_map_node node; /* in the gate's table */
     struct weir_link link;     /* in the gate's list */
-    uint32_t pins;             /* atomic */
+    union {                    /* where the gate looks for keys to forget: see gate.c */
+        struct weir_link used; /* T1: in the list by last use */
+        uint32_t rest_place;   /* T2, when `owing`: in the heap by when keys come to rest */
+        struct weir_key *next_returned; /* T4 */
+    };
+    bool owing;      /* T2 */
     bool simple;     /* one lane without buckets, breaker or controller, no leases, no recorder,
                         no estimates */
     bool controlled; /* a lane has a controller */
@@ -206,7 +212,11 @@ void weir_key_deinit(struct weir_key *key);
 /* Admits whoever can be admitted, then computes when the key next needs to be woken. */
 void weir_key_serve(struct weir_key *key, struct weir_news *news);
 
-/* Whether nothing is held, waits, is owed or paused, since `forget` (G12). */
+/* From when on nothing is held, waits, is owed or paused at the key, if it is not used until then:
+ * `now_ns` if that is so now, WEIR_NEVER while a permit is held or waited for (G12). */
+uint64_t weir_key_rest_ns(const struct weir_key *key, uint64_t now_ns);
+
+/* Whether the key is at rest and has not been used for the time that its settings say. */
 bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns);
 
 /* Of all lanes in the settings together. */

@@ -288,18 +288,19 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
     return false;
 }
 
-bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns)
+uint64_t weir_lane_rest_ns(const struct weir_lane *lane, uint64_t now_ns)
 {
-    if (lane->active > 0 || lane->paused_until_ns > now_ns) {
-        return false;
+    if (lane->active > 0) {
+        return WEIR_NEVER;
     }
-    if (lane->control != NULL && !weir_control_at_rest(lane->control, now_ns)) {
-        return false;
+    uint64_t rest_ns = lane->paused_until_ns > now_ns ? lane->paused_until_ns : now_ns;
+    if (lane->control != NULL) {
+        uint64_t control_ns = weir_control_rest_ns(lane->control, now_ns);
+        rest_ns = control_ns > rest_ns ? control_ns : rest_ns;
     }
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
-        if (!weir_bucket_full(&lane->buckets[i], now_ns)) {
-            return false;
-        }
+        uint64_t full_ns = weir_bucket_full_ns(&lane->buckets[i], now_ns);
+        rest_ns = full_ns > rest_ns ? full_ns : rest_ns;
     }
-    return true;
+    return rest_ns;
 }

@@ -162,7 +162,8 @@ static inline void weir_lane_give(struct weir_lane *lane, const struct weir_tick
     lane->reserved -= ticket->cost;
 }
 
-/* Whether nothing is held, owed or paused, so that the lane may be forgotten. */
-bool weir_lane_at_rest(const struct weir_lane *lane, uint64_t now_ns);
+/* From when on nothing is owed or paused at the lane, so that it may be forgotten: `now_ns` if that
+ * is so now, WEIR_NEVER while a permit is held. */
+uint64_t weir_lane_rest_ns(const struct weir_lane *lane, uint64_t now_ns);
 
 #endif

@@ -197,7 +197,7 @@ void weir_key_serve_line(struct weir_key *key, struct weir_news *news,
             return;
         }
         key->batch_left--;
-        key->cursor = slot + 1 == key->rules->cycle_slots ? 0 : slot + 1;
+        key->cursor = (uint16_t)(slot + 1 == key->rules->cycle_slots ? 0 : slot + 1);
         admit_from_line(key, ticket, lane, news);
         if (ticket != own) {
             weir_news_add(news, ticket);

@@ -107,6 +107,7 @@ static inline void weir_key_begin(struct weir_key *key, uint64_t now_ns, struct 
     if (now_ns > key->now_ns) {
         key->now_ns = now_ns;
     }
+    static_assert(WEIR_BATCH_MAX <= UINT16_MAX, "batch_left holds it");
     key->batch_left = WEIR_BATCH_MAX;
     if (weir_unlikely(key->awaiting)) {
         weir_key_advance(key);

@@ -288,6 +288,24 @@ TEST(a_refund_pays_the_debt_before_it_fills_the_bucket)
     assert_int_equal(weir_bucket_level(&bucket, 0), 1);
 }
 
+TEST(a_bucket_knows_when_it_will_be_full)
+{
+    struct weir_bucket bucket;
+    struct weir_rate rate = {.tokens = 3, .period_ns = SECOND, .burst = 3};
+    weir_bucket_init(&bucket, &rate, 100);
+    assert_int_equal(weir_bucket_full_ns(&bucket, 100), 100);
+    assert_int_equal(weir_bucket_full_ns(&bucket, 50), 50);
+    weir_bucket_take(&bucket, 1, 100);
+    uint64_t full_ns = weir_bucket_full_ns(&bucket, 100);
+    assert_int_equal(full_ns, 100 + SECOND / 3 + 1); /* rounded up */
+    assert_false(weir_bucket_full(&bucket, full_ns - 1));
+    assert_true(weir_bucket_full(&bucket, full_ns));
+    assert_int_equal(weir_bucket_full_ns(&bucket, full_ns - 1), full_ns);
+    assert_int_equal(weir_bucket_full_ns(&bucket, full_ns), full_ns);
+    /* A clock that steps back changes nothing. */
+    assert_int_equal(weir_bucket_full_ns(&bucket, 0), full_ns);
+}
+
 TEST(a_full_bucket_that_owes_is_not_full)
 {
     struct weir_bucket bucket = bucket_of(&ten_in_debt, 0);
@@ -520,6 +538,7 @@ int main(void)
         cmocka_unit_test(negative_a_higher_cost_is_taken_from_what_is_there_and_below_zero),
         cmocka_unit_test(debt_what_is_there_may_still_be_spent_and_what_flows_in_pays_first),
         cmocka_unit_test(a_refund_pays_the_debt_before_it_fills_the_bucket),
+        cmocka_unit_test(a_bucket_knows_when_it_will_be_full),
         cmocka_unit_test(a_full_bucket_that_owes_is_not_full),
         cmocka_unit_test(g8_time_that_stands_still_refills_nothing),
         cmocka_unit_test(g8_time_that_steps_back_neither_refills_nor_counts_twice),

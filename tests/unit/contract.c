@@ -104,7 +104,7 @@ TEST(a_pin_cannot_be_given_back_twice)
 {
     struct scene s;
     open_scene(&s);
-    expect_abort(give_a_pin_twice, &s, "before > 0");
+    expect_abort(give_a_pin_twice, &s, "(before & PIN_COUNT) > 0");
     close_scene(&s);
 }
 

@@ -290,6 +290,75 @@ static void keys_that_are_open_are_kept_and_others_make_room(void **state)
     weir_sync_destroy(sync);
 }
 
+/* Threads that open and close more names than the table has keys: a key is given back while another
+ * thread looks at it, puts it aside or makes room of it. */
+#define TABLE_THREADS 4
+#define TABLE_ROUNDS  20000
+#define TABLE_NAMES   12
+#define TABLE_KEYS    3
+
+struct visitor {
+    pthread_t thread;
+    struct weir_sync *sync;
+    uint32_t number;
+    uint32_t opened;
+};
+
+static void *visit_many_keys(void *context)
+{
+    struct visitor *visitor = context;
+    char name[16];
+    for (uint32_t i = 0; i < TABLE_ROUNDS; i++) {
+        struct weir_sync_key *key;
+        uint32_t choice = (i * (2 * visitor->number + 1) + visitor->number) % TABLE_NAMES;
+        int bytes = snprintf(name, sizeof name, "key %u", choice);
+        enum weir_status status =
+            weir_sync_open(visitor->sync, (struct weir_slice){name, (size_t)bytes}, &key);
+        if (status == WEIR_OK) {
+            struct weir_permit permit = {0};
+            if (weir_sync_try(key, NULL, &permit) == WEIR_OK) {
+                weir_sync_release(&permit, NULL);
+            }
+            weir_sync_close(key);
+            visitor->opened++;
+        } else if (status != WEIR_TOO_MANY_KEYS) {
+            return NULL; /* which the count will show */
+        }
+    }
+    return visitor;
+}
+
+static void threads_may_come_and_go_at_a_full_table(void **state)
+{
+    (void)state;
+    struct weir_gate_options options = {.keys_max = TABLE_KEYS};
+    struct weir_settings settings = {0};
+    struct weir_sync *sync;
+    struct visitor visitors[TABLE_THREADS] = {0};
+    assert_int_equal(weir_sync_create(&options, &settings, &sync), WEIR_OK);
+    for (uint32_t i = 0; i < TABLE_THREADS; i++) {
+        visitors[i] = (struct visitor){.sync = sync, .number = i};
+        assert_int_equal(pthread_create(&visitors[i].thread, NULL, visit_many_keys, &visitors[i]),
+                         0);
+    }
+    for (uint32_t i = 0; i < TABLE_THREADS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(visitors[i].thread, &result), 0);
+        assert_ptr_equal(result, &visitors[i]);
+        assert_true(visitors[i].opened > 0);
+    }
+    /* All are closed, so there is room for as many new keys as the table has. */
+    struct weir_sync_key *keys[TABLE_KEYS];
+    static const char *const names[TABLE_KEYS] = {"x", "y", "z"};
+    for (int i = 0; i < TABLE_KEYS; i++) {
+        assert_int_equal(weir_sync_open(sync, weir_slice_of(names[i]), &keys[i]), WEIR_OK);
+    }
+    for (int i = 0; i < TABLE_KEYS; i++) {
+        weir_sync_close(keys[i]);
+    }
+    weir_sync_destroy(sync);
+}
+
 /* ---- without memory ---- */
 
 struct scarcity {
@@ -382,6 +451,7 @@ int main(void)
         cmocka_unit_test(keys_do_not_wait_for_one_another),
         cmocka_unit_test(a_bad_name_is_refused),
         cmocka_unit_test(keys_that_are_open_are_kept_and_others_make_room),
+        cmocka_unit_test(threads_may_come_and_go_at_a_full_table),
         cmocka_unit_test(without_memory_a_call_says_so_and_nothing_is_lost),
         cmocka_unit_test(destroying_no_gate_does_nothing),
     };
