@@ -89,6 +89,9 @@ WEIR_API uint32_t weir_gate_key_count(const struct weir_gate *gate);
 WEIR_API void weir_gate_set_keys_max(struct weir_gate *gate, uint32_t keys_max);
 WEIR_API uint32_t weir_gate_keys_max(const struct weir_gate *gate);
 
+/* How many keys were forgotten before their time, because the table was full. */
+WEIR_API uint64_t weir_gate_displaced(const struct weir_gate *gate);
+
 /* After WEIR_TOO_MANY_KEYS: when the first of the keys will be at rest, if all of them only wait
  * for debts to be paid or pauses to end. WEIR_NEVER, which is to say that it cannot be known, if a
  * permit is held or waited for at one of them. */

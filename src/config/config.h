@@ -181,6 +181,8 @@ struct weir_config_gate {
     struct weir_config_rules rules;
     bool llm; /* whether a route with `llm` leads to it */
     bool events_a2a;
+    uint32_t keys_max;
+    uint64_t forget_ns; /* how long an unused key is kept; WEIR_NEVER: while there is room */
     struct weir_tenant_settings tenant_default;
     const struct weir_tenant_settings *tenants; /* complete, as keys are */
     uint32_t tenant_count;

@@ -333,6 +333,9 @@ static void print_gate(FILE *out, const struct weir_config_gate *gate)
     print_text(out, gate->name);
     fputs(":\n", out);
     print_rules(out, "    ", &gate->rules);
+    fprintf(out, "    max_keys: %u\n", gate->keys_max);
+    print_duration(out, "    forget: ", gate->forget_ns);
+    fputs("\n", out);
     if (gate->events_a2a) {
         fputs("    events: a2a\n", out);
     }

@@ -1,9 +1,10 @@
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "config/schema.h"
+#include "weir/gate.h"
 
 #define GATES_MAX    1024
-#define KEYS_MAX     10000
+#define KEYS_MAX     10000 /* with settings of their own, of a gate */
 #define LEASE_MAX_NS WEIR_YEAR
 
 /* What a gate has that names nothing else, and an adaptive one, whose upstream is mostly an LLM. */
@@ -291,6 +292,9 @@ static void read_events(struct weir_reader *reader, const struct weir_yaml *valu
 
 static const struct weir_field gate_fields[] = {
     RULE_FIELDS(struct weir_config_gate),
+    WEIR_FIELD_COUNT("max_keys", struct weir_config_gate, keys_max, 1, WEIR_KEYS_MAX),
+    WEIR_FIELD_DURATION_OR_NONE("forget", struct weir_config_gate, forget_ns, WEIR_NS_PER_SECOND,
+                                WEIR_YEAR),
     {.name = "events",
      .read = read_events,
      .offset = offsetof(struct weir_config_gate, events_a2a),
@@ -308,6 +312,8 @@ static void read_gate(struct weir_reader *reader, const struct weir_yaml *node,
     gate->name = weir_reader_name(reader, node, "a gate");
     gate->line = node->key->line;
     gate->rules = rules_defaults;
+    gate->keys_max = WEIR_KEYS_DEFAULT;
+    gate->forget_ns = WEIR_FORGET_DEFAULT_NS;
     gate->tenant_default.weight = 1;
     weir_read_section(reader, node, &weir_section_gate, gate);
 }

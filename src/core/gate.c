@@ -58,6 +58,7 @@ struct weir_gate {
     struct weir_link by_use;   /* T1: the first was taken longest ago */
     struct weir_heap by_rest;  /* T2 */
     struct weir_key *returned; /* T4: atomic, the stack's top */
+    uint64_t displaced;
 };
 
 static struct weir_key *find_key(const struct weir_gate *gate, struct weir_slice name,
@@ -299,6 +300,7 @@ static bool forget_oldest(struct weir_gate *gate, uint64_t now_ns)
         uint64_t seen_ns = key->now_ns > now_ns ? key->now_ns : now_ns;
         uint64_t rest_ns = weir_key_rest_ns(key, seen_ns);
         if (rest_ns <= seen_ns) {
+            gate->displaced += !weir_key_forgettable(key, now_ns);
             forget_key(gate, key);
             return true;
         }
@@ -410,6 +412,11 @@ void weir_gate_set_keys_max(struct weir_gate *gate, uint32_t keys_max)
 uint32_t weir_gate_keys_max(const struct weir_gate *gate)
 {
     return gate->keys_max;
+}
+
+uint64_t weir_gate_displaced(const struct weir_gate *gate)
+{
+    return gate->displaced;
 }
 
 uint64_t weir_gate_room_ns(const struct weir_gate *gate)

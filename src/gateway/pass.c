@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "core/key.h"
+#include "gateway/rate_limited_log.h"
 #include "gateway/scribe.h"
 
 #include <assert.h>
@@ -48,6 +49,9 @@ struct entrance {
     struct weir_gate *gate;
     struct weir_rest rest; /* under the lock */
     atomic_bool a2a;
+    uint64_t displaced; /* keys of which `displacing` has told; under the lock */
+    struct weir_rate_limited_log displacing;
+    struct weir_rate_limited_log refusing;
     size_t name_bytes;
     char name[];
 };
@@ -254,6 +258,28 @@ static uint64_t deadline_ns(const struct weir_key *key, uint64_t asked_ns, uint6
     return asked_ns == 0 || own_ns < asked_ns ? own_ns : asked_ns;
 }
 
+/* Tells the operator that the gate's table of keys is full: that keys are forgotten before their
+ * time, or that a new one was refused. */
+static WEIR_COLD void report_full_table(struct entrance *entrance, uint32_t keys_max, bool refused,
+                                        uint64_t now_ns)
+{
+    int name_bytes = (int)entrance->name_bytes;
+    if (refused) {
+        weir_log_rate_limited(
+            &entrance->refusing, now_ns,
+            "gate %.*s: a request with a new key was refused, because all %u keys "
+            "(max_keys) are held, waited for, in debt or paused; raise max_keys, "
+            "or let the route make fewer keys",
+            name_bytes, entrance->name, keys_max);
+    } else {
+        weir_log_rate_limited(&entrance->displacing, now_ns,
+                              "gate %.*s: its table of keys is full (max_keys: %u), and the keys "
+                              "unused for longest are forgotten before their time; raise max_keys, "
+                              "or let the route make fewer keys",
+                              name_bytes, entrance->name, keys_max);
+    }
+}
+
 /* Pins the key for the pass. */
 static inline enum weir_status take_key(struct weir_gates *gates, struct weir_pass *pass,
                                         const struct weir_destination *where, uint64_t now_ns)
@@ -262,10 +288,20 @@ static inline enum weir_status take_key(struct weir_gates *gates, struct weir_pa
     struct weir_key *key;
     pthread_mutex_lock(&entrance->lock);
     enum weir_status status = weir_gate_take(entrance->gate, where->key, now_ns, &key);
+    bool refused = status == WEIR_TOO_MANY_KEYS;
+    uint64_t displaced = weir_gate_displaced(entrance->gate);
+    bool report = refused || displaced != entrance->displaced;
+    uint32_t keys_max = weir_unlikely(report) ? weir_gate_keys_max(entrance->gate) : 0;
+    uint64_t room_ns = refused ? weir_gate_room_ns(entrance->gate) : WEIR_NEVER;
+    entrance->displaced = displaced;
     pthread_mutex_unlock(&entrance->lock);
+    if (weir_unlikely(report)) {
+        report_full_table(entrance, keys_max, refused, now_ns);
+    }
     pass->gates = gates;
     if (status != WEIR_OK) {
         pass->ticket.refusal = (uint8_t)status;
+        pass->ticket.retry_at_ns = room_ns;
         return status;
     }
     pass->key = key;
@@ -648,6 +684,14 @@ enum weir_status weir_gates_override(struct weir_gates *gates, uint32_t gate, st
     enum weir_status status = weir_gate_override(entrance->gate, key, settings);
     pthread_mutex_unlock(&entrance->lock);
     return status;
+}
+
+void weir_gates_set_keys_max(struct weir_gates *gates, uint32_t gate, uint32_t keys_max)
+{
+    struct entrance *entrance = gates->entrances[gate];
+    pthread_mutex_lock(&entrance->lock);
+    weir_gate_set_keys_max(entrance->gate, keys_max);
+    pthread_mutex_unlock(&entrance->lock);
 }
 
 enum weir_status weir_gates_create(const struct weir_gates_options *options,

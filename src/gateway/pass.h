@@ -47,7 +47,7 @@ struct weir_gates_options {
     uint64_t seed[2];
     struct weir_loop *const *loops; /* stay the caller's */
     uint32_t loop_count;            /* 1 .. WEIR_LOOPS_MAX */
-    uint32_t keys_max;              /* per gate; 0: the default */
+    uint32_t keys_max;              /* of a gate until weir_gates_set_keys_max(); 0: the default */
     struct weir_journal *journal;   /* of what they decide; stays the caller's; may be null */
 };
 
@@ -81,6 +81,9 @@ WEIR_MUST_CHECK enum weir_status weir_gates_override(struct weir_gates *gates, u
                                                      struct weir_slice key,
                                                      const struct weir_settings *settings);
 
+/* How many keys the gate may keep from now on; see weir_gate_set_keys_max(). */
+void weir_gates_set_keys_max(struct weir_gates *gates, uint32_t gate, uint32_t keys_max);
+
 /* Which gate and key a pass wants to go through, from which loop. */
 struct weir_destination {
     uint32_t gate;
@@ -91,7 +94,8 @@ struct weir_destination {
 
 /* As weir_key_enter(), but that a deadline only shortens the key's own timeout, and that the tag is
  * used here. Also refused, with
- * the reason in the ticket, if the key cannot be had. A pass that was refused, or was told that it
+ * the reason in the ticket, if the key cannot be had; with WEIR_TOO_MANY_KEYS the ticket's
+ * `retry_at_ns` is what weir_gate_room_ns() says. A pass that was refused, or was told that it
  * has ended, is closed with weir_pass_close(); until then its key can be asked. */
 WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
                                                   const struct weir_destination *where,
@@ -99,7 +103,7 @@ WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, stru
 
 /* Only takes the key, for somebody who will go on another's permit: no ticket, but its counts can
  * be asked until weir_pass_close(). The ticket's deadline becomes what it would be in line. If the
- * key cannot be had, the reason also stands in the ticket. */
+ * key cannot be had, the reason also stands in the ticket, as above. */
 WEIR_MUST_CHECK enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pass,
                                                  const struct weir_destination *where,
                                                  uint64_t asked_ns);

@@ -102,6 +102,7 @@ static bool passes(const struct weir_problem *problem)
 {
     switch (problem->kind) {
     case WEIR_PROBLEM_BUDGET_SPENT:
+    case WEIR_PROBLEM_TOO_MANY_KEYS:
     case WEIR_PROBLEM_QUEUE_FULL:
     case WEIR_PROBLEM_QUEUE_BLOCKED:
     case WEIR_PROBLEM_RATE:

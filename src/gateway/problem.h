@@ -65,7 +65,8 @@ struct weir_problem {
     struct weir_slice tenant;
     uint64_t waited_ns;
     uint64_t timeout_ns;
-    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, of a budget, or of a queue
+    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, of a budget, a full
+                          table of keys, or a queue
                         */
 };
 

@@ -1,5 +1,10 @@
 #include "gateway/refusal.h"
 
+#include <stdio.h>
+
+/* When to come again if all keys are in use: any permit that is given back may make room. */
+#define KEYS_RETRY_NS WEIR_NS_PER_SECOND
+
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused)
 {
@@ -69,23 +74,34 @@ static const char *sentence(enum weir_status why)
     case WEIR_QUOTA_SPENT:
         return "The provider's quota is spent for longer than it may wait. Try again after "
                "Retry-After, or add a lane.";
-    case WEIR_TOO_MANY_KEYS:
-        return "The gate keeps as many keys as it may, and all of them are in use. Try again "
-               "later, or let the route make fewer keys.";
     default:
         return weir_status_text(why);
     }
+}
+
+static void explain_full_table(struct weir_refusal *refusal, const struct weir_refused *refused)
+{
+    snprintf(
+        refusal->detail, sizeof refusal->detail,
+        "All %u keys of gate %.*s (max_keys) are held, waited for, in debt or paused. Try again "
+        "after Retry-After, raise max_keys, or let the route make fewer keys.",
+        refused->gate->keys_max, (int)refused->gate->name.bytes, refused->gate->name.data);
+    refusal->problem.detail = refusal->detail;
 }
 
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
     enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
     weir_refusal_make(refusal, weir_refusal_kind(why), sentence(why), refused);
-    uint64_t retry_at_ns = refused->pass->ticket.retry_at_ns;
+    uint64_t at_ns = refused->pass->ticket.retry_at_ns;
+    uint64_t wait_ns = at_ns == WEIR_NEVER       ? WEIR_NEVER
+                       : at_ns > refused->now_ns ? at_ns - refused->now_ns
+                                                 : 0;
     if (why == WEIR_QUOTA_SPENT) {
-        refusal->problem.retry_ns = retry_at_ns == WEIR_NEVER       ? WEIR_NEVER
-                                    : retry_at_ns > refused->now_ns ? retry_at_ns - refused->now_ns
-                                                                    : 0;
+        refusal->problem.retry_ns = wait_ns;
+    } else if (why == WEIR_TOO_MANY_KEYS) {
+        refusal->problem.retry_ns = wait_ns == WEIR_NEVER ? KEYS_RETRY_NS : wait_ns;
+        explain_full_table(refusal, refused);
     }
 }
 

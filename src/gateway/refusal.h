@@ -10,6 +10,7 @@
 struct weir_refusal {
     struct weir_problem problem;
     struct weir_key_stats stats;
+    char detail[512]; /* of a problem that names numbers */
 };
 
 /* Who was refused, and where. */

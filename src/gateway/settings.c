@@ -111,6 +111,7 @@ void weir_gate_settings_make(struct weir_gate_settings *made, const struct weir_
         settings->line_by_priority[i].tickets = rules->line.by_priority[i];
     }
     settings->timeout_ns = rules->line.timeout_ns;
+    settings->forget_ns = named->forget_ns;
     settings->early_reject = rules->early_reject;
     settings->estimate = rules->estimate;
     settings->tenant_default = named->tenant_default;

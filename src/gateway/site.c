@@ -166,6 +166,7 @@ enum weir_status weir_plan_apply(const struct weir_plan *plan, const struct weir
         uint32_t number = plan->gates[i];
         struct weir_gate_settings made;
         weir_gates_set_a2a(gates, number, gate->events_a2a);
+        weir_gates_set_keys_max(gates, number, gate->keys_max);
         status = forget_overrides(
             gate, before == NULL ? NULL : find_gate(before->config, gate->name), gates, number);
         for (uint32_t j = 0; status == WEIR_OK && j < gate->key_count; j++) {

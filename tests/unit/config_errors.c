@@ -17,14 +17,14 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
         "weir.yaml:3:8: gates.f.limitt is no field; expected limit, rate, tokens, line, lease, "
-        "early_reject, weights, choice, breaker, controller, settle, estimate, events, tenants or "
-        "keys; did you mean limit?\n"
+        "early_reject, weights, choice, breaker, controller, settle, estimate, max_keys, forget, "
+        "events, tenants or keys; did you mean limit?\n"
         "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
         "by_priority or by_tenant; did you mean timeout?\n");
     expect_errors(API "gates: { f: { zzzzz: 3 } }\n",
                   "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
                   "lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
-                  "events, tenants or keys\n");
+                  "max_keys, forget, events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
         "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
@@ -70,7 +70,7 @@ TEST(a_section_is_a_mapping)
         API "gates: { a: 5, b: { line: 5s } }\n",
         "weir.yaml:2:13: gates.a is \"5\"; expected a mapping with the fields limit, rate, tokens, "
         "line, lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
-        "events, tenants or keys\n"
+        "max_keys, forget, events, tenants or keys\n"
         "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
         "cost, status, by_priority or by_tenant\n");
     expect_errors(API "routes: { a: b }\n",
@@ -603,6 +603,22 @@ TEST(tenants_are_told_how_they_look)
                   "{limit, rate, weight}\n");
 }
 
+TEST(a_table_of_keys_has_room_for_one_at_least)
+{
+    expect_errors(
+        API "gates: { a: { max_keys: 0 }, b: { max_keys: 10000001, forget: 999ms }, "
+            "c: { keys: { k: { max_keys: 5 } } } }\n",
+        "weir.yaml:2:25: gates.a.max_keys is \"0\"; expected a whole number from 1 to "
+        "10000000\n"
+        "weir.yaml:2:45: gates.b.max_keys is \"10000001\"; expected a whole number from 1 "
+        "to 10000000\n"
+        "weir.yaml:2:63: gates.b.forget is \"999ms\"; expected a duration from 1s to "
+        "365d, or none\n"
+        "weir.yaml:2:90: gates.c.keys.k.max_keys is no field; expected limit, rate, "
+        "tokens, line, lease, early_reject, weights, choice, breaker, controller, settle "
+        "or estimate\n");
+}
+
 TEST(keys_have_no_tenants_events_or_keys)
 {
     expect_errors(API "gates: { a: { keys: { k: { tenants: {}, limit: x } } }, b: { keys: 5 } }\n",
@@ -653,6 +669,7 @@ int main(void)
         cmocka_unit_test(lines_are_bounded),
         cmocka_unit_test(a_breaker_needs_failures),
         cmocka_unit_test(tenants_are_told_how_they_look),
+        cmocka_unit_test(a_table_of_keys_has_room_for_one_at_least),
         cmocka_unit_test(keys_have_no_tenants_events_or_keys),
     };
     return cmocka_run_group_tests_name("config_errors", tests, NULL, NULL);

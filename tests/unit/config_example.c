@@ -514,6 +514,8 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    controller: aimd\n"
         "    settle: debt\n"
         "    estimate: ewma\n"
+        "    max_keys: 7\n"
+        "    forget: none\n"
         "    events: a2a\n"
         "    tenants:\n"
         "      \"default\": {weight: 2, limit: 1, rate: {rate: 1/s, burst: 1}}\n"

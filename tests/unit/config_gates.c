@@ -303,6 +303,8 @@ TEST(every_field_of_a_gate_is_read)
                  "    breaker: { failures: 5, pause: 2s, pause_max: 1m }\n"
                  "    settle: debt\n"
                  "    estimate: mean\n"
+                 "    max_keys: 5\n"
+                 "    forget: 2m\n"
                  "    tenants: { x: { limit: none, rate: { rate: 5/d, burst: 2 }, weight: 9 } }\n");
     const struct weir_config_rules *rules = &config->gates[0].rules;
     assert_int_equal(rules->limit.kind, WEIR_CONFIG_KIND_NONE);
@@ -321,6 +323,8 @@ TEST(every_field_of_a_gate_is_read)
     assert_int_equal(rules->line.by_priority[HIGH], 1);
     assert_int_equal(rules->line.by_priority[NORMAL], 2);
     assert_int_equal(rules->line.by_priority[LOW], 3);
+    assert_int_equal(config->gates[0].keys_max, 5);
+    assert_int_equal(config->gates[0].forget_ns, 2 * MINUTE);
     assert_int_equal(rules->lease_ns, 90 * SECOND);
     assert_true(rules->early_reject);
     assert_int_equal(rules->weights[HIGH], 5);

@@ -51,6 +51,10 @@ TEST(a_full_table_forgets_the_key_at_rest_that_was_taken_longest_ago_whatever_it
     use(&t, "k", 12);
     assert_false(knows(&t, "c"));
     assert_int_equal(weir_gate_key_count(t.gate), 4);
+    assert_int_equal(weir_gate_displaced(t.gate), 7);
+    /* What has come to its age anyway was not displaced. */
+    use(&t, "l", 12 + HOUR);
+    assert_int_equal(weir_gate_displaced(t.gate), 7);
     close_table(&t);
 }
 
