@@ -2,6 +2,7 @@
 
 #include "base/slice.h"
 #include "gateway/event_line.h"
+#include "gateway/key_tenant.h"
 #include "gateway/site.h"
 #include "wire/query.h"
 
@@ -93,17 +94,24 @@ void weir_api_forget_events(struct weir_call *call)
 
 /* ---- lines ---- */
 
-/* Whether it may be told to somebody who speaks for one tenant: what happens to a lane is
- * everybody's, what happens to a ticket or a job its own tenant's. */
-static bool may_know(struct weir_slice own, const struct weir_note *note)
+/* Whether it may be told to a caller that speaks for one tenant: what happens to a ticket or a job
+ * is its own tenant's, what happens to a lane belongs to everybody to whom its key is open. */
+static bool may_know(const struct weir_call *call, const struct weir_note *note)
 {
-    bool of_somebody = note->job != WEIR_JOB_NEWS_NONE || note->event.tag != 0;
-    return own.bytes == 0 || !of_somebody || weir_slice_equal(own, weir_note_tenant(note));
+    struct weir_slice own = call->credential.tenant;
+    if (own.bytes == 0) {
+        return true;
+    }
+    if (note->job != WEIR_JOB_NEWS_NONE || note->event.tag != 0) {
+        return weir_slice_equal(own, weir_note_tenant(note));
+    }
+    struct weir_slice key = {note->names, note->key_bytes};
+    return weir_key_open_to(call->worker->site->plan, note->gate, key, own);
 }
 
 static bool wants(const struct weir_call_events *reader, const struct weir_note *note)
 {
-    if (!may_know(reader->call->credential.tenant, note)) {
+    if (!may_know(reader->call, note)) {
         return false;
     }
     for (uint32_t i = 0; i < reader->gate_count; i++) {

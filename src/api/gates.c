@@ -1,6 +1,7 @@
 #include "api/gates.h"
 
 #include "base/slice.h"
+#include "gateway/key_tenant.h"
 #include "gateway/site.h"
 
 #include <stdio.h>
@@ -244,12 +245,21 @@ bool weir_api_find_gate(struct weir_call *call)
     return false;
 }
 
+bool weir_api_key_open(const struct weir_call *call, struct weir_slice key)
+{
+    return weir_key_open_to(call->worker->site->plan, call->gate, key, call->credential.tenant);
+}
+
+/* A key of another tenant is answered like one that nobody uses, so that the answer does not tell
+ * whether it is there. */
 bool weir_api_find_key(struct weir_call *call)
 {
     if (!weir_api_find_gate(call)) {
         return false;
     }
-    call->key = weir_gates_find(call->worker->gates, call->gate, call->segments[2]);
+    call->key = weir_api_key_open(call, call->segments[2])
+                    ? weir_gates_find(call->worker->gates, call->gate, call->segments[2])
+                    : NULL;
     if (call->key == NULL) {
         miss(call, "The gate is there, but its key", call->segments[2],
              " is unused: nothing is held and nobody waits there. Its first request or acquire "
@@ -283,11 +293,13 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
         if (i == KEYS_AT_ONCE || json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
-        struct weir_key_stats stats = weir_gates_stats(call->key);
-        weir_json_open(json, '{');
-        weir_json_put_string(json, "key", weir_key_name(call->key));
-        put_counts(json, &stats);
-        weir_json_close(json, '}');
+        if (weir_api_key_open(call, weir_key_name(call->key))) {
+            struct weir_key_stats stats = weir_gates_stats(call->key);
+            weir_json_open(json, '{');
+            weir_json_put_string(json, "key", weir_key_name(call->key));
+            put_counts(json, &stats);
+            weir_json_close(json, '}');
+        }
         call->key = weir_gates_next(gates, call->gate, call->key);
     }
     return weir_api_end_list(json);
@@ -344,11 +356,13 @@ static bool add_keys(struct weir_call *call)
         if (i == KEYS_AT_ONCE) {
             return false;
         }
-        struct weir_key_stats stats = weir_gates_stats(call->key);
-        sum->keys++;
-        sum->active += stats.active;
-        sum->waiting += stats.waiting;
-        sum->reserved += stats.reserved;
+        if (weir_api_key_open(call, weir_key_name(call->key))) {
+            struct weir_key_stats stats = weir_gates_stats(call->key);
+            sum->keys++;
+            sum->active += stats.active;
+            sum->waiting += stats.waiting;
+            sum->reserved += stats.reserved;
+        }
         call->key = weir_gates_next(gates, call->gate, call->key);
     }
     return true;

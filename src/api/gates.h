@@ -12,6 +12,9 @@
 bool weir_api_find_gate(struct weir_call *call);
 bool weir_api_find_key(struct weir_call *call);
 
+/* Whether the caller may see and use a key of the call's gate. */
+bool weir_api_key_open(const struct weir_call *call, struct weir_slice key);
+
 /* What the config says of the call's gate, or null if a reload has taken it out. */
 const struct weir_config_gate *weir_api_find_config(const struct weir_call *call);
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/slice.h"
+#include "gateway/key_tenant.h"
 #include "gateway/listener.h"
 #include "wire/chars.h"
 #include "wire/exposition.h"
@@ -49,6 +50,7 @@ struct weir_moment {
     struct weir_moment_block *last;
     uint32_t counts[WEIR_RECORD_KINDS];
     bool failed; /* there was no memory for a record */
+    bool hides;  /* keys of the gate that is looked at may be hidden from `own` */
     enum step step;
     struct weir_process process;
 
@@ -466,6 +468,7 @@ static void begin_gate(struct weir_moment *moment)
     moment->gate_label_bytes = (size_t)(end - moment->label);
     moment->gate_keys = 0;
     moment->others = 0;
+    moment->hides = weir_gate_hides_keys(moment->worker->site->plan, moment->index, moment->own);
     moment->began_ns = moment->worker->loop.now_ns;
     moment->key = weir_gates_next(gates, moment->index, NULL);
 }
@@ -552,6 +555,10 @@ static uint32_t look_at_key(struct weir_moment *moment)
     struct weir_slice name = weir_key_name(moment->key);
     uint64_t numbers[WEIR_RECORD_KEY_NUMBERS];
     uint32_t ways;
+    if (moment->hides &&
+        !weir_key_open_to(moment->worker->site->plan, moment->index, name, moment->own)) {
+        return 1;
+    }
     measure(moment->key, numbers, &ways);
     if (moment->gate_keys < WEIR_MOMENT_GATE_KEYS_MAX && moment->keys < WEIR_MOMENT_KEYS_MAX &&
         can_be_named(name)) {
@@ -582,7 +589,8 @@ static bool look_at_keys(struct weir_moment *moment)
             moment->key = weir_gates_next(gates, moment->index, moment->key);
             continue;
         }
-        if (moment->others > 0) {
+        /* A sum over some of the keys must not be taken for one over all of them. */
+        if (moment->others > 0 && !moment->hides) {
             add_others(moment);
         }
         moment->gate_label_bytes = 0;

@@ -47,6 +47,19 @@ static bool find_place(struct weir_call *call)
     return true;
 }
 
+/* Whether the caller may take permits at the key; if not, that has been said. */
+static bool may_use_key(struct weir_call *call)
+{
+    if (weir_api_key_open(call, call->segments[2])) {
+        return true;
+    }
+    weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                      "The routes to this gate put the tenant into the key, and this key is not "
+                      "one of the token's tenant. Name a key of the token's own tenant, or use a "
+                      "token that names no tenant.");
+    return false;
+}
+
 static struct weir_grants *grants_of(const struct weir_call *call)
 {
     return call->worker->api;
@@ -247,7 +260,7 @@ void weir_api_acquire(struct weir_call *call)
 {
     struct weir_wish wish;
     struct weir_slice tenant;
-    if (!find_place(call)) {
+    if (!find_place(call) || !may_use_key(call)) {
         return;
     }
     if (!weir_wish_read(&wish, call->document,
