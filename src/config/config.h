@@ -47,6 +47,7 @@ struct weir_config_patience {
     uint64_t head_ns;  /* for a head, from its first byte to its last */
     uint64_t idle_ns;  /* for its next request */
     uint64_t stall_ns; /* to send the next part of a body, or to read the next part of a reply */
+    uint64_t body_ns;  /* for a body: all the time in which Weir waits for it; WEIR_NEVER: any */
 };
 
 struct weir_config_listener {
@@ -56,6 +57,7 @@ struct weir_config_listener {
     enum weir_config_paths paths; /* of `listen` only */
     uint32_t connections_max;
     struct weir_config_patience patience;
+    uint64_t body_rate_bytes;       /* the least of a body a second; WEIR_NEVER: none */
     const struct weir_slice *hosts; /* on loopback: names besides its own; "*" is any */
     uint32_t host_count;
 };

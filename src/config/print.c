@@ -118,7 +118,10 @@ static void print_listeners(FILE *out, const char *name,
         print_duration(out, "], timeouts: {head: ", listeners[i].patience.head_ns);
         print_duration(out, ", idle: ", listeners[i].patience.idle_ns);
         print_duration(out, ", stall: ", listeners[i].patience.stall_ns);
-        fputs("}}\n", out);
+        print_duration(out, ", body: ", listeners[i].patience.body_ns);
+        uint64_t rate_bytes = listeners[i].body_rate_bytes;
+        fprintf(out, "}, body_rate: %s}\n",
+                rate_bytes == WEIR_NEVER ? "none" : weir_scalar_show_size(rate_bytes).text);
     }
 }
 

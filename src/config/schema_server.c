@@ -9,6 +9,13 @@
 #define CONNECTIONS_MAX_DEFAULT 10000
 #define ROTATED_KEPT_MAX        100
 
+/* The least rate of a body: 64 kbit/s, the slowest line that still carries web traffic. */
+#define BODY_RATE_DEFAULT_BYTES (UINT64_C(8) << 10)
+#define BODY_RATE_MAX_BYTES     (UINT64_C(1) << 30)
+
+/* In this time a line of 10 Mbit/s carries 1 GiB. */
+#define BODY_DEFAULT_NS (900 * WEIR_NS_PER_SECOND)
+
 /* What is written at once fits into a file of the smallest size. */
 #define ROTATE_MIN_BYTES (UINT64_C(64) << 10)
 #define ROTATE_MAX_BYTES (UINT64_C(1) << 40)
@@ -53,13 +60,16 @@ static const struct weir_field patience_fields[] = {
     WEIR_FIELD_DURATION("head", struct weir_config_patience, head_ns, WEIR_MILLISECOND, WEIR_DAY),
     WEIR_FIELD_DURATION("idle", struct weir_config_patience, idle_ns, WEIR_MILLISECOND, WEIR_DAY),
     WEIR_FIELD_DURATION("stall", struct weir_config_patience, stall_ns, WEIR_MILLISECOND, WEIR_DAY),
+    WEIR_FIELD_DURATION_OR_NONE("body", struct weir_config_patience, body_ns, WEIR_MILLISECOND,
+                                WEIR_DAY),
 };
 
 static WEIR_SECTION(section_patience, "listen.timeouts", patience_fields);
 
 static const struct weir_config_patience patience_default = {.head_ns = 15 * WEIR_NS_PER_SECOND,
                                                              .idle_ns = 75 * WEIR_NS_PER_SECOND,
-                                                             .stall_ns = 30 * WEIR_NS_PER_SECOND};
+                                                             .stall_ns = 30 * WEIR_NS_PER_SECOND,
+                                                             .body_ns = BODY_DEFAULT_NS};
 
 static const char *const half_close_words[] = {"close", "keep", NULL};
 static const char *const paths_words[] = {"normalize", "refuse", "keep", NULL};
@@ -75,6 +85,12 @@ static const struct weir_field listener_fields[] = {
                      CONNECTIONS_MAX),
     {.name = "hosts", .read = read_hosts},
     WEIR_FIELD_SECTION("timeouts", struct weir_config_listener, patience, section_patience),
+    {.name = "body_rate",
+     .read = weir_read_size,
+     .offset = WEIR_MEMBER(struct weir_config_listener, body_rate_bytes, 8),
+     .or_none = true,
+     .min = 1,
+     .max = BODY_RATE_MAX_BYTES},
 };
 
 WEIR_SECTION(weir_section_listener, "listen", listener_fields);
@@ -99,6 +115,7 @@ read_listeners(struct weir_reader *reader, const struct weir_yaml *value, uint32
         listeners[i].line = item->line;
         listeners[i].connections_max = CONNECTIONS_MAX_DEFAULT;
         listeners[i].patience = patience_default;
+        listeners[i].body_rate_bytes = BODY_RATE_DEFAULT_BYTES;
         if (item->kind == WEIR_YAML_MAPPING) {
             weir_read_section(reader, item, &weir_section_listener, &listeners[i]);
         } else {

@@ -427,7 +427,8 @@ static void go(struct weir_exchange *exchange, struct reading *reading)
     }
     struct weir_request request = {.priority = reading->priority,
                                    .deadline_ns = exchange->deadline_ns};
-    weir_exchange_enter(exchange, reading->key, &request);
+    exchange->expects = head->expects_continue;
+    weir_exchange_begin_start(exchange, reading->key, &request);
 }
 
 static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)

@@ -75,6 +75,7 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
         exchange->backend = NULL;
     }
     release_memory(exchange);
+    weir_exchange_drop_start(exchange);
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
     weir_exchange_end_pass(exchange, outcome);
     if (exchange->llm != NULL) {
@@ -298,6 +299,35 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
            (weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0);
 }
 
+/* By when the client has to go on with the body that Weir waits for. While the request holds a
+ * permit, or a buffer larger than most requests need, it has to keep the least rate. */
+static uint64_t body_due_ns(struct weir_exchange *exchange)
+{
+    const struct weir_client *client = exchange->client;
+    const struct weir_config_listener *config = client->listener->config;
+    bool holds =
+        exchange->state >= WEIR_EXCHANGE_CONNECTING || client->in.capacity > WEIR_BUFFER_MIDDLE;
+    uint64_t due_ns =
+        weir_body_pace_wait(&exchange->body_pace, config, holds, exchange->worker->loop.now_ns);
+    if (exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns < due_ns) {
+        due_ns = exchange->deadline_ns;
+    }
+    uint64_t tell_ns = exchange->body_pace.since_ns + weir_body_pace_window_ns(config) / 2;
+    return exchange->expects && tell_ns < due_ns ? tell_ns : due_ns;
+}
+
+static bool awaits_body(const struct weir_exchange *exchange)
+{
+    return exchange->state == WEIR_EXCHANGE_READING || weir_exchange_wants_body(exchange);
+}
+
+/* Weir does not wait for the body: what the upstream does meanwhile is no fault of the client. */
+static void stop_waiting(struct weir_exchange *exchange)
+{
+    weir_body_pace_receive(&exchange->body_pace, exchange->client->listener->config, 0,
+                           exchange->worker->loop.now_ns);
+}
+
 /* A client that others wait for has a limited time to go on. */
 void weir_exchange_watch_client(struct weir_exchange *exchange)
 {
@@ -305,13 +335,62 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
     if (client == NULL || exchange->state == WEIR_EXCHANGE_WAITING) {
         return; /* nobody waits for who waits */
     }
-    if (weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange)) {
-        if (client->timer.due_ns == WEIR_NEVER) { /* what the server does is no step of its own */
-            weir_client_press(client);
+    if (awaits_body(exchange)) {
+        uint64_t due_ns = body_due_ns(exchange);
+        if (due_ns < client->timer.due_ns) { /* else it has to read sooner than that */
+            weir_timer_set(&exchange->worker->loop, &client->timer, due_ns);
+        }
+    } else if (weir_exchange_wants_reader(exchange)) {
+        bool waited = exchange->body_pace.waits; /* for a body that nobody wants any more */
+        stop_waiting(exchange);
+        if (waited || client->timer.due_ns == WEIR_NEVER) {
+            weir_client_press(client); /* what the server does is no step of its own */
         }
     } else if (client->timer.due_ns != WEIR_NEVER) {
         weir_client_relax(client);
+        stop_waiting(exchange);
     }
+}
+
+/* The upstream leaves a client without its 100 for so long that the client is told to send by Weir:
+ * else one that holds a permit could wait for ever. */
+static void tell_to_send(struct weir_exchange *exchange)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {(char *)go_on, sizeof go_on - 1};
+    exchange->expects = false;
+    if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
+        weir_exchange_abandon(exchange); /* it does not even read that */
+        return;
+    }
+    weir_client_relax(exchange->client);
+    weir_exchange_watch_client(exchange);
+}
+
+/* The body that Weir waits for has not come in time. */
+static void body_late(struct weir_exchange *exchange)
+{
+    const struct weir_listener *listener = exchange->client->listener;
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    enum weir_body_late late = weir_body_pace_judge(&exchange->body_pace, listener->config, now_ns);
+    if (late == WEIR_BODY_LATE_NOT && exchange->expects && !exchange->interim_cut) {
+        tell_to_send(exchange);
+        return;
+    }
+    if (exchange->reply_begun) {
+        weir_exchange_abandon(exchange);
+        return;
+    }
+    char text[WEIR_BODY_LATE_TEXT_BYTES] =
+        "The deadline of the request (deadline of its route, or Weir-Timeout) passed before its "
+        "body was there. Send it faster, or ask for more time.";
+    bool expired = exchange->deadline_ns <= now_ns;
+    if (late != WEIR_BODY_LATE_NOT || !expired) { /* else it has an interim reply to read */
+        weir_body_late_text(late == WEIR_BODY_LATE_NOT ? WEIR_BODY_LATE_STALL : late,
+                            listener->config, text);
+    }
+    exchange->keep_client = false;
+    weir_exchange_answer(exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
 }
 
 static void client_late(struct weir_client *client)
@@ -329,10 +408,7 @@ static void client_late(struct weir_client *client)
         weir_exchange_abandon(exchange);
         return;
     }
-    weir_exchange_answer(
-        exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408,
-        "The next part of the request's body did not come in time. Send it without "
-        "long pauses.");
+    body_late(exchange);
 }
 
 static void client_ready(struct weir_client *client)
@@ -349,7 +425,11 @@ static void client_ready(struct weir_client *client)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {
-        weir_llm_read(exchange);
+        if (exchange->llm != NULL) {
+            weir_llm_read(exchange);
+        } else {
+            weir_exchange_read_start(exchange);
+        }
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_REPLYING && !exchange->judging) {

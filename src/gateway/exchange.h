@@ -9,6 +9,7 @@
 #define WEIR_GATEWAY_EXCHANGE_H
 
 #include "gateway/body.h"
+#include "gateway/body_pace.h"
 #include "gateway/client.h"
 #include "gateway/flow.h"
 #include "gateway/pass.h"
@@ -16,7 +17,7 @@
 #include "gateway/upstream.h"
 
 enum weir_exchange_state {
-    WEIR_EXCHANGE_READING,    /* its body is read before it stands in line; see llm.h */
+    WEIR_EXCHANGE_READING,    /* its body, or the start of it, is read before it stands in line */
     WEIR_EXCHANGE_WAITING,    /* in line, or until another attempt */
     WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
     WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
@@ -25,6 +26,13 @@ enum weir_exchange_state {
 };
 
 struct weir_llm;
+
+/* What a request needs to stand in line, kept while the start of its body is read. */
+struct weir_body_start {
+    uint16_t key_bytes;
+    uint8_t priority; /* enum weir_priority */
+    char key[WEIR_NAME_BYTES_MAX];
+};
 
 struct weir_exchange {
     struct weir_pass pass;
@@ -58,13 +66,16 @@ struct weir_exchange {
     bool judging;         /* there may be another attempt: the reply in `reply` waits for that */
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
+    bool expects;         /* the client waits for a 100 before it sends the body */
     uint8_t detours;      /* how often its lane's upstream could not be reached */
     uint16_t status;      /* of the reply */
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t body_sent;   /* of these, while they are kept */
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
     struct weir_llm *llm; /* null unless the route leads to one */
+    struct weir_body_start *body_start; /* while it is read; else null */
     struct weir_body request_body;
+    struct weir_body_pace body_pace; /* of the client, while it sends the body */
     struct weir_body reply_body;
     struct weir_buffer request; /* the head for the server */
     uint32_t open_bytes;        /* of it: what does not depend on which server */

@@ -17,7 +17,11 @@ static const struct weir_config_listener settings = {
     .half_close = WEIR_CONFIG_HALF_CLOSE_CLOSE,
     .paths = WEIR_CONFIG_PATHS_NORMALIZE,
     .connections_max = UINT32_MAX,
-    .patience = {.head_ns = PATIENCE_NS, .idle_ns = PATIENCE_NS, .stall_ns = PATIENCE_NS},
+    .patience = {.head_ns = PATIENCE_NS,
+                 .idle_ns = PATIENCE_NS,
+                 .stall_ns = PATIENCE_NS,
+                 .body_ns = WEIR_NEVER},
+    .body_rate_bytes = WEIR_NEVER,
 };
 
 /* What such clients have come by: nobody else can. Only its counts change. */

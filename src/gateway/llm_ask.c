@@ -365,9 +365,7 @@ void weir_llm_read(struct weir_exchange *exchange)
             ask(exchange); /* there is no memory to hold it */
             return;
         }
-        if (client->timer.due_ns == WEIR_NEVER) {
-            weir_client_press(client);
-        }
+        weir_exchange_watch_client(exchange);
         return;
     }
 }

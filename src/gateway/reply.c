@@ -143,6 +143,11 @@ static bool take_head(struct weir_exchange *exchange)
         return false;
     }
     uint16_t head_bytes = head->head_bytes;
+    if (head->status == 100 && exchange->expects) {
+        exchange->expects = false;
+        weir_body_pace_restart(&exchange->body_pace, exchange->worker->loop.now_ns);
+        weir_client_relax(exchange->client);
+    }
     if (final) {
         exchange->status = head->status;
         exchange->head_done = true;

@@ -22,6 +22,9 @@ bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity
         return false;
     }
     in->end += (uint32_t)got;
+    exchange->expects = false; /* it sends, told to or not */
+    weir_body_pace_receive(&exchange->body_pace, client->listener->config, (uint64_t)got,
+                           exchange->worker->loop.now_ns);
     weir_client_relax(client); /* it has gone on: its time begins anew */
     return true;
 }

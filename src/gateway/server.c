@@ -207,6 +207,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
                    worker->allocator);
     weir_slab_init(&worker->backends, sizeof(struct weir_backend), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->body_starts, sizeof(struct weir_body_start), CONNECTIONS_MAX,
+                   worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
@@ -276,6 +278,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->clients);
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
+    weir_slab_deinit(&worker->body_starts);
     weir_slab_deinit(&worker->heads);
     weir_slab_deinit(&worker->llms);
     weir_slab_deinit(&worker->ears);

@@ -198,7 +198,9 @@ static bool same_listeners(const struct weir_config_listener *a, uint32_t a_coun
             a[i].paths != b[i].paths || a[i].connections_max != b[i].connections_max ||
             a[i].host_count != b[i].host_count || a[i].patience.head_ns != b[i].patience.head_ns ||
             a[i].patience.idle_ns != b[i].patience.idle_ns ||
-            a[i].patience.stall_ns != b[i].patience.stall_ns) {
+            a[i].patience.stall_ns != b[i].patience.stall_ns ||
+            a[i].patience.body_ns != b[i].patience.body_ns ||
+            a[i].body_rate_bytes != b[i].body_rate_bytes) {
             return false;
         }
         for (uint32_t j = 0; j < a[i].host_count; j++) {

@@ -1,13 +1,14 @@
 /* transfer.h - the steps of an exchange, between the files that together make it:
  *
- *   arrival.c   where a request goes, on whose behalf, and into which line
- *   llm_*.c     what is read of an LLM's requests and replies, and another attempt; see llm.h
- *   ride.c      the same line and permit for all requests of a flow
- *   exchange.c  its states, its ends, answers of our own, and what gate and client tell it
- *   attempt.c   a server: finding one, connecting, and losing it
- *   detour.c    another lane, if none of the lane's servers can be reached
- *   request.c   the request, on its way to the server
- *   reply.c     the reply, on its way to the client
+ *   arrival.c     where a request goes, on whose behalf, and into which line
+ *   body_start.c  the start of a body, read before the request stands in line
+ *   llm_*.c       what is read of an LLM's requests and replies, and another attempt; see llm.h
+ *   ride.c        the same line and permit for all requests of a flow
+ *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
+ *   attempt.c     a server: finding one, connecting, and losing it
+ *   detour.c      another lane, if none of the lane's servers can be reached
+ *   request.c     the request, on its way to the server
+ *   reply.c       the reply, on its way to the client
  *
  * Any step may end the exchange, after which its client is null; its memory stays until the end of
  * the turn. */
@@ -22,6 +23,18 @@
  * exchange's. */
 void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
                          struct weir_request *request);
+
+/* ---- body_start.c ---- */
+
+/* Enters the line, after the start of the body has been read if it has to be. */
+void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice key,
+                               struct weir_request *request);
+
+/* The client has sent more of it. */
+void weir_exchange_read_start(struct weir_exchange *exchange);
+
+/* Gives back what is kept meanwhile; nothing is fine. */
+void weir_exchange_drop_start(struct weir_exchange *exchange);
 
 /* ---- exchange.c ---- */
 

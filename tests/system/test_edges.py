@@ -138,7 +138,7 @@ async def test_what_is_under_way_when_the_grace_is_over_is_cut_off_on_both_sides
             await half.send(request('/functions/half'))
             assert (await half.head()).status == 200
             assert await half.exactly(5) == b'hello'
-            await sends.send(request('/functions/sends', 'Content-Length: 10', method='POST'), b'hello')
+            await sends.send(request('/functions/sends', 'Content-Length: 20000', method='POST'), b'x' * 10_000)
             await holds.send(request('/gates/functions/held/acquire', 'Content-Length: 14', method='POST'),
                              b'{"hold": true}')
             assert (await holds.head()).status == 200
@@ -177,7 +177,7 @@ def test_whoever_stops_reading_or_sending_costs_little_and_is_cut_off():
         proxy = await open_narrow_wire(gateway.port)
         await proxy.send(request('/functions/large'))
         body = await open_wire(gateway.port)
-        await body.send(request('/functions/body', 'Content-Length: 10', method='POST'), b'hello')
+        await body.send(request('/functions/body', 'Content-Length: 20000', method='POST'), b'x' * 10_000)
         call = await open_wire(gateway.api_port)
         await call.send(request('/gates/functions/f/acquire', 'Content-Length: 10', method='POST'), b'{"flo')
         try:

@@ -196,7 +196,7 @@ async def test_a_reply_may_come_before_the_request_has_been_sent():
         await wire.ended()
     async with upstream(serve) as server, front(server) as gateway:
         async with connect(gateway.port) as wire:
-            await wire.send(request('/functions/f', 'Content-Length: 1000000', method='POST'), b'x' * 1000)
+            await wire.send(request('/functions/f', 'Content-Length: 1000000', method='POST'), b'x' * 10_000)
             message = await wire.message()
             assert (message.status, message.body) == (413, b'too much')
             assert message.one('connection') == 'close' or await wire.rest() == b''
@@ -685,7 +685,8 @@ async def test_a_client_that_pauses_is_not_taken_for_an_idle_upstream():
             await wire.ended()
         await wire.send(reply(body))
     async with upstream(serve) as server:
-        async with front(server, more='timeouts: { idle: 1s }') as gateway:
+        listen = '{ address: 127.0.0.1:0, body_rate: none }'
+        async with front(server, listen=listen, more='timeouts: { idle: 1s }') as gateway:
             sends = await open_wire(gateway.port)
             await sends.send(request('/functions/f', 'Content-Length: 2', method='POST'), b'a')
             reads = await open_narrow_wire(gateway.port)

@@ -172,11 +172,11 @@ async def test_a_post_that_was_sent_is_not_sent_again(body):
 async def test_a_post_whose_body_was_partly_sent_is_not_sent_again():
     async def serve(wire):
         await wire.head()
-        await wire.exactly(1000)
+        await wire.exactly(10_000)
     async with upstream(serve) as first, upstream(serve) as second:
         async with front(first, second) as gateway:
             async with connect(gateway.port) as wire:
-                await wire.send(request('/functions/f', 'Content-Length: 2000', method='POST'), b'x' * 1000)
+                await wire.send(request('/functions/f', 'Content-Length: 20000', method='POST'), b'x' * 10_000)
                 message = await wire.message()
                 assert message.status == 502
                 assert b'urn:weir:upstream-unreachable' in message.body
@@ -189,11 +189,11 @@ async def test_what_may_be_done_twice_is_not_if_a_part_of_it_is_gone():
         await wire.message()
         await wire.send(reply())
         await wire.head()
-        await wire.exactly(1000)
+        await wire.exactly(10_000)
     async with upstream(serve) as server, front(server) as gateway:
         assert (await ask(gateway.port, request())).status == 200
         async with connect(gateway.port) as wire:
-            await wire.send(request('/functions/f', 'Content-Length: 2000', method='PUT'), b'x' * 1000)
+            await wire.send(request('/functions/f', 'Content-Length: 20000', method='PUT'), b'x' * 10_000)
             assert (await wire.message()).status == 502
         assert server.connections == 1
 

@@ -231,6 +231,20 @@ TEST(a_protocol_that_others_can_reach_needs_tokens)
         "weir.yaml:1:1: the file has neither listen nor api; expected at least one of them\n");
 }
 
+TEST(a_rate_of_bodies_is_a_size_within_its_bounds)
+{
+    expect_errors("api: { address: 127.0.0.1:0, body_rate: 0B }\n",
+                  "weir.yaml:1:41: api.body_rate is \"0B\"; expected a size from 1B to 1GiB, or "
+                  "none\n");
+    expect_errors("api: { address: 127.0.0.1:0, body_rate: 2GiB }\n",
+                  "weir.yaml:1:41: api.body_rate is \"2GiB\"; expected a size from 1B to 1GiB, or "
+                  "none\n");
+    expect_errors(
+        "api: { address: 127.0.0.1:0, timeouts: { body: 2d } }\n",
+        "weir.yaml:1:48: api.timeouts.body is \"2d\"; expected a duration from 1ms to 1d, "
+        "or none\n");
+}
+
 TEST(an_event_file_is_told_how_it_looks)
 {
     expect_errors(
@@ -648,6 +662,7 @@ int main(void)
         cmocka_unit_test(what_becomes_of_paths_is_said_of_addresses_with_routes_only),
         cmocka_unit_test(an_api_that_others_can_reach_needs_tokens),
         cmocka_unit_test(a_protocol_that_others_can_reach_needs_tokens),
+        cmocka_unit_test(a_rate_of_bodies_is_a_size_within_its_bounds),
         cmocka_unit_test(an_event_file_is_told_how_it_looks),
         cmocka_unit_test(networks_are_told_how_they_look),
         cmocka_unit_test(routes_without_listen_lead_nowhere),

@@ -33,9 +33,27 @@ TEST(addresses_may_be_a_list_in_short_and_long_form)
     assert_int_equal(config->listen[1].patience.idle_ns, 75 * SECOND);
     assert_int_equal(config->listen[0].patience.head_ns, 15 * SECOND);
     assert_int_equal(config->listen[0].patience.stall_ns, 30 * SECOND);
+    assert_int_equal(config->listen[0].patience.body_ns, 15 * MINUTE);
+    assert_int_equal(config->listen[0].body_rate_bytes, 8192);
+    assert_int_equal(config->api[0].body_rate_bytes, 8192);
     assert_int_equal(config->listen[1].line, 3);
     expect_slice(config->api[0].address.host, "localhost");
     assert_int_equal(config->grace_ns, 0);
+    unload(config);
+}
+
+TEST(bodies_have_a_least_rate_and_a_total_time_unless_none)
+{
+    struct weir_config *config = load("listen:\n  - { address: 1.2.3.4:0, body_rate: 1B, timeouts: "
+                                      "{ body: 1ms } }\n  - { address: 1.2.3.4:0, body_rate: 1GiB, "
+                                      "timeouts: { body: 1d } }\n  - { address: 1.2.3.4:0, "
+                                      "body_rate: none, timeouts: { body: none } }\n");
+    assert_int_equal(config->listen[0].body_rate_bytes, 1);
+    assert_int_equal(config->listen[0].patience.body_ns, SECOND / 1000);
+    assert_int_equal(config->listen[1].body_rate_bytes, 1 << 30);
+    assert_int_equal(config->listen[1].patience.body_ns, DAY);
+    assert_int_equal(config->listen[2].body_rate_bytes, WEIR_NEVER);
+    assert_int_equal(config->listen[2].patience.body_ns, WEIR_NEVER);
     unload(config);
 }
 
@@ -455,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_api_address_alone_is_a_configuration),
         cmocka_unit_test(addresses_may_be_a_list_in_short_and_long_form),
+        cmocka_unit_test(bodies_have_a_least_rate_and_a_total_time_unless_none),
         cmocka_unit_test(events_are_written_to_a_file_that_is_rotated),
         cmocka_unit_test(this_machine_is_trusted_unless_somebody_else_is_named),
         cmocka_unit_test(the_api_is_open_to_others_with_tokens_only),
