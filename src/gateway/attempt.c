@@ -46,12 +46,25 @@ static void on_again(struct weir_post *post)
         weir_exchange_bury_if_free(exchange);
         return;
     }
+    if (exchange->state == WEIR_EXCHANGE_READING) {
+        weir_llm_read_again(exchange);
+        return;
+    }
     if (exchange->backend != NULL) {
         weir_exchange_go_on(exchange);
     } else {
         weir_exchange_pump_reply(exchange);
     }
     weir_exchange_watch_client(exchange);
+}
+
+void weir_exchange_defer(struct weir_exchange *exchange)
+{
+    if (!exchange->again_pending) {
+        exchange->again_pending = true;
+        exchange->again = (struct weir_post){.arrive = on_again};
+        weir_loop_defer(&exchange->worker->loop, &exchange->again);
+    }
 }
 
 /* A transfer whose two sides both keep up must not keep the loop from everybody else. */
@@ -65,11 +78,7 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
     if (exchange->backend != NULL && !awaits_head) {
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
     }
-    if (!exchange->again_pending) {
-        exchange->again_pending = true;
-        exchange->again = (struct weir_post){.arrive = on_again};
-        weir_loop_defer(&exchange->worker->loop, &exchange->again);
-    }
+    weir_exchange_defer(exchange);
     return true;
 }
 

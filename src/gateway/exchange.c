@@ -404,6 +404,11 @@ static void client_late(struct weir_client *client)
         weir_exchange_ride_late(exchange);
         return;
     }
+    if (exchange->state == WEIR_EXCHANGE_READING && exchange->llm != NULL &&
+        exchange->llm->waits_for_large) {
+        weir_llm_large_late(exchange);
+        return;
+    }
     if (exchange->reply_begun || exchange->upstream_done) {
         weir_exchange_abandon(exchange);
         return;

@@ -39,11 +39,16 @@ struct weir_llm {
     struct weir_llm_ear *ear;      /* null before there is a reply */
     struct weir_meter_part *meter; /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
-    uint8_t api;      /* enum weir_llm_api */
-    uint8_t priority; /* enum weir_priority */
-    uint8_t attempts; /* so far */
+    struct weir_exchange *exchange; /* whose it is */
+    struct weir_link large_link;    /* in the worker's `large_waiters`, if in_large_line */
+    uint8_t api;                    /* enum weir_llm_api */
+    uint8_t priority;               /* enum weir_priority */
+    uint8_t attempts;               /* so far */
     bool wants_continue;
-    bool keep_client; /* as it was before any reply */
+    bool reads_large;     /* has a large buffer for a body that is not complete */
+    bool waits_for_large; /* for such a buffer, before the next part of the body is read, */
+    bool in_large_line;   /* and nothing has happened that may have made one free */
+    bool keep_client;     /* as it was before any reply */
     bool has_body;
     bool is_read;     /* the body is JSON, and the following is known */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
@@ -84,6 +89,15 @@ void weir_llm_go(struct weir_exchange *exchange);
 
 /* The client has sent more of it. */
 void weir_llm_read(struct weir_exchange *exchange);
+
+/* It goes on reading after something has happened for which it waited. */
+void weir_llm_read_again(struct weir_exchange *exchange);
+
+/* It has waited for a large buffer for as long as it may. */
+void weir_llm_large_late(struct weir_exchange *exchange);
+
+/* A large buffer may be free: the first that waits for one goes on, in a later step. */
+void weir_llm_wake_reader(struct weir_worker *worker);
 
 /* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_exchange *exchange);

@@ -1,6 +1,7 @@
 /* llm_ask.c - a request to an LLM: held, read, changed where it must be, and priced. */
 #include "gateway/llm.h"
 
+#include "base/list.h"
 #include "base/slice.h"
 #include "gateway/transfer.h"
 #include "weir/estimate.h"
@@ -19,6 +20,8 @@
 static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE <= WEIR_BUFFER_HUGE,
               "a held body has room for changes, and for what its chunks take");
 
+static void stop_reading(struct weir_exchange *exchange);
+
 bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *head)
 {
     struct weir_worker *worker = exchange->worker;
@@ -32,6 +35,7 @@ bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *
     llm->api = (uint8_t)weir_llm_api_of(llm->dialect->dialect, head->path);
     llm->priority = (uint8_t)head->priority;
     llm->deadline_ns = WEIR_NEVER;
+    llm->exchange = exchange;
     llm->wants_continue = head->head->expects_continue;
     llm->keep_client = exchange->keep_client;
     llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
@@ -48,6 +52,7 @@ void weir_llm_end(struct weir_exchange *exchange)
     struct weir_llm *llm = exchange->llm;
     weir_llm_book(exchange);
     assert(llm->meter == NULL);
+    stop_reading(exchange);
     exchange->llm = NULL;
     if (llm->ear != NULL) {
         weir_buffer_release(&worker->buffers, &llm->ear->held);
@@ -310,6 +315,7 @@ static void ask(struct weir_exchange *exchange)
     struct weir_llm *llm = exchange->llm;
     struct weir_body *body = &exchange->request_body;
     weir_client_relax(exchange->client);
+    stop_reading(exchange);
     weir_retry_budget_earn(&exchange->worker->retry_budget);
     exchange->keeps_body = body->state == WEIR_BODY_ENDED;
     if (exchange->keeps_body && llm->has_body && !is_too_long(exchange)) {
@@ -328,45 +334,172 @@ static void ask(struct weir_exchange *exchange)
     }
 }
 
-/* How large the client's buffer must be for the rest of the body; a chunked one tells no length. */
-static uint32_t capacity_for(const struct weir_exchange *exchange)
+/* ---- large buffers ----
+ *
+ * A loop has WEIR_BUFFERS_HUGE_MAX buffers for bodies of more than 64 KiB. A request takes one only
+ * once 64 KiB of its body are there, and its client has to keep the least rate from 16 KiB on. If
+ * all are taken, and some by bodies that are still being read, one of those will soon be free: the
+ * request waits for it, in order, and its client's bytes wait in the socket. If all are taken by
+ * requests that are complete, which may stand in line for long, it passes unread at once. */
+
+/* How long a request waits for a large buffer before it passes unread: twice the time after which
+ * clients that send nothing are cut off. */
+#define LARGE_WAIT_NS (2 * WEIR_BODY_PACE_WINDOW_NS)
+
+static bool has_large(const struct weir_exchange *exchange)
 {
-    const struct weir_buffer *in = &exchange->client->in;
-    const struct weir_body *body = &exchange->request_body;
-    uint32_t have = weir_buffer_bytes(in);
-    if (body->framing == WEIR_FRAMING_LENGTH) {
-        return have + (uint32_t)body->left_bytes + EDIT_BYTES_MAX;
-    }
-    uint32_t more = have < WEIR_BUFFER_MIDDLE / 2 ? WEIR_BUFFER_MIDDLE : 2 * have;
-    return more < WEIR_BUFFER_HUGE ? more : WEIR_BUFFER_HUGE;
+    return exchange->client->in.capacity > WEIR_BUFFER_LARGE;
 }
 
-void weir_llm_read(struct weir_exchange *exchange)
+void weir_llm_wake_reader(struct weir_worker *worker)
+{
+    if (weir_list_empty(&worker->large_waiters)) {
+        return;
+    }
+    struct weir_llm *llm =
+        weir_container_of(worker->large_waiters.next, struct weir_llm, large_link);
+    weir_list_unlink(&llm->large_link);
+    llm->in_large_line = false;
+    weir_exchange_defer(llm->exchange);
+}
+
+/* The body is no longer read, or the exchange is over. A buffer may be free now, or it is known
+ * that none will be. */
+static void stop_reading(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    if (llm->in_large_line) {
+        weir_list_unlink(&llm->large_link);
+        llm->in_large_line = false;
+    }
+    llm->waits_for_large = false;
+    if (llm->reads_large) {
+        llm->reads_large = false;
+        exchange->worker->large_reads--;
+    }
+    weir_llm_wake_reader(exchange->worker);
+}
+
+/* Stands in line for a large buffer; one that was woken and found none keeps its place. */
+static void wait_for_large(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    llm->in_large_line = true;
+    if (llm->waits_for_large) {
+        weir_list_push_front(&worker->large_waiters, &llm->large_link);
+        return;
+    }
+    llm->waits_for_large = true;
+    weir_list_push_back(&worker->large_waiters, &llm->large_link);
+    uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
+    weir_timer_set(&worker->loop, &exchange->client->timer,
+                   until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns);
+}
+
+void weir_llm_large_late(struct weir_exchange *exchange)
+{
+    ask(exchange); /* unread */
+}
+
+/* How large the client's buffer must be for what comes next of the body. One larger than most
+ * bodies need is taken only when the one before is full, not for a length that is only announced.
+ */
+static uint32_t capacity_for(const struct weir_exchange *exchange)
+{
+    const struct weir_body *body = &exchange->request_body;
+    uint64_t have = weir_buffer_bytes(&exchange->client->in);
+    uint64_t whole = body->framing == WEIR_FRAMING_LENGTH ? have + body->left_bytes + EDIT_BYTES_MAX
+                                                          : WEIR_BUFFER_HUGE;
+    uint32_t steps[] = {WEIR_BUFFER_MIDDLE, WEIR_BUFFER_LARGE};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (whole <= steps[i]) {
+            return (uint32_t)whole;
+        }
+        if (have + EDIT_BYTES_MAX < steps[i]) {
+            return steps[i];
+        }
+    }
+    return whole < WEIR_BUFFER_HUGE ? (uint32_t)whole : WEIR_BUFFER_HUGE;
+}
+
+/* Whether as much of the body is there as is read of it: all, or, of one that is too long to be
+ * held, the start (see body_start.c). */
+static bool is_there(const struct weir_exchange *exchange)
+{
+    const struct weir_client *client = exchange->client;
+    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+        return true;
+    }
+    bool started = weir_buffer_bytes(&client->in) + EDIT_BYTES_MAX >= WEIR_BUFFER_MIDDLE;
+    return is_too_long(exchange) &&
+           (started || client->listener->config->body_rate_bytes == WEIR_NEVER);
+}
+
+/* There is no buffer for the next part of the body. */
+static void lack_buffer(struct weir_exchange *exchange, uint32_t capacity)
+{
+    if (capacity > WEIR_BUFFER_LARGE && exchange->worker->large_reads > 0) {
+        wait_for_large(exchange);
+    } else {
+        ask(exchange);
+    }
+}
+
+static void read_on(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
     for (;;) {
         weir_exchange_check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return;
         }
-        uint32_t capacity = capacity_for(exchange);
-        if (exchange->request_body.state == WEIR_BODY_ENDED || is_too_long(exchange)) {
+        if (is_there(exchange)) {
             ask(exchange);
             return;
         }
-        if (weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX)) {
-            continue;
+        uint32_t capacity = capacity_for(exchange);
+        if (capacity > WEIR_BUFFER_LARGE && !has_large(exchange) && !llm->waits_for_large &&
+            !weir_list_empty(&worker->large_waiters)) {
+            wait_for_large(exchange); /* behind those who came before */
+            return;
         }
+        bool came = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
         if (exchange->client == NULL) {
             return;
         }
-        if (client->stream.readable && client->in.capacity < capacity) {
-            ask(exchange); /* there is no memory to hold it */
-            return;
+        if (!llm->reads_large && has_large(exchange)) {
+            llm->reads_large = true;
+            llm->waits_for_large = false;
+            weir_client_relax(client); /* it had a time to wait for the buffer */
+            worker->large_reads++;
         }
-        weir_exchange_watch_client(exchange);
+        if (came) {
+            continue;
+        }
+        if (client->stream.readable && client->in.capacity < capacity) {
+            lack_buffer(exchange, capacity);
+        } else {
+            weir_exchange_watch_client(exchange);
+        }
         return;
+    }
+}
+
+void weir_llm_read(struct weir_exchange *exchange)
+{
+    if (!exchange->llm->waits_for_large) {
+        read_on(exchange);
+    }
+}
+
+void weir_llm_read_again(struct weir_exchange *exchange)
+{
+    if (exchange->llm->waits_for_large && !exchange->llm->in_large_line) {
+        read_on(exchange);
     }
 }
 

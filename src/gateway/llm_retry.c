@@ -129,6 +129,7 @@ static void let_body_go(struct weir_exchange *exchange)
     exchange->body_sent = 0;
     if (weir_buffer_bytes(in) == 0) {
         weir_buffer_release(&exchange->worker->buffers, in);
+        weir_llm_wake_reader(exchange->worker);
     }
 }
 

@@ -200,6 +200,7 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     *worker = (struct weir_worker){
         .index = index, .allocator = &weir_allocator_libc, .client_gone = on_client_gone};
     weir_list_init(&worker->all_clients);
+    weir_list_init(&worker->large_waiters);
     weir_buffer_pool_init(&worker->buffers, CONNECTIONS_MAX * 2, worker->allocator);
     weir_slab_init(&worker->clients, sizeof(struct weir_client), CONNECTIONS_MAX,
                    worker->allocator);

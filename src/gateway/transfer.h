@@ -91,6 +91,9 @@ void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns
 /* Whether it has gone on for so long that others come first; then it goes on later by itself. */
 bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);
 
+/* Goes on in a later step of this turn or the next. */
+void weir_exchange_defer(struct weir_exchange *exchange);
+
 /* Goes on as far as both sides allow. Requires a server's connection. */
 void weir_exchange_go_on(struct weir_exchange *exchange);
 

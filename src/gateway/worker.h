@@ -51,6 +51,9 @@ struct weir_worker {
     struct weir_slab heads; /* of requests that are being read */
     struct weir_slab llms;  /* what exchanges with LLMs have besides, */
     struct weir_slab ears;  /* and from the reply on */
+    struct weir_link
+        large_waiters;      /* of exchanges with LLMs: those that wait for a large buffer, */
+    uint32_t large_reads;   /* and how many read a body into one */
     struct weir_slab calls; /* of the API */
     void *api;              /* what the API keeps; shared */
     struct weir_desk *desk; /* where jobs are handed in; shared; null: there are no queues */

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from raw import ask, connect, front, open_wire, reply, request, run, upstream
-from weir import PATIENCE, until
+from test_llm import CHAT, JSON, chat, completion, llm
+from weir import PATIENCE, until, until_still
 
 KIB = 1024
 
@@ -365,3 +366,103 @@ async def test_an_upstream_that_takes_its_time_to_say_100_does_not_shorten_the_c
             await wire.send(b'hello')
             assert (await wire.message()).body == b'thanks'
     assert server.connections == 1
+
+
+# ---- large buffers, of which a loop has 256
+
+LARGE_BUFFERS = 256
+LARGE = json.dumps(chat(text='x' * 200_000)).encode()
+
+
+def announce(length, sent):
+    """A chat completion that is not all there."""
+    return request(CHAT, JSON, f'Content-Length: {length}', method='POST', body=LARGE[:sent])
+
+
+@contextlib.asynccontextmanager
+async def unfinished(gateway, count, start):
+    """So many connections on which `start` has been said, and read as far as it will be."""
+    async with contextlib.AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(connect(gateway.port)) for _ in range(count)]
+        for wire in wires:
+            await wire.send(start)
+        await until_still(gateway.process.pid)
+        yield wires
+
+
+async def keys_of(gateway):
+    _, said = await gateway.ask_api('/gates/llm')
+    return sorted(key['key'] for key in said['keys'])
+
+
+async def ask_large(gateway):
+    message = await ask(gateway.port, request(CHAT, JSON, f'Content-Length: {len(LARGE)}', method='POST', body=LARGE))
+    assert message.status == 200
+
+
+@run
+@pytest.mark.parametrize('sent', [20, 16 * KIB, 60 * KIB])
+async def test_a_length_that_is_only_announced_takes_no_large_buffer(sent):
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, sent)):
+            await ask_large(gateway)
+            assert await keys_of(gateway) == ['gpt-4o']  # it has been read
+    assert server.seen[0].body == LARGE
+
+
+@run
+async def test_large_buffers_of_slow_bodies_are_free_within_seconds():
+    async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)) as wires:
+            await asyncio.gather(*(ask_large(gateway) for _ in range(5)))
+            assert await keys_of(gateway) == ['gpt-4o']
+            message = await wires[0].message()
+            assert message.status == 408
+            assert 'body_rate' in problem_of(message)['detail']
+    assert [message.body == LARGE for message in server.seen] == [True] * 5
+
+
+@run
+async def test_who_waits_for_a_large_buffer_in_vain_passes_unread():
+    listen = '{ address: 127.0.0.1:0, body_rate: none }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)):
+            await asyncio.gather(*(ask_large(gateway) for _ in range(3)))
+            assert await keys_of(gateway) == ['default']
+    assert [message.body == LARGE for message in server.seen] == [True] * 3
+
+
+@run
+async def test_who_waits_for_a_large_buffer_gets_the_one_of_a_client_that_leaves():
+    listen = '{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)) as wires:
+            asked = asyncio.create_task(ask_large(gateway))
+            await until_still(gateway.process.pid)
+            wires[7].reset()
+            await asked
+            assert await keys_of(gateway) == ['gpt-4o']
+    assert server.seen[0].body == LARGE
+
+
+@run
+async def test_a_client_that_leaves_while_it_waits_for_a_large_buffer_leaves_nothing():
+    listen = '{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }'
+    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=listen) as gateway:
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000)) as wires:
+            async with unfinished(gateway, 1, announce(len(LARGE), len(LARGE))) as [leaves]:
+                asked = asyncio.create_task(ask_large(gateway))
+                await until_still(gateway.process.pid)
+                leaves.reset()
+            wires[7].reset()
+            await asked
+    assert [message.body for message in server.seen] == [LARGE]
+
+
+@run
+async def test_a_body_too_long_to_be_held_takes_no_permit_before_it_has_begun():
+    async with upstream(reply(completion(), JSON)) as server, llm(server, gate='limit: 1', route='default_key: gpt-4o') as gateway:
+        async with unfinished(gateway, 1, announce(2_000_000, 20)):
+            await ask_large(gateway)
+            assert (await gateway.counts('gpt-4o', 'llm'))['active'] == 0
+    assert len(server.seen) == 1

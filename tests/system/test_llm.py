@@ -16,7 +16,7 @@ SSE = 'Content-Type: text/event-stream'
 
 
 @contextlib.asynccontextmanager
-async def llm(*servers, gate='', route='', more='', dialect='openai', top='', threads=1):
+async def llm(*servers, gate='', route='', more='', dialect='openai', top='', threads=1, listen='127.0.0.1:0'):
     """A gateway for an LLM whose lanes are these servers; `more` goes to each upstream, or one text to each."""
     each = more if isinstance(more, (list, tuple)) else [more] * len(servers)
     upstreams = ''.join(f'''
@@ -25,7 +25,7 @@ async def llm(*servers, gate='', route='', more='', dialect='openai', top='', th
     headers: {{ Authorization: "Bearer {SECRET}" }}
     {text}''' for i, (server, text) in enumerate(zip(servers, each)))
     config = f'''
-listen: 127.0.0.1:0
+listen: {listen}
 api: 127.0.0.1:0
 threads: {threads}
 grace: 5s

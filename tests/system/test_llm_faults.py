@@ -170,7 +170,8 @@ async def test_a_length_that_is_only_claimed_costs_nobody_else_anything():
     async with upstream(reply(completion(), JSON)) as server, \
             llm(server, gate='line: { timeout: 5s }') as gateway:
         async with connect(gateway.port) as wire:
-            await wire.send(request(CHAT, JSON, f'Content-Length: {2 ** 62}', 'X-Tenant: a', method='POST'), b'{')
+            await wire.send(request(CHAT, JSON, f'Content-Length: {2 ** 62}', 'X-Tenant: a', method='POST'),
+                            b'{' * 20_000)  # more than what is read before the line
             # No model reads more than that, and 128 tokens of output are expected.
             await gateway.until('default', 'llm', active=1, reserved=2 ** 20 + 128)
         await quiet(gateway, 'default')
