@@ -427,6 +427,10 @@ static void go(struct weir_exchange *exchange, struct reading *reading)
     }
     struct weir_request request = {.priority = reading->priority,
                                    .deadline_ns = exchange->deadline_ns};
+    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+        weir_exchange_enter(exchange, reading->key, &request);
+        return;
+    }
     exchange->expects = head->expects_continue;
     weir_exchange_begin_start(exchange, reading->key, &request);
 }

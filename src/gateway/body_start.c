@@ -17,28 +17,14 @@
 static bool enters_at_once(const struct weir_exchange *exchange)
 {
     const struct weir_client *client = exchange->client;
-    return exchange->request_body.state == WEIR_BODY_ENDED ||
-           exchange->route->gate == WEIR_CONFIG_NONE || exchange->expects ||
+    return exchange->route->gate == WEIR_CONFIG_NONE || exchange->expects ||
            client->inner != NULL || client->listener->config->body_rate_bytes == WEIR_NEVER;
 }
 
 void weir_exchange_drop_start(struct weir_exchange *exchange)
 {
-    if (exchange->body_start != NULL) {
-        weir_slab_give(&exchange->worker->body_starts, exchange->body_start);
-        exchange->body_start = NULL;
-    }
-}
-
-static void enter(struct weir_exchange *exchange)
-{
-    struct weir_body_start start = *exchange->body_start;
-    struct weir_request request = {.priority = (enum weir_priority)start.priority,
-                                   .deadline_ns = exchange->deadline_ns};
-    weir_exchange_drop_start(exchange);
-    weir_client_relax(exchange->client);
-    exchange->arrived_ns = exchange->worker->loop.now_ns; /* the time in line begins */
-    weir_exchange_enter(exchange, (struct weir_slice){start.key, start.key_bytes}, &request);
+    weir_slab_give(&exchange->worker->body_starts, exchange->body_start);
+    exchange->body_start = NULL;
 }
 
 /* How large the client's buffer must be for the start. A chunked body tells no length. */
@@ -61,47 +47,39 @@ static bool is_full(const struct weir_client *client, uint32_t capacity)
                                    : weir_buffer_bytes(in) == in->capacity;
 }
 
-void weir_exchange_read_start(struct weir_exchange *exchange)
+enum progress {
+    START_IS_THERE,
+    START_WAITS, /* for the client */
+    START_OVER   /* the exchange took another way */
+};
+
+static enum progress read_start(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
     for (;;) {
         weir_exchange_check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
-            return;
+            return START_OVER;
         }
         if (exchange->request_body.state == WEIR_BODY_ENDED) {
-            enter(exchange);
-            return;
+            return START_IS_THERE;
         }
         uint32_t capacity = capacity_for(exchange);
         if (weir_exchange_read_client(exchange, capacity, 0)) {
             continue;
         }
         if (exchange->client == NULL) {
-            return;
+            return START_OVER;
         }
-        if (is_full(client, capacity)) {
-            enter(exchange);
-        } else {
-            weir_exchange_watch_client(exchange);
-        }
-        return;
+        return is_full(client, capacity) ? START_IS_THERE : START_WAITS;
     }
 }
 
-void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice key,
-                               struct weir_request *request)
+/* Keeps what is needed to enter later. */
+static void wait_for_start(struct weir_exchange *exchange, struct weir_slice key,
+                           const struct weir_request *request)
 {
-    if (enters_at_once(exchange)) {
-        weir_exchange_enter(exchange, key, request);
-        return;
-    }
-    weir_exchange_check_body(exchange);
-    if (exchange->request_body.state == WEIR_BODY_ENDED) {
-        weir_exchange_enter(exchange, key, request); /* it came with the head */
-        return;
-    }
     struct weir_body_start *start = weir_slab_take(&exchange->worker->body_starts);
     if (start == NULL) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
@@ -112,5 +90,45 @@ void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice
     start->key_bytes = (uint16_t)key.bytes;
     memcpy(start->key, key.data, key.bytes);
     exchange->body_start = start;
-    weir_exchange_read_start(exchange);
+    weir_exchange_watch_client(exchange);
+}
+
+void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice key,
+                               struct weir_request *request)
+{
+    switch (enters_at_once(exchange) ? START_IS_THERE : read_start(exchange)) {
+    case START_IS_THERE:
+        weir_exchange_enter(exchange, key, request);
+        break;
+    case START_WAITS:
+        wait_for_start(exchange, key, request);
+        break;
+    case START_OVER:
+        break;
+    }
+}
+
+static void enter(struct weir_exchange *exchange)
+{
+    struct weir_body_start start = *exchange->body_start;
+    struct weir_request request = {.priority = (enum weir_priority)start.priority,
+                                   .deadline_ns = exchange->deadline_ns};
+    weir_exchange_drop_start(exchange);
+    weir_client_relax(exchange->client);
+    exchange->arrived_ns = exchange->worker->loop.now_ns; /* the time in line begins */
+    weir_exchange_enter(exchange, (struct weir_slice){start.key, start.key_bytes}, &request);
+}
+
+void weir_exchange_read_start(struct weir_exchange *exchange)
+{
+    switch (read_start(exchange)) {
+    case START_IS_THERE:
+        enter(exchange);
+        break;
+    case START_WAITS:
+        weir_exchange_watch_client(exchange);
+        break;
+    case START_OVER:
+        break;
+    }
 }

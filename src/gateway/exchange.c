@@ -75,7 +75,9 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
         exchange->backend = NULL;
     }
     release_memory(exchange);
-    weir_exchange_drop_start(exchange);
+    if (exchange->body_start != NULL) {
+        weir_exchange_drop_start(exchange);
+    }
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
     weir_exchange_end_pass(exchange, outcome);
     if (exchange->llm != NULL) {

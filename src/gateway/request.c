@@ -68,7 +68,9 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
         if (weir_exchange_had_turn(exchange, rounds)) {
             return true;
         }
-        weir_exchange_check_body(exchange);
+        if (exchange->request_body.state == WEIR_BODY_GOES_ON) {
+            weir_exchange_check_body(exchange);
+        }
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return false;

@@ -26,14 +26,14 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
 
 /* ---- body_start.c ---- */
 
-/* Enters the line, after the start of the body has been read if it has to be. */
+/* Requires a body: enters the line, after the start of that has been read if it has to be. */
 void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice key,
                                struct weir_request *request);
 
 /* The client has sent more of it. */
 void weir_exchange_read_start(struct weir_exchange *exchange);
 
-/* Gives back what is kept meanwhile; nothing is fine. */
+/* Gives back what is kept meanwhile. */
 void weir_exchange_drop_start(struct weir_exchange *exchange);
 
 /* ---- exchange.c ---- */
