@@ -425,12 +425,23 @@ static void take_piece(struct weir_call *call)
     }
 }
 
+/* Weir waits for the body. What is taken as it comes has a place in a queue and a file meanwhile,
+ * so there the least rate counts; a document is held in a buffer of its own. */
+static void await_body(struct weir_call *call)
+{
+    struct weir_loop *loop = &call->worker->loop;
+    struct weir_client *client = call->client;
+    uint64_t due_ns = weir_body_pace_wait(&call->body_pace, client->listener->config,
+                                          call->take != NULL, loop->now_ns);
+    weir_timer_set(loop, &client->timer, due_ns);
+}
+
 /* Reads until the request is complete. */
 static void read_body(struct weir_call *call)
 {
     switch (weir_intake_read(call)) {
     case WEIR_INTAKE_WAITS:
-        weir_client_press(call->client);
+        await_body(call);
         break;
     case WEIR_INTAKE_FULL:
         take_piece(call);
@@ -567,10 +578,23 @@ static void on_ready(struct weir_client *client)
     }
 }
 
-/* Whoever waits in line does not send or read; whoever does not go on has had its time. */
+/* The client has not gone on in time: with its body, which it is told, or with reading the reply.
+ */
 static void on_late(struct weir_client *client)
 {
-    weir_client_close(client);
+    struct weir_call *call = client->call;
+    const struct weir_config_listener *config = client->listener->config;
+    enum weir_body_late late =
+        weir_body_pace_judge(&call->body_pace, config, call->worker->loop.now_ns);
+    if (!call->reading || call->begun || call->pending || late == WEIR_BODY_LATE_NOT) {
+        weir_client_close(client);
+        return;
+    }
+    char text[WEIR_BODY_LATE_TEXT_BYTES];
+    weir_body_late_text(late, config, text);
+    call->keep_client = false;
+    call->reading = false;
+    refuse(call, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
 }
 
 static void on_dismiss(struct weir_client *client)

@@ -9,6 +9,7 @@
 
 #include "api/grant.h"
 #include "gateway/body.h"
+#include "gateway/body_pace.h"
 #include "gateway/client.h"
 #include "gateway/problem.h"
 #include "gateway/token.h"
@@ -86,6 +87,7 @@ struct weir_call {
 
     /* The request's body. What has come of it lies decoded at the front of the client's buffer. */
     struct weir_body body_in;
+    struct weir_body_pace body_pace; /* of the client, while it sends the body */
     struct weir_chunked decoder;
     uint32_t body_bytes;
     weir_call_take *take;       /* null: it is wanted as a whole, */

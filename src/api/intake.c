@@ -77,6 +77,8 @@ enum weir_intake weir_intake_read(struct weir_call *call)
             return got == WEIR_STREAM_AGAIN ? WEIR_INTAKE_WAITS : WEIR_INTAKE_GONE;
         }
         in->end += (uint32_t)got;
+        weir_body_pace_receive(&call->body_pace, client->listener->config, (uint64_t)got,
+                               call->worker->loop.now_ns);
     }
 }
 

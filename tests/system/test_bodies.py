@@ -466,3 +466,46 @@ async def test_a_body_too_long_to_be_held_takes_no_permit_before_it_has_begun():
             await ask_large(gateway)
             assert (await gateway.counts('gpt-4o', 'llm'))['active'] == 0
     assert len(server.seen) == 1
+
+
+# ---- the API
+
+async def ask_api_slowly(gateway, target):
+    """Begins a request to the API with the start of a body, and trickles on; returns the problem that answers it."""
+    async with connect(gateway.api_port) as wire:
+        await wire.send(request(target, 'Content-Length: 100000', method='POST', body=b'x' * 1000))
+        task = asyncio.create_task(trickle(wire))
+        try:
+            message = await wire.message()
+            assert (message.status, message.one('connection')) == (408, 'close')
+            return problem_of(message)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@run
+async def test_a_job_that_is_handed_in_too_slowly_is_refused_and_leaves_no_trace():
+    async with upstream(swallow) as server, front(server, api=QUICK, top='queues: { q: {} }') as gateway:
+        problem = await ask_api_slowly(gateway, '/submit/a?queue=q')
+        assert problem['type'] == 'urn:weir:request-timeout'
+        assert 'body_rate' in problem['detail']
+        assert (await ask(gateway.api_port, request('/jobs/a'))).status == 404
+        said = await ask(gateway.api_port, request('/submit/a?queue=q', 'Content-Length: 1', method='POST', body=b'x'))
+        assert said.status == 202
+
+
+@run
+async def test_a_document_for_the_api_has_a_total_time():
+    api = '{ address: 127.0.0.1:0, timeouts: { body: 500ms } }'
+    async with upstream(swallow) as server, front(server, api=api) as gateway:
+        async with connect(gateway.api_port) as wire:
+            await wire.send(request('/gates/functions/f/acquire', 'Content-Length: 1000', method='POST'))
+            task = asyncio.create_task(trickle(wire, b' '))
+            try:
+                message = await wire.message()
+                assert message.status == 408
+                assert 'timeouts.body' in problem_of(message)['detail']
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
