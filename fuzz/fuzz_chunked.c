@@ -1,5 +1,6 @@
 /* Any bytes as a chunked body with trailers: the same body and the same end however they arrive. A
- * body that was accepted is written in chunks anew and must come out the same. */
+ * body that was accepted is written in chunks anew and must come out the same. So must what is left
+ * of it when the extensions are taken out. */
 #include "wire/chunked.h"
 #include "wire_head.h"
 
@@ -9,7 +10,23 @@ struct decoded {
     size_t used;
     char *body;
     size_t body_bytes;
+    char *plain; /* what was used, without extensions */
+    size_t plain_bytes;
+    size_t extension_bytes;
 };
+
+/* Keeps what one call has used, but for the extension in it. */
+static void keep_plain(struct decoded *decoded, const struct weir_chunked *chunked,
+                       const char *from, size_t used)
+{
+    size_t at = chunked->extension_at;
+    size_t end = chunked->extension_end;
+    must(at <= end && end <= used);
+    memcpy(decoded->plain + decoded->plain_bytes, from, at);
+    memcpy(decoded->plain + decoded->plain_bytes + at, from + end, used - end);
+    decoded->plain_bytes += used - (end - at);
+    decoded->extension_bytes += end - at;
+}
 
 /* Decodes what is shown of the input from `decoded->used` up to `end`. */
 static void decode_part(struct weir_chunked *chunked, const char *data, size_t end,
@@ -21,6 +38,7 @@ static void decode_part(struct weir_chunked *chunked, const char *data, size_t e
         size_t used = 0;
         decoded->event = weir_chunked_next(chunked, rest, &used, &body);
         must(used <= rest.bytes);
+        keep_plain(decoded, chunked, rest.data, used);
         if (decoded->event == WEIR_CHUNKED_BODY) {
             must(body.bytes > 0);
             must(body.data >= rest.data);
@@ -39,9 +57,9 @@ static void decode_part(struct weir_chunked *chunked, const char *data, size_t e
 /* In pieces of `step` bytes. */
 static struct decoded decode(struct input *input, size_t step, uint64_t body_bytes_max)
 {
-    struct decoded decoded = {.body = malloc(input->bytes + 1)};
+    struct decoded decoded = {.body = malloc(input->bytes + 1), .plain = malloc(input->bytes + 1)};
     struct weir_chunked chunked;
-    must(decoded.body != NULL);
+    must(decoded.body != NULL && decoded.plain != NULL);
     weir_chunked_init(&chunked, body_bytes_max);
     size_t end = 0;
     do {
@@ -62,6 +80,28 @@ static void must_be_equal(const struct decoded *a, const struct decoded *b)
     must(a->used == b->used);
     must(a->body_bytes == b->body_bytes);
     must(memcmp(a->body, b->body, a->body_bytes) == 0);
+    must(a->event == WEIR_CHUNKED_FAULT || a->plain_bytes == b->plain_bytes);
+    must(a->event == WEIR_CHUNKED_FAULT || memcmp(a->plain, b->plain, a->plain_bytes) == 0);
+}
+
+static void forget(struct decoded *decoded)
+{
+    free(decoded->body);
+    free(decoded->plain);
+}
+
+/* Reads the body again as it is without its extensions. */
+static void must_be_the_same_without_extensions(const struct decoded *decoded)
+{
+    struct input plain = input_of((const uint8_t *)decoded->plain, decoded->plain_bytes);
+    struct decoded other = decode(&plain, SIZE_MAX, UINT64_MAX);
+    must(other.event == WEIR_CHUNKED_END);
+    must(other.used == decoded->plain_bytes);
+    must(other.extension_bytes == 0);
+    must(other.body_bytes == decoded->body_bytes);
+    must(memcmp(other.body, decoded->body, decoded->body_bytes) == 0);
+    forget(&other);
+    give_back(&plain);
 }
 
 /* Writes the body in chunks of `step` bytes and decodes that. */
@@ -84,7 +124,7 @@ static void must_survive_writing_anew(const struct decoded *decoded, size_t step
     must(other.used == again.bytes - 2);
     must(other.body_bytes == decoded->body_bytes);
     must(memcmp(other.body, decoded->body, decoded->body_bytes) == 0);
-    free(other.body);
+    forget(&other);
     give_back(&again);
 }
 
@@ -98,15 +138,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         for (size_t j = 0; j < sizeof steps / sizeof steps[0]; j++) {
             struct decoded other = decode(&input, steps[j], limits[i]);
             must_be_equal(&whole, &other);
-            free(other.body);
+            forget(&other);
         }
         if (whole.event == WEIR_CHUNKED_END) {
+            must_be_the_same_without_extensions(&whole);
             must_survive_writing_anew(&whole, 1);
             must_survive_writing_anew(&whole, 100);
             try_head((struct reading){.kind = WEIR_HTTP1_TRAILERS}, data + whole.used,
                      bytes - whole.used);
         }
-        free(whole.body);
+        forget(&whole);
         give_back(&input);
     }
     return 0;

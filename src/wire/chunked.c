@@ -26,6 +26,9 @@ enum state {
 /* Of a line that is taken at once. */
 #define SHORT_DIGITS 4
 
+static_assert(2 + WEIR_CHUNK_DIGITS_MAX + WEIR_CHUNK_EXTENSION_BYTES_MAX < UINT16_MAX,
+              "16 bits say where an extension is, behind the end of the data before it");
+
 void weir_chunked_init(struct weir_chunked *chunked, uint64_t body_bytes_max)
 {
     *chunked = (struct weir_chunked){.body_bytes_max = body_bytes_max, .state = SIZE_FIRST};
@@ -191,6 +194,17 @@ static enum weir_http_fault count_byte(struct weir_chunked *chunked)
                : WEIR_HTTP_FAULT_CHUNK_EXTENSION_LONG;
 }
 
+/* Notes that the byte at `at`, which step() has just taken, belongs to an extension if it does. */
+static void note_extension(struct weir_chunked *chunked, size_t at)
+{
+    if (chunked->state >= NAME_FIRST && chunked->state < LINE_LF) {
+        if (chunked->extension_end == 0) {
+            chunked->extension_at = (uint16_t)at;
+        }
+        chunked->extension_end = (uint16_t)(at + 1);
+    }
+}
+
 static enum weir_chunked_event fail(struct weir_chunked *chunked, enum weir_http_fault fault)
 {
     chunked->fault = fault;
@@ -227,6 +241,8 @@ static size_t take_short_line(struct weir_chunked *chunked, struct weir_slice in
 static enum weir_chunked_event take_frames(struct weir_chunked *chunked, struct weir_slice input,
                                            size_t *used)
 {
+    chunked->extension_at = 0;
+    chunked->extension_end = 0;
     *used = take_short_line(chunked, input);
     for (; chunked->state != DATA; (*used)++) {
         if (chunked->state >= END) {
@@ -242,6 +258,7 @@ static enum weir_chunked_event take_frames(struct weir_chunked *chunked, struct 
         if (fault != WEIR_HTTP_FAULT_NONE) {
             return fail(chunked, fault);
         }
+        note_extension(chunked, *used);
     }
     return WEIR_CHUNKED_BODY;
 }

@@ -6,7 +6,8 @@
  * read with weir_http1_init_trailers(), apart from the header section, and must stay apart from it.
  *
  * What a body may cost besides its data is bounded. A chunk size has at most 16 digits. Extensions
- * are checked, bounded per chunk and otherwise ignored. They and long-winded sizes may not outweigh
+ * are checked, bounded per chunk and otherwise ignored; the decoder says where they are, so that a
+ * caller can leave them out. They and long-winded sizes may not outweigh
  * the data: a body of a million chunks of one byte is fine, one that hides a gigabyte in
  * extensions, where no limit of the body would see it, is not. */
 #ifndef WEIR_WIRE_CHUNKED_H
@@ -42,6 +43,10 @@ struct weir_chunked {
     uint32_t extension_bytes;
     uint32_t excess_bytes;
     uint8_t state;
+    /* Of the bytes that the last call used, those from `extension_at` up to `extension_end` are an
+     * extension or a part of one; both are 0 if there is none. Lines are short, so 16 bits do. */
+    uint16_t extension_at;
+    uint16_t extension_end;
     enum weir_http_fault fault; /* meaningful after WEIR_CHUNKED_FAULT */
 };
 

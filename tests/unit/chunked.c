@@ -447,6 +447,36 @@ TEST(lines_are_written_in_the_shortest_form_and_read_back)
     }
 }
 
+/* What the next call says of an extension in what it uses, as the bytes themselves. */
+static void expect_extension(struct weir_chunked *chunked, const char *input_text,
+                             const char *extension)
+{
+    struct weir_slice input = weir_slice_of(input_text);
+    struct weir_slice body;
+    size_t used;
+    assert_int_not_equal(weir_chunked_next(chunked, input, &used, &body), WEIR_CHUNKED_FAULT);
+    assert_true(chunked->extension_end <= used);
+    expect_text((struct weir_slice){input.data + chunked->extension_at,
+                                    (size_t)(chunked->extension_end - chunked->extension_at)},
+                extension);
+}
+
+TEST(the_decoder_says_where_an_extension_is)
+{
+    struct weir_chunked chunked;
+    weir_chunked_init(&chunked, UINT64_MAX);
+    expect_extension(&chunked, "5\r\nhello", "");
+    expect_extension(&chunked, "\r\n1;a=\"b;c\";d\r\n;", ";a=\"b;c\";d");
+    expect_extension(&chunked, "\r\n3;na", ";na");
+    expect_extension(&chunked, "", "");
+    expect_extension(&chunked, "me=\"val", "me=\"val");
+    expect_extension(&chunked, "ue\"", "ue\"");
+    expect_extension(&chunked, "\r", "");
+    expect_extension(&chunked, "\nabc", "");
+    expect_extension(&chunked, "\r\n0;last\r\n;x", ";last");
+    expect_extension(&chunked, ";x", ""); /* these are trailers */
+}
+
 static void write_empty_chunk(void *argument)
 {
     weir_chunk_write_line(argument, 0);
@@ -481,6 +511,7 @@ int main(void)
         cmocka_unit_test(sizes_cannot_add_up_beyond_the_largest_number),
         cmocka_unit_test(a_frame_is_judged_the_same_whether_it_comes_at_once_or_not),
         cmocka_unit_test(lines_are_written_in_the_shortest_form_and_read_back),
+        cmocka_unit_test(the_decoder_says_where_an_extension_is),
         cmocka_unit_test(a_chunk_of_nothing_would_end_the_body_and_is_not_written),
     };
     return cmocka_run_group_tests_name("chunked", tests, NULL, NULL);
