@@ -88,29 +88,59 @@ static size_t accept_trailers(struct weir_body *body, struct weir_slice input)
     return bytes;
 }
 
-static size_t accept_chunks(struct weir_body *body, struct weir_slice input)
+/* A chunked body whose extensions and trailers are taken out: what stays is written over the bytes
+ * that it is read from, at `kept_bytes` of `data`. */
+struct rewriting {
+    char *data;
+    size_t kept_bytes;
+};
+
+static void keep(struct rewriting *rewriting, size_t from, size_t to)
+{
+    size_t bytes = to - from;
+    if (rewriting->kept_bytes < from && bytes > 0) {
+        memmove(rewriting->data + rewriting->kept_bytes, rewriting->data + from, bytes);
+    }
+    rewriting->kept_bytes += bytes;
+}
+
+/* Keeps what the decoder has used, from `from` on, without the extension in it. */
+static void keep_used(struct rewriting *rewriting, const struct weir_chunked *chunked, size_t from,
+                      size_t used)
+{
+    keep(rewriting, from, from + chunked->extension_at);
+    keep(rewriting, from + chunked->extension_end, from + used);
+}
+
+/* `rewriting` is null where the body goes on as it is. Returns how many bytes of the input have
+ * been read. */
+static size_t accept_chunks(struct weir_body *body, struct weir_slice input,
+                            struct rewriting *rewriting)
 {
     size_t accepted = 0;
     while (!body->in_trailers) {
         size_t used;
         struct weir_slice data;
         struct weir_slice rest = {input.data + accepted, input.bytes - accepted};
-        switch (weir_chunked_next(&body->chunked, rest, &used, &data)) {
-        case WEIR_CHUNKED_NEED_MORE:
-            return accepted + used;
-        case WEIR_CHUNKED_BODY:
-            break;
-        case WEIR_CHUNKED_END:
-            body->in_trailers = true;
-            break;
-        case WEIR_CHUNKED_FAULT:
+        enum weir_chunked_event event = weir_chunked_next(&body->chunked, rest, &used, &data);
+        if (event == WEIR_CHUNKED_FAULT) {
             fail(body, body->chunked.fault);
             return 0;
         }
+        if (rewriting != NULL) {
+            keep_used(rewriting, &body->chunked, accepted, used);
+        }
         accepted += used;
+        if (event == WEIR_CHUNKED_NEED_MORE) {
+            return accepted;
+        }
+        body->in_trailers = event == WEIR_CHUNKED_END;
     }
     struct weir_slice rest = {input.data + accepted, input.bytes - accepted};
     accepted += accept_trailers(body, rest);
+    if (rewriting != NULL && body->state == WEIR_BODY_ENDED) {
+        keep(rewriting, accepted - 2, accepted); /* of the trailer section, the empty line */
+    }
     return body->state == WEIR_BODY_FAULT ? 0 : accepted;
 }
 
@@ -127,12 +157,30 @@ size_t weir_body_accept(struct weir_body *body, struct weir_slice input)
         accepted = accept_length(body, input);
         break;
     case WEIR_FRAMING_CHUNKED:
-        accepted = accept_chunks(body, input);
+        accepted = accept_chunks(body, input, NULL);
         break;
     case WEIR_FRAMING_UNTIL_CLOSE:
         accepted = accept_until_close(body, input);
         break;
     }
+    body->bytes += accepted;
+    return accepted;
+}
+
+size_t weir_body_accept_for_server(struct weir_body *body, char *data, size_t *bytes)
+{
+    struct weir_slice input = {data, *bytes};
+    if (body->framing != WEIR_FRAMING_CHUNKED || body->state != WEIR_BODY_GOES_ON || *bytes == 0) {
+        return weir_body_accept(body, input);
+    }
+    struct rewriting rewriting = {.data = data};
+    size_t read = accept_chunks(body, input, &rewriting);
+    if (body->state == WEIR_BODY_FAULT) {
+        return 0;
+    }
+    size_t accepted = rewriting.kept_bytes;
+    keep(&rewriting, read, *bytes);
+    *bytes = rewriting.kept_bytes;
     body->bytes += accepted;
     return accepted;
 }

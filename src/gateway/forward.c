@@ -25,10 +25,12 @@
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
      WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(ACCEPT_ENCODING) | WEIR_FIELD_BIT(EXPECT) | SAYS_WHO)
 
-/* What is written anew for every request. */
+/* What is written anew for every request, and what is only for this gateway. Trailers do not go to
+ * a server, so the field that announces them does not either. */
 #define WRITTEN_ANEW                                                                             \
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
-     WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT) | WEIR_FIELD_BIT(WEIR_FLOW))
+     WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT) | WEIR_FIELD_BIT(WEIR_FLOW) |            \
+     WEIR_FIELD_BIT(TRAILER))
 
 static inline void copy(struct weir_head_writer *writer, const char *text)
 {

@@ -31,9 +31,16 @@ bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity
 
 void weir_exchange_check_body(struct weir_exchange *exchange)
 {
-    struct weir_slice all = weir_buffer_slice(&exchange->client->in);
-    struct weir_slice fresh = {all.data + exchange->body_ready, all.bytes - exchange->body_ready};
-    exchange->body_ready += (uint32_t)weir_body_accept(&exchange->request_body, fresh);
+    struct weir_buffer *in = &exchange->client->in;
+    size_t bytes = weir_buffer_bytes(in) - exchange->body_ready;
+    if (bytes == 0) {
+        return;
+    }
+    uint32_t from = in->begin + exchange->body_ready;
+    exchange->body_ready +=
+        (uint32_t)weir_body_accept_for_server(&exchange->request_body, in->data + from, &bytes);
+    in->end = from + (uint32_t)bytes;
+    weir_buffer_consume(in, 0); /* there may be nothing left of it */
 }
 
 static void note_sent(struct weir_exchange *exchange, size_t sent)

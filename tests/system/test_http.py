@@ -156,7 +156,7 @@ async def test_a_reply_that_ends_with_the_connection_and_stops_before_is_reset(w
 # ---- bodies
 
 @run
-async def test_chunks_and_trailers_of_a_request_arrive_as_they_were_sent():
+async def test_chunks_of_a_request_arrive_without_their_extensions_and_trailers():
     async with upstream() as server, front(server) as gateway:
         head = request('/functions/f', 'Transfer-Encoding: chunked', 'Trailer: X-Sum', method='POST')
         message = await ask(gateway.port, head + b'5;a=b\r\nhello\r\n6\r\n world\r\n0\r\nX-Sum: 42\r\n\r\n')
@@ -164,9 +164,9 @@ async def test_chunks_and_trailers_of_a_request_arrive_as_they_were_sent():
         seen = server.seen[0]
         assert seen.one('transfer-encoding') == 'chunked'
         assert seen.one('content-length') is None
-        assert seen.one('trailer') == 'X-Sum'
+        assert seen.one('trailer') is None
         assert seen.body == b'hello world'
-        assert seen.trailers == [('x-sum', '42')]
+        assert seen.trailers == []
         assert seen.one('x-sum') is None
 
 

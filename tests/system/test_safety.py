@@ -315,7 +315,7 @@ async def test_a_tenant_cannot_come_in_a_trailer():
             '/mine', 'Transfer-Encoding: chunked', method='POST', body=b'0\r\nX-Tenant: acme\r\n\r\n'))
         assert message.status == 200
         assert server.seen[0].one('x-tenant') is None
-        assert server.seen[0].trailers == [('x-tenant', 'acme')]
+        assert server.seen[0].trailers == []
         _, said = await gateway.ask_api('/gates/functions')
         assert [entry['key'] for entry in said['keys']] == ['t-']
 

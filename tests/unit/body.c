@@ -408,6 +408,150 @@ TEST(a_sender_that_closes_in_the_middle_is_a_fault)
     }
 }
 
+/* ---- what goes to a server ---- */
+
+/* A buffer as a connection has it: what has arrived and may not go on yet, and what has gone on. */
+struct passage {
+    struct weir_body body;
+    char held[32768];
+    size_t held_bytes;
+    struct text sent;
+};
+
+static void pass_on(struct passage *passage, struct weir_slice bytes)
+{
+    assert_true(passage->held_bytes + bytes.bytes <= sizeof passage->held);
+    memcpy(passage->held + passage->held_bytes, bytes.data, bytes.bytes);
+    size_t before = passage->held_bytes + bytes.bytes;
+    size_t after = before;
+    char *data = (char *)guarded((struct weir_slice){passage->held, before});
+    size_t accepted = weir_body_accept_for_server(&passage->body, data, &after);
+    assert_true(accepted <= after);
+    assert_true(after <= before);
+    add_bytes(&passage->sent, data, accepted);
+    passage->held_bytes = after - accepted;
+    memcpy(passage->held, data + accepted, passage->held_bytes);
+}
+
+static void expect_sent(const struct passage *passage, const char *sent)
+{
+    assert_int_equal(passage->body.state, WEIR_BODY_ENDED);
+    assert_int_equal(passage->body.bytes, strlen(sent));
+    assert_int_equal(passage->sent.bytes, strlen(sent));
+    assert_memory_equal(passage->sent.data, sent, strlen(sent));
+}
+
+/* However the message arrives, alone or with the next one behind it, the server gets `sent`. */
+static void expect_reaches_server(struct message message, const char *sent)
+{
+    static struct passage passage;
+    struct weir_slice all = with_next(message.bytes);
+    for (size_t cut = 0; cut <= all.bytes; cut++) {
+        begin(&message, &passage.body);
+        passage.held_bytes = 0;
+        passage.sent.bytes = 0;
+        if (cut == all.bytes) { /* one by one */
+            for (size_t i = 0; i < cut; i++) {
+                pass_on(&passage, (struct weir_slice){all.data + i, 1});
+            }
+        } else {
+            pass_on(&passage, (struct weir_slice){all.data, cut});
+            pass_on(&passage, (struct weir_slice){all.data + cut, all.bytes - cut});
+        }
+        expect_sent(&passage, sent);
+        assert_int_equal(passage.held_bytes, strlen(NEXT));
+        assert_memory_equal(passage.held, NEXT, strlen(NEXT));
+    }
+}
+
+TEST(a_body_without_extensions_and_trailers_reaches_the_server_as_it_is)
+{
+    static const char *const texts[] = {"0\r\n\r\n", "000\r\n\r\n",
+                                        "5\r\nhello\r\n0006\r\n world\r\n0\r\n\r\n",
+                                        "a\r\n0;a\r\n\r\n0;b\r\n0\r\n\r\n"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        expect_reaches_server(in_chunks(texts[i]), texts[i]);
+    }
+    expect_reaches_server(with_length("5;a\r\nhello\r\n0\r\nX: y\r\n\r\n"),
+                          "5;a\r\nhello\r\n0\r\nX: y\r\n\r\n");
+}
+
+TEST(chunk_extensions_do_not_reach_a_server)
+{
+    expect_reaches_server(in_chunks("5;a\r\nhello\r\n0\r\n\r\n"), "5\r\nhello\r\n0\r\n\r\n");
+    expect_reaches_server(in_chunks("5;a=b;c=\"d;e\"\r\nhello\r\n6;f\r\n world\r\n0;g=h\r\n\r\n"),
+                          "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+    expect_reaches_server(in_chunks("1;a\r\n;\r\n2\r\n;;\r\n1;b;c\r\n;\r\n0\r\n\r\n"),
+                          "1\r\n;\r\n2\r\n;;\r\n1\r\n;\r\n0\r\n\r\n");
+}
+
+TEST(trailers_do_not_reach_a_server)
+{
+    expect_reaches_server(in_chunks("0\r\nA: b\r\n\r\n"), "0\r\n\r\n");
+    expect_reaches_server(in_chunks("0\r\nX:POST /slow HTTP/1.1\r\n\r\n"), "0\r\n\r\n");
+    expect_reaches_server(
+        in_chunks("5;x=y\r\nhello\r\n0;z\r\nA: b\r\nC:\r\nServer-Timing: d\r\n\r\n"),
+        "5\r\nhello\r\n0\r\n\r\n");
+}
+
+TEST(nothing_of_what_is_left_out_counts_towards_the_longest_body)
+{
+    struct message message = in_chunks("5;a=b\r\nhello\r\n0\r\nA: b\r\n\r\n");
+    message.bytes_max = 5;
+    expect_reaches_server(message, "5\r\nhello\r\n0\r\n\r\n");
+}
+
+/* As many as fit into what a connection reads at once: each byte may move once, so this is quick.
+ */
+TEST(thousands_of_extensions_are_left_out)
+{
+    static struct passage passage;
+    static struct text text;
+    static struct text expected;
+    text.bytes = 0;
+    expected.bytes = 0;
+    for (int i = 0; i < 2000; i++) {
+        add(&text, "1;a\r\nx\r\n");
+        add(&expected, "1\r\nx\r\n");
+    }
+    add(&text, "0\r\nA: b\r\n\r\n");
+    add(&expected, "0\r\n\r\n");
+    add_bytes(&expected, "", 1);
+    struct message message = in_chunks("");
+    begin(&message, &passage.body);
+    passage.held_bytes = 0;
+    passage.sent.bytes = 0;
+    pass_on(&passage, slice_of(&text));
+    expect_sent(&passage, expected.data);
+}
+
+TEST(a_fault_in_what_would_be_left_out_is_a_fault)
+{
+    static const char *const texts[] = {
+        "1;\r\nx\r\n0\r\n\r\n",
+        "1;a\nx\r\n0\r\n\r\n",
+        "0;a=\"\r\n\r\n\"\r\n",
+        "0\r\nHost: b\r\n\r\n",
+        "0\r\nA : b\r\n\r\n",
+        ("1;a\r\nx\r\n0\r\nA: b\n\n" NEXT),
+        "0\r\nContent-Length: 1\r\n\r\n",
+        "0\r\nA: b\r\n c\r\n\r\n",
+    };
+    static struct passage passage;
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct message message = in_chunks(texts[i]);
+        begin(&message, &passage.body);
+        passage.held_bytes = 0;
+        passage.sent.bytes = 0;
+        pass_on(&passage, message.bytes);
+        assert_int_equal(passage.body.state, WEIR_BODY_FAULT);
+        assert_int_equal(passage.sent.bytes, 0);
+        pass_on(&passage, weir_slice_of(NEXT)); /* and it stays one */
+        assert_int_equal(passage.body.state, WEIR_BODY_FAULT);
+        assert_int_equal(passage.sent.bytes, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +573,12 @@ int main(void)
         cmocka_unit_test(chunks_whose_data_is_longer_than_the_maximum_are_a_fault),
         cmocka_unit_test(a_body_until_close_that_is_longer_than_the_maximum_is_a_fault),
         cmocka_unit_test(a_sender_that_closes_in_the_middle_is_a_fault),
+        cmocka_unit_test(a_body_without_extensions_and_trailers_reaches_the_server_as_it_is),
+        cmocka_unit_test(chunk_extensions_do_not_reach_a_server),
+        cmocka_unit_test(trailers_do_not_reach_a_server),
+        cmocka_unit_test(nothing_of_what_is_left_out_counts_towards_the_longest_body),
+        cmocka_unit_test(thousands_of_extensions_are_left_out),
+        cmocka_unit_test(a_fault_in_what_would_be_left_out_is_a_fault),
     };
     return cmocka_run_group_tests_name("body", tests, NULL, NULL);
 }
