@@ -121,20 +121,6 @@ static bool asks_for_options(const struct weir_http1_head *head)
     return head->method == WEIR_METHOD_OPTIONS && (bare || head->form == WEIR_TARGET_ASTERISK);
 }
 
-/* Why a head cannot be served here, or null. */
-static const char *objection(const struct weir_http1_head *head, uint16_t *status)
-{
-    *status = 400;
-    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
-        *status = 501;
-        return "CONNECT is not served here.";
-    }
-    if (head->upgrade == WEIR_UPGRADE_OTHER) {
-        return "Only WebSocket upgrades are known here. Send the request without Upgrade.";
-    }
-    return NULL;
-}
-
 /* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
  * duration. */
 static bool set_deadline(struct weir_exchange *exchange, const struct reading *reading)
@@ -374,14 +360,13 @@ static struct refusal check_caller(struct weir_exchange *exchange, const struct 
 static struct refusal find_route(struct weir_exchange *exchange, struct reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
-    uint16_t status;
-    const char *wrong = objection(head, &status);
-    if (wrong != NULL) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, status, wrong};
+    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 501, "CONNECT is not served here."};
     }
     struct weir_request_path request_path;
     enum weir_config_paths paths = exchange->client->listener->config->paths;
-    wrong = weir_request_path_settle(&request_path, paths, reading->head, reading->data);
+    const char *wrong =
+        weir_request_path_settle(&request_path, paths, reading->head, reading->data);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
     }

@@ -81,7 +81,7 @@ enum weir_http1_framing {
 enum weir_http1_upgrade {
     WEIR_UPGRADE_NONE,
     WEIR_UPGRADE_WEBSOCKET, /* a complete wish, or its acceptance by a 101 */
-    WEIR_UPGRADE_OTHER,     /* to something else: h2c, TLS, several at choice */
+    WEIR_UPGRADE_OTHER,     /* to something else: h2c, TLS, several at choice; may be ignored */
 };
 
 /* Bytes of the buffer. */

@@ -79,6 +79,21 @@ async def test_curl_gets_and_keeps_its_connection():
 
 
 @run
+async def test_curl_that_offers_http_2_gets_http_1_1():
+    async with upstream() as server, front(server) as gateway:
+        url = f'http://127.0.0.1:{gateway.port}/functions/'
+        shown = ('-w', ' %{http_code} %{http_version} %{num_connects}\n')
+        said, _ = await curl('--http2', url + 'a', url + 'b', *shown)
+        assert said == b'ok 200 1.1 1\nok 200 1.1 0\n'
+        said, _ = await curl('--http2', '-d', 'hello', url + 'c', *shown)
+        assert said == b'ok 200 1.1 1\n'
+        said, _ = await curl('--http2', '-H', 'Transfer-Encoding: chunked', '-d', 'hello', url + 'd', *shown)
+        assert said == b'ok 200 1.1 1\n'
+        assert [seen.body for seen in server.seen] == [b'', b'', b'hello', b'hello']
+        assert not any(seen.one(name) for seen in server.seen for name in ('upgrade', 'http2-settings', 'connection'))
+
+
+@run
 async def test_curl_in_1_0():
     async with functions(limit=2) as (gateway, upstream_, _):
         url = f'{gateway.url}/functions/f?id='
