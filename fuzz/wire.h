@@ -104,6 +104,7 @@ static inline void must_be_same(const struct weir_http1_head *a, const struct we
     must(a->upgrade == b->upgrade);
     must(a->seen == b->seen);
     must(a->repeated == b->repeated);
+    must(a->has_odd_name == b->has_odd_name);
     must(a->listed[0] == b->listed[0]);
     must(a->listed[1] == b->listed[1]);
     must(a->field_count == b->field_count);

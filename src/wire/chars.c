@@ -12,6 +12,7 @@
 #define IS_HEX(c)   (IS_DIGIT(c) || ((c) >= 'A' && (c) <= 'F') || ((c) >= 'a' && (c) <= 'f'))
 #define IS_HOST(c) \
     (IS_DIGIT(c) || IS_LETTER(c) || (c) == '-' || (c) == '.' || (c) == '_' || (c) == '~')
+#define IS_WORD(c)   (IS_DIGIT(c) || IS_LETTER(c) || (c) == '-')
 #define IS_QUOTED(c) (IS_VALUE(c) && (c) != '"' && (c) != '\\')
 #define IS_PATH(c)   ((c) != '/' && (c) != '\\' && (c) != '.' && (c) != ';' && (c) != '%')
 
@@ -19,7 +20,7 @@
     ((IS_TOKEN(c) ? WEIR_CHAR_TOKEN : 0) | (IS_VISIBLE(c) && (c) != '#' ? WEIR_CHAR_TARGET : 0) | \
      (IS_VALUE(c) ? WEIR_CHAR_VALUE : 0) | (IS_HEX(c) ? WEIR_CHAR_HEX : 0) |                      \
      (IS_HOST(c) ? WEIR_CHAR_HOST : 0) | (IS_QUOTED(c) ? WEIR_CHAR_QUOTED : 0) |                  \
-     (IS_PATH(c) ? WEIR_CHAR_PATH : 0))
+     (IS_PATH(c) ? WEIR_CHAR_PATH : 0) | (IS_WORD(c) ? WEIR_CHAR_WORD : 0))
 
 #define FOUR(c)    CLASSES(c), CLASSES((c) + 1), CLASSES((c) + 2), CLASSES((c) + 3)
 #define SIXTEEN(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)

@@ -16,6 +16,7 @@ enum weir_char_class {
     WEIR_CHAR_HOST = 16,   /* of host names: letters, digits and "-._~" */
     WEIR_CHAR_QUOTED = 32, /* inside a quoted string, without the backslash */
     WEIR_CHAR_PATH = 64,   /* means only itself wherever in a path it is: all but /\.;% */
+    WEIR_CHAR_WORD = 128,  /* letters, digits and '-', of which usual field names are made */
 };
 
 extern const uint8_t weir_char_classes[256];

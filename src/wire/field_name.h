@@ -90,6 +90,15 @@ enum weir_field_id {
 /* The number of a name in any case of letters, or WEIR_FIELD_OTHER. */
 enum weir_field_id weir_field_find(struct weir_slice name);
 
+/* Whether both are one name to programs that do not tell '-' from '_', because they hand fields on
+ * as variables: CGI, WSGI. Some do not tell any two characters apart that are neither letters nor
+ * digits, so all of those are the same here. */
+static inline bool weir_field_alike(struct weir_slice a, struct weir_slice b);
+
+/* The number of the name of the list that is alike, or WEIR_FIELD_OTHER. Quick where there is none:
+ * such a name has the length and the first and last character of the one that it is like. */
+enum weir_field_id weir_field_find_alike(struct weir_slice name);
+
 /* The name in lower case; empty for WEIR_FIELD_OTHER. */
 struct weir_slice weir_field_name(enum weir_field_id id);
 
@@ -110,6 +119,21 @@ extern const struct weir_field_entry weir_field_entries[WEIR_FIELD_COUNT];
  * the compiler complains of an initializer that is overridden. */
 extern const uint8_t weir_field_places[256];
 #define WEIR_FIELD_PLACE(bytes, first, last) ((9 * (bytes) + 4 * (first) + 54 * (last)) & 255)
+
+bool weir_field_alike_bytes(const char *a, const char *b, size_t bytes);
+
+static inline bool weir_field_alike(struct weir_slice a, struct weir_slice b)
+{
+    return a.bytes == b.bytes && weir_field_alike_bytes(a.data, b.data, a.bytes);
+}
+
+/* The name of the list that it can be, from its length and its first and last character. */
+static inline enum weir_field_id weir_field_candidate(const char *name, size_t bytes)
+{
+    unsigned first = (uint8_t)name[0] | 0x20u;
+    unsigned last = (uint8_t)name[bytes - 1] | 0x20u;
+    return (enum weir_field_id)weir_field_places[WEIR_FIELD_PLACE((unsigned)bytes, first, last)];
+}
 
 /* Whether 8 bytes are those of the list. Only where a letter is expected may the case bit differ:
  * elsewhere it would take a CR for a '-'. Letters are the bytes of the list with 0x40. */
@@ -136,13 +160,10 @@ static inline bool weir_field_same(const char *name, size_t bytes, const char *t
  * it is shorter. */
 static inline enum weir_field_id weir_field_find_readable(const char *name, size_t bytes)
 {
-    unsigned first = (uint8_t)name[0] | 0x20u;
-    unsigned last = (uint8_t)name[bytes - 1] | 0x20u;
-    unsigned id = weir_field_places[WEIR_FIELD_PLACE((unsigned)bytes, first, last)];
+    enum weir_field_id id = weir_field_candidate(name, bytes);
     const struct weir_field_entry *entry = &weir_field_entries[id];
-    return entry->bytes == bytes && weir_field_same(name, bytes, entry->text)
-               ? (enum weir_field_id)id
-               : WEIR_FIELD_OTHER;
+    return entry->bytes == bytes && weir_field_same(name, bytes, entry->text) ? id
+                                                                              : WEIR_FIELD_OTHER;
 }
 
 #endif

@@ -362,6 +362,9 @@ static enum weir_http_fault step_name(struct weir_http1_head *head, const char *
     if (c != ':' || name.bytes == 0) {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_NAME;
     }
+    /* Names with other characters always come this way. */
+    head->has_odd_name =
+        head->has_odd_name || !weir_text_all(weir_http1_slice(data, name), WEIR_CHAR_WORD);
     *next_field(head) = (struct weir_http1_field){
         .name_at = name.at,
         .name_bytes = (uint8_t)name.bytes,
@@ -609,12 +612,7 @@ const struct weir_http1_field *weir_http1_find_name(const struct weir_http1_head
 
 bool weir_http1_is_hop_by_hop(const struct weir_http1_head *head, uint16_t index)
 {
-    static const uint64_t always =
-        WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CLOSE) | WEIR_FIELD_BIT(KEEP_ALIVE) |
-        WEIR_FIELD_BIT(PROXY_CONNECTION) | WEIR_FIELD_BIT(PROXY_AUTHENTICATE) |
-        WEIR_FIELD_BIT(PROXY_AUTHORIZATION) | WEIR_FIELD_BIT(TE) | WEIR_FIELD_BIT(UPGRADE) |
-        WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(HTTP2_SETTINGS);
     assert(index < head->field_count);
-    return (always >> head->fields[index].id & 1) != 0 ||
+    return (WEIR_FIELDS_HOP_BY_HOP >> head->fields[index].id & 1) != 0 ||
            (head->listed[index / 64] >> (index % 64) & 1) != 0;
 }

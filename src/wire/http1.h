@@ -136,6 +136,8 @@ struct weir_http1_head {
     bool persists;           /* the sender keeps the connection open after this message */
     enum weir_http1_upgrade upgrade;
 
+    bool has_odd_name; /* one has a character other than letters, digits and '-' */
+
     /* The fields, in the order in which they came. */
     uint64_t seen;      /* which names of the list are there: 1 << id */
     uint64_t repeated;  /* which of them more than once */
@@ -186,6 +188,13 @@ const struct weir_http1_field *weir_http1_find(const struct weir_http1_head *hea
 const struct weir_http1_field *weir_http1_find_name(const struct weir_http1_head *head,
                                                     const char *data, struct weir_slice name,
                                                     bool *repeated);
+
+/* Fields that always concern one connection only (RFC 9110, section 7.6.1). */
+#define WEIR_FIELDS_HOP_BY_HOP                                                            \
+    (WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CLOSE) | WEIR_FIELD_BIT(KEEP_ALIVE) |    \
+     WEIR_FIELD_BIT(PROXY_CONNECTION) | WEIR_FIELD_BIT(PROXY_AUTHENTICATE) |              \
+     WEIR_FIELD_BIT(PROXY_AUTHORIZATION) | WEIR_FIELD_BIT(TE) | WEIR_FIELD_BIT(UPGRADE) | \
+     WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(HTTP2_SETTINGS))
 
 /* Whether the field at `index` concerns only this connection and must not be forwarded: it is one
  * of those that always do, or the Connection field lists it. */

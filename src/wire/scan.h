@@ -267,8 +267,7 @@ static inline const char *weir_scan_target(const char *from, const char *end)
     return from;
 }
 
-/* The first byte that is not a letter, a digit or '-', or some other one that cannot be part of a
- * field name: of the rarer characters of names, some are passed over and some are not. */
+/* The first byte that is not a letter, a digit or '-'. Names have other characters too, rarely. */
 static inline const char *weir_scan_name(const char *from, const char *end)
 {
     while (end - from >= WEIR_SCAN_BLOCK) {
@@ -278,7 +277,7 @@ static inline const char *weir_scan_name(const char *from, const char *end)
         }
         from += WEIR_SCAN_BLOCK;
     }
-    while (from < end && weir_char_is(*from, WEIR_CHAR_TOKEN)) {
+    while (from < end && weir_char_is(*from, WEIR_CHAR_WORD)) {
         from++;
     }
     return from;

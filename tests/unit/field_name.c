@@ -100,6 +100,53 @@ TEST(random_names_are_found_only_if_they_are_of_the_list)
     }
 }
 
+static struct weir_slice folded(struct weir_slice name, char other, char copy[64])
+{
+    for (size_t i = 0; i < name.bytes; i++) {
+        copy[i] = name.data[i] == '-' ? other : name.data[i];
+    }
+    return (struct weir_slice){copy, name.bytes};
+}
+
+TEST(a_name_is_like_the_one_of_the_list_whatever_stands_for_its_dashes)
+{
+    static const char others[] = "-_.!~|";
+    for (unsigned id = 1; id < WEIR_FIELD_COUNT; id++) {
+        struct weir_slice name = weir_field_name((enum weir_field_id)id);
+        for (size_t i = 0; i < sizeof others - 1; i++) {
+            char copy[64];
+            struct weir_slice other = folded(name, others[i], copy);
+            other.data = guarded(other);
+            assert_int_equal(weir_field_find_alike(other), id);
+            assert_true(weir_field_alike(other, name));
+            copy[0] = (char)(copy[0] >= 'a' && copy[0] <= 'z' ? copy[0] - 32 : copy[0]);
+            assert_int_equal(weir_field_find_alike((struct weir_slice){copy, name.bytes}), id);
+        }
+    }
+}
+
+TEST(a_name_with_another_letter_more_or_less_is_not_alike)
+{
+    for (unsigned id = 1; id < WEIR_FIELD_COUNT; id++) {
+        struct weir_slice name = weir_field_name((enum weir_field_id)id);
+        char copy[64];
+        for (size_t i = 0; i < name.bytes; i++) {
+            struct weir_slice other = folded(name, '_', copy);
+            copy[i] = copy[i] == 'q' ? 'z' : 'q';
+            assert_true(weir_field_find_alike(other) != id);
+            assert_false(weir_field_alike(other, name));
+        }
+        struct weir_slice shorter = folded(name, '_', copy);
+        shorter.bytes--;
+        assert_true(weir_field_find_alike(shorter) != id);
+        assert_false(weir_field_alike(shorter, name));
+        copy[name.bytes] = 'x';
+        assert_true(weir_field_find_alike((struct weir_slice){copy, name.bytes + 1}) != id);
+    }
+    assert_int_equal(weir_field_find_alike((struct weir_slice){"", 0}), WEIR_FIELD_OTHER);
+    assert_true(weir_field_alike((struct weir_slice){"", 0}, (struct weir_slice){"", 0}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +155,8 @@ int main(void)
         cmocka_unit_test(a_name_that_is_longer_or_shorter_is_another),
         cmocka_unit_test(what_is_not_of_the_list_is_other),
         cmocka_unit_test(random_names_are_found_only_if_they_are_of_the_list),
+        cmocka_unit_test(a_name_is_like_the_one_of_the_list_whatever_stands_for_its_dashes),
+        cmocka_unit_test(a_name_with_another_letter_more_or_less_is_not_alike),
     };
     return cmocka_run_group_tests_name("field_name", tests, NULL, NULL);
 }

@@ -622,6 +622,33 @@ TEST(random_heads_are_read_alike_however_they_arrive)
     assert_true(done > 100); /* it is not only nonsense */
 }
 
+/* Wherever it stands: the fast way reads blocks, and what is left of them byte by byte. */
+TEST(a_head_says_whether_it_has_a_name_with_rarer_characters)
+{
+    static const struct {
+        const char *fields;
+        bool odd;
+    } cases[] = {
+        {"", false},
+        {"A-1: b_c\r\n", false},
+        {"A_1: b\r\n", true},
+        {"A.1: b\r\nB: c\r\nAccept: d, and much more of it behind it\r\n", true},
+        {"B: c\r\nAccept: d, and much more of it behind it\r\nA_: b\r\n", true},
+        {"A-name-that-is-longer-than-a-block-of-16_: b\r\n", true},
+        {"A-name-that-is-longer-than-a-block-of-16-: b\r\n", false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct weir_http1_head head;
+        text.bytes = 0;
+        add(&text, "GET /a_b HTTP/1.1\r\nHost: a_b\r\n");
+        add(&text, cases[i].fields);
+        add(&text, "\r\n");
+        struct reading reading = request_reading(slice_of(&text));
+        accept_head(&reading, &head); /* in every way in which it may arrive */
+        assert_int_equal(head.has_odd_name, cases[i].odd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -658,6 +685,7 @@ int main(void)
         cmocka_unit_test(invalid_limits_are_a_broken_contract),
         cmocka_unit_test(every_length_of_method_target_name_and_value_is_read_alike),
         cmocka_unit_test(random_heads_are_read_alike_however_they_arrive),
+        cmocka_unit_test(a_head_says_whether_it_has_a_name_with_rarer_characters),
     };
     return cmocka_run_group_tests_name("http1", tests, NULL, NULL);
 }

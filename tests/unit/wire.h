@@ -98,6 +98,7 @@ static inline void expect_same_head(const struct weir_http1_head *a,
     assert_true(a->seen == b->seen);
     assert_true(a->repeated == b->repeated);
     assert_memory_equal(a->listed, b->listed, sizeof a->listed);
+    assert_int_equal(a->has_odd_name, b->has_odd_name);
     assert_int_equal(a->field_count, b->field_count);
     assert_memory_equal(a->fields, b->fields, a->field_count * sizeof a->fields[0]);
 }
