@@ -210,6 +210,7 @@ struct weir_config_source {
     enum weir_config_source_kind kind;
     uint32_t capture;
     struct weir_slice text;
+    bool odd_name; /* HEADER: `text` has a character other than letters, digits and '-' */
 };
 
 enum weir_config_llm {

@@ -251,6 +251,16 @@ bool weir_scalar_header_name(struct weir_slice text)
     return text.bytes > 0 && text.bytes <= WEIR_SCALAR_NAME_BYTES_MAX;
 }
 
+bool weir_scalar_plain_header_name(struct weir_slice text)
+{
+    size_t plain = 0;
+    while (plain < text.bytes &&
+           (is_letter(text.data[plain]) || is_digit(text.data[plain]) || text.data[plain] == '-')) {
+        plain++;
+    }
+    return plain == text.bytes;
+}
+
 bool weir_scalar_header_value(struct weir_slice text)
 {
     for (size_t i = 0; i < text.bytes; i++) {

@@ -59,6 +59,9 @@ bool weir_scalar_variable(struct weir_slice text);
 /* The name of a header: a token of RFC 9110, of 1 to 64 bytes. */
 bool weir_scalar_header_name(struct weir_slice text);
 
+/* Whether it has only letters, digits and '-', as the names of most headers do. */
+bool weir_scalar_plain_header_name(struct weir_slice text);
+
 /* What may stand in a header: no control characters, and no space at either end. */
 bool weir_scalar_header_value(struct weir_slice text);
 

@@ -42,7 +42,9 @@ static bool read_header(struct weir_reader *reader, const struct weir_yaml *valu
                            "the name of a header after header:, such as header:X-Tenant");
         return false;
     }
-    *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER, .text = name};
+    *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
+                                          .text = name,
+                                          .odd_name = !weir_scalar_plain_header_name(name)};
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "gateway/api_key.h"
+#include "wire/field_name.h"
 #include "wire/head_writer.h"
 
 /* What says who asked: ours to say, unless the peer is believed. */
@@ -37,10 +38,11 @@ static inline void copy(struct weir_head_writer *writer, const char *text)
     weir_head_copy(writer, weir_slice_of(text));
 }
 
+/* Whether it sets a field of that name, or of one that a server might take for that name. */
 static bool sets(const struct weir_config_upstream *upstream, struct weir_slice name)
 {
     for (uint32_t i = 0; i < upstream->header_count; i++) {
-        if (weir_scalar_same_word(upstream->headers[i].name, name)) {
+        if (weir_field_alike(upstream->headers[i].name, name)) {
             return true;
         }
     }
@@ -210,7 +212,8 @@ static void write_request_id(struct weir_head_writer *writer, uint64_t id)
     copy(writer, "\r\n");
 }
 
-/* Those of the listed names that the route's upstreams set themselves. */
+/* Those of the listed names that the route's upstreams set themselves, if by a name that a server
+ * might take for the listed one. */
 static uint64_t set_by_upstreams(const struct weir_forward_request *request)
 {
     uint64_t names = 0;
@@ -218,7 +221,7 @@ static uint64_t set_by_upstreams(const struct weir_forward_request *request)
         const struct weir_config_upstream *upstream =
             &request->config->upstreams[request->route->upstreams[i]];
         for (uint32_t j = 0; j < upstream->header_count; j++) {
-            names |= UINT64_C(1) << weir_field_find(upstream->headers[j].name);
+            names |= UINT64_C(1) << weir_field_find_alike(upstream->headers[j].name);
         }
     }
     return names & ~WEIR_FIELD_BIT(OTHER);
@@ -229,23 +232,76 @@ static bool says_who(struct weir_slice name)
 {
     static const char start[] = "x-forwarded-";
     struct weir_slice begin = {name.data, sizeof start - 1};
-    return name.bytes >= begin.bytes && weir_scalar_same_word(begin, weir_slice_of(start));
+    return name.bytes >= begin.bytes && weir_field_alike(begin, weir_slice_of(start));
 }
 
 /* What a provider of LLMs is not told: where a client is, nor whose it is. */
 static bool is_private(const struct weir_config_route *route, struct weir_slice name)
 {
     bool tenant = route->tenant.kind == WEIR_CONFIG_SOURCE_HEADER &&
-                  weir_scalar_same_word(name, route->tenant.text);
+                  weir_field_alike(name, route->tenant.text);
     return route->llm != WEIR_CONFIG_LLM_NONE && (tenant || says_who(name));
 }
 
-/* `unwanted` are those of the listed names that do not pass, whatever else they are. */
-static bool passes(const struct weir_forward_request *request, uint16_t index, uint64_t unwanted)
+/* Names that Weir writes, removes or believes on every route, so that nothing may be taken for
+ * them. */
+#define ALWAYS_GUARDED                                                                 \
+    (WRITTEN_ANEW | SAYS_WHO | WEIR_FIELDS_HOP_BY_HOP | WEIR_FIELD_BIT(X_REQUEST_ID) | \
+     WEIR_FIELD_BIT(SEC_FETCH_SITE))
+
+/* Whether the name is like the one of a header that the source reads, but is not that name. */
+static bool imitates_source(const struct weir_config_source *source, struct weir_slice name)
+{
+    return source->kind == WEIR_CONFIG_SOURCE_HEADER && weir_field_alike(source->text, name) &&
+           !weir_scalar_same_word(source->text, name);
+}
+
+/* Two names that are alike and not the same have a character between them that is neither a letter,
+ * a digit nor '-'. Hardly any request or route has one. False: there is nothing to look for. */
+static bool may_imitate(const struct weir_forward_request *request)
+{
+    const struct weir_config_route *route = request->route;
+    bool odd = request->head->has_odd_name || route->tenant.odd_name || route->priority.odd_name ||
+               route->flow.odd_name;
+    for (uint32_t i = 0; i < route->key_parts && !odd; i++) {
+        odd = route->key[i].odd_name;
+    }
+    return odd;
+}
+
+/* Whether a server that does not tell '_' from '-' might take the name, which is not of the list,
+ * for one that Weir writes, removes or believes: X_Forwarded_For, X_Tenant. The name that is meant
+ * has been dealt with already, and this one says something else. */
+static bool imitates(const struct weir_forward_request *request, struct weir_slice name,
+                     uint64_t unwanted)
+{
+    const struct weir_config_route *route = request->route;
+    uint64_t guarded = unwanted | ALWAYS_GUARDED;
+    if (route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY) {
+        guarded |= WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY);
+    }
+    enum weir_field_id id = weir_field_find_alike(name);
+    bool found = (id != WEIR_FIELD_OTHER && (guarded >> id & 1) != 0) ||
+                 imitates_source(&route->tenant, name) || imitates_source(&route->priority, name) ||
+                 imitates_source(&route->flow, name);
+    for (uint32_t i = 0; i < route->key_parts && !found; i++) {
+        found = imitates_source(&route->key[i], name);
+    }
+    return found;
+}
+
+/* What is the same for all fields of a request. */
+struct field_filter {
+    uint64_t unwanted; /* those of the listed names that do not pass, whatever else they are */
+    bool imitations;   /* there may be names that are like others */
+};
+
+static bool passes(const struct weir_forward_request *request, uint16_t index,
+                   const struct field_filter *filter)
 {
     const struct weir_http1_field *field = &request->head->fields[index];
     uint64_t bit = UINT64_C(1) << field->id;
-    if ((bit & unwanted) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
+    if ((bit & filter->unwanted) != 0 || weir_http1_is_hop_by_hop(request->head, index)) {
         return false;
     }
     if (request->route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY &&
@@ -259,7 +315,8 @@ static bool passes(const struct weir_forward_request *request, uint16_t index, u
         return true;
     }
     struct weir_slice name = weir_http1_name(request->data, field);
-    return !is_private(request->route, name) && !replaced(request, name);
+    return !is_private(request->route, name) && !replaced(request, name) &&
+           !(filter->imitations && imitates(request, name, filter->unwanted));
 }
 
 static bool take(struct weir_buffer *buffer, const struct weir_head_writer *writer)
@@ -278,12 +335,13 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     write_request_line(&writer, request);
     bool llm = request->route->llm != WEIR_CONFIG_LLM_NONE;
     uint64_t set = set_by_upstreams(request);
-    uint64_t unwanted = WRITTEN_ANEW | set | (llm ? NOT_FOR_LLM : 0);
+    struct field_filter filter = {.unwanted = WRITTEN_ANEW | set | (llm ? NOT_FOR_LLM : 0),
+                                  .imitations = may_imitate(request)};
     uint64_t said = set; /* these names, and those that pass, need no word of ours */
     struct run run;
     begin_run(&run, &writer, request->head, request->data);
     for (uint16_t i = 0; i < request->head->field_count; i++) {
-        if (passes(request, i, unwanted)) {
+        if (passes(request, i, &filter)) {
             said |= UINT64_C(1) << request->head->fields[i].id;
         } else {
             end_run(&run, i);

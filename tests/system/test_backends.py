@@ -176,3 +176,25 @@ async def test_a_body_in_chunks_arrives_at_servers_as_it_was_sent(name):
             for _ in range(3):
                 await wire.send(request('/functions/f', CHUNKED, method='POST', body=body))
                 assert json.loads((await wire.message()).body)['body'] == 'hello world'
+
+
+# ---- names that a server takes for another
+
+@run
+async def test_a_name_with_underscores_does_not_get_past_one_that_weir_sets_or_believes():
+    route = '''
+  - { match: /mine, tenant: "header:X-Tenant", upstream: functions }'''
+    fields = ('X_Auth_User: admin', 'x-auth_user: admin', 'X_Forwarded_For: 6.6.6.6', 'X_REAL_IP: 6.6.6.6',
+              'X_Request_Id: theirs', 'X_Forwarded_Proto: https', 'X-Tenant: acme', 'X_Tenant: rival',
+              'x_other: kept')
+    async with gunicorn() as (url, _), front(url, top='trusted: []', route=route,
+                                             more='headers: { X-Auth-User: service }') as gateway:
+        said = json.loads((await ask(gateway.port, request('/mine', *fields))).body)
+        assert said['HTTP_X_AUTH_USER'] == 'service'
+        assert said['HTTP_X_FORWARDED_FOR'] == '127.0.0.1'
+        assert said['HTTP_X_FORWARDED_PROTO'] == 'http'
+        assert said['HTTP_X_REQUEST_ID'] != 'theirs'
+        assert ',' not in said['HTTP_X_REQUEST_ID']
+        assert said['HTTP_X_TENANT'] == 'acme'
+        assert said['HTTP_X_OTHER'] == 'kept'
+        assert 'HTTP_X_REAL_IP' not in said

@@ -269,6 +269,9 @@ TEST(a_variable_is_named_by_letters_digits_and_underscores)
 TEST(headers_have_a_token_for_a_name_and_no_control_characters)
 {
     assert_true(weir_scalar_header_name(exact("X-Api-Key")));
+    assert_true(weir_scalar_plain_header_name(exact("X-Api-Key-09")));
+    assert_false(weir_scalar_plain_header_name(exact("X-Api_Key")));
+    assert_false(weir_scalar_plain_header_name(exact("X-Api-Key.")));
     assert_true(weir_scalar_header_name(exact("!#$%&'*+-.^_`|~09az")));
     assert_false(weir_scalar_header_name(exact("")));
     assert_false(weir_scalar_header_name(exact("X Y")));

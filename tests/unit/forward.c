@@ -203,6 +203,103 @@ TEST(a_header_that_would_break_the_head_is_not_written)
     assert_int_equal(out.end, end);
 }
 
+/* ---- names that a server might take for another ---- */
+
+/* Servers that hand fields on as variables make HTTP_X_AUTH_USER of both X-Auth-User and
+ * X_Auth_User, and some of X.Auth.User too. */
+TEST(what_may_be_taken_for_a_header_that_an_upstream_sets_does_not_pass)
+{
+    begin_anew();
+    set_header(0, "X-Auth-User", "service");
+    set_header(1, "User_Agent", "ours");
+    forward(GET("Host: a\r\nX_Auth_User: admin\r\nA_1: 1\r\nx-auth_user: admin\r\n"
+                "X.AUTH.USER: admin\r\nX-Auth-User: admin\r\nXAuthUser: 2\r\nX_Auth_Users: 3\r\n"));
+    expect_passed("A_1=1;XAuthUser=2;X_Auth_Users=3;X-Auth-User=service;");
+    route.upstream_count = 2;
+    forward(GET("Host: a\r\nUser-Agent: b\r\nUSER_AGENT: c\r\n"));
+    expect_passed("X-Auth-User=service;");
+}
+
+/* An upstream's own header may be the one with the underscores. */
+TEST(a_header_with_underscores_that_an_upstream_sets_replaces_the_one_with_dashes)
+{
+    begin_anew();
+    set_header(0, "X_Auth_User", "service");
+    set_header(0, "X_Forwarded_For", "192.0.2.9");
+    set_header(0, "api_key", "ours");
+    forward(GET("Host: a\r\nX-Auth-User: admin\r\nx_auth_user: admin\r\nApi-Key: theirs\r\n"
+                "X-Forwarded-For: 1.1.1.1\r\nA: 1\r\n"));
+    expect_no_field("x-forwarded-for");
+    expect_passed("A=1;X_Auth_User=service;X_Forwarded_For=192.0.2.9;api_key=ours;");
+}
+
+TEST(what_may_be_taken_for_what_weir_says_does_not_pass_whoever_is_believed)
+{
+    static const char *const names[] = {
+        "X_Forwarded_For",   "x_forwarded-for",     "X-Forwarded_Proto", "X_FORWARDED_HOST",
+        "X_Real_IP",         "X_Request_Id",        "Content_Length",    "Transfer_Encoding",
+        "TRANSFER.ENCODING", "Weir_Timeout",        "Weir_Flow",         "Keep_Alive",
+        "Proxy_Connection",  "Proxy_Authorization", "HTTP2_Settings",    "Sec_Fetch_Site",
+    };
+    for (size_t i = 0; i < 2 * COUNT_OF(names); i++) {
+        static struct text text;
+        text.bytes = 0;
+        add(&text, "GET / HTTP/1.1\r\nHost: a\r\nA: 1\r\n");
+        add(&text, names[i / 2]);
+        add(&text, ": 6.6.6.6\r\nB: 2\r\n\r\n");
+        begin_anew();
+        request.trusted = i % 2 == 0;
+        forward(slice_of(&text));
+        expect_passed("A=1;B=2;");
+    }
+}
+
+TEST(what_may_be_taken_for_a_name_that_the_route_reads_does_not_pass)
+{
+    static const struct weir_config_source key[] = {
+        {.kind = WEIR_CONFIG_SOURCE_CONSTANT, .text = {"X-Constant", 10}},
+        {.kind = WEIR_CONFIG_SOURCE_HEADER, .text = {"X-Key", 5}},
+    };
+    static const struct weir_slice bytes =
+        GET("Host: a\r\nX-Tenant: 1\r\nX_Tenant: 2\r\nX-Priority: 3\r\nX-PRIORITY_: 4\r\n"
+            "x_priority: 5\r\nX_Flow: 6\r\nX-Flow: 7\r\nx_key: 8\r\nX-KEY: 9\r\n"
+            "X_Constant: 10\r\n");
+    begin_anew();
+    forward(bytes);
+    expect_passed("X-Tenant=1;X_Tenant=2;X-Priority=3;X-PRIORITY_=4;x_priority=5;X_Flow=6;X-Flow=7;"
+                  "x_key=8;X-KEY=9;X_Constant=10;");
+    route.tenant = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
+                                               .text = weir_slice_of("X-Tenant")};
+    route.priority = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
+                                                 .text = weir_slice_of("x-priority")};
+    route.flow = (struct weir_config_source){
+        .kind = WEIR_CONFIG_SOURCE_HEADER, .text = weir_slice_of("X_Flow"), .odd_name = true};
+    route.key = key;
+    route.key_parts = COUNT_OF(key);
+    forward(bytes);
+    expect_passed("X-Tenant=1;X-Priority=3;X-PRIORITY_=4;X_Flow=6;X-KEY=9;X_Constant=10;");
+}
+
+TEST(what_may_be_taken_for_credentials_does_not_reach_an_llm)
+{
+    static const struct weir_slice bytes =
+        GET("Host: a\r\napi_key: 1\r\nX_Api_Key: 2\r\nX_Tenant: acme\r\nAccept_Encoding: gzip\r\n"
+            "X_Forwarded_Client_Cert: 3\r\nA_1: 1\r\n");
+    begin_anew();
+    forward(bytes); /* api_key is a name that plain upstreams use */
+    expect_passed("api_key=1;X_Api_Key=2;X_Tenant=acme;Accept_Encoding=gzip;"
+                  "X_Forwarded_Client_Cert=3;A_1=1;");
+    route.tenant = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
+                                               .text = weir_slice_of("X-Tenant")};
+    route.llm = WEIR_CONFIG_LLM_OPENAI;
+    forward(bytes);
+    expect_passed("A_1=1;accept-encoding=identity;");
+    route.llm = WEIR_CONFIG_LLM_NONE;
+    route.tenant.kind = WEIR_CONFIG_SOURCE_API_KEY;
+    forward(bytes);
+    expect_passed("X_Tenant=acme;Accept_Encoding=gzip;X_Forwarded_Client_Cert=3;A_1=1;");
+}
+
 /* ---- the target ---- */
 
 static const char *stripped(const char *target, uint32_t segments)
@@ -745,6 +842,12 @@ int main(void)
         cmocka_unit_test(what_an_upstream_sets_is_said_once_whatever_else_would_be_said),
         cmocka_unit_test(an_upstream_may_set_the_host),
         cmocka_unit_test(a_header_that_would_break_the_head_is_not_written),
+        cmocka_unit_test(what_may_be_taken_for_a_header_that_an_upstream_sets_does_not_pass),
+        cmocka_unit_test(
+            a_header_with_underscores_that_an_upstream_sets_replaces_the_one_with_dashes),
+        cmocka_unit_test(what_may_be_taken_for_what_weir_says_does_not_pass_whoever_is_believed),
+        cmocka_unit_test(what_may_be_taken_for_a_name_that_the_route_reads_does_not_pass),
+        cmocka_unit_test(what_may_be_taken_for_credentials_does_not_reach_an_llm),
         cmocka_unit_test(a_target_goes_on_as_it_is),
         cmocka_unit_test(segments_are_stripped_from_the_front_and_the_query_stays),
         cmocka_unit_test(a_path_of_which_nothing_is_left_becomes_a_slash),
