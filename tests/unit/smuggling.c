@@ -155,6 +155,30 @@ static const struct attempt attempts[] = {
                             "Upgrade: websocket\r\nContent-Length: 32\r\n\r\n" HIDDEN),
     /* A field without a colon, which some drop. */
     ATTEMPT(NAME, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding\r\nContent-Length: 1\r\n\r\nx"),
+    /* A comma behind the coding: a list of one, or of two. */
+    ATTEMPT(CODING_UNKNOWN,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked,\r\n\r\n0\r\n\r\n"),
+    /* A parameter of the coding, at which some stop reading. */
+    ATTEMPT(CODING_UNKNOWN,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n"),
+    /* A form feed, which isspace() takes for a blank. */
+    ATTEMPT(VALUE, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0c"
+                   "chunked\r\n\r\n0\r\n\r\n"),
+    /* A next-line character in Latin-1: the end of a line in Unicode. */
+    ATTEMPT(CODING_UNKNOWN, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\x85\r\n\r\n"),
+    /* Another sign for the colon. */
+    ATTEMPT(NAME, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding=chunked\r\n\r\n0\r\n\r\n"),
+    /* Underscores between digits, which Python's int() accepts. */
+    ATTEMPT(LENGTH, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3_2\r\n\r\n" HIDDEN),
+    /* A vertical tab before the length, which strtol() skips. */
+    ATTEMPT(VALUE, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \x0b"
+                   "32\r\n\r\n" HIDDEN),
+    /* Two numbers with a blank between them. */
+    ATTEMPT(LENGTH, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0 32\r\n\r\n" HIDDEN),
+    /* A superscript digit in Latin-1, which Python's isdigit() accepts. */
+    ATTEMPT(LENGTH, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \xb9\r\n\r\nx"),
+    /* A folded line in the middle of the length. */
+    ATTEMPT(FOLDED, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n 2\r\n\r\n" HIDDEN),
     /* A field without a name. */
     ATTEMPT(NAME, "POST / HTTP/1.1\r\nHost: a\r\n: chunked\r\n\r\n"),
 
@@ -176,6 +200,22 @@ static const struct attempt attempts[] = {
     ATTEMPT(CHUNK_SIZE_LARGE, CHUNKED "ffffffffffffffff\r\nx\r\n0\r\n\r\n"),
     /* No size at all. */
     ATTEMPT(CHUNK_SIZE, CHUNKED "\r\n\r\n"),
+    /* Underscores between digits, which Python's int(, 16) accepts. */
+    ATTEMPT(CHUNK_SIZE, CHUNKED "1_0\r\n0123456789abcdef\r\n0\r\n\r\n"),
+    /* So many zeros that what follows them is cut off somewhere. */
+    ATTEMPT(CHUNK_SIZE_LARGE, CHUNKED "00000000000000001\r\nx\r\n0\r\n\r\n"),
+    /* A blank inside of the size. */
+    ATTEMPT(CHUNK_SIZE, CHUNKED "0 1\r\nx\r\n0\r\n\r\n"),
+    /* A tab behind it. */
+    ATTEMPT(CHUNK_SIZE, CHUNKED "1\t\r\nx\r\n0\r\n\r\n"),
+    /* An extension without a size: of a chunk of none, or an error. */
+    ATTEMPT(CHUNK_SIZE, CHUNKED ";a\r\n\r\n" HIDDEN),
+    /* CR alone behind the data. */
+    ATTEMPT(CHUNK_END, CHUNKED "1\r\nx\r0\r\n\r\n"),
+    /* A backslash in a quoted extension, which takes the quote away for some. */
+    ATTEMPT(CHUNK_EXTENSION, CHUNKED "1;a=\"\\\"\r\nx\r\n0\r\n\r\n"),
+    /* A coding in the trailers. */
+    ATTEMPT(TRAILER, CHUNKED "0\r\nTransfer-Encoding: chunked\r\n\r\n"),
     /* A bare LF behind the size. */
     ATTEMPT(BARE_LF, CHUNKED "1\nx\r\n0\r\n\r\n"),
     /* A bare LF in an extension: a new line to some (TERM.EXT). */
@@ -253,7 +293,7 @@ static enum weir_http_fault read_message(struct weir_slice bytes, size_t step)
 
 TEST(every_attempt_at_smuggling_is_refused_for_its_own_reason)
 {
-    assert_true(COUNT_OF(attempts) >= 47);
+    assert_true(COUNT_OF(attempts) >= 101);
     for (size_t i = 0; i < COUNT_OF(attempts); i++) {
         for (size_t step = 1; step <= 64; step *= 4) {
             enum weir_http_fault fault = read_message(attempts[i].bytes, step);
