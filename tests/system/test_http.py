@@ -171,6 +171,30 @@ async def test_chunks_of_a_request_arrive_without_their_extensions_and_trailers(
 
 
 @run
+async def test_a_long_body_loses_every_extension_wherever_it_is_cut():
+    parts = [bytes([65 + i % 26]) * (1 + 37 * i % 1500) for i in range(2000)]  # 1.5 MB, from one byte on
+    body = b''.join(b'%x;number=%d;quoted="a;b"\r\n%s\r\n' % (len(part), i, part) for i, part in enumerate(parts))
+    plain = b''.join(b'%x\r\n%s\r\n' % (len(part), part) for part in parts) + b'0\r\n\r\n'
+    came = []
+
+    async def serve(wire):
+        for _ in range(2):  # what follows on the connection is untouched
+            await wire.head()
+            came.append(await wire.exactly(len(plain)))
+            await wire.send(reply())
+        await wire.ended()
+    async with upstream(serve) as server, front(server) as gateway, connect(gateway.port) as wire:
+        whole = (request('/functions/f', 'Transfer-Encoding: chunked', method='POST')
+                 + body + b'0;last\r\nX-Sum: 42\r\nX-Other: 1\r\n\r\n')
+        for _ in range(2):
+            for at in range(0, len(whole), 7919):  # pieces that end anywhere
+                await wire.send(whole[at:at + 7919])
+            assert (await wire.message()).status == 200
+        assert came == [plain, plain]
+        assert server.connections == 1
+
+
+@run
 async def test_chunks_and_trailers_of_a_reply_arrive_as_they_were_sent():
     async def serve(wire, _):
         for part in (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n',

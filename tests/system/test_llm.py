@@ -214,12 +214,14 @@ async def test_a_body_that_is_too_long_to_be_held_passes_unread(framing):
                 await wire.send(post(body))
             else:
                 await wire.send(request(CHAT, JSON, 'Transfer-Encoding: chunked', method='POST'),
-                                chunked(body[:1000], body[1000:]), b'0\r\n\r\n')
+                                b'3e8;part=1\r\n', body[:1000], b'\r\n', chunked(body[1000:]),
+                                b'0;last\r\nX-Sum: 1\r\n\r\n')
             if framing == 'length':  # from which its cost comes: a token for four bytes, and what is expected of the reply
                 await gateway.until('default', 'llm', active=1, reserved=-(-len(body) // 4) + 128)
             go_on.set()
             assert (await wire.message('POST')).status == 200
         assert server.seen[0].body == body
+        assert server.seen[0].trailers == []
         _, said = await gateway.ask_api('/gates/llm')
         assert [key['key'] for key in said['keys']] == ['default']
         await quiet(gateway, 'default')
