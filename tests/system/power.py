@@ -68,7 +68,7 @@ class Faults:
         is what was synced and nothing else; with one, whatever was not synced is there or not, by chance: names one
         by one, contents page by page, and lengths."""
         assert self.shadow, 'for a power cut the program must run with power=True'
-        if not (self.shadow / 'whole').exists():  # it was killed before it had done anything
+        if not (self.shadow / 'whole').exists() or not self.root.exists():  # it was killed before it had made a folder
             return
         chance = random.Random(seed) if seed is not None else None
         living = {path.stat().st_ino: path for path in self.root.rglob('*')}

@@ -31,8 +31,7 @@ async def test_nothing_is_lost_when_the_power_is_cut_under_load(tmp_path):
         faults = Faults(place, place / 'data', power=True)
 
         def cut():
-            if faults.root.exists():
-                faults.cut(chance.choice((None, chance.getrandbits(32))))
+            faults.cut(chance.choice((None, chance.getrandbits(32))))
         await kill_under_load(place, f'cut {number}', CUTS // SIDE_BY_SIDE, faults, cut)
     await asyncio.gather(*(cut_power(number) for number in range(SIDE_BY_SIDE)))
 
