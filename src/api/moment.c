@@ -343,7 +343,10 @@ static void add_jobs(struct weir_moment *moment, struct weir_desk *desk)
         [WEIR_RECORD_STORE_WORKING] = counts.store.working,
         [WEIR_RECORD_STORE_BYTES] = counts.store.disk_bytes,
         [WEIR_RECORD_STORE_IDS] = counts.store.remembered,
-        [WEIR_RECORD_STORE_STALE] = counts.stale};
+        [WEIR_RECORD_STORE_STALE] = counts.stale,
+        [WEIR_RECORD_STORE_DAMAGED] = counts.store.damaged,
+        [WEIR_RECORD_STORE_LOST] = counts.store.lost,
+        [WEIR_RECORD_STORE_PAGES_LOST] = counts.store.pages_lost};
     add(moment, WEIR_RECORD_STORE, numbers, WEIR_RECORD_STORE_NUMBERS, moment->label);
 }
 

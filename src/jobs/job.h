@@ -49,10 +49,14 @@ static inline bool weir_epoch_equal(struct weir_epoch a, struct weir_epoch b)
     return a.boot == b.boot && a.counter == b.counter;
 }
 
+/* In `checksum` below: it is known. What an earlier version of Weir has written has none. */
+#define WEIR_JOB_CHECKSUM_KNOWN (UINT64_C(1) << 32)
+
 /* Where bytes are: at hand, or in a file whose number it is. */
 struct weir_job_bytes {
     uint64_t count;
     uint64_t file;           /* 0: at hand */
+    uint64_t checksum;       /* of a result's file: WEIR_JOB_CHECKSUM_KNOWN and its CRC-32C, or 0 */
     struct weir_slice bytes; /* if at hand */
 };
 

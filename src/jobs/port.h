@@ -148,6 +148,10 @@ struct weir_store_counts {
     uint64_t dead;       /* FAILED jobs */
     uint64_t remembered; /* ids */
     uint64_t disk_bytes; /* of the database and its journal */
+    uint64_t damaged;    /* jobs that became dead letters because a disk changed what it kept */
+    uint64_t lost;       /* jobs that the start could not read at all */
+    uint64_t ids_lost;   /* ids of forgotten jobs that the start could not read */
+    uint64_t pages_lost; /* pages of the database that the start could not read */
     bool working;        /* else nothing can be accepted at present */
     const char *wrong;   /* then: why */
     bool full;           /* no more ids can be remembered */

@@ -27,6 +27,9 @@ static bool insert_job(struct weir_store *store, const struct weir_job_order *or
     weir_bind_bytes(statement, 16, digest);
     weir_bind_bytes(statement, 17,
                     weir_body_beside(&order->body) ? (struct weir_slice){0} : order->body.bytes);
+    struct weir_record record = {
+        .row = {.number = number, .order = *order, .next_ms = order->due_ms}};
+    weir_bind_number(statement, 18, weir_record_sum(&record));
     return weir_database_run(&store->database, WEIR_SQL_INSERT_JOB);
 }
 
@@ -39,6 +42,7 @@ static bool insert_body(struct weir_store *store, const struct weir_job_order *o
     sqlite3_stmt *statement = weir_database_statement(&store->database, WEIR_SQL_INSERT_BODY);
     weir_bind_number(statement, 1, number);
     weir_bind_bytes(statement, 2, order->body.bytes);
+    weir_bind_number(statement, 3, weir_body_sum(number, order->body.bytes));
     return weir_database_run(&store->database, WEIR_SQL_INSERT_BODY);
 }
 

@@ -6,13 +6,21 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The job that is to be changed. If there is none, `end` says how. */
+/* The job that is to be changed. If there is none, `end` says how. A damaged one becomes a dead
+ * letter here and now, which is not what the caller expects it to be. */
 static bool get_job(struct weir_store *store, uint64_t number, struct weir_record *record,
                     enum weir_store_end *end)
 {
     struct weir_database *database = &store->database;
-    if (weir_record_get(database, number, record)) {
+    enum weir_record_found found = weir_record_get(database, number, record);
+    if (found == WEIR_RECORD_WHOLE) {
         return true;
+    }
+    if (found == WEIR_RECORD_DAMAGED) {
+        *end = WEIR_STORE_STALE;
+        (void)!weir_store_condemn(store, record); /* the caller asks whether the database works */
+        weir_database_reset(database, WEIR_SQL_GET_JOB);
+        return false;
     }
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_REMEMBERED);
     *end = WEIR_STORE_UNKNOWN;
@@ -75,7 +83,7 @@ static bool pack(struct weir_store *store, struct weir_store_take *take)
     return true;
 }
 
-static bool write_take(struct weir_store *store, const struct weir_store_take *take)
+static bool write_take(struct weir_store *store, const struct weir_store_take *take, uint64_t sum)
 {
     sqlite3_stmt *statement = weir_database_statement(&store->database, WEIR_SQL_TAKE_JOB);
     weir_bind_number(statement, 1, take->number);
@@ -83,6 +91,7 @@ static bool write_take(struct weir_store *store, const struct weir_store_take *t
     weir_bind_number(statement, 3, take->epoch.boot);
     weir_bind_number(statement, 4, take->epoch.counter);
     weir_bind_time(statement, 5, take->now_ms);
+    weir_bind_number(statement, 6, sum);
     return weir_database_change(&store->database, WEIR_SQL_TAKE_JOB);
 }
 
@@ -94,16 +103,18 @@ bool weir_store_take(struct weir_store *store, struct weir_store_take *take)
     }
     take->op.end = record.row.state == WEIR_JOB_QUEUED ? WEIR_STORE_DONE : WEIR_STORE_STALE;
     bool good = true;
+    uint64_t sum = 0;
     if (take->op.end == WEIR_STORE_DONE) {
+        record.row.state = WEIR_JOB_RUNNING;
+        record.row.attempts++;
+        record.row.epoch = take->epoch;
+        record.row.started_ms = take->now_ms;
+        sum = weir_record_sum(&record);
         take->row = record.row;
-        take->row.state = WEIR_JOB_RUNNING;
-        take->row.attempts++;
-        take->row.epoch = take->epoch;
-        take->row.started_ms = take->now_ms;
         good = pack(store, take);
     }
     done_with_job(store);
-    return good && (take->op.end != WEIR_STORE_DONE || write_take(store, take));
+    return good && (take->op.end != WEIR_STORE_DONE || write_take(store, take, sum));
 }
 
 /* ---- settle ---- */
@@ -143,12 +154,16 @@ static bool write_results(struct weir_store *store, const struct weir_store_sett
         weir_bind_number(statement, 1, settle->number);
         weir_bind_bytes(statement, 2, at_hand ? settle->result.bytes : (struct weir_slice){0});
         weir_bind_bytes(statement, 3, settle->log);
+        weir_bind_number(statement, 4,
+                         weir_result_sum(settle->number,
+                                         at_hand ? settle->result.bytes : (struct weir_slice){0},
+                                         settle->log));
         return weir_database_run(database, WEIR_SQL_SET_RESULT);
     }
     if (record->has_results) {
         weir_bind_number(weir_database_statement(database, WEIR_SQL_DELETE_RESULT), 1,
                          settle->number);
-        return weir_database_change(database, WEIR_SQL_DELETE_RESULT);
+        return weir_database_run(database, WEIR_SQL_DELETE_RESULT); /* it may be damaged */
     }
     return true;
 }
@@ -160,25 +175,33 @@ static bool ends(enum weir_job_state state)
 
 /* The columns that every settlement writes, from what it makes of the row. */
 static bool write_settlement(struct weir_store *store, const struct weir_store_settle *settle,
-                             const struct weir_job_row *row, uint64_t log_bytes)
+                             struct weir_record *record)
 {
     sqlite3_stmt *statement = weir_database_statement(&store->database, WEIR_SQL_SETTLE_JOB);
+    struct weir_job_row *row = &record->row;
+    row->state = settle->after;
+    row->kills = settle->kills;
+    row->ended_ms = ends(settle->after) ? settle->now_ms : 0;
+    row->next_ms = settle->after == WEIR_JOB_QUEUED ? settle->next_ms : 0;
+    record->keep_ms = settle->keep_until_ms;
     weir_bind_number(statement, 1, settle->number);
-    weir_bind_number(statement, 2, settle->after);
+    weir_bind_number(statement, 2, row->state);
     weir_bind_number(statement, 3, row->attempts);
     weir_bind_number(statement, 4, row->epoch.boot);
     weir_bind_number(statement, 5, row->epoch.counter);
-    weir_bind_number(statement, 6, settle->kills);
+    weir_bind_number(statement, 6, row->kills);
     weir_bind_time(statement, 7, row->started_ms);
-    weir_bind_time(statement, 8, ends(settle->after) ? settle->now_ms : 0);
-    weir_bind_time(statement, 9, settle->after == WEIR_JOB_QUEUED ? settle->next_ms : 0);
-    weir_bind_time(statement, 10, settle->keep_until_ms);
+    weir_bind_time(statement, 8, row->ended_ms);
+    weir_bind_time(statement, 9, row->next_ms);
+    weir_bind_time(statement, 10, record->keep_ms);
     weir_bind_bytes(statement, 11, row->error);
     weir_bind_number(statement, 12, row->result_status);
     weir_bind_bytes(statement, 13, row->result_type);
     weir_bind_number(statement, 14, row->result.count);
     weir_bind_number(statement, 15, row->result.file);
-    weir_bind_number(statement, 16, log_bytes);
+    weir_bind_number(statement, 16, record->log_bytes);
+    weir_bind_number(statement, 17, row->result.checksum);
+    weir_bind_number(statement, 18, weir_record_sum(record));
     return weir_database_change(&store->database, WEIR_SQL_SETTLE_JOB);
 }
 
@@ -216,8 +239,13 @@ static bool write_all(struct weir_store *store, const struct weir_store_settle *
     row->error = settle->error;
     store->batch.live_change += weir_job_live_bytes(row, record->log_bytes);
     store->batch.dead_change += settle->after == WEIR_JOB_FAILED ? 1 : 0;
-    return write_settlement(store, settle, row, record->log_bytes) &&
-           plan_forgetting(store, settle);
+    return write_settlement(store, settle, record) && plan_forgetting(store, settle);
+}
+
+bool weir_store_end_again(struct weir_store *store, const struct weir_store_settle *settle,
+                          struct weir_record *record)
+{
+    return write_all(store, settle, record, false);
 }
 
 bool weir_store_settle(struct weir_store *store, struct weir_store_settle *settle)
@@ -243,15 +271,32 @@ bool weir_store_settle(struct weir_store *store, struct weir_store_settle *settl
 
 /* ---- redrive ---- */
 
-static bool redrive_row(struct weir_store *store, struct weir_job_row *row)
+static void begin_again(struct weir_job_row *row)
 {
-    sqlite3_stmt *statement = weir_database_statement(&store->database, WEIR_SQL_REDRIVE_JOB);
-    weir_bind_number(statement, 1, row->number);
     row->state = WEIR_JOB_QUEUED;
     row->attempts = row->kills = 0;
     row->ended_ms = row->next_ms = 0;
+}
+
+/* The record is read again: a page does not have all that the checksum covers. */
+static bool redrive_row(struct weir_store *store, struct weir_job_row *row)
+{
+    struct weir_database *database = &store->database;
+    struct weir_record record;
+    if (weir_record_get(database, row->number, &record) != WEIR_RECORD_WHOLE) {
+        weir_database_reset(database, WEIR_SQL_GET_JOB);
+        weir_database_damage(database); /* it was whole a moment ago */
+        return false;
+    }
+    begin_again(&record.row);
+    uint64_t sum = weir_record_sum(&record);
+    weir_database_reset(database, WEIR_SQL_GET_JOB);
+    begin_again(row);
+    sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_REDRIVE_JOB);
+    weir_bind_number(statement, 1, row->number);
+    weir_bind_number(statement, 2, sum);
     store->batch.dead_change--;
-    return weir_database_change(&store->database, WEIR_SQL_REDRIVE_JOB);
+    return weir_database_change(database, WEIR_SQL_REDRIVE_JOB);
 }
 
 /* The page that a redrive is about. */

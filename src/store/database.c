@@ -1,10 +1,16 @@
-/* The format, version 1. Jobs have no index over their ids: ids.h. `jobs` holds only what is small,
+/* The format, version 2. Jobs have no index over their ids: ids.h. `jobs` holds only what is small,
  * so that a change of state rewrites little: short bodies, but longer ones and results up to 64 KiB
  * lie beside it, and what is longer still in files. A job that is forgotten but for its id is a row
  * of `remembered`. The agenda says when what is next to be forgotten, in the order of time, in
  * which it mostly grows as well.
  *
- * Empty bytes are NULL. */
+ * Empty bytes are NULL.
+ *
+ * Each row of `jobs`, `bodies`, `results` and `remembered` has a checksum over its number and all
+ * of its columns (record.c); the bytes of a body have a SHA-256 in the row of their job. Version 1
+ * had no checksums. A database of version 1 gets the columns when it is opened; the rows that it
+ * has then are valid without a checksum, and get one when they are written next: `unchecked` in
+ * `meta` is the highest number of them. */
 #define _GNU_SOURCE
 #include "store/database.h"
 
@@ -21,7 +27,7 @@
 #include <unistd.h>
 
 #define APPLICATION_ID 0x57656972 /* "Weir" */
-#define VERSION        1
+#define VERSION        2
 
 /* Of SQLite's file format. */
 #define HEADER_BYTES        100
@@ -40,16 +46,33 @@ static const char schema[] =
     "CREATE TABLE jobs(number INTEGER PRIMARY KEY, state, attempts, kills, boot, counter,"
     " started_ms, ended_ms, next_ms, keep_ms, result_status, result_bytes, result_file, log_bytes,"
     " priority, attempts_max, timeout_ms, cost_ms, created_ms, due_ms, dated, body_bytes,"
-    " body_file, id, queue, tenant, key, type, digest, error, result_type, body);"
-    "CREATE TABLE bodies(number INTEGER PRIMARY KEY, bytes);"
-    "CREATE TABLE results(number INTEGER PRIMARY KEY, result, log);"
+    " body_file, id, queue, tenant, key, type, digest, error, result_type, body, result_sum,"
+    " checksum);"
+    "CREATE TABLE bodies(number INTEGER PRIMARY KEY, bytes, checksum);"
+    "CREATE TABLE results(number INTEGER PRIMARY KEY, result, log, checksum);"
     "CREATE TABLE remembered(number INTEGER PRIMARY KEY, id, digest, state, tenant,"
-    " ended_ms, forget_ms);"
+    " ended_ms, forget_ms, checksum);"
     "CREATE TABLE agenda(at_ms INTEGER, number INTEGER, PRIMARY KEY(at_ms, number)) WITHOUT ROWID;"
-    "INSERT INTO meta VALUES('boot', 0), ('forgotten', 0), ('probe', 0);"
+    "INSERT INTO meta VALUES('boot', 0), ('forgotten', 0), ('probe', 0), ('unchecked', 0),"
+    " ('unchecked.copy', 0);"
     "PRAGMA application_id = 1466263922;"
-    "PRAGMA user_version = 1;"
+    "PRAGMA user_version = 2;"
     "COMMIT;";
+
+/* From version 1. The columns come last, as in a new database; SQLite rewrites no row for them. */
+static const char upgrade[] = "BEGIN IMMEDIATE;"
+                              "ALTER TABLE jobs ADD COLUMN result_sum;"
+                              "ALTER TABLE jobs ADD COLUMN checksum;"
+                              "ALTER TABLE bodies ADD COLUMN checksum;"
+                              "ALTER TABLE results ADD COLUMN checksum;"
+                              "ALTER TABLE remembered ADD COLUMN checksum;"
+                              "INSERT OR REPLACE INTO meta SELECT 'unchecked', max("
+                              " coalesce((SELECT max(number) FROM jobs), 0),"
+                              " coalesce((SELECT max(number) FROM remembered), 0));"
+                              "INSERT OR REPLACE INTO meta SELECT 'unchecked.copy', value FROM meta"
+                              " WHERE name = 'unchecked';"
+                              "PRAGMA user_version = 2;"
+                              "COMMIT;";
 
 static_assert(APPLICATION_ID == 1466263922, "as it stands in the schema");
 
@@ -75,7 +98,6 @@ static const struct setting settings[] = {
     {"PRAGMA cache_size = -32768", "PRAGMA cache_size", "-32768"},
     {NULL, "PRAGMA auto_vacuum", "2"},
     {NULL, "PRAGMA application_id", "1466263922"},
-    {NULL, "PRAGMA user_version", "1"},
 };
 
 static const char *const texts[WEIR_SQL_COUNT] = {
@@ -110,8 +132,8 @@ static const char *explain(int result, int system_error)
         return "another program has locked jobs.db";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return "jobs.db is damaged: restore a backup of the data folder, or see what"
-               " `sqlite3 jobs.db .recover` finds";
+        return "jobs.db is damaged, and nothing more is written to it: start weir again, which"
+               " copies all that can be read into a new file";
     default:
         return "jobs.db cannot be used";
     }
@@ -396,6 +418,35 @@ static bool apply_settings(struct weir_database *database)
     return true;
 }
 
+bool weir_database_check(struct weir_database *database)
+{
+    char answer[64];
+    return ask(database, "PRAGMA quick_check(1)", answer, sizeof answer) &&
+           (strcmp(answer, "ok") == 0 || fail(database, SQLITE_CORRUPT));
+}
+
+/* A database of version 1 becomes one of version 2, or stays as it is. */
+static bool upgrade_format(struct weir_database *database)
+{
+    char answer[32];
+    if (!ask(database, "PRAGMA user_version", answer, sizeof answer)) {
+        return false;
+    }
+    if (strcmp(answer, "1") == 0) {
+        if (!weir_database_check(database)) { /* writing to it could do more harm */
+            return false;
+        }
+        int result = sqlite3_exec(database->handle, upgrade, NULL, NULL, NULL);
+        if (result != SQLITE_OK) {
+            fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+            sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
+            return false;
+        }
+        return true;
+    }
+    return strcmp(answer, "2") == 0 ? true : fail(database, SQLITE_CORRUPT);
+}
+
 /* Where rows lie while they are moved, in memory: as the tables that they come from. */
 static bool make_room(struct weir_database *database)
 {
@@ -425,6 +476,20 @@ static bool prepare_statements(struct weir_database *database)
     return true;
 }
 
+/* It is there twice: if it were lost, sound rows without checksums would be taken for damaged. */
+static bool read_unchecked(struct weir_database *database)
+{
+    char answer[32];
+    if (!ask(database,
+             "SELECT coalesce(max(value), 281474976710655) FROM meta"
+             " WHERE name IN ('unchecked', 'unchecked.copy')",
+             answer, sizeof answer)) {
+        return false;
+    }
+    database->unchecked = strtoull(answer, NULL, 10);
+    return true;
+}
+
 /* Closing must not copy the journal: it may be the reason for closing. */
 static bool open_connection(struct weir_database *database)
 {
@@ -438,7 +503,11 @@ static bool open_connection(struct weir_database *database)
     if (result != SQLITE_OK) {
         return fail(database, result);
     }
-    if (!apply_settings(database) || !make_room(database) || !prepare_statements(database)) {
+    if (!apply_settings(database) || !upgrade_format(database) || !make_room(database) ||
+        !prepare_statements(database)) {
+        return false;
+    }
+    if (!read_unchecked(database)) {
         return false;
     }
     sqlite3_wal_hook(database->handle, note_commit, database);
@@ -520,33 +589,48 @@ static bool check_header(const char *path, char *wrong, size_t wrong_bytes)
     return true;
 }
 
+static void complain_of_sqlite(int result, const char *path, char *wrong, size_t wrong_bytes)
+{
+    snprintf(wrong, wrong_bytes, "%s: %s (SQLite says: %s)", path, explain(result, errno),
+             sqlite3_errstr(result));
+}
+
+bool weir_database_make(const char *path, sqlite3 **handle, char *wrong, size_t wrong_bytes)
+{
+    *handle = NULL;
+    if (unlink(path) != 0 && errno != ENOENT) {
+        return complain_of_system(wrong, wrong_bytes, path, "cannot be removed");
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return complain_of_system(wrong, wrong_bytes, path, "cannot be made");
+    }
+    close(fd); /* SQLite would let others read it */
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
+    int result = sqlite3_open_v2(path, handle, flags, NULL);
+    if (result == SQLITE_OK) {
+        result = sqlite3_exec(*handle, schema, NULL, NULL, NULL);
+    }
+    if (result != SQLITE_OK) {
+        complain_of_sqlite(result, path, wrong, wrong_bytes);
+        sqlite3_close(*handle);
+        *handle = NULL;
+        unlink(path);
+        return false;
+    }
+    return true;
+}
+
 /* Made under another name, so that a file of the right name is always whole. */
 static bool make_file(struct weir_database *database, char *wrong, size_t wrong_bytes)
 {
     char fresh[PATH_MAX + 4];
+    sqlite3 *handle;
     snprintf(fresh, sizeof fresh, "%s.new", database->path);
-    if (unlink(fresh) != 0 && errno != ENOENT) {
-        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be removed");
-    }
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be made");
-    }
-    close(fd); /* SQLite would let others read it */
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
-    int result = sqlite3_open_v2(fresh, &database->handle, flags, NULL);
-    if (result == SQLITE_OK) {
-        result = sqlite3_exec(database->handle, schema, NULL, NULL, NULL);
-    }
-    if (result != SQLITE_OK) {
-        fail(database, result);
-        weir_database_explain(database, wrong, wrong_bytes);
-    }
-    close_connection(database);
-    if (result != SQLITE_OK) {
-        unlink(fresh);
+    if (!weir_database_make(fresh, &handle, wrong, wrong_bytes)) {
         return false;
     }
+    sqlite3_close(handle);
     if (rename(fresh, database->path) != 0) {
         return complain_of_system(wrong, wrong_bytes, fresh, "cannot be renamed");
     }

@@ -41,10 +41,11 @@ struct weir_database {
     sqlite3_stmt *statements[WEIR_SQL_COUNT];
     char path[PATH_MAX];
     uint32_t page_bytes;
-    uint32_t frames; /* pages in the journal, of commits that are safely on disk */
-    bool copied;     /* all of them are in the database as well; the next commit starts over */
-    bool begun;      /* a transaction is open */
-    bool known;      /* which files they are, since a commit: */
+    uint32_t frames;    /* pages in the journal, of commits that are safely on disk */
+    bool copied;        /* all of them are in the database as well; the next commit starts over */
+    bool begun;         /* a transaction is open */
+    uint64_t unchecked; /* rows up to that number may have no checksum: version 1 wrote them */
+    bool known;         /* which files they are, since a commit: */
     struct weir_file_identity files[2];
     struct weir_database_health health;
 };
@@ -53,6 +54,15 @@ struct weir_database {
  * was there has been changed. */
 WEIR_MUST_CHECK bool weir_database_open(struct weir_database *database, const char *folder,
                                         char *wrong, size_t wrong_bytes);
+
+/* Makes a new file with the tables and nothing in them, and opens it as it is. A file that is there
+ * is removed. False, with a sentence. */
+WEIR_MUST_CHECK bool weir_database_make(const char *path, sqlite3 **handle, char *wrong,
+                                        size_t wrong_bytes);
+
+/* Reads all pages and sees whether they fit together. False: they do not, and the database is
+ * damaged. */
+WEIR_MUST_CHECK bool weir_database_check(struct weir_database *database);
 
 /* It is as if writing to it had failed with that errno, which something beside it has met. */
 void weir_database_blame(struct weir_database *database, int error);

@@ -50,6 +50,16 @@ static void remove_file(struct weir_store *store, uint64_t file)
     unlinkat(store->bodies_fd, name, 0);
 }
 
+/* Its job may be one that was damaged. */
+static void keep_file(struct weir_store *store, uint64_t file)
+{
+    char name[NAME_BYTES];
+    char kept[NAME_BYTES + 8];
+    snprintf(name, sizeof name, "%" PRIu64, file);
+    snprintf(kept, sizeof kept, "%s.damaged", name);
+    (void)renameat(store->bodies_fd, name, store->bodies_fd, kept);
+}
+
 /* Without memory it is left to the next start. */
 static void put_aside(struct weir_store *store, uint64_t file)
 {
@@ -182,13 +192,18 @@ bool weir_store_remove_orphans(struct weir_store *store, uint64_t *files, size_t
         qsort(files, count, sizeof files[0], compare);
     }
     uint64_t last = count > 0 ? files[count - 1] : 0;
+    bool keep = store->recovery.salvaged || store->recovery.damaged > 0;
     struct dirent *entry;
     while ((entry = readdir(list)) != NULL) {
         uint64_t file = number_of(entry->d_name);
         last = file > last ? file : last;
         if (file != 0 &&
             (count == 0 || bsearch(&file, files, count, sizeof files[0], compare) == NULL)) {
-            weir_store_file_remove(store, file);
+            if (keep) {
+                keep_file(store, file);
+            } else {
+                weir_store_file_remove(store, file);
+            }
         }
     }
     closedir(list);

@@ -54,6 +54,30 @@ struct weir_batch {
     uint32_t file_count;
 };
 
+/* What of a job is damaged. */
+enum weir_damage {
+    WEIR_DAMAGE_RECORD,
+    WEIR_DAMAGE_RESULT
+};
+
+/* Damage that a read has found, noted for the next commit. More of it is found again later. */
+#define WEIR_DAMAGES_MAX 64u
+
+struct weir_found_damage {
+    uint64_t number;
+    enum weir_damage damage;
+};
+
+/* What a start has found to be damaged. */
+struct weir_recovery {
+    bool salvaged;
+    uint64_t found_last; /* the highest number that was handed to `found` */
+    uint64_t damaged;    /* jobs that became dead letters */
+    uint64_t lost;       /* jobs of which nothing could be read */
+    uint64_t ids_lost;
+    uint64_t pages_lost;
+};
+
 /* How far rows have been moved closer together. */
 struct weir_packing {
     bool under_way;
@@ -81,6 +105,7 @@ struct weir_store {
     struct weir_op_queue writes;
     int64_t live_bytes; /* of all rows, about */
     struct weir_packing packing;
+    struct weir_recovery recovery;
     uint64_t sweep_ns; /* when to look at the agenda again */
     uint64_t heal_ns;  /* when to try whether the disk works again */
     uint64_t busy_ns;  /* when there was last something to write */
@@ -96,6 +121,10 @@ struct weir_store {
     uint64_t *aside;
     size_t aside_count;
     size_t aside_size;
+    pthread_mutex_t damage_lock;
+    struct weir_found_damage damages[WEIR_DAMAGES_MAX]; /* under the lock */
+    uint32_t damage_count;                              /* under the lock */
+    atomic_uint_fast64_t damaged; /* jobs that became dead letters since they were damaged */
     /* the thread and its inbox */
     pthread_t thread;
     sem_t come;                            /* posted to a sleeper */
@@ -145,6 +174,23 @@ WEIR_MUST_CHECK bool weir_store_list(struct weir_store *store, struct weir_store
 
 struct weir_record;
 
+/* Ends a job that is on record in whatever state, as if it had just run. False: the database has
+ * failed. change.c */
+WEIR_MUST_CHECK bool weir_store_end_again(struct weir_store *store,
+                                          const struct weir_store_settle *settle,
+                                          struct weir_record *record);
+
+/* A job whose record is damaged becomes a dead letter, with the batch. False: the database has
+ * failed. damage.c */
+WEIR_MUST_CHECK bool weir_store_condemn(struct weir_store *store, struct weir_record *record);
+
+/* A read has found damage: from any thread. The job becomes a dead letter with the next commit. */
+void weir_store_report_damage(struct weir_store *store, uint64_t number, enum weir_damage damage);
+
+/* Deals with what has been reported, in the store's thread; `any`: it is to be committed. False:
+ * the database has failed. */
+WEIR_MUST_CHECK bool weir_store_condemn_reported(struct weir_store *store, bool *any);
+
 /* A job is forgotten but for its id, or altogether if `forget_ms` has come. sweep.c */
 WEIR_MUST_CHECK bool weir_store_expire(struct weir_store *store, const struct weir_record *record,
                                        int64_t forget_ms, int64_t now_ms);
@@ -192,7 +238,8 @@ void weir_store_doubt_record(struct weir_store *store);
 /* It is known again what is on record: what was to be removed meanwhile is. */
 void weir_store_trust_record(struct weir_store *store);
 
-/* Removes all files that are not among the numbers, which it sorts. */
+/* Removes all files that are not among the numbers, which it sorts; if jobs were found damaged or
+ * lost, their files may be among them, and all are kept as NUMBER.damaged. */
 WEIR_MUST_CHECK bool weir_store_remove_orphans(struct weir_store *store, uint64_t *files,
                                                size_t count);
 

@@ -4,28 +4,37 @@
 
 #include <stdlib.h>
 
-/* A result whose length is not the one that its row says is none that was ever kept. */
-static bool is_whole(const struct weir_store_look *look)
+/* Whether the present row of `results` is what was written for the job. */
+static bool is_whole(const struct weir_database *database, sqlite3_stmt *statement,
+                     const struct weir_record *record)
 {
-    const struct weir_job_bytes *result = &look->row.result;
-    bool asked = (look->with & WEIR_STORE_WITH_RESULT) != 0;
-    return !asked || result->file != 0 || result->bytes.bytes == result->count;
+    const struct weir_job_row *row = &record->row;
+    struct weir_slice result = weir_column_bytes(statement, 0);
+    struct weir_slice log = weir_column_bytes(statement, 1);
+    uint64_t expected = row->result.file == 0 ? row->result.count : 0;
+    return result.bytes == expected && log.bytes == record->log_bytes &&
+           weir_sum_matches(database, statement, 2, row->number,
+                            weir_result_sum(row->number, result, log));
 }
 
+/* Adds the result and the log. `whole`: they are what was written. False: the database failed. */
 static bool add_results(struct weir_store *store, struct weir_store_look *look,
-                        struct weir_parcel *parcel, bool *room)
+                        const struct weir_record *record, struct weir_parcel *parcel, bool *room,
+                        bool *whole)
 {
     struct weir_database *database = &store->database;
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_RESULT);
     weir_bind_number(statement, 1, look->row.number);
+    *whole = false;
     if (!weir_database_step(database, WEIR_SQL_GET_RESULT)) {
         return database->health.failure == SQLITE_OK;
     }
-    if ((look->with & WEIR_STORE_WITH_RESULT) != 0 && look->row.result.file == 0) {
+    *whole = is_whole(database, statement, record);
+    if (*whole && (look->with & WEIR_STORE_WITH_RESULT) != 0 && look->row.result.file == 0) {
         look->row.result.bytes = weir_column_bytes(statement, 0);
         *room = weir_parcel_add(parcel, &look->row.result.bytes);
     }
-    if (*room && (look->with & WEIR_STORE_WITH_LOG) != 0) {
+    if (*whole && *room && (look->with & WEIR_STORE_WITH_LOG) != 0) {
         look->row.log = weir_column_bytes(statement, 1);
         *room = weir_parcel_add(parcel, &look->row.log);
     }
@@ -41,18 +50,35 @@ static bool lack_memory(struct weir_store_op *op, struct weir_parcel *parcel)
     return true;
 }
 
-static bool answer(struct weir_store *store, struct weir_store_look *look, bool has_results)
+/* The job cannot be shown. It becomes a dead letter with the next commit. */
+static bool find_damage(struct weir_store *store, struct weir_store_look *look,
+                        struct weir_parcel *parcel, enum weir_damage damage)
+{
+    free(parcel->memory);
+    weir_store_report_damage(store, look->row.number, damage);
+    look->op.end = WEIR_STORE_FAILED;
+    look->op.wrong = damage == WEIR_DAMAGE_RESULT
+                         ? "the result of this job is damaged on disk: redrive the job from the"
+                           " dead letter queue to get it again"
+                         : "the record of this job is damaged on disk: submit the job again if it"
+                           " is still needed";
+    return true;
+}
+
+/* `record` is null for a job that is forgotten but for its id. */
+static bool answer(struct weir_store *store, struct weir_store_look *look,
+                   const struct weir_record *record)
 {
     struct weir_parcel parcel;
+    bool whole = true;
     bool room = weir_parcel_init(&parcel, 0, 512) && weir_parcel_add_row(&parcel, &look->row);
-    if (room && has_results && look->with != 0 && !add_results(store, look, &parcel, &room)) {
+    if (room && record != NULL && record->has_results && look->with != 0 &&
+        !add_results(store, look, record, &parcel, &room, &whole)) {
         free(parcel.memory);
         return false;
     }
-    if (room && !is_whole(look)) {
-        weir_database_damage(&store->database);
-        free(parcel.memory);
-        return false;
+    if (room && !whole) {
+        return find_damage(store, look, &parcel, WEIR_DAMAGE_RESULT);
     }
     if (!room) {
         return lack_memory(&look->op, &parcel);
@@ -74,20 +100,19 @@ static bool look_at_remembered(struct weir_store *store, struct weir_store_look 
         look->op.end = WEIR_STORE_UNKNOWN;
         return database->health.failure == SQLITE_OK;
     }
-    struct weir_slice digest = weir_column_bytes(statement, 1);
-    uint64_t state = weir_column_number(statement, 2);
-    bool good = digest.bytes == sizeof look->row.order.digest && state < WEIR_JOB_STATE_COUNT;
-    if (good) {
+    struct weir_remembered remembered;
+    bool good = true;
+    if (weir_remembered_read(database, statement, &remembered)) {
         look->row = (struct weir_job_row){.number = number,
-                                          .order.id = weir_column_bytes(statement, 0),
-                                          .order.tenant = weir_column_bytes(statement, 3),
-                                          .state = (enum weir_job_state)state,
-                                          .ended_ms = sqlite3_column_int64(statement, 4),
+                                          .order.id = remembered.id,
+                                          .order.tenant = remembered.tenant,
+                                          .state = remembered.state,
+                                          .ended_ms = remembered.ended_ms,
                                           .forgotten = true};
-        memcpy(look->row.order.digest, digest.data, digest.bytes);
-        good = answer(store, look, false);
+        memcpy(look->row.order.digest, remembered.digest, sizeof remembered.digest);
+        good = answer(store, look, NULL);
     } else {
-        weir_database_damage(database);
+        look->op.end = WEIR_STORE_UNKNOWN;
     }
     weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
     return good;
@@ -96,11 +121,21 @@ static bool look_at_remembered(struct weir_store *store, struct weir_store_look 
 static bool look_at_number(struct weir_store *store, struct weir_store_look *look, uint64_t number)
 {
     struct weir_record record;
-    if (weir_record_get(&store->database, number, &record)) {
+    struct weir_parcel none = {0};
+    bool good = true;
+    switch (weir_record_get(&store->database, number, &record)) {
+    case WEIR_RECORD_WHOLE:
         look->row = record.row;
-        bool good = answer(store, look, record.has_results);
+        good = answer(store, look, &record);
         weir_database_reset(&store->database, WEIR_SQL_GET_JOB);
         return good;
+    case WEIR_RECORD_DAMAGED:
+        look->row.number = number;
+        good = find_damage(store, look, &none, WEIR_DAMAGE_RECORD);
+        weir_database_reset(&store->database, WEIR_SQL_GET_JOB);
+        return good;
+    case WEIR_RECORD_NONE:
+        break;
     }
     return store->database.health.failure == SQLITE_OK && look_at_remembered(store, look, number);
 }

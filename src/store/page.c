@@ -33,15 +33,15 @@ static bool fill(struct weir_store *store, struct weir_page *page, struct weir_p
     uint32_t looks = 0;
     weir_bind_number(statement, 1, page->after);
     while (weir_database_step(database, WEIR_SQL_GET_JOBS)) {
-        bool read = weir_record_read(database, statement, &record);
-        bool found = read && matches(page->filter, &record.row);
+        bool whole = weir_record_read(database, statement, &record); /* else it is left out */
+        bool found = whole && matches(page->filter, &record.row);
         bool room = !found || weir_parcel_add_row(parcel, &record.row);
         if (found && room) {
             memcpy(parcel->memory + page->row_count * sizeof record.row, &record.row,
                    sizeof record.row);
             page->row_count++;
         }
-        if (!read || !room || ++looks == LOOKS_MAX || page->row_count == page->rows_max) {
+        if (!room || ++looks == LOOKS_MAX || page->row_count == page->rows_max) {
             page->next = record.row.number;
             weir_database_reset(database, WEIR_SQL_GET_JOBS);
             return room;

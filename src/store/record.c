@@ -1,9 +1,15 @@
+#define _DEFAULT_SOURCE /* htole64 */
 #include "store/record.h"
 
 #include "base/slice.h"
+#include "store/crc32c.h"
 
 #include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The places of WEIR_JOB_COLUMNS. */
 enum {
@@ -36,8 +42,138 @@ enum {
     TYPE,
     DIGEST,
     ERROR,
-    RESULT_TYPE
+    RESULT_TYPE,
+    KEEP_MS,
+    RESULT_SUM,
+    CHECKSUM
 };
+
+/* ---- checksums ---- */
+
+/* They begin with a number of their own for each table, so that no row is valid in another one. */
+enum table {
+    TABLE_JOBS = 1,
+    TABLE_BODIES,
+    TABLE_RESULTS,
+    TABLE_REMEMBERED
+};
+
+static uint32_t sum_numbers(uint32_t sum, uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = htole64(numbers[i]); /* a data folder may move to another machine */
+    }
+    return weir_crc32c(sum, (struct weir_slice){(const char *)numbers, count * sizeof numbers[0]});
+}
+
+/* What tells which job it is. */
+static uint32_t sum_identity(const struct weir_job_row *row)
+{
+    const struct weir_job_order *order = &row->order;
+    uint64_t numbers[] = {TABLE_JOBS, row->number, order->id.bytes, order->queue.bytes,
+                          order->tenant.bytes};
+    uint32_t sum = sum_numbers(0, numbers, sizeof numbers / sizeof numbers[0]);
+    sum = weir_crc32c(sum, (struct weir_slice){(const char *)order->digest, sizeof order->digest});
+    sum = weir_crc32c(sum, order->id);
+    sum = weir_crc32c(sum, order->queue);
+    return weir_crc32c(sum, order->tenant);
+}
+
+static uint32_t sum_rest(const struct weir_record *record)
+{
+    const struct weir_job_row *row = &record->row;
+    const struct weir_job_order *order = &row->order;
+    uint64_t numbers[] = {TABLE_JOBS,
+                          row->number,
+                          row->state,
+                          row->attempts,
+                          row->kills,
+                          row->epoch.boot,
+                          row->epoch.counter,
+                          (uint64_t)row->started_ms,
+                          (uint64_t)row->ended_ms,
+                          (uint64_t)row->next_ms,
+                          (uint64_t)record->keep_ms,
+                          row->result_status,
+                          row->result.count,
+                          row->result.file,
+                          row->result.checksum,
+                          record->log_bytes,
+                          order->priority,
+                          order->attempts_max,
+                          order->timeout_ms,
+                          order->cost_ms,
+                          (uint64_t)order->created_ms,
+                          (uint64_t)order->due_ms,
+                          order->dated ? 1 : 0,
+                          order->body.count,
+                          order->body.file,
+                          order->key.bytes,
+                          order->type.bytes,
+                          row->error.bytes,
+                          row->result_type.bytes};
+    uint32_t sum = sum_numbers(0, numbers, sizeof numbers / sizeof numbers[0]);
+    sum = weir_crc32c(sum, order->key);
+    sum = weir_crc32c(sum, order->type);
+    sum = weir_crc32c(sum, row->error);
+    return weir_crc32c(sum, row->result_type);
+}
+
+/* Two checksums of 32 bits: of a row in which only something else is damaged it is still known
+ * which job it was. */
+uint64_t weir_record_sum(const struct weir_record *record)
+{
+    return (uint64_t)sum_identity(&record->row) << 32 | sum_rest(record);
+}
+
+static uint32_t sum_bytes(enum table table, uint64_t number, struct weir_slice bytes)
+{
+    uint64_t numbers[] = {table, number, bytes.bytes};
+    return weir_crc32c(sum_numbers(0, numbers, sizeof numbers / sizeof numbers[0]), bytes);
+}
+
+uint64_t weir_body_sum(uint64_t number, struct weir_slice bytes)
+{
+    return sum_bytes(TABLE_BODIES, number, bytes);
+}
+
+uint64_t weir_result_sum(uint64_t number, struct weir_slice result, struct weir_slice log)
+{
+    return (uint64_t)sum_bytes(TABLE_RESULTS, number, result) << 32 |
+           sum_bytes(TABLE_RESULTS, number, log);
+}
+
+uint64_t weir_remembered_sum(const struct weir_remembered *remembered)
+{
+    uint64_t numbers[] = {TABLE_REMEMBERED,
+                          remembered->number,
+                          remembered->state,
+                          (uint64_t)remembered->ended_ms,
+                          (uint64_t)remembered->forget_ms,
+                          remembered->id.bytes,
+                          remembered->tenant.bytes};
+    uint32_t sum = sum_numbers(0, numbers, sizeof numbers / sizeof numbers[0]);
+    sum = weir_crc32c(
+        sum, (struct weir_slice){(const char *)remembered->digest, sizeof remembered->digest});
+    sum = weir_crc32c(sum, remembered->id);
+    return weir_crc32c(sum, remembered->tenant);
+}
+
+static bool lacks_sum(const struct weir_database *database, sqlite3_stmt *statement, int index,
+                      uint64_t number)
+{
+    return number <= database->unchecked && sqlite3_column_type(statement, index) == SQLITE_NULL;
+}
+
+bool weir_sum_matches(const struct weir_database *database, sqlite3_stmt *statement, int index,
+                      uint64_t number, uint64_t sum)
+{
+    return lacks_sum(database, statement, index, number) ||
+           (sqlite3_column_type(statement, index) == SQLITE_INTEGER &&
+            weir_column_number(statement, index) == sum);
+}
+
+/* ---- reading ---- */
 
 /* A number that must be below `end`; else `good` is not kept. */
 static uint32_t read_small(sqlite3_stmt *statement, int index, uint64_t end, bool *good)
@@ -84,12 +220,29 @@ static void read_order(sqlite3_stmt *statement, struct weir_job_order *order, bo
     order->type = read_text(statement, TYPE, WEIR_JOB_TYPE_BYTES_MAX, good);
     *good = *good && order->id.bytes > 0 && order->queue.bytes > 0;
     *good = *good && digest.bytes == sizeof order->digest;
-    if (*good) {
+    if (digest.bytes == sizeof order->digest) { /* a damaged row may still tell which job it is */
         memcpy(order->digest, digest.data, sizeof order->digest);
     }
 }
 
-bool weir_record_read(struct weir_database *database, sqlite3_stmt *statement,
+/* Whether the row is as it was written, and if not, whether it is known which job it was. */
+static bool check_sum(const struct weir_database *database, sqlite3_stmt *statement,
+                      struct weir_record *record, bool good)
+{
+    uint64_t sum = weir_column_number(statement, CHECKSUM);
+    bool named = record->row.order.id.bytes > 0 && record->row.order.queue.bytes > 0;
+    if (lacks_sum(database, statement, CHECKSUM, record->row.number)) {
+        record->identified = good;
+        return good;
+    }
+    if (sqlite3_column_type(statement, CHECKSUM) != SQLITE_INTEGER) {
+        return false;
+    }
+    record->identified = named && sum >> 32 == sum_identity(&record->row);
+    return good && record->identified && (uint32_t)sum == sum_rest(record);
+}
+
+bool weir_record_read(const struct weir_database *database, sqlite3_stmt *statement,
                       struct weir_record *record)
 {
     struct weir_job_row *row = &record->row;
@@ -106,68 +259,149 @@ bool weir_record_read(struct weir_database *database, sqlite3_stmt *statement,
     row->next_ms = sqlite3_column_int64(statement, NEXT_MS);
     row->result_status = read_small(statement, RESULT_STATUS, UINT64_C(1) << 32, &good);
     row->result = read_bytes(statement, RESULT_BYTES, RESULT_FILE, &good);
+    row->result.checksum = weir_column_number(statement, RESULT_SUM);
+    record->keep_ms = sqlite3_column_int64(statement, KEEP_MS);
     record->log_bytes = read_small(statement, LOG_BYTES, UINT64_C(1) << 32, &good);
     record->has_results = (row->result.count > 0 && row->result.file == 0) || record->log_bytes > 0;
     row->error = read_text(statement, ERROR, WEIR_JOB_ERROR_BYTES_MAX, &good);
     row->result_type = read_text(statement, RESULT_TYPE, WEIR_JOB_TYPE_BYTES_MAX, &good);
     read_order(statement, &row->order, &good);
     good = good && row->number > 0 && row->number <= WEIR_IDS_NUMBER_MAX;
-    if (!good) {
-        weir_database_damage(database);
-    }
-    return good;
+    return check_sum(database, statement, record, good);
 }
 
-bool weir_record_get(struct weir_database *database, uint64_t number, struct weir_record *record)
+enum weir_record_found weir_record_get(struct weir_database *database, uint64_t number,
+                                       struct weir_record *record)
 {
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_JOB);
     weir_bind_number(statement, 1, number);
     if (!weir_database_step(database, WEIR_SQL_GET_JOB)) {
-        return false;
+        return WEIR_RECORD_NONE;
     }
-    if (!weir_record_read(database, statement, record)) {
-        weir_database_reset(database, WEIR_SQL_GET_JOB);
-        return false;
-    }
-    return true;
+    return weir_record_read(database, statement, record) ? WEIR_RECORD_WHOLE : WEIR_RECORD_DAMAGED;
 }
 
-/* Whether the present row, which begins with id, digest, state and tenant, is of that id. */
-static bool match(struct weir_store *store, sqlite3_stmt *statement, struct weir_slice id,
-                  struct weir_known *known)
+bool weir_remembered_read(const struct weir_database *database, sqlite3_stmt *statement,
+                          struct weir_remembered *remembered)
 {
     bool good = true;
-    struct weir_slice digest = weir_column_bytes(statement, 1);
-    struct weir_slice tenant = weir_column_bytes(statement, 3);
-    enum weir_job_state state =
-        (enum weir_job_state)read_small(statement, 2, WEIR_JOB_STATE_COUNT, &good);
-    if (!good || digest.bytes != sizeof known->digest || tenant.bytes > sizeof known->tenant) {
-        weir_database_damage(&store->database);
+    struct weir_slice digest = weir_column_bytes(statement, 2);
+    *remembered = (struct weir_remembered){
+        .number = weir_column_number(statement, 0),
+        .id = read_text(statement, 1, WEIR_JOB_ID_BYTES_MAX, &good),
+        .state = (enum weir_job_state)read_small(statement, 3, WEIR_JOB_STATE_COUNT, &good),
+        .tenant = read_text(statement, 4, WEIR_NAME_BYTES_MAX, &good),
+        .ended_ms = sqlite3_column_int64(statement, 5),
+        .forget_ms = sqlite3_column_int64(statement, 6)};
+    if (!good || remembered->id.bytes == 0 || digest.bytes != sizeof remembered->digest ||
+        remembered->number == 0 || remembered->number > WEIR_IDS_NUMBER_MAX) {
         return false;
     }
-    if (!weir_slice_equal(weir_column_bytes(statement, 0), id)) {
-        return false;
-    }
-    memcpy(known->digest, digest.data, sizeof known->digest);
-    if (tenant.bytes > 0) {
-        memcpy(known->tenant, tenant.data, tenant.bytes);
-    }
-    known->tenant_bytes = tenant.bytes;
-    known->state = state;
-    return true;
+    memcpy(remembered->digest, digest.data, sizeof remembered->digest);
+    return weir_sum_matches(database, statement, 7, remembered->number,
+                            weir_remembered_sum(remembered));
 }
 
-static bool verify(struct weir_store *store, enum weir_sql sql, uint64_t number,
-                   struct weir_slice id, struct weir_known *known)
+/* ---- damaged rows ---- */
+
+#define DAMAGED_ERROR "its record is damaged on disk: submit the job again if it is still needed"
+
+static void become_dead_letter(struct weir_record *record)
 {
-    sqlite3_stmt *statement = weir_database_statement(&store->database, sql);
-    weir_bind_number(statement, 1, number);
-    if (!weir_database_step(&store->database, sql)) {
+    struct weir_job_row *row = &record->row;
+    struct weir_job_order was = row->order;
+    uint64_t number = row->number;
+    *row = (struct weir_job_row){.number = number, .state = WEIR_JOB_FAILED};
+    row->ended_ms = weir_wall_ms();
+    row->error = weir_slice_of(DAMAGED_ERROR);
+    row->order.priority = WEIR_PRIORITY_NORMAL;
+    row->order.attempts_max = 1;
+    record->log_bytes = 0;
+    record->keep_ms = 0;
+    record->has_results = false;
+    if (record->identified) {
+        row->order.id = was.id;
+        row->order.queue = was.queue;
+        row->order.tenant = was.tenant;
+        memcpy(row->order.digest, was.digest, sizeof was.digest);
+        return;
+    }
+    snprintf(record->damaged_id, sizeof record->damaged_id, "damaged-%" PRIu64, number);
+    row->order.id = weir_slice_of(record->damaged_id);
+    row->order.queue = weir_slice_of(WEIR_RECORD_QUEUE_DAMAGED);
+}
+
+/* Its body stays where it is: a copy of the row, whatever is wrong with it, is better than none. */
+bool weir_record_condemn(struct weir_database *database, struct weir_record *record)
+{
+    sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_CONDEMN_JOB);
+    struct weir_job_row *row = &record->row;
+    become_dead_letter(record);
+    struct weir_slice digest = {(const char *)row->order.digest, sizeof row->order.digest};
+    weir_bind_number(statement, 1, row->number);
+    weir_bind_time(statement, 2, row->ended_ms);
+    weir_bind_number(statement, 3, row->order.priority);
+    weir_bind_bytes(statement, 4, row->order.id);
+    weir_bind_bytes(statement, 5, row->order.queue);
+    weir_bind_bytes(statement, 6, row->order.tenant);
+    weir_bind_bytes(statement, 7, digest);
+    weir_bind_bytes(statement, 8, row->error);
+    weir_bind_number(statement, 9, weir_record_sum(record));
+    return weir_database_change(database, WEIR_SQL_CONDEMN_JOB);
+}
+
+/* ---- ids ---- */
+
+static void note_known(struct weir_known *known, const struct weir_job_order *order,
+                       enum weir_job_state state)
+{
+    memcpy(known->digest, order->digest, sizeof known->digest);
+    if (order->tenant.bytes > 0) {
+        memcpy(known->tenant, order->tenant.data, order->tenant.bytes);
+    }
+    known->tenant_bytes = order->tenant.bytes;
+    known->state = state;
+}
+
+/* Whether the job of that number has the id. A damaged one will be a dead letter. */
+static bool is_job(struct weir_store *store, uint64_t number, struct weir_slice id,
+                   struct weir_known *known)
+{
+    struct weir_record record;
+    enum weir_record_found found = weir_record_get(&store->database, number, &record);
+    if (found == WEIR_RECORD_NONE) {
         return false;
     }
-    bool same = match(store, statement, id, known);
-    known->number = same ? number : 0;
-    weir_database_reset(&store->database, sql);
+    bool same = record.identified && weir_slice_equal(record.row.order.id, id);
+    if (same) {
+        note_known(known, &record.row.order,
+                   found == WEIR_RECORD_WHOLE ? record.row.state : WEIR_JOB_FAILED);
+        known->number = number;
+    }
+    weir_database_reset(&store->database, WEIR_SQL_GET_JOB);
+    return same;
+}
+
+/* Whether a job of that number and id is remembered. A damaged row is as good as none. */
+static bool is_remembered(struct weir_store *store, uint64_t number, struct weir_slice id,
+                          struct weir_known *known)
+{
+    struct weir_database *database = &store->database;
+    sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_REMEMBERED);
+    struct weir_remembered remembered;
+    weir_bind_number(statement, 1, number);
+    if (!weir_database_step(database, WEIR_SQL_GET_REMEMBERED)) {
+        return false;
+    }
+    bool same = weir_remembered_read(database, statement, &remembered) &&
+                weir_slice_equal(remembered.id, id);
+    if (same) {
+        struct weir_job_order order = {.tenant = remembered.tenant};
+        memcpy(order.digest, remembered.digest, sizeof order.digest);
+        note_known(known, &order, remembered.state);
+        known->number = number;
+    }
+    weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
     return same;
 }
 
@@ -178,8 +412,7 @@ bool weir_record_find(struct weir_store *store, struct weir_slice id, uint64_t h
     uint64_t number;
     known->number = 0;
     while ((number = weir_ids_next(&store->ids, &search)) != 0) {
-        if (verify(store, WEIR_SQL_GET_ID, number, id, known) ||
-            verify(store, WEIR_SQL_GET_REMEMBERED, number, id, known)) {
+        if (is_job(store, number, id, known) || is_remembered(store, number, id, known)) {
             break;
         }
     }

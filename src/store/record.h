@@ -14,21 +14,69 @@ static inline bool weir_body_beside(const struct weir_job_bytes *body)
     return body->file == 0 && body->count > WEIR_ROW_BODY_BYTES_MAX;
 }
 
+/* The queue of damaged jobs whose own queue is not known. */
+#define WEIR_RECORD_QUEUE_DAMAGED "damaged"
+
 struct weir_record {
     struct weir_job_row row;
     uint64_t log_bytes;
+    int64_t keep_ms;
     bool has_results; /* there is a row of `results` with it */
+    bool identified;  /* number, id, queue, tenant and digest are right, also in a damaged row */
+    char damaged_id[32];
 };
 
-/* The present row of a statement that asks for WEIR_JOB_COLUMNS. Its bytes are good until the
- * statement goes on. False if it is not one that we have written: then the database is damaged. */
-WEIR_MUST_CHECK bool weir_record_read(struct weir_database *database, sqlite3_stmt *statement,
+/* Reads the present row of a statement that asks for WEIR_JOB_COLUMNS. Its bytes are good until the
+ * statement goes on. False: the row is damaged, which is that its checksum does not match or a
+ * value is out of range. Then only what `identified` says may be used of it, and the number. */
+WEIR_MUST_CHECK bool weir_record_read(const struct weir_database *database, sqlite3_stmt *statement,
                                       struct weir_record *record);
 
-/* The job of a number; if it is found, WEIR_SQL_GET_JOB is to be reset after use. False: there is
- * none, or the database has failed. */
-WEIR_MUST_CHECK bool weir_record_get(struct weir_database *database, uint64_t number,
-                                     struct weir_record *record);
+/* The checksum of a job's row as it stands in `record`. */
+uint64_t weir_record_sum(const struct weir_record *record);
+
+/* Checksums of rows of `bodies`, `results` and `remembered`. */
+uint64_t weir_body_sum(uint64_t number, struct weir_slice bytes);
+uint64_t weir_result_sum(uint64_t number, struct weir_slice result, struct weir_slice log);
+
+/* Whether the checksum in that column of the present row is `sum`, or may be absent. */
+bool weir_sum_matches(const struct weir_database *database, sqlite3_stmt *statement, int index,
+                      uint64_t number, uint64_t sum);
+
+enum weir_record_found {
+    WEIR_RECORD_NONE, /* there is none, or the database has failed */
+    WEIR_RECORD_WHOLE,
+    WEIR_RECORD_DAMAGED
+};
+
+/* The job of a number. Unless there is none, WEIR_SQL_GET_JOB is to be reset after use. */
+WEIR_MUST_CHECK enum weir_record_found weir_record_get(struct weir_database *database,
+                                                       uint64_t number, struct weir_record *record);
+
+/* Turns a damaged row into a dead letter that says so, both on record and in `record`. Without its
+ * identity the job is called damaged-NUMBER, in the queue "damaged". False: the database has
+ * failed. */
+WEIR_MUST_CHECK bool weir_record_condemn(struct weir_database *database,
+                                         struct weir_record *record);
+
+/* What is left of a job that is forgotten but for its id. */
+struct weir_remembered {
+    uint64_t number;
+    struct weir_slice id;
+    struct weir_slice tenant;
+    uint8_t digest[WEIR_JOB_DIGEST_BYTES];
+    enum weir_job_state state;
+    int64_t ended_ms;
+    int64_t forget_ms;
+};
+
+uint64_t weir_remembered_sum(const struct weir_remembered *remembered);
+
+/* Reads the present row of a statement that asks for WEIR_REMEMBERED_COLUMNS. False: it is
+ * damaged, and only the number may be used. */
+WEIR_MUST_CHECK bool weir_remembered_read(const struct weir_database *database,
+                                          sqlite3_stmt *statement,
+                                          struct weir_remembered *remembered);
 
 /* What is known of an id: its job, or what is remembered of it. */
 struct weir_known {

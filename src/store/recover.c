@@ -11,7 +11,16 @@ struct gathering {
     size_t file_count;
     size_t file_size;
     uint64_t dead;
+    uint32_t boot_last; /* of the latest start that a row tells of */
+    uint64_t forgotten; /* every number above it that was given has a row */
+    uint64_t sure_last; /* the highest number of a row that is known to be right */
+    uint64_t present;   /* rows with numbers above `forgotten`, up to that one */
+    uint64_t unsure;    /* rows after that one */
 };
+
+/* Numbers that are not given again after rows were lost: those that were lost may be the highest.
+ */
+#define NUMBERS_SKIPPED (UINT64_C(1) << 20)
 
 static bool note_file(struct gathering *gathering, uint64_t file)
 {
@@ -37,19 +46,55 @@ static bool note_id(struct weir_store *store, struct weir_slice id, uint64_t num
     return weir_ids_insert(&store->ids, weir_ids_hash(&store->ids, id), number);
 }
 
+/* What was found before a damaged page ended the pass is not found again in the copy. */
+static bool is_new(struct weir_store *store, uint64_t number)
+{
+    bool new = number > store->recovery.found_last;
+    store->recovery.found_last = new ? number : store->recovery.found_last;
+    return new;
+}
+
+static void note_number(struct gathering *gathering, uint64_t number, bool sure)
+{
+    if (number <= gathering->forgotten) {
+        return;
+    }
+    gathering->unsure++;
+    if (sure) {
+        gathering->present += gathering->unsure;
+        gathering->unsure = 0;
+        gathering->sure_last = number > gathering->sure_last ? number : gathering->sure_last;
+    }
+}
+
 static bool note_job(struct weir_store *store, const struct weir_store_options *options,
                      const struct weir_record *record, struct gathering *gathering)
 {
     const struct weir_job_row *row = &record->row;
     store->live_bytes += weir_job_live_bytes(row, record->log_bytes);
     gathering->dead += row->state == WEIR_JOB_FAILED ? 1 : 0;
+    gathering->boot_last =
+        row->epoch.boot > gathering->boot_last ? row->epoch.boot : gathering->boot_last;
+    note_number(gathering, row->number, record->identified);
     if (!note_id(store, row->order.id, row->number) ||
         !note_file(gathering, row->order.body.file) || !note_file(gathering, row->result.file)) {
         return false;
     }
     bool wanted = row->state == WEIR_JOB_QUEUED || row->state == WEIR_JOB_RUNNING ||
                   row->state == WEIR_JOB_FAILED;
-    return !wanted || options->found == NULL || options->found(options->context, row);
+    return !wanted || options->found == NULL || !is_new(store, row->number) ||
+           options->found(options->context, row);
+}
+
+/* A number that can be none is damage of the table, too. */
+static bool condemn(struct weir_store *store, struct weir_record *record)
+{
+    if (record->row.number == 0 || record->row.number > WEIR_IDS_NUMBER_MAX / 2) {
+        weir_database_damage(&store->database);
+        return false;
+    }
+    store->recovery.damaged++;
+    return weir_database_begin(&store->database) && weir_record_condemn(&store->database, record);
 }
 
 /* False: there is no memory, unless the database has failed. */
@@ -61,8 +106,8 @@ static bool read_jobs(struct weir_store *store, const struct weir_store_options 
     struct weir_record record;
     weir_bind_number(statement, 1, 0);
     while (weir_database_step(database, WEIR_SQL_GET_JOBS)) {
-        if (!weir_record_read(database, statement, &record) ||
-            !note_job(store, options, &record, gathering)) {
+        bool whole = weir_record_read(database, statement, &record);
+        if ((!whole && !condemn(store, &record)) || !note_job(store, options, &record, gathering)) {
             weir_database_reset(database, WEIR_SQL_GET_JOBS);
             return false;
         }
@@ -70,20 +115,33 @@ static bool read_jobs(struct weir_store *store, const struct weir_store_options 
     return true;
 }
 
-static bool read_remembered(struct weir_store *store)
+/* A damaged id is not remembered any more: nothing tells which one it was. */
+static bool drop_remembered(struct weir_store *store, uint64_t number)
+{
+    struct weir_database *database = &store->database;
+    store->recovery.ids_lost++;
+    store->number_last = number > store->number_last && number <= WEIR_IDS_NUMBER_MAX / 2
+                             ? number
+                             : store->number_last;
+    weir_bind_number(weir_database_statement(database, WEIR_SQL_FORGET), 1, number);
+    return weir_database_begin(database) && weir_database_run(database, WEIR_SQL_FORGET);
+}
+
+static bool read_remembered(struct weir_store *store, struct gathering *gathering)
 {
     struct weir_database *database = &store->database;
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_ALL_REMEMBERED);
+    struct weir_remembered remembered;
     while (weir_database_step(database, WEIR_SQL_GET_ALL_REMEMBERED)) {
-        uint64_t number = weir_column_number(statement, 0);
-        struct weir_slice id = weir_column_bytes(statement, 1);
-        bool good = number > 0 && number <= WEIR_IDS_NUMBER_MAX && id.bytes > 0 &&
-                    id.bytes <= WEIR_JOB_ID_BYTES_MAX;
-        if (!good) {
-            weir_database_damage(database);
+        bool good;
+        if (weir_remembered_read(database, statement, &remembered)) {
+            store->live_bytes += weir_remembered_live_bytes(remembered.id);
+            good = note_id(store, remembered.id, remembered.number);
+        } else {
+            good = drop_remembered(store, remembered.number);
         }
-        store->live_bytes += weir_remembered_live_bytes(id);
-        if (!good || !note_id(store, id, number)) {
+        note_number(gathering, remembered.number, good);
+        if (!good) {
             weir_database_reset(database, WEIR_SQL_GET_ALL_REMEMBERED);
             return false;
         }
@@ -91,31 +149,62 @@ static bool read_remembered(struct weir_store *store)
     return true;
 }
 
+/* Numbers are given in turn, so that those above `forgotten` without a row are of lost jobs. */
+static void count_lost(struct weir_store *store, const struct gathering *gathering)
+{
+    uint64_t above = gathering->sure_last > gathering->forgotten
+                         ? gathering->sure_last - gathering->forgotten
+                         : 0;
+    if (store->recovery.salvaged) {
+        store->recovery.lost = above > gathering->present ? above - gathering->present : 0;
+        store->number_last += NUMBERS_SKIPPED;
+    }
+}
+
+/* What was damaged is mended together, before the journal is copied. */
+static bool commit_mended(struct weir_database *database)
+{
+    return !database->begun || weir_database_commit(database);
+}
+
 /* The new boot is on disk before anything is started under it. */
-static bool begin_boot(struct weir_store *store)
+static bool begin_boot(struct weir_store *store, const struct gathering *gathering)
 {
     struct weir_database *database = &store->database;
-    uint64_t forgotten = weir_meta_get(database, "forgotten");
-    uint64_t boot = weir_meta_get(database, "boot") + 1;
-    if (database->health.failure != SQLITE_OK) {
+    uint64_t boot = weir_meta_get(database, "boot");
+    if (database->health.failure != SQLITE_OK || !commit_mended(database)) {
         return false;
     }
-    if (boot > UINT32_MAX || forgotten > WEIR_IDS_NUMBER_MAX) {
+    boot = boot < gathering->boot_last || boot >= UINT32_MAX ? gathering->boot_last : boot;
+    boot++;
+    if (boot > UINT32_MAX) {
         weir_database_damage(database);
         return false;
     }
+    uint64_t forgotten = gathering->forgotten;
     store->number_last = forgotten > store->number_last ? forgotten : store->number_last;
+    count_lost(store, gathering);
     store->boot = (uint32_t)boot;
     return weir_database_checkpoint(database, true) && weir_database_begin(database) &&
-           weir_meta_raise(database, "boot", boot) && weir_database_commit(database);
+           weir_database_run(database, WEIR_SQL_MEND_META) &&
+           weir_meta_raise(database, "boot", boot) &&
+           (!store->recovery.salvaged ||
+            weir_meta_raise(database, "forgotten", store->number_last)) &&
+           weir_database_commit(database);
+}
+
+static uint64_t read_forgotten(struct weir_database *database)
+{
+    uint64_t forgotten = weir_meta_get(database, "forgotten");
+    return forgotten <= WEIR_IDS_NUMBER_MAX / 2 ? forgotten : 0; /* else it is damaged */
 }
 
 bool weir_store_recover(struct weir_store *store, const struct weir_store_options *options,
                         char *wrong, size_t wrong_bytes)
 {
-    struct gathering gathering = {0};
-    bool good =
-        read_jobs(store, options, &gathering) && read_remembered(store) && begin_boot(store);
+    struct gathering gathering = {.forgotten = read_forgotten(&store->database)};
+    bool good = read_jobs(store, options, &gathering) && read_remembered(store, &gathering) &&
+                begin_boot(store, &gathering);
     if (!good && store->database.health.failure == SQLITE_OK) {
         snprintf(wrong, wrong_bytes, "there is no memory for the jobs in %s", store->folder);
     } else if (!good) {

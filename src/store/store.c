@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include "store/inside.h"
 #include "store/lock.h"
+#include "store/salvage.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +387,20 @@ static void note_file_error(struct weir_store *store)
     }
 }
 
+/* Committed at once, so that nothing of it is told before. */
+static void condemn_reported(struct weir_store *store)
+{
+    bool any;
+    if (!works(store)) {
+        return;
+    }
+    if (!weir_store_condemn_reported(store, &any)) {
+        weir_batch_fail(store);
+    } else if (any && store->database.begun) {
+        weir_batch_commit(store);
+    }
+}
+
 static bool turn(struct weir_store *store)
 {
     collect(store);
@@ -393,6 +409,7 @@ static bool turn(struct weir_store *store)
     bool any = writes || store->reads.first != NULL;
     store->busy_ns = writes ? weir_clock_ns() : store->busy_ns;
     answer_reads(store);
+    condemn_reported(store);
     if (works(store)) {
         write_batch(store);
     } else {
@@ -428,6 +445,10 @@ static void count(struct weir_store *store, struct weir_store_counts *counts)
         .dead = atomic_load_explicit(&store->dead, memory_order_relaxed),
         .remembered = atomic_load_explicit(&store->remembered, memory_order_relaxed),
         .disk_bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed),
+        .damaged = atomic_load_explicit(&store->damaged, memory_order_relaxed),
+        .lost = store->recovery.lost,
+        .ids_lost = store->recovery.ids_lost,
+        .pages_lost = store->recovery.pages_lost,
         .working = wrong == NULL,
         .wrong = wrong};
     counts->full = counts->remembered >= store->ids_max;
@@ -465,6 +486,7 @@ static void give_back(struct weir_store *store)
     }
     sem_destroy(&store->come);
     pthread_mutex_destroy(&store->aside_lock);
+    pthread_mutex_destroy(&store->damage_lock);
     free(store->aside);
     free(store->batch.fresh);
     free(store);
@@ -488,6 +510,7 @@ static struct weir_store *create(const struct weir_store_options *options)
     weir_op_queue_init(&store->batch.waiting);
     sem_init(&store->come, 0, 0);
     pthread_mutex_init(&store->aside_lock, NULL);
+    pthread_mutex_init(&store->damage_lock, NULL);
     snprintf(store->folder, sizeof store->folder, "%s", options->folder);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed || !weir_ids_init(&store->ids, seed)) {
         give_back(store);
@@ -540,6 +563,79 @@ static bool sync_folder(struct weir_store *store, char *wrong, size_t wrong_byte
     return synced;
 }
 
+static bool open_database(struct weir_store *store, const struct weir_store_options *options,
+                          char *wrong, size_t wrong_bytes)
+{
+    struct weir_database *database = &store->database;
+    if (!weir_database_open(database, store->folder, wrong, wrong_bytes)) {
+        return false;
+    }
+    if (!weir_database_check(database)) {
+        weir_database_explain(database, wrong, wrong_bytes);
+        return false;
+    }
+    return sync_folder(store, wrong, wrong_bytes) &&
+           weir_store_recover(store, options, wrong, wrong_bytes);
+}
+
+/* What is in memory goes; what was found in order is known to have been. */
+static bool forget_all(struct weir_store *store, char *wrong, size_t wrong_bytes)
+{
+    struct weir_recovery recovery = {.salvaged = true, .found_last = store->recovery.found_last};
+    uint64_t seed[2] = {store->ids.seed[0], store->ids.seed[1]};
+    weir_database_abandon(&store->database);
+    weir_database_close(&store->database);
+    weir_ids_deinit(&store->ids);
+    store->recovery = recovery;
+    store->number_last = 0;
+    store->live_bytes = 0;
+    if (!weir_ids_init(&store->ids, seed)) {
+        snprintf(wrong, wrong_bytes, "there is no memory for the jobs in %s", store->folder);
+        return false;
+    }
+    return true;
+}
+
+/* Pages that make no sense, not only rows. Once: the copy is known to be sound. */
+static bool open_copy(struct weir_store *store, const struct weir_store_options *options,
+                      char *wrong, size_t wrong_bytes)
+{
+    char path[PATH_MAX];
+    struct weir_salvage salvage;
+    snprintf(path, sizeof path, "%s", store->database.path);
+    if (!forget_all(store, wrong, wrong_bytes) ||
+        !weir_salvage(path, &salvage, wrong, wrong_bytes)) {
+        return false;
+    }
+    fprintf(stderr,
+            "weir: %s was damaged: what can be read of it was copied into a new file; the damaged"
+            " one is kept as %s\n",
+            path, salvage.aside);
+    store->recovery.pages_lost = salvage.pages_lost;
+    return open_database(store, options, wrong, wrong_bytes);
+}
+
+static bool is_damaged(const struct weir_store *store)
+{
+    int kind = store->database.health.failure & 0xff;
+    return kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB;
+}
+
+static void tell_recovery(struct weir_store *store)
+{
+    const struct weir_recovery *recovery = &store->recovery;
+    if (!recovery->salvaged && recovery->damaged == 0 && recovery->ids_lost == 0) {
+        return;
+    }
+    fprintf(stderr,
+            "weir: %s: %" PRIu64 " ids of jobs could be read; %" PRIu64
+            " jobs are damaged and are dead letters now; %" PRIu64 " jobs and %" PRIu64
+            " remembered ids are lost, %" PRIu64 " pages could not be read\n",
+            store->database.path, store->ids.count - recovery->damaged, recovery->damaged,
+            recovery->lost, recovery->ids_lost, recovery->pages_lost);
+    atomic_store(&store->damaged, recovery->damaged);
+}
+
 struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
                                    size_t wrong_bytes)
 {
@@ -548,13 +644,13 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
         snprintf(wrong, wrong_bytes, "there is no memory for a store");
         return NULL;
     }
-    if (!open_folder(store, wrong, wrong_bytes) ||
-        !weir_database_open(&store->database, store->folder, wrong, wrong_bytes) ||
-        !sync_folder(store, wrong, wrong_bytes) ||
-        !weir_store_recover(store, options, wrong, wrong_bytes)) {
+    bool opened = open_folder(store, wrong, wrong_bytes);
+    if (!opened || (!open_database(store, options, wrong, wrong_bytes) &&
+                    !(is_damaged(store) && open_copy(store, options, wrong, wrong_bytes)))) {
         give_back(store);
         return NULL;
     }
+    tell_recovery(store);
     note_disk_bytes(store);
     store->busy_ns = weir_clock_ns();
     int result = pthread_create(&store->thread, NULL, run, store);

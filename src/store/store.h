@@ -11,7 +11,11 @@
  * everything fails at once but LOOK and LIST. Starts that were told already may be among what
  * failed: their jobs stand on record as QUEUED, under an older epoch. A SETTLE from RUNNING that
  * finds that counts the attempt and puts the epoch in, as if the start were there; whoever started
- * the job need not know. A damaged database is not written to any more until it is opened again.
+ * the job need not know.
+ *
+ * Rows have checksums. A job whose row is damaged becomes a dead letter when the row is read, at
+ * the start or later. A database whose pages make no sense is copied into a new file when it is
+ * opened, as far as it can be read; found later, it is not written to any more until then.
  *
  * A settlement from RUNNING replaces what earlier attempts left as result and log; one from QUEUED
  * leaves it. A result's file is removed with its job, or when another takes its place: who is told
@@ -41,8 +45,8 @@ struct weir_store_options {
 extern const struct weir_store_port weir_store_sqlite;
 
 /* Null on failure, with a sentence in `wrong` that says what to do: another Weir has the folder,
- * the database is damaged (nothing of it is changed), is of another program or of a later version,
- * the disk is full. The thread runs from now on. */
+ * the file is no database, or of another program or a later version, the disk is full. What was
+ * damaged and is mended or lost is said on stderr. The thread runs from now on. */
 struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
                                    size_t wrong_bytes);
 
@@ -65,6 +69,10 @@ WEIR_MUST_CHECK bool weir_store_file_seal(struct weir_store *store,
 
 /* While a row that was told to have failed may come back, it stays until that is known. */
 void weir_store_file_remove(struct weir_store *store, uint64_t file);
+
+/* The result of that job is in a file that is not what was written: the job becomes a dead letter
+ * that says so. From any thread. */
+void weir_store_result_damaged(struct weir_store *store, uint64_t number);
 
 /* A file could not be written: sees whether none can, or that one was only too long for what room
  * there is. If none can, the store has failed, and recovers when both files and the database can be

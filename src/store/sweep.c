@@ -23,6 +23,13 @@ static bool remove_row(struct weir_store *store, enum weir_sql sql, uint64_t num
     return weir_database_change(&store->database, sql);
 }
 
+/* The row may be missing, if the database was damaged. */
+static bool remove_bytes_row(struct weir_store *store, enum weir_sql sql, uint64_t number)
+{
+    weir_bind_number(weir_database_statement(&store->database, sql), 1, number);
+    return weir_database_run(&store->database, sql);
+}
+
 /* Nothing of it stays, but that its number is never given again. */
 static bool forget(struct weir_store *store, struct weir_slice id, uint64_t number)
 {
@@ -43,6 +50,14 @@ static bool remember(struct weir_store *store, const struct weir_job_row *row, i
     weir_bind_bytes(statement, 5, row->order.tenant);
     weir_bind_time(statement, 6, row->ended_ms);
     weir_bind_time(statement, 7, forget_ms);
+    struct weir_remembered remembered = {.number = row->number,
+                                         .id = row->order.id,
+                                         .tenant = row->order.tenant,
+                                         .state = row->state,
+                                         .ended_ms = row->ended_ms,
+                                         .forget_ms = forget_ms};
+    memcpy(remembered.digest, row->order.digest, sizeof remembered.digest);
+    weir_bind_number(statement, 8, weir_remembered_sum(&remembered));
     store->batch.live_change += weir_remembered_live_bytes(row->order.id);
     return weir_database_run(&store->database, WEIR_SQL_REMEMBER) &&
            plan(store, forget_ms, row->number);
@@ -58,8 +73,8 @@ static bool remove_bytes(struct weir_store *store, const struct weir_record *rec
     if (row->result.file != 0) {
         weir_batch_note_file(store, row->result.file);
     }
-    return (!has_body || remove_row(store, WEIR_SQL_DELETE_BODY, row->number)) &&
-           (!record->has_results || remove_row(store, WEIR_SQL_DELETE_RESULT, row->number));
+    return (!has_body || remove_bytes_row(store, WEIR_SQL_DELETE_BODY, row->number)) &&
+           (!record->has_results || remove_bytes_row(store, WEIR_SQL_DELETE_RESULT, row->number));
 }
 
 bool weir_store_expire(struct weir_store *store, const struct weir_record *record,
@@ -82,10 +97,13 @@ static bool expire_job(struct weir_store *store, const struct weir_record *recor
     if (row->state != WEIR_JOB_DONE && row->state != WEIR_JOB_CANCELLED) {
         return true; /* dead letters stay until they are removed */
     }
+    if (record->keep_ms > now_ms) { /* the agenda, which has no checksums, is wrong */
+        return plan(store, record->keep_ms, row->number);
+    }
     return weir_store_expire(store, record, row->ended_ms + (int64_t)store->remember_ms, now_ms);
 }
 
-static bool forget_remembered(struct weir_store *store, uint64_t number)
+static bool forget_remembered(struct weir_store *store, uint64_t number, int64_t now_ms)
 {
     struct weir_database *database = &store->database;
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_GET_REMEMBERED);
@@ -93,11 +111,18 @@ static bool forget_remembered(struct weir_store *store, uint64_t number)
     if (!weir_database_step(database, WEIR_SQL_GET_REMEMBERED)) {
         return database->health.failure == SQLITE_OK;
     }
-    struct weir_slice id = weir_column_bytes(statement, 0);
-    store->batch.live_change -= weir_remembered_live_bytes(id);
-    bool good = forget(store, id, number);
+    struct weir_remembered remembered;
+    bool whole = weir_remembered_read(database, statement, &remembered);
+    bool early = whole && remembered.forget_ms > now_ms;
+    bool good = true;
+    if (early) {
+        good = plan(store, remembered.forget_ms, number);
+    } else if (whole) {
+        store->batch.live_change -= weir_remembered_live_bytes(remembered.id);
+        good = forget(store, remembered.id, number);
+    }
     weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
-    return good && remove_row(store, WEIR_SQL_FORGET, number);
+    return good && (early || remove_row(store, WEIR_SQL_FORGET, number));
 }
 
 /* The time of a number has come: first that of its job, later that of its id. */
@@ -105,12 +130,14 @@ static bool deal_with(struct weir_store *store, uint64_t number, int64_t now_ms)
 {
     struct weir_database *database = &store->database;
     struct weir_record record;
-    if (weir_record_get(database, number, &record)) {
-        bool good = expire_job(store, &record, now_ms);
+    enum weir_record_found found = weir_record_get(database, number, &record);
+    if (found != WEIR_RECORD_NONE) {
+        bool good = found == WEIR_RECORD_WHOLE ? expire_job(store, &record, now_ms)
+                                               : weir_store_condemn(store, &record);
         weir_database_reset(database, WEIR_SQL_GET_JOB);
         return good;
     }
-    return database->health.failure == SQLITE_OK && forget_remembered(store, number);
+    return database->health.failure == SQLITE_OK && forget_remembered(store, number, now_ms);
 }
 
 /* The first entry that is due; number 0: there is none. */

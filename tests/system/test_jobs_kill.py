@@ -115,18 +115,18 @@ async def test_two_never_use_one_folder(tmp_path):
 
 
 def damage(path, chance):
-    """Some bytes of each page but those that are zero anyway."""
+    """Some bytes of each page but the first."""
     content = bytearray(path.read_bytes())
     assert len(content) > 8192
-    for at in range(0, len(content), 4096):
+    for at in range(4096, len(content), 4096):
         for _ in range(64):
             content[at + chance.randrange(min(4096, len(content) - at))] ^= 0xa5
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize('what', ['everything', 'the header', 'cut short', 'another program'])
+@pytest.mark.parametrize('what', ['the header', 'empty', 'another program'])
 @run
-async def test_a_damaged_database_is_said_and_never_overwritten(tmp_path, what):
+async def test_what_is_no_database_of_ours_is_said_and_never_overwritten(tmp_path, what):
     chance = chance_of('damage', what)
     async with site(tmp_path) as one:
         await one.start()
@@ -135,12 +135,10 @@ async def test_a_damaged_database_is_said_and_never_overwritten(tmp_path, what):
         await one.end()
         path = one.data / 'jobs.db'
         whole = path.read_bytes()
-        if what == 'everything':
-            damage(path, chance)
-        elif what == 'the header':
+        if what == 'the header':
             path.write_bytes(b'\0' * 100 + whole[100:])
-        elif what == 'cut short':
-            path.write_bytes(whole[:len(whole) // 2])
+        elif what == 'empty':
+            path.write_bytes(b'')
         else:
             path.unlink()
             with contextlib.closing(sqlite3.connect(path)) as database:
@@ -151,3 +149,26 @@ async def test_a_damaged_database_is_said_and_never_overwritten(tmp_path, what):
         assert status != 0
         assert 'jobs.db' in said, said
         assert {name: name.read_bytes() for name in one.data.glob('jobs.db*')} == before
+
+
+@pytest.mark.parametrize('what', ['everything', 'cut short'])
+@run
+async def test_a_damaged_database_is_kept_and_what_can_be_read_is_served(tmp_path, what):
+    chance = chance_of('damage', what)
+    async with site(tmp_path) as one, aiohttp.ClientSession() as session:
+        await one.start()
+        async with Clients(one, chance, count=4).at_work():
+            await until(lambda: len(one.history.accepted()) > 100, 'some are accepted')
+        await one.end()
+        path = one.data / 'jobs.db'
+        if what == 'everything':
+            damage(path, chance)
+        else:
+            path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
+        before = path.read_bytes()
+        await one.start()
+        [kept] = one.data.glob('jobs.db.damaged-*')
+        assert kept.read_bytes() == before
+        assert kept.name in one.errors.read_text()
+        assert (await one.accepts(session))[0]
+        await one.end()

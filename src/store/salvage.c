@@ -1,0 +1,645 @@
+#define _GNU_SOURCE
+#include "store/salvage.h"
+
+#include "base/clock.h"
+#include "store/database.h"
+#include "store/record.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of SQLite's file format. */
+#define PAGE_BYTES        4096u
+#define MAP_ENTRY_BYTES   5u
+#define MAP_ENTRIES       (PAGE_BYTES / MAP_ENTRY_BYTES) /* of a page of the map */
+#define MAP_ROOT          1u
+#define MAP_TREE          5u
+#define ROOT_FIRST        3u
+#define ROOT_COUNT        6u
+#define PAGE_INDEX_INNER  0x02u
+#define PAGE_TABLE_INNER  0x05u
+#define PAGE_INDEX_LEAF   0x0au
+#define PAGE_TABLE_LEAF   0x0du
+#define LEAF_HEAD_BYTES   8u
+#define INNER_HEAD_BYTES  12u
+#define LOCAL_BYTES_MAX   (PAGE_BYTES - 35)
+#define LOCAL_BYTES_MIN   ((PAGE_BYTES - 12) * 32 / 255 - 23)
+#define OVERFLOW_BYTES    (PAGE_BYTES - 4)
+#define DEPTH_MAX         8                   /* a tree of a thousand million pages is not deeper */
+#define PAYLOAD_BYTES_MAX (UINT32_C(1) << 20) /* a row has up to 128 KiB */
+#define COLUMNS_MAX       34
+
+/* Every row may have no checksum: what is known of that is lost. */
+#define UNCHECKED_ALL WEIR_IDS_NUMBER_MAX
+
+enum kind {
+    KIND_JOBS,
+    KIND_BODIES,
+    KIND_RESULTS,
+    KIND_REMEMBERED,
+    KIND_COUNT,
+    KIND_NONE = KIND_COUNT
+};
+
+/* Values of a row, in the order in which its table was made; the first one is the number. */
+struct row {
+    uint64_t number;
+    int column_count;
+    struct {
+        int serial;       /* SQLite's serial type */
+        const char *data; /* in the payload */
+        size_t bytes;
+    } columns[COLUMNS_MAX];
+};
+
+struct copy {
+    int fd;
+    uint32_t page_count;
+    unsigned char *pages; /* of each: IN_USE, INNER */
+    char *payload;
+    sqlite3 *to;
+    sqlite3_stmt *read[KIND_COUNT];    /* the values as columns that record.h can read */
+    sqlite3_stmt *replace[KIND_COUNT]; /* of rows that are whole */
+    sqlite3_stmt *add[KIND_COUNT];     /* unless the number is there */
+    struct weir_database rules;        /* only its `unchecked` */
+    struct weir_salvage *salvage;
+    bool failed;
+};
+
+#define IN_USE 1u
+#define INNER  2u
+
+/* ---- the new database ---- */
+
+static const char *const texts[3][KIND_COUNT] = {
+    {"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"
+     " ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?10, ?33, ?34, ?32",
+     "SELECT ?1, ?2, ?3", "SELECT ?1, ?2, ?3, ?4", "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"},
+    {"INSERT OR REPLACE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+     " ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
+     " ?32, ?33, ?34)",
+     "INSERT OR REPLACE INTO bodies VALUES(?1, ?2, ?3)",
+     "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)",
+     "INSERT OR REPLACE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
+    {"INSERT OR IGNORE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+     " ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
+     " ?32, ?33, ?34)",
+     "INSERT OR IGNORE INTO bodies VALUES(?1, ?2, ?3)",
+     "INSERT OR IGNORE INTO results VALUES(?1, ?2, ?3, ?4)",
+     "INSERT OR IGNORE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
+};
+
+static const int column_counts[KIND_COUNT] = {34, 3, 4, 8};
+
+static bool prepare(struct copy *copy)
+{
+    sqlite3_stmt **const into[3] = {copy->read, copy->replace, copy->add};
+    for (int i = 0; i < 3; i++) {
+        for (int kind = 0; kind < KIND_COUNT; kind++) {
+            if (sqlite3_prepare_v2(copy->to, texts[i][kind], -1, &into[i][kind], NULL) !=
+                SQLITE_OK) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void bind(sqlite3_stmt *statement, int index, int serial, const char *data, size_t bytes)
+{
+    int64_t number = 0;
+    double real;
+    if (serial == 0) {
+        sqlite3_bind_null(statement, index);
+    } else if (serial >= 12) {
+        sqlite3_bind_blob64(statement, index, bytes == 0 ? "" : data, bytes, SQLITE_STATIC);
+    } else if (serial == 8 || serial == 9) {
+        sqlite3_bind_int64(statement, index, serial - 8);
+    } else {
+        number = (signed char)data[0] < 0 ? -1 : 0;
+        for (size_t i = 0; i < bytes; i++) {
+            number = (int64_t)((uint64_t)number << 8 | (unsigned char)data[i]);
+        }
+        if (serial == 7) {
+            memcpy(&real, &number, sizeof real);
+            sqlite3_bind_double(statement, index, real);
+        } else {
+            sqlite3_bind_int64(statement, index, number);
+        }
+    }
+}
+
+static void bind_row(sqlite3_stmt *statement, enum kind kind, const struct row *row)
+{
+    sqlite3_clear_bindings(statement);
+    weir_bind_number(statement, 1, row->number);
+    for (int i = 1; i < row->column_count && i < column_counts[kind]; i++) {
+        bind(statement, i + 1, row->columns[i].serial, row->columns[i].data, row->columns[i].bytes);
+    }
+}
+
+/* Whether the checksum matches. */
+static bool is_whole(struct copy *copy, enum kind kind, const struct row *row)
+{
+    sqlite3_stmt *statement = copy->read[kind];
+    struct weir_record record;
+    struct weir_remembered remembered;
+    uint64_t sum;
+    bool whole = false;
+    bind_row(statement, kind, row);
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        switch (kind) {
+        case KIND_JOBS:
+            whole = weir_record_read(&copy->rules, statement, &record);
+            break;
+        case KIND_REMEMBERED:
+            whole = weir_remembered_read(&copy->rules, statement, &remembered);
+            break;
+        case KIND_BODIES:
+            sum = weir_body_sum(row->number, weir_column_bytes(statement, 1));
+            whole = weir_sum_matches(&copy->rules, statement, 2, row->number, sum);
+            break;
+        case KIND_RESULTS:
+            sum = weir_result_sum(row->number, weir_column_bytes(statement, 1),
+                                  weir_column_bytes(statement, 2));
+            whole = weir_sum_matches(&copy->rules, statement, 3, row->number, sum);
+            break;
+        case KIND_COUNT:
+            break;
+        }
+    }
+    sqlite3_reset(statement);
+    return whole;
+}
+
+static void put_row(struct copy *copy, enum kind kind, const struct row *row)
+{
+    bool whole = is_whole(copy, kind, row);
+    sqlite3_stmt *statement = whole ? copy->replace[kind] : copy->add[kind];
+    bind_row(statement, kind, row);
+    copy->failed = copy->failed || sqlite3_step(statement) != SQLITE_DONE;
+    sqlite3_reset(statement);
+}
+
+/* ---- pages ---- */
+
+static bool read_page(const struct copy *copy, uint32_t page, unsigned char *bytes)
+{
+    return page >= 1 && page <= copy->page_count &&
+           pread(copy->fd, bytes, PAGE_BYTES, (off_t)(page - 1) * PAGE_BYTES) == PAGE_BYTES;
+}
+
+static uint32_t get_16(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 8 | bytes[1];
+}
+
+static uint32_t get_32(const unsigned char *bytes)
+{
+    return get_16(bytes) << 16 | get_16(bytes + 2);
+}
+
+static bool is_map(uint32_t page)
+{
+    return page >= 2 && (page - 2) % (MAP_ENTRIES + 1) == 0;
+}
+
+/* Which pages the map says are parts of trees. */
+static void read_map(struct copy *copy)
+{
+    unsigned char map[PAGE_BYTES];
+    for (uint32_t at = 2; at <= copy->page_count; at += MAP_ENTRIES + 1) {
+        if (!read_page(copy, at, map)) {
+            continue;
+        }
+        for (uint32_t i = 0; i < MAP_ENTRIES && at + 1 + i <= copy->page_count; i++) {
+            unsigned type = map[i * MAP_ENTRY_BYTES];
+            copy->pages[at + 1 + i] = type == MAP_ROOT || type == MAP_TREE ? IN_USE : 0;
+        }
+    }
+}
+
+static void use(struct copy *copy, uint32_t page)
+{
+    if (page >= 2 && page <= copy->page_count && !is_map(page)) {
+        copy->pages[page] |= IN_USE;
+    }
+}
+
+/* The first pages of the tables: with auto_vacuum they are the first of the file and stay there. */
+static void use_roots(struct copy *copy)
+{
+    for (uint32_t page = ROOT_FIRST; page < ROOT_FIRST + ROOT_COUNT; page++) {
+        use(copy, page);
+    }
+}
+
+/* The pages below an inner page of a table. */
+static void use_children(struct copy *copy, const unsigned char *page)
+{
+    uint32_t count = get_16(page + 3);
+    use(copy, get_32(page + 8));
+    for (uint32_t i = 0; i < count && INNER_HEAD_BYTES + 2 * i + 2 <= PAGE_BYTES; i++) {
+        uint32_t at = get_16(page + INNER_HEAD_BYTES + 2 * i);
+        if (at >= INNER_HEAD_BYTES && at + 4 <= PAGE_BYTES) {
+            use(copy, get_32(page + at));
+        }
+    }
+}
+
+/* Which pages pages in use say are below them; the map may be damaged as well. */
+static void follow_trees(struct copy *copy)
+{
+    unsigned char page[PAGE_BYTES];
+    for (uint32_t at = 2; at <= copy->page_count; at++) {
+        if (!is_map(at) && read_page(copy, at, page) && page[0] == PAGE_TABLE_INNER) {
+            copy->pages[at] |= INNER;
+        }
+    }
+    for (int depth = 0; depth < DEPTH_MAX; depth++) {
+        for (uint32_t at = 2; at <= copy->page_count; at++) {
+            if (copy->pages[at] == (IN_USE | INNER) && read_page(copy, at, page)) {
+                use_children(copy, page);
+            }
+        }
+    }
+}
+
+/* Pages below others that the file does not have any more: it was cut short. */
+static void count_missing(struct copy *copy)
+{
+    unsigned char page[PAGE_BYTES];
+    uint32_t last = 0;
+    for (uint32_t at = 2; at <= copy->page_count; at++) {
+        if (copy->pages[at] != (IN_USE | INNER) || !read_page(copy, at, page)) {
+            continue;
+        }
+        uint32_t count = get_16(page + 3);
+        for (uint32_t i = 0; i <= count && INNER_HEAD_BYTES + 2 * i + 2 <= PAGE_BYTES; i++) {
+            uint32_t cell = i < count ? get_16(page + INNER_HEAD_BYTES + 2 * i) : 8;
+            uint32_t child = cell + 4 <= PAGE_BYTES ? get_32(page + cell) : 0;
+            if (child > copy->page_count && child != last) {
+                copy->salvage->pages_lost++;
+                last = child;
+            }
+        }
+    }
+}
+
+/* ---- rows ---- */
+
+/* SQLite's number of variable length. False: it does not fit. */
+static bool get_number(const unsigned char **at, const unsigned char *end, uint64_t *number)
+{
+    *number = 0;
+    for (int i = 0; i < 9 && *at < end; i++) {
+        unsigned char byte = *(*at)++;
+        if (i == 8) {
+            *number = *number << 8 | byte;
+            return true;
+        }
+        *number = *number << 7 | (byte & 0x7f);
+        if ((byte & 0x80) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t bytes_of(uint64_t serial)
+{
+    static const unsigned char bytes[12] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0};
+    return serial >= 12 ? (size_t)((serial - 12) / 2) : bytes[serial];
+}
+
+/* The payload's columns. False: it makes no sense. */
+static bool split(const char *payload, size_t bytes, struct row *row)
+{
+    const unsigned char *at = (const unsigned char *)payload;
+    const unsigned char *end = at + bytes;
+    uint64_t head_bytes, serial;
+    if (!get_number(&at, end, &head_bytes) || head_bytes > bytes) {
+        return false;
+    }
+    const unsigned char *head_end = (const unsigned char *)payload + head_bytes;
+    const char *value = payload + head_bytes;
+    for (row->column_count = 0; at < head_end; row->column_count++) {
+        if (row->column_count == COLUMNS_MAX || !get_number(&at, head_end, &serial) ||
+            serial > 2 * PAYLOAD_BYTES_MAX + 13 || serial == 10 || serial == 11 ||
+            bytes_of(serial) > (size_t)(payload + bytes - value)) {
+            return false;
+        }
+        row->columns[row->column_count].serial = (int)serial;
+        row->columns[row->column_count].data = value;
+        row->columns[row->column_count].bytes = bytes_of(serial);
+        value += bytes_of(serial);
+    }
+    return true;
+}
+
+/* Adds what does not fit into the row's own page. */
+static bool read_overflow(const struct copy *copy, uint32_t page, size_t have, size_t bytes)
+{
+    unsigned char part[PAGE_BYTES];
+    while (have < bytes) {
+        if (is_map(page) || !read_page(copy, page, part)) {
+            return false;
+        }
+        size_t step = bytes - have < OVERFLOW_BYTES ? bytes - have : OVERFLOW_BYTES;
+        memcpy(copy->payload + have, part + 4, step);
+        have += step;
+        page = get_32(part);
+    }
+    return true;
+}
+
+/* How much of a payload lies in the page itself. */
+static size_t local_bytes(size_t bytes)
+{
+    if (bytes <= LOCAL_BYTES_MAX) {
+        return bytes;
+    }
+    size_t local = LOCAL_BYTES_MIN + (bytes - LOCAL_BYTES_MIN) % OVERFLOW_BYTES;
+    return local <= LOCAL_BYTES_MAX ? local : LOCAL_BYTES_MIN;
+}
+
+/* One row of a page. False: only its number is known, and 0 if not even that. */
+static bool read_row(const struct copy *copy, const unsigned char *page, uint32_t offset,
+                     struct row *row)
+{
+    const unsigned char *at = page + offset;
+    const unsigned char *end = page + PAGE_BYTES;
+    uint64_t bytes;
+    *row = (struct row){0};
+    if (offset < LEAF_HEAD_BYTES || offset >= PAGE_BYTES || !get_number(&at, end, &bytes) ||
+        !get_number(&at, end, &row->number)) {
+        return false;
+    }
+    if (bytes > PAYLOAD_BYTES_MAX) {
+        return false;
+    }
+    size_t local = local_bytes((size_t)bytes);
+    bool more = local < bytes;
+    if (local + (more ? 4 : 0) > (size_t)(end - at)) {
+        return false;
+    }
+    memcpy(copy->payload, at, local);
+    return (!more || read_overflow(copy, get_32(at + local), local, (size_t)bytes)) &&
+           split(copy->payload, (size_t)bytes, row);
+}
+
+/* Which table it is of. Version 1 had no checksums, and so fewer columns. */
+static enum kind kind_of(const struct row *row)
+{
+    int serial;
+    switch (row->column_count) {
+    case 32:
+    case 34:
+        return KIND_JOBS;
+    case 7:
+    case 8:
+        return KIND_REMEMBERED;
+    case 4:
+        return KIND_RESULTS;
+    case 2:
+        return KIND_BODIES;
+    case 3: /* a checksum, or the log of version 1 */
+        serial = row->columns[2].serial;
+        return serial != 0 && serial < 12 ? KIND_BODIES : KIND_RESULTS;
+    default:
+        return KIND_NONE;
+    }
+}
+
+static bool is_number(uint64_t number)
+{
+    return number > 0 && number <= WEIR_IDS_NUMBER_MAX / 2; /* numbers must be left to give */
+}
+
+/* Which table most of a page's rows are of. */
+static enum kind kind_of_page(const struct copy *copy, const unsigned char *page, uint32_t count)
+{
+    uint32_t counts[KIND_COUNT + 1] = {0};
+    enum kind most = KIND_NONE;
+    struct row row;
+    for (uint32_t i = 0; i < count; i++) {
+        if (read_row(copy, page, get_16(page + LEAF_HEAD_BYTES + 2 * i), &row)) {
+            counts[kind_of(&row)]++;
+        }
+    }
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        most = counts[kind] > (most == KIND_NONE ? 0 : counts[most]) ? (enum kind)kind : most;
+    }
+    return most;
+}
+
+/* Of a row that makes no sense the number is kept, if it is one: recovery tells of it. */
+static void copy_leaf(struct copy *copy, const unsigned char *page)
+{
+    struct row row;
+    uint32_t count = get_16(page + 3);
+    uint32_t most = (PAGE_BYTES - LEAF_HEAD_BYTES) / 2;
+    count = count < most ? count : most;
+    enum kind kind = kind_of_page(copy, page, count);
+    for (uint32_t i = 0; i < count && kind != KIND_NONE; i++) {
+        bool read = read_row(copy, page, get_16(page + LEAF_HEAD_BYTES + 2 * i), &row);
+        row.column_count = read && kind_of(&row) == kind ? row.column_count : 0;
+        if (is_number(row.number)) {
+            put_row(copy, kind, &row);
+        } else {
+            copy->salvage->rows_lost++;
+        }
+    }
+}
+
+static void copy_pages(struct copy *copy)
+{
+    unsigned char page[PAGE_BYTES];
+    for (uint32_t at = 3; at <= copy->page_count && !copy->failed; at++) {
+        if (is_map(at) || (copy->pages[at] & IN_USE) == 0) {
+            continue;
+        }
+        bool read = read_page(copy, at, page);
+        if (read && page[0] == PAGE_TABLE_LEAF) {
+            copy_leaf(copy, page);
+        } else if (!read || (page[0] != PAGE_TABLE_INNER && page[0] != PAGE_INDEX_INNER &&
+                             page[0] != PAGE_INDEX_LEAF)) {
+            copy->salvage->pages_lost++;
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+/* What the old database says in `meta`, as far as it can be read: SQLite's own way, because those
+ * rows are few. */
+static void read_meta(sqlite3 *from, const char *name, uint64_t *value)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(from, "SELECT value FROM meta WHERE name = ?1", -1, &statement, NULL) ==
+        SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            *value = weir_column_number(statement, 0);
+        }
+    }
+    sqlite3_finalize(statement);
+}
+
+/* The journal goes into the old file first: it has the latest pages. */
+static bool apply_journal(const char *path, uint64_t meta[3])
+{
+    sqlite3 *from = NULL;
+    char journal[PATH_MAX + 8];
+    struct stat about;
+    snprintf(journal, sizeof journal, "%s-wal", path);
+    bool any = stat(journal, &about) == 0 && about.st_size > 0;
+    int result = sqlite3_open_v2(path, &from, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
+    if (result == SQLITE_OK) {
+        sqlite3_db_config(from, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        result = sqlite3_exec(from, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_count", NULL,
+                              NULL, NULL);
+    }
+    if (result == SQLITE_OK) {
+        result = sqlite3_wal_checkpoint_v2(from, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
+    meta[2] = UNCHECKED_ALL;
+    read_meta(from, "boot", &meta[0]);
+    read_meta(from, "forgotten", &meta[1]);
+    read_meta(from, "unchecked", &meta[2]);
+    sqlite3_close(from);
+    return !any || (result == SQLITE_OK && stat(journal, &about) == 0 && about.st_size == 0);
+}
+
+static bool run(struct copy *copy, const char *sql)
+{
+    copy->failed = copy->failed || sqlite3_exec(copy->to, sql, NULL, NULL, NULL) != SQLITE_OK;
+    return !copy->failed;
+}
+
+/* What follows from the rows. */
+static void finish_rows(struct copy *copy, const uint64_t meta[3])
+{
+    char sql[300];
+    uint64_t boot = meta[0] < UINT32_MAX / 2 ? meta[0] : 0;
+    uint64_t forgotten = meta[1] <= WEIR_IDS_NUMBER_MAX / 2 ? meta[1] : 0;
+    snprintf(sql, sizeof sql,
+             "UPDATE meta SET value = %" PRIu64 " WHERE name = 'boot';"
+             "UPDATE meta SET value = %" PRIu64 " WHERE name = 'forgotten';"
+             "UPDATE meta SET value = %" PRIu64 " WHERE name LIKE 'unchecked%%'",
+             boot, forgotten, copy->rules.unchecked);
+    run(copy, sql);
+    run(copy, "INSERT OR IGNORE INTO agenda SELECT keep_ms, number FROM jobs"
+              " WHERE state IN (2, 4) AND typeof(keep_ms) = 'integer'");
+    run(copy, "INSERT OR IGNORE INTO agenda SELECT forget_ms, number FROM remembered"
+              " WHERE typeof(forget_ms) = 'integer'");
+}
+
+static bool fill(struct copy *copy, const uint64_t meta[3])
+{
+    /* A file that was not finished is made again, so that nothing of it must survive. */
+    if (!run(copy, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN") ||
+        !prepare(copy)) {
+        return false;
+    }
+    copy->rules.unchecked = meta[2];
+    read_map(copy);
+    use_roots(copy);
+    follow_trees(copy);
+    count_missing(copy);
+    copy_pages(copy);
+    finish_rows(copy, meta);
+    return run(copy, "COMMIT");
+}
+
+static bool open_copy(struct copy *copy, const char *path, const char *fresh, char *wrong,
+                      size_t wrong_bytes)
+{
+    struct stat about;
+    copy->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (copy->fd < 0 || fstat(copy->fd, &about) != 0) {
+        snprintf(wrong, wrong_bytes, "%s cannot be read: %s", path, strerror(errno));
+        return false;
+    }
+    copy->page_count = (uint32_t)(about.st_size / PAGE_BYTES);
+    copy->pages = calloc(copy->page_count + 1, 1);
+    copy->payload = malloc(PAYLOAD_BYTES_MAX);
+    if (copy->pages == NULL || copy->payload == NULL) {
+        snprintf(wrong, wrong_bytes, "there is no memory to read %s, which is damaged", path);
+        return false;
+    }
+    return weir_database_make(fresh, &copy->to, wrong, wrong_bytes);
+}
+
+static void close_copy(struct copy *copy)
+{
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        sqlite3_finalize(copy->read[kind]);
+        sqlite3_finalize(copy->replace[kind]);
+        sqlite3_finalize(copy->add[kind]);
+    }
+    sqlite3_close(copy->to);
+    free(copy->pages);
+    free(copy->payload);
+    if (copy->fd >= 0) {
+        close(copy->fd);
+    }
+}
+
+static bool sync_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return synced;
+}
+
+/* The database is never missing in between, except where files cannot have two names. */
+static bool put_in_place(const char *path, const char *fresh, struct weir_salvage *salvage)
+{
+    snprintf(salvage->aside, sizeof salvage->aside, "%s.damaged-%" PRId64, path, weir_wall_ms());
+    return sync_file(fresh) &&
+           (link(path, salvage->aside) == 0 || rename(path, salvage->aside) == 0) &&
+           rename(fresh, path) == 0;
+}
+
+bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong, size_t wrong_bytes)
+{
+    char fresh[PATH_MAX + 8];
+    uint64_t meta[3] = {0};
+    struct copy copy = {.fd = -1, .salvage = salvage};
+    *salvage = (struct weir_salvage){0};
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    if (!apply_journal(path, meta)) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is damaged so that its journal jobs.db-wal cannot be used, and was left as it"
+                 " is: restore a backup of its folder, or move the folder away and see what"
+                 " `sqlite3 jobs.db .recover` finds",
+                 path);
+        return false;
+    }
+    bool opened = open_copy(&copy, path, fresh, wrong, wrong_bytes);
+    bool good = opened && fill(&copy, meta);
+    close_copy(&copy);
+    if (good && put_in_place(path, fresh, salvage)) {
+        return true;
+    }
+    if (opened) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is damaged, and what can be read of it could not be copied into a new file:"
+                 " see that its folder has as much free room as the file has bytes, then start"
+                 " again",
+                 path);
+    }
+    unlink(fresh);
+    return false;
+}

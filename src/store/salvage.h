@@ -1,0 +1,29 @@
+/* salvage.h - copies what can be read of a damaged database into a new one.
+ *
+ * SQLite stops at the first page that makes no sense, and to go on writing to such a file could
+ * destroy more of it. So the pages are read here one by one, without the tree above them: a page is
+ * in use if the map of pages (auto_vacuum keeps one) or a page above it says so. Rows whose
+ * checksum matches win over others with the same number; rows whose checksum does not match are
+ * copied as well, and recovery makes dead letters of them. The agenda is made again from the rows.
+ *
+ * The new file takes the damaged one's place; that is kept as jobs.db.damaged-TIME. */
+#ifndef WEIR_STORE_SALVAGE_H
+#define WEIR_STORE_SALVAGE_H
+
+#include "weir/types.h"
+
+#include <linux/limits.h>
+#include <stdbool.h>
+
+struct weir_salvage {
+    uint64_t pages_lost; /* in use, and not readable */
+    uint64_t rows_lost;  /* of which not even the number could be read */
+    char aside[PATH_MAX + 64];
+};
+
+/* No connection to the database may be open. False, with a sentence that says what to do; then the
+ * damaged file is as it was. */
+WEIR_MUST_CHECK bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong,
+                                  size_t wrong_bytes);
+
+#endif
