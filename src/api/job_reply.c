@@ -3,6 +3,7 @@
 
 #include "api/job_document.h"
 #include "config/scalars.h"
+#include "store/crc32c.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -60,7 +61,10 @@ struct bytes {
     struct weir_post told;
     struct weir_job_call *job;
     struct weir_store *store;
-    uint64_t file; /* 0: they are at hand */
+    uint64_t file;     /* 0: they are at hand */
+    uint64_t number;   /* of the job */
+    uint64_t checksum; /* of the file, as in struct weir_job_bytes */
+    uint32_t sum;      /* of what has been read of it */
     int fd;
     int error;
     bool waited;
@@ -130,6 +134,8 @@ static struct bytes *begin_bytes(struct weir_job_call *job, const struct weir_jo
     bytes->job = job;
     bytes->fd = -1;
     bytes->file = what->file;
+    bytes->number = job->request.look.row.number;
+    bytes->checksum = what->checksum;
     bytes->count = what->count;
     if (what->file == 0) {
         assert(what->count == what->bytes.bytes);
@@ -167,6 +173,21 @@ static bool open_file(struct bytes *bytes)
     return bytes->fd >= 0;
 }
 
+/* The last piece is sent only if all of the file is what was written: a reply that breaks off
+ * before its end is no result. So nothing is read twice, and the first bytes do not wait for the
+ * last. */
+static void check_piece(struct bytes *bytes)
+{
+    bytes->sum = weir_crc32c(bytes->sum, bytes->piece);
+    bool last = bytes->error == 0 && bytes->at + bytes->piece.bytes == bytes->count;
+    if (last && bytes->checksum != 0 && bytes->checksum != (WEIR_JOB_CHECKSUM_KNOWN | bytes->sum)) {
+        bytes->error = EBADMSG;
+    }
+    if (bytes->error == EBADMSG) {
+        weir_store_result_damaged(bytes->store, bytes->number);
+    }
+}
+
 /* In a disk thread. */
 static void work(struct weir_disk_task *task)
 {
@@ -176,10 +197,11 @@ static void work(struct weir_disk_task *task)
         got = pread(bytes->fd, bytes->room, PIECE_BYTES_MAX, (off_t)bytes->at);
     }
     uint64_t left = bytes->count - bytes->at;
-    bytes->error = got > 0 ? 0 : got == 0 ? EIO : errno; /* the file is shorter than it was */
+    bytes->error = got > 0 ? 0 : got == 0 ? EBADMSG : errno; /* the file is shorter than it was */
     bytes->piece = (struct weir_slice){bytes->room, got < 0                ? 0
                                                     : (uint64_t)got < left ? (size_t)got
                                                                            : (size_t)left};
+    check_piece(bytes);
     weir_loop_post(&bytes->job->worker->loop, &bytes->told);
 }
 

@@ -61,6 +61,8 @@ struct weir_command {
     struct weir_slice body;
     uint64_t body_bytes;
     char *body_path;
+    bool has_digest;
+    uint8_t body_digest[WEIR_JOB_DIGEST_BYTES];
     char *data;
     char *result_path;
 
@@ -203,6 +205,7 @@ static int outfit_and_folder(struct weir_command *command)
         .attempt = command->attempt,
         .body = command->body,
         .body_path = command->body_path,
+        .body_digest = command->has_digest ? command->body_digest : NULL,
         .body_bytes = command->body_bytes,
         .give_away = outfit->other_user,
         .uid = outfit->uid,
@@ -610,6 +613,10 @@ static bool keep_all(struct weir_command *command, const struct weir_command_opt
     command->data = (char *)paths[0].data;
     command->result_path = (char *)paths[1].data;
     command->body_path = options->body_path == NULL ? NULL : (char *)paths[2].data;
+    command->has_digest = options->body_path != NULL && options->body_digest != NULL;
+    if (command->has_digest) {
+        memcpy(command->body_digest, options->body_digest, sizeof command->body_digest);
+    }
     return true;
 }
 

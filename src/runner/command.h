@@ -63,6 +63,7 @@ struct weir_command_options {
     const char *folder;                   /* the data folder */
     const struct weir_command_kind *kind; /* must stay until it is over */
     const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
+    const uint8_t *body_digest;     /* SHA-256 of a body in a file, which is checked; or null */
     const char *body_path;   /* of a body in a file, else null; it is linked or copied to `in` */
     uint64_t result_file;    /* what a long result is to be called, */
     const char *result_path; /* and where it goes: on the same disk as `folder` */

@@ -269,6 +269,7 @@ static bool start_command(struct weir_run *run, const struct paths *paths)
                                                           .kind = &run->kind,
                                                           .row = &run->row,
                                                           .body_path = paths->body_path,
+                                                          .body_digest = run->row.order.digest,
                                                           .result_file = paths->result_file,
                                                           .result_path = paths->result,
                                                           .progressed = on_progress,
@@ -285,6 +286,7 @@ static bool start_errand(struct weir_run *run, const struct paths *paths)
                                       .path = run->config->route,
                                       .row = &run->row,
                                       .body_path = paths->body_path,
+                                      .body_digest = run->row.order.digest,
                                       .result_file = paths->result_file,
                                       .result_path = paths->result,
                                       .result_bytes_max = run->config->body_bytes_max,
@@ -293,7 +295,8 @@ static bool start_errand(struct weir_run *run, const struct paths *paths)
     return run->errand != NULL;
 }
 
-/* Whether the body is what was handed in. Long ones lie in files, and are not read here. */
+/* Whether the body is what was handed in. Long ones lie in files, and are checked where they are
+ * read: folder.c, errand.c. */
 static bool is_whole(const struct weir_run *run)
 {
     const struct weir_job_order *order = &run->row.order;

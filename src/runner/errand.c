@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "config/match.h"
+#include "gateway/api_key.h"
 #include "gateway/site.h"
 #include "runner/folder.h"
 #include "wire/chars.h"
@@ -40,6 +41,7 @@ static void bury(struct weir_dead *dead)
     if (errand->result_fd >= 0) {
         close(errand->result_fd);
     }
+    weir_hasher_destroy(errand->hasher);
     free(errand->chunk);
     free(errand->request);
     free(errand->texts);
@@ -84,6 +86,7 @@ static void tell(struct weir_post *post)
     if (good && errand->file_made) {
         result.count = errand->written_bytes;
         result.file = errand->options.result_file;
+        result.checksum = WEIR_JOB_CHECKSUM_KNOWN | errand->written_sum;
     } else if (answered) {
         result.bytes = weir_buffer_slice(&errand->result);
         result.count = result.bytes.bytes;
@@ -180,6 +183,27 @@ void weir_errand_hand_over(struct weir_errand_task *task, void (*work)(struct we
 
 /* ---- sending ---- */
 
+/* Whether all of the body is what was handed in, once its last chunk is there: 0, or an errno. That
+ * chunk is not sent otherwise, so that the route never has the whole of a wrong body. */
+static int check_chunk(struct weir_errand *errand)
+{
+    uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
+    struct weir_slice chunk = {errand->chunk, errand->chunk_bytes};
+    if (errand->hasher == NULL) {
+        return 0;
+    }
+    if (!weir_hasher_add(errand->hasher, chunk)) {
+        return ENOMEM;
+    }
+    if (errand->body_at + errand->chunk_bytes < errand->body_bytes) {
+        return 0;
+    }
+    if (!weir_hasher_end(errand->hasher, digest)) {
+        return ENOMEM;
+    }
+    return memcmp(digest, errand->body_digest, sizeof digest) == 0 ? 0 : EBADMSG;
+}
+
 static void read_body(struct weir_disk_task *task)
 {
     struct weir_errand *errand = weir_errand_of(task);
@@ -195,7 +219,7 @@ static void read_body(struct weir_disk_task *task)
         } while (got == -1 && errno == EINTR);
     }
     errand->chunk_bytes = got > 0 ? (size_t)got : 0;
-    errand->reading.error = got > 0 ? 0 : got == 0 ? ENODATA : errno;
+    errand->reading.error = got > 0 ? check_chunk(errand) : got == 0 ? ENODATA : errno;
     weir_loop_post(&errand->options.worker->loop, &errand->reading.done);
 }
 
@@ -207,7 +231,10 @@ static void take_chunk(struct weir_errand *errand)
     if (error != 0) {
         /* One that the disk does not give back is no want that somebody mends. */
         bool want = weir_folder_lacks(error) && error != EIO;
-        fail(errand, "the job's body could not be read", error, want);
+        fail(errand,
+             error == EBADMSG ? "the job's body is damaged on disk"
+                              : "the job's body could not be read",
+             error, want);
         return;
     }
     errand->body_at += errand->chunk_bytes;
@@ -361,6 +388,17 @@ static bool keep_texts(struct weir_errand *errand)
 
 /* ---- calls ---- */
 
+static bool begin_check(struct weir_errand *errand)
+{
+    const uint8_t *digest = errand->options.body_digest;
+    if (digest == NULL) {
+        return true;
+    }
+    memcpy(errand->body_digest, digest, sizeof errand->body_digest);
+    errand->hasher = weir_hasher_create();
+    return errand->hasher != NULL && weir_hasher_begin(errand->hasher);
+}
+
 static bool prepare(struct weir_errand *errand)
 {
     const struct weir_job_order *order = &errand->options.row->order;
@@ -372,7 +410,7 @@ static bool prepare(struct weir_errand *errand)
         errand->body_bytes = order->body.count;
         errand->chunk = malloc(WEIR_ERRAND_CHUNK_BYTES);
     }
-    return errand->body_path == NULL || errand->chunk != NULL;
+    return errand->body_path == NULL || (errand->chunk != NULL && begin_check(errand));
 }
 
 static bool connect_pair(struct weir_errand *errand)

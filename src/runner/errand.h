@@ -32,6 +32,7 @@ struct weir_errand_options {
     struct weir_slice path;         /* of the route, perhaps with a query */
     const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
     const char *body_path;          /* of a body in a file, else null */
+    const uint8_t *body_digest;     /* SHA-256 of that, which is checked; or null */
     uint64_t result_file;           /* as for commands */
     const char *result_path;
     uint64_t result_bytes_max; /* 0: any */

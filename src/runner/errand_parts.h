@@ -48,6 +48,8 @@ struct weir_errand {
     int body_fd;
     uint64_t body_at; /* read from the file so far */
     uint64_t body_bytes;
+    struct weir_hasher *hasher; /* of what was read of it; null: it is not checked */
+    uint8_t body_digest[WEIR_JOB_DIGEST_BYTES];
     char *chunk;
     size_t chunk_bytes;
 
@@ -64,6 +66,7 @@ struct weir_errand {
     int result_fd;
     bool file_made; /* and to be removed if it does not end well */
     uint64_t written_bytes;
+    uint32_t written_sum; /* their checksum */
     uint64_t retry_after_ms;
     size_t type_bytes;
     char type[WEIR_JOB_TYPE_BYTES_MAX];

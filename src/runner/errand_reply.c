@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "runner/command_log.h"
 #include "runner/folder.h"
+#include "store/crc32c.h"
 #include "wire/head_writer.h"
 #include "wire/limits.h"
 
@@ -114,6 +115,7 @@ static void write_result(struct weir_disk_task *task)
         write_all(errand->result_fd, weir_buffer_slice(&errand->result), errand->written_bytes) &&
         (!errand->body_done ||
          (fsync(errand->result_fd) == 0 && weir_folder_sync(errand->result_path)));
+    errand->written_sum = weir_crc32c(errand->written_sum, weir_buffer_slice(&errand->result));
     errand->writing.error = good ? 0 : errno;
     weir_loop_post(&errand->options.worker->loop, &errand->writing.done);
 }

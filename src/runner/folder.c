@@ -1,6 +1,9 @@
 #define _GNU_SOURCE /* copy_file_range(), O_PATH */
 #include "runner/folder.h"
 
+#include "gateway/api_key.h"
+#include "store/crc32c.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -26,6 +29,8 @@ static void name_attempt(char *name, uint64_t number, uint32_t attempt)
 {
     snprintf(name, NAME_BYTES_MAX, "%" PRIu64 "-%" PRIu32, number, attempt);
 }
+
+static const char damaged_body[] = "its body is damaged on disk";
 
 static void close_fd(int *fd)
 {
@@ -346,6 +351,45 @@ static bool link_body(const struct weir_folder_order *order, int folder)
            linkat(AT_FDCWD, order->body_path, folder, "in", 0) == 0;
 }
 
+/* Hashes all of a file. 0, or why not as errno. */
+static int hash_file(int fd, struct weir_hasher *hasher, char *buffer)
+{
+    ssize_t bytes = 1;
+    for (off_t at = 0; bytes != 0; at += bytes > 0 ? bytes : 0) {
+        bytes = pread(fd, buffer, COPY_BYTES, at);
+        if (bytes == -1 && errno != EINTR) {
+            return errno;
+        }
+        if (bytes > 0 && !weir_hasher_add(hasher, (struct weir_slice){buffer, (size_t)bytes})) {
+            return ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* Whether a file is the body that was handed in: 0, EBADMSG, or why that cannot be seen. It has
+ * just been copied or is about to be read, so that it costs no more of the disk. */
+static int check_digest(const struct weir_folder_order *order, int fd)
+{
+    uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
+    if (order->body_digest == NULL) {
+        return 0;
+    }
+    char *buffer = malloc(COPY_BYTES);
+    struct weir_hasher *hasher = weir_hasher_create();
+    int error = buffer == NULL || hasher == NULL || !weir_hasher_begin(hasher) ? ENOMEM : 0;
+    error = error != 0 ? error : hash_file(fd, hasher, buffer);
+    if (error == 0 && !weir_hasher_end(hasher, digest)) {
+        error = ENOMEM;
+    }
+    if (error == 0 && memcmp(digest, order->body_digest, sizeof digest) != 0) {
+        error = EBADMSG;
+    }
+    weir_hasher_destroy(hasher);
+    free(buffer);
+    return error;
+}
+
 /* EIO does not tell which of the two files it is about. */
 static int copy_body(const struct weir_folder_order *order, int in, struct weir_folder *folder)
 {
@@ -354,11 +398,26 @@ static int copy_body(const struct weir_folder_order *order, int in, struct weir_
     if (error == 0 && !is_whole(order, in, "", AT_EMPTY_PATH)) {
         error = ENODATA;
     }
-    folder->body_lost = error == ENODATA || (error == EIO && (from == -1 || !is_readable(from)));
+    error = error != 0 ? error : check_digest(order, in);
+    folder->body_lost = error == ENODATA || error == EBADMSG ||
+                        (error == EIO && (from == -1 || !is_readable(from)));
     if (from == -1 || folder->body_lost) {
-        folder->step = "its body could not be read";
+        folder->step = error == EBADMSG ? damaged_body : "its body could not be read";
     }
     close_fd(&from);
+    return error;
+}
+
+/* One that was linked. */
+static int check_link(const struct weir_folder_order *order, struct weir_folder *folder)
+{
+    int fd = openat(folder->fd, "in", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int error = fd == -1 ? errno : check_digest(order, fd);
+    folder->body_lost = error == EBADMSG || error == EIO;
+    if (folder->body_lost) {
+        folder->step = error == EBADMSG ? damaged_body : "its body could not be read";
+    }
+    close_fd(&fd);
     return error;
 }
 
@@ -376,7 +435,13 @@ static int make_file(const struct weir_folder_order *order, int folder, const ch
 static int make_in(const struct weir_folder_order *order, struct weir_folder *folder)
 {
     folder->step = "its body could not be written";
-    if (order->body_path == NULL || !link_body(order, folder->fd)) {
+    bool linked = order->body_path != NULL && link_body(order, folder->fd);
+    if (linked) {
+        int error = check_link(order, folder);
+        if (error != 0) {
+            return error;
+        }
+    } else {
         int in = make_file(order, folder->fd, "in");
         if (in == -1) {
             return errno;
@@ -562,6 +627,26 @@ static bool link_result(int fd, const char *path)
     return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
+/* The checksum with which it is looked at when it is served. */
+static bool sum_result(int fd, struct weir_folder_result *result)
+{
+    uint32_t sum = 0;
+    ssize_t bytes = 1;
+    char *buffer = malloc(COPY_BYTES);
+    for (off_t at = 0; buffer != NULL && bytes != 0; at += bytes > 0 ? bytes : 0) {
+        bytes = pread(fd, buffer, COPY_BYTES, at);
+        if (bytes == -1 && errno != EINTR) {
+            break;
+        }
+        sum = bytes > 0 ? weir_crc32c(sum, (struct weir_slice){buffer, (size_t)bytes}) : sum;
+    }
+    int why = buffer == NULL ? ENOMEM : errno;
+    free(buffer);
+    errno = why;
+    result->bytes.checksum = WEIR_JOB_CHECKSUM_KNOWN | sum;
+    return buffer != NULL && bytes == 0;
+}
+
 /* A file that has other names, which are somebody's, is copied, and so is one where links cannot be
  * made. */
 static bool place_result(int fd, struct weir_folder_result *result, const struct stat *status)
@@ -572,7 +657,7 @@ static bool place_result(int fd, struct weir_folder_result *result, const struct
         (struct weir_job_bytes){.count = (uint64_t)status->st_size, .file = result->file};
     unlink(result->path); /* left by an attempt that was not recorded */
     return ((alone && link_result(fd, result->path)) || copy_result(fd, result->path)) &&
-           weir_folder_sync(result->path);
+           weir_folder_sync(result->path) && sum_result(fd, result);
 }
 
 /* What is at hand is read, and only then promised by `.done`. */

@@ -20,8 +20,9 @@ struct weir_folder_order {
     uint32_t attempt;
     struct weir_slice body; /* if `body_path` is null */
     const char *body_path;
-    uint64_t body_bytes; /* of what is there */
-    bool give_away;      /* to the user who runs the command: */
+    uint64_t body_bytes;        /* of what is there */
+    const uint8_t *body_digest; /* its SHA-256, which is checked; null: it is not */
+    bool give_away;             /* to the user who runs the command: */
     uid_t uid;
     gid_t gid;
     bool read_in;   /* `in` is wanted open, for stdin */
