@@ -146,6 +146,7 @@ static bool fail(struct weir_database *database, int result)
         int system_error = database->handle == NULL ? 0 : sqlite3_system_errno(database->handle);
         database->health.failure = result;
         database->health.why = explain(result, system_error);
+        database->health.error = (result & 0xff) == SQLITE_FULL ? ENOSPC : system_error;
     }
     int kind = database->health.failure & 0xff;
     database->health.damaged = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB ||
@@ -171,6 +172,7 @@ void weir_database_blame(struct weir_database *database, int error)
     }
     if (!database->health.damaged) {
         database->health.why = weir_database_explain_error(error);
+        database->health.error = error;
     }
 }
 

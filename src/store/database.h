@@ -28,6 +28,7 @@ struct weir_database_health {
     int failure;     /* the first thing that went wrong; SQLITE_OK: nothing */
     bool damaged;    /* it will not heal by itself */
     const char *why; /* a sentence that lives for ever */
+    int error;       /* an errno, or 0: the system did not say */
 };
 
 /* Which file it is, whatever it is called. */

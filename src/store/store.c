@@ -34,6 +34,9 @@
 /* While nobody writes, the journal is copied as soon as it has that part of its size. */
 #define IDLE_PART 4u
 
+/* How long after a line on stderr that the disk fails, or works again, there is no other one. */
+#define TELL_AGAIN_NS (10 * WEIR_NS_PER_SECOND)
+
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
 #define IDLE_NS           WEIR_NS_PER_SECOND      /* then the journal's file is emptied */
 #define BATCH_HELD_NS     (UINT64_C(5) * 1000000) /* starts, for which nobody waits */
@@ -401,6 +404,36 @@ static void condemn_reported(struct weir_store *store)
     }
 }
 
+static void tell_failure(const struct weir_store *store)
+{
+    const struct weir_database_health *health = &store->database.health;
+    fprintf(stderr,
+            "weir: jobs cannot be recorded in %s: %s%s%s; no job is accepted or started meanwhile,"
+            " what runs goes on%s\n",
+            store->folder, health->why, health->error == 0 ? "" : ": ",
+            health->error == 0 ? "" : strerror(health->error),
+            health->damaged ? "" : ", and Weir tries again twice a second");
+}
+
+/* One line when it begins to fail and one when it works again. A disk that comes and goes makes two
+ * lines in that time. */
+static void tell_health(struct weir_store *store)
+{
+    if (works(store) == !store->failure_told) {
+        return;
+    }
+    uint64_t now_ns = weir_clock_ns();
+    if (store->failure_told) {
+        fprintf(stderr, "weir: jobs are recorded in %s again\n", store->folder);
+    } else if (store->told_ns == 0 || now_ns - store->told_ns >= TELL_AGAIN_NS) {
+        tell_failure(store);
+    } else {
+        return;
+    }
+    store->failure_told = !store->failure_told;
+    store->told_ns = now_ns;
+}
+
 static bool turn(struct weir_store *store)
 {
     collect(store);
@@ -418,6 +451,7 @@ static bool turn(struct weir_store *store)
     if (!any && atomic_load(&store->ending) && inbox_empty(store)) {
         return false;
     }
+    tell_health(store);
     bool cared = (!writes || !works(store)) && care(store); /* else it goes along with batches */
     if (!any && !cared) {
         sleep_until(store, next_due(store));
