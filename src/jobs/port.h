@@ -2,10 +2,10 @@
  *
  * Whoever wants something fills in an operation and hands it over; later, in the store's own
  * thread, `complete` is called, exactly once. ACCEPT, SETTLE, REDRIVE and REMOVE complete after
- * they are safely on disk; the others at once. Those that change something are carried out in the
- * order in which they were handed over; LOOK and LIST may go before them. What an operation points
- * at must stay until it is complete; what the store answers with points into the operation's
- * `memory`, which the caller gives back with free().
+ * they are safely on disk, and so does a TAKE that is durable; the others at once. Those that
+ * change something are carried out in the order in which they were handed over; LOOK and LIST may
+ * go before them. What an operation points at must stay until it is complete; what the store
+ * answers with points into the operation's `memory`, which the caller gives back with free().
  *
  * SQLite's store, a fake one in memory and the simulator's are equals. */
 #ifndef WEIR_JOBS_PORT_H
@@ -61,12 +61,14 @@ struct weir_store_accept {
 };
 
 /* A QUEUED job is RUNNING from now on, with one attempt more; the row comes with its body. This is
- * on disk with the next commit, for which nobody waits. */
+ * on disk with the next commit. A durable one completes after that: for an attempt that leaves no
+ * other trace on disk when it begins. */
 struct weir_store_take {
     struct weir_store_op op;
     uint64_t number;
     struct weir_epoch epoch;
     int64_t now_ms;
+    bool durable;
     struct weir_job_row row;
 };
 

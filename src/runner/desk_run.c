@@ -187,12 +187,15 @@ static void on_taken(struct weir_store_op *op)
     weir_desk_complete(desk);
 }
 
+/* The folder of an attempt tells that a command was begun, even if its start is not on record yet.
+ * A request leaves no such trace, so it goes out only after the record. */
 void weir_run_take(struct weir_run *run)
 {
     run->take = (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = on_taken},
                                          .number = run->number,
                                          .epoch = run->recorded,
-                                         .now_ms = weir_wall_ms()};
+                                         .now_ms = weir_wall_ms(),
+                                         .durable = run->config->run_count == 0};
     run->asked = &run->take.op;
     weir_desk_hand(run->desk, run->asked);
 }

@@ -147,7 +147,7 @@ static enum weir_store_end take(struct weir_sim_store *store, struct weir_store_
     row->now.attempts++;
     row->now.epoch = take->epoch;
     row->dirty = true;
-    row->taken = true;
+    row->taken = !take->durable;
     take->row = face_of(store, row, &row->now);
     return WEIR_STORE_DONE;
 }
@@ -278,9 +278,11 @@ static void carry_out(struct weir_sim_store *store, struct weir_store_op *op)
     }
 }
 
-static bool is_told_at_once(enum weir_store_act act)
+static bool is_told_at_once(struct weir_store_op *op)
 {
-    return act == WEIR_STORE_TAKE || act == WEIR_STORE_LOOK || act == WEIR_STORE_LIST;
+    bool reads = op->act == WEIR_STORE_LOOK || op->act == WEIR_STORE_LIST;
+    return reads || (op->act == WEIR_STORE_TAKE &&
+                     !weir_container_of(op, struct weir_store_take, op)->durable);
 }
 
 static void fail(struct weir_store_op *op)
@@ -311,7 +313,7 @@ static void begin(struct weir_sim_store *store)
         } else {
             carry_out(store, op);
         }
-        if (is_told_at_once(op->act)) {
+        if (is_told_at_once(op)) {
             op->complete(op);
         } else {
             op->next = store->carried;

@@ -95,18 +95,27 @@ static bool write_take(struct weir_store *store, const struct weir_store_take *t
     return weir_database_change(&store->database, WEIR_SQL_TAKE_JOB);
 }
 
+/* A commit that was told to have failed may be on disk all the same. Then a durable TAKE that is
+ * tried again finds its own start, whose epoch no other start has. */
+static bool is_taken(const struct weir_store_take *take, const struct weir_job_row *row)
+{
+    return row->state == WEIR_JOB_RUNNING && weir_epoch_equal(row->epoch, take->epoch);
+}
+
 bool weir_store_take(struct weir_store *store, struct weir_store_take *take)
 {
     struct weir_record record;
     if (!get_job(store, take->number, &record, &take->op.end)) {
         return store->database.health.failure == SQLITE_OK;
     }
-    take->op.end = record.row.state == WEIR_JOB_QUEUED ? WEIR_STORE_DONE : WEIR_STORE_STALE;
+    bool again = is_taken(take, &record.row);
+    bool queued = record.row.state == WEIR_JOB_QUEUED;
+    take->op.end = again || queued ? WEIR_STORE_DONE : WEIR_STORE_STALE;
     bool good = true;
     uint64_t sum = 0;
     if (take->op.end == WEIR_STORE_DONE) {
         record.row.state = WEIR_JOB_RUNNING;
-        record.row.attempts++;
+        record.row.attempts += again ? 0 : 1;
         record.row.epoch = take->epoch;
         record.row.started_ms = take->now_ms;
         sum = weir_record_sum(&record);

@@ -4,6 +4,7 @@
  * to be done, such as sweeping, is done in small steps, along with batches or while there are none.
  */
 #define _GNU_SOURCE
+#include "base/list.h"
 #include "store/inside.h"
 #include "store/lock.h"
 #include "store/salvage.h"
@@ -192,6 +193,14 @@ static bool batch_full(const struct weir_batch *batch)
     return batch->op_count >= WEIR_BATCH_OPS_MAX || batch->bytes >= WEIR_BATCH_BYTES_MAX;
 }
 
+/* A start that leaves another trace on disk need not wait for the commit. */
+static bool is_told_at_once(struct weir_store_op *op)
+{
+    return op->act == WEIR_STORE_TAKE &&
+           (!weir_container_of(op, struct weir_store_take, op)->durable ||
+            op->end != WEIR_STORE_DONE);
+}
+
 /* Puts what waits into the batch. False: it has failed, with all that was in it. */
 static bool fill_batch(struct weir_store *store)
 {
@@ -203,7 +212,7 @@ static bool fill_batch(struct weir_store *store)
             weir_op_queue_push(&batch->waiting, op);
             return false;
         }
-        if (op->act == WEIR_STORE_TAKE) {
+        if (is_told_at_once(op)) {
             op->complete(op);
         } else {
             weir_op_queue_push(&batch->waiting, op);

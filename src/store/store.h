@@ -3,8 +3,8 @@
  * The thread takes whatever has been handed over since it last looked, carries it out within one
  * transaction, commits, and completes it. So what arrives during a commit shares the next one, and
  * a lonely operation waits for nobody. LOOK and LIST are answered first and see what is committed;
- * nothing of a commit is told before it is known to be on disk, but for starts: TAKE completes at
- * once, and is committed with whatever comes next, or 5 ms later.
+ * nothing of a commit is told before it is known to be on disk, but for starts: a TAKE that is not
+ * durable completes at once, and is committed with whatever comes next, or 5 ms later.
  *
  * When a write or a sync fails, all that waits for the commit fails, and nothing of it is there.
  * Until writing works again, both of the database and of files, which is tried twice a second,

@@ -69,14 +69,18 @@ ASK_TIMEOUT = aiohttp.ClientTimeout(total=PATIENCE)
 
 
 class Upstream:
-    """Answers what the history can check; and to /long, at length."""
+    """Answers what the history can check; to /long, at length; and to /deadly as the test says."""
 
     def __init__(self):
         self.longs = 0
+        self.deadly = None  # a handler
 
     async def _long(self, request):
         self.longs += 1
         return web.Response(body=bytes(100000))
+
+    async def _deadly(self, request):
+        return await self.deadly(request)
 
     async def _work(self, request):
         body = await request.read()
@@ -89,6 +93,7 @@ class Upstream:
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post('/work', self._work)
         app.router.add_post('/long', self._long)
+        app.router.add_post('/deadly', self._deadly)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, '127.0.0.1', 0)

@@ -50,6 +50,29 @@ TEST(after_a_crash_everything_that_was_acknowledged_is_there)
     assert_int_equal(submit_job("next", "x"), numbers[99] + 2);
 }
 
+TEST(a_durable_start_is_on_disk_when_it_is_told_and_is_the_same_one_when_it_is_tried_again)
+{
+    struct weir_store_take take = {.durable = true};
+    open_store();
+    take.number = submit_job("route", "body");
+    take.epoch = (struct weir_epoch){weir_store_boot(store), ++epoch_counter};
+    for (int tries = 0; tries < 2; tries++) { /* as after a commit that only seemed to fail */
+        assert_int_equal(call(&take.op, WEIR_STORE_TAKE), WEIR_STORE_DONE);
+        assert_int_equal(take.row.attempts, 1);
+        free(take.op.memory);
+    }
+    shell("mkdir ../image.$$ && cp -r . ../image.$$ && echo $$ > image");
+    close_store();
+    shell("rm -rf jobs.db jobs.db-wal && cp -r ../image.$(cat image)/. . && rm -r ../image.$(cat "
+          "image)");
+    open_store();
+    assert_int_equal(found_count, 1);
+    assert_int_equal(found_states[0], WEIR_JOB_RUNNING);
+    assert_true(weir_epoch_equal(found_epochs[0], take.epoch));
+    take.epoch.counter++;
+    assert_int_equal(call(&take.op, WEIR_STORE_TAKE), WEIR_STORE_STALE);
+}
+
 static bool refuse_third(void *context, const struct weir_job_row *row)
 {
     (void)context;
@@ -414,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIFE(every_start_has_a_boot_number_of_its_own),
         LIFE(after_a_crash_everything_that_was_acknowledged_is_there),
+        LIFE(a_durable_start_is_on_disk_when_it_is_told_and_is_the_same_one_when_it_is_tried_again),
         LIFE(without_memory_for_its_jobs_it_is_not_opened),
         LIFE(the_folder_is_made_if_its_parent_is_there),
         LIFE(a_second_weir_on_the_same_folder_is_told_of_the_first),
