@@ -192,6 +192,9 @@ static int outfit_and_folder(struct weir_command *command)
     command->folder.step = "its user was not found";
     int error = weir_outfit_find_user(outfit, &command->arena, kind->user);
     if (error != 0) {
+        if (error == EPERM) {
+            command->folder.step = "Weir may not run it as its user";
+        }
         return error;
     }
     command->folder.step = "it was not found";

@@ -9,10 +9,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define GROUPS_MAX     1024  /* of one user; with more it is not run as that user */
@@ -79,6 +81,40 @@ static int find_groups(struct weir_outfit *outfit, struct weir_arena *arena, con
     return 0;
 }
 
+/* What it takes to give a command to another user: its process, its folder and files, and to read
+ * its result and end it afterwards. Root has all of it, unless something was taken away. */
+static const struct {
+    unsigned number;
+    const char *name;
+} capabilities[] = {
+    {CAP_CHOWN, "CAP_CHOWN"},   {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
+    {CAP_FOWNER, "CAP_FOWNER"}, {CAP_KILL, "CAP_KILL"},
+    {CAP_SETGID, "CAP_SETGID"}, {CAP_SETUID, "CAP_SETUID"},
+};
+
+/* Those that are effective; libc has no call for it. */
+static uint64_t own_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &header, data) != 0) {
+        return 0;
+    }
+    return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+/* Null: all are there. */
+static const char *missing_capability(void)
+{
+    uint64_t own = own_capabilities();
+    for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
+        if ((own >> capabilities[i].number & 1) == 0) {
+            return capabilities[i].name;
+        }
+    }
+    return NULL;
+}
+
 static int take_user(struct weir_outfit *outfit, struct weir_arena *arena, const char *name,
                      char *room, size_t room_bytes)
 {
@@ -87,6 +123,13 @@ static int take_user(struct weir_outfit *outfit, struct weir_arena *arena, const
     int error = getpwnam_r(name, &entry, room, room_bytes, &found);
     if (error != 0 || found == NULL) {
         return error != 0 ? error : ENOENT;
+    }
+    bool itself = found->pw_uid == geteuid();
+    if (!itself && missing_capability() != NULL) {
+        return EPERM;
+    }
+    if (itself && geteuid() != 0) {
+        return 0; /* as without `user` */
     }
     outfit->other_user = true;
     outfit->uid = found->pw_uid;
@@ -98,7 +141,7 @@ static int take_user(struct weir_outfit *outfit, struct weir_arena *arena, const
 int weir_outfit_find_user(struct weir_outfit *outfit, struct weir_arena *arena,
                           struct weir_slice user)
 {
-    if (user.bytes == 0 || geteuid() != 0) {
+    if (user.bytes == 0) {
         return 0;
     }
     char *name = keep_text(arena, user);
@@ -303,6 +346,25 @@ int weir_outfit_dress(struct weir_outfit *outfit, struct weir_arena *arena,
 
 /* ---- what is wrong with a kind ---- */
 
+static void explain_user(char *sentence, size_t bytes, struct weir_slice user, int error)
+{
+    int shown = (int)(user.bytes < 100 ? user.bytes : 100);
+    if (error == EPERM) {
+        snprintf(sentence, bytes,
+                 "commands cannot run as the user \"%.*s\": Weir runs as user %u without %s; start "
+                 "Weir as root, or remove `user`",
+                 shown, user.data, (unsigned)geteuid(), missing_capability());
+    } else if (error == ENOENT) {
+        snprintf(sentence, bytes,
+                 "commands cannot run as the user \"%.*s\": there is no such user; create it, or "
+                 "correct `user`",
+                 shown, user.data);
+    } else {
+        snprintf(sentence, bytes, "commands cannot run as the user \"%.*s\": %s", shown, user.data,
+                 strerror(error));
+    }
+}
+
 static const char *object(struct weir_arena *arena, const struct weir_command_kind *kind)
 {
     static _Thread_local char sentence[500];
@@ -317,9 +379,7 @@ static const char *object(struct weir_arena *arena, const struct weir_command_ki
     }
     error = weir_outfit_find_user(&outfit, arena, kind->user);
     if (error != 0) {
-        snprintf(sentence, sizeof sentence, "commands cannot run as the user \"%.*s\": %s",
-                 (int)(kind->user.bytes < 100 ? kind->user.bytes : 100), kind->user.data,
-                 error == ENOENT ? "there is no such user" : strerror(error));
+        explain_user(sentence, sizeof sentence, kind->user, error);
         return sentence;
     }
     return NULL;

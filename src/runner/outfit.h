@@ -25,7 +25,7 @@ struct weir_outfit {
     const char *path;
     char **argv;
     char **envp;
-    bool other_user; /* one is named, and we are root; else it runs as we do */
+    bool other_user; /* one is named that is not the one Weir runs as */
     uid_t uid;
     gid_t gid;
     gid_t *groups;
@@ -36,8 +36,8 @@ struct weir_outfit {
 /* Whether an argument of the command is this word, such as `{in}`. */
 bool weir_outfit_names(const struct weir_command_kind *kind, const char *word);
 
-/* Each returns 0, or why not as errno: ENOENT if there is no such user or program. What is made is
- * in the arena. The user comes first. */
+/* Each returns 0, or why not as errno: ENOENT if there is no such user or program, EPERM if Weir
+ * may not run anything as that user. What is made is in the arena. The user comes first. */
 WEIR_MUST_CHECK int weir_outfit_find_user(struct weir_outfit *outfit, struct weir_arena *arena,
                                           struct weir_slice user);
 WEIR_MUST_CHECK int weir_outfit_find_program(struct weir_outfit *outfit, struct weir_arena *arena,

@@ -126,13 +126,13 @@ class Site:
         self.probes = 0
         self.harmless = set()  # ids of jobs that succeed, if they are let
 
-    async def spawn(self):
+    async def spawn(self, program=(PROGRAM,)):
         """Begins to start it."""
         environment = self.faults.environment() if self.faults else None
         self.starts += 1
         with self.errors.open('ab') as errors:
             self.process = await asyncio.create_subprocess_exec(
-                PROGRAM, 'serve', str(self.place / 'weir.yaml'), stdout=asyncio.subprocess.PIPE, stderr=errors,
+                *program, 'serve', str(self.place / 'weir.yaml'), stdout=asyncio.subprocess.PIPE, stderr=errors,
                 cwd=self.place, env=environment)
 
     async def ready(self):

@@ -311,12 +311,15 @@ TEST(what_is_wrong_with_a_kind_is_said)
     kind_room.run[0] = weir_slice_of("cat");
     assert_null(weir_command_kind_objection(&kind_room.kind));
     kind_room.kind.user = weir_slice_of("nobody-at-all");
+    assert_string_equal(weir_command_kind_objection(&kind_room.kind),
+                        "commands cannot run as the user \"nobody-at-all\": there is no such user; "
+                        "create it, or correct `user`");
+    kind_room.kind.user = weir_slice_of("nobody");
     const char *objection = weir_command_kind_objection(&kind_room.kind);
     if (am_root()) {
-        assert_string_equal(
-            objection, "commands cannot run as the user \"nobody-at-all\": there is no such user");
-    } else {
         assert_null(objection);
+    } else {
+        assert_non_null(strstr(objection, "start Weir as root, or remove `user`"));
     }
     kind_room.kind.run_count = 0;
     assert_string_equal(weir_command_kind_objection(&kind_room.kind), "no command is named");
