@@ -9,6 +9,7 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "base/alloc.h"
 #include "runner/command.h"
+#include "runner/launcher.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 
 static struct weir_loop loop;
 static struct weir_disk *disk;
+static struct weir_launcher *launcher;
 static char folder[200];
 static struct weir_slice program;
 static uint64_t number;
@@ -86,6 +88,7 @@ static void start_next(void)
     };
     struct weir_command_options options = {.loop = &loop,
                                            .disk = disk,
+                                           .launcher = launcher,
                                            .folder = folder,
                                            .kind = &kind,
                                            .row = &row,
@@ -192,8 +195,9 @@ int main(int argc, char **argv)
     static const char *const usual[] = {"/dev/shm", "/tmp"};
     const char *const *folders = argc > 1 ? (const char *const *)argv + 1 : usual;
     int count = argc > 1 ? argc - 1 : 2;
+    launcher = weir_launcher_create();
     disk = weir_disk_create(2);
-    if (disk == NULL || !weir_loop_init(&loop, &weir_allocator_libc)) {
+    if (launcher == NULL || disk == NULL || !weir_loop_init(&loop, &weir_allocator_libc)) {
         give_up("no threads or no loop");
     }
     printf("%-11s %-7s %-9s %11s %11s %14s %5s\n", "command", "parent", "folder", "bare, wall",
@@ -208,6 +212,7 @@ int main(int argc, char **argv)
     }
     memset(ballast, 1, LARGE_BYTES);
     print_rows(folders[0], "300 MB");
+    weir_launcher_destroy(launcher);
     weir_disk_destroy(disk);
     weir_loop_deinit(&loop);
     return 0;

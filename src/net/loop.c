@@ -252,17 +252,23 @@ bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch)
     return true;
 }
 
-void weir_watch_close(struct weir_watch *watch)
+int weir_watch_release(struct weir_watch *watch)
 {
-    if (watch->fd < 0) {
-        return;
-    }
-    if (watch->loop != NULL) {
-        epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+    int fd = watch->fd;
+    if (fd >= 0 && watch->loop != NULL) {
+        epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
         watch->loop = NULL;
     }
-    close(watch->fd);
     watch->fd = -1;
+    return fd;
+}
+
+void weir_watch_close(struct weir_watch *watch)
+{
+    int fd = weir_watch_release(watch);
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator)

@@ -90,6 +90,10 @@ WEIR_MUST_CHECK bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *
  * descriptor, and epoll goes on telling of it. */
 void weir_watch_close(struct weir_watch *watch);
 
+/* Ends the watching without closing. The descriptor is the caller's from now on; -1: there is none.
+ */
+WEIR_MUST_CHECK int weir_watch_release(struct weir_watch *watch);
+
 /* Makes room for the timer, so that setting it cannot fail. False without memory. */
 WEIR_MUST_CHECK bool weir_timer_init(struct weir_loop *loop, struct weir_timer *timer,
                                      void (*fire)(struct weir_timer *timer));

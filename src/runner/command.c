@@ -11,15 +11,15 @@
  * more, RESTING for an attempt that could not be begun, or whose result could not be kept, for want
  * of disk or descriptors, so that it does not count: it is told a little later, so that those who
  * are tried instead do not ask a full disk all the time. */
-#define _GNU_SOURCE /* P_PIDFD, pipe2(), strsignal()'s kin */
+#define _GNU_SOURCE /* pipe2(), strsignal()'s kin */
 #include "runner/command.h"
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "runner/command_log.h"
 #include "runner/folder.h"
+#include "runner/launcher.h"
 #include "runner/outfit.h"
-#include "runner/spawn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,8 +27,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,8 +70,7 @@ struct weir_command {
     struct weir_folder_result result;
     struct weir_command_log log;
 
-    pid_t pid; /* 0: there is none */
-    struct weir_watch process;
+    struct weir_watch process; /* the socket to its supervisor */
     struct weir_watch chatter; /* its stderr */
     struct weir_timer clock;
     struct weir_timer more; /* there is more to read of the log */
@@ -319,13 +316,6 @@ static void hear_more(struct weir_timer *timer)
 
 /* ---- the process ---- */
 
-static void signal_group(const struct weir_command *command, int number)
-{
-    if (command->pid != 0) {
-        kill(-command->pid, number);
-    }
-}
-
 static void ask_to_end(struct weir_command *command)
 {
     struct weir_loop *loop = command->options.loop;
@@ -333,8 +323,7 @@ static void ask_to_end(struct weir_command *command)
         return;
     }
     command->asked = true;
-    signal_group(command, SIGTERM);
-    signal_group(command, SIGCONT); /* one that is stopped would not notice */
+    weir_launch_ask_to_end(command->process.fd);
     weir_timer_set(loop, &command->clock, loop->now_ns + command->options.kind->grace_ns);
 }
 
@@ -349,33 +338,14 @@ static void fire_clock(struct weir_timer *timer)
         return;
     }
     if (command->asked) {
-        signal_group(command, SIGKILL);
+        weir_launch_kill(command->process.fd);
         return;
     }
     command->overdue = true;
     ask_to_end(command);
 }
 
-/* Reaps it. Its process group is killed before, while its number cannot be another's. */
-static bool reap(struct weir_command *command, int options, siginfo_t *info, struct rusage *usage)
-{
-    info->si_pid = 0;
-    int fd = command->process.fd;
-    while (waitid(P_PIDFD, (id_t)fd, info, WEXITED | WNOWAIT | options) == -1) {
-        assert(errno == EINTR);
-    }
-    if (info->si_pid == 0) {
-        return false;
-    }
-    signal_group(command, SIGKILL);
-    command->pid = 0;
-    while (syscall(SYS_waitid, P_PIDFD, fd, info, WEXITED, usage) == -1) {
-        assert(errno == EINTR);
-    }
-    return true;
-}
-
-static void judge(struct weir_command *command, const siginfo_t *info, const struct rusage *usage)
+static void judge(struct weir_command *command, const struct weir_launch_end *end)
 {
     command->end = WEIR_ATTEMPT_SUCCESS;
     if (command->overdue) {
@@ -383,16 +353,18 @@ static void judge(struct weir_command *command, const siginfo_t *info, const str
         snprintf(command->sentence, sizeof command->sentence,
                  "the command was ended after its timeout of %g s",
                  (double)command->timeout_ns / (double)WEIR_NS_PER_SECOND);
-    } else if (info->si_code != CLD_EXITED) {
-        fail_by_signal(command, info->si_status,
-                       (uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec);
-    } else if (info->si_status != 0) {
-        fail_by_status(command, info->si_status);
+    } else if (end->lost) {
+        fail(command, WEIR_ATTEMPT_KILLED,
+             "the process that supervises the command was killed, and the command with it");
+    } else if (WIFSIGNALED(end->status)) {
+        fail_by_signal(command, WTERMSIG(end->status), end->cpu_seconds);
+    } else if (WEXITSTATUS(end->status) != 0) {
+        fail_by_status(command, WEXITSTATUS(end->status));
     }
 }
 
-/* Somebody who left the group may hold the other end of the log for as long as he likes: what is in
- * it now is read, and no more. */
+/* All that has written to the log has ended. Should a process of another job's hold its other end,
+ * what is in it now is read, and no more. */
 static void finish_log(struct weir_command *command)
 {
     (void)!read_log(command, READS_MAX);
@@ -402,19 +374,29 @@ static void finish_log(struct weir_command *command)
     weir_timer_set(command->options.loop, &command->more, WEIR_NEVER);
 }
 
+/* One that was asked to end something may hear of it only now. */
+static void release_supervisor(struct weir_command *command, const struct weir_launch_end *end)
+{
+    int fd = weir_watch_release(&command->process);
+    if (end->lost || command->asked) {
+        close(fd);
+    } else {
+        weir_launcher_reuse(command->options.launcher, fd);
+    }
+}
+
 static void notice_end(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
     struct weir_command *command = weir_container_of(watch, struct weir_command, process);
-    siginfo_t info;
-    struct rusage usage;
-    if (!reap(command, WNOHANG, &info, &usage)) {
+    struct weir_launch_end end;
+    if (!weir_launch_ended(watch->fd, &end)) {
         return;
     }
-    weir_watch_close(&command->process);
+    release_supervisor(command, &end);
     weir_timer_set(command->options.loop, &command->clock, WEIR_NEVER);
     finish_log(command);
-    judge(command, &info, &usage);
+    judge(command, &end);
     if (command->end == WEIR_ATTEMPT_SUCCESS && !command->cancelled) {
         hand_over(command, SEALING, seal);
     } else {
@@ -465,7 +447,7 @@ static int start_process(struct weir_command *command, int log, struct weir_spaw
         .groups = outfit->groups,
         .group_count = outfit->group_count,
     };
-    return weir_spawn_start(&spawn, spawned);
+    return weir_launcher_start(command->options.launcher, &spawn, spawned);
 }
 
 static void rest(struct weir_command *command)
@@ -488,18 +470,16 @@ static void give_up(struct weir_command *command, const char *step, int error, b
 }
 
 /* Without a watch its end would not be noticed. */
-static int watch_process(struct weir_command *command, const struct weir_spawned *spawned)
+static int watch_process(struct weir_command *command, int fd)
 {
-    siginfo_t info;
-    struct rusage usage;
-    command->pid = spawned->pid;
-    command->process.fd = spawned->fd;
+    command->process.fd = fd;
     if (weir_loop_watch(command->options.loop, &command->process)) {
         return 0;
     }
     int why = errno;
-    signal_group(command, SIGKILL);
-    (void)!reap(command, 0, &info, &usage);
+    weir_launch_finish(fd);
+    close(fd);
+    command->process.fd = -1;
     return why;
 }
 
@@ -512,7 +492,7 @@ static void run(struct weir_command *command)
     close_file(&log);
     if (error == 0) {
         spawned.step = "it could not be watched";
-        error = watch_process(command, &spawned);
+        error = watch_process(command, spawned.fd);
     }
     close_file(&command->folder.in_fd);
     close_file(&command->folder.out_fd);
@@ -678,8 +658,6 @@ void weir_command_cancel(struct weir_command *command)
 
 bool weir_command_destroy(struct weir_command *command)
 {
-    siginfo_t info;
-    struct rusage usage;
     switch (command->state) {
     case PREPARING:
         command->abandoned = true; /* its folder is made, and its arrival is on the way */
@@ -688,8 +666,7 @@ bool weir_command_destroy(struct weir_command *command)
     case DISCARDING:
         return false;
     case RUNNING:
-        signal_group(command, SIGKILL);
-        (void)!reap(command, 0, &info, &usage);
+        weir_launch_finish(command->process.fd);
         break;
     case RESTING:
         break;

@@ -7,10 +7,10 @@
  * to a standard output that is not the result, is its log, the last WEIR_COMMAND_LOG_BYTES_MAX of
  * it; a line `weir-progress: 0.4 text` is also told.
  *
- * It has a session and process group of its own, a clean environment, no_new_privs, the limits that
- * are named, and dies with Weir (PR_SET_PDEATHSIG). When it has ended, what is left of its process
- * group is killed. When it has ended well, `out` is made durable and then `.done`, so that an
- * attempt whose end was not recorded need not be repeated.
+ * It has a session and process group of its own, a clean environment, no_new_privs and the limits
+ * that are named. When it has ended, or Weir has, all that it has started is killed (launcher.h);
+ * an attempt is over only then. When it has ended well, `out` is made durable and then `.done`, so
+ * that an attempt whose end was not recorded need not be repeated.
  *
  * Everything happens in one loop; files are written and made durable by disk threads. */
 #ifndef WEIR_RUNNER_COMMAND_H
@@ -19,6 +19,8 @@
 #include "jobs/verdict.h"
 #include "net/loop.h"
 #include "store/disk.h"
+
+struct weir_launcher;
 
 #define WEIR_COMMAND_LOG_BYTES_MAX      32768
 #define WEIR_COMMAND_PROGRESS_BYTES_MAX 200
@@ -60,6 +62,7 @@ struct weir_command_report {
 struct weir_command_options {
     struct weir_loop *loop;
     struct weir_disk *disk;
+    struct weir_launcher *launcher;
     const char *folder;                   /* the data folder */
     const struct weir_command_kind *kind; /* must stay until it is over */
     const struct weir_job_row *row; /* with its body at hand or in a file; good during the call */
@@ -78,13 +81,14 @@ struct weir_command_options {
 /* Null without memory; else it has begun, and `ended` will be called, never within this call. */
 struct weir_command *weir_command_start(const struct weir_command_options *options);
 
-/* SIGTERM to its process group, SIGKILL after the grace. Its end is then CANCELLED, however it has
+/* SIGTERM to its process group, SIGKILL to all that it has started after the grace. Its end is then
+ * CANCELLED, however it has
  * ended meanwhile. May be called again. */
 void weir_command_cancel(struct weir_command *command);
 
-/* At once, and `ended` is not called any more: Weir ends. The process is gone when it returns. The
- * disk threads rest meanwhile, and what they have told the loop is settled afterwards. False for a
- * command that has ended by itself: it tells its end then, as ever. */
+/* At once, and `ended` is not called any more: Weir ends. Its processes are gone when it returns.
+ * The disk threads rest meanwhile, and what they have told the loop is settled afterwards. False
+ * for a command that has ended by itself: it tells its end then, as ever. */
 WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command *command);
 
 /* An attempt whose end is not on record. */

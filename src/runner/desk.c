@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
+#include "runner/leftovers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,9 @@
 
 /* What blocks on the disk: bodies that are written, folders that are removed. */
 #define DISK_THREADS 4
+
+/* How long a start waits for the end of what an earlier Weir has left running. */
+#define LEFTOVERS_MS 10000
 
 /* Jobs with a date go by the wall clock, which may be set at any time. */
 #define WALL_NS WEIR_NS_PER_SECOND
@@ -391,6 +395,7 @@ static struct weir_desk *create(const struct weir_desk_options *options)
     }
     desk->renew_ns = desk->retry_ns = desk->door_ns = desk->armed_ns = WEIR_NEVER;
     desk->paused = true;
+    desk->work_lock = -1;
     desk->journal = options->journal;
     desk->worker_count = options->worker_count;
     memcpy(desk->workers, options->workers, sizeof desk->workers);
@@ -433,11 +438,21 @@ static bool check_remains(struct weir_desk *desk, const char *folder, char *wron
     return false;
 }
 
+/* From now on no command of an earlier Weir runs, and the next Weir waits for ours. */
+static bool lock_work(struct weir_desk *desk, bool search, char *wrong, size_t wrong_bytes)
+{
+    desk->work_lock = weir_leftovers_end(desk->folder, search, LEFTOVERS_MS, wrong, wrong_bytes);
+    return desk->work_lock != -1 &&
+           (weir_launcher_hold(desk->launcher, desk->work_lock) ||
+            say(wrong, wrong_bytes, "the process that starts commands", strerror(errno)));
+}
+
 static bool open_store(struct weir_desk *desk, const struct weir_desk_options *options, char *wrong,
                        size_t wrong_bytes)
 {
     struct weir_slice data = options->plan->config->data;
     char folder[PATH_MAX];
+    bool any_remains = false;
     snprintf(folder, sizeof folder, "%.*s", (int)data.bytes, data.data);
     desk->port = options->port;
     desk->store = options->store;
@@ -449,6 +464,7 @@ static bool open_store(struct weir_desk *desk, const struct weir_desk_options *o
         if (!check_remains(desk, folder, wrong, wrong_bytes)) {
             return false;
         }
+        any_remains = desk->remains.count > 0;
         desk->files = weir_store_open(&store, wrong, wrong_bytes);
         weir_desk_forget_remains(desk);
         desk->store = desk->files;
@@ -461,11 +477,17 @@ static bool open_store(struct weir_desk *desk, const struct weir_desk_options *o
     if (realpath(folder, desk->folder) == NULL) {
         return say(wrong, wrong_bytes, folder, strerror(errno));
     }
-    return true;
+    return desk->files == NULL || lock_work(desk, any_remains, wrong, wrong_bytes);
 }
 
 static void destroy(struct weir_desk *desk)
 {
+    if (desk->launcher != NULL) {
+        weir_launcher_destroy(desk->launcher);
+    }
+    if (desk->work_lock != -1) {
+        close(desk->work_lock);
+    }
     if (desk->disk != NULL) {
         weir_disk_destroy(desk->disk);
     }
@@ -512,6 +534,11 @@ static void number_queues(struct weir_desk *desk, const struct weir_config *conf
 static bool open_parts(struct weir_desk *desk, const struct weir_desk_options *options, char *wrong,
                        size_t wrong_bytes)
 {
+    /* First, since a fork is the dearer the larger the process is. */
+    desk->launcher = weir_launcher_create();
+    if (desk->launcher == NULL) {
+        return say(wrong, wrong_bytes, "the process that starts commands", strerror(errno));
+    }
     if (!make_parts(desk, wrong, wrong_bytes)) {
         return false;
     }

@@ -18,6 +18,7 @@
 #include "runner/command.h"
 #include "runner/desk.h"
 #include "runner/errand.h"
+#include "runner/launcher.h"
 #include "store/store.h"
 
 #include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
@@ -185,6 +186,8 @@ struct weir_desk {
     struct weir_store *files; /* SQLite's, or null: another keeps the record */
     uint32_t boot;
     struct weir_disk *disk;
+    struct weir_launcher *launcher; /* the yard's own, while that runs */
+    int work_lock;                  /* as in leftovers.h; -1: none */
     struct weir_journal *journal;
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     uint32_t worker_count;

@@ -268,6 +268,7 @@ static bool start_command(struct weir_run *run, const struct paths *paths)
     run->command =
         weir_command_start(&(struct weir_command_options){.loop = &desk->yard.loop,
                                                           .disk = desk->disk,
+                                                          .launcher = desk->launcher,
                                                           .folder = desk->folder,
                                                           .kind = &run->kind,
                                                           .row = &run->row,

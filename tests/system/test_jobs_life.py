@@ -359,7 +359,8 @@ async def test_a_job_that_kills_weir_as_soon_as_it_runs_is_quarantined():
         async with serving(home, {'q': 'attempts: 10'}) as call:
             await call.submit('/a?queue=q')
         path = home / 'weir.yaml'
-        path.write_text(f'api: unix:{home}/api\ndata: {home}/data\nqueues: {{ q: {{ run: ["sh", "-c", "kill -9 $PPID"] }} }}\n')
+        path.write_text(f'api: unix:{home}/api\ndata: {home}/data\n'
+                        f'queues: {{ q: {{ run: ["sh", "-c", "kill -9 $(cat {home}/data/lock)"] }} }}\n')
         for _ in range(3):
             process = await asyncio.create_subprocess_exec(PROGRAM, 'serve', str(path), stdout=asyncio.subprocess.DEVNULL)
             assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL

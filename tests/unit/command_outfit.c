@@ -206,7 +206,8 @@ TEST(a_command_dies_with_weir)
                                    .envp = envp,
                                    .folder_fd = open("/", O_RDONLY),
                                    .files = {-1, -1, -1}};
-        bool told = weir_spawn_start(&spawn, &spawned) == 0 &&
+        struct weir_launcher *launcher = weir_launcher_create();
+        bool told = launcher != NULL && weir_launcher_start(launcher, &spawn, &spawned) == 0 &&
                     write(pipes[1], &spawned.pid, sizeof pid) == sizeof pid;
         _exit(told ? 0 : 1);
     }

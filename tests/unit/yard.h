@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "runner/command.h"
+#include "runner/launcher.h"
 #include "runner/spawn.h"
 
 #include <dirent.h>
@@ -30,6 +31,7 @@
 static struct {
     struct weir_loop loop;
     struct weir_disk *disk;
+    struct weir_launcher *launcher;
     char folder[64];
     char result_path[96];
     char body_path[96];
@@ -44,8 +46,12 @@ static inline int open_yard(void **state)
     }
     snprintf(yard.result_path, sizeof yard.result_path, "%s/result", yard.folder);
     snprintf(yard.body_path, sizeof yard.body_path, "%s/body", yard.folder);
+    yard.launcher = weir_launcher_create();
     yard.disk = weir_disk_create(2);
-    return yard.disk != NULL && weir_loop_init(&yard.loop, &weir_allocator_libc) ? 0 : -1;
+    return yard.launcher != NULL && yard.disk != NULL &&
+                   weir_loop_init(&yard.loop, &weir_allocator_libc)
+               ? 0
+               : -1;
 }
 
 static inline bool keep_none(void *context, uint64_t number)
@@ -59,6 +65,7 @@ static inline int close_yard(void **state)
 {
     (void)state;
     char path[96];
+    weir_launcher_destroy(yard.launcher);
     weir_disk_destroy(yard.disk);
     weir_loop_settle(&yard.loop);
     weir_loop_deinit(&yard.loop);
@@ -194,6 +201,7 @@ static inline void start(struct trial *trial)
     trial->command =
         weir_command_start(&(struct weir_command_options){.loop = &yard.loop,
                                                           .disk = yard.disk,
+                                                          .launcher = yard.launcher,
                                                           .folder = yard.folder,
                                                           .kind = &kind_room.kind,
                                                           .row = &row,

@@ -1,0 +1,69 @@
+/* launcher.h - the process that starts commands for Weir, and ends all that they have started.
+ *
+ * Weir forks the launcher once, before it has grown. For each command that runs the launcher has
+ * forked a supervisor, which starts the command and is the ancestor of every process that comes of
+ * it; it serves another command when nothing is left of the first:
+ *
+ *     weir --- launcher --- supervisor --- command --- whatever it starts
+ *                      \--- supervisor --- command
+ *
+ * A supervisor is a child subreaper: a process that leaves the command's group or session, or whose
+ * parent has ended, becomes the supervisor's own child, and cannot get out of its reach. When the
+ * command has ended, when Weir asks for it, and when Weir itself has ended however abruptly (the
+ * socket between the two closes), the supervisor kills what is left, waits for it, and only then
+ * ends. So the end of an attempt is the end of everything that it has started.
+ *
+ * Launcher and supervisors have a session of their own and take no signal but SIGKILL. They are not
+ * dumpable, so a command cannot trace them; a command with `user` has no right to kill them.
+ *
+ * A lock that the launcher holds (weir_launcher_hold()) is let go by the kernel when the launcher
+ * and the last supervisor have ended: whoever gets it knows that no command is left. */
+#ifndef WEIR_RUNNER_LAUNCHER_H
+#define WEIR_RUNNER_LAUNCHER_H
+
+#include "runner/spawn.h"
+
+struct weir_launcher;
+
+/* Forks the launcher. Null on failure, with errno. All calls are one thread's at a time. */
+struct weir_launcher *weir_launcher_create(void);
+
+/* Launcher and supervisors keep this descriptor open as long as they live. It stays the caller's,
+ * who keeps it open as long as the launcher is there. False, with errno. */
+WEIR_MUST_CHECK bool weir_launcher_hold(struct weir_launcher *launcher, int fd);
+
+/* Ends everything that it has started, and waits for that, up to 10 s. */
+void weir_launcher_destroy(struct weir_launcher *launcher);
+
+/* How a command ended. */
+struct weir_launch_end {
+    int status; /* as waitpid() tells */
+    uint64_t cpu_seconds;
+    bool lost; /* its supervisor was killed, so nothing is known */
+};
+
+/* Starts a command. Returns 0, or why not as errno. `spawned->fd` is then the socket to its
+ * supervisor: readable when the command and all that it has started have ended; closing it ends
+ * them. Blocks until the program has begun, or for 10 s. */
+WEIR_MUST_CHECK int weir_launcher_start(struct weir_launcher *launcher,
+                                        const struct weir_spawn *spawn,
+                                        struct weir_spawned *spawned);
+
+/* Takes the socket back after the end, for the next command, or closes it. It is not for those to
+ * whose supervisor anything was said. */
+void weir_launcher_reuse(struct weir_launcher *launcher, int fd);
+
+/* Sends SIGTERM to the command's process group, and SIGCONT, since a stopped process would not
+ * notice. */
+void weir_launch_ask_to_end(int fd);
+
+/* Kills the command and all that it has started. */
+void weir_launch_kill(int fd);
+
+/* Whether it has ended, and how. */
+WEIR_MUST_CHECK bool weir_launch_ended(int fd, struct weir_launch_end *end);
+
+/* Kills it and waits until all of it is gone, up to 10 s. */
+void weir_launch_finish(int fd);
+
+#endif

@@ -1,0 +1,24 @@
+/* leftovers.h - processes of commands that an earlier Weir has started on the same data folder.
+ *
+ * A launcher and its supervisors (launcher.h) hold a lock, `work.lock` in the data folder, until
+ * all that they have started is gone. So the next Weir takes that lock before it looks at what
+ * became of any job. Should the supervisors have been killed as well, processes are found by their
+ * environment: WEIR_JOB_DIR names the folder of an attempt in the data folder. A process that has
+ * cleared its environment and left its supervisor too is not found. */
+#ifndef WEIR_RUNNER_LEFTOVERS_H
+#define WEIR_RUNNER_LEFTOVERS_H
+
+#include "weir/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Takes the lock and returns its descriptor, or -1 with a sentence in `wrong`: after `patience_ms`
+ * there were still processes. With `search`, which is needed when folders of attempts were found,
+ * the processes of all users are looked through. `folder` is the data folder without links in its
+ * path. Blocks; for the start. */
+WEIR_MUST_CHECK int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms,
+                                       char *wrong, size_t wrong_bytes);
+
+#endif

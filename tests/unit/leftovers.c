@@ -1,0 +1,143 @@
+/* Processes that an earlier Weir has left, as the next one finds and ends them. */
+#define _GNU_SOURCE
+#include "unit/helpers.h"
+
+#include "runner/leftovers.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+static char attempt[96];
+static char wrong[1000];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    memcpy(folder, "/tmp/weir-leftovers-XXXXXX", 27);
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(attempt, sizeof attempt, "%s/work", folder);
+    if (mkdir(attempt, 0700) != 0) {
+        return -1;
+    }
+    snprintf(attempt, sizeof attempt, "%s/work/7-1", folder);
+    return mkdir(attempt, 0700);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "%s/work.lock", folder);
+    unlink(path);
+    rmdir(attempt);
+    snprintf(path, sizeof path, "%s/work", folder);
+    rmdir(path);
+    return rmdir(folder);
+}
+
+/* A process that sleeps in `place`, with that WEIR_JOB_DIR; it has begun when this returns. */
+static pid_t begin_in(const char *place, const char *value)
+{
+    char variable[200];
+    int ends[2];
+    snprintf(variable, sizeof variable, "WEIR_JOB_DIR=%s", value);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char *argv[] = {(char[]){"sleep"}, (char[]){"1000"}, NULL};
+        char *envp[] = {(char[]){"A=b"}, variable, (char[]){"C=d"}, NULL};
+        if (chdir(place) == 0) {
+            execve("/bin/sleep", argv, envp);
+        }
+        _exit(127);
+    }
+    char byte;
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* closed by execve() */
+    close(ends[0]);
+    return pid;
+}
+
+static void expect_killed(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
+static void expect_untouched(pid_t pid)
+{
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+TEST(what_was_started_in_an_attempt_is_killed_and_nothing_else)
+{
+    char beside[160];
+    snprintf(beside, sizeof beside, "%s/workshop", folder);
+    pid_t reached = begin_in("/", attempt);
+    pid_t unreached = begin_in(attempt, ".");
+    pid_t stranger = begin_in(attempt, "/somewhere/else/work/7-1");
+    pid_t neighbour = begin_in("/", beside);
+    pid_t elsewhere = begin_in("/tmp", ".");
+    int fd = weir_leftovers_end(folder, true, 10000, wrong, sizeof wrong);
+    assert_true(fd >= 0);
+    close(fd);
+    expect_killed(reached);
+    expect_killed(unreached);
+    expect_untouched(stranger);
+    expect_untouched(neighbour);
+    expect_untouched(elsewhere);
+}
+
+TEST(without_folders_of_attempts_no_process_is_looked_at)
+{
+    pid_t pid = begin_in("/", attempt);
+    int fd = weir_leftovers_end(folder, false, 10000, wrong, sizeof wrong);
+    assert_true(fd >= 0);
+    close(fd);
+    expect_untouched(pid);
+}
+
+TEST(as_long_as_the_lock_is_held_nothing_begins_and_the_reason_is_told)
+{
+    int fd = weir_leftovers_end(folder, false, 0, wrong, sizeof wrong);
+    assert_true(fd >= 0);
+    int copy = dup(fd); /* a supervisor's */
+    close(fd);
+    assert_int_equal(weir_leftovers_end(folder, false, 20, wrong, sizeof wrong), -1);
+    assert_non_null(strstr(wrong, folder));
+    assert_non_null(strstr(wrong, "job-supervisor"));
+    close(copy);
+    fd = weir_leftovers_end(folder, false, 0, wrong, sizeof wrong);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+TEST(a_lock_that_cannot_be_opened_is_told_with_its_path)
+{
+    assert_int_equal(weir_leftovers_end("/nowhere", false, 0, wrong, sizeof wrong), -1);
+    assert_string_equal(wrong, "/nowhere/work.lock cannot be opened: No such file or directory");
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(what_was_started_in_an_attempt_is_killed_and_nothing_else),
+        IN_FOLDER(without_folders_of_attempts_no_process_is_looked_at),
+        IN_FOLDER(as_long_as_the_lock_is_held_nothing_begins_and_the_reason_is_told),
+        IN_FOLDER(a_lock_that_cannot_be_opened_is_told_with_its_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
