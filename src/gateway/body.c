@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* memmem */
 #include "gateway/body.h"
 
+#include "base/hints.h"
+
 #include <assert.h>
 
 static void fail(struct weir_body *body, enum weir_http_fault fault)
@@ -112,10 +114,11 @@ static void keep_used(struct rewriting *rewriting, const struct weir_chunked *ch
     keep(rewriting, from + chunked->extension_end, from + used);
 }
 
-/* `rewriting` is null where the body goes on as it is. Returns how many bytes of the input have
+/* Apart, because a head of trailers on the stack would cost every other body a stack protector.
+ * `rewriting` is null where the body goes on as it is. Returns how many bytes of the input have
  * been read. */
-static size_t accept_chunks(struct weir_body *body, struct weir_slice input,
-                            struct rewriting *rewriting)
+static WEIR_APART size_t accept_chunks(struct weir_body *body, struct weir_slice input,
+                                       struct rewriting *rewriting)
 {
     size_t accepted = 0;
     while (!body->in_trailers) {

@@ -1,5 +1,7 @@
 #include "net/stream.h"
 
+#include "base/hints.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
@@ -36,10 +38,16 @@ static size_t sum(const struct iovec *parts, int part_count)
     return total;
 }
 
+/* Apart, because a message's head on the stack would cost every plain send() a stack protector. */
+static WEIR_APART ssize_t send_message(int fd, const struct iovec *parts, int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 /* Not writev(), because a peer that has gone must not raise SIGPIPE. */
 static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts, int part_count)
 {
-    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
     int fd = stream->watch.fd;
     size_t total = sum(parts, part_count);
     ssize_t sent;
@@ -47,7 +55,7 @@ static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts
     do {
         /* One part alone is spared the copying of a message's head into the kernel. */
         sent = part_count == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL)
-                               : sendmsg(fd, &message, MSG_NOSIGNAL);
+                               : send_message(fd, parts, part_count);
     } while (sent == -1 && errno == EINTR);
     if (sent == -1) {
         sent = result_of_failure();

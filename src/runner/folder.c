@@ -82,7 +82,8 @@ static bool move_up(int from, const char *name, int top, uint64_t *counter)
             return true;
         }
         if (errno == EACCES) {
-            (void)fchmodat(from, name, 0700, 0);
+            int changed = fchmodat(from, name, 0700, 0);
+            (void)changed;
         }
     }
     return false;

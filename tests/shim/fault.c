@@ -371,6 +371,25 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at)
     return pread(fd, bytes, count, at);
 }
 
+/* The same calls under the names that _FORTIFY_SOURCE gives them, with the room that there is. */
+ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room);
+ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room)
+{
+    return count > room ? (abort(), -1) : read(fd, bytes, count);
+}
+
+ssize_t __pread_chk(int fd, void *bytes, size_t count, off_t at, size_t room);
+ssize_t __pread_chk(int fd, void *bytes, size_t count, off_t at, size_t room)
+{
+    return count > room ? (abort(), -1) : pread(fd, bytes, count, at);
+}
+
+ssize_t __pread64_chk(int fd, void *bytes, size_t count, off64_t at, size_t room);
+ssize_t __pread64_chk(int fd, void *bytes, size_t count, off64_t at, size_t room)
+{
+    return count > room ? (abort(), -1) : pread(fd, bytes, count, at);
+}
+
 ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t count,
                         unsigned flags)
 {
@@ -534,6 +553,24 @@ OPENS(open)
 OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
+
+/* The same calls under the names that _FORTIFY_SOURCE gives them. */
+#define OPENS_CHECKED(name)                       \
+    int name(const char *path, int flags);        \
+    int name(const char *path, int flags)         \
+    {                                             \
+        return open_at(AT_FDCWD, path, flags, 0); \
+    }
+#define OPENS_AT_CHECKED(name)                         \
+    int name(int folder, const char *path, int flags); \
+    int name(int folder, const char *path, int flags)  \
+    {                                                  \
+        return open_at(folder, path, flags, 0);        \
+    }
+OPENS_CHECKED(__open_2)
+OPENS_CHECKED(__open64_2)
+OPENS_AT_CHECKED(__openat_2)
+OPENS_AT_CHECKED(__openat64_2)
 
 int creat(const char *path, mode_t mode)
 {
