@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/hints.h"
+#include "net/descriptors.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -249,6 +250,7 @@ bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch)
         return false;
     }
     watch->loop = loop;
+    weir_descriptors_add();
     return true;
 }
 
@@ -258,6 +260,7 @@ int weir_watch_release(struct weir_watch *watch)
     if (fd >= 0 && watch->loop != NULL) {
         epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
         watch->loop = NULL;
+        weir_descriptors_remove();
     }
     watch->fd = -1;
     return fd;
@@ -296,9 +299,7 @@ void weir_loop_deinit(struct weir_loop *loop)
     bury_all(loop);
     assert(loop->timer_count == 0);
     weir_heap_deinit(&loop->timers, loop->allocator);
-    if (loop->doorbell.fd >= 0) {
-        close(loop->doorbell.fd);
-    }
+    weir_watch_close(&loop->doorbell);
     if (loop->epoll_fd >= 0) {
         close(loop->epoll_fd);
     }

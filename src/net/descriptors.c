@@ -1,0 +1,78 @@
+#include "net/descriptors.h"
+
+#include "base/warning.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define NO_LIMIT UINT64_MAX
+
+static uint64_t limit = NO_LIMIT;
+static uint64_t reserve;
+static atomic_uint_fast64_t count;
+static atomic_uint_fast64_t reserved; /* taken of the API's part */
+static struct weir_warning warning;
+
+void weir_descriptors_set_limit(uint64_t most)
+{
+    limit = most;
+    reserve = most / 2 < WEIR_DESCRIPTORS_RESERVE_MAX ? most / 2 : WEIR_DESCRIPTORS_RESERVE_MAX;
+}
+
+void weir_descriptors_add(void)
+{
+    atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
+}
+
+void weir_descriptors_remove(void)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
+    assert(before > 0);
+}
+
+uint64_t weir_descriptors_count(void)
+{
+    return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+bool weir_descriptors_left_for_client(void)
+{
+    /* The API's part of the reserve is counted there, or its clients would keep all others out. */
+    uint64_t api = atomic_load_explicit(&reserved, memory_order_relaxed);
+    return weir_descriptors_count() < limit - reserve + api;
+}
+
+bool weir_descriptors_left_for_upstream(void)
+{
+    return weir_descriptors_count() < limit - reserve / 2;
+}
+
+bool weir_descriptors_take_reserved(void)
+{
+    if (atomic_fetch_add_explicit(&reserved, 1, memory_order_relaxed) < reserve / 4) {
+        return true;
+    }
+    weir_descriptors_give_reserved();
+    return false;
+}
+
+void weir_descriptors_give_reserved(void)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&reserved, 1, memory_order_relaxed);
+    assert(before > 0);
+}
+
+void weir_descriptors_warn(const char *what, uint64_t now_ns)
+{
+    if (!weir_warning_due(&warning, now_ns)) {
+        return;
+    }
+    fprintf(stderr,
+            "weir: %s: no descriptor left: %" PRIu64 " of %" PRIu64
+            " are used by connections, and the last %" PRIu64
+            " are kept for upstreams, files and the API. New clients wait. Raise the limit of open "
+            "files (ulimit -n, or LimitNOFILE= of a systemd unit), or lower max_connections.\n",
+            what, weir_descriptors_count(), limit == NO_LIMIT ? 0 : limit, reserve);
+}

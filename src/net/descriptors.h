@@ -1,0 +1,47 @@
+/* descriptors.h - how many descriptors the event loops of this process hold, and who may take more.
+ *
+ * The system's limit holds for the whole process, so the count is the process's, too. As long as
+ * the limit is far, everybody may take descriptors. The last of them are a reserve, so that clients
+ * that are served find a connection to an upstream, files can be opened, and the API answers, when
+ * clients have taken all the others:
+ *
+ *     traffic            |  upstreams, the API's clients  |  files and what nobody counts
+ *     0 ............ limit - reserve .............. limit - reserve / 4 ............ limit
+ *
+ * Connections to upstreams may use a half of the reserve, and the API's clients a quarter of it.
+ * All functions are cheap and may be called in any thread; none makes a system call, but that which
+ * writes to stderr. */
+#ifndef WEIR_NET_DESCRIPTORS_H
+#define WEIR_NET_DESCRIPTORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR_DESCRIPTORS_RESERVE_MAX 512
+
+/* The process may have so many. Called before other threads run; before that there is no limit. The
+ * reserve is WEIR_DESCRIPTORS_RESERVE_MAX, but at most a half. */
+void weir_descriptors_set_limit(uint64_t limit);
+
+/* One more is watched by a loop or on its way to one; one less. */
+void weir_descriptors_add(void);
+void weir_descriptors_remove(void);
+
+/* How many that are now. */
+uint64_t weir_descriptors_count(void);
+
+/* Whether another client may be accepted, or another connection to an upstream be opened. Threads
+ * that ask at the same time may exceed the bound by one each. */
+bool weir_descriptors_left_for_client(void);
+bool weir_descriptors_left_for_upstream(void);
+
+/* Takes a descriptor of the API's part of the reserve, which weir_descriptors_give_reserved() gives
+ * back. False if all of them are taken. */
+bool weir_descriptors_take_reserved(void);
+void weir_descriptors_give_reserved(void);
+
+/* Says on stderr that `what` lacks a descriptor, the numbers, and what to do; at most once a
+ * minute. */
+void weir_descriptors_warn(const char *what, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,98 @@
+#include "net/descriptors.h"
+
+#include "base/warning.h"
+#include "helpers.h"
+
+#define LIMIT   4000
+#define RESERVE WEIR_DESCRIPTORS_RESERVE_MAX
+
+static void add(uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        weir_descriptors_add();
+    }
+}
+
+static void remove_all(void)
+{
+    while (weir_descriptors_count() > 0) {
+        weir_descriptors_remove();
+    }
+}
+
+TEST(without_a_limit_there_is_always_a_descriptor)
+{
+    add(100);
+    assert_true(weir_descriptors_left_for_client());
+    assert_true(weir_descriptors_left_for_upstream());
+    assert_false(weir_descriptors_take_reserved()); /* nothing is reserved */
+    remove_all();
+}
+
+TEST(clients_leave_the_reserve_and_upstreams_a_half_of_it)
+{
+    weir_descriptors_set_limit(LIMIT);
+    add(LIMIT - RESERVE - 1);
+    assert_true(weir_descriptors_left_for_client());
+    add(1);
+    assert_false(weir_descriptors_left_for_client());
+    assert_true(weir_descriptors_left_for_upstream());
+    add(RESERVE / 2 - 1);
+    assert_true(weir_descriptors_left_for_upstream());
+    add(1);
+    assert_false(weir_descriptors_left_for_upstream());
+    remove_all();
+}
+
+TEST(the_api_has_a_quarter_of_the_reserve_which_is_not_counted_for_other_clients)
+{
+    weir_descriptors_set_limit(LIMIT);
+    add(LIMIT - RESERVE);
+    for (int i = 0; i < RESERVE / 4; i++) {
+        assert_true(weir_descriptors_take_reserved());
+        weir_descriptors_add();
+    }
+    assert_false(weir_descriptors_take_reserved());
+    assert_false(weir_descriptors_left_for_client());
+    weir_descriptors_remove(); /* a client of the others leaves */
+    assert_true(weir_descriptors_left_for_client());
+    for (int i = 0; i < RESERVE / 4; i++) {
+        weir_descriptors_give_reserved();
+    }
+    remove_all();
+}
+
+TEST(of_a_low_limit_a_half_is_the_reserve)
+{
+    weir_descriptors_set_limit(100);
+    add(49);
+    assert_true(weir_descriptors_left_for_client());
+    add(1);
+    assert_false(weir_descriptors_left_for_client());
+    remove_all();
+}
+
+TEST(a_warning_is_due_once_a_minute)
+{
+    struct weir_warning warning = {0};
+    uint64_t now_ns = 5;
+    assert_true(weir_warning_due(&warning, now_ns));
+    assert_false(weir_warning_due(&warning, now_ns));
+    assert_false(weir_warning_due(&warning, now_ns - 1));
+    assert_false(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS - 1));
+    assert_true(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS));
+    assert_false(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_limit_there_is_always_a_descriptor),
+        cmocka_unit_test(clients_leave_the_reserve_and_upstreams_a_half_of_it),
+        cmocka_unit_test(
+            the_api_has_a_quarter_of_the_reserve_which_is_not_counted_for_other_clients),
+        cmocka_unit_test(of_a_low_limit_a_half_is_the_reserve),
+        cmocka_unit_test(a_warning_is_due_once_a_minute),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
