@@ -618,6 +618,7 @@ const struct weir_service weir_api = {
     .late = on_late,
     .abort = on_abort,
     .dismiss = on_dismiss,
+    .essential = true,
     .call_bytes = sizeof(struct weir_call),
     .open = open_api,
     .close = close_api,

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* How long, and for how much of it, the rest of a request is thrown away after its answer. */
 #define LINGER_NS        (UINT64_C(2) * WEIR_NS_PER_SECOND)
@@ -14,6 +15,15 @@
 
 /* How many reads in a row may throw something away before others have their turn. */
 #define DISCARDS_MAX 16
+
+/* A client that is new, or has sent a part of a head, is not closed for a newcomer before this
+ * time: what it sends may be on its way, and a flood of newcomers must not push out those who have
+ * just come. */
+#define START_LEAST_NS WEIR_NS_PER_SECOND
+
+/* How many clients are looked at in search of one to close. Only those are passed over whose next
+ * request waits in the socket, and they leave the list in the same turn. */
+#define DISPLACE_TRIES 16
 
 static void free_client(struct weir_dead *dead)
 {
@@ -26,6 +36,25 @@ static void drop_head(struct weir_client *client)
     if (client->head != NULL) {
         weir_slab_give(&client->worker->heads, client->head);
         client->head = NULL;
+    }
+}
+
+/* Moves the client to the end of the list that its state is for. Those within the process have
+ * their own bounds and are in none. */
+static void set_wait(struct weir_client *client, enum weir_client_wait wait)
+{
+    if (client->wait == wait || client->inner != NULL) {
+        return;
+    }
+    if (client->wait != WEIR_CLIENT_BUSY) {
+        weir_list_unlink(&client->waiting);
+    }
+    client->wait = (uint8_t)wait;
+    if (wait != WEIR_CLIENT_BUSY) {
+        struct weir_waiting_clients *all = &client->listener->waiting[client->worker->index];
+        weir_list_push_back(wait == WEIR_CLIENT_IDLE ? &all->idle : &all->starting,
+                            &client->waiting);
+        client->waiting_since_ns = client->worker->loop.now_ns;
     }
 }
 
@@ -43,6 +72,7 @@ void weir_client_close(struct weir_client *client)
         return;
     }
     client->closed = true;
+    set_wait(client, WEIR_CLIENT_BUSY);
     if (client->inner != NULL) {
         client->inner->client = NULL;
     }
@@ -55,7 +85,7 @@ void weir_client_close(struct weir_client *client)
     weir_timer_deinit(&client->worker->loop, &client->timer);
     weir_buffer_release(&client->worker->buffers, &client->in);
     weir_list_unlink(&client->link);
-    weir_listener_forget(client->listener, client->worker);
+    weir_listener_forget(client->listener, client->worker, client->reserved);
     client->worker->awaited -= client->listener->service->awaited;
     client->worker->client_gone(client->worker);
     dispose(client);
@@ -137,16 +167,28 @@ static enum progress parse(struct weir_client *client)
                : HEAD_COMPLETE; /* or at fault, which the service answers */
 }
 
+/* Nothing more has come for now. */
+static void await_more(struct weir_client *client)
+{
+    if (client->head != NULL) {
+        set_wait(client, WEIR_CLIENT_IN_HEAD);
+    } else if (client->wait != WEIR_CLIENT_NEW) {
+        set_wait(client, WEIR_CLIENT_IDLE);
+    }
+}
+
 /* Reads until a head is complete, and hands it to the service. Nobody is served who has gone. */
 static void advance(struct weir_client *client)
 {
     if (client->listener->service->raw) {
+        set_wait(client, WEIR_CLIENT_BUSY);
         client->listener->service->begin(client);
         return;
     }
     enum progress progress = parse(client);
     while (progress == HEAD_WANTS_MORE) {
         if (!client->stream.readable) {
+            await_more(client);
             return;
         }
         if (!prepare_room(client)) {
@@ -155,6 +197,7 @@ static void advance(struct weir_client *client)
         ssize_t got = weir_stream_read(&client->stream, client->in.data + client->in.end,
                                        weir_buffer_room(&client->in));
         if (got == WEIR_STREAM_AGAIN) {
+            await_more(client);
             return;
         }
         if (got <= 0) {
@@ -164,6 +207,7 @@ static void advance(struct weir_client *client)
         progress = parse(client);
     }
     if (progress == HEAD_COMPLETE && !weir_client_gone(client)) {
+        set_wait(client, WEIR_CLIENT_BUSY);
         weir_client_relax(client);
         client->listener->service->begin(client);
     } else {
@@ -273,7 +317,45 @@ void weir_client_done(struct weir_client *client, bool keep)
     await_request(client);
     if (weir_buffer_bytes(&client->in) > 0 || client->stream.readable) {
         defer_resume(client);
+    } else {
+        set_wait(client, WEIR_CLIENT_IDLE);
     }
+}
+
+/* ---- making room for newcomers ---- */
+
+/* Whether bytes have come that no event has told of yet: a request that closing would lose. What
+ * comes after this look is lost, as with every server that closes an idle connection; clients that
+ * keep connections expect that, and send again. */
+static bool has_unread(const struct weir_client *client)
+{
+    char byte;
+    return recv(client->stream.watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Closes the first that may be closed, of those who wait since that moment or longer. */
+static bool displace_from(struct weir_link *list, uint64_t since_ns)
+{
+    struct weir_link *at = list->next;
+    for (int i = 0; i < DISPLACE_TRIES && at != list; i++, at = at->next) {
+        struct weir_client *client = weir_container_of(at, struct weir_client, waiting);
+        if (client->waiting_since_ns > since_ns) {
+            return false; /* so do all behind it */
+        }
+        if (!has_unread(client)) {
+            weir_client_close(client);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool weir_client_displace(struct weir_listener *listener, struct weir_worker *worker)
+{
+    struct weir_waiting_clients *all = &listener->waiting[worker->index];
+    uint64_t now_ns = worker->loop.now_ns;
+    return displace_from(&all->idle, now_ns) ||
+           (now_ns >= START_LEAST_NS && displace_from(&all->starting, now_ns - START_LEAST_NS));
 }
 
 static bool begins_with(const uint8_t *bytes, const uint8_t *network, uint32_t bits)
@@ -346,29 +428,24 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     client->trusted = client->inner != NULL || is_trusted(client->worker->site->config, peer);
 }
 
-void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                      const struct weir_address *peer)
-{
-    weir_client_open_inner(worker, listener, fd, peer, NULL);
-}
-
-void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                            const struct weir_address *peer, struct weir_inner *inner)
+static void open_client(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                        const struct weir_address *peer, struct weir_inner *inner, bool reserved)
 {
     struct weir_client *client = weir_slab_take(&worker->clients);
     struct weir_stream stream;
     if (client == NULL) {
         weir_stream_init(&stream, fd, on_ready);
         weir_stream_close(&stream);
-        weir_listener_forget(listener, worker);
+        weir_listener_forget(listener, worker, reserved);
         return;
     }
-    *client = (struct weir_client){.worker = worker, .listener = listener, .inner = inner};
+    *client = (struct weir_client){
+        .worker = worker, .listener = listener, .inner = inner, .reserved = reserved};
     weir_stream_init(&client->stream, fd, on_ready);
     if (!weir_timer_init(&worker->loop, &client->timer, on_late)) {
         weir_stream_close(&client->stream);
         weir_slab_give(&worker->clients, client);
-        weir_listener_forget(listener, worker);
+        weir_listener_forget(listener, worker, reserved);
         return;
     }
     if (inner != NULL) {
@@ -378,7 +455,20 @@ void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *li
     worker->awaited += listener->service->awaited;
     weir_list_push_back(&worker->all_clients, &client->link);
     await_request(client);
+    set_wait(client, WEIR_CLIENT_NEW);
     if (!weir_loop_watch(&worker->loop, &client->stream.watch)) {
         weir_client_close(client);
     }
+}
+
+void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                      const struct weir_address *peer, bool reserved)
+{
+    open_client(worker, listener, fd, peer, NULL, reserved);
+}
+
+void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                            const struct weir_address *peer, struct weir_inner *inner)
+{
+    open_client(worker, listener, fd, peer, inner, false);
 }

@@ -20,10 +20,19 @@ struct weir_service {
     void (*dismiss)(struct weir_client *client); /* the program ends, or, for one that is not
                                                   * awaited, drains: a last word; may be null */
     bool awaited;                                /* a server that drains waits for its clients */
-    bool raw; /* what clients say is no HTTP: `begin` takes the connection over, and reads */
+    bool essential; /* its clients may use the reserve of descriptors */
+    bool raw;       /* what clients say is no HTTP: `begin` takes the connection over, and reads */
     void *(*open)(void);       /* what it keeps for all workers, as their `api`; null: nothing */
     void (*close)(void *kept); /* after the loops have stopped */
     size_t call_bytes;         /* of what it takes from the worker's `calls` */
+};
+
+/* What a client's connection waits for, and so in which of the listener's lists it is. */
+enum weir_client_wait {
+    WEIR_CLIENT_BUSY, /* a request is under way, or about to be read: in none */
+    WEIR_CLIENT_IDLE, /* between two requests */
+    WEIR_CLIENT_NEW,  /* nothing has come yet */
+    WEIR_CLIENT_IN_HEAD,
 };
 
 struct weir_client {
@@ -31,13 +40,17 @@ struct weir_client {
     struct weir_timer timer; /* for what the client has to do next */
     struct weir_post resume; /* to go on with the next request */
     struct weir_dead dead;
-    struct weir_link link; /* in the worker's list */
+    struct weir_link link;     /* in the worker's list */
+    struct weir_link waiting;  /* in one of the listener's, by `wait`, */
+    uint64_t waiting_since_ns; /* since then */
     struct weir_worker *worker;
     struct weir_listener *listener;
     struct weir_buffer in;
     struct weir_http1_head *head; /* while one is being read */
     struct weir_inner *inner;     /* of a client that is part of this process, else null */
     void *call;                   /* the service's, while a request is under way */
+    uint8_t wait;                 /* enum weir_client_wait */
+    bool reserved;                /* accepted with a descriptor of the reserve */
     bool resuming;                /* `resume` is under way */
     bool unfinished;              /* the request has not been read to its end */
     bool lingering;               /* answered; what still comes is thrown away */
@@ -47,14 +60,21 @@ struct weir_client {
     char peer[WEIR_ADDRESS_TEXT_MAX]; /* its address, without the port */
 };
 
-/* Takes over an accepted connection, with the place that was taken for it. */
+/* Takes over an accepted connection, with the place that was taken for it, and, if `reserved`, the
+ * descriptor of the reserve. */
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                      const struct weir_address *peer);
+                      const struct weir_address *peer, bool reserved);
 
 /* The same for a client that is part of this process: it is `inner->client`, until it closes. That
  * stays null without memory. */
 void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
                             const struct weir_address *peer, struct weir_inner *inner);
+
+/* Closes one of the worker's clients of this listener to make room for a newcomer: the one that has
+ * been idle for longest, or, if none is idle, the one that owes the rest of a request's head for
+ * longest, if that is at least a second. A client whose next request waits in the socket is left
+ * alone, as is every client with a request under way. False if there is none to close. */
+bool weir_client_displace(struct weir_listener *listener, struct weir_worker *worker);
 
 /* The worker's config has changed, and with it perhaps whose word is taken: from the next request
  * on that counts. */

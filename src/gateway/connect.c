@@ -1,6 +1,8 @@
 #include "gateway/connect.h"
 
 #include "base/list.h"
+#include "gateway/listener.h"
+#include "net/descriptors.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,12 +12,22 @@
 /* A socket that is connecting. */
 static bool open_socket(struct weir_backend *backend, const struct weir_address *address)
 {
+    struct weir_worker *worker = backend->origin->worker;
+    if (!weir_listener_spare_for_upstream(worker)) {
+        errno = EMFILE;
+        return false;
+    }
     int fd = weir_socket_connect(address);
     if (fd == -1) {
+        int why = errno;
+        if (why == EMFILE || why == ENFILE) {
+            weir_descriptors_warn("connect to an upstream", worker->loop.now_ns);
+        }
+        errno = why;
         return false;
     }
     weir_stream_init(&backend->stream, fd, backend->stream.watch.ready);
-    if (!weir_loop_watch(&backend->origin->worker->loop, &backend->stream.watch)) {
+    if (!weir_loop_watch(&worker->loop, &backend->stream.watch)) {
         int why = errno;
         weir_stream_close(&backend->stream);
         errno = why;

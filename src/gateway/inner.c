@@ -25,8 +25,7 @@ static const struct weir_config_listener settings = {
 };
 
 /* What such clients have come by: nobody else can. Only its counts change. */
-static struct weir_listener listener = {
-    .config = &settings, .service = &weir_proxy, .connections_max = UINT32_MAX};
+static struct weir_listener listener = {.config = &settings, .service = &weir_proxy};
 
 int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
 {

@@ -2,40 +2,30 @@
 
 #include "gateway/address.h"
 #include "gateway/client.h"
+#include "net/descriptors.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* How long to wait before trying again, when there are as many connections as may be. */
 #define RETRY_NS (WEIR_NS_PER_SECOND / 20)
 
-/* What clients leave of the descriptors. */
-#define DESCRIPTORS_RESERVED 512
-
-/* Each client that is served needs a connection to an upstream. If clients took all descriptors,
- * everybody would be let in, and nobody further; so they wait in the backlog instead. */
-static uint32_t bounded_by_descriptors(uint32_t connections_max)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return connections_max;
-    }
-    uint64_t half = limit.rlim_cur / 2;
-    uint64_t most = limit.rlim_cur - (half < DESCRIPTORS_RESERVED ? half : DESCRIPTORS_RESERVED);
-    return most < connections_max ? (uint32_t)most : connections_max;
-}
+/* How many clients are closed for newcomers before others have their turn. */
+#define DISPLACED_MAX 64
 
 const char *weir_listener_init(struct weir_listener *listener,
                                const struct weir_config_listener *config,
                                const struct weir_service *service)
 {
     char text[WEIR_ADDRESS_NAME_MAX];
-    *listener =
-        (struct weir_listener){.config = config,
-                               .service = service,
-                               .connections_max = bounded_by_descriptors(config->connections_max)};
+    *listener = (struct weir_listener){.config = config, .service = service};
+    for (uint32_t i = 0; i < WEIR_LOOPS_MAX; i++) {
+        weir_list_init(&listener->waiting[i].idle);
+        weir_list_init(&listener->waiting[i].starting);
+    }
     const char *wrong = weir_address_resolve(&config->address, &listener->address, text);
     listener->loopback = wrong == NULL && config->address.kind != WEIR_CONFIG_ADDRESS_UNIX &&
                          weir_address_is_local(&listener->address);
@@ -50,6 +40,7 @@ struct transfer {
     struct weir_worker *to;
     struct weir_listener *listener;
     int fd;
+    bool reserved;
     struct weir_address peer;
 };
 
@@ -77,21 +68,38 @@ static void remember(struct weir_listener *listener, uint32_t worker)
     atomic_fetch_add_explicit(&listener->by_worker[worker], 1, memory_order_relaxed);
 }
 
-static void give_place(struct weir_listener *listener)
+static void give_place(struct weir_listener *listener, bool reserved)
 {
     atomic_fetch_sub_explicit(&listener->connections, 1, memory_order_relaxed);
+    if (reserved) {
+        weir_descriptors_give_reserved();
+    }
 }
+
+enum place {
+    PLACE_TAKEN,
+    PLACE_RESERVED, /* taken, with a descriptor of the reserve */
+    PLACE_FULL,     /* the listener has as many connections as it may */
+    PLACE_NO_DESCRIPTOR
+};
 
 /* Takes a place before it is known whether somebody comes for it, so that threads do not give the
  * last one twice. */
-static bool take_place(struct weir_listener *listener)
+static enum place take_place(struct weir_listener *listener)
 {
+    enum place place = PLACE_FULL;
     if (atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed) <
-        listener->connections_max) {
-        return true;
+        listener->config->connections_max) {
+        if (weir_descriptors_left_for_client()) {
+            return PLACE_TAKEN;
+        }
+        if (listener->service->essential && weir_descriptors_take_reserved()) {
+            return PLACE_RESERVED;
+        }
+        place = PLACE_NO_DESCRIPTOR;
     }
-    give_place(listener);
-    return false;
+    give_place(listener, false);
+    return place;
 }
 
 void weir_listener_admit(struct weir_listener *listener, const struct weir_worker *worker)
@@ -100,9 +108,10 @@ void weir_listener_admit(struct weir_listener *listener, const struct weir_worke
     remember(listener, worker->index);
 }
 
-void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker)
+void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker,
+                          bool reserved)
 {
-    give_place(listener);
+    give_place(listener, reserved);
     atomic_fetch_sub_explicit(&listener->by_worker[worker->index], 1, memory_order_relaxed);
 }
 
@@ -110,23 +119,25 @@ void weir_listener_forget(struct weir_listener *listener, const struct weir_work
 static void on_transfer(struct weir_post *post)
 {
     struct transfer *transfer = weir_container_of(post, struct transfer, post);
+    weir_descriptors_remove(); /* the loop counts it from now on */
     if (transfer->to->draining) {
         close(transfer->fd);
-        weir_listener_forget(transfer->listener, transfer->to);
+        weir_listener_forget(transfer->listener, transfer->to, transfer->reserved);
     } else {
-        weir_client_open(transfer->to, transfer->listener, transfer->fd, &transfer->peer);
+        weir_client_open(transfer->to, transfer->listener, transfer->fd, &transfer->peer,
+                         transfer->reserved);
     }
     free(transfer);
 }
 
-static void settle(struct weir_door *door, int fd, const struct weir_address *peer)
+static void settle(struct weir_door *door, int fd, const struct weir_address *peer, bool reserved)
 {
     struct weir_worker *worker = door->worker;
     uint32_t to = worker->draining ? worker->index : choose_worker(door);
     struct transfer *transfer = to == worker->index ? NULL : malloc(sizeof *transfer);
     if (transfer == NULL) {
         remember(door->listener, worker->index);
-        weir_client_open(worker, door->listener, fd, peer);
+        weir_client_open(worker, door->listener, fd, peer, reserved);
         return;
     }
     struct weir_loop *loop = weir_gates_loop(worker->gates, to);
@@ -135,11 +146,121 @@ static void settle(struct weir_door *door, int fd, const struct weir_address *pe
                                   .to = weir_worker_of(loop),
                                   .listener = door->listener,
                                   .fd = fd,
+                                  .reserved = reserved,
                                   .peer = *peer};
+    weir_descriptors_add();
     weir_loop_post(loop, &transfer->post);
 }
 
+/* ---- making room ---- */
+
+/* Closes a client of the worker that has no request under way: one of this listener or, with `all`,
+ * of any. False if there is none. */
+static bool displace(struct weir_worker *worker, struct weir_listener *listener, bool all)
+{
+    bool made_room = weir_client_displace(listener, worker);
+    for (struct weir_door *door = all ? worker->doors : NULL; door != NULL && !made_room;
+         door = door->next) {
+        made_room = weir_client_displace(door->listener, worker);
+    }
+    return made_room;
+}
+
+bool weir_listener_spare_for_upstream(struct weir_worker *worker)
+{
+    if (weir_descriptors_left_for_upstream()) {
+        return true;
+    }
+    weir_descriptors_warn("connect to an upstream", worker->loop.now_ns);
+    return worker->doors != NULL && displace(worker, worker->doors->listener, true);
+}
+
+static void accept_all(struct weir_door *door);
+
+/* Back in the thread that has asked. */
+static void on_answer(struct weir_post *post)
+{
+    struct weir_door *door = weir_container_of(post, struct weir_door, request);
+    door->asking = false;
+    if (door->open) {
+        accept_all(door); /* asks the next thread if that one had nobody to close */
+    }
+}
+
+/* In the thread that is asked. */
+static void on_request(struct weir_post *post)
+{
+    struct weir_door *door = weir_container_of(post, struct weir_door, request);
+    struct weir_worker *asked = weir_worker_of(weir_gates_loop(door->worker->gates, door->asked));
+    door->made_room = displace(asked, door->listener, door->asks_all);
+    door->request.arrive = on_answer;
+    weir_loop_post(&door->worker->loop, &door->request);
+}
+
+/* Asks the next thread to close a client, unless all of them have been asked since the last one was
+ * closed. */
+static void ask_others(struct weir_door *door, bool all)
+{
+    uint32_t count = weir_gates_loop_count(door->worker->gates);
+    if (door->asking) { /* the answer is the other thread's to write */
+        return;
+    }
+    if (door->made_room) {
+        door->made_room = false;
+        door->left_to_ask = count - 1;
+    }
+    if (door->left_to_ask == 0) {
+        return;
+    }
+    door->left_to_ask--;
+    door->asked = (door->asked + 1) % count;
+    if (door->asked == door->worker->index) {
+        door->asked = (door->asked + 1) % count;
+    }
+    door->asking = true;
+    door->asks_all = all;
+    door->request.arrive = on_request;
+    weir_loop_post(weir_gates_loop(door->worker->gates, door->asked), &door->request);
+}
+
 /* ---- accepting ---- */
+
+static void warn_full(struct weir_listener *listener, enum place place, uint64_t now_ns)
+{
+    if (place == PLACE_NO_DESCRIPTOR) {
+        weir_descriptors_warn("accept", now_ns);
+    } else if (weir_warning_due(&listener->full, now_ns)) {
+        char name[WEIR_ADDRESS_TEXT_MAX];
+        weir_address_format(&listener->address, name);
+        fprintf(stderr, "weir: %s: max_connections reached (%u open). %s\n", name,
+                listener->config->connections_max,
+                listener->service->raw
+                    ? "New clients wait until others leave. Raise max_connections."
+                    : "For each new client the connection that is idle for longest is closed; "
+                      "while none is idle, new clients wait. Raise max_connections, or lower "
+                      "timeouts.idle.");
+    }
+}
+
+static bool anybody_waits(const struct weir_door *door)
+{
+    struct pollfd polled = {.fd = door->watch.fd, .events = POLLIN};
+    return poll(&polled, 1, 0) > 0;
+}
+
+/* There is no place for whoever waits outside: closes a client that has no request under way. False
+ * if that has to be waited for, and the caller looks again later. */
+static bool make_room(struct weir_door *door, enum place place)
+{
+    struct weir_worker *worker = door->worker;
+    bool all = place == PLACE_NO_DESCRIPTOR;
+    warn_full(door->listener, place, worker->loop.now_ns);
+    if (displace(worker, door->listener, all)) {
+        return true;
+    }
+    ask_others(door, all);
+    return false;
+}
 
 /* What was wrong with one connection says nothing about the next. */
 static bool passes_over(int why)
@@ -147,39 +268,66 @@ static bool passes_over(int why)
     return why == EINTR || why == ECONNABORTED || why == EPROTO || why == EPERM;
 }
 
+/* Takes one that waits. Whether there may be more. On failure errno tells whether there was nobody.
+ */
+static bool accept_one(struct weir_door *door, bool reserved)
+{
+    struct weir_address peer;
+    int fd = weir_socket_accept(door->watch.fd, &peer);
+    if (fd >= 0) {
+        settle(door, fd, &peer, reserved);
+        return true;
+    }
+    int why = errno;
+    give_place(door->listener, reserved);
+    if (why == EMFILE || why == ENFILE) {
+        warn_full(door->listener, PLACE_NO_DESCRIPTOR, door->worker->loop.now_ns);
+    }
+    errno = why;
+    return passes_over(why);
+}
+
 /* Takes all that wait. The descriptor is edge-triggered: whoever is left waiting is not told again,
  * so a timer looks after them. */
 static void accept_all(struct weir_door *door)
 {
-    struct weir_listener *listener = door->listener;
-    while (take_place(listener)) {
-        struct weir_address peer;
-        int fd = weir_socket_accept(door->watch.fd, &peer);
-        if (fd >= 0) {
-            settle(door, fd, &peer);
-            continue;
-        }
-        int why = errno;
-        give_place(listener);
-        if (why == EAGAIN) {
+    uint64_t again_ns = door->worker->loop.now_ns + RETRY_NS;
+    uint32_t displaced = 0;
+    bool more = true;
+    while (more) {
+        enum place place = take_place(door->listener);
+        if (place == PLACE_TAKEN || place == PLACE_RESERVED) {
+            more = accept_one(door, place == PLACE_RESERVED);
+            if (!more && errno == EAGAIN) {
+                return;
+            }
+        } else if (!anybody_waits(door)) {
             return;
-        }
-        if (!passes_over(why)) {
-            break;
+        } else {
+            more = make_room(door, place);
+            displaced += more;
+            if (displaced == DISPLACED_MAX) {
+                again_ns = door->worker->loop.now_ns; /* in the next turn */
+                more = false;
+            }
         }
     }
-    weir_timer_set(&door->worker->loop, &door->retry, door->worker->loop.now_ns + RETRY_NS);
+    weir_timer_set(&door->worker->loop, &door->retry, again_ns);
 }
 
 static void on_connection(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
-    accept_all(weir_container_of(watch, struct weir_door, watch));
+    struct weir_door *door = weir_container_of(watch, struct weir_door, watch);
+    door->left_to_ask = weir_gates_loop_count(door->worker->gates) - 1;
+    accept_all(door);
 }
 
 static void on_retry(struct weir_timer *timer)
 {
-    accept_all(weir_container_of(timer, struct weir_door, retry));
+    struct weir_door *door = weir_container_of(timer, struct weir_door, retry);
+    door->left_to_ask = weir_gates_loop_count(door->worker->gates) - 1;
+    accept_all(door);
 }
 
 /* Threads share a port, and the kernel would let another process of the same user share it too:

@@ -5,20 +5,34 @@
 #ifndef WEIR_GATEWAY_LISTENER_H
 #define WEIR_GATEWAY_LISTENER_H
 
+#include "base/warning.h"
 #include "gateway/worker.h"
 #include "net/socket.h"
 
 struct weir_service;
 
-/* An address that is listened on. Shared by the threads; only the counts change. */
+/* One thread's clients of a listener that have no request under way; each list is ordered by how
+ * long that has been so, the longest first. They are closed when a newcomer needs their place. */
+struct weir_waiting_clients {
+    /* Between two requests. On a cache line of its own, since its thread writes here with every
+     * request. */
+    _Alignas(64) struct weir_link idle;
+
+    /* New ones that have sent nothing yet, and those that have sent a part of a request's head. */
+    struct weir_link starting;
+};
+
+/* An address that is listened on. Shared by the threads; only the counts change, and of the lists
+ * of clients each thread changes its own. */
 struct weir_listener {
     const struct weir_config_listener *config;
     const struct weir_service *service;
     struct weir_address address;
-    bool loopback;            /* this machine's alone, and so within reach of its browsers */
-    uint32_t connections_max; /* the config's, or fewer: what is served needs descriptors too */
-    atomic_uint connections;  /* and places that a thread looks for somebody to take */
+    bool loopback;           /* this machine's alone, and so within reach of its browsers */
+    atomic_uint connections; /* and places that a thread looks for somebody to take */
     atomic_uint by_worker[WEIR_LOOPS_MAX]; /* whose they are */
+    struct weir_waiting_clients waiting[WEIR_LOOPS_MAX];
+    struct weir_warning full; /* that max_connections is reached */
 };
 
 /* One thread's socket. Zeroed, it is closed. */
@@ -29,6 +43,14 @@ struct weir_door {
     struct weir_listener *listener;
     struct weir_door *next; /* of the worker's; stays when it is closed */
     bool open;
+
+    /* Another thread is asked to close a client for a newcomer here. */
+    struct weir_post request;
+    uint32_t asked;       /* its index */
+    uint32_t left_to_ask; /* threads, if that one has none to close */
+    bool asking;          /* `request` is under way */
+    bool asks_all;        /* clients of other listeners will do as well */
+    bool made_room;       /* the answer */
 };
 
 /* Reads the address that the config names, which may look up a name. Null on success, else what is
@@ -45,8 +67,14 @@ WEIR_MUST_CHECK bool weir_door_open(struct weir_door *door, struct weir_worker *
 /* Counts a connection that was not accepted but made within the process. */
 void weir_listener_admit(struct weir_listener *listener, const struct weir_worker *worker);
 
-/* A connection that was accepted has been closed by the worker that had it. */
-void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker);
+/* A connection that was accepted has been closed by the worker that had it. `reserved`: it had been
+ * accepted with a descriptor of the reserve. */
+void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker,
+                          bool reserved);
+
+/* Whether another connection to an upstream may be opened. When there are too few descriptors, one
+ * of the worker's clients without a request is closed for it. */
+bool weir_listener_spare_for_upstream(struct weir_worker *worker);
 
 /* Safe to call on a closed one. */
 void weir_door_close(struct weir_door *door);

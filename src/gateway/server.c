@@ -11,6 +11,7 @@
 #include "gateway/site.h"
 #include "gateway/upstream.h"
 #include "gateway/usage_file.h"
+#include "net/descriptors.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -454,6 +455,9 @@ static void raise_descriptor_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        weir_descriptors_set_limit(limit.rlim_cur);
     }
 }
 

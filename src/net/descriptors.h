@@ -40,8 +40,8 @@ bool weir_descriptors_left_for_upstream(void);
 bool weir_descriptors_take_reserved(void);
 void weir_descriptors_give_reserved(void);
 
-/* Says on stderr that `what` lacks a descriptor, the numbers, and what to do; at most once a
- * minute. */
+/* Says on stderr that `what`, a call, lacks a descriptor, the numbers, and what to do; at most once
+ * a minute. */
 void weir_descriptors_warn(const char *what, uint64_t now_ns);
 
 #endif
