@@ -7,6 +7,7 @@
 #include "wire/query.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,10 +35,47 @@ struct weir_call_events {
     uint32_t gates[FILTER_GATES_MAX];
 };
 
+/* ---- how many there are ---- */
+
+/* When a refused reader may try again: readers leave when they like, so this is a guess. */
+#define RETRY_NS (10 * WEIR_NS_PER_SECOND)
+
+/* All of the process. */
+static atomic_uint reader_count;
+
+static bool take_place(uint32_t readers_max)
+{
+    if (atomic_fetch_add_explicit(&reader_count, 1, memory_order_relaxed) < readers_max) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(&reader_count, 1, memory_order_relaxed);
+    return false;
+}
+
+static void give_place(void)
+{
+    atomic_fetch_sub_explicit(&reader_count, 1, memory_order_relaxed);
+}
+
+static void refuse_reader(struct weir_call *call, uint32_t readers_max)
+{
+    char detail[160];
+    snprintf(detail, sizeof detail,
+             "Event reader limit reached (%u connections read GET /events). Try again when one of "
+             "them has closed, or raise events.readers.",
+             readers_max);
+    struct weir_problem problem = {.kind = WEIR_PROBLEM_TOO_MANY_READERS,
+                                   .status = 503,
+                                   .detail = detail,
+                                   .retry_ns = RETRY_NS};
+    weir_call_refuse(call, &problem);
+}
+
 /* ---- waiting for more ---- */
 
 static void free_reader(struct weir_call_events *reader)
 {
+    give_place();
     weir_timer_deinit(&reader->worker->loop, &reader->pause);
     weir_journal_quit(reader->journal);
     free(reader);
@@ -247,6 +285,13 @@ void weir_api_get_events(struct weir_call *call)
     if (!read_filter(call, reader)) {
         weir_timer_deinit(&worker->loop, &reader->pause);
         free(reader);
+        return;
+    }
+    uint32_t readers_max = worker->site->config->events.readers_max;
+    if (!take_place(readers_max)) {
+        weir_timer_deinit(&worker->loop, &reader->pause);
+        free(reader);
+        refuse_reader(call, readers_max);
         return;
     }
     reader->follower.wake = on_wake;

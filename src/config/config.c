@@ -18,6 +18,8 @@
 #define GRACE_DEFAULT_NS     (30 * WEIR_NS_PER_SECOND)
 #define ROTATE_DEFAULT_BYTES (UINT64_C(64) << 20)
 #define ROTATED_KEPT_DEFAULT 5
+/* Each costs a share of every decision's time while it keeps up. */
+#define EVENT_READERS_DEFAULT 256
 
 /* ---- the top ---- */
 
@@ -30,7 +32,10 @@ static const struct weir_field top_fields[] = {
     WEIR_FIELD_TEXT("data", struct weir_config, data),
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
     WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
-    WEIR_FIELD_SECTION("events", struct weir_config, events, weir_section_events),
+    {.name = "events",
+     .read = weir_read_events,
+     .offset = offsetof(struct weir_config, events),
+     .section = &weir_section_events},
     WEIR_FIELD_SECTION("dns", struct weir_config, dns, weir_section_dns),
     {.name = "trusted", .read = weir_read_trusted},
     {.name = "upstreams", .read = weir_read_upstreams, .section = &weir_section_upstream},
@@ -55,6 +60,7 @@ static void set_defaults(struct weir_config *config)
     config->grace_ns = GRACE_DEFAULT_NS;
     config->events.rotate_bytes = ROTATE_DEFAULT_BYTES;
     config->events.keep = ROTATED_KEPT_DEFAULT;
+    config->events.readers_max = EVENT_READERS_DEFAULT;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
     config->tenant_default.tokens_per_day = WEIR_NEVER;

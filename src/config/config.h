@@ -345,11 +345,12 @@ struct weir_config_tenant {
 
 struct weir_matcher;
 
-/* Where events are written besides the API. */
+/* Where events are written besides the API, and how many may read them there. */
 struct weir_config_events {
     struct weir_slice file; /* empty: nowhere */
     uint64_t rotate_bytes;
     uint32_t keep;
+    uint32_t readers_max; /* of the API's at once */
 };
 
 /* Who is asked for the addresses of names. */

@@ -135,8 +135,9 @@ static void print_server(FILE *out, const struct weir_config *config)
         fprintf(out, "threads: %u\n", config->threads);
     }
     print_duration(out, "grace: ", config->grace_ns);
+    fprintf(out, "\nevents:\n  readers: %u", config->events.readers_max);
     if (config->events.file.bytes > 0) {
-        print_text_field(out, "\nevents:\n  file: ", config->events.file);
+        print_text_field(out, "\n  file: ", config->events.file);
         fprintf(out, "  rotate: %s\n  keep: %u",
                 weir_scalar_show_size(config->events.rotate_bytes).text, config->events.keep);
     }

@@ -12,6 +12,7 @@ extern const struct weir_section weir_section_top;
 /* schema_server.c: where to listen, who is asked for names, and who is believed. */
 extern const struct weir_section weir_section_listener;
 extern const struct weir_section weir_section_events;
+weir_field_read weir_read_events;
 extern const struct weir_section weir_section_dns;
 weir_field_read weir_read_listen;
 weir_field_read weir_read_api;

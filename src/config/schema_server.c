@@ -8,6 +8,7 @@
 #define CONNECTIONS_MAX         1000000
 #define CONNECTIONS_MAX_DEFAULT 10000
 #define ROTATED_KEPT_MAX        100
+#define EVENT_READERS_MAX       10000
 
 /* The least rate of a body: 64 kbit/s, the slowest line that still carries web traffic. */
 #define BODY_RATE_DEFAULT_BYTES (UINT64_C(8) << 10)
@@ -166,19 +167,36 @@ void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *valu
     refuse_paths(reader, value);
 }
 
-/* ---- the event file ---- */
+/* ---- events ---- */
 
 static const struct weir_field events_fields[] = {
     {.name = "file",
      .read = weir_read_text,
-     .offset = WEIR_MEMBER(struct weir_config_events, file, sizeof(struct weir_slice)),
-     .required = true},
+     .offset = WEIR_MEMBER(struct weir_config_events, file, sizeof(struct weir_slice))},
     WEIR_FIELD_SIZE("rotate", struct weir_config_events, rotate_bytes, ROTATE_MIN_BYTES,
                     ROTATE_MAX_BYTES),
     WEIR_FIELD_COUNT("keep", struct weir_config_events, keep, 0, ROTATED_KEPT_MAX),
+    WEIR_FIELD_COUNT("readers", struct weir_config_events, readers_max, 1, EVENT_READERS_MAX),
 };
 
 WEIR_SECTION(weir_section_events, "events", events_fields);
+
+/* What is said of a file has no meaning without one. */
+void weir_read_events(struct weir_reader *reader, const struct weir_yaml *value,
+                      const struct weir_field *field, void *target)
+{
+    static const char *const of_file[] = {"rotate", "keep"};
+    weir_read_section(reader, value, field->section, target);
+    if (value->kind != WEIR_YAML_MAPPING || weir_yaml_get(value, "file") != NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof of_file / sizeof of_file[0]; i++) {
+        const struct weir_yaml *useless = weir_yaml_get(value, of_file[i]);
+        if (useless != NULL) {
+            weir_reader_complain(reader, useless, "is set without events.file; expected both");
+        }
+    }
+}
 
 /* ---- who is asked for names ---- */
 

@@ -107,6 +107,7 @@ static bool passes(const struct weir_problem *problem)
     case WEIR_PROBLEM_QUEUE_BLOCKED:
     case WEIR_PROBLEM_RATE:
     case WEIR_PROBLEM_STORE_FAILED:
+    case WEIR_PROBLEM_TOO_MANY_READERS:
         return true;
     default:
         return problem->stats != NULL;

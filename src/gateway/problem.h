@@ -23,6 +23,7 @@
     X(BUDGET_SPENT, "budget-spent", "The tenant's budget is spent")                   \
     X(TOO_DEEP, "too-deep", "The flow has as many requests here as it may")           \
     X(TOO_MANY_KEYS, "too-many-keys", "The gate keeps as many keys as it may")        \
+    X(TOO_MANY_READERS, "too-many-readers", "Event reader limit reached")             \
     X(DRAINING, "draining", "This server is going away")                              \
     X(UPSTREAM_UNREACHABLE, "upstream-unreachable", "The upstream cannot be reached") \
     X(UPSTREAM_TIMEOUT, "upstream-timeout", "The upstream did not answer in time")    \

@@ -642,3 +642,29 @@ async def test_a_start_with_a_file_that_cannot_be_says_so():
                             ('/dev/stdout', 'or a socket')):  # which it is under systemd
             errors = await start_in_vain(folder, file, near)
             assert errors.startswith('weir: events: ') and words in errors
+
+
+# ---- how many read
+
+@run
+async def test_one_reader_too_many_is_told_to_come_back():
+    async with gateway_of('events: { readers: 2 }') as agents:
+        gateway = agents.gateway
+        async with reader(gateway) as first:
+            async with reader(gateway):
+                refused = await ask_raw(gateway.api_port, request('/events'))
+                assert refused.status == 503
+                assert refused.one('content-type') == 'application/problem+json'
+                assert refused.one('retry-after') == '10'
+                problem = json.loads(refused.body)
+                assert problem['type'] == 'urn:weir:too-many-readers'
+                assert problem['detail'].startswith('Event reader limit reached (2 connections read GET /events).')
+                assert 'events.readers' in problem['detail']
+                # What is no reader takes no place, nor does one that cannot be.
+                assert (await ask_raw(gateway.api_port, request('/events?gate=none'))).status == 404
+
+            async def reads_again():
+                async with aiohttp.ClientSession() as session, session.get(f'{gateway.api}/events') as reply:
+                    return reply.status == 200
+            await until(reads_again, 'the place of the one that has left is free')
+        del first

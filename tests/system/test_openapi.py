@@ -246,7 +246,7 @@ def test_events_are_as_documented(seen):
     async def test():
         config = GATES.replace('limit: 1, line: { timeout: 30s, status: 429 }',
                                'limit: 1, line: { timeout: 30s }, events: a2a, lease: 10m')
-        async with weir('api: 127.0.0.1:0\nthreads: 2\n' + config) as gateway:
+        async with weir('api: 127.0.0.1:0\nthreads: 2\nevents: { readers: 1 }\n' + config) as gateway:
             api = Api(gateway)
             query = '?gate=one&gate=free&' + '&'.join(f'type={name}' for name in types)
             async with api.open('getEvents', query=query) as reply:
@@ -256,6 +256,7 @@ def test_events_are_as_documented(seen):
                 for name in (types[0], types[7], types[6], types[1], types[8]):
                     line = (await reply.content.readline()).decode()
                     assert api.check('getEvents', reply, line)['type'] == name
+                await api('getEvents', 503)
             for status, query in (400, '?type=none'), (400, '?none'), (404, '?gate=none'):
                 await api('getEvents', status, query=query)
             seen.update(api.seen)

@@ -247,11 +247,16 @@ TEST(a_rate_of_bodies_is_a_size_within_its_bounds)
 
 TEST(an_event_file_is_told_how_it_looks)
 {
+    expect_errors(API "events: { rotate: 1MiB, keep: 1 }\n",
+                  "weir.yaml:2:19: events.rotate is set without events.file; expected both\n"
+                  "weir.yaml:2:31: events.keep is set without events.file; expected both\n");
     expect_errors(
-        API "events: { rotate: 1KiB, keep: 101 }\n",
-        "weir.yaml:2:9: events has no file; expected one\n"
-        "weir.yaml:2:19: events.rotate is \"1KiB\"; expected a size from 64KiB to 1TiB\n"
-        "weir.yaml:2:31: events.keep is \"101\"; expected a whole number from 0 to 100\n");
+        API "events: { readers: 0 }\n",
+        "weir.yaml:2:20: events.readers is \"0\"; expected a whole number from 1 to 10000\n");
+    expect_errors(
+        API "events: { file: e, rotate: 1KiB, keep: 101 }\n",
+        "weir.yaml:2:28: events.rotate is \"1KiB\"; expected a size from 64KiB to 1TiB\n"
+        "weir.yaml:2:40: events.keep is \"101\"; expected a whole number from 0 to 100\n");
     expect_errors(API "events: { file: e, rotate: 64 }\n",
                   "weir.yaml:2:28: events.rotate is \"64\"; expected a size such as 512B, 64KiB, "
                   "1MB or 2GiB\n");

@@ -465,6 +465,7 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "threads: 1\n"
         "grace: 0s\n"
         "events:\n"
+        "  readers: 256\n"
         "  file: \"/e\"\n"
         "  rotate: 65KiB\n"
         "  keep: 0\n"

@@ -61,6 +61,11 @@ TEST(events_are_written_to_a_file_that_is_rotated)
 {
     struct weir_config *config = load(API);
     assert_int_equal(config->events.file.bytes, 0);
+    assert_int_equal(config->events.readers_max, 256);
+    unload(config);
+    config = load(API "events: { readers: 3 }\n");
+    assert_int_equal(config->events.file.bytes, 0);
+    assert_int_equal(config->events.readers_max, 3);
     unload(config);
     config = load(API "events: { file: e }\n");
     expect_slice(config->events.file, "e");
