@@ -2,12 +2,15 @@
 import asyncio
 import contextlib
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 
-from raw import run
-from weir import PATIENCE, weir
+from raw import open_wire, reply, request, run, upstream
+from weir import PATIENCE, until, weir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / 'README.md').read_text()
@@ -104,3 +107,82 @@ async def test_a_change_of_five_lines_puts_agents_behind_a_gate(tmp_path):
             await gateway.until('agentB', gate='agents', active=3, waiting=FLOWS - 3)
             assert await end(process, 3) == {'answers': answers, 'most': 3}
         await gateway.until('agentB', gate='agents', active=0, waiting=0)
+
+
+# ---- a proxy in front
+
+NGINX = '''
+daemon off; user root; worker_processes 1; pid FOLDER/pid;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path FOLDER/body; proxy_temp_path FOLDER/proxy; fastcgi_temp_path FOLDER/fastcgi;
+    uwsgi_temp_path FOLDER/uwsgi; scgi_temp_path FOLDER/scgi;
+    server {{ listen unix:FOLDER/nginx; location / {{ proxy_pass http://127.0.0.1:{port}; {directives} }} }}
+}}
+'''
+LIES = ('X-Tenant: boss', 'X-Priority: high', 'X-Forwarded-For: 6.6.6.6', 'Forwarded: for=6.6.6.6',
+        'X-Forwarded-Proto: gopher', 'X-Forwarded-Host: evil.example')
+
+
+@contextlib.asynccontextmanager
+async def nginx(port, directives):
+    """nginx in front of this port; the address where it listens."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / 'nginx.conf'
+        config.write_text(NGINX.format(port=port, directives=directives).replace('FOLDER', folder))
+        path = shutil.which('nginx', path='/usr/sbin:/usr/bin')
+        process = await asyncio.create_subprocess_exec(path, '-p', folder, '-e', 'stderr', '-c', str(config))
+        try:
+            await until(lambda: process.returncode is not None or os.path.exists(f'{folder}/nginx'), 'it listens')
+            yield f'unix:{folder}/nginx'
+        finally:
+            process.terminate()
+            await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+async def what_is_believed(directives, top=''):
+    """How a stranger's request that lies comes through nginx: its ticket in line, and what the upstream gets."""
+    door = asyncio.Event()
+
+    async def serve(wire, message):
+        if not door.is_set():
+            await door.wait()
+        await wire.send(reply())
+    config = '''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+{top}
+upstreams: {{ functions: {{ url: "{url}" }} }}
+gates: {{ functions: {{ limit: 1 }} }}
+routes:
+  - {{ match: /, key: f, tenant: header:X-Tenant, priority: header:X-Priority, gate: functions, upstream: functions }}
+'''
+    async with upstream(serve) as server, weir(config.format(url=server.url, top=top)) as gateway:
+        async with nginx(gateway.port, directives) as front:
+            first, stranger = await open_wire(gateway.port), await open_wire(front)
+            await first.send(request('/'))
+            await gateway.until('f', active=1)
+            await stranger.send(request('/', *LIES))
+            await gateway.until('f', waiting=1)
+            _, line = await gateway.ask_api('/gates/functions/f/line')
+            door.set()
+            assert [(await wire.message()).status for wire in (first, stranger)] == [200, 200]
+            for wire in (first, stranger):
+                wire.close()
+        ticket = line['line'][0]
+        return ticket['tenant'], ticket['priority'], server.seen[1].fields
+
+
+@run
+async def test_what_the_readme_says_of_a_proxy_in_front_is_true():
+    directives = re.search('```nginx\n(.*?)```', README, flags=re.S)[1]
+    tenant, priority, fields = await what_is_believed('')
+    assert (tenant, priority) == ('boss', 'high')  # so something has to be done
+    assert any('6.6.6.6' in value for _, value in fields)
+    for proxy, top in ((directives, ''), ('', 'trusted: []')):
+        tenant, priority, fields = await what_is_believed(proxy, top)
+        assert (tenant, priority) == ('', 'normal')
+        believed = [(name, value) for name, value in fields
+                    if name.lower() in ('forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host')]
+        assert not re.search('6[.]6[.]6[.]6|gopher|evil', str(believed)), believed
