@@ -2,7 +2,6 @@
 
 #include "base/list.h"
 #include "gateway/listener.h"
-#include "net/descriptors.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +20,7 @@ static bool open_socket(struct weir_backend *backend, const struct weir_address 
     if (fd == -1) {
         int why = errno;
         if (why == EMFILE || why == ENFILE) {
-            weir_descriptors_warn("connect to an upstream", worker->loop.now_ns);
+            weir_listener_log_descriptors("connect to an upstream", worker->loop.now_ns);
         }
         errno = why;
         return false;

@@ -5,8 +5,8 @@
 #include "net/descriptors.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -166,12 +166,24 @@ static bool displace(struct weir_worker *worker, struct weir_listener *listener,
     return made_room;
 }
 
+void weir_listener_log_descriptors(const char *what, uint64_t now_ns)
+{
+    static struct weir_rate_limited_log log; /* one for the process, as the descriptors are */
+    weir_log_rate_limited(
+        &log, now_ns,
+        "%s: no descriptor left: %" PRIu64 " of %" PRIu64
+        " are used by connections, and the last %" PRIu64
+        " are kept for upstreams, files and the API. New clients wait. Raise the limit of open "
+        "files (ulimit -n, or LimitNOFILE= of a systemd unit), or lower max_connections.",
+        what, weir_descriptors_count(), weir_descriptors_limit(), weir_descriptors_reserve());
+}
+
 bool weir_listener_spare_for_upstream(struct weir_worker *worker)
 {
     if (weir_descriptors_left_for_upstream()) {
         return true;
     }
-    weir_descriptors_warn("connect to an upstream", worker->loop.now_ns);
+    weir_listener_log_descriptors("connect to an upstream", worker->loop.now_ns);
     return worker->doors != NULL && displace(worker, worker->doors->listener, true);
 }
 
@@ -228,18 +240,18 @@ static void ask_others(struct weir_door *door, bool all)
 static void warn_full(struct weir_listener *listener, enum place place, uint64_t now_ns)
 {
     if (place == PLACE_NO_DESCRIPTOR) {
-        weir_descriptors_warn("accept", now_ns);
-    } else if (weir_warning_due(&listener->full, now_ns)) {
-        char name[WEIR_ADDRESS_TEXT_MAX];
-        weir_address_format(&listener->address, name);
-        fprintf(stderr, "weir: %s: max_connections reached (%u open). %s\n", name,
-                listener->config->connections_max,
-                listener->service->raw
-                    ? "New clients wait until others leave. Raise max_connections."
-                    : "For each new client the connection that is idle for longest is closed; "
-                      "while none is idle, new clients wait. Raise max_connections, or lower "
-                      "timeouts.idle.");
+        weir_listener_log_descriptors("accept", now_ns);
+        return;
     }
+    char name[WEIR_ADDRESS_TEXT_MAX];
+    weir_address_format(&listener->address, name);
+    weir_log_rate_limited(&listener->full, now_ns, "%s: max_connections reached (%u open). %s",
+                          name, listener->config->connections_max,
+                          listener->service->raw
+                              ? "New clients wait until others leave. Raise max_connections."
+                              : "For each new client the connection that is idle for longest is "
+                                "closed; while none is idle, new clients wait. Raise "
+                                "max_connections, or lower timeouts.idle.");
 }
 
 static bool anybody_waits(const struct weir_door *door)

@@ -5,7 +5,7 @@
 #ifndef WEIR_GATEWAY_LISTENER_H
 #define WEIR_GATEWAY_LISTENER_H
 
-#include "base/warning.h"
+#include "gateway/rate_limited_log.h"
 #include "gateway/worker.h"
 #include "net/socket.h"
 
@@ -32,7 +32,7 @@ struct weir_listener {
     atomic_uint connections; /* and places that a thread looks for somebody to take */
     atomic_uint by_worker[WEIR_LOOPS_MAX]; /* whose they are */
     struct weir_waiting_clients waiting[WEIR_LOOPS_MAX];
-    struct weir_warning full; /* that max_connections is reached */
+    struct weir_rate_limited_log full; /* that max_connections is reached */
 };
 
 /* One thread's socket. Zeroed, it is closed. */
@@ -71,6 +71,9 @@ void weir_listener_admit(struct weir_listener *listener, const struct weir_worke
  * accepted with a descriptor of the reserve. */
 void weir_listener_forget(struct weir_listener *listener, const struct weir_worker *worker,
                           bool reserved);
+
+/* Says on stderr that the call `what` lacks a descriptor, the numbers, and what to do. */
+void weir_listener_log_descriptors(const char *what, uint64_t now_ns);
 
 /* Whether another connection to an upstream may be opened. When there are too few descriptors, one
  * of the worker's clients without a request is closed for it. */

@@ -1,11 +1,7 @@
 #include "net/descriptors.h"
 
-#include "base/warning.h"
-
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 #define NO_LIMIT UINT64_MAX
 
@@ -13,7 +9,6 @@ static uint64_t limit = NO_LIMIT;
 static uint64_t reserve;
 static atomic_uint_fast64_t count;
 static atomic_uint_fast64_t reserved; /* taken of the API's part */
-static struct weir_warning warning;
 
 void weir_descriptors_set_limit(uint64_t most)
 {
@@ -64,15 +59,12 @@ void weir_descriptors_give_reserved(void)
     assert(before > 0);
 }
 
-void weir_descriptors_warn(const char *what, uint64_t now_ns)
+uint64_t weir_descriptors_limit(void)
 {
-    if (!weir_warning_due(&warning, now_ns)) {
-        return;
-    }
-    fprintf(stderr,
-            "weir: %s: no descriptor left: %" PRIu64 " of %" PRIu64
-            " are used by connections, and the last %" PRIu64
-            " are kept for upstreams, files and the API. New clients wait. Raise the limit of open "
-            "files (ulimit -n, or LimitNOFILE= of a systemd unit), or lower max_connections.\n",
-            what, weir_descriptors_count(), limit == NO_LIMIT ? 0 : limit, reserve);
+    return limit;
+}
+
+uint64_t weir_descriptors_reserve(void)
+{
+    return reserve;
 }

@@ -9,8 +9,7 @@
  *     0 ............ limit - reserve .............. limit - reserve / 4 ............ limit
  *
  * Connections to upstreams may use a half of the reserve, and the API's clients a quarter of it.
- * All functions are cheap and may be called in any thread; none makes a system call, but that which
- * writes to stderr. */
+ * All functions are cheap and may be called in any thread; none makes a system call. */
 #ifndef WEIR_NET_DESCRIPTORS_H
 #define WEIR_NET_DESCRIPTORS_H
 
@@ -40,8 +39,9 @@ bool weir_descriptors_left_for_upstream(void);
 bool weir_descriptors_take_reserved(void);
 void weir_descriptors_give_reserved(void);
 
-/* Says on stderr that `what`, a call, lacks a descriptor, the numbers, and what to do; at most once
- * a minute. */
-void weir_descriptors_warn(const char *what, uint64_t now_ns);
+/* For messages: how many the process may have, UINT64_MAX if that is not known, and how many of
+ * them are the reserve. */
+uint64_t weir_descriptors_limit(void);
+uint64_t weir_descriptors_reserve(void);
 
 #endif

@@ -1,6 +1,5 @@
 #include "net/descriptors.h"
 
-#include "base/warning.h"
 #include "helpers.h"
 
 #define LIMIT   4000
@@ -72,18 +71,6 @@ TEST(of_a_low_limit_a_half_is_the_reserve)
     remove_all();
 }
 
-TEST(a_warning_is_due_once_a_minute)
-{
-    struct weir_warning warning = {0};
-    uint64_t now_ns = 5;
-    assert_true(weir_warning_due(&warning, now_ns));
-    assert_false(weir_warning_due(&warning, now_ns));
-    assert_false(weir_warning_due(&warning, now_ns - 1));
-    assert_false(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS - 1));
-    assert_true(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS));
-    assert_false(weir_warning_due(&warning, now_ns + WEIR_WARNING_PAUSE_NS));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,7 +79,6 @@ int main(void)
         cmocka_unit_test(
             the_api_has_a_quarter_of_the_reserve_which_is_not_counted_for_other_clients),
         cmocka_unit_test(of_a_low_limit_a_half_is_the_reserve),
-        cmocka_unit_test(a_warning_is_due_once_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
