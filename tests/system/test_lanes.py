@@ -81,11 +81,13 @@ async def test_the_events_tell_why_the_lane_is_closed():
 async def test_a_body_that_has_only_begun_goes_there_whole_whatever_the_method():
     with nobody() as first:
         async with upstream(reply(b'second')) as second, lanes(first, second) as gateway, connect(gateway.port) as wire:
-            await wire.send(request('/functions/f', 'Transfer-Encoding: chunked', method='POST'), '3\r\nabc\r\n')
+            begun = 'a' * 0x5000  # more than is read before the line
+            await wire.send(request('/functions/f', 'Transfer-Encoding: chunked', method='POST'),
+                            f'5000\r\n{begun}\r\n')
             await until(lambda: second.connections == 1, 'it is on its way')
             await wire.send('2\r\nde\r\n0\r\n\r\n')
             assert (await wire.message()).body == b'second'
-            assert second.seen[0].start == 'POST /functions/f HTTP/1.1' and second.seen[0].body == b'abcde'
+            assert second.seen[0].start == 'POST /functions/f HTTP/1.1' and second.seen[0].body == begun.encode() + b'de'
 
 
 @run
