@@ -8,8 +8,8 @@
 #include <assert.h>
 
 /* What a row takes besides its bytes: numbers, digest, and the page's own share. */
-#define JOB_BYTES        120
-#define REMEMBERED_BYTES 90
+#define JOB_BYTES        130
+#define REMEMBERED_BYTES 99
 
 /* From how many pages for so much data on it is worth while; and how many of them nobody minds. */
 #define PAGES_PER_DATA(bytes) ((bytes) / 4096 / 3 * 4)
