@@ -27,13 +27,13 @@ static void put_queue(struct weir_json *json, struct weir_slice name,
 /* `step` is the queue that is told of next; `gate` is 1 once the list has been opened. */
 static bool produce_capacity(struct weir_call *call, struct weir_json *json)
 {
-    struct weir_desk *desk = call->worker->desk;
+    struct weir_job_service *job_service = call->worker->job_service;
     struct weir_slice name;
     struct weir_schedule_stats stats;
     uint64_t dead;
     if (call->gate == 0) {
-        struct weir_desk_counts counts;
-        weir_desk_count(desk, &counts);
+        struct weir_job_service_counts counts;
+        weir_job_service_count(job_service, &counts);
         call->gate = 1;
         weir_json_open(json, '{');
         weir_json_put_bool(json, "accepting", counts.wrong == NULL);
@@ -43,11 +43,11 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "queues");
         weir_json_open(json, '[');
     }
-    while (weir_desk_stats(desk, call->step, &name, &stats, &dead)) {
+    while (weir_job_service_stats(job_service, call->step, &name, &stats, &dead)) {
         if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
-        put_queue(json, name, &stats, dead, weir_desk_objection(desk, call->step));
+        put_queue(json, name, &stats, dead, weir_job_service_objection(job_service, call->step));
         call->step++;
     }
     weir_json_close(json, ']');

@@ -44,11 +44,11 @@ static void refuse_living(struct weir_job_call *job)
 static void tell_one(struct weir_job_call *job)
 {
     switch (job->request.end) {
-    case WEIR_DESK_DONE:
+    case WEIR_JOB_SERVICE_DONE:
         letters_of(job)->count = 1;
         weir_call_reply(job->call, 200, "application/json", produce_count);
         break;
-    case WEIR_DESK_STALE:
+    case WEIR_JOB_SERVICE_STALE:
         refuse_living(job);
         break;
     default:
@@ -72,15 +72,15 @@ static void act(struct weir_job_call *job)
         return;
     }
     uint64_t number = row->number;
-    struct weir_desk_request *request = weir_job_prepare(job);
+    struct weir_job_service_request *request = weir_job_prepare(job);
     if (letters->removes) {
         request->remove.number = number;
         request->remove.now_ms = weir_wall_ms();
-        weir_job_ask(job, weir_desk_remove, tell_one);
+        weir_job_ask(job, weir_job_service_remove, tell_one);
     } else {
         request->redrive.number = number;
         request->redrive.now_ms = weir_wall_ms();
-        weir_job_ask(job, weir_desk_redrive, tell_one);
+        weir_job_ask(job, weir_job_service_redrive, tell_one);
     }
 }
 
@@ -110,17 +110,17 @@ static void tell_many(struct weir_job_call *job);
 /* A page at a time, so that the store has time for others. */
 static void redrive_page(struct weir_job_call *job, uint64_t after)
 {
-    struct weir_desk_request *request = weir_job_prepare(job);
+    struct weir_job_service_request *request = weir_job_prepare(job);
     request->redrive.filter = letters_of(job)->filter.filter;
     request->redrive.after = after;
     request->redrive.now_ms = weir_wall_ms();
-    weir_job_ask(job, weir_desk_redrive, tell_many);
+    weir_job_ask(job, weir_job_service_redrive, tell_many);
 }
 
 static void tell_many(struct weir_job_call *job)
 {
     struct dead_letters *letters = letters_of(job);
-    if (job->request.end != WEIR_DESK_DONE) {
+    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
         return;
     }

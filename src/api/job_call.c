@@ -13,7 +13,7 @@
 void *weir_job_begin(struct weir_call *call, size_t bytes)
 {
     struct weir_worker *worker = call->worker;
-    if (worker->desk == NULL) {
+    if (worker->job_service == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "No queues are configured: add a `queues` section to the config.");
         return NULL;
@@ -26,7 +26,7 @@ void *weir_job_begin(struct weir_call *call, size_t bytes)
     }
     job->call = call;
     job->worker = worker;
-    job->desk = worker->desk;
+    job->job_service = worker->job_service;
     call->job = job;
     return job;
 }
@@ -87,7 +87,7 @@ static void give_up_watching(struct weir_job_call *job)
     if (job->has_timer) {
         weir_timer_set(&job->worker->loop, &job->timer, WEIR_NEVER);
     }
-    if (job->watching && weir_desk_unwatch(job->desk, &job->watch)) {
+    if (job->watching && weir_job_service_unwatch(job->job_service, &job->watch)) {
         job->watching = false;
         job->busy--;
     }
@@ -139,38 +139,40 @@ void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
     }
 }
 
-/* ---- asking the desk ---- */
+/* ---- asking the job service ---- */
 
 static void on_told(struct weir_post *post)
 {
-    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_job_service_request *request =
+        weir_container_of(post, struct weir_job_service_request, told);
     struct weir_job_call *job = weir_container_of(request, struct weir_job_call, request);
     if (weir_job_release(job)) {
         weir_job_go_on(job, job->next);
     }
 }
 
-struct weir_desk_request *weir_job_prepare(struct weir_job_call *job)
+struct weir_job_service_request *weir_job_prepare(struct weir_job_call *job)
 {
     free(job->request.op.memory);
     job->request =
-        (struct weir_desk_request){.told = {.arrive = on_told}, .loop = &job->worker->loop};
+        (struct weir_job_service_request){.told = {.arrive = on_told}, .loop = &job->worker->loop};
     return &job->request;
 }
 
-void weir_job_ask(struct weir_job_call *job, weir_desk_question *question, weir_job_step *next)
+void weir_job_ask(struct weir_job_call *job, weir_job_service_question *question,
+                  weir_job_step *next)
 {
     job->next = next;
     weir_job_hold(job);
-    question(job->desk, &job->request);
+    question(job->job_service, &job->request);
 }
 
 void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next)
 {
-    struct weir_desk_request *request = weir_job_prepare(job);
+    struct weir_job_service_request *request = weir_job_prepare(job);
     request->look.id = job->id;
     request->look.with = with;
-    weir_job_ask(job, weir_desk_look, next);
+    weir_job_ask(job, weir_job_service_look, next);
 }
 
 void weir_job_refuse_unknown(struct weir_call *call)
@@ -203,25 +205,25 @@ void weir_job_refuse(struct weir_job_call *job)
                   "remove dead letters (GET /dlq lists them), or raise the queue's `dead`.",
         .retry_ns = 60 * WEIR_NS_PER_SECOND};
     switch (job->request.end) {
-    case WEIR_DESK_NO_QUEUE:
+    case WEIR_JOB_SERVICE_NO_QUEUE:
         weir_call_problem(job->call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "The queue has been taken out of the config. GET /capacity lists those "
                           "that are there.");
         break;
-    case WEIR_DESK_FULL:
+    case WEIR_JOB_SERVICE_FULL:
         weir_call_refuse(job->call, &blocked);
         break;
-    case WEIR_DESK_FAILED:
+    case WEIR_JOB_SERVICE_FAILED:
         refuse_failed(job);
         break;
-    case WEIR_DESK_DRAINING:
+    case WEIR_JOB_SERVICE_DRAINING:
         weir_call_problem(job->call, WEIR_PROBLEM_DRAINING, 503,
                           "This server ends. Ask the one that is started next.");
         break;
-    case WEIR_DESK_DONE:
-    case WEIR_DESK_UNKNOWN:
-    case WEIR_DESK_CONFLICT:
-    case WEIR_DESK_STALE:
+    case WEIR_JOB_SERVICE_DONE:
+    case WEIR_JOB_SERVICE_UNKNOWN:
+    case WEIR_JOB_SERVICE_CONFLICT:
+    case WEIR_JOB_SERVICE_STALE:
         weir_job_refuse_unknown(job->call);
         break;
     }
@@ -230,7 +232,7 @@ void weir_job_refuse(struct weir_job_call *job)
 bool weir_job_is_seen(struct weir_job_call *job)
 {
     struct weir_slice own = job->call->credential.tenant;
-    if (job->request.end != WEIR_DESK_DONE) {
+    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
         return false;
     }
@@ -245,7 +247,8 @@ bool weir_job_is_seen(struct weir_job_call *job)
 
 static void on_ended(struct weir_post *post)
 {
-    struct weir_desk_watch *watch = weir_container_of(post, struct weir_desk_watch, told);
+    struct weir_job_service_watch *watch =
+        weir_container_of(post, struct weir_job_service_watch, told);
     struct weir_job_call *job = weir_container_of(watch, struct weir_job_call, watch);
     job->watching = false;
     if (weir_job_release(job)) {
@@ -261,7 +264,7 @@ static void on_ended(struct weir_post *post)
 static void on_time_over(struct weir_timer *timer)
 {
     struct weir_job_call *job = weir_container_of(timer, struct weir_job_call, timer);
-    if (weir_desk_unwatch(job->desk, &job->watch)) {
+    if (weir_job_service_unwatch(job->job_service, &job->watch)) {
         job->watching = false;
         if (weir_job_release(job)) {
             weir_job_go_on(job, job->later);
@@ -275,9 +278,9 @@ void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *l
     if (!job->has_timer) {
         job->has_timer = weir_timer_init(loop, &job->timer, on_time_over);
     }
-    job->watch =
-        (struct weir_desk_watch){.told = {.arrive = on_ended}, .loop = loop, .number = number};
-    if (!job->has_timer || !weir_desk_watch(job->desk, &job->watch)) {
+    job->watch = (struct weir_job_service_watch){
+        .told = {.arrive = on_ended}, .loop = loop, .number = number};
+    if (!job->has_timer || !weir_job_service_watch(job->job_service, &job->watch)) {
         later(job); /* without memory nobody waits */
         return;
     }

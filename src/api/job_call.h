@@ -1,4 +1,4 @@
-/* job_call.h - a call about a job: what it has asked of the desk, and what it waits for.
+/* job_call.h - a call about a job: what it has asked of the job service, and what it waits for.
  *
  * It goes step by step: each step decides the reply, or asks for something and says which step
  * comes next, in the call's own loop. A client may go away at any time: its call ends with it, but
@@ -9,7 +9,7 @@
 
 #include "api/call.h"
 #include "base/clock.h"
-#include "runner/desk.h"
+#include "runner/job_service.h"
 
 /* How long a call may wait for a job's end. */
 #define WEIR_JOB_WAIT_SECONDS_MAX 300
@@ -23,16 +23,16 @@ typedef void weir_job_step(struct weir_job_call *job);
 struct weir_job_call {
     struct weir_call *call; /* null once it has gone */
     struct weir_worker *worker;
-    struct weir_desk *desk;
+    struct weir_job_service *job_service;
     uint32_t busy;        /* how many answers are under way */
     weir_job_step *leave; /* the call ends: gives up what is under way; null: nothing */
     weir_job_step *drop;  /* frees what it refers to, before it goes itself; null: nothing */
 
-    weir_job_step *next; /* when the desk has answered */
-    struct weir_desk_request request;
+    weir_job_step *next; /* when the job service has answered */
+    struct weir_job_service_request request;
 
     weir_job_step *later; /* when the job has ended, or the time is over */
-    struct weir_desk_watch watch;
+    struct weir_job_service_watch watch;
     bool watching;
     bool awaited; /* the server drains, and waits until this has been answered */
     bool has_timer;
@@ -62,14 +62,16 @@ WEIR_MUST_CHECK bool weir_job_release(struct weir_job_call *job);
 /* Goes on with a step, in answer to something. */
 void weir_job_go_on(struct weir_job_call *job, weir_job_step *step);
 
-/* ---- asking the desk ---- */
+/* ---- asking the job service ---- */
 
 /* Makes the request new: what was answered before is gone. */
-struct weir_desk_request *weir_job_prepare(struct weir_job_call *job);
+struct weir_job_service_request *weir_job_prepare(struct weir_job_call *job);
 
-/* Asks one of desk.h's questions; `next` is called when `request` has its answer. */
-typedef void weir_desk_question(struct weir_desk *desk, struct weir_desk_request *request);
-void weir_job_ask(struct weir_job_call *job, weir_desk_question *question, weir_job_step *next);
+/* Asks one of job_service.h's questions; `next` is called when `request` has its answer. */
+typedef void weir_job_service_question(struct weir_job_service *job_service,
+                                       struct weir_job_service_request *request);
+void weir_job_ask(struct weir_job_call *job, weir_job_service_question *question,
+                  weir_job_step *next);
 
 /* Looks at the job of the path, with more of it as WEIR_STORE_WITH_... say. */
 void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next);
@@ -77,7 +79,7 @@ void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next
 /* Whether what was looked at is there, and for this caller; else that has been said. */
 bool weir_job_is_seen(struct weir_job_call *job);
 
-/* Says why the desk did not do what was asked. */
+/* Says why the job service did not do what was asked. */
 void weir_job_refuse(struct weir_job_call *job);
 
 /* There is no such job, as far as this caller is concerned. */

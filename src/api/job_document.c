@@ -64,7 +64,7 @@ static void put_text(struct weir_json *json, const char *name, struct weir_slice
 static void put_present(struct weir_json *json, const struct weir_job_row *row,
                         const struct weir_job_present *present)
 {
-    const struct weir_desk_live *live = &present->live;
+    const struct weir_job_service_live *live = &present->live;
     const struct weir_schedule_look *look = &live->look;
     if (row->state == WEIR_JOB_QUEUED && look->place == WEIR_SCHEDULE_WAITING) {
         weir_json_put_number(json, "position", look->ahead + 1);

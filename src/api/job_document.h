@@ -3,7 +3,7 @@
 #ifndef WEIR_API_JOB_DOCUMENT_H
 #define WEIR_API_JOB_DOCUMENT_H
 
-#include "runner/desk.h"
+#include "runner/job_service.h"
 #include "wire/json_writer.h"
 
 /* The longest: two names, an error and a text of which each byte takes six, an id, and the rest. */
@@ -11,7 +11,7 @@
 
 /* What is known of the present, besides the record. */
 struct weir_job_present {
-    struct weir_desk_live live;
+    struct weir_job_service_live live;
     uint64_t now_ns;
     int64_t now_ms;
 };

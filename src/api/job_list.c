@@ -142,7 +142,7 @@ static bool produce_page(struct weir_call *call, struct weir_json *json)
 
 static void tell(struct weir_job_call *job)
 {
-    if (job->request.end == WEIR_DESK_DONE) {
+    if (job->request.end == WEIR_JOB_SERVICE_DONE) {
         weir_call_reply(job->call, 200, "application/json", produce_page);
     } else {
         weir_job_refuse(job);
@@ -161,9 +161,9 @@ void weir_job_list(struct weir_call *call, int state)
     if (!weir_job_filter_read(call, &listing->filter)) {
         return;
     }
-    struct weir_desk_request *request = weir_job_prepare(&listing->job);
+    struct weir_job_service_request *request = weir_job_prepare(&listing->job);
     request->list.filter = listing->filter.filter;
     request->list.after = listing->filter.after;
     request->list.rows_max = listing->filter.rows_max;
-    weir_job_ask(&listing->job, weir_desk_list, tell);
+    weir_job_ask(&listing->job, weir_job_service_list, tell);
 }

@@ -33,7 +33,7 @@ static bool produce_document(struct weir_call *call, struct weir_json *json)
                                        .now_ms = weir_wall_ms()};
     bool is_over = weir_job_is_over(row);
     if (!is_over) {
-        weir_desk_live(job->desk, row->number, &present.live);
+        weir_job_service_live(job->job_service, row->number, &present.live);
     }
     weir_job_document(json, row, is_over ? NULL : &present);
     weir_json_raw(json, weir_slice_of("\n"));
@@ -256,7 +256,7 @@ static void read_piece(struct bytes *bytes)
     if (begun) {
         bytes->job->call->pending = false; /* its reply is under way, and only rests */
     }
-    weir_disk_submit(weir_desk_disk(bytes->job->desk), &bytes->task);
+    weir_disk_submit(weir_job_service_disk(bytes->job->job_service), &bytes->task);
 }
 
 void weir_job_reply_result(struct weir_job_call *job, bool waited)
@@ -275,7 +275,7 @@ void weir_job_reply_result(struct weir_job_call *job, bool waited)
         reply_bytes(bytes);
         return;
     }
-    bytes->store = weir_desk_store(job->desk);
+    bytes->store = weir_job_service_store(job->job_service);
     job->leave = leave_bytes;
     read_piece(bytes);
 }

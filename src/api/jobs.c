@@ -121,11 +121,11 @@ static void tell_cancelled(struct weir_job_call *job)
 
 static void look_again(struct weir_job_call *job)
 {
-    if (job->request.end == WEIR_DESK_DONE) {
+    if (job->request.end == WEIR_JOB_SERVICE_DONE) {
         weir_job_look(job, 0, tell_cancelled);
         return;
     }
-    if (job->request.end != WEIR_DESK_STALE) {
+    if (job->request.end != WEIR_JOB_SERVICE_STALE) {
         weir_job_refuse(job);
     } else if (job->request.look.row.state == WEIR_JOB_CANCELLED) {
         weir_job_reply_status(job, 200); /* as was asked for */
@@ -139,9 +139,9 @@ static void look_again(struct weir_job_call *job)
 static void cancel(struct weir_job_call *job)
 {
     if (weir_job_is_seen(job)) {
-        struct weir_desk_request *request = weir_job_prepare(job);
+        struct weir_job_service_request *request = weir_job_prepare(job);
         request->look.id = job->id;
-        weir_job_ask(job, weir_desk_cancel, look_again);
+        weir_job_ask(job, weir_job_service_cancel, look_again);
     }
 }
 

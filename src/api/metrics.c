@@ -112,7 +112,7 @@ static const struct sample job_ends[] = {
     {"", "end=\"cancelled\""},
 };
 
-/* As weir_desk_bounds_ms, in seconds. */
+/* As weir_job_service_bounds_ms, in seconds. */
 static const struct sample run_times[] = {
     {"_bucket", "le=\"0.01\""},
     {"_bucket", "le=\"0.1\""},
@@ -140,7 +140,7 @@ static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
 static_assert(COUNT(waits) == WEIR_WAITS_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(llm_waits) == WEIR_WAIT_BUCKETS + 3, "a bound has no name");
 static_assert(COUNT(latencies) == WEIR_LATENCY_BUCKETS + 3, "a bound has no name");
-static_assert(COUNT(run_times) == WEIR_DESK_BOUNDS + 3, "a bound has no name");
+static_assert(COUNT(run_times) == WEIR_JOB_SERVICE_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name");
 static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1,
               "a histogram's numbers follow each other");
@@ -210,7 +210,7 @@ static const struct family families[] = {
     {"weir_job_retries_total", "counter", "Attempts that failed and were followed by another.",
      WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RETRIES, 1, plain, NONE},
     {"weir_job_run_seconds", "histogram", "How long attempts have run.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_RAN, COUNT(run_times), run_times, WEIR_DESK_BOUNDS + 1},
+     WEIR_RECORD_QUEUE_RAN, COUNT(run_times), run_times, WEIR_JOB_SERVICE_BOUNDS + 1},
     {"weir_store_working", "gauge", "1 while jobs can be recorded, else 0.", WEIR_RECORD_STORE,
      WEIR_RECORD_STORE_WORKING, 1, plain, NONE},
     {"weir_store_disk_bytes", "gauge", "Size of the database of jobs and its journal.",

@@ -304,7 +304,8 @@ static void note_series(void *context, const struct weir_meter_labels *labels,
 /* ---- jobs ---- */
 
 static void add_queue(struct weir_moment *moment, struct weir_slice name,
-                      const struct weir_schedule_stats *stats, const struct weir_desk_tally *tally)
+                      const struct weir_schedule_stats *stats,
+                      const struct weir_job_service_tally *tally)
 {
     uint64_t numbers[WEIR_RECORD_QUEUE_NUMBERS] = {
         [WEIR_RECORD_QUEUE_WORKERS] = stats->workers,
@@ -317,28 +318,28 @@ static void add_queue(struct weir_moment *moment, struct weir_slice name,
         [WEIR_RECORD_QUEUE_ENDED] = tally->ended[WEIR_JOB_DONE],
         [WEIR_RECORD_QUEUE_ENDED + 1] = tally->ended[WEIR_JOB_FAILED],
         [WEIR_RECORD_QUEUE_ENDED + 2] = tally->ended[WEIR_JOB_CANCELLED]};
-    uint64_t ran[WEIR_DESK_BOUNDS + 2];
+    uint64_t ran[WEIR_JOB_SERVICE_BOUNDS + 2];
     memcpy(ran, tally->ran, sizeof tally->ran);
-    ran[WEIR_DESK_BOUNDS + 1] = tally->ran_ms * 1000000;
-    put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, ran, WEIR_DESK_BOUNDS);
+    ran[WEIR_JOB_SERVICE_BOUNDS + 1] = tally->ran_ms * 1000000;
+    put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, ran, WEIR_JOB_SERVICE_BOUNDS);
     add(moment, WEIR_RECORD_QUEUE, numbers, WEIR_RECORD_QUEUE_NUMBERS,
         put_label(moment->label, "queue", name));
 }
 
 /* There are no more than a config and its past may name. */
-static void add_jobs(struct weir_moment *moment, struct weir_desk *desk)
+static void add_jobs(struct weir_moment *moment, struct weir_job_service *job_service)
 {
     struct weir_slice name;
     struct weir_schedule_stats stats;
-    struct weir_desk_tally tally;
-    struct weir_desk_counts counts;
+    struct weir_job_service_tally tally;
+    struct weir_job_service_counts counts;
     uint64_t dead;
-    for (uint32_t i = 0; weir_desk_stats(desk, i, &name, &stats, &dead); i++) {
-        if (weir_desk_tally(desk, i, &tally)) {
+    for (uint32_t i = 0; weir_job_service_stats(job_service, i, &name, &stats, &dead); i++) {
+        if (weir_job_service_tally(job_service, i, &tally)) {
             add_queue(moment, name, &stats, &tally);
         }
     }
-    weir_desk_count(desk, &counts);
+    weir_job_service_count(job_service, &counts);
     uint64_t numbers[WEIR_RECORD_STORE_NUMBERS] = {
         [WEIR_RECORD_STORE_WORKING] = counts.store.working,
         [WEIR_RECORD_STORE_BYTES] = counts.store.disk_bytes,
@@ -655,8 +656,8 @@ static enum step take_step(struct weir_moment *moment)
         moment->index = 0;
         return QUEUES;
     case QUEUES:
-        if (moment->worker->desk != NULL) {
-            add_jobs(moment, moment->worker->desk);
+        if (moment->worker->job_service != NULL) {
+            add_jobs(moment, moment->worker->job_service);
         }
         return LLMS;
     case LLMS:

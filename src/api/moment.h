@@ -20,7 +20,7 @@
 
 #include "gateway/meter.h"
 #include "gateway/worker.h"
-#include "runner/desk.h"
+#include "runner/job_service.h"
 
 #define WEIR_MOMENT_GATE_KEYS_MAX 1000
 #define WEIR_MOMENT_KEYS_MAX      16384
@@ -110,7 +110,7 @@ enum {
     WEIR_RECORD_QUEUE_RETRIES,
     WEIR_RECORD_QUEUE_ENDED,                             /* done, failed, cancelled */
     WEIR_RECORD_QUEUE_RAN = WEIR_RECORD_QUEUE_ENDED + 3, /* up to each bound, then all */
-    WEIR_RECORD_QUEUE_RAN_SUM = WEIR_RECORD_QUEUE_RAN + WEIR_DESK_BOUNDS + 1, /* in ns */
+    WEIR_RECORD_QUEUE_RAN_SUM = WEIR_RECORD_QUEUE_RAN + WEIR_JOB_SERVICE_BOUNDS + 1, /* in ns */
     WEIR_RECORD_QUEUE_RAN_COUNT,
     WEIR_RECORD_QUEUE_NUMBERS
 };

@@ -1,6 +1,6 @@
 /* protocol.c - a session of the line protocol: reads commands, and tells their answers in order.
  *
- *     bytes -> lines -> a slot for each command -> [desk] -> answered -> out, in order
+ *     bytes -> lines -> a slot for each command -> [job service] -> answered -> out, in order
  *
  * Reading stops while as much is under way as may be, while somebody waits at a door or for the
  * disk, and while the client does not read its answers. It ends with QUIT, with the client's side
@@ -46,7 +46,7 @@ static struct weir_slot *take_slot(struct weir_session *session)
     }
     *slot = (struct weir_slot){.session = session,
                                .worker = session->worker,
-                               .desk = session->worker->desk,
+                               .job_service = session->worker->job_service,
                                .command = session->lines.command};
     weir_list_push_back(&session->order, &slot->link);
     session->slot_count++;

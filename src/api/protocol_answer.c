@@ -74,24 +74,24 @@ void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name)
 void weir_slot_refuse(struct weir_slot *slot)
 {
     switch (slot->request.end) {
-    case WEIR_DESK_NO_QUEUE:
+    case WEIR_JOB_SERVICE_NO_QUEUE:
         weir_slot_refuse_queue(slot, slot->order.queue);
         break;
-    case WEIR_DESK_FULL:
+    case WEIR_JOB_SERVICE_FULL:
         weir_slot_answer(slot, "ERROR queue-blocked as many dead letters are kept, or as many ids "
                                "remembered, as may be; redrive or remove dead letters");
         break;
-    case WEIR_DESK_FAILED:
+    case WEIR_JOB_SERVICE_FAILED:
         weir_slot_answer(slot, "ERROR store-failed the disk does not work: %.200s",
                          slot->request.wrong == NULL ? "" : slot->request.wrong);
         break;
-    case WEIR_DESK_DRAINING:
+    case WEIR_JOB_SERVICE_DRAINING:
         weir_slot_answer(slot, "ERROR draining this server ends");
         break;
-    case WEIR_DESK_DONE:
-    case WEIR_DESK_UNKNOWN:
-    case WEIR_DESK_CONFLICT:
-    case WEIR_DESK_STALE:
+    case WEIR_JOB_SERVICE_DONE:
+    case WEIR_JOB_SERVICE_UNKNOWN:
+    case WEIR_JOB_SERVICE_CONFLICT:
+    case WEIR_JOB_SERVICE_STALE:
         weir_slot_answer(slot, "UNKNOWN %.*s", (int)slot->id.bytes, slot->id.data);
         break;
     }
@@ -101,15 +101,16 @@ void weir_slot_refuse(struct weir_slot *slot)
 
 static void on_looked(struct weir_post *post)
 {
-    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_job_service_request *request =
+        weir_container_of(post, struct weir_job_service_request, told);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
     if (!weir_slot_arrived(slot)) {
         return;
     }
     bool hidden =
         slot->own.bytes > 0 && !weir_slice_equal(slot->own, request->look.row.order.tenant);
-    if (request->end != WEIR_DESK_DONE || hidden) {
-        request->end = hidden ? WEIR_DESK_UNKNOWN : request->end;
+    if (request->end != WEIR_JOB_SERVICE_DONE || hidden) {
+        request->end = hidden ? WEIR_JOB_SERVICE_UNKNOWN : request->end;
         weir_slot_refuse(slot);
     }
     slot->answered = true;
@@ -131,7 +132,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
     if (!weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
         return;
     }
-    if (slot->desk == NULL || !weir_job_id_valid(lines->id)) {
+    if (slot->job_service == NULL || !weir_job_id_valid(lines->id)) {
         weir_slot_answer(slot, "UNKNOWN %.*s", (int)(lines->id.bytes < 128 ? lines->id.bytes : 128),
                          lines->id.data);
         return;
@@ -147,11 +148,11 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
 void weir_protocol_look(struct weir_slot *slot)
 {
     assert(!slot->busy);
-    slot->request =
-        (struct weir_desk_request){.told = {.arrive = on_looked}, .loop = &slot->worker->loop};
+    slot->request = (struct weir_job_service_request){.told = {.arrive = on_looked},
+                                                      .loop = &slot->worker->loop};
     slot->request.look.id = slot->id;
     slot->busy = true;
-    weir_desk_look(slot->desk, &slot->request);
+    weir_job_service_look(slot->job_service, &slot->request);
 }
 
 /* ---- lines of answers ---- */
@@ -203,7 +204,7 @@ static void put_number(struct line *line, const char *name, uint64_t number)
 }
 
 static void put_live(struct line *line, const struct weir_job_row *row,
-                     const struct weir_desk_live *live)
+                     const struct weir_job_service_live *live)
 {
     char text[24];
     if (row->state == WEIR_JOB_QUEUED && live->look.place == WEIR_SCHEDULE_WAITING) {
@@ -217,7 +218,7 @@ static void put_live(struct line *line, const struct weir_job_row *row,
 }
 
 static void put_row(struct line *line, const struct weir_job_row *row,
-                    const struct weir_desk_live *live)
+                    const struct weir_job_service_live *live)
 {
     static const char *const priorities[] = {[WEIR_PRIORITY_NORMAL] = "normal",
                                              [WEIR_PRIORITY_HIGH] = "high",
@@ -242,18 +243,19 @@ static void put_row(struct line *line, const struct weir_job_row *row,
 
 static void write_status(struct weir_slot *slot, struct line *line)
 {
-    struct weir_desk_live live;
-    weir_desk_live(slot->desk, slot->request.look.row.number, &live);
+    struct weir_job_service_live live;
+    weir_job_service_live(slot->job_service, slot->request.look.row.number, &live);
     put(line, weir_slice_of("STATUS "));
     put_row(line, &slot->request.look.row, &live);
 }
 
 /* Why a queue accepts nothing, if that is so. */
-static void put_wrong(struct line *line, struct weir_desk *desk, uint32_t queue)
+static void put_wrong(struct line *line, struct weir_job_service *job_service, uint32_t queue)
 {
-    struct weir_desk_counts counts;
-    weir_desk_count(desk, &counts);
-    const char *wrong = counts.wrong != NULL ? counts.wrong : weir_desk_objection(desk, queue);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(job_service, &counts);
+    const char *wrong =
+        counts.wrong != NULL ? counts.wrong : weir_job_service_objection(job_service, queue);
     if (wrong != NULL) {
         put_text(line, "wrong", weir_slice_of(wrong));
     }
@@ -265,7 +267,8 @@ static bool write_queue(struct weir_slot *slot, struct line *line)
     struct weir_slice name;
     struct weir_schedule_stats stats;
     uint64_t dead;
-    if (slot->desk == NULL || !weir_desk_stats(slot->desk, slot->queue, &name, &stats, &dead)) {
+    if (slot->job_service == NULL ||
+        !weir_job_service_stats(slot->job_service, slot->queue, &name, &stats, &dead)) {
         put(line, weir_slice_of("END"));
         return false;
     }
@@ -278,7 +281,7 @@ static bool write_queue(struct weir_slot *slot, struct line *line)
     put_number(line, "delayed", stats.delayed);
     put_number(line, "max", stats.jobs_max);
     put_number(line, "dead", dead);
-    put_wrong(line, slot->desk, slot->queue++);
+    put_wrong(line, slot->job_service, slot->queue++);
     return true;
 }
 

@@ -11,7 +11,7 @@
 #include "api/spool.h"
 #include "gateway/client.h"
 #include "gateway/token.h"
-#include "runner/desk.h"
+#include "runner/job_service.h"
 #include "wire/line_protocol.h"
 
 /* At once, of one connection. */
@@ -39,7 +39,7 @@ struct weir_slot {
     struct weir_link link;        /* in its session's order, or among its spare ones */
     struct weir_session *session; /* null once it has gone */
     struct weir_worker *worker;
-    struct weir_desk *desk;
+    struct weir_job_service *job_service;
     enum weir_line_command command;
     bool answered; /* it can be told */
     bool busy;     /* something is under way that will arrive here */
@@ -52,13 +52,13 @@ struct weir_slot {
     struct weir_slice id;  /* in the text below */
     struct weir_slice own; /* STATUS: the tenant that the visitor spoke for, in `tenant_text` */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
-    struct weir_desk_request request; /* STATUS and SUBMIT */
+    struct weir_job_service_request request; /* STATUS and SUBMIT */
 
     /* SUBMIT. */
     struct weir_job_wish wish; /* its texts are below */
     struct weir_job_order order;
     enum weir_slot_place place;
-    struct weir_desk_door door;
+    struct weir_job_admission door;
     struct weir_acceptance acceptance;
     struct weir_spool *spool; /* of a long body; null: none */
     struct weir_buffer body;  /* all of it, or what of a long one is not in its file yet */
@@ -110,7 +110,7 @@ bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot
 void weir_slot_answer(struct weir_slot *slot, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Answers with why the desk did not do what was asked. */
+/* Answers with why the job service did not do what was asked. */
 void weir_slot_refuse(struct weir_slot *slot);
 
 /* There is no queue of that name. */

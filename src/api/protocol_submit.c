@@ -40,7 +40,7 @@ static void release_body(struct weir_slot *slot)
 /* A submission that nobody waits for any more may have been accepted all the same. */
 void weir_protocol_submit_drop(struct weir_slot *slot)
 {
-    settle_spool(slot, slot->request.end == WEIR_DESK_DONE && slot->acceptance.fresh);
+    settle_spool(slot, slot->request.end == WEIR_JOB_SERVICE_DONE && slot->acceptance.fresh);
     release_body(slot);
 }
 
@@ -48,7 +48,8 @@ void weir_protocol_submit_leave(struct weir_slot *slot)
 {
     enum weir_slot_place place = slot->place;
     slot->place = WEIR_SLOT_NOWHERE;
-    if (place != WEIR_SLOT_NOWHERE && weir_desk_leave_door(slot->desk, &slot->door) &&
+    if (place != WEIR_SLOT_NOWHERE &&
+        weir_job_service_leave_admission(slot->job_service, &slot->door) &&
         place == WEIR_SLOT_AT_DOOR) {
         slot->busy = false;
     }
@@ -76,14 +77,14 @@ static void answer_busy(struct weir_slot *slot)
 
 static void tell(struct weir_slot *slot)
 {
-    enum weir_desk_end end = slot->request.end;
+    enum weir_job_service_end end = slot->request.end;
     const char *word = slot->acceptance.fresh ? "ACCEPTED" : "EXISTS";
-    settle_spool(slot, end == WEIR_DESK_DONE && slot->acceptance.fresh);
+    settle_spool(slot, end == WEIR_JOB_SERVICE_DONE && slot->acceptance.fresh);
     release_body(slot);
-    if (end == WEIR_DESK_DONE || end == WEIR_DESK_CONFLICT) {
-        weir_slot_answer(slot, "%s %.*s", end == WEIR_DESK_DONE ? word : "CONFLICT",
+    if (end == WEIR_JOB_SERVICE_DONE || end == WEIR_JOB_SERVICE_CONFLICT) {
+        weir_slot_answer(slot, "%s %.*s", end == WEIR_JOB_SERVICE_DONE ? word : "CONFLICT",
                          (int)slot->id.bytes, slot->id.data);
-    } else if (end == WEIR_DESK_UNKNOWN) { /* by now it is forgotten, and new */
+    } else if (end == WEIR_JOB_SERVICE_UNKNOWN) { /* by now it is forgotten, and new */
         answer_busy(slot);
     } else {
         weir_slot_refuse(slot);
@@ -92,7 +93,8 @@ static void tell(struct weir_slot *slot)
 
 static void on_answer(struct weir_post *post)
 {
-    struct weir_desk_request *request = weir_container_of(post, struct weir_desk_request, told);
+    struct weir_job_service_request *request =
+        weir_container_of(post, struct weir_job_service_request, told);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
     if (weir_slot_arrived(slot)) {
         tell(slot);
@@ -105,18 +107,18 @@ static void on_answer(struct weir_post *post)
 /* All of it is at hand or in a file. */
 static void commit(struct weir_slot *slot)
 {
-    struct weir_desk_request *request = &slot->request;
+    struct weir_job_service_request *request = &slot->request;
     slot->order.created_ms = weir_wall_ms();
     weir_job_wish_apply(&slot->wish, &slot->order);
-    slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the desk's business */
-    *request =
-        (struct weir_desk_request){.told = {.arrive = on_answer}, .loop = &slot->worker->loop};
+    slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the job service's business */
+    *request = (struct weir_job_service_request){.told = {.arrive = on_answer},
+                                                 .loop = &slot->worker->loop};
     request->accept.orders = &slot->order;
     request->accept.order_count = 1;
     request->accept.acceptances = &slot->acceptance;
     request->repeats = slot->door.known;
     slot->busy = true;
-    weir_desk_submit(slot->desk, request);
+    weir_job_service_submit(slot->job_service, request);
 }
 
 /* A piece has been written. If that was not the last, more is read. */
@@ -144,14 +146,15 @@ static void on_spooled(struct weir_post *post)
 /* A long body is not begun while nothing can be recorded. */
 static bool begin_spool(struct weir_slot *slot)
 {
-    struct weir_desk_counts counts;
-    weir_desk_count(slot->desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(slot->job_service, &counts);
     if (!counts.store.working) {
         weir_slot_answer(slot, "ERROR store-failed %.200s", counts.store.wrong);
         return false;
     }
-    slot->spool = weir_spool_create(weir_desk_disk(slot->desk), weir_desk_store(slot->desk),
-                                    &slot->worker->loop, on_spooled);
+    slot->spool = weir_spool_create(weir_job_service_disk(slot->job_service),
+                                    weir_job_service_store(slot->job_service), &slot->worker->loop,
+                                    on_spooled);
     if (slot->spool == NULL) {
         weir_slot_answer(slot, "ERROR out-of-memory try again later");
         return false;
@@ -232,7 +235,7 @@ static void pass_door(struct weir_slot *slot)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
     struct weir_slot *slot = weir_container_of(door, struct weir_slot, door);
     if (weir_slot_arrived(slot)) {
         pass_door(slot);
@@ -244,7 +247,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
 {
     struct weir_loop *loop = &slot->worker->loop;
     slot->session->current = slot;
-    slot->door = (struct weir_desk_door){
+    slot->door = (struct weir_job_admission){
         .told = {.arrive = on_door},
         .loop = loop,
         .ask = {.queue = queue,
@@ -254,7 +257,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
         .id = slot->order.id,
         .deadline_ns = loop->now_ns + WEIR_SUBMIT_PATIENCE_NS,
     };
-    if (weir_desk_ask(slot->desk, &slot->door)) {
+    if (weir_job_service_ask(slot->job_service, &slot->door)) {
         pass_door(slot);
         return;
     }
@@ -355,7 +358,7 @@ static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *nu
 {
     struct weir_job_order *order = &slot->order;
     struct weir_slice name = slot->wish.queue;
-    const struct weir_config_queue *queue = weir_desk_queue(slot->desk, name, number);
+    const struct weir_config_queue *queue = weir_job_service_queue(slot->job_service, name, number);
     if (queue == NULL) {
         weir_slot_refuse_queue(slot, name);
         return false;
@@ -394,7 +397,7 @@ void weir_protocol_submit(struct weir_slot *slot, const struct weir_lines *lines
         refuse_draining(slot);
         return;
     }
-    if (slot->desk == NULL) {
+    if (slot->job_service == NULL) {
         weir_slot_answer(slot, "ERROR not-found no queues are configured");
         return;
     }

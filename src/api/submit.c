@@ -5,8 +5,8 @@
  *
  * In brackets is what is waited for. Wherever the client goes away: whoever waits at the door
  * leaves it, places that no job has taken are given back, a file that no job refers to is removed.
- * What has been handed to the desk stays until it is answered, and the client's buffer, into which
- * the order points, with it. */
+ * What has been handed to the job service stays until it is answered, and the client's buffer, into
+ * which the order points, with it. */
 #define _GNU_SOURCE /* strerror_r */
 #include "api/submit.h"
 
@@ -30,7 +30,7 @@ struct submission {
     struct weir_submit_head head;
     bool made; /* its id is a new one */
     enum place place;
-    struct weir_desk_door door;
+    struct weir_job_admission door;
     struct weir_job_order order;
     struct weir_acceptance acceptance;
     struct weir_spool *spool; /* of a long body */
@@ -72,7 +72,7 @@ static void refuse_draining(struct weir_call *call)
                       "next.");
 }
 
-void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door *door,
+void weir_submit_refuse_door(struct weir_call *call, const struct weir_job_admission *door,
                              struct weir_slice queue)
 {
     char detail[500];
@@ -123,7 +123,7 @@ static void settle_spool(struct submission *submission)
 {
     struct weir_spool *spool = submission->spool;
     submission->spool = NULL;
-    if (spool != NULL && submission->job.request.end == WEIR_DESK_DONE &&
+    if (spool != NULL && submission->job.request.end == WEIR_JOB_SERVICE_DONE &&
         submission->acceptance.fresh) {
         weir_spool_keep(spool);
     } else if (spool != NULL) {
@@ -143,7 +143,7 @@ static void leave(struct weir_job_call *job)
     struct submission *submission = submission_of(job);
     enum place place = submission->place;
     submission->place = NOWHERE;
-    if (place != NOWHERE && weir_desk_leave_door(job->desk, &submission->door) &&
+    if (place != NOWHERE && weir_job_service_leave_admission(job->job_service, &submission->door) &&
         place == AT_DOOR) {
         job->busy--;
     }
@@ -172,7 +172,7 @@ static void tell_end(struct weir_job_call *job)
 {
     const struct weir_job_row *row = &job->request.look.row;
     job->call->fields = weir_job_put_location;
-    if (job->request.end != WEIR_DESK_DONE) {
+    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
     } else if (!weir_job_is_over(row)) {
         weir_job_reply_status(job, 202);
@@ -193,7 +193,7 @@ static void tell_same(struct weir_job_call *job)
 {
     struct submission *submission = submission_of(job);
     const struct weir_job_row *row = &job->request.look.row;
-    if (job->request.end != WEIR_DESK_DONE) {
+    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
     } else if (!weir_slice_equal(row->order.tenant, submission->order.tenant)) {
         weir_submit_refuse_conflict(job->call, job->id);
@@ -210,13 +210,13 @@ static void tell(struct weir_job_call *job)
     struct submission *submission = submission_of(job);
     struct weir_call *call = job->call;
     settle_spool(submission);
-    if (job->request.end == WEIR_DESK_CONFLICT) {
+    if (job->request.end == WEIR_JOB_SERVICE_CONFLICT) {
         weir_submit_refuse_conflict(call, job->id);
-    } else if (job->request.end == WEIR_DESK_UNKNOWN) { /* by now it is forgotten, and new */
+    } else if (job->request.end == WEIR_JOB_SERVICE_UNKNOWN) { /* by now it is forgotten, and new */
         weir_submit_refuse_door(call, &submission->door, submission->order.queue);
-    } else if (job->request.end == WEIR_DESK_NO_QUEUE) {
+    } else if (job->request.end == WEIR_JOB_SERVICE_NO_QUEUE) {
         weir_submit_refuse_queue(call, submission->order.queue);
-    } else if (job->request.end != WEIR_DESK_DONE) {
+    } else if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
     } else if (!submission->acceptance.fresh) {
         weir_job_look(job, 0, tell_same);
@@ -234,16 +234,16 @@ static void tell(struct weir_job_call *job)
 static void commit(struct weir_job_call *job)
 {
     struct submission *submission = submission_of(job);
-    struct weir_desk_request *request = weir_job_prepare(job);
+    struct weir_job_service_request *request = weir_job_prepare(job);
     submission->order.created_ms = weir_wall_ms();
     weir_job_wish_apply(&submission->head.wish, &submission->order);
     weir_job_set_patience(job, submission->head.wait_ns);
-    submission->place = NOWHERE; /* from now on places are the desk's business */
+    submission->place = NOWHERE; /* from now on places are the job service's business */
     request->accept.orders = &submission->order;
     request->accept.order_count = 1;
     request->accept.acceptances = &submission->acceptance;
     request->repeats = submission->door.known;
-    weir_job_ask(job, weir_desk_submit, tell);
+    weir_job_ask(job, weir_job_service_submit, tell);
 }
 
 /* A piece has been written. If that was not the last, the call reads on. */
@@ -275,14 +275,15 @@ static void on_spooled(struct weir_post *post)
 static bool begin_spool(struct submission *submission)
 {
     struct weir_job_call *job = &submission->job;
-    struct weir_desk_counts counts;
-    weir_desk_count(job->desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(job->job_service, &counts);
     if (!counts.store.working) {
         refuse_store(job->call, counts.store.wrong);
         return false;
     }
-    submission->spool = weir_spool_create(weir_desk_disk(job->desk), weir_desk_store(job->desk),
-                                          &job->worker->loop, on_spooled);
+    submission->spool =
+        weir_spool_create(weir_job_service_disk(job->job_service),
+                          weir_job_service_store(job->job_service), &job->worker->loop, on_spooled);
     if (submission->spool == NULL) {
         weir_call_problem(job->call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory left. Try again later.");
@@ -334,7 +335,7 @@ static void pass_door(struct weir_job_call *job)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
     struct submission *submission = weir_container_of(door, struct submission, door);
     if (weir_job_release(&submission->job)) {
         weir_job_go_on(&submission->job, pass_door);
@@ -344,7 +345,7 @@ static void on_door(struct weir_post *post)
 static void ask_at_door(struct submission *submission, uint32_t queue)
 {
     struct weir_job_call *job = &submission->job;
-    submission->door = (struct weir_desk_door){
+    submission->door = (struct weir_job_admission){
         .told = {.arrive = on_door},
         .loop = &job->worker->loop,
         .ask = {.queue = queue,
@@ -353,7 +354,7 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
                 .count = 1},
         .id = submission->made ? (struct weir_slice){0} : submission->order.id,
         .deadline_ns = job->worker->loop.now_ns + submission->head.patience_ns};
-    if (weir_desk_ask(job->desk, &submission->door)) {
+    if (weir_job_service_ask(job->job_service, &submission->door)) {
         pass_door(job);
         return;
     }
@@ -428,7 +429,8 @@ static bool find_queue(struct submission *submission, uint32_t *number)
 {
     struct weir_job_order *order = &submission->order;
     struct weir_slice name = submission->head.wish.queue;
-    const struct weir_config_queue *queue = weir_desk_queue(submission->job.desk, name, number);
+    const struct weir_config_queue *queue =
+        weir_job_service_queue(submission->job.job_service, name, number);
     if (queue == NULL) {
         weir_submit_refuse_queue(submission->job.call, name);
         return false;

@@ -15,7 +15,7 @@ void *weir_submit_begin(struct weir_call *call, size_t bytes);
 /* What both kinds of submission say. */
 void weir_submit_refuse_queue(struct weir_call *call, struct weir_slice name);
 void weir_submit_refuse_conflict(struct weir_call *call, struct weir_slice id);
-void weir_submit_refuse_door(struct weir_call *call, const struct weir_desk_door *door,
+void weir_submit_refuse_door(struct weir_call *call, const struct weir_job_admission *door,
                              struct weir_slice queue);
 
 #endif

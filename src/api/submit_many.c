@@ -33,7 +33,7 @@ static atomic_uint_fast64_t memory_bytes;
 struct many;
 
 struct gate {
-    struct weir_desk_door door;
+    struct weir_job_admission door;
     struct many *many;
     struct weir_slice queue;
     bool inside; /* it has places */
@@ -105,7 +105,7 @@ static void give_places_back(struct many *many)
     for (uint32_t i = 0; i < many->asked; i++) {
         if (many->gates[i].inside) {
             many->gates[i].inside = false;
-            weir_desk_revoke(many->job.desk, &many->gates[i].door);
+            weir_job_service_revoke(many->job.job_service, &many->gates[i].door);
         }
     }
 }
@@ -116,7 +116,7 @@ static void leave(struct weir_job_call *job)
     give_places_back(many);
     if (many->at_door) {
         many->at_door = false;
-        if (weir_desk_leave_door(job->desk, &many->gates[many->asked].door)) {
+        if (weir_job_service_leave_admission(job->job_service, &many->gates[many->asked].door)) {
             job->busy--;
         }
     }
@@ -166,7 +166,7 @@ static void tell_no_queue(struct many *many)
 {
     uint32_t number, i = 0;
     while (i + 1 < many->gate_count &&
-           weir_desk_queue(many->job.desk, many->gates[i].queue, &number) != NULL) {
+           weir_job_service_queue(many->job.job_service, many->gates[i].queue, &number) != NULL) {
         i++;
     }
     weir_submit_refuse_queue(many->job.call, many->gates[i].queue);
@@ -176,15 +176,15 @@ static void tell(struct weir_job_call *job)
 {
     struct many *many = many_of(job);
     bool fresh = false;
-    if (job->request.end == WEIR_DESK_CONFLICT) {
+    if (job->request.end == WEIR_JOB_SERVICE_CONFLICT) {
         tell_conflict(many);
         return;
     }
-    if (job->request.end == WEIR_DESK_NO_QUEUE) {
+    if (job->request.end == WEIR_JOB_SERVICE_NO_QUEUE) {
         tell_no_queue(many);
         return;
     }
-    if (job->request.end != WEIR_DESK_DONE) {
+    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
         return;
     }
@@ -196,18 +196,18 @@ static void tell(struct weir_job_call *job)
 
 static void submit(struct many *many, bool repeats, weir_job_step *next)
 {
-    struct weir_desk_request *request = weir_job_prepare(&many->job);
+    struct weir_job_service_request *request = weir_job_prepare(&many->job);
     request->accept.orders = many->orders;
     request->accept.order_count = many->count;
     request->accept.acceptances = many->acceptances;
     request->repeats = repeats;
-    weir_job_ask(&many->job, weir_desk_submit, next);
+    weir_job_ask(&many->job, weir_job_service_submit, next);
 }
 
 static void commit(struct many *many)
 {
     for (uint32_t i = 0; i < many->gate_count; i++) {
-        many->gates[i].inside = false; /* places are the desk's business from now on */
+        many->gates[i].inside = false; /* places are the job service's business from now on */
     }
     submit(many, false, tell);
 }
@@ -223,7 +223,7 @@ static void pass_doors(struct weir_job_call *job)
     for (; many->asked < many->gate_count; many->asked++) {
         struct gate *gate = &many->gates[many->asked];
         gate->door.at_once = !many->made && !many->looked;
-        if (!many->at_door && !weir_desk_ask(job->desk, &gate->door)) {
+        if (!many->at_door && !weir_job_service_ask(job->job_service, &gate->door)) {
             many->at_door = true;
             weir_job_hold(job);
             weir_socket_watch_peer(job->call->client->stream.watch.fd);
@@ -248,7 +248,7 @@ static void pass_doors(struct weir_job_call *job)
 /* Some are new: they are to wait, or to be refused. */
 static void tell_repeated(struct weir_job_call *job)
 {
-    if (job->request.end == WEIR_DESK_UNKNOWN) {
+    if (job->request.end == WEIR_JOB_SERVICE_UNKNOWN) {
         pass_doors(job);
         return;
     }
@@ -258,7 +258,7 @@ static void tell_repeated(struct weir_job_call *job)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_desk_door *door = weir_container_of(post, struct weir_desk_door, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
     struct many *many = weir_container_of(door, struct gate, door)->many;
     if (weir_job_release(&many->job)) {
         weir_job_go_on(&many->job, pass_doors);
@@ -371,7 +371,7 @@ static bool fits(struct many *many)
         const struct weir_schedule_ask *ask = &gate->door.ask;
         uint32_t number;
         const struct weir_config_queue *queue =
-            weir_desk_queue(many->job.desk, gate->queue, &number);
+            weir_job_service_queue(many->job.job_service, gate->queue, &number);
         crowd = count_crowd(crowd, last, ask);
         uint32_t bound = queue == NULL ? 0 : bound_of(queue, crowd, ask->priority);
         if (bound > 0) {
@@ -433,7 +433,8 @@ static bool find_queue(struct many *many, uint32_t index)
 {
     struct weir_job_order *order = &many->orders[index];
     uint32_t number;
-    const struct weir_config_queue *queue = weir_desk_queue(many->job.desk, order->queue, &number);
+    const struct weir_config_queue *queue =
+        weir_job_service_queue(many->job.job_service, order->queue, &number);
     if (queue == NULL) {
         weir_submit_refuse_queue(many->job.call, order->queue);
         return false;
@@ -522,7 +523,7 @@ static uint32_t count_lines(struct many *many)
     char *line;
     size_t bytes;
     uint32_t count = 0;
-    while (count <= WEIR_DESK_ORDERS_MAX && next_line(&at, end, &line, &bytes)) {
+    while (count <= WEIR_JOB_SERVICE_ORDERS_MAX && next_line(&at, end, &line, &bytes)) {
         count += !is_blank(line, bytes);
     }
     return count;
@@ -534,7 +535,7 @@ static bool make_room(struct many *many, uint32_t count)
         fail(many, 400, 0, "The body has no line with a job in it.");
         return false;
     }
-    if (count > WEIR_DESK_ORDERS_MAX) {
+    if (count > WEIR_JOB_SERVICE_ORDERS_MAX) {
         fail(many, 413, 0, "The body has more than 10,000 lines. Submit them in several requests.");
         return false;
     }
@@ -665,7 +666,7 @@ static void take(struct weir_call *call)
     many->told = (struct weir_post){.arrive = on_read};
     many->task.work = work;
     weir_job_hold(call->job);
-    weir_disk_submit(weir_desk_disk(many->job.desk), &many->task);
+    weir_disk_submit(weir_job_service_disk(many->job.job_service), &many->task);
 }
 
 void weir_api_submit_many(struct weir_call *call, const struct weir_http1_head *head,

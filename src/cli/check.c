@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "gateway/trust.h"
-#include "runner/desk.h"
+#include "runner/job_service.h"
 
 /* Room for every mistake that is told. */
 #define WRONG_BYTES_MAX 65536
@@ -57,7 +57,7 @@ static bool check_files(const struct weir_config *config)
 static bool check_commands(const struct weir_config *config)
 {
     char sentence[WRONG_BYTES_MAX / 16];
-    bool good = weir_desk_check(config, sentence, sizeof sentence);
+    bool good = weir_job_service_check(config, sentence, sizeof sentence);
     if (!good) {
         fprintf(stderr, "%s\n", sentence);
     }

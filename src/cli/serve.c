@@ -2,7 +2,7 @@
 #include "api/protocol.h"
 #include "cli/commands.h"
 #include "gateway/server.h"
-#include "runner/desk.h"
+#include "runner/job_service.h"
 
 static const struct weir_flag flags[] = {{0}};
 
@@ -22,7 +22,7 @@ static int run_serve(char **arguments)
                                        .context = (char *)options.words[0],
                                        .api = &weir_api,
                                        .protocol = &weir_protocol,
-                                       .jobs = &weir_desk_extension};
+                                       .jobs = &weir_job_service_extension};
     return weir_serve(&serve);
 }
 

@@ -34,7 +34,7 @@ struct ears {
 };
 
 /* What the gates keep with each key; zeroed at first. */
-struct desk {
+struct key_state {
     pthread_mutex_t lock;    /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
     uint32_t gate;           /* whose key it is */
     uint32_t ways;           /* where its lanes lead, or 0; under the lock */
@@ -65,19 +65,19 @@ struct weir_gates {
     struct entrance *entrances[WEIR_GATES_MAX];
 };
 
-static struct desk *desk_of(const struct weir_key *key)
+static struct key_state *state_of(const struct weir_key *key)
 {
     return weir_key_extra((struct weir_key *)key);
 }
 
 static void lock_key(const struct weir_key *key)
 {
-    pthread_mutex_lock(&desk_of(key)->lock);
+    pthread_mutex_lock(&state_of(key)->lock);
 }
 
 static void unlock_key(const struct weir_key *key)
 {
-    pthread_mutex_unlock(&desk_of(key)->lock);
+    pthread_mutex_unlock(&state_of(key)->lock);
 }
 
 static struct weir_loop *loop_of(const struct weir_gates *gates, uint32_t loop_index)
@@ -117,7 +117,7 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
     for (; ticket != NULL; ticket = weir_news_next(&errands->news)) {
         struct weir_pass *pass = weir_container_of(ticket, struct weir_pass, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
-            weir_waits_add(&desk_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
+            weir_waits_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
         }
         if (!pass->posted) {
             pass->posted = true;
@@ -131,10 +131,10 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
 /* The same for the events. What has to be told later needs a timer, too. */
 static WEIR_APART void write_down(struct weir_key *key, struct errands *errands)
 {
-    struct desk *desk = desk_of(key);
-    struct weir_scribe_desk place = {errands->gates->options.journal, desk->gate, key};
-    errands->wake = weir_scribe_write(&desk->scribe, &place, errands->news.events);
-    uint64_t due_ns = desk->scribe.due_ns;
+    struct key_state *state = state_of(key);
+    struct weir_event_context place = {errands->gates->options.journal, state->gate, key};
+    errands->wake = weir_scribe_write(&state->scribe, &place, errands->news.events);
+    uint64_t due_ns = state->scribe.due_ns;
     if (due_ns != 0 && due_ns < errands->news.wake_ns) {
         errands->news.wake_ns = due_ns;
     }
@@ -143,19 +143,19 @@ static WEIR_APART void write_down(struct weir_key *key, struct errands *errands)
 /* Under the lock: takes the news and the events, and sees whether a timer is needed. */
 static void collect(struct weir_key *key, struct errands *errands)
 {
-    struct desk *desk = desk_of(key);
+    struct key_state *state = state_of(key);
     struct weir_ticket *first = weir_news_next(&errands->news);
     if (first != NULL) {
         collect_news(key, errands, first);
     }
     struct weir_event_ring *events = errands->news.events;
-    if (events != NULL && weir_scribe_wanted(&desk->scribe, events)) {
+    if (events != NULL && weir_scribe_wanted(&state->scribe, events)) {
         write_down(key, errands);
     }
     uint64_t wake_ns = errands->news.wake_ns;
-    errands->arm = wake_ns != WEIR_NEVER && (desk->armed_ns == 0 || wake_ns < desk->armed_ns);
+    errands->arm = wake_ns != WEIR_NEVER && (state->armed_ns == 0 || wake_ns < state->armed_ns);
     if (errands->arm) {
-        desk->armed_ns = wake_ns;
+        state->armed_ns = wake_ns;
     }
 }
 
@@ -167,11 +167,11 @@ static void arm(struct weir_gates *gates, struct weir_key *key, uint32_t loop_in
                 uint64_t wake_ns)
 {
     struct weir_loop *loop = loop_of(gates, loop_index);
-    struct alarm *alarm = &desk_of(key)->alarms[loop_index];
+    struct alarm *alarm = &state_of(key)->alarms[loop_index];
     if (alarm->key == NULL) {
         if (!weir_timer_init(loop, &alarm->timer, ring)) {
             lock_key(key);
-            desk_of(key)->armed_ns = 0; /* else every later moment would seem to be looked after */
+            state_of(key)->armed_ns = 0; /* else every later moment would seem to be looked after */
             unlock_key(key);
             return;
         }
@@ -222,7 +222,7 @@ static void ring(struct weir_timer *timer)
     struct errands errands = errands_of(gates, loop_index);
     disarm(alarm);
     lock_key(key);
-    desk_of(key)->armed_ns = 0;
+    state_of(key)->armed_ns = 0;
     weir_key_wake(key, loop_of(gates, loop_index)->now_ns, &errands.news);
     collect(key, &errands);
     unlock_key(key);
@@ -321,17 +321,17 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     struct weir_key *key = pass->key;
     struct weir_request bounded = *request;
     bounded.tag = (uintptr_t)pass;
-    struct desk *desk = desk_of(key);
-    pthread_mutex_lock(&desk->lock);
-    desk->gate = where->gate;
-    desk->ways = where->ways != 0 ? where->ways : desk->ways; /* the API knows of none */
+    struct key_state *state = state_of(key);
+    pthread_mutex_lock(&state->lock);
+    state->gate = where->gate;
+    state->ways = where->ways != 0 ? where->ways : state->ways; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
     enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
     if (verdict == WEIR_ADMITTED) {
-        weir_waits_add_none(&desk->waits);
+        weir_waits_add_none(&state->waits);
     }
     collect(key, &errands);
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&state->lock);
     run(key, &errands);
     return verdict;
 }
@@ -343,7 +343,7 @@ enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pas
     enum weir_status status = take_key(gates, pass, where, now_ns);
     if (status == WEIR_OK) {
         lock_key(pass->key);
-        desk_of(pass->key)->ways = where->ways; /* of a route */
+        state_of(pass->key)->ways = where->ways; /* of a route */
         pass->ticket.deadline_ns = deadline_ns(pass->key, asked_ns, now_ns);
         unlock_key(pass->key);
     }
@@ -584,10 +584,10 @@ struct weir_key_stats weir_gates_stats(const struct weir_key *key)
 
 struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir_key_record *record)
 {
-    const struct desk *desk = desk_of(key);
+    const struct key_state *state = state_of(key);
     lock_key(key);
     struct weir_key_stats stats = weir_key_get_stats(key);
-    *record = (struct weir_key_record){desk->waits, desk->ways};
+    *record = (struct weir_key_record){state->waits, state->ways};
     unlock_key(key);
     return stats;
 }
@@ -772,7 +772,7 @@ static enum weir_status make_entrance(const struct weir_gates *gates, struct wei
     struct weir_gate_options each = {.allocator = options->allocator,
                                      .seed = {options->seed[0], options->seed[1]},
                                      .keys_max = options->keys_max,
-                                     .key_extra_bytes = sizeof(struct desk) +
+                                     .key_extra_bytes = sizeof(struct key_state) +
                                                         options->loop_count * sizeof(struct alarm)};
     struct entrance *entrance =
         weir_allocate_zeroed(options->allocator, sizeof *entrance + name.bytes);
@@ -817,7 +817,7 @@ static void disarm_all(const struct weir_gates *gates, struct entrance *entrance
     for (struct weir_key *key = next_key(entrance, NULL); key != NULL;
          key = next_key(entrance, key)) {
         for (uint32_t i = 0; i < gates->options.loop_count; i++) {
-            struct alarm *alarm = &desk_of(key)->alarms[i];
+            struct alarm *alarm = &state_of(key)->alarms[i];
             if (alarm->key != NULL) {
                 disarm(alarm);
             }

@@ -80,8 +80,8 @@ static bool prepare_jobs(struct weir_server *server, struct weir_plan *plan, cha
 {
     const struct weir_extension *jobs = server->options->jobs;
     struct weir_worker *workers[WEIR_LOOPS_MAX];
-    if (server->desk != NULL) {
-        return jobs->configure(server->desk, plan, wrong, wrong_bytes);
+    if (server->job_service != NULL) {
+        return jobs->configure(server->job_service, plan, wrong, wrong_bytes);
     }
     if (plan->config->queue_count == 0 || jobs == NULL) {
         return true;
@@ -89,18 +89,19 @@ static bool prepare_jobs(struct weir_server *server, struct weir_plan *plan, cha
     for (uint32_t i = 0; i < server->thread_count; i++) {
         workers[i] = &server->threads[i].worker;
     }
-    server->desk = jobs->open(&(struct weir_extension_options){.plan = plan,
-                                                               .workers = workers,
-                                                               .worker_count = server->thread_count,
-                                                               .journal = server->journal},
-                              wrong, wrong_bytes);
-    return server->desk != NULL;
+    server->job_service =
+        jobs->open(&(struct weir_extension_options){.plan = plan,
+                                                    .workers = workers,
+                                                    .worker_count = server->thread_count,
+                                                    .journal = server->journal},
+                   wrong, wrong_bytes);
+    return server->job_service != NULL;
 }
 
 void weir_server_resume_jobs(const struct weir_server *server)
 {
-    if (server->desk != NULL) {
-        server->options->jobs->resume(server->desk);
+    if (server->job_service != NULL) {
+        server->options->jobs->resume(server->job_service);
     }
 }
 
@@ -141,7 +142,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
         return weir_server_complain("jobs", why);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
-        server->threads[i].worker.desk = server->desk;
+        server->threads[i].worker.job_service = server->job_service;
     }
     warn_of_strangers(server->first->config);
     return 0;
@@ -170,7 +171,7 @@ static void on_adopt(struct weir_post *post)
 {
     struct weir_thread *thread = weir_container_of(post, struct weir_thread, adopt);
     struct weir_site *before = thread->worker.site;
-    thread->worker.desk = thread->server->desk;
+    thread->worker.job_service = thread->server->job_service;
     bool same = weir_plan_same_trust(before->config, thread->next->config);
     thread->worker.site = thread->next;
     weir_upstreams_adopt(thread->next);

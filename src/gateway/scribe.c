@@ -12,19 +12,19 @@ static uint64_t timeout_of(const struct weir_ticket *ticket)
     return ticket->deadline_ns > ticket->entered_ns ? ticket->deadline_ns - ticket->entered_ns : 0;
 }
 
-static bool write_down(const struct weir_scribe_desk *desk, const struct weir_event *event)
+static bool write_down(const struct weir_event_context *state, const struct weir_event *event)
 {
     const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event->tag;
     struct weir_notice notice = {.event = event,
-                                 .gate = desk->gate,
-                                 .key = weir_key_name(desk->key),
+                                 .gate = state->gate,
+                                 .key = weir_key_name(state->key),
                                  .timeout_ns = WEIR_NEVER};
     if (pass != NULL) {
         notice.flow = pass->flow;
         notice.tenant = pass->tenant;
         notice.timeout_ns = timeout_of(&pass->ticket);
     }
-    return weir_journal_write(desk->journal, &notice);
+    return weir_journal_write(state->journal, &notice);
 }
 
 /* ---- limits that are learned ---- */
@@ -73,10 +73,10 @@ static bool is_passed_over(struct weir_scribe *scribe, const struct weir_key *ke
 }
 
 /* Tells where the lane's limit has got to. */
-static bool catch_up(struct weir_scribe *scribe, const struct weir_scribe_desk *desk,
+static bool catch_up(struct weir_scribe *scribe, const struct weir_event_context *state,
                      const struct weir_lane *lane)
 {
-    const struct weir_key *key = desk->key;
+    const struct weir_key *key = state->key;
     struct weir_control *control = lane->control;
     if (control == NULL || !control->untold) {
         return false;
@@ -100,30 +100,30 @@ static bool catch_up(struct weir_scribe *scribe, const struct weir_scribe_desk *
                                .lane_id = lane->id,
                                .kind = WEIR_EVENT_LIMIT,
                                .cause = (uint8_t)reason};
-    return write_down(desk, &event);
+    return write_down(state, &event);
 }
 
 /* ---- all of it ---- */
 
-bool weir_scribe_write(struct weir_scribe *scribe, const struct weir_scribe_desk *desk,
+bool weir_scribe_write(struct weir_scribe *scribe, const struct weir_event_context *state,
                        struct weir_event_ring *ring)
 {
-    const struct weir_key *key = desk->key;
+    const struct weir_key *key = state->key;
     bool wake = false;
     struct weir_event event;
     while (weir_event_ring_pop(ring, &event)) {
         if (event.kind != WEIR_EVENT_LIMIT || !is_passed_over(scribe, key, &event)) {
-            wake = write_down(desk, &event) || wake;
+            wake = write_down(state, &event) || wake;
         }
     }
     if (ring->lost > 0) {
-        weir_journal_skip(desk->journal, ring->lost);
+        weir_journal_skip(state->journal, ring->lost);
         ring->lost = 0;
     }
     if (scribe->due_ns != 0 && scribe->due_ns <= key->now_ns) {
         scribe->due_ns = 0;
         for (uint32_t i = 0; i < key->lane_total; i++) {
-            wake = catch_up(scribe, desk, key->lanes[i]) || wake;
+            wake = catch_up(scribe, state, key->lanes[i]) || wake;
         }
     }
     return wake;

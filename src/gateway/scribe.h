@@ -19,7 +19,7 @@ struct weir_scribe {
 };
 
 /* Where and for whom it is written. */
-struct weir_scribe_desk {
+struct weir_event_context {
     struct weir_journal *journal;
     uint32_t gate;
     struct weir_key *key;
@@ -36,7 +36,7 @@ static inline bool weir_scribe_wanted(const struct weir_scribe *scribe,
  * those whom the events are about: the tag of a ticket is its pass. Afterwards it is to be called
  * again when `due_ns` has come. Returns whether weir_journal_wake() is due. */
 WEIR_MUST_CHECK bool weir_scribe_write(struct weir_scribe *scribe,
-                                       const struct weir_scribe_desk *desk,
+                                       const struct weir_event_context *state,
                                        struct weir_event_ring *ring);
 
 #endif

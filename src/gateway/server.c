@@ -101,7 +101,7 @@ static void on_stop(struct weir_post *post)
 /* One more has nothing left to do; after the last one all loops stop. */
 static void count_drained(struct weir_server *server)
 {
-    uint32_t all = server->thread_count + (server->desk != NULL ? 1 : 0);
+    uint32_t all = server->thread_count + (server->job_service != NULL ? 1 : 0);
     if (atomic_fetch_add(&server->drained, 1) + 1 < all) {
         return;
     }
@@ -121,7 +121,7 @@ static void stop_when_empty(struct weir_thread *thread)
     }
 }
 
-static void on_desk_drained(void *context)
+static void on_jobs_drained(void *context)
 {
     count_drained(context);
 }
@@ -304,8 +304,8 @@ static void settle_all(struct weir_server *server)
  * all loops settle before any of their memory goes. */
 static void close_threads(struct weir_server *server)
 {
-    if (server->desk != NULL) {
-        server->options->jobs->stop(server->desk);
+    if (server->job_service != NULL) {
+        server->options->jobs->stop(server->job_service);
     }
     void (*const steps[])(struct weir_thread *) = {close_clients, close_connections};
     for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
@@ -314,8 +314,8 @@ static void close_threads(struct weir_server *server)
         }
         settle_all(server);
     }
-    if (server->desk != NULL) {
-        server->options->jobs->close(server->desk);
+    if (server->job_service != NULL) {
+        server->options->jobs->close(server->job_service);
     }
     server->options->api->close(server->api);
     weir_usage_file_close(server->usage_file);
@@ -412,8 +412,8 @@ static int run(struct weir_server *server, const sigset_t *signals)
     }
     weir_server_resume_jobs(server);
     obey_signals(server, signals);
-    if (server->desk != NULL) {
-        server->options->jobs->drain(server->desk, on_desk_drained, server);
+    if (server->job_service != NULL) {
+        server->options->jobs->drain(server->job_service, on_jobs_drained, server);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];

@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-struct weir_desk;
+struct weir_job_service;
 struct weir_journal;
 struct weir_plan;
 struct weir_service;
@@ -23,23 +23,24 @@ struct weir_extension_options {
 struct weir_extension {
     /* Null on failure, with a sentence that says why, as in the next. Nothing runs before
      * `resume`. */
-    struct weir_desk *(*open)(const struct weir_extension_options *options, char *wrong,
-                              size_t wrong_bytes);
+    struct weir_job_service *(*open)(const struct weir_extension_options *options, char *wrong,
+                                     size_t wrong_bytes);
 
     /* Another plan; nothing is started until `resume`, when every worker has it. False: nothing has
      * changed. */
-    bool (*configure)(struct weir_desk *desk, struct weir_plan *plan, char *wrong,
+    bool (*configure)(struct weir_job_service *job_service, struct weir_plan *plan, char *wrong,
                       size_t wrong_bytes);
-    void (*resume)(struct weir_desk *desk);
+    void (*resume)(struct weir_job_service *job_service);
 
     /* Nothing is started or accepted any more; `drained` is called, in some thread, when nothing
      * runs. */
-    void (*drain)(struct weir_desk *desk, void (*drained)(void *context), void *context);
+    void (*drain)(struct weir_job_service *job_service, void (*drained)(void *context),
+                  void *context);
 
     /* The loops have stopped: what still runs is ended. And their posts have been delivered: all of
      * it goes. */
-    void (*stop)(struct weir_desk *desk);
-    void (*close)(struct weir_desk *desk);
+    void (*stop)(struct weir_job_service *job_service);
+    void (*close)(struct weir_job_service *job_service);
 };
 
 struct weir_serve_options {

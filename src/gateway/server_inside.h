@@ -55,14 +55,14 @@ struct weir_server {
     struct weir_usage_book *usage;
     struct weir_usage_file *usage_file;
     struct weir_meter *meter;
-    void *api;              /* what its service keeps */
-    struct weir_desk *desk; /* of jobs; null before a config names queues */
+    void *api;                            /* what its service keeps */
+    struct weir_job_service *job_service; /* of jobs; null before a config names queues */
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;
     struct weir_thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
-    atomic_uint drained; /* threads, and the desk */
+    atomic_uint drained; /* threads, and the job service */
     struct weir_reload reload;
 };
 

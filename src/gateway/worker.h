@@ -13,7 +13,7 @@
 #include "weir/retry.h"
 
 struct weir_api_keys;
-struct weir_desk;
+struct weir_job_service;
 struct weir_door;
 struct weir_flows;
 struct weir_hasher;
@@ -56,7 +56,8 @@ struct weir_worker {
     uint32_t large_reads;   /* and how many read a body into one */
     struct weir_slab calls; /* of the API */
     void *api;              /* what the API keeps; shared */
-    struct weir_desk *desk; /* where jobs are handed in; shared; null: there are no queues */
+    struct weir_job_service
+        *job_service; /* where jobs are handed in; shared; null: there are no queues */
     struct weir_reloader *reloader;
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */

@@ -2,11 +2,11 @@
  * forgets what was not committed.
  *
  * The schedule and the verdicts are Weir's own code; what stands between them and the store does
- * what src/runner/desk.h says. Everything random comes from one seed, and the same seed is the same
- * history: crashes at any moment, commits that fail, disks that do not work for a while, answers of
- * attempts that were given up, leases that lapse, clients that submit again, cancel and redrive, a
- * wall clock that jumps, settings that change. Then all of that stops, and what is left is worked
- * off; job_check.h looks on from outside. */
+ * what src/runner/job_service.h says. Everything random comes from one seed, and the same seed is
+ * the same history: crashes at any moment, commits that fail, disks that do not work for a while,
+ * answers of attempts that were given up, leases that lapse, clients that submit again, cancel and
+ * redrive, a wall clock that jumps, settings that change. Then all of that stops, and what is left
+ * is worked off; job_check.h looks on from outside. */
 #ifndef WEIR_SIM_JOB_WORLD_H
 #define WEIR_SIM_JOB_WORLD_H
 

@@ -260,41 +260,42 @@ static void begin(struct weir_post *post)
     start(post);
 }
 
-static struct weir_desk *open_jobs(const struct weir_extension_options *options, char *wrong,
-                                   size_t wrong_bytes)
+static struct weir_job_service *open_jobs(const struct weir_extension_options *options, char *wrong,
+                                          size_t wrong_bytes)
 {
     (void)wrong;
     (void)wrong_bytes;
     trial.worker = options->workers[0];
     trial.disk = weir_disk_create(2);
-    return (struct weir_desk *)&trial;
+    return (struct weir_job_service *)&trial;
 }
 
-static void resume_jobs(struct weir_desk *desk)
+static void resume_jobs(struct weir_job_service *service)
 {
-    (void)desk;
+    (void)service;
     trial.post.arrive = begin;
     weir_loop_post(&trial.worker->loop, &trial.post);
 }
 
-static void drain_jobs(struct weir_desk *desk, void (*drained)(void *context), void *context)
+static void drain_jobs(struct weir_job_service *service, void (*drained)(void *context),
+                       void *context)
 {
-    (void)desk;
+    (void)service;
     drained(context);
 }
 
-static void stop_jobs(struct weir_desk *desk)
+static void stop_jobs(struct weir_job_service *service)
 {
-    (void)desk;
+    (void)service;
     if (trial.errand != NULL) {
         weir_errand_destroy(trial.errand);
     }
     weir_disk_destroy(trial.disk);
 }
 
-static void close_jobs(struct weir_desk *desk)
+static void close_jobs(struct weir_job_service *service)
 {
-    (void)desk;
+    (void)service;
 }
 
 static struct weir_config *load(void *context, char *wrong, size_t wrong_bytes)

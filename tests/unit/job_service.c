@@ -1,7 +1,7 @@
-/* The desk: the life of a job from the door to its end, and each way in which it can go wrong. The
- * commands are real processes. */
+/* The job service: the life of a job from the door to its end, and each way in which it can go
+ * wrong. The commands are real processes. */
 #define _GNU_SOURCE
-#include "unit/desk_helpers.h"
+#include "unit/job_service_helpers.h"
 
 #include <sys/resource.h>
 
@@ -9,7 +9,7 @@
 
 TEST(a_job_runs_and_its_result_is_on_record)
 {
-    open_desk("  q: { run: [/bin/cat] }\n");
+    open_service("  q: { run: [/bin/cat] }\n");
     uint64_t number = submit((struct order){.id = "a", .tenant = "acme", .body = "hello"});
     await_end(number);
     const struct weir_job_row *row = look_at("a");
@@ -18,36 +18,37 @@ TEST(a_job_runs_and_its_result_is_on_record)
     assert_int_equal(row->kills, 0);
     assert_int_equal(row->epoch.boot, 1);
     expect_text(row->result.bytes, "hello");
-    struct weir_desk_counts counts;
-    weir_desk_count(office.desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(office.service, &counts);
     assert_int_equal(counts.all.accepted, 1);
     assert_int_equal(counts.all.ended[WEIR_JOB_DONE], 1);
     assert_null(counts.wrong);
     assert_true(counts.store.working);
-    assert_false(weir_desk_watch(office.desk, &(struct weir_desk_watch){.number = number}));
+    assert_false(
+        weir_job_service_watch(office.service, &(struct weir_job_service_watch){.number = number}));
 }
 
 TEST(the_same_id_again_is_the_same_job_and_takes_no_place)
 {
-    open_desk("  q: { line: { max: 2 } }\n");
+    open_service("  q: { line: { max: 2 } }\n");
     struct weir_acceptance acceptance;
     uint64_t number = submit((struct order){.id = "a"});
     for (int i = 0; i < 5; i++) {
         assert_int_equal(submit_in(&office.loop, (struct order){.id = "a"}, &acceptance),
-                         WEIR_DESK_DONE);
+                         WEIR_JOB_SERVICE_DONE);
         assert_false(acceptance.fresh);
         assert_int_equal(acceptance.number, number);
     }
     assert_int_equal(submit_in(&office.loop, (struct order){.id = "a", .body = "x"}, &acceptance),
-                     WEIR_DESK_CONFLICT);
+                     WEIR_JOB_SERVICE_CONFLICT);
     assert_int_equal(stats_of_queue("q").queued, 1);
     assert_int_equal(stats_of_queue("q").reserved, 0);
 }
 
 TEST(a_batch_is_accepted_as_a_whole)
 {
-    open_desk("  q: { run: [/bin/cat], workers: 8, line: { max: 1000 } }\n"
-              "  r: { line: { max: 1000 } }\n");
+    open_service("  q: { run: [/bin/cat], workers: 8, line: { max: 1000 } }\n"
+                 "  r: { line: { max: 1000 } }\n");
     struct weir_job_order orders[300];
     struct weir_acceptance acceptances[300];
     char ids[300][16];
@@ -55,16 +56,16 @@ TEST(a_batch_is_accepted_as_a_whole)
     for (uint32_t i = 0; i < 300; i++) {
         snprintf(ids[i], sizeof ids[i], "job-%u", i);
         orders[i] = order_of((struct order){.id = ids[i], .queue = i % 10 == 0 ? "q" : "r"});
-        struct weir_desk_door door = {.ask = ask_of(&orders[i])};
-        assert_true(weir_desk_ask(office.desk, &door));
+        struct weir_job_admission door = {.ask = ask_of(&orders[i])};
+        assert_true(weir_job_service_ask(office.service, &door));
         assert_int_equal(door.answer, WEIR_SCHEDULE_COME);
     }
     prepare(&call, &office.loop);
     call.request.accept = (struct weir_store_accept){
         .orders = orders, .order_count = 300, .acceptances = acceptances};
-    weir_desk_submit(office.desk, &call.request);
+    weir_job_service_submit(office.service, &call.request);
     wait_until(&office.loop, &call.told);
-    assert_int_equal(call.request.end, WEIR_DESK_DONE);
+    assert_int_equal(call.request.end, WEIR_JOB_SERVICE_DONE);
     free(call.request.op.memory);
     assert_int_equal(stats_of_queue("r").queued, 270);
     for (uint32_t i = 0; i < 300; i += 10) {
@@ -76,7 +77,7 @@ TEST(a_batch_is_accepted_as_a_whole)
 
 TEST(a_delayed_job_starts_when_it_is_due)
 {
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     int64_t before_ms = wall_ms();
     uint64_t number = submit((struct order){.id = "a", .delay_ms = 120});
     assert_int_equal(stats_of_queue("q").delayed, 1);
@@ -87,19 +88,19 @@ TEST(a_delayed_job_starts_when_it_is_due)
 
 TEST(progress_is_told_while_a_job_runs)
 {
-    open_desk(
+    open_service(
         "  q: " SH("echo weir-progress: 0.4 half way >&2; read line < fifo || sleep 60") "}\n");
     uint64_t number = submit((struct order){.id = "a"});
-    struct weir_desk_live live;
+    struct weir_job_service_live live;
     do {
-        weir_desk_live(office.desk, number, &live);
+        weir_job_service_live(office.service, number, &live);
     } while (live.progress < 0);
     assert_true(live.progress > 0.39 && live.progress < 0.41);
     expect_text((struct weir_slice){live.progress_text, live.progress_bytes}, "half way");
     assert_int_equal(live.look.place, WEIR_SCHEDULE_RUNNING);
-    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_DONE);
     await_end(number);
-    weir_desk_live(office.desk, number, &live);
+    weir_job_service_live(office.service, number, &live);
     assert_int_equal(live.look.place, WEIR_SCHEDULE_NOWHERE);
 }
 
@@ -107,7 +108,7 @@ TEST(progress_is_told_while_a_job_runs)
 
 TEST(a_job_that_fails_is_tried_again_and_then_is_a_dead_letter)
 {
-    open_desk("  q: " SH("echo oh dear >&2; exit 3") "}\n");
+    open_service("  q: " SH("echo oh dear >&2; exit 3") "}\n");
     await_end(submit((struct order){.id = "a", .attempts = 3}));
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_FAILED);
@@ -115,8 +116,8 @@ TEST(a_job_that_fails_is_tried_again_and_then_is_a_dead_letter)
     assert_int_equal(row->kills, 0);
     expect_part(row->error, "3");
     expect_part(row->log, "oh dear");
-    struct weir_desk_counts counts;
-    weir_desk_count(office.desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(office.service, &counts);
     assert_int_equal(counts.all.ended[WEIR_JOB_QUEUED], 2);
     assert_int_equal(counts.all.ended[WEIR_JOB_FAILED], 1);
     assert_int_equal(counts.all.dead, 1);
@@ -124,7 +125,7 @@ TEST(a_job_that_fails_is_tried_again_and_then_is_a_dead_letter)
 
 TEST(a_retry_waits_for_its_backoff)
 {
-    open_desk("  q: { run: [/bin/false], backoff: { first: 400ms, max: 400ms } }\n");
+    open_service("  q: { run: [/bin/false], backoff: { first: 400ms, max: 400ms } }\n");
     int64_t before_ms = wall_ms();
     uint64_t number = submit((struct order){.id = "a", .attempts = 2});
     await(stats_of_queue("q").delayed == 1);
@@ -138,7 +139,7 @@ TEST(a_retry_waits_for_its_backoff)
 
 TEST(a_job_that_kills_its_worker_three_times_is_quarantined)
 {
-    open_desk("  q: " SH("kill -9 $$") "}\n");
+    open_service("  q: " SH("kill -9 $$") "}\n");
     await_end(submit((struct order){.id = "a", .attempts = 100}));
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_FAILED);
@@ -149,7 +150,7 @@ TEST(a_job_that_kills_its_worker_three_times_is_quarantined)
 
 TEST(a_damaged_body_is_not_run)
 {
-    open_desk("  q: { run: [/bin/cat] }\n");
+    open_service("  q: { run: [/bin/cat] }\n");
     fake.damage = true;
     await_end(submit((struct order){.id = "a", .body = "hello"}));
     const struct weir_job_row *row = look_at("a");
@@ -160,7 +161,7 @@ TEST(a_damaged_body_is_not_run)
 
 TEST(what_cannot_be_begun_waits_and_spends_no_attempt)
 {
-    open_desk("  q: { run: [/bin/cat], backoff: { first: 1ms, max: 1ms } }\n");
+    open_service("  q: { run: [/bin/cat], backoff: { first: 1ms, max: 1ms } }\n");
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit none = {.rlim_cur = 3, .rlim_max = before.rlim_max};
@@ -182,11 +183,11 @@ TEST(what_cannot_be_begun_waits_and_spends_no_attempt)
 
 TEST(a_lease_that_runs_out_ends_the_attempt)
 {
-    open_desk(
+    open_service(
         "  q: { run: [/bin/sleep, \"60\"], lease: 1s, grace: 10ms, backoff: { first: 1ms } }\n");
-    pthread_mutex_lock(&office.desk->lock);
-    office.desk->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
-    pthread_mutex_unlock(&office.desk->lock);
+    pthread_mutex_lock(&office.service->lock);
+    office.service->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
+    pthread_mutex_unlock(&office.service->lock);
     await_end(submit((struct order){.id = "a", .attempts = 1}));
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_FAILED);
@@ -205,7 +206,7 @@ static const struct weir_allocator no_memory = {.allocate = allocate_nothing};
 /* Whether the yard can make timers, without which no command begins. Nothing runs there now. */
 static void have_timers(bool some)
 {
-    struct weir_loop *loop = &office.desk->yard.loop;
+    struct weir_loop *loop = &office.service->yard.loop;
     loop->allocator = some ? &weir_allocator_libc : &no_memory;
     loop->timer_count = some ? loop->timer_count - 1000 : loop->timer_count + 1000;
 }
@@ -214,41 +215,41 @@ static void have_timers(bool some)
 static void await_run(uint64_t number, bool (*is_so)(const struct weir_run *run))
 {
     for (bool found = false; !found; usleep(1000)) {
-        pthread_mutex_lock(&office.desk->lock);
-        const struct weir_run *run = weir_desk_find_run(office.desk, number);
+        pthread_mutex_lock(&office.service->lock);
+        const struct weir_run *run = weir_job_service_find_run(office.service, number);
         found = run != NULL && is_so(run);
-        pthread_mutex_unlock(&office.desk->lock);
+        pthread_mutex_unlock(&office.service->lock);
     }
 }
 
 static bool rests(const struct weir_run *run)
 {
-    return !weir_list_empty(&run->desk->stuck);
+    return !weir_list_empty(&run->service->stuck);
 }
 
 static bool has_lapsed(const struct weir_run *run)
 {
     struct weir_instant now = {.now_ns = weir_clock_ns()};
-    return weir_schedule_look(run->desk->schedule, run->number, now).place == WEIR_SCHEDULE_HELD;
+    return weir_schedule_look(run->service->schedule, run->number, now).place == WEIR_SCHEDULE_HELD;
 }
 
 TEST(a_lease_that_runs_out_before_anything_is_begun_costs_nothing)
 {
-    open_desk("  q: { run: [/bin/cat], lease: 1s }\n");
+    open_service("  q: { run: [/bin/cat], lease: 1s }\n");
     have_timers(false);
-    pthread_mutex_lock(&office.desk->lock);
-    office.desk->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
-    pthread_mutex_unlock(&office.desk->lock);
+    pthread_mutex_lock(&office.service->lock);
+    office.service->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
+    pthread_mutex_unlock(&office.service->lock);
     uint64_t number = submit((struct order){.id = "a", .body = "hello", .attempts = 1});
     await_run(number, rests);
-    pthread_mutex_lock(&office.desk->lock);
-    office.desk->retry_ns = WEIR_NEVER; /* the same */
-    pthread_mutex_unlock(&office.desk->lock);
+    pthread_mutex_lock(&office.service->lock);
+    office.service->retry_ns = WEIR_NEVER; /* the same */
+    pthread_mutex_unlock(&office.service->lock);
     await_run(number, has_lapsed);
     have_timers(true);
-    struct weir_instant now = weir_desk_lock(office.desk);
-    office.desk->retry_ns = now.now_ns;
-    weir_desk_unlock(office.desk, now);
+    struct weir_instant now = weir_job_service_lock(office.service);
+    office.service->retry_ns = now.now_ns;
+    weir_job_service_unlock(office.service, now);
     await_end(number);
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
@@ -258,7 +259,7 @@ TEST(a_lease_that_runs_out_before_anything_is_begun_costs_nothing)
 
 TEST(a_lease_is_renewed_while_a_job_runs)
 {
-    open_desk("  q: { run: [/bin/sleep, \"2.2\"], lease: 1s }\n");
+    open_service("  q: { run: [/bin/sleep, \"2.2\"], lease: 1s }\n");
     await_end(submit((struct order){.id = "a", .attempts = 1}));
     assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
 }
@@ -267,25 +268,25 @@ TEST(a_lease_is_renewed_while_a_job_runs)
 
 TEST(a_job_in_line_is_cancelled)
 {
-    open_desk("  q: { }\n");
+    open_service("  q: { }\n");
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
         .watch = {.told = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
-    assert_true(weir_desk_watch(office.desk, &watched.watch));
-    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    assert_true(weir_job_service_watch(office.service, &watched.watch));
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_DONE);
     wait_until(&office.loop, &watched.told);
     assert_int_equal(look_at("a")->state, WEIR_JOB_CANCELLED);
-    assert_int_equal(cancel_job("a"), WEIR_DESK_STALE);
-    assert_int_equal(cancel_job("b"), WEIR_DESK_UNKNOWN);
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_STALE);
+    assert_int_equal(cancel_job("b"), WEIR_JOB_SERVICE_UNKNOWN);
     assert_int_equal(stats_of_queue("q").queued, 0);
 }
 
 TEST(a_running_job_is_cancelled)
 {
-    open_desk("  q: { run: [/bin/sleep, \"60\"] }\n");
+    open_service("  q: { run: [/bin/sleep, \"60\"] }\n");
     uint64_t number = submit((struct order){.id = "a"});
     await(look_at("a")->state == WEIR_JOB_RUNNING);
-    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_DONE);
     await_end(number);
     assert_int_equal(look_at("a")->state, WEIR_JOB_CANCELLED);
     await(stats_of_queue("q").running == 0);
@@ -293,15 +294,15 @@ TEST(a_running_job_is_cancelled)
 
 TEST(a_job_whose_turn_has_come_while_nothing_may_start_is_cancelled)
 {
-    open_desk("  q: { run: [/bin/cat] }\n");
+    open_service("  q: { run: [/bin/cat] }\n");
     char wrong[100];
-    assert_true(weir_desk_configure(office.desk, &office.plans[0], wrong, sizeof wrong));
+    assert_true(weir_job_service_configure(office.service, &office.plans[0], wrong, sizeof wrong));
     uint64_t number = submit((struct order){.id = "a"});
     assert_int_equal(stats_of_queue("q").running, 1);
     assert_int_equal(look_at("a")->state, WEIR_JOB_QUEUED);
-    assert_int_equal(cancel_job("a"), WEIR_DESK_DONE);
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_DONE);
     await_end(number);
-    weir_desk_resume(office.desk);
+    weir_job_service_resume(office.service);
     assert_int_equal(look_at("a")->state, WEIR_JOB_CANCELLED);
     assert_int_equal(look_at("a")->attempts, 0);
     assert_int_equal(stats_of_queue("q").running, 0);
@@ -311,11 +312,11 @@ TEST(a_job_whose_turn_has_come_while_nothing_may_start_is_cancelled)
 
 TEST(while_the_disk_fails_nothing_is_accepted)
 {
-    open_desk("  q: { run: [/bin/cat] }\n");
+    open_service("  q: { run: [/bin/cat] }\n");
     struct weir_acceptance acceptance;
     fake_fail(FAIL(ACCEPT));
     assert_int_equal(submit_in(&office.loop, (struct order){.id = "a"}, &acceptance),
-                     WEIR_DESK_FAILED);
+                     WEIR_JOB_SERVICE_FAILED);
     assert_int_equal(stats_of_queue("q").reserved, 0);
     fake_fail(0);
     await_end(submit((struct order){.id = "a"}));
@@ -324,7 +325,7 @@ TEST(while_the_disk_fails_nothing_is_accepted)
 
 TEST(while_the_disk_fails_nothing_is_started_and_then_all_is)
 {
-    open_desk("  q: { run: [/bin/cat], workers: 2 }\n");
+    open_service("  q: { run: [/bin/cat], workers: 2 }\n");
     char ids[10][4];
     uint64_t numbers[10];
     fake_fail(FAIL(TAKE));
@@ -344,7 +345,7 @@ TEST(while_the_disk_fails_nothing_is_started_and_then_all_is)
 
 TEST(what_ends_while_the_disk_fails_is_recorded_later)
 {
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     fake_fail(FAIL(SETTLE));
     uint64_t number = submit((struct order){.id = "a"});
     await(fake_failures(WEIR_STORE_SETTLE) >= 2);
@@ -359,10 +360,10 @@ TEST(what_ends_while_the_disk_fails_is_recorded_later)
 
 TEST(a_cancellation_that_cannot_be_recorded_says_so)
 {
-    open_desk("  q: { }\n");
+    open_service("  q: { }\n");
     uint64_t number = submit((struct order){.id = "a"});
     fake_fail(FAIL(SETTLE));
-    assert_int_equal(cancel_job("a"), WEIR_DESK_FAILED);
+    assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_FAILED);
     fake_fail(0);
     await_end(number); /* it is done as soon as it can be */
     assert_int_equal(look_at("a")->state, WEIR_JOB_CANCELLED);
@@ -370,30 +371,30 @@ TEST(a_cancellation_that_cannot_be_recorded_says_so)
 
 TEST(an_end_that_does_not_count_is_forgotten_and_counted)
 {
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     fake.stale = FAIL(SETTLE);
     uint64_t number = submit((struct order){.id = "a"});
     await_end(number);
-    struct weir_desk_counts counts;
-    weir_desk_count(office.desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(office.service, &counts);
     assert_int_equal(counts.stale, 1);
     assert_int_equal(counts.all.ended[WEIR_JOB_DONE], 0);
-    struct weir_desk_live live;
-    weir_desk_live(office.desk, number, &live);
+    struct weir_job_service_live live;
+    weir_job_service_live(office.service, number, &live);
     assert_int_equal(live.look.place, WEIR_SCHEDULE_NOWHERE);
 }
 
 TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
 {
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     char wrong[100];
-    assert_true(weir_desk_configure(office.desk, &office.plans[0], wrong, sizeof wrong));
+    assert_true(weir_job_service_configure(office.service, &office.plans[0], wrong, sizeof wrong));
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
         .watch = {.told = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
-    assert_true(weir_desk_watch(office.desk, &watched.watch));
+    assert_true(weir_job_service_watch(office.service, &watched.watch));
     fake.stale = FAIL(TAKE);
-    weir_desk_resume(office.desk);
+    weir_job_service_resume(office.service);
     wait_until(&office.loop, &watched.told);
     assert_int_equal(stats_of_queue("q").running, 0);
     assert_int_equal(stats_of_queue("q").held, 0);
@@ -401,11 +402,11 @@ TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
 
 TEST(what_cannot_be_recorded_at_the_end_is_left_for_the_next_start)
 {
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     fake_fail(FAIL(SETTLE));
     submit((struct order){.id = "a"});
     await(fake_failures(WEIR_STORE_SETTLE) >= 1);
-    close_desk();
+    close_service();
     assert_int_equal(fake.rows[0].row.state, WEIR_JOB_RUNNING);
 }
 
@@ -433,23 +434,23 @@ static void *push_jobs(void *context)
                               .body = i % 5 == 0 ? "exit 1" : "exit 0",
                               .attempts = 2};
         snprintf(id, sizeof id, "%d-%d", crowd->index, i);
-        assert_int_equal(submit_in(loop, order, &acceptance), WEIR_DESK_DONE);
+        assert_int_equal(submit_in(loop, order, &acceptance), WEIR_JOB_SERVICE_DONE);
         if (i % 3 == 0) {
-            enum weir_desk_end end = cancel_in(loop, id);
-            assert_true(end == WEIR_DESK_DONE || end == WEIR_DESK_STALE);
+            enum weir_job_service_end end = cancel_in(loop, id);
+            assert_true(end == WEIR_JOB_SERVICE_DONE || end == WEIR_JOB_SERVICE_STALE);
         }
         if (i % 4 == 0) {
             await_end_in(loop, acceptance.number);
         }
-        struct weir_desk_live live;
-        weir_desk_live(office.desk, acceptance.number, &live);
+        struct weir_job_service_live live;
+        weir_job_service_live(office.service, acceptance.number, &live);
     }
     return NULL;
 }
 
 TEST(every_job_of_many_threads_ends_exactly_once)
 {
-    open_desk(
+    open_service(
         "  q: { run: [/bin/sh], workers: 8, backoff: { first: 1ms, max: 2ms }, grace: 50ms }\n");
     struct crowd crowds[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -463,8 +464,8 @@ TEST(every_job_of_many_threads_ends_exactly_once)
     for (uint64_t number = 1; number <= THREADS * JOBS_PER_THREAD; number++) {
         await_end(number);
     }
-    struct weir_desk_counts counts;
-    weir_desk_count(office.desk, &counts);
+    struct weir_job_service_counts counts;
+    weir_job_service_count(office.service, &counts);
     assert_int_equal(counts.all.accepted, THREADS * JOBS_PER_THREAD);
     assert_int_equal(counts.all.ended[WEIR_JOB_DONE] + counts.all.ended[WEIR_JOB_FAILED] +
                          counts.all.ended[WEIR_JOB_CANCELLED],
@@ -472,7 +473,7 @@ TEST(every_job_of_many_threads_ends_exactly_once)
     assert_int_equal(counts.stale, 0);
     assert_int_equal(stats_of_queue("q").queued, 0);
     assert_int_equal(stats_of_queue("q").running, 0);
-    close_desk(); /* from now on nobody rings any more */
+    close_service(); /* from now on nobody rings any more */
     for (int i = 0; i < THREADS; i++) {
         weir_loop_deinit(&crowds[i].loop);
     }

@@ -1,4 +1,4 @@
-/* desk_parts.h - the desk from within: what its files share.
+/* job_service_parts.h - the job service from within: what its files share.
  *
  * A run is one job's way from its turn to the record of what became of it. Others that only need to
  * be recorded (a job that is dropped, cancelled in line, or found running at the start) are runs
@@ -8,16 +8,17 @@
  *     ------> IDLE, TAKING ------> GOING --------------> RUNNING -------> SETTLING ------> OVER
  *
  * One lock guards all that is marked so; under it no system call is made. It is let go by
- * weir_desk_unlock(), which sees to everything that the schedule has decided meanwhile: so every
- * change ends with a call of it. Whatever has to be told or asked then is done without the lock. */
-#ifndef WEIR_RUNNER_DESK_PARTS_H
-#define WEIR_RUNNER_DESK_PARTS_H
+ * weir_job_service_unlock(), which sees to everything that the schedule has decided meanwhile: so
+ * every change ends with a call of it. Whatever has to be told or asked then is done without the
+ * lock. */
+#ifndef WEIR_RUNNER_JOB_SERVICE_PARTS_H
+#define WEIR_RUNNER_JOB_SERVICE_PARTS_H
 
 #include "base/clock.h"
 #include "base/slab.h"
 #include "runner/command.h"
-#include "runner/desk.h"
 #include "runner/errand.h"
+#include "runner/job_service.h"
 #include "runner/launcher.h"
 #include "store/store.h"
 
@@ -26,17 +27,17 @@
 #include <pthread.h>
 
 /* How soon what the disk has refused is tried again. */
-#define WEIR_DESK_RETRY_NS (WEIR_NS_PER_SECOND / 2)
+#define WEIR_JOB_SERVICE_RETRY_NS (WEIR_NS_PER_SECOND / 2)
 
 /* Runs at once: those of all workers, and others that are being recorded. */
-#define WEIR_DESK_RUNS_MAX UINT32_C(10000000)
+#define WEIR_JOB_SERVICE_RUNS_MAX UINT32_C(10000000)
 
 /* Tenants at doors are counted by their hash. Two that have the same are one: with so many that is
  * rare, nobody can choose it, and then they share what one may have. */
-#define WEIR_DESK_CROWDS 4096
+#define WEIR_JOB_SERVICE_CROWDS 4096
 
 enum weir_run_state {
-    WEIR_RUN_IDLE,     /* nothing may be started at present; on the desk's `idle` */
+    WEIR_RUN_IDLE,     /* nothing may be started at present; on the job service's `idle` */
     WEIR_RUN_TAKING,   /* the store makes it RUNNING, or will be asked again */
     WEIR_RUN_GOING,    /* on the way to its loop */
     WEIR_RUN_RUNNING,  /* in its loop */
@@ -64,7 +65,7 @@ struct weir_run_report {
 };
 
 struct weir_run {
-    struct weir_desk *desk;
+    struct weir_job_service *service;
     uint64_t number;
     uint32_t queue;             /* its number in the schedule */
     struct weir_epoch epoch;    /* as the schedule knows it, */
@@ -77,7 +78,7 @@ struct weir_run {
     enum weir_run_state state;
     enum weir_run_halt halt;
     uint32_t holds; /* posts under way and the like: it may not be freed */
-    struct weir_desk_request *cancels;
+    struct weir_job_service_request *cancels;
     double progress;
     uint32_t progress_bytes;
     char progress_text[WEIR_COMMAND_PROGRESS_BYTES_MAX];
@@ -113,8 +114,8 @@ struct weir_run {
 };
 
 /* A queue of the schedule, by its number. All under the lock. */
-struct weir_desk_place {
-    struct weir_desk_tally tally;
+struct weir_job_service_place {
+    struct weir_job_service_tally tally;
     struct weir_link doors;      /* who wait for room, */
     struct weir_waiters waiters; /* and whose turn it is */
     bool held;                   /* what becomes free is for one who needs several places */
@@ -123,7 +124,7 @@ struct weir_desk_place {
 };
 
 /* The thread in which commands run, and which has the time for all. */
-struct weir_desk_yard {
+struct weir_command_loop {
     struct weir_loop loop;
     pthread_t thread;
     struct weir_timer timer;
@@ -135,13 +136,13 @@ struct weir_desk_yard {
 };
 
 /* Jobs of which there are folders of attempts when Weir starts, in order. */
-struct weir_desk_remains {
+struct weir_job_service_remains {
     uint64_t *numbers;
     size_t count;
     size_t size;
 };
 
-struct weir_desk {
+struct weir_job_service {
     pthread_mutex_t lock;
     pthread_cond_t quiet;        /* `asked` is 0 */
     atomic_uint_least64_t asked; /* operations of the store that are under way */
@@ -150,20 +151,20 @@ struct weir_desk {
     struct weir_schedule *schedule;
     struct weir_plan *plan;
     uint32_t numbers[WEIR_SCHEDULE_QUEUES_MAX]; /* of the config's queues in the schedule */
-    struct weir_desk_place places[WEIR_SCHEDULE_QUEUES_MAX];
+    struct weir_job_service_place places[WEIR_SCHEDULE_QUEUES_MAX];
     struct weir_link crowded; /* places at whose doors somebody waits */
     uint32_t door_count;
-    uint16_t crowds[WEIR_DESK_CROWDS]; /* of these, by their tenants' hashes */
+    uint16_t crowds[WEIR_JOB_SERVICE_CROWDS]; /* of these, by their tenants' hashes */
     struct weir_slab run_slab;
     struct weir_map runs; /* by number */
     struct weir_link all_runs;
     struct weir_link idle;
-    struct weir_link stuck;          /* runs, */
-    struct weir_link stuck_requests; /* and requests that are tried again */
-    uint32_t busy;                   /* runs that are neither idle nor over */
-    struct weir_map watches;         /* by number, */
-    struct weir_link all_watches;    /* and each of them */
-    struct weir_desk_tally tally;    /* of all places together */
+    struct weir_link stuck;              /* runs, */
+    struct weir_link stuck_requests;     /* and requests that are tried again */
+    uint32_t busy;                       /* runs that are neither idle nor over */
+    struct weir_map watches;             /* by number, */
+    struct weir_link all_watches;        /* and each of them */
+    struct weir_job_service_tally tally; /* of all places together */
     uint64_t stale;
     uint64_t renew_every_ns;
     uint64_t renew_ns; /* when leases are renewed; WEIR_NEVER: nothing runs */
@@ -192,60 +193,63 @@ struct weir_desk {
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     uint32_t worker_count;
     EVP_MD *sha256;
-    struct weir_desk_remains remains; /* until all have been found */
+    struct weir_job_service_remains remains; /* until all have been found */
     char folder[PATH_MAX];
-    struct weir_desk_yard yard;
+    struct weir_command_loop yard;
 };
 
-/* ---- the lock, desk.c ---- */
+/* ---- the lock, job_service.c ---- */
 
 /* Takes the lock and tells the time. */
-struct weir_instant weir_desk_lock(struct weir_desk *desk);
+struct weir_instant weir_job_service_lock(struct weir_job_service *service);
 
 /* Sees to what the schedule has decided, lets the lock go, and does what is to be done then. */
-void weir_desk_unlock(struct weir_desk *desk, struct weir_instant now);
+void weir_job_service_unlock(struct weir_job_service *service, struct weir_instant now);
 
 /* Hands an operation to the store; and what every completion ends with. */
-void weir_desk_hand(struct weir_desk *desk, struct weir_store_op *op);
-void weir_desk_complete(struct weir_desk *desk);
+void weir_job_service_pass(struct weir_job_service *service, struct weir_store_op *op);
+void weir_job_service_complete(struct weir_job_service *service);
 
-static inline uint64_t weir_desk_hash(uint64_t number)
+static inline uint64_t weir_job_service_hash(uint64_t number)
 {
     uint64_t x = number * UINT64_C(0x9e3779b97f4a7c15); /* neighbours go to different chains */
     return x ^ (x >> 32);
 }
 
 /* Unlikely to repeat. Under the lock. */
-uint64_t weir_desk_random(struct weir_desk *desk);
+uint64_t weir_job_service_random(struct weir_job_service *service);
 
 /* What the config says of a queue at present, or null. Under the lock. */
-const struct weir_config_queue *weir_desk_config(const struct weir_desk *desk, uint32_t queue);
+const struct weir_config_queue *weir_job_service_config(const struct weir_job_service *service,
+                                                        uint32_t queue);
 
 /* What its commands have in common. */
-struct weir_command_kind weir_desk_command_kind(const struct weir_config_queue *config);
+struct weir_command_kind weir_job_service_command_kind(const struct weir_config_queue *config);
 
-/* ---- the door, desk_door.c; under the lock ---- */
+/* ---- the door, job_service_admission.c; under the lock ---- */
 
 /* Whoever has room now, and whoever has waited long enough, joins `told`. */
-void weir_desk_serve_doors(struct weir_desk *desk, struct weir_instant now, struct weir_link *told);
+void weir_job_service_serve_admissions(struct weir_job_service *service, struct weir_instant now,
+                                       struct weir_link *told);
 
 /* Tells them; without the lock. */
-void weir_desk_tell_doors(struct weir_link *told);
+void weir_job_service_notify_admissions(struct weir_link *told);
 
 /* Nobody waits any more: all are told that there is no room. */
-void weir_desk_close_doors(struct weir_desk *desk, struct weir_link *told);
+void weir_job_service_close_admissions(struct weir_job_service *service, struct weir_link *told);
 
-/* ---- runs, desk_run.c and desk_settle.c ---- */
+/* ---- runs, job_service_run.c and job_service_settle.c ---- */
 
-/* A run of that number, in no list but the desk's. Null without memory. Under the lock. */
-struct weir_run *weir_run_create(struct weir_desk *desk, uint64_t number, uint32_t queue);
-struct weir_run *weir_desk_find_run(const struct weir_desk *desk, uint64_t number);
+/* A run of that number, in no list but the job service's. Null without memory. Under the lock. */
+struct weir_run *weir_run_create(struct weir_job_service *service, uint64_t number, uint32_t queue);
+struct weir_run *weir_job_service_find_run(const struct weir_job_service *service, uint64_t number);
 
 /* A turn has come, or a lease has run out: the run to be seen to without the lock, or null. Under
  * the lock. */
-struct weir_run *weir_run_begin(struct weir_desk *desk, const struct weir_schedule_news *news,
-                                struct weir_instant now);
-struct weir_run *weir_run_lapse(struct weir_desk *desk, const struct weir_schedule_news *news);
+struct weir_run *weir_run_begin(struct weir_job_service *service,
+                                const struct weir_schedule_news *news, struct weir_instant now);
+struct weir_run *weir_run_lapse(struct weir_job_service *service,
+                                const struct weir_schedule_news *news);
 
 /* Asks the store to make it RUNNING. */
 void weir_run_take(struct weir_run *run);
@@ -256,7 +260,7 @@ void weir_run_send_stop(struct weir_run *run);
 
 /* Ends what runs anywhere, or was about to, now that no loop turns and the disk threads rest; what
  * has ended by itself is heard. Whether there was anything. */
-bool weir_desk_halt_all(struct weir_desk *desk);
+bool weir_job_service_halt_all(struct weir_job_service *service);
 
 /* The state changes. Under the lock. */
 void weir_run_move(struct weir_run *run, enum weir_run_state state);
@@ -291,38 +295,40 @@ void weir_run_stick(struct weir_run *run, const char *wrong);
 /* Gives its memory back. Under the lock, or when there is nobody else. */
 void weir_run_destroy(struct weir_run *run);
 
-/* ---- what is found at the start, desk_found.c ---- */
+/* ---- what is found at the start, job_service_recover.c ---- */
 
 /* Looks for what was left of attempts, and forgets that again. */
-void weir_desk_find_remains(struct weir_desk *desk, const char *folder);
-void weir_desk_forget_remains(struct weir_desk *desk);
+void weir_job_service_find_remains(struct weir_job_service *service, const char *folder);
+void weir_job_service_forget_remains(struct weir_job_service *service);
 
-/* For weir_store_open(); the context is the desk. */
-bool weir_desk_found(void *context, const struct weir_job_row *row);
+/* For weir_store_open(); the context is the job service. */
+bool weir_job_service_found(void *context, const struct weir_job_row *row);
 
 /* Sees to what was found running. */
-void weir_desk_recover(struct weir_desk *desk);
+void weir_job_service_recover(struct weir_job_service *service);
 
-/* ---- requests, desk_request.c ---- */
+/* ---- requests, job_service_request.c ---- */
 
 /* Answers a request in its loop. */
-void weir_desk_answer(struct weir_desk_request *request, enum weir_desk_end end, const char *wrong);
+void weir_job_service_answer(struct weir_job_service_request *request,
+                             enum weir_job_service_end end, const char *wrong);
 
 /* Cancellations that waited for a run, linked by `next`: they look again what has become of their
  * job; or all have the same answer. */
-void weir_desk_cancel_all_again(struct weir_desk_request *requests);
-void weir_desk_answer_all(struct weir_desk_request *requests, enum weir_desk_end end,
-                          const char *wrong);
+void weir_job_service_cancel_all_again(struct weir_job_service_request *requests);
+void weir_job_service_answer_all(struct weir_job_service_request *requests,
+                                 enum weir_job_service_end end, const char *wrong);
 
-/* ---- telling, desk_tell.c ---- */
+/* ---- telling, job_service_notify.c ---- */
 
 /* Those who watch the job, or all because Weir drains, linked by their nodes; and told. The last
  * without the lock, the others under it. */
-struct weir_map_node *weir_desk_take_watches(struct weir_desk *desk, uint64_t number);
-struct weir_map_node *weir_desk_take_all_watches(struct weir_desk *desk);
-void weir_desk_tell_watches(struct weir_map_node *watches);
+struct weir_map_node *weir_job_service_take_watches(struct weir_job_service *service,
+                                                    uint64_t number);
+struct weir_map_node *weir_job_service_take_all_watches(struct weir_job_service *service);
+void weir_job_service_notify_watches(struct weir_map_node *watches);
 
 /* A run's end is on record: tells those who read along. Without the lock. */
-void weir_desk_tell_end(const struct weir_run *run);
+void weir_job_service_notify_end(const struct weir_run *run);
 
 #endif

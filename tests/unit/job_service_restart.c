@@ -1,6 +1,6 @@
-/* The desk when Weir ends, is killed, starts again, or gets another config. */
+/* The job service when Weir ends, is killed, starts again, or gets another config. */
 #define _GNU_SOURCE
-#include "unit/desk_helpers.h"
+#include "unit/job_service_helpers.h"
 
 /* ---- ends and starts ---- */
 
@@ -14,16 +14,16 @@ static void note_drained(void *context)
 
 TEST(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done)
 {
-    open_desk("  q: " SH("while ! test -e ../../go; do sleep 0.01; done") "}\n");
+    open_service("  q: " SH("while ! test -e ../../go; do sleep 0.01; done") "}\n");
     struct weir_acceptance acceptance;
     atomic_store(&drained, 0);
     submit((struct order){.id = "a"});
     submit((struct order){.id = "a2"});
     await(look_at("a2")->state == WEIR_JOB_RUNNING);
     submit((struct order){.id = "b"});
-    weir_desk_drain(office.desk, note_drained, NULL);
+    weir_job_service_drain(office.service, note_drained, NULL);
     assert_int_equal(submit_in(&office.loop, (struct order){.id = "c"}, &acceptance),
-                     WEIR_DESK_DRAINING);
+                     WEIR_JOB_SERVICE_DRAINING);
     assert_int_equal(atomic_load(&drained), 0);
     char path[100];
     snprintf(path, sizeof path, "%s/go", office.folder);
@@ -36,16 +36,16 @@ TEST(draining_accepts_nothing_starts_nothing_and_tells_when_all_is_done)
 
 TEST(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt)
 {
-    open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
+    open_service("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
     submit((struct order){.id = "a"});
     await(look_at("a")->state == WEIR_JOB_RUNNING);
-    close_desk();
-    open_desk("  q: { }\n");
+    close_service();
+    open_service("  q: { }\n");
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_QUEUED);
     assert_int_equal(row->next_ms, 0); /* at once */
-    close_desk();
-    open_desk("  q: { run: [/bin/true] }\n");
+    close_service();
+    open_service("  q: { run: [/bin/true] }\n");
     await_end(number_of("a"));
     row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
@@ -57,14 +57,14 @@ TEST(what_runs_when_weir_is_told_to_end_runs_again_and_has_spent_no_attempt)
 TEST(however_early_weir_is_told_to_end_no_attempt_is_spent_and_no_folder_left)
 {
     char path[100];
-    open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
+    open_service("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
     submit((struct order){.id = "a"});
     for (int round = 0; round < 20; round++) {
         await(look_at("a")->state == WEIR_JOB_RUNNING);
-        close_desk();
+        close_service();
         snprintf(path, sizeof path, "%s/work", office.folder);
         assert_int_equal(rmdir(path), 0);
-        open_desk("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
+        open_service("  q: { attempts: 1, run: [/bin/sleep, \"60\"] }\n");
     }
     assert_true(look_at("a")->attempts <= 1);
     assert_int_equal(look_at("a")->kills, 0);
@@ -116,7 +116,7 @@ static void leave_running(const char *id)
 TEST(what_ran_when_weir_was_killed_has_spent_an_attempt)
 {
     leave_running("a");
-    open_desk("  q: { run: [/bin/true], backoff: { first: 1ms } }\n");
+    open_service("  q: { run: [/bin/true], backoff: { first: 1ms } }\n");
     await_end(1);
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
@@ -126,15 +126,15 @@ TEST(what_ran_when_weir_was_killed_has_spent_an_attempt)
 
 TEST(an_attempt_that_had_ended_well_is_not_repeated)
 {
-    open_desk("  q: { run: [/bin/echo, made] }\n");
+    open_service("  q: { run: [/bin/echo, made] }\n");
     fake_fail(FAIL(SETTLE));
     submit((struct order){.id = "a"});
     await(fake_failures(WEIR_STORE_SETTLE) >= 1);
-    close_desk();
+    close_service();
     fake_close();
     office.faked = false;
     leave_running("a"); /* the same number and attempt */
-    open_desk("  q: { run: [/bin/false] }\n");
+    open_service("  q: { run: [/bin/false] }\n");
     await_end(1);
     const struct weir_job_row *row = look_at("a");
     assert_int_equal(row->state, WEIR_JOB_DONE);
@@ -162,7 +162,7 @@ TEST(a_backoff_is_short_also_if_the_clock_went_back)
     weir_store_sqlite.submit(store, &settle.op);
     weir_store_close(store);
     assert_int_equal(settle.op.end, WEIR_STORE_DONE);
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
     await_end(1);
     assert_int_equal(look_at("a")->state, WEIR_JOB_DONE);
 }
@@ -170,12 +170,12 @@ TEST(a_backoff_is_short_also_if_the_clock_went_back)
 TEST(what_is_left_of_earlier_attempts_is_swept_at_the_start)
 {
     char path[100];
-    open_desk("  q: { }\n");
+    open_service("  q: { }\n");
     submit((struct order){.id = "a"});
-    close_desk();
+    close_service();
     snprintf(path, sizeof path, "%s/work/1-7", office.folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    open_desk("  q: { run: [/bin/true] }\n"); /* its turn comes before anything is swept */
+    open_service("  q: { run: [/bin/true] }\n"); /* its turn comes before anything is swept */
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -186,23 +186,23 @@ TEST(what_looks_like_an_attempt_in_a_folder_that_is_not_ours_stays)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/work/2024-11", office.folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    struct weir_desk_options options = {.plan = plan_of("  q: { run: [/bin/true] }\n")};
-    assert_null(weir_desk_open(&options, wrong, sizeof wrong));
+    struct weir_job_service_options options = {.plan = plan_of("  q: { run: [/bin/true] }\n")};
+    assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
     assert_non_null(strstr(wrong, "/jobs.db is missing, but "));
     assert_int_equal(rmdir(path), 0);
-    open_desk("  q: { run: [/bin/true] }\n");
+    open_service("  q: { run: [/bin/true] }\n");
 }
 
 TEST(what_waits_at_the_end_waits_at_the_start)
 {
-    open_desk("  q: { }\n");
+    open_service("  q: { }\n");
     for (int i = 0; i < 5; i++) {
         char id[8];
         snprintf(id, sizeof id, "%d", i);
         submit((struct order){.id = id, .delay_ms = i == 4 ? 3600000 : 0});
     }
-    close_desk();
-    open_desk("  q: { }\n");
+    close_service();
+    open_service("  q: { }\n");
     assert_int_equal(stats_of_queue("q").queued, 5);
     assert_int_equal(stats_of_queue("q").delayed, 1);
 }
@@ -211,12 +211,12 @@ TEST(what_waits_at_the_end_waits_at_the_start)
 
 TEST(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back)
 {
-    open_desk("  q: { }\n  r: { }\n");
+    open_service("  q: { }\n  r: { }\n");
     uint32_t number;
     uint64_t job = submit((struct order){.id = "a"});
     reconfigure("  r: { run: [/bin/cat] }\n");
-    assert_null(weir_desk_queue(office.desk, weir_slice_of("q"), &number));
-    expect_text(weir_desk_queue(office.desk, (struct weir_slice){0}, &number)->name, "r");
+    assert_null(weir_job_service_queue(office.service, weir_slice_of("q"), &number));
+    expect_text(weir_job_service_queue(office.service, (struct weir_slice){0}, &number)->name, "r");
     await_end(submit((struct order){.id = "b", .queue = "r"}));
     assert_int_equal(look_at("a")->state, WEIR_JOB_QUEUED);
     reconfigure("  r: { }\n  q: { run: [/bin/cat] }\n");
@@ -226,7 +226,7 @@ TEST(a_queue_that_is_taken_out_keeps_its_jobs_until_it_comes_back)
 
 TEST(a_shorter_lease_is_renewed_more_often)
 {
-    open_desk("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 5m }\n");
+    open_service("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 5m }\n");
     uint64_t first = submit((struct order){.id = "a", .attempts = 1});
     await(stats_of_queue("q").running == 1);
     reconfigure("  q: { run: [/bin/sleep, \"1.6\"], workers: 2, lease: 1s }\n");
@@ -239,8 +239,9 @@ TEST(a_shorter_lease_is_renewed_more_often)
 TEST(a_command_that_is_not_there_is_said_at_the_start)
 {
     char wrong[1000];
-    struct weir_desk_options options = {.plan = plan_of("  q: { run: [/nowhere/at/all] }\n")};
-    assert_null(weir_desk_open(&options, wrong, sizeof wrong));
+    struct weir_job_service_options options = {.plan =
+                                                   plan_of("  q: { run: [/nowhere/at/all] }\n")};
+    assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
     expect_part(weir_slice_of(wrong), "queue q");
     assert_null(strchr(wrong, '\n'));
 }

@@ -1,4 +1,4 @@
-#include "runner/desk_parts.h"
+#include "runner/job_service_parts.h"
 
 #include "base/slice.h"
 
@@ -20,87 +20,92 @@
 
 /* ---- answering ---- */
 
-void weir_desk_answer(struct weir_desk_request *request, enum weir_desk_end end, const char *wrong)
+void weir_job_service_answer(struct weir_job_service_request *request,
+                             enum weir_job_service_end end, const char *wrong)
 {
     request->end = end;
     request->wrong = wrong;
     weir_loop_post(request->loop, &request->told);
 }
 
-void weir_desk_answer_all(struct weir_desk_request *requests, enum weir_desk_end end,
-                          const char *wrong)
+void weir_job_service_answer_all(struct weir_job_service_request *requests,
+                                 enum weir_job_service_end end, const char *wrong)
 {
     while (requests != NULL) {
-        struct weir_desk_request *next = requests->next;
-        weir_desk_answer(requests, end, wrong);
+        struct weir_job_service_request *next = requests->next;
+        weir_job_service_answer(requests, end, wrong);
         requests = next;
     }
 }
 
 /* What the store said is what is answered. */
-static void pass_on(struct weir_desk_request *request)
+static void pass_on(struct weir_job_service_request *request)
 {
-    static const enum weir_desk_end ends[] = {
-        [WEIR_STORE_DONE] = WEIR_DESK_DONE,   [WEIR_STORE_UNKNOWN] = WEIR_DESK_UNKNOWN,
-        [WEIR_STORE_STALE] = WEIR_DESK_STALE, [WEIR_STORE_CONFLICT] = WEIR_DESK_CONFLICT,
-        [WEIR_STORE_FULL] = WEIR_DESK_FULL,   [WEIR_STORE_FAILED] = WEIR_DESK_FAILED};
-    weir_desk_answer(request, ends[request->op.end], request->op.wrong);
+    static const enum weir_job_service_end ends[] = {
+        [WEIR_STORE_DONE] = WEIR_JOB_SERVICE_DONE,
+        [WEIR_STORE_UNKNOWN] = WEIR_JOB_SERVICE_UNKNOWN,
+        [WEIR_STORE_STALE] = WEIR_JOB_SERVICE_STALE,
+        [WEIR_STORE_CONFLICT] = WEIR_JOB_SERVICE_CONFLICT,
+        [WEIR_STORE_FULL] = WEIR_JOB_SERVICE_FULL,
+        [WEIR_STORE_FAILED] = WEIR_JOB_SERVICE_FAILED};
+    weir_job_service_answer(request, ends[request->op.end], request->op.wrong);
 }
 
 /* Hands the request's operation to the store. What is asked once nobody runs any more is refused.
  */
-static void hand(struct weir_desk_request *request, enum weir_store_act act,
+static void hand(struct weir_job_service_request *request, enum weir_store_act act,
                  void (*complete)(struct weir_store_op *op))
 {
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service *service = request->service;
     request->op = (struct weir_store_op){.act = act, .complete = complete};
-    pthread_mutex_lock(&desk->lock);
-    bool stopped = desk->stopped;
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_lock(&service->lock);
+    bool stopped = service->stopped;
+    pthread_mutex_unlock(&service->lock);
     if (stopped) {
-        weir_desk_answer(request, WEIR_DESK_DRAINING, NULL);
+        weir_job_service_answer(request, WEIR_JOB_SERVICE_DRAINING, NULL);
     } else {
-        weir_desk_hand(desk, &request->op);
+        weir_job_service_pass(service, &request->op);
     }
 }
 
-static struct weir_desk_request *request_of(struct weir_store_op *op)
+static struct weir_job_service_request *request_of(struct weir_store_op *op)
 {
-    return weir_container_of(op, struct weir_desk_request, op);
+    return weir_container_of(op, struct weir_job_service_request, op);
 }
 
 static void on_answer(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     pass_on(request);
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 /* ---- submitting ---- */
 
 /* The number of an order's queue; most are of the same as the one before. */
-static uint32_t queue_of(const struct weir_desk *desk, const struct weir_job_order *order,
+static uint32_t queue_of(const struct weir_job_service *service, const struct weir_job_order *order,
                          const struct weir_job_order *before, uint32_t number)
 {
     return before != NULL && weir_slice_equal(before->queue, order->queue)
                ? number
-               : weir_schedule_find_queue(desk->schedule, order->queue);
+               : weir_schedule_find_queue(service->schedule, order->queue);
 }
 
-static void withdraw(struct weir_desk *desk, const struct weir_job_order *order, uint32_t queue)
+static void withdraw(struct weir_job_service *service, const struct weir_job_order *order,
+                     uint32_t queue)
 {
     if (queue != UINT32_MAX) {
         weir_schedule_withdraw(
-            desk->schedule,
+            service->schedule,
             &(struct weir_schedule_ask){
                 .queue = queue, .tenant = order->tenant, .priority = order->priority, .count = 1});
     }
 }
 
 /* A job takes its place. Without memory for it, it is found at the next start: it is on record. */
-static void enter(struct weir_desk *desk, const struct weir_job_order *order, uint32_t queue,
-                  uint64_t number, struct weir_instant now)
+static void enter(struct weir_job_service *service, const struct weir_job_order *order,
+                  uint32_t queue, uint64_t number, struct weir_instant now)
 {
     struct weir_schedule_entry entry = {.number = number,
                                         .queue = queue,
@@ -112,25 +117,25 @@ static void enter(struct weir_desk *desk, const struct weir_job_order *order, ui
                                         .next_ms = order->due_ms,
                                         .dated = order->dated,
                                         .reserved = true};
-    desk->places[queue].tally.accepted++;
-    desk->tally.accepted++;
-    desk->dated = desk->dated || order->dated;
-    if (weir_schedule_enter(desk->schedule, &entry, now) != WEIR_OK) {
-        withdraw(desk, order, queue);
+    service->places[queue].tally.accepted++;
+    service->tally.accepted++;
+    service->dated = service->dated || order->dated;
+    if (weir_schedule_enter(service->schedule, &entry, now) != WEIR_OK) {
+        withdraw(service, order, queue);
     }
 }
 
 /* Those for which newer ones have taken the room, at most so many. Under the lock; the result is to
  * be dropped without it. Returns how many there were. */
-static uint32_t drop_oldest(struct weir_desk *desk, uint32_t queue, struct weir_instant now,
-                            uint32_t most, struct weir_link *dropped)
+static uint32_t drop_oldest(struct weir_job_service *service, uint32_t queue,
+                            struct weir_instant now, uint32_t most, struct weir_link *dropped)
 {
     uint32_t count = 0;
     uint64_t number;
-    for (; count < most && weir_schedule_drop(desk->schedule, queue, now, &number); count++) {
-        struct weir_run *run = weir_run_create(desk, number, queue);
+    for (; count < most && weir_schedule_drop(service->schedule, queue, now, &number); count++) {
+        struct weir_run *run = weir_run_create(service, number, queue);
         if (run == NULL) {
-            weir_schedule_requeue(desk->schedule, number, 0, now);
+            weir_schedule_requeue(service->schedule, number, 0, now);
             break;
         }
         weir_run_move(run, WEIR_RUN_SETTLING);
@@ -140,29 +145,29 @@ static uint32_t drop_oldest(struct weir_desk *desk, uint32_t queue, struct weir_
 }
 
 /* Some of what was accepted, or could not be, under one hold of the lock. */
-static void enter_some(struct weir_desk_request *request, uint32_t begin, uint32_t end)
+static void enter_some(struct weir_job_service_request *request, uint32_t begin, uint32_t end)
 {
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service *service = request->service;
     const struct weir_store_accept *accept = &request->accept;
     const struct weir_job_order *before = NULL;
     struct weir_link dropped;
     uint32_t queue = UINT32_MAX;
     uint32_t may_drop = end - begin + DROP_BESIDES;
     weir_list_init(&dropped);
-    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_instant now = weir_job_service_lock(service);
     for (uint32_t i = begin; i < end; i++) {
         const struct weir_job_order *order = &accept->orders[i];
-        queue = queue_of(desk, order, before, queue);
+        queue = queue_of(service, order, before, queue);
         before = order;
         if (accept->op.end == WEIR_STORE_DONE && accept->acceptances[i].fresh &&
             queue != UINT32_MAX) {
-            enter(desk, order, queue, accept->acceptances[i].number, now);
-            may_drop -= drop_oldest(desk, queue, now, may_drop, &dropped);
+            enter(service, order, queue, accept->acceptances[i].number, now);
+            may_drop -= drop_oldest(service, queue, now, may_drop, &dropped);
         } else {
-            withdraw(desk, order, queue);
+            withdraw(service, order, queue);
         }
     }
-    weir_desk_unlock(desk, now);
+    weir_job_service_unlock(service, now);
     while (!weir_list_empty(&dropped)) {
         struct weir_run *run = weir_container_of(dropped.next, struct weir_run, link);
         weir_list_unlink(&run->link);
@@ -170,7 +175,7 @@ static void enter_some(struct weir_desk_request *request, uint32_t begin, uint32
     }
 }
 
-static void enter_all(struct weir_desk_request *request)
+static void enter_all(struct weir_job_service_request *request)
 {
     uint32_t count = request->accept.order_count;
     for (uint32_t i = 0; i < count; i += ENTER_AT_ONCE) {
@@ -180,72 +185,76 @@ static void enter_all(struct weir_desk_request *request)
 
 static void on_accepted(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     if (!request->repeats) {
         enter_all(request);
         op->end = op->end == WEIR_STORE_UNKNOWN ? WEIR_STORE_FULL : op->end;
     }
     pass_on(request);
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 /* Whether they may be handed in: DONE, else why not. A queue may have gone, or have as many dead
  * letters as it may: FULL, and only those are answered for that are there already. Under the lock.
  */
-static enum weir_desk_end judge(struct weir_desk *desk, const struct weir_store_accept *accept)
+static enum weir_job_service_end judge(struct weir_job_service *service,
+                                       const struct weir_store_accept *accept)
 {
     const struct weir_job_order *before = NULL;
     uint32_t queue = UINT32_MAX;
-    if (desk->draining) {
-        return WEIR_DESK_DRAINING;
+    if (service->draining) {
+        return WEIR_JOB_SERVICE_DRAINING;
     }
     for (uint32_t i = 0; i < accept->order_count; i++) {
-        queue = queue_of(desk, &accept->orders[i], before, queue);
+        queue = queue_of(service, &accept->orders[i], before, queue);
         before = &accept->orders[i];
         const struct weir_config_queue *config =
-            queue == UINT32_MAX ? NULL : weir_desk_config(desk, queue);
+            queue == UINT32_MAX ? NULL : weir_job_service_config(service, queue);
         if (config == NULL) {
-            return WEIR_DESK_NO_QUEUE;
+            return WEIR_JOB_SERVICE_NO_QUEUE;
         }
-        if (desk->places[queue].tally.dead >= config->dead_max) {
-            return WEIR_DESK_FULL;
+        if (service->places[queue].tally.dead >= config->dead_max) {
+            return WEIR_JOB_SERVICE_FULL;
         }
     }
-    return WEIR_DESK_DONE;
+    return WEIR_JOB_SERVICE_DONE;
 }
 
-void weir_desk_submit(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_submit(struct weir_job_service *service,
+                             struct weir_job_service_request *request)
 {
     assert(request->accept.order_count > 0);
-    assert(request->accept.order_count <= WEIR_DESK_ORDERS_MAX);
-    request->desk = desk;
-    pthread_mutex_lock(&desk->lock);
-    enum weir_desk_end end = judge(desk, &request->accept);
-    pthread_mutex_unlock(&desk->lock);
-    if (end != WEIR_DESK_DONE && end != WEIR_DESK_FULL) {
+    assert(request->accept.order_count <= WEIR_JOB_SERVICE_ORDERS_MAX);
+    request->service = service;
+    pthread_mutex_lock(&service->lock);
+    enum weir_job_service_end end = judge(service, &request->accept);
+    pthread_mutex_unlock(&service->lock);
+    if (end != WEIR_JOB_SERVICE_DONE && end != WEIR_JOB_SERVICE_FULL) {
         request->op = (struct weir_store_op){.end = WEIR_STORE_FULL};
         if (!request->repeats) {
             enter_all(request); /* their places are given back */
         }
-        weir_desk_answer(request, end, NULL);
+        weir_job_service_answer(request, end, NULL);
         return;
     }
-    request->accept.known_only = request->repeats || end == WEIR_DESK_FULL;
+    request->accept.known_only = request->repeats || end == WEIR_JOB_SERVICE_FULL;
     hand(request, WEIR_STORE_ACCEPT, on_accepted);
 }
 
 /* ---- reading ---- */
 
-void weir_desk_look(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_look(struct weir_job_service *service,
+                           struct weir_job_service_request *request)
 {
-    request->desk = desk;
+    request->service = service;
     hand(request, WEIR_STORE_LOOK, on_answer);
 }
 
-void weir_desk_list(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_list(struct weir_job_service *service,
+                           struct weir_job_service_request *request)
 {
-    request->desk = desk;
+    request->service = service;
     hand(request, WEIR_STORE_LIST, on_answer);
 }
 
@@ -259,7 +268,7 @@ enum sight {
     CHANGES /* it is something else by now: look again */
 };
 
-static void wait_for(struct weir_run *run, struct weir_desk_request *request)
+static void wait_for(struct weir_run *run, struct weir_job_service_request *request)
 {
     request->next = run->cancels;
     run->cancels = request;
@@ -268,9 +277,10 @@ static void wait_for(struct weir_run *run, struct weir_desk_request *request)
 /* Its turn has come, but nothing of it is on record: it is retired as if it stood in line. */
 static void reclaim(struct weir_run *run, struct weir_instant now)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     weir_list_unlink(&run->link);
-    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now); /* or it has lapsed */
+    (void)!weir_schedule_end(service->schedule, run->number, run->epoch,
+                             now); /* or it has lapsed */
     weir_run_move(run, WEIR_RUN_SETTLING);
 }
 
@@ -295,23 +305,24 @@ static enum sight see_run(struct weir_run *run, struct weir_instant now, bool *s
 
 /* One that stands in line is held, with a run that sees to its end. One that is on record only, as
  * it has not entered yet or could not, as well. */
-static enum sight see_line(struct weir_desk *desk, const struct weir_desk_request *request,
-                           struct weir_instant now, struct weir_run **run)
+static enum sight see_line(struct weir_job_service *service,
+                           const struct weir_job_service_request *request, struct weir_instant now,
+                           struct weir_run **run)
 {
     const struct weir_job_row *row = &request->look.row;
-    uint32_t queue = weir_schedule_need_queue(desk->schedule, row->order.queue, now);
+    uint32_t queue = weir_schedule_need_queue(service->schedule, row->order.queue, now);
     bool unknown =
-        weir_schedule_look(desk->schedule, row->number, now).place == WEIR_SCHEDULE_NOWHERE;
+        weir_schedule_look(service->schedule, row->number, now).place == WEIR_SCHEDULE_NOWHERE;
     if (row->state != WEIR_JOB_QUEUED || queue == UINT32_MAX) {
         return CHANGES;
     }
-    if (!unknown && weir_schedule_hold(desk->schedule, row->number, now) != WEIR_OK) {
+    if (!unknown && weir_schedule_hold(service->schedule, row->number, now) != WEIR_OK) {
         return CHANGES;
     }
-    *run = weir_run_create(desk, row->number, queue);
+    *run = weir_run_create(service, row->number, queue);
     if (*run == NULL) {
         if (!unknown) {
-            weir_schedule_requeue(desk->schedule, row->number, row->next_ms, now);
+            weir_schedule_requeue(service->schedule, row->number, row->next_ms, now);
         }
         return CHANGES;
     }
@@ -322,46 +333,47 @@ static enum sight see_line(struct weir_desk *desk, const struct weir_desk_reques
 
 static void on_cancel_looked(struct weir_store_op *op);
 
-static void look_to_cancel(struct weir_desk_request *request)
+static void look_to_cancel(struct weir_job_service_request *request)
 {
     request->look = (struct weir_store_look){.id = request->id};
     hand(request, WEIR_STORE_LOOK, on_cancel_looked);
 }
 
 /* Looks again: at once, or a little later, or no more. */
-static void try_again(struct weir_desk_request *request)
+static void try_again(struct weir_job_service_request *request)
 {
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service *service = request->service;
     free(request->op.memory);
     request->op.memory = NULL;
     request->tries++;
     if (request->tries > CANCEL_TRIES_MAX) {
-        weir_desk_answer(request, WEIR_DESK_FAILED,
-                         "the job is being recorded, which takes unusually long; try again later");
+        weir_job_service_answer(
+            request, WEIR_JOB_SERVICE_FAILED,
+            "the job is being recorded, which takes unusually long; try again later");
         return;
     }
     if (request->tries <= CANCEL_TRIES_AT_ONCE) {
         look_to_cancel(request);
         return;
     }
-    struct weir_instant now = weir_desk_lock(desk);
-    bool stopped = desk->stopped;
+    struct weir_instant now = weir_job_service_lock(service);
+    bool stopped = service->stopped;
     if (!stopped) {
-        uint64_t retry_ns = now.now_ns + WEIR_DESK_RETRY_NS;
+        uint64_t retry_ns = now.now_ns + WEIR_JOB_SERVICE_RETRY_NS;
         request->again = look_to_cancel;
-        desk->retry_ns = desk->retry_ns < retry_ns ? desk->retry_ns : retry_ns;
-        weir_list_push_back(&desk->stuck_requests, &request->link);
+        service->retry_ns = service->retry_ns < retry_ns ? service->retry_ns : retry_ns;
+        weir_list_push_back(&service->stuck_requests, &request->link);
     }
-    weir_desk_unlock(desk, now);
+    weir_job_service_unlock(service, now);
     if (stopped) {
-        weir_desk_answer(request, WEIR_DESK_DRAINING, NULL);
+        weir_job_service_answer(request, WEIR_JOB_SERVICE_DRAINING, NULL);
     }
 }
 
-void weir_desk_cancel_all_again(struct weir_desk_request *requests)
+void weir_job_service_cancel_all_again(struct weir_job_service_request *requests)
 {
     while (requests != NULL) {
-        struct weir_desk_request *next = requests->next;
+        struct weir_job_service_request *next = requests->next;
         try_again(requests);
         requests = next;
     }
@@ -369,23 +381,24 @@ void weir_desk_cancel_all_again(struct weir_desk_request *requests)
 
 /* The job is neither over nor unknown. Whoever waits for a run is told when that is over, perhaps
  * as soon as the lock is gone; the row and its memory are the run's then. */
-static void cancel_row(struct weir_desk_request *request)
+static void cancel_row(struct weir_job_service_request *request)
 {
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service *service = request->service;
     bool stop = false;
-    struct weir_instant now = weir_desk_lock(desk);
-    struct weir_run *run = weir_desk_find_run(desk, request->look.row.number);
-    enum sight sight = run != NULL ? see_run(run, now, &stop) : see_line(desk, request, now, &run);
+    struct weir_instant now = weir_job_service_lock(service);
+    struct weir_run *run = weir_job_service_find_run(service, request->look.row.number);
+    enum sight sight =
+        run != NULL ? see_run(run, now, &stop) : see_line(service, request, now, &run);
     struct weir_store_look look = request->look;
     if (sight == HELD && run->plan == NULL) {
-        run->plan = weir_plan_take(desk->plan);
-        run->config = weir_desk_config(desk, run->queue);
+        run->plan = weir_plan_take(service->plan);
+        run->config = weir_job_service_config(service, run->queue);
     }
     if (sight == HELD || sight == WAITS) {
         request->op.memory = NULL;
         wait_for(run, request);
     }
-    weir_desk_unlock(desk, now);
+    weir_job_service_unlock(service, now);
     switch (sight) {
     case HELD:
         run->row = look.row;
@@ -396,7 +409,7 @@ static void cancel_row(struct weir_desk_request *request)
         if (stop) {
             weir_run_send_stop(run);
         }
-        weir_desk_answer(request, WEIR_DESK_DONE, NULL);
+        weir_job_service_answer(request, WEIR_JOB_SERVICE_DONE, NULL);
         break;
     case WAITS:
         free(look.op.memory);
@@ -409,22 +422,23 @@ static void cancel_row(struct weir_desk_request *request)
 
 static void on_cancel_looked(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     enum weir_job_state state = request->look.row.state;
     if (op->end != WEIR_STORE_DONE) {
         pass_on(request);
     } else if (state != WEIR_JOB_QUEUED && state != WEIR_JOB_RUNNING) {
-        weir_desk_answer(request, WEIR_DESK_STALE, NULL);
+        weir_job_service_answer(request, WEIR_JOB_SERVICE_STALE, NULL);
     } else {
         cancel_row(request);
     }
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
-void weir_desk_cancel(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_cancel(struct weir_job_service *service,
+                             struct weir_job_service_request *request)
 {
-    request->desk = desk;
+    request->service = service;
     request->id = request->look.id;
     request->tries = 0;
     look_to_cancel(request);
@@ -432,23 +446,23 @@ void weir_desk_cancel(struct weir_desk *desk, struct weir_desk_request *request)
 
 /* ---- dead letters ---- */
 
-static void count_less_dead(struct weir_desk *desk, uint32_t queue)
+static void count_less_dead(struct weir_job_service *service, uint32_t queue)
 {
-    uint64_t *dead = &desk->places[queue].tally.dead;
+    uint64_t *dead = &service->places[queue].tally.dead;
     if (*dead > 0) {
         (*dead)--;
-        desk->tally.dead--;
+        service->tally.dead--;
     }
 }
 
-static void enter_redriven(struct weir_desk *desk, const struct weir_job_row *row,
+static void enter_redriven(struct weir_job_service *service, const struct weir_job_row *row,
                            struct weir_instant now)
 {
-    uint32_t queue = weir_schedule_need_queue(desk->schedule, row->order.queue, now);
+    uint32_t queue = weir_schedule_need_queue(service->schedule, row->order.queue, now);
     if (queue == UINT32_MAX) {
         return;
     }
-    count_less_dead(desk, queue);
+    count_less_dead(service, queue);
     struct weir_schedule_entry entry = {.number = row->number,
                                         .queue = queue,
                                         .tenant = row->order.tenant,
@@ -458,68 +472,71 @@ static void enter_redriven(struct weir_desk *desk, const struct weir_job_row *ro
                                         .created_ms = row->order.created_ms,
                                         .next_ms = row->next_ms,
                                         .dated = row->order.dated};
-    (void)!weir_schedule_enter(desk->schedule, &entry, now); /* or it is found at the next start */
+    (void)!weir_schedule_enter(service->schedule, &entry,
+                               now); /* or it is found at the next start */
 }
 
 static void on_redriven(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     const struct weir_store_redrive *redrive = &request->redrive;
     uint32_t count = op->end == WEIR_STORE_DONE ? redrive->row_count : 0;
     for (uint32_t i = 0; i < count;) {
-        struct weir_instant now = weir_desk_lock(desk);
+        struct weir_instant now = weir_job_service_lock(service);
         for (uint32_t k = 0; k < ENTER_AT_ONCE && i < count; k++, i++) {
-            enter_redriven(desk, &redrive->rows[i], now);
+            enter_redriven(service, &redrive->rows[i], now);
         }
-        weir_desk_unlock(desk, now);
+        weir_job_service_unlock(service, now);
     }
     pass_on(request);
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
-void weir_desk_redrive(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_redrive(struct weir_job_service *service,
+                              struct weir_job_service_request *request)
 {
-    request->desk = desk;
+    request->service = service;
     request->redrive.now_ms = weir_wall_ms();
     hand(request, WEIR_STORE_REDRIVE, on_redriven);
 }
 
 static void on_removed(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     if (op->end == WEIR_STORE_DONE && request->queue != UINT32_MAX) {
-        pthread_mutex_lock(&desk->lock);
-        count_less_dead(desk, request->queue);
-        pthread_mutex_unlock(&desk->lock);
+        pthread_mutex_lock(&service->lock);
+        count_less_dead(service, request->queue);
+        pthread_mutex_unlock(&service->lock);
     }
     pass_on(request);
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 /* It is known now whose letter it is. */
 static void on_remove_looked(struct weir_store_op *op)
 {
-    struct weir_desk_request *request = request_of(op);
-    struct weir_desk *desk = request->desk;
+    struct weir_job_service_request *request = request_of(op);
+    struct weir_job_service *service = request->service;
     if (op->end != WEIR_STORE_DONE) {
         pass_on(request);
     } else {
-        pthread_mutex_lock(&desk->lock);
-        request->queue = weir_schedule_find_queue(desk->schedule, request->look.row.order.queue);
-        pthread_mutex_unlock(&desk->lock);
+        pthread_mutex_lock(&service->lock);
+        request->queue = weir_schedule_find_queue(service->schedule, request->look.row.order.queue);
+        pthread_mutex_unlock(&service->lock);
         free(op->memory);
         request->remove =
             (struct weir_store_remove){.number = request->number, .now_ms = weir_wall_ms()};
         hand(request, WEIR_STORE_REMOVE, on_removed);
     }
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
-void weir_desk_remove(struct weir_desk *desk, struct weir_desk_request *request)
+void weir_job_service_remove(struct weir_job_service *service,
+                             struct weir_job_service_request *request)
 {
-    request->desk = desk;
+    request->service = service;
     request->number = request->remove.number;
     request->look = (struct weir_store_look){.number = request->number};
     hand(request, WEIR_STORE_LOOK, on_remove_looked);

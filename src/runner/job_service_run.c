@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "runner/desk_parts.h"
+#include "runner/job_service_parts.h"
 
 #include "base/alloc.h"
 
@@ -27,37 +27,37 @@ void weir_run_move(struct weir_run *run, enum weir_run_state state)
         [WEIR_RUN_SETTLING] = 1u << WEIR_RUN_OVER};
     assert(run->state != WEIR_RUN_OVER);
     assert((next[run->state] >> state & 1) != 0);
-    run->desk->busy += is_busy(state);
-    run->desk->busy -= is_busy(run->state);
+    run->service->busy += is_busy(state);
+    run->service->busy -= is_busy(run->state);
     run->state = state;
     if (state == WEIR_RUN_OVER) {
-        weir_map_remove(&run->desk->runs, &run->node);
+        weir_map_remove(&run->service->runs, &run->node);
     }
 }
 
-struct weir_run *weir_run_create(struct weir_desk *desk, uint64_t number, uint32_t queue)
+struct weir_run *weir_run_create(struct weir_job_service *service, uint64_t number, uint32_t queue)
 {
-    if (!weir_map_reserve(&desk->runs, &weir_allocator_libc)) {
+    if (!weir_map_reserve(&service->runs, &weir_allocator_libc)) {
         return NULL;
     }
-    struct weir_run *run = weir_slab_take(&desk->run_slab);
+    struct weir_run *run = weir_slab_take(&service->run_slab);
     if (run == NULL) {
         return NULL;
     }
-    *run = (struct weir_run){.desk = desk,
+    *run = (struct weir_run){.service = service,
                              .number = number,
                              .queue = queue,
                              .state = WEIR_RUN_IDLE,
                              .entered = true,
                              .progress = -1};
-    weir_map_insert(&desk->runs, &run->node, weir_desk_hash(number));
-    weir_list_push_back(&desk->all_runs, &run->all);
+    weir_map_insert(&service->runs, &run->node, weir_job_service_hash(number));
+    weir_list_push_back(&service->all_runs, &run->all);
     return run;
 }
 
-struct weir_run *weir_desk_find_run(const struct weir_desk *desk, uint64_t number)
+struct weir_run *weir_job_service_find_run(const struct weir_job_service *service, uint64_t number)
 {
-    struct weir_map_node *node = weir_map_first(&desk->runs, weir_desk_hash(number));
+    struct weir_map_node *node = weir_map_first(&service->runs, weir_job_service_hash(number));
     for (; node != NULL; node = weir_map_next(node)) {
         struct weir_run *run = weir_container_of(node, struct weir_run, node);
         if (run->number == number) {
@@ -69,59 +69,59 @@ struct weir_run *weir_desk_find_run(const struct weir_desk *desk, uint64_t numbe
 
 void weir_run_destroy(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     if (run->state != WEIR_RUN_OVER) {
-        weir_map_remove(&desk->runs, &run->node);
+        weir_map_remove(&service->runs, &run->node);
     }
     weir_list_unlink(&run->all);
     free(run->memory);
     free(run->texts);
     weir_plan_give(run->plan);
-    weir_slab_give(&desk->run_slab, run);
+    weir_slab_give(&service->run_slab, run);
 }
 
 void weir_run_let_go(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
-    pthread_mutex_lock(&desk->lock);
+    struct weir_job_service *service = run->service;
+    pthread_mutex_lock(&service->lock);
     assert(run->holds > 0);
     run->holds--;
     if (run->holds == 0 && run->state == WEIR_RUN_OVER) {
         weir_run_destroy(run);
     }
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
 }
 
 /* ---- beginning ---- */
 
 /* It cannot be begun: it goes back, as if its turn had not come. */
-static void put_back(struct weir_desk *desk, const struct weir_schedule_news *news,
+static void put_back(struct weir_job_service *service, const struct weir_schedule_news *news,
                      struct weir_instant now, int64_t next_ms)
 {
-    if (weir_schedule_end(desk->schedule, news->number, news->epoch, now) == WEIR_OK) {
-        weir_schedule_requeue(desk->schedule, news->number, next_ms, now);
+    if (weir_schedule_end(service->schedule, news->number, news->epoch, now) == WEIR_OK) {
+        weir_schedule_requeue(service->schedule, news->number, next_ms, now);
     }
 }
 
-struct weir_run *weir_run_begin(struct weir_desk *desk, const struct weir_schedule_news *news,
-                                struct weir_instant now)
+struct weir_run *weir_run_begin(struct weir_job_service *service,
+                                const struct weir_schedule_news *news, struct weir_instant now)
 {
-    const struct weir_config_queue *config = weir_desk_config(desk, news->queue);
+    const struct weir_config_queue *config = weir_job_service_config(service, news->queue);
     if (config == NULL) { /* it has been taken out meanwhile: nobody starts its jobs any more */
-        put_back(desk, news, now, 0);
+        put_back(service, news, now, 0);
         return NULL;
     }
-    struct weir_run *run = weir_run_create(desk, news->number, news->queue);
+    struct weir_run *run = weir_run_create(service, news->number, news->queue);
     if (run == NULL) {
-        put_back(desk, news, now, now.wall_ms + NO_MEMORY_MS);
+        put_back(service, news, now, now.wall_ms + NO_MEMORY_MS);
         return NULL;
     }
     run->epoch = news->epoch;
-    run->recorded = (struct weir_epoch){desk->boot, news->epoch.counter};
-    run->plan = weir_plan_take(desk->plan);
+    run->recorded = (struct weir_epoch){service->boot, news->epoch.counter};
+    run->plan = weir_plan_take(service->plan);
     run->config = config;
-    if (desk->paused || desk->draining) {
-        weir_list_push_back(&desk->idle, &run->link);
+    if (service->paused || service->draining) {
+        weir_list_push_back(&service->idle, &run->link);
         return NULL;
     }
     weir_run_move(run, WEIR_RUN_TAKING);
@@ -131,15 +131,15 @@ struct weir_run *weir_run_begin(struct weir_desk *desk, const struct weir_schedu
 /* To the yard, or to the next of the workers. Under the lock. */
 static void choose_loop(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     if (run->config->run_count == 0) {
-        run->worker = desk->workers[desk->next_worker++ % desk->worker_count];
+        run->worker = service->workers[service->next_worker++ % service->worker_count];
     }
 }
 
 static struct weir_loop *loop_of(const struct weir_run *run)
 {
-    return run->worker == NULL ? &run->desk->yard.loop : &run->worker->loop;
+    return run->worker == NULL ? &run->service->yard.loop : &run->worker->loop;
 }
 
 static void on_go(struct weir_post *post);
@@ -149,18 +149,18 @@ static const struct weir_run_report unbegun = {.end = WEIR_ATTEMPT_UNABLE, .orde
 
 static void go(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
-    pthread_mutex_lock(&desk->lock);
+    struct weir_job_service *service = run->service;
+    pthread_mutex_lock(&service->lock);
     run->row = run->take.row;
     run->memory = run->take.op.memory;
-    bool stopped = desk->stopped;
+    bool stopped = service->stopped;
     if (!stopped) {
         choose_loop(run);
         run->go = (struct weir_post){.arrive = on_go};
         run->holds++;
         weir_run_move(run, WEIR_RUN_GOING);
     }
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
     if (stopped) {
         weir_run_end(run, &unbegun);
     } else {
@@ -172,7 +172,7 @@ static void go(struct weir_run *run)
 static void on_taken(struct weir_store_op *op)
 {
     struct weir_run *run = weir_container_of(op, struct weir_run, take.op);
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     switch (op->end) {
     case WEIR_STORE_DONE:
         go(run);
@@ -184,7 +184,7 @@ static void on_taken(struct weir_store_op *op)
         free(op->memory);
         weir_run_vanish(run);
     }
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 /* The folder of an attempt tells that a command was begun, even if its start is not on record yet.
@@ -197,7 +197,7 @@ void weir_run_take(struct weir_run *run)
                                          .now_ms = weir_wall_ms(),
                                          .durable = run->config->run_count == 0};
     run->asked = &run->take.op;
-    weir_desk_hand(run->desk, run->asked);
+    weir_job_service_pass(run->service, run->asked);
 }
 
 /* ---- running ---- */
@@ -205,13 +205,13 @@ void weir_run_take(struct weir_run *run)
 static void on_progress(void *context, double progress, struct weir_slice text)
 {
     struct weir_run *run = context;
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     size_t bytes = text.bytes < sizeof run->progress_text ? text.bytes : sizeof run->progress_text;
-    pthread_mutex_lock(&desk->lock);
+    pthread_mutex_lock(&service->lock);
     run->progress = progress >= 0 ? progress : run->progress;
     run->progress_bytes = (uint32_t)bytes;
     memcpy(run->progress_text, text.data, bytes);
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
 }
 
 static void on_command_ended(void *context, const struct weir_command_report *report)
@@ -246,30 +246,30 @@ struct paths {
 
 static void find_paths(const struct weir_run *run, struct paths *paths)
 {
-    const struct weir_desk *desk = run->desk;
+    const struct weir_job_service *service = run->service;
     const struct weir_job_bytes *body = &run->row.order.body;
     *paths = (struct paths){.result_file = 0};
-    if (desk->files == NULL) {
+    if (service->files == NULL) {
         return;
     }
-    paths->result_file = weir_store_file_new(desk->files);
-    weir_store_file_path(desk->files, paths->result_file, paths->result, sizeof paths->result);
+    paths->result_file = weir_store_file_new(service->files);
+    weir_store_file_path(service->files, paths->result_file, paths->result, sizeof paths->result);
     if (body->file != 0) {
-        weir_store_file_path(desk->files, body->file, paths->body, sizeof paths->body);
+        weir_store_file_path(service->files, body->file, paths->body, sizeof paths->body);
         paths->body_path = paths->body;
     }
 }
 
 static bool start_command(struct weir_run *run, const struct paths *paths)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     run->folder = true;
-    run->kind = weir_desk_command_kind(run->config);
+    run->kind = weir_job_service_command_kind(run->config);
     run->command =
-        weir_command_start(&(struct weir_command_options){.loop = &desk->yard.loop,
-                                                          .disk = desk->disk,
-                                                          .launcher = desk->launcher,
-                                                          .folder = desk->folder,
+        weir_command_start(&(struct weir_command_options){.loop = &service->yard.loop,
+                                                          .disk = service->disk,
+                                                          .launcher = service->launcher,
+                                                          .folder = service->folder,
                                                           .kind = &run->kind,
                                                           .row = &run->row,
                                                           .body_path = paths->body_path,
@@ -286,7 +286,7 @@ static bool start_errand(struct weir_run *run, const struct paths *paths)
 {
     run->errand = weir_errand_start(
         &(struct weir_errand_options){.worker = run->worker,
-                                      .disk = run->desk->disk,
+                                      .disk = run->service->disk,
                                       .path = run->config->route,
                                       .row = &run->row,
                                       .body_path = paths->body_path,
@@ -309,7 +309,7 @@ static bool is_whole(const struct weir_run *run)
     return order->body.file != 0 ||
            (order->body.count == order->body.bytes.bytes &&
             EVP_Digest(order->body.bytes.data, order->body.bytes.bytes, digest, &bytes,
-                       run->desk->sha256, NULL) == 1 &&
+                       run->service->sha256, NULL) == 1 &&
             bytes == sizeof digest && memcmp(digest, order->digest, sizeof digest) == 0);
 }
 
@@ -338,12 +338,12 @@ static bool has_route(const struct weir_run *run)
     return run->worker == NULL || run->worker->site->plan == run->plan;
 }
 
-/* In its loop. After weir_desk_stop() it finds that it has been settled. */
+/* In its loop. After weir_job_service_stop() it finds that it has been settled. */
 static void on_go(struct weir_post *post)
 {
     struct weir_run *run = weir_container_of(post, struct weir_run, go);
-    struct weir_desk *desk = run->desk;
-    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_job_service *service = run->service;
+    struct weir_instant now = weir_job_service_lock(service);
     bool goes = run->state == WEIR_RUN_GOING;
     bool begins = goes && has_route(run);
     enum weir_run_halt halt = run->halt;
@@ -351,7 +351,7 @@ static void on_go(struct weir_post *post)
         weir_run_move(run, WEIR_RUN_RUNNING);
         run->began_ns = now.now_ns;
     }
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
     if (goes && !begins) {
         weir_run_end(run, &unbegun);
     } else if (begins && halt != WEIR_HALT_NONE) {
@@ -397,9 +397,10 @@ void weir_run_send_stop(struct weir_run *run)
 }
 
 /* The schedule holds the job; what runs it is made to end. */
-struct weir_run *weir_run_lapse(struct weir_desk *desk, const struct weir_schedule_news *news)
+struct weir_run *weir_run_lapse(struct weir_job_service *service,
+                                const struct weir_schedule_news *news)
 {
-    struct weir_run *run = weir_desk_find_run(desk, news->number);
+    struct weir_run *run = weir_job_service_find_run(service, news->number);
     assert(run != NULL);
     assert(weir_epoch_equal(run->epoch, news->epoch));
     if (run->state == WEIR_RUN_IDLE || run->rests) {
@@ -422,19 +423,19 @@ static bool destroy_work(struct weir_run *run)
     return true;
 }
 
-bool weir_desk_halt_all(struct weir_desk *desk)
+bool weir_job_service_halt_all(struct weir_job_service *service)
 {
     static const struct weir_run_report lost = {.end = WEIR_ATTEMPT_LOST, .orderly = true};
     struct weir_link found;
     weir_list_init(&found);
-    pthread_mutex_lock(&desk->lock);
-    for (struct weir_link *at = desk->all_runs.next; at != &desk->all_runs; at = at->next) {
+    pthread_mutex_lock(&service->lock);
+    for (struct weir_link *at = service->all_runs.next; at != &service->all_runs; at = at->next) {
         struct weir_run *run = weir_container_of(at, struct weir_run, all);
         if (run->state == WEIR_RUN_GOING || run->state == WEIR_RUN_RUNNING) {
             weir_list_push_back(&found, &run->link);
         }
     }
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
     bool any = !weir_list_empty(&found);
     while (!weir_list_empty(&found)) {
         struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
@@ -443,5 +444,5 @@ bool weir_desk_halt_all(struct weir_desk *desk)
             weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
         }
     }
-    return weir_loop_settle(&desk->yard.loop) || any;
+    return weir_loop_settle(&service->yard.loop) || any;
 }

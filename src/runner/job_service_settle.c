@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "runner/desk_parts.h"
+#include "runner/job_service_parts.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void explain(const struct weir_run *run, struct weir_run_report *report)
         report->end = WEIR_ATTEMPT_LOST;
         report->error = weir_slice_of("its lease ran out: what runs it was not heard of");
     } else if ((report->end == WEIR_ATTEMPT_LOST && report->orderly) ||
-               (report->end == WEIR_ATTEMPT_KILLED && run->desk->draining)) {
+               (report->end == WEIR_ATTEMPT_KILLED && run->service->draining)) {
         /* That we were told to end is not the job's fault; and whoever told us may have told what
          * we run as well, as service managers do. */
         report->end = WEIR_ATTEMPT_UNABLE;
@@ -132,16 +132,16 @@ static void settle(struct weir_run *run)
     run->settle.number = run->number;
     run->settle.keep_until_ms = keep_until(run, run->settle.now_ms);
     run->asked = &run->settle.op;
-    weir_desk_hand(run->desk, run->asked);
+    weir_job_service_pass(run->service, run->asked);
 }
 
 static void on_swept(struct weir_disk_task *task)
 {
     struct weir_run *run = weir_container_of(task, struct weir_run, sweep);
-    struct weir_desk *desk = run->desk;
-    weir_command_sweep(desk->folder, run->number, run->row.attempts);
+    struct weir_job_service *service = run->service;
+    weir_command_sweep(service->folder, run->number, run->row.attempts);
     settle(run);
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 /* An attempt that is none leaves its number, and so its folder, to the next one, and a dead letter
@@ -149,25 +149,26 @@ static void on_swept(struct weir_disk_task *task)
  * at work, nor be taken for the next one's at a start. */
 static void sweep_and_settle(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     run->folder = false;
     run->sweep = (struct weir_disk_task){.work = on_swept};
-    atomic_fetch_add(&desk->asked, 1); /* for weir_desk_stop() it is on its way to the store */
-    weir_disk_submit(desk->disk, &run->sweep);
+    atomic_fetch_add(&service->asked,
+                     1); /* for weir_job_service_stop() it is on its way to the store */
+    weir_disk_submit(service->disk, &run->sweep);
 }
 
 void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     struct weir_run_report report = *told;
-    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_instant now = weir_job_service_lock(service);
     explain(run, &report);
     run->ran_ms = run->began_ns == 0 ? 0 : (now.now_ns - run->began_ns) / NS_PER_MS;
-    uint64_t chance = weir_desk_random(desk);
+    uint64_t chance = weir_job_service_random(service);
     weir_run_move(run, WEIR_RUN_SETTLING);
     /* Its worker is free from now on. One whose lease has run out is held already. */
-    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now);
-    weir_desk_unlock(desk, now);
+    (void)!weir_schedule_end(service->schedule, run->number, run->epoch, now);
+    weir_job_service_unlock(service, now);
 
     struct weir_verdict_of_job verdict = judge(run, &report, chance);
     struct weir_slice before = weir_slice_of(verdict.quarantined ? QUARANTINED : "");
@@ -211,13 +212,13 @@ void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char
 /* ---- what is on record ---- */
 
 static void count_end(const struct weir_run *run, enum weir_job_state after,
-                      struct weir_desk_tally *tally)
+                      struct weir_job_service_tally *tally)
 {
     tally->ended[after]++;
     tally->dead += after == WEIR_JOB_FAILED;
     if (run->began_ns != 0) {
         uint32_t bound = 0;
-        while (bound < WEIR_DESK_BOUNDS && run->ran_ms > weir_desk_bounds_ms[bound]) {
+        while (bound < WEIR_JOB_SERVICE_BOUNDS && run->ran_ms > weir_job_service_bounds_ms[bound]) {
             bound++;
         }
         tally->ran[bound]++;
@@ -228,12 +229,12 @@ static void count_end(const struct weir_run *run, enum weir_job_state after,
 static void on_sweep(struct weir_disk_task *task)
 {
     struct weir_run *run = weir_container_of(task, struct weir_run, sweep);
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     if (run->folder) {
-        weir_command_sweep(desk->folder, run->number, run->row.attempts);
+        weir_command_sweep(service->folder, run->number, run->row.attempts);
     }
-    if (run->stale && desk->files != NULL && run->settle.result.file != 0) {
-        weir_store_file_remove(desk->files, run->settle.result.file);
+    if (run->stale && service->files != NULL && run->settle.result.file != 0) {
+        weir_store_file_remove(service->files, run->settle.result.file);
     }
     weir_run_let_go(run);
 }
@@ -241,41 +242,41 @@ static void on_sweep(struct weir_disk_task *task)
 /* What became of it is known, and on record. */
 static void finish(struct weir_run *run, enum weir_job_state after, int64_t next_ms)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     struct weir_map_node *watches = NULL;
-    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_instant now = weir_job_service_lock(service);
     if (run->stale) {
-        desk->stale++;
+        service->stale++;
     } else {
-        count_end(run, after, &desk->tally);
-        count_end(run, after, &desk->places[run->queue].tally);
+        count_end(run, after, &service->tally);
+        count_end(run, after, &service->places[run->queue].tally);
     }
     if (after != WEIR_JOB_QUEUED) {
-        watches = weir_desk_take_watches(desk, run->number);
+        watches = weir_job_service_take_watches(service, run->number);
     }
     if (run->entered && after == WEIR_JOB_QUEUED) {
-        weir_schedule_requeue(desk->schedule, run->number, next_ms, now);
+        weir_schedule_requeue(service->schedule, run->number, next_ms, now);
     } else if (run->entered) {
-        weir_schedule_forget(desk->schedule, run->number);
+        weir_schedule_forget(service->schedule, run->number);
     }
-    struct weir_desk_request *cancels = run->cancels;
+    struct weir_job_service_request *cancels = run->cancels;
     run->cancels = NULL;
     run->holds++;
     weir_run_move(run, WEIR_RUN_OVER);
-    weir_desk_unlock(desk, now);
+    weir_job_service_unlock(service, now);
 
-    weir_desk_tell_watches(watches);
+    weir_job_service_notify_watches(watches);
     if (!run->stale) {
-        weir_desk_tell_end(run);
+        weir_job_service_notify_end(run);
     }
     if (after == WEIR_JOB_CANCELLED && !run->stale) {
-        weir_desk_answer_all(cancels, WEIR_DESK_DONE, NULL);
+        weir_job_service_answer_all(cancels, WEIR_JOB_SERVICE_DONE, NULL);
     } else {
-        weir_desk_cancel_all_again(cancels);
+        weir_job_service_cancel_all_again(cancels);
     }
     if (run->folder || run->stale) {
         run->sweep = (struct weir_disk_task){.work = on_sweep};
-        weir_disk_submit(desk->disk, &run->sweep);
+        weir_disk_submit(service->disk, &run->sweep);
     } else {
         weir_run_let_go(run);
     }
@@ -283,12 +284,13 @@ static void finish(struct weir_run *run, enum weir_job_state after, int64_t next
 
 void weir_run_vanish(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
-    struct weir_instant now = weir_desk_lock(desk);
+    struct weir_job_service *service = run->service;
+    struct weir_instant now = weir_job_service_lock(service);
     run->stale = true;
     weir_run_move(run, WEIR_RUN_SETTLING);
-    (void)!weir_schedule_end(desk->schedule, run->number, run->epoch, now); /* or it has lapsed */
-    weir_desk_unlock(desk, now);
+    (void)!weir_schedule_end(service->schedule, run->number, run->epoch,
+                             now); /* or it has lapsed */
+    weir_job_service_unlock(service, now);
     finish(run, WEIR_JOB_CANCELLED, 0);
 }
 
@@ -299,14 +301,14 @@ static void look(struct weir_run *run)
     run->look = (struct weir_store_look){.op = {.act = WEIR_STORE_LOOK, .complete = on_looked},
                                          .number = run->number};
     run->asked = &run->look.op;
-    weir_desk_hand(run->desk, run->asked);
+    weir_job_service_pass(run->service, run->asked);
 }
 
 /* In the store's thread. */
 static void on_settled(struct weir_store_op *op)
 {
     struct weir_run *run = weir_container_of(op, struct weir_run, settle.op);
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     switch (op->end) {
     case WEIR_STORE_DONE:
         finish(run, run->settle.after, run->settle.next_ms);
@@ -318,13 +320,13 @@ static void on_settled(struct weir_store_op *op)
         run->stale = true;
         look(run);
     }
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 static void on_looked(struct weir_store_op *op)
 {
     struct weir_run *run = weir_container_of(op, struct weir_run, look.op);
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     if (op->end == WEIR_STORE_FAILED) {
         weir_run_stick(run, op->wrong);
     } else if (run->stale) {
@@ -342,7 +344,7 @@ static void on_looked(struct weir_store_op *op)
         run->stale = true;
         finish(run, WEIR_JOB_CANCELLED, 0);
     }
-    weir_desk_complete(desk);
+    weir_job_service_complete(service);
 }
 
 void weir_run_drop(struct weir_run *run)
@@ -354,27 +356,27 @@ void weir_run_drop(struct weir_run *run)
 
 void weir_run_stick(struct weir_run *run, const char *wrong)
 {
-    struct weir_desk *desk = run->desk;
-    struct weir_instant now = weir_desk_lock(desk);
-    struct weir_desk_request *cancels = run->cancels;
+    struct weir_job_service *service = run->service;
+    struct weir_instant now = weir_job_service_lock(service);
+    struct weir_job_service_request *cancels = run->cancels;
     run->cancels = NULL;
     if (run->state == WEIR_RUN_TAKING && run->halt == WEIR_HALT_CANCEL) {
         run->halt = WEIR_HALT_NONE; /* who asked for it is told that it failed */
     }
-    if (!desk->stopped) {
-        uint64_t retry_ns = now.now_ns + WEIR_DESK_RETRY_NS;
-        desk->retry_ns = desk->retry_ns < retry_ns ? desk->retry_ns : retry_ns;
-        weir_list_push_back(&desk->stuck, &run->link);
+    if (!service->stopped) {
+        uint64_t retry_ns = now.now_ns + WEIR_JOB_SERVICE_RETRY_NS;
+        service->retry_ns = service->retry_ns < retry_ns ? service->retry_ns : retry_ns;
+        weir_list_push_back(&service->stuck, &run->link);
     }
-    weir_desk_unlock(desk, now);
-    weir_desk_answer_all(cancels, WEIR_DESK_FAILED, wrong);
+    weir_job_service_unlock(service, now);
+    weir_job_service_answer_all(cancels, WEIR_JOB_SERVICE_FAILED, wrong);
 }
 
 void weir_run_rest(struct weir_run *run)
 {
-    pthread_mutex_lock(&run->desk->lock);
+    pthread_mutex_lock(&run->service->lock);
     run->rests = true;
-    pthread_mutex_unlock(&run->desk->lock);
+    pthread_mutex_unlock(&run->service->lock);
     weir_run_stick(run, NULL);
 }
 
@@ -388,5 +390,5 @@ void weir_run_ask_again(struct weir_run *run)
         return;
     }
     run->asked->memory = NULL;
-    weir_desk_hand(run->desk, run->asked);
+    weir_job_service_pass(run->service, run->asked);
 }

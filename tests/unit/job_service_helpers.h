@@ -1,6 +1,6 @@
-/* desk_helpers.h - what the tests of the desk share: a desk with real commands over SQLite's store
- * in a folder of its own, or over a store in memory that does what a test wants; and calls that
- * wait in a loop of the test's own for their answer. */
+/* job_service_helpers.h - what the tests of the job service share: a job service with real commands
+ * over SQLite's store in a folder of its own, or over a store in memory that does what a test
+ * wants; and calls that wait in a loop of the test's own for their answer. */
 #ifndef WEIR_TESTS_DESK_HELPERS_H
 #define WEIR_TESTS_DESK_HELPERS_H
 
@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
-#include "runner/desk_parts.h"
+#include "runner/job_service_parts.h"
 
 #include <sys/stat.h>
 #include <time.h>
@@ -236,7 +236,7 @@ static inline uint64_t fake_failures(enum weir_store_act act)
     return failures;
 }
 
-/* ---- a desk ---- */
+/* ---- a job service ---- */
 
 static struct {
     char folder[32];
@@ -245,7 +245,7 @@ static struct {
     struct weir_config *configs[32]; /* kept to the end, as a server keeps its plans */
     struct weir_plan plans[32];
     uint32_t plan_count;
-    struct weir_desk *desk;
+    struct weir_job_service *service;
     bool faked;
 } office;
 
@@ -275,28 +275,28 @@ static inline struct weir_plan *plan_of(const char *queues)
     return plan;
 }
 
-static inline void open_desk(const char *queues)
+static inline void open_service(const char *queues)
 {
     char wrong[1000];
-    struct weir_desk_options options = {.plan = plan_of(queues)};
+    struct weir_job_service_options options = {.plan = plan_of(queues)};
     if (office.faked) {
         options.port = &fake_port;
         options.store = &fake;
     }
-    office.desk = weir_desk_open(&options, wrong, sizeof wrong);
-    if (office.desk == NULL) {
+    office.service = weir_job_service_open(&options, wrong, sizeof wrong);
+    if (office.service == NULL) {
         fail_msg("%s", wrong);
     }
-    weir_desk_resume(office.desk);
+    weir_job_service_resume(office.service);
 }
 
-static inline void close_desk(void)
+static inline void close_service(void)
 {
-    weir_desk_stop(office.desk);
+    weir_job_service_stop(office.service);
     while (weir_loop_settle(&office.loop)) {
     }
-    weir_desk_close(office.desk);
-    office.desk = NULL;
+    weir_job_service_close(office.service);
+    office.service = NULL;
 }
 
 static inline int begin(void **state)
@@ -323,8 +323,8 @@ static inline int end(void **state)
 {
     (void)state;
     char command[100];
-    if (office.desk != NULL) {
-        close_desk();
+    if (office.service != NULL) {
+        close_service();
     }
     if (office.faked) {
         fake_close();
@@ -351,17 +351,17 @@ static inline void wait_here(struct weir_loop *loop)
 
 /* What a test asks, and whether it has been told: several may be under way in a loop. */
 struct asked {
-    struct weir_desk_request request;
+    struct weir_job_service_request request;
     bool told;
 };
 
 struct watched {
-    struct weir_desk_watch watch;
+    struct weir_job_service_watch watch;
     bool told;
 };
 
 struct knocked {
-    struct weir_desk_door door;
+    struct weir_job_admission door;
     bool told;
 };
 
@@ -440,24 +440,24 @@ static inline struct weir_schedule_ask ask_of(const struct weir_job_order *order
 {
     struct weir_schedule_ask ask = {
         .tenant = order->tenant, .priority = order->priority, .count = 1};
-    assert_non_null(weir_desk_queue(office.desk, order->queue, &ask.queue));
+    assert_non_null(weir_job_service_queue(office.service, order->queue, &ask.queue));
     return ask;
 }
 
 /* ---- calls that wait ---- */
 
-static inline enum weir_desk_end submit_in(struct weir_loop *loop, struct order asked,
-                                           struct weir_acceptance *acceptance)
+static inline enum weir_job_service_end submit_in(struct weir_loop *loop, struct order asked,
+                                                  struct weir_acceptance *acceptance)
 {
     struct weir_job_order order = order_of(asked);
-    struct weir_desk_door door = {.ask = ask_of(&order)};
+    struct weir_job_admission door = {.ask = ask_of(&order)};
     struct asked call;
-    assert_true(weir_desk_ask(office.desk, &door));
+    assert_true(weir_job_service_ask(office.service, &door));
     assert_int_equal(door.answer, WEIR_SCHEDULE_COME);
     prepare(&call, loop);
     call.request.accept =
         (struct weir_store_accept){.orders = &order, .order_count = 1, .acceptances = acceptance};
-    weir_desk_submit(office.desk, &call.request);
+    weir_job_service_submit(office.service, &call.request);
     wait_until(loop, &call.told);
     free(call.request.op.memory);
     return call.request.end;
@@ -466,7 +466,7 @@ static inline enum weir_desk_end submit_in(struct weir_loop *loop, struct order 
 static inline uint64_t submit(struct order asked)
 {
     struct weir_acceptance acceptance;
-    assert_int_equal(submit_in(&office.loop, asked, &acceptance), WEIR_DESK_DONE);
+    assert_int_equal(submit_in(&office.loop, asked, &acceptance), WEIR_JOB_SERVICE_DONE);
     assert_true(acceptance.fresh);
     return acceptance.number;
 }
@@ -476,9 +476,9 @@ static inline void await_end_in(struct weir_loop *loop, uint64_t number)
 {
     struct watched watched = {
         .watch = {.told = {.arrive = on_watch}, .loop = loop, .number = number}};
-    if (weir_desk_watch(office.desk, &watched.watch)) {
+    if (weir_job_service_watch(office.service, &watched.watch)) {
         wait_until(loop, &watched.told);
-        assert_false(weir_desk_unwatch(office.desk, &watched.watch));
+        assert_false(weir_job_service_unwatch(office.service, &watched.watch));
     }
 }
 
@@ -495,18 +495,18 @@ static inline const struct weir_job_row *look_at(const char *id)
     prepare(&call, &office.loop);
     call.request.look = (struct weir_store_look){
         .id = weir_slice_of(id), .with = WEIR_STORE_WITH_RESULT | WEIR_STORE_WITH_LOG};
-    weir_desk_look(office.desk, &call.request);
+    weir_job_service_look(office.service, &call.request);
     wait_until(&office.loop, &call.told);
-    assert_int_equal(call.request.end, WEIR_DESK_DONE);
+    assert_int_equal(call.request.end, WEIR_JOB_SERVICE_DONE);
     return &call.request.look.row;
 }
 
-static inline enum weir_desk_end cancel_in(struct weir_loop *loop, const char *id)
+static inline enum weir_job_service_end cancel_in(struct weir_loop *loop, const char *id)
 {
     struct asked call;
     prepare(&call, loop);
     call.request.look = (struct weir_store_look){.id = weir_slice_of(id)};
-    weir_desk_cancel(office.desk, &call.request);
+    weir_job_service_cancel(office.service, &call.request);
     wait_until(loop, &call.told);
     free(call.request.op.memory);
     return call.request.end;
@@ -520,8 +520,8 @@ static inline struct weir_schedule_stats stats_of_queue(const char *name)
     struct weir_slice found;
     struct weir_schedule_stats stats;
     uint64_t dead;
-    assert_non_null(weir_desk_queue(office.desk, weir_slice_of(name), &number));
-    assert_true(weir_desk_stats(office.desk, number, &found, &stats, &dead));
+    assert_non_null(weir_job_service_queue(office.service, weir_slice_of(name), &number));
+    assert_true(weir_job_service_stats(office.service, number, &found, &stats, &dead));
     return stats;
 }
 
@@ -556,10 +556,10 @@ static inline uint64_t number_of(const char *id)
 static inline void reconfigure(const char *queues)
 {
     char wrong[1000];
-    if (!weir_desk_configure(office.desk, plan_of(queues), wrong, sizeof wrong)) {
+    if (!weir_job_service_configure(office.service, plan_of(queues), wrong, sizeof wrong)) {
         fail_msg("%s", wrong);
     }
-    weir_desk_resume(office.desk);
+    weir_job_service_resume(office.service);
 }
 
 /* A queue of a script. */

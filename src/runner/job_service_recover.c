@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "runner/desk_parts.h"
+#include "runner/job_service_parts.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -35,11 +35,11 @@ static bool copy_row(struct weir_run *run, const struct weir_job_row *row)
 }
 
 /* What was running is held: what has become of it is found out once everything is open. */
-static bool find_running(struct weir_desk *desk, const struct weir_job_row *row, uint32_t queue,
-                         struct weir_instant now)
+static bool find_running(struct weir_job_service *service, const struct weir_job_row *row,
+                         uint32_t queue, struct weir_instant now)
 {
-    struct weir_run *run = weir_run_create(desk, row->number, queue);
-    if (run == NULL || weir_schedule_hold(desk->schedule, row->number, now) != WEIR_OK) {
+    struct weir_run *run = weir_run_create(service, row->number, queue);
+    if (run == NULL || weir_schedule_hold(service->schedule, row->number, now) != WEIR_OK) {
         return false;
     }
     run->recorded = row->epoch;
@@ -57,7 +57,7 @@ static bool find_running(struct weir_desk *desk, const struct weir_job_row *row,
 
 static bool note_remains(void *context, uint64_t number)
 {
-    struct weir_desk_remains *remains = context;
+    struct weir_job_service_remains *remains = context;
     if (remains->count == remains->size) {
         size_t size = remains->size == 0 ? 64 : 2 * remains->size;
         uint64_t *numbers = realloc(remains->numbers, size * sizeof numbers[0]);
@@ -77,11 +77,11 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void weir_desk_find_remains(struct weir_desk *desk, const char *folder)
+void weir_job_service_find_remains(struct weir_job_service *service, const char *folder)
 {
-    struct weir_desk_remains *remains = &desk->remains;
+    struct weir_job_service_remains *remains = &service->remains;
     if (access(folder, F_OK) == 0) {
-        snprintf(desk->folder, sizeof desk->folder, "%s", folder);
+        snprintf(service->folder, sizeof service->folder, "%s", folder);
         weir_command_sweep_all(folder, note_remains, remains);
     }
     if (remains->count > 0) {
@@ -89,23 +89,23 @@ void weir_desk_find_remains(struct weir_desk *desk, const char *folder)
     }
 }
 
-void weir_desk_forget_remains(struct weir_desk *desk)
+void weir_job_service_forget_remains(struct weir_job_service *service)
 {
-    free(desk->remains.numbers);
-    desk->remains = (struct weir_desk_remains){0};
+    free(service->remains.numbers);
+    service->remains = (struct weir_job_service_remains){0};
 }
 
 /* A start is on record with the next commit, for which the command does not wait. If Weir has ended
  * before that, the folder tells: else a job that ends Weir at once would do so for ever. */
-static bool was_begun(const struct weir_desk *desk, const struct weir_job_row *row)
+static bool was_begun(const struct weir_job_service *service, const struct weir_job_row *row)
 {
-    const struct weir_desk_remains *remains = &desk->remains;
+    const struct weir_job_service_remains *remains = &service->remains;
     char path[PATH_MAX + 64];
     if (remains->count == 0 || bsearch(&row->number, remains->numbers, remains->count,
                                        sizeof remains->numbers[0], compare_numbers) == NULL) {
         return false;
     }
-    snprintf(path, sizeof path, "%s/work/%" PRIu64 "-%" PRIu32, desk->folder, row->number,
+    snprintf(path, sizeof path, "%s/work/%" PRIu64 "-%" PRIu32, service->folder, row->number,
              row->attempts + 1);
     return access(path, F_OK) == 0;
 }
@@ -118,8 +118,8 @@ static int64_t waits_since_ms(const struct weir_job_row *row)
 }
 
 /* Nothing has workers yet, so that all stand in line before the first turn comes. */
-static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, uint32_t queue,
-                       struct weir_instant now)
+static bool find_alive(struct weir_job_service *service, const struct weir_job_row *row,
+                       uint32_t queue, struct weir_instant now)
 {
     struct weir_schedule_entry entry = {.number = row->number,
                                         .queue = queue,
@@ -130,25 +130,26 @@ static bool find_alive(struct weir_desk *desk, const struct weir_job_row *row, u
                                         .created_ms = waits_since_ms(row),
                                         .next_ms = row->next_ms,
                                         .dated = row->order.dated};
-    desk->dated = desk->dated || row->order.dated;
-    bool unrecorded = row->state == WEIR_JOB_QUEUED && was_begun(desk, row);
-    return weir_schedule_enter(desk->schedule, &entry, now) == WEIR_OK &&
-           ((row->state != WEIR_JOB_RUNNING && !unrecorded) || find_running(desk, row, queue, now));
+    service->dated = service->dated || row->order.dated;
+    bool unrecorded = row->state == WEIR_JOB_QUEUED && was_begun(service, row);
+    return weir_schedule_enter(service->schedule, &entry, now) == WEIR_OK &&
+           ((row->state != WEIR_JOB_RUNNING && !unrecorded) ||
+            find_running(service, row, queue, now));
 }
 
-bool weir_desk_found(void *context, const struct weir_job_row *row)
+bool weir_job_service_found(void *context, const struct weir_job_row *row)
 {
-    struct weir_desk *desk = context;
-    struct weir_instant now = weir_desk_lock(desk);
-    uint32_t queue = weir_schedule_need_queue(desk->schedule, row->order.queue, now);
+    struct weir_job_service *service = context;
+    struct weir_instant now = weir_job_service_lock(service);
+    uint32_t queue = weir_schedule_need_queue(service->schedule, row->order.queue, now);
     bool good = queue != UINT32_MAX;
     if (good && row->state == WEIR_JOB_FAILED) {
-        desk->places[queue].tally.dead++;
-        desk->tally.dead++;
+        service->places[queue].tally.dead++;
+        service->tally.dead++;
     } else if (good) {
-        good = find_alive(desk, row, queue, now);
+        good = find_alive(service, row, queue, now);
     }
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
     return good;
 }
 
@@ -158,25 +159,25 @@ bool weir_desk_found(void *context, const struct weir_job_row *row)
  * turn has come since have none yet. */
 static bool is_wanted(void *context, uint64_t number)
 {
-    struct weir_desk *desk = context;
-    pthread_mutex_lock(&desk->lock);
-    const struct weir_run *run = weir_desk_find_run(desk, number);
+    struct weir_job_service *service = context;
+    pthread_mutex_lock(&service->lock);
+    const struct weir_run *run = weir_job_service_find_run(service, number);
     bool wanted = run != NULL && run->folder;
-    pthread_mutex_unlock(&desk->lock);
+    pthread_mutex_unlock(&service->lock);
     return wanted;
 }
 
 static void end_found(struct weir_run *run)
 {
-    struct weir_desk *desk = run->desk;
+    struct weir_job_service *service = run->service;
     struct weir_run_report report = {.end = WEIR_ATTEMPT_LOST,
                                      .error = weir_slice_of("Weir itself ended while it ran")};
     void *memory = NULL;
-    if (desk->files != NULL) {
+    if (service->files != NULL) {
         char path[PATH_MAX];
-        uint64_t file = weir_store_file_new(desk->files);
-        weir_store_file_path(desk->files, file, path, sizeof path);
-        struct weir_command_find find = {.folder = desk->folder,
+        uint64_t file = weir_store_file_new(service->files);
+        weir_store_file_path(service->files, file, path, sizeof path);
+        struct weir_command_find find = {.folder = service->folder,
                                          .number = run->number,
                                          .attempt = run->row.attempts,
                                          .result_file = file,
@@ -190,24 +191,24 @@ static void end_found(struct weir_run *run)
     free(memory);
 }
 
-void weir_desk_recover(struct weir_desk *desk)
+void weir_job_service_recover(struct weir_job_service *service)
 {
     struct weir_link found;
     weir_list_init(&found);
-    pthread_mutex_lock(&desk->lock);
-    for (struct weir_link *at = desk->all_runs.next; at != &desk->all_runs; at = at->next) {
+    pthread_mutex_lock(&service->lock);
+    for (struct weir_link *at = service->all_runs.next; at != &service->all_runs; at = at->next) {
         struct weir_run *run = weir_container_of(at, struct weir_run, all);
         if (run->state == WEIR_RUN_RUNNING && run->plan == NULL) {
-            run->plan = weir_plan_take(desk->plan);
-            run->config = weir_desk_config(desk, run->queue);
+            run->plan = weir_plan_take(service->plan);
+            run->config = weir_job_service_config(service, run->queue);
             if (run->unrecorded) { /* later than all that is on record */
-                run->recorded = (struct weir_epoch){.boot = desk->boot};
+                run->recorded = (struct weir_epoch){.boot = service->boot};
             }
             weir_list_push_back(&found, &run->link);
         }
     }
-    pthread_mutex_unlock(&desk->lock);
-    weir_command_sweep_all(desk->folder, is_wanted, desk);
+    pthread_mutex_unlock(&service->lock);
+    weir_command_sweep_all(service->folder, is_wanted, service);
     while (!weir_list_empty(&found)) {
         struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
         weir_list_unlink(&run->link);

@@ -1,0 +1,685 @@
+#define _GNU_SOURCE
+#include "runner/job_service_parts.h"
+
+#include "base/alloc.h"
+#include "base/slice.h"
+#include "runner/leftovers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* What blocks on the disk: bodies that are written, folders that are removed. */
+#define DISK_THREADS 4
+
+/* How long a start waits for the end of what an earlier Weir has left running. */
+#define LEFTOVERS_MS 10000
+
+/* Jobs with a date go by the wall clock, which may be set at any time. */
+#define WALL_NS WEIR_NS_PER_SECOND
+
+/* ---- the lock ---- */
+
+/* The clocks are read under the lock, so that for the schedule time never goes back. */
+struct weir_instant weir_job_service_lock(struct weir_job_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    return (struct weir_instant){.now_ns = weir_clock_ns(), .wall_ms = weir_wall_ms()};
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether the yard has to be told that it wakes up earlier than it thinks. */
+static bool set_alarm(struct weir_job_service *service, struct weir_instant now)
+{
+    uint64_t due_ns = earlier(weir_schedule_due(service->schedule), service->retry_ns);
+    due_ns = earlier(due_ns, earlier(service->renew_ns, service->door_ns));
+    due_ns = service->dated ? earlier(due_ns, now.now_ns + WALL_NS) : due_ns;
+    if (due_ns >= service->armed_ns || service->stopped) {
+        return false;
+    }
+    service->armed_ns = due_ns;
+    bool post = !service->yard.arming;
+    service->yard.arming = true;
+    return post;
+}
+
+static void drain_news(struct weir_job_service *service, struct weir_instant now,
+                       struct weir_link *takes, struct weir_link *stops)
+{
+    for (;;) {
+        struct weir_schedule_news news = weir_schedule_next(service->schedule);
+        if (news.what == WEIR_SCHEDULE_NOTHING) {
+            return;
+        }
+        bool start = news.what == WEIR_SCHEDULE_START;
+        struct weir_run *run =
+            start ? weir_run_begin(service, &news, now) : weir_run_lapse(service, &news);
+        if (run != NULL) {
+            weir_list_push_back(start ? takes : stops, &run->link);
+        }
+    }
+}
+
+static struct weir_run *pop_run(struct weir_link *list)
+{
+    struct weir_link *link = list->next;
+    weir_list_unlink(link);
+    return weir_container_of(link, struct weir_run, link);
+}
+
+void weir_job_service_unlock(struct weir_job_service *service, struct weir_instant now)
+{
+    struct weir_link takes, stops, doors;
+    weir_list_init(&takes);
+    weir_list_init(&stops);
+    weir_list_init(&doors);
+    drain_news(service, now, &takes, &stops);
+    if (service->door_count > 0) {
+        weir_job_service_serve_admissions(service, now, &doors);
+    }
+    if (service->renew_ns == WEIR_NEVER && !weir_list_empty(&service->all_runs)) {
+        service->renew_ns = now.now_ns + service->renew_every_ns;
+    }
+    bool arm = set_alarm(service, now);
+    void (*drained)(void *) = service->draining && service->busy == 0 ? service->drained : NULL;
+    service->drained = drained != NULL ? NULL : service->drained;
+    void *context = service->drained_context;
+    pthread_mutex_unlock(&service->lock);
+    while (!weir_list_empty(&takes)) {
+        weir_run_take(pop_run(&takes));
+    }
+    while (!weir_list_empty(&stops)) {
+        weir_run_send_stop(pop_run(&stops));
+    }
+    weir_job_service_notify_admissions(&doors);
+    if (arm) {
+        weir_loop_post(&service->yard.loop, &service->yard.arm);
+    }
+    if (drained != NULL) {
+        drained(context);
+    }
+}
+
+void weir_job_service_pass(struct weir_job_service *service, struct weir_store_op *op)
+{
+    atomic_fetch_add(&service->asked, 1);
+    service->port->submit(service->store, op);
+}
+
+void weir_job_service_complete(struct weir_job_service *service)
+{
+    if (atomic_fetch_sub(&service->asked, 1) == 1) {
+        pthread_mutex_lock(&service->lock); /* whoever waits has looked at it under the lock */
+        pthread_cond_signal(&service->quiet);
+        pthread_mutex_unlock(&service->lock);
+    }
+}
+
+uint64_t weir_job_service_random(struct weir_job_service *service)
+{
+    /* splitmix64 */
+    uint64_t x = service->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+const struct weir_config_queue *weir_job_service_config(const struct weir_job_service *service,
+                                                        uint32_t queue)
+{
+    uint32_t index = service->places[queue].config;
+    return index == WEIR_CONFIG_NONE ? NULL : &service->plan->config->queues[index];
+}
+
+/* ---- the yard ---- */
+
+static void renew_leases(struct weir_job_service *service, struct weir_instant now)
+{
+    for (struct weir_link *at = service->all_runs.next; at != &service->all_runs; at = at->next) {
+        struct weir_run *run = weir_container_of(at, struct weir_run, all);
+        if (run->state <= WEIR_RUN_RUNNING) {
+            /* It may have lapsed just now; that is told in its own time. */
+            (void)!weir_schedule_renew(service->schedule, run->number, run->epoch, now);
+        }
+    }
+    service->renew_ns = WEIR_NEVER; /* set again if there is any */
+}
+
+/* Whether any job waits for its time. */
+static bool any_delayed(const struct weir_job_service *service)
+{
+    struct weir_slice name;
+    struct weir_schedule_stats stats;
+    for (uint32_t i = 0; weir_schedule_get_stats(service->schedule, i, &name, &stats); i++) {
+        if (stats.delayed > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_list(struct weir_link *from, struct weir_link *to)
+{
+    weir_list_init(to);
+    while (!weir_list_empty(from)) {
+        struct weir_link *link = from->next;
+        weir_list_unlink(link);
+        weir_list_push_back(to, link);
+    }
+}
+
+static void ask_all_again(struct weir_link *runs)
+{
+    while (!weir_list_empty(runs)) {
+        weir_run_ask_again(pop_run(runs));
+    }
+}
+
+static void on_alarm(struct weir_timer *timer)
+{
+    struct weir_job_service *service =
+        weir_container_of(timer, struct weir_job_service, yard.timer);
+    struct weir_link runs, requests;
+    weir_list_init(&runs);
+    weir_list_init(&requests);
+    struct weir_instant now = weir_job_service_lock(service);
+    service->armed_ns = WEIR_NEVER;
+    weir_schedule_wake(service->schedule, now);
+    if (service->renew_ns <= now.now_ns) {
+        renew_leases(service, now);
+    }
+    if (service->retry_ns <= now.now_ns) {
+        service->retry_ns = WEIR_NEVER;
+        take_list(&service->stuck, &runs);
+        take_list(&service->stuck_requests, &requests);
+    }
+    service->dated = service->dated && any_delayed(service);
+    weir_job_service_unlock(service, now);
+    ask_all_again(&runs);
+    while (!weir_list_empty(&requests)) {
+        struct weir_link *link = requests.next;
+        struct weir_job_service_request *request =
+            weir_container_of(link, struct weir_job_service_request, link);
+        weir_list_unlink(link);
+        request->again(request);
+    }
+}
+
+static void on_arm(struct weir_post *post)
+{
+    struct weir_job_service *service = weir_container_of(post, struct weir_job_service, yard.arm);
+    pthread_mutex_lock(&service->lock);
+    service->yard.arming = false;
+    uint64_t due_ns = service->armed_ns;
+    pthread_mutex_unlock(&service->lock);
+    weir_timer_set(&service->yard.loop, &service->yard.timer, due_ns);
+}
+
+static void on_halt(struct weir_post *post)
+{
+    struct weir_job_service *service = weir_container_of(post, struct weir_job_service, yard.halt);
+    weir_loop_stop(&service->yard.loop);
+}
+
+static void *run_yard(void *context)
+{
+    struct weir_job_service *service = context;
+    weir_loop_run(&service->yard.loop);
+    return NULL;
+}
+
+static bool make_yard(struct weir_job_service *service)
+{
+    struct weir_command_loop *yard = &service->yard;
+    if (!weir_loop_init(&yard->loop, &weir_allocator_libc)) {
+        return false;
+    }
+    yard->made = weir_timer_init(&yard->loop, &yard->timer, on_alarm);
+    yard->arm = (struct weir_post){.arrive = on_arm};
+    yard->halt = (struct weir_post){.arrive = on_halt};
+    if (!yard->made) {
+        weir_loop_deinit(&yard->loop);
+        errno = ENOMEM;
+    }
+    return yard->made;
+}
+
+/* ---- queues ---- */
+
+static struct weir_schedule_queue schedule_queue(const struct weir_config_queue *config)
+{
+    static const enum weir_schedule_full full[] = {[WEIR_CONFIG_FULL_REJECT] = WEIR_SCHEDULE_REJECT,
+                                                   [WEIR_CONFIG_FULL_WAIT] = WEIR_SCHEDULE_WAIT,
+                                                   [WEIR_CONFIG_FULL_DROP_OLDEST] =
+                                                       WEIR_SCHEDULE_DROP_OLDEST};
+    bool runs = config->run_count > 0 || config->route.bytes > 0;
+    struct weir_schedule_queue queue = {.name = config->name,
+                                        .workers = runs ? config->workers : 0,
+                                        .jobs_max = config->jobs_max,
+                                        .full = full[config->full],
+                                        .per_key = config->per_key,
+                                        .lease_ns = config->lease_ns,
+                                        .tenant_default = config->tenant_default,
+                                        .tenants = config->tenants,
+                                        .tenant_count = config->tenant_count};
+    memcpy(queue.jobs_by_priority, config->jobs_by_priority, sizeof queue.jobs_by_priority);
+    return queue;
+}
+
+struct weir_command_kind weir_job_service_command_kind(const struct weir_config_queue *config)
+{
+    return (struct weir_command_kind){.run = config->run,
+                                      .run_count = config->run_count,
+                                      .user = config->user,
+                                      .environment = config->environment,
+                                      .environment_count = config->environment_count,
+                                      .limits = {.memory_bytes = config->limit_memory_bytes,
+                                                 .processes = config->limit_processes,
+                                                 .cpu_seconds = config->limit_cpu_seconds,
+                                                 .output_bytes = config->limit_output_bytes},
+                                      .grace_ns = config->grace_ns};
+}
+
+bool weir_job_service_check(const struct weir_config *config, char *wrong, size_t wrong_bytes)
+{
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        const struct weir_config_queue *queue = &config->queues[i];
+        struct weir_command_kind kind = weir_job_service_command_kind(queue);
+        const char *objection = queue->run_count == 0 ? NULL : weir_command_kind_objection(&kind);
+        if (objection != NULL) {
+            snprintf(wrong, wrong_bytes, "%.*s:%u: queue %.*s: %s", (int)config->file.bytes,
+                     config->file.data, queue->line, (int)queue->name.bytes, queue->name.data,
+                     objection);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Leases are renewed so often that two misses do not matter. */
+static uint64_t renewal_ns(const struct weir_config *config)
+{
+    uint64_t least_ns = 300 * WEIR_NS_PER_SECOND;
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        least_ns = earlier(least_ns, config->queues[i].lease_ns);
+    }
+    return least_ns / 3;
+}
+
+/* The schedule has the plan's queues; the job service takes it over. Under the lock. Returns the
+ * plan that was in force. */
+static struct weir_plan *adopt_plan(struct weir_job_service *service, struct weir_plan *plan)
+{
+    const struct weir_config *config = plan->config;
+    struct weir_plan *before = service->plan;
+    for (uint32_t i = 0; i < WEIR_SCHEDULE_QUEUES_MAX; i++) {
+        service->places[i].config = WEIR_CONFIG_NONE;
+    }
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        service->numbers[i] = weir_schedule_find_queue(service->schedule, config->queues[i].name);
+        assert(service->numbers[i] < WEIR_SCHEDULE_QUEUES_MAX);
+        service->places[service->numbers[i]].config = i;
+    }
+    service->plan = weir_plan_take(plan);
+    service->renew_every_ns = renewal_ns(config);
+    service->renew_ns = WEIR_NEVER; /* and so soon enough for the shortest lease */
+    return before;
+}
+
+bool weir_job_service_configure(struct weir_job_service *service, struct weir_plan *plan,
+                                char *wrong, size_t wrong_bytes)
+{
+    const struct weir_config *config = plan->config;
+    assert(config->queue_count <= WEIR_SCHEDULE_QUEUES_MAX);
+    if (!weir_job_service_check(config, wrong, wrong_bytes)) {
+        return false;
+    }
+    struct weir_schedule_queue *queues = calloc(config->queue_count + 1, sizeof *queues);
+    if (queues == NULL) {
+        snprintf(wrong, wrong_bytes, "queues: there is no memory left");
+        return false;
+    }
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        queues[i] = schedule_queue(&config->queues[i]);
+    }
+    struct weir_instant now = weir_job_service_lock(service);
+    bool paused = service->paused;
+    struct weir_plan *before = NULL;
+    service->paused = true;
+    enum weir_status status =
+        weir_schedule_configure(service->schedule, queues, config->queue_count, now);
+    if (status == WEIR_OK) {
+        before = adopt_plan(service, plan);
+    } else {
+        service->paused = paused;
+        snprintf(wrong, wrong_bytes, "queues: %s", weir_status_text(status));
+    }
+    weir_job_service_unlock(service, now);
+    weir_plan_give(before);
+    free(queues);
+    return status == WEIR_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool say(char *wrong, size_t wrong_bytes, const char *what, const char *why)
+{
+    snprintf(wrong, wrong_bytes, "%s: %s", what, why);
+    return false;
+}
+
+static struct weir_job_service *create(const struct weir_job_service_options *options)
+{
+    struct weir_job_service *service = calloc(1, sizeof *service);
+    if (service == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&service->lock, NULL);
+    pthread_cond_init(&service->quiet, NULL);
+    weir_slab_init(&service->run_slab, sizeof(struct weir_run), WEIR_JOB_SERVICE_RUNS_MAX,
+                   &weir_allocator_libc);
+    weir_list_init(&service->all_runs);
+    weir_list_init(&service->all_watches);
+    weir_list_init(&service->idle);
+    weir_list_init(&service->stuck);
+    weir_list_init(&service->stuck_requests);
+    weir_list_init(&service->crowded);
+    for (uint32_t i = 0; i < WEIR_SCHEDULE_QUEUES_MAX; i++) {
+        service->places[i].config = WEIR_CONFIG_NONE;
+        weir_list_init(&service->places[i].doors);
+        weir_waiters_init(&service->places[i].waiters);
+    }
+    service->renew_ns = service->retry_ns = service->door_ns = service->armed_ns = WEIR_NEVER;
+    service->paused = true;
+    service->work_lock = -1;
+    service->journal = options->journal;
+    service->worker_count = options->worker_count;
+    memcpy(service->workers, options->workers, sizeof service->workers);
+    return service;
+}
+
+static bool make_parts(struct weir_job_service *service, char *wrong, size_t wrong_bytes)
+{
+    struct weir_schedule_options schedule = {.seed = {0}};
+    if (getrandom(schedule.seed, sizeof schedule.seed, 0) != sizeof schedule.seed ||
+        getrandom(&service->random, sizeof service->random, 0) != sizeof service->random ||
+        getrandom(service->seed, sizeof service->seed, 0) != sizeof service->seed) {
+        return say(wrong, wrong_bytes, "random", strerror(errno));
+    }
+    service->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (service->sha256 == NULL || weir_schedule_create(&schedule, &service->schedule) != WEIR_OK) {
+        return say(wrong, wrong_bytes, "jobs", "there is no memory left");
+    }
+    service->disk = weir_disk_create(DISK_THREADS);
+    if (service->disk == NULL || !make_yard(service)) {
+        return say(wrong, wrong_bytes, "jobs", strerror(errno));
+    }
+    return true;
+}
+
+/* What looks like attempts, without the database that knows of them, is somebody's. */
+static bool check_remains(struct weir_job_service *service, const char *folder, char *wrong,
+                          size_t wrong_bytes)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/jobs.db", folder);
+    if (service->remains.count == 0 || access(path, F_OK) == 0) {
+        return true;
+    }
+    snprintf(wrong, wrong_bytes,
+             "%s is missing, but %s/work holds folders like those of its jobs: restore it, or move"
+             " them away to start with none",
+             path, folder);
+    weir_job_service_forget_remains(service);
+    return false;
+}
+
+/* From now on no command of an earlier Weir runs, and the next Weir waits for ours. */
+static bool lock_work(struct weir_job_service *service, bool search, char *wrong,
+                      size_t wrong_bytes)
+{
+    service->work_lock =
+        weir_leftovers_end(service->folder, search, LEFTOVERS_MS, wrong, wrong_bytes);
+    return service->work_lock != -1 &&
+           (weir_launcher_hold(service->launcher, service->work_lock) ||
+            say(wrong, wrong_bytes, "the process that starts commands", strerror(errno)));
+}
+
+static bool open_store(struct weir_job_service *service,
+                       const struct weir_job_service_options *options, char *wrong,
+                       size_t wrong_bytes)
+{
+    struct weir_slice data = options->plan->config->data;
+    char folder[PATH_MAX];
+    bool any_remains = false;
+    snprintf(folder, sizeof folder, "%.*s", (int)data.bytes, data.data);
+    service->port = options->port;
+    service->store = options->store;
+    if (service->port == NULL) {
+        struct weir_store_options store = {
+            .folder = folder, .found = weir_job_service_found, .context = service};
+        service->port = &weir_store_sqlite;
+        weir_job_service_find_remains(service, folder);
+        if (!check_remains(service, folder, wrong, wrong_bytes)) {
+            return false;
+        }
+        any_remains = service->remains.count > 0;
+        service->files = weir_store_open(&store, wrong, wrong_bytes);
+        weir_job_service_forget_remains(service);
+        service->store = service->files;
+        if (service->files == NULL) {
+            return false;
+        }
+        service->boot = weir_store_boot(service->files);
+    }
+    /* Commands have a folder of their own to be in, so that paths must not depend on it. */
+    if (realpath(folder, service->folder) == NULL) {
+        return say(wrong, wrong_bytes, folder, strerror(errno));
+    }
+    return service->files == NULL || lock_work(service, any_remains, wrong, wrong_bytes);
+}
+
+static void destroy(struct weir_job_service *service)
+{
+    if (service->launcher != NULL) {
+        weir_launcher_destroy(service->launcher);
+    }
+    if (service->work_lock != -1) {
+        close(service->work_lock);
+    }
+    if (service->disk != NULL) {
+        weir_disk_destroy(service->disk);
+    }
+    for (bool any = service->stopped; any;) { /* what the disk's threads have told the loops */
+        any = weir_loop_settle(&service->yard.loop);
+        for (uint32_t i = 0; i < service->worker_count; i++) {
+            any = weir_loop_settle(&service->workers[i]->loop) || any;
+        }
+    }
+    if (service->files != NULL) {
+        weir_store_close(service->files);
+    }
+    if (service->yard.made) {
+        weir_timer_deinit(&service->yard.loop, &service->yard.timer);
+        weir_loop_deinit(&service->yard.loop);
+    }
+    while (!weir_list_empty(&service->all_runs)) {
+        weir_run_destroy(weir_container_of(service->all_runs.next, struct weir_run, all));
+    }
+    weir_map_deinit(&service->runs, &weir_allocator_libc);
+    weir_map_deinit(&service->watches, &weir_allocator_libc);
+    weir_slab_deinit(&service->run_slab);
+    if (service->schedule != NULL) {
+        weir_schedule_destroy(service->schedule);
+    }
+    EVP_MD_free(service->sha256);
+    weir_plan_give(service->plan);
+    pthread_cond_destroy(&service->quiet);
+    pthread_mutex_destroy(&service->lock);
+    free(service);
+}
+
+/* Queues have the order of the config, not that in which jobs are found. Without memory for them,
+ * configuring says so. */
+static void number_queues(struct weir_job_service *service, const struct weir_config *config)
+{
+    struct weir_instant now = weir_job_service_lock(service);
+    for (uint32_t i = 0; i < config->queue_count; i++) {
+        (void)weir_schedule_need_queue(service->schedule, config->queues[i].name, now);
+    }
+    pthread_mutex_unlock(&service->lock);
+}
+
+static bool open_parts(struct weir_job_service *service,
+                       const struct weir_job_service_options *options, char *wrong,
+                       size_t wrong_bytes)
+{
+    /* First, since a fork is the dearer the larger the process is. */
+    service->launcher = weir_launcher_create();
+    if (service->launcher == NULL) {
+        return say(wrong, wrong_bytes, "the process that starts commands", strerror(errno));
+    }
+    if (!make_parts(service, wrong, wrong_bytes)) {
+        return false;
+    }
+    number_queues(service, options->plan->config);
+    return open_store(service, options, wrong, wrong_bytes) &&
+           weir_job_service_configure(service, options->plan, wrong, wrong_bytes);
+}
+
+struct weir_job_service *weir_job_service_open(const struct weir_job_service_options *options,
+                                               char *wrong, size_t wrong_bytes)
+{
+    struct weir_job_service *service = create(options);
+    if (service == NULL) {
+        say(wrong, wrong_bytes, "jobs", "there is no memory left");
+        return NULL;
+    }
+    if (!open_parts(service, options, wrong, wrong_bytes)) {
+        destroy(service);
+        return NULL;
+    }
+    if (pthread_create(&service->yard.thread, NULL, run_yard, service) != 0) {
+        say(wrong, wrong_bytes, "jobs", "there is no thread for the commands");
+        destroy(service);
+        return NULL;
+    }
+    service->yard.runs = true;
+    weir_job_service_recover(service);
+    return service;
+}
+
+void weir_job_service_resume(struct weir_job_service *service)
+{
+    struct weir_link idle;
+    struct weir_instant now = weir_job_service_lock(service);
+    service->paused = false;
+    weir_list_init(&idle);
+    if (!service->draining) {
+        take_list(&service->idle, &idle);
+        for (struct weir_link *at = idle.next; at != &idle; at = at->next) {
+            weir_run_move(weir_container_of(at, struct weir_run, link), WEIR_RUN_TAKING);
+        }
+    }
+    weir_job_service_unlock(service, now);
+    while (!weir_list_empty(&idle)) {
+        weir_run_take(pop_run(&idle));
+    }
+}
+
+void weir_job_service_drain(struct weir_job_service *service, void (*drained)(void *context),
+                            void *context)
+{
+    struct weir_link doors;
+    weir_list_init(&doors);
+    struct weir_instant now = weir_job_service_lock(service);
+    service->draining = true;
+    service->drained = drained;
+    service->drained_context = context;
+    weir_job_service_close_admissions(service, &doors);
+    struct weir_map_node *watches = weir_job_service_take_all_watches(service);
+    weir_job_service_unlock(service, now);
+    weir_job_service_notify_admissions(&doors);
+    weir_job_service_notify_watches(watches);
+}
+
+static void await_quiet(struct weir_job_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    while (atomic_load(&service->asked) > 0) {
+        pthread_cond_wait(&service->quiet, &service->lock);
+    }
+    pthread_mutex_unlock(&service->lock);
+}
+
+/* What is stuck has one more chance to be recorded; nothing more is started, so nothing more gets
+ * stuck. */
+void weir_job_service_stop(struct weir_job_service *service)
+{
+    struct weir_link runs, requests;
+    weir_job_service_drain(service, NULL, NULL);
+    pthread_mutex_lock(&service->lock);
+    service->stopped = true;
+    take_list(&service->stuck, &runs);
+    take_list(&service->stuck_requests, &requests);
+    pthread_mutex_unlock(&service->lock);
+    while (!weir_list_empty(&requests)) {
+        struct weir_link *link = requests.next;
+        weir_list_unlink(link);
+        weir_job_service_answer(weir_container_of(link, struct weir_job_service_request, link),
+                                WEIR_JOB_SERVICE_DRAINING, NULL);
+    }
+    if (service->yard.runs) {
+        weir_loop_post(&service->yard.loop, &service->yard.halt);
+        pthread_join(service->yard.thread, NULL);
+        service->yard.runs = false;
+    }
+    ask_all_again(&runs);
+    do {
+        await_quiet(service);
+        weir_disk_rest(service->disk); /* no folder is swept while it is made */
+    } while (weir_job_service_halt_all(service));
+}
+
+void weir_job_service_close(struct weir_job_service *service)
+{
+    assert(service->stopped);
+    destroy(service);
+}
+
+struct weir_disk *weir_job_service_disk(struct weir_job_service *service)
+{
+    return service->disk;
+}
+
+struct weir_store *weir_job_service_store(struct weir_job_service *service)
+{
+    return service->files;
+}
+
+/* ---- for the server ---- */
+
+static struct weir_job_service *open_extension(const struct weir_extension_options *extension,
+                                               char *wrong, size_t wrong_bytes)
+{
+    struct weir_job_service_options options = {.plan = extension->plan,
+                                               .worker_count = extension->worker_count,
+                                               .journal = extension->journal};
+    memcpy(options.workers, extension->workers,
+           extension->worker_count * sizeof extension->workers[0]);
+    return weir_job_service_open(&options, wrong, wrong_bytes);
+}
+
+const struct weir_extension weir_job_service_extension = {.open = open_extension,
+                                                          .configure = weir_job_service_configure,
+                                                          .resume = weir_job_service_resume,
+                                                          .drain = weir_job_service_drain,
+                                                          .stop = weir_job_service_stop,
+                                                          .close = weir_job_service_close};
