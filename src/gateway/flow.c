@@ -466,29 +466,30 @@ static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
 }
 
 /* What a rider's call leaves to be done once the lock is let go. */
-struct errand {
+struct route_attempt {
     struct weir_flow *flow; /* to look after, or null */
     bool post;              /* its home is another loop: by its post */
 };
 
 /* Under the lock: the flow's home has to look after it. */
-static struct errand ask_home(struct weir_flow *flow, uint32_t loop_index)
+static struct route_attempt ask_home(struct weir_flow *flow, uint32_t loop_index)
 {
-    struct errand errand = {flow, flow->home != loop_index};
-    if (errand.post && flow->posted) {
-        return (struct errand){0}; /* it will, anyway */
+    struct route_attempt route_attempt = {flow, flow->home != loop_index};
+    if (route_attempt.post && flow->posted) {
+        return (struct route_attempt){0}; /* it will, anyway */
     }
-    flow->posted |= errand.post;
-    return errand;
+    flow->posted |= route_attempt.post;
+    return route_attempt;
 }
 
-static void run(const struct weir_flows *flows, struct errand errand)
+static void run(const struct weir_flows *flows, struct route_attempt route_attempt)
 {
-    if (errand.flow != NULL && errand.post) {
-        errand.flow->post = (struct weir_post){.arrive = on_post};
-        weir_loop_post(weir_gates_loop(flows->gates, errand.flow->home), &errand.flow->post);
-    } else if (errand.flow != NULL) {
-        attend(errand.flow);
+    if (route_attempt.flow != NULL && route_attempt.post) {
+        route_attempt.flow->post = (struct weir_post){.arrive = on_post};
+        weir_loop_post(weir_gates_loop(flows->gates, route_attempt.flow->home),
+                       &route_attempt.flow->post);
+    } else if (route_attempt.flow != NULL) {
+        attend(route_attempt.flow);
     }
 }
 
@@ -548,7 +549,7 @@ enum weir_ride weir_rider_enter(struct weir_flows *flows, struct weir_rider *rid
                                 const struct weir_fare *fare)
 {
     uint64_t hash = hash_name(flows, fare->key, fare->flow);
-    struct errand errand = {0};
+    struct route_attempt route_attempt = {0};
     enum weir_ride ride = WEIR_RIDE_REFUSED;
     *rider = (struct weir_rider){.flows = flows,
                                  .deadline_ns = fare->request.deadline_ns,
@@ -566,13 +567,13 @@ enum weir_ride weir_rider_enter(struct weir_flows *flows, struct weir_rider *rid
     }
     if (ride == WEIR_RIDE_WAITING && rider->deadline_ns > flow->deadline_ns) {
         flow->deadline_ns = rider->deadline_ns;
-        errand = first ? errand : ask_home(flow, fare->loop_index);
+        route_attempt = first ? route_attempt : ask_home(flow, fare->loop_index);
     }
     pthread_mutex_unlock(&flows->lock);
     if (first && flow != NULL) {
         return enter_line(flow, rider, fare);
     }
-    run(flows, errand);
+    run(flows, route_attempt);
     return ride;
 }
 
@@ -595,13 +596,13 @@ bool weir_rider_leave(struct weir_rider *rider, enum weir_outcome outcome, bool 
     struct weir_flow *flow = rider->flow;
     uint32_t loop_index = rider->loop_index;
     uint64_t now_ns = now_of(flows, loop_index);
-    struct errand errand = {0};
+    struct route_attempt route_attempt = {0};
     bool ends = false;
     pthread_mutex_lock(&flows->lock);
     if (rider->state == WEIR_RIDER_WAITING) {
         weir_list_unlink(&rider->link);
         flow->waiting--;
-        errand = flow->waiting == 0 ? ask_home(flow, loop_index) : errand;
+        route_attempt = flow->waiting == 0 ? ask_home(flow, loop_index) : route_attempt;
     } else if (rider->state == WEIR_RIDER_INSIDE) {
         ends = go_out(flow, outcome, last, now_ns);
     }
@@ -615,7 +616,7 @@ bool weir_rider_leave(struct weir_rider *rider, enum weir_outcome outcome, bool 
     if (sooner) {
         arm(flows, loop_index);
     }
-    run(flows, errand);
+    run(flows, route_attempt);
     return quiet;
 }
 

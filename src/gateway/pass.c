@@ -87,7 +87,7 @@ static struct weir_loop *loop_of(const struct weir_gates *gates, uint32_t loop_i
 
 /* ---- what a call leaves to be done once the lock is let go ---- */
 
-struct errands {
+struct deferred_work {
     struct weir_news news;
     struct weir_gates *gates;
     uint32_t loop_index;     /* of the loop that calls */
@@ -98,23 +98,23 @@ struct errands {
 
 static void arrive(struct weir_post *post);
 
-static struct errands errands_of(struct weir_gates *gates, uint32_t loop_index)
+static struct deferred_work begin_work(struct weir_gates *gates, uint32_t loop_index)
 {
     const struct weir_journal *journal = gates->options.journal;
     bool heard = journal != NULL && weir_journal_read_by_any(journal);
-    return (struct errands){.news.events = heard ? &gates->ears[loop_index].ring : NULL,
-                            .gates = gates,
-                            .loop_index = loop_index};
+    return (struct deferred_work){.news.events = heard ? &gates->ears[loop_index].ring : NULL,
+                                  .gates = gates,
+                                  .loop_index = loop_index};
 }
 
 /* Marks those in the news, of whom `ticket` is the first, as posted. Whoever is admitted from the
  * line is in the news once, so here its wait is counted. Most calls have no news, and do not pay
  * for this. */
-static WEIR_APART void collect_news(struct weir_key *key, struct errands *errands,
+static WEIR_APART void collect_news(struct weir_key *key, struct deferred_work *work,
                                     struct weir_ticket *ticket)
 {
-    struct weir_post **end = &errands->posts;
-    for (; ticket != NULL; ticket = weir_news_next(&errands->news)) {
+    struct weir_post **end = &work->posts;
+    for (; ticket != NULL; ticket = weir_news_next(&work->news)) {
         struct weir_pass *pass = weir_container_of(ticket, struct weir_pass, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
             weir_waits_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
@@ -129,32 +129,32 @@ static WEIR_APART void collect_news(struct weir_key *key, struct errands *errand
 }
 
 /* The same for the events. What has to be told later needs a timer, too. */
-static WEIR_APART void write_down(struct weir_key *key, struct errands *errands)
+static WEIR_APART void write_down(struct weir_key *key, struct deferred_work *work)
 {
     struct key_state *state = state_of(key);
-    struct weir_event_context place = {errands->gates->options.journal, state->gate, key};
-    errands->wake = weir_scribe_write(&state->scribe, &place, errands->news.events);
+    struct weir_event_context place = {work->gates->options.journal, state->gate, key};
+    work->wake = weir_scribe_write(&state->scribe, &place, work->news.events);
     uint64_t due_ns = state->scribe.due_ns;
-    if (due_ns != 0 && due_ns < errands->news.wake_ns) {
-        errands->news.wake_ns = due_ns;
+    if (due_ns != 0 && due_ns < work->news.wake_ns) {
+        work->news.wake_ns = due_ns;
     }
 }
 
 /* Under the lock: takes the news and the events, and sees whether a timer is needed. */
-static void collect(struct weir_key *key, struct errands *errands)
+static void collect(struct weir_key *key, struct deferred_work *work)
 {
     struct key_state *state = state_of(key);
-    struct weir_ticket *first = weir_news_next(&errands->news);
+    struct weir_ticket *first = weir_news_next(&work->news);
     if (first != NULL) {
-        collect_news(key, errands, first);
+        collect_news(key, work, first);
     }
-    struct weir_event_ring *events = errands->news.events;
+    struct weir_event_ring *events = work->news.events;
     if (events != NULL && weir_scribe_wanted(&state->scribe, events)) {
-        write_down(key, errands);
+        write_down(key, work);
     }
-    uint64_t wake_ns = errands->news.wake_ns;
-    errands->arm = wake_ns != WEIR_NEVER && (state->armed_ns == 0 || wake_ns < state->armed_ns);
-    if (errands->arm) {
+    uint64_t wake_ns = work->news.wake_ns;
+    work->arm = wake_ns != WEIR_NEVER && (state->armed_ns == 0 || wake_ns < state->armed_ns);
+    if (work->arm) {
         state->armed_ns = wake_ns;
     }
 }
@@ -191,24 +191,24 @@ static void disarm(struct alarm *alarm)
 }
 
 /* Without the lock. The caller still pins the key. */
-static void run(struct weir_key *key, struct errands *errands)
+static void run(struct weir_key *key, struct deferred_work *work)
 {
-    struct weir_gates *gates = errands->gates;
-    uint32_t loop_index = errands->loop_index;
-    while (errands->posts != NULL) {
-        struct weir_post *post = errands->posts;
+    struct weir_gates *gates = work->gates;
+    uint32_t loop_index = work->loop_index;
+    while (work->posts != NULL) {
+        struct weir_post *post = work->posts;
         uint32_t to = weir_container_of(post, struct weir_pass, post)->loop_index;
-        errands->posts = post->next;
+        work->posts = post->next;
         if (to == loop_index) {
             weir_loop_defer(loop_of(gates, to), post);
         } else {
             weir_loop_post(loop_of(gates, to), post);
         }
     }
-    if (errands->arm) {
-        arm(gates, key, loop_index, errands->news.wake_ns);
+    if (work->arm) {
+        arm(gates, key, loop_index, work->news.wake_ns);
     }
-    if (weir_unlikely(errands->wake)) {
+    if (weir_unlikely(work->wake)) {
         weir_journal_wake(gates->options.journal);
     }
 }
@@ -219,14 +219,14 @@ static void ring(struct weir_timer *timer)
     struct weir_gates *gates = alarm->gates;
     struct weir_key *key = weir_key_pin(alarm->key);
     uint32_t loop_index = alarm->loop_index;
-    struct errands errands = errands_of(gates, loop_index);
+    struct deferred_work work = begin_work(gates, loop_index);
     disarm(alarm);
     lock_key(key);
     state_of(key)->armed_ns = 0;
-    weir_key_wake(key, loop_of(gates, loop_index)->now_ns, &errands.news);
-    collect(key, &errands);
+    weir_key_wake(key, loop_of(gates, loop_index)->now_ns, &work.news);
+    collect(key, &work);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     weir_key_give(key);
 }
 
@@ -317,7 +317,7 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     if (take_key(gates, pass, where, now_ns) != WEIR_OK) {
         return WEIR_REFUSED;
     }
-    struct errands errands = errands_of(gates, where->loop_index);
+    struct deferred_work work = begin_work(gates, where->loop_index);
     struct weir_key *key = pass->key;
     struct weir_request bounded = *request;
     bounded.tag = (uintptr_t)pass;
@@ -326,13 +326,13 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     state->gate = where->gate;
     state->ways = where->ways != 0 ? where->ways : state->ways; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
-    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &errands.news);
+    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &work.news);
     if (verdict == WEIR_ADMITTED) {
         weir_waits_add_none(&state->waits);
     }
-    collect(key, &errands);
+    collect(key, &work);
     pthread_mutex_unlock(&state->lock);
-    run(key, &errands);
+    run(key, &work);
     return verdict;
 }
 
@@ -364,13 +364,13 @@ enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_extend(
-        key, &pass->ticket, until_ns, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
-    collect(key, &errands);
+    enum weir_status status = weir_key_extend(key, &pass->ticket, until_ns,
+                                              loop_of(gates, pass->loop_index)->now_ns, &work.news);
+    collect(key, &work);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     return status;
 }
 
@@ -378,28 +378,28 @@ void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_hear(
-        key, &pass->ticket, reply, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    enum weir_status status = weir_key_hear(key, &pass->ticket, reply,
+                                            loop_of(gates, pass->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &errands);
+    collect(key, &work);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
 }
 
 void weir_pass_progress(struct weir_pass *pass, uint32_t output)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     lock_key(key);
     enum weir_status status = weir_key_progress(
-        key, &pass->ticket, output, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+        key, &pass->ticket, output, loop_of(gates, pass->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &errands);
+    collect(key, &work);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
 }
 
 /* After the owner's own call has ended the ticket: closed at once, or when the post that is under
@@ -418,15 +418,15 @@ bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_leave(
-        key, &pass->ticket, result, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    enum weir_status status = weir_key_leave(key, &pass->ticket, result,
+                                             loop_of(gates, pass->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &errands);
+    collect(key, &work);
     bool posted = pass->posted;
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     return close_after(pass, posted);
 }
 
@@ -434,15 +434,15 @@ bool weir_pass_cancel(struct weir_pass *pass)
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_cancel(
-        key, &pass->ticket, loop_of(gates, pass->loop_index)->now_ns, &errands.news);
+    enum weir_status status =
+        weir_key_cancel(key, &pass->ticket, loop_of(gates, pass->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &errands);
+    collect(key, &work);
     bool posted = pass->posted;
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     return close_after(pass, posted);
 }
 
@@ -451,14 +451,14 @@ enum weir_status weir_pass_release(struct weir_pass *pass, const struct weir_res
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, loop_index);
+    struct deferred_work work = begin_work(gates, loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_leave(key, &pass->ticket, result,
-                                             loop_of(gates, loop_index)->now_ns, &errands.news);
-    collect(key, &errands);
+    enum weir_status status =
+        weir_key_leave(key, &pass->ticket, result, loop_of(gates, loop_index)->now_ns, &work.news);
+    collect(key, &work);
     assert(status != WEIR_OK || !pass->posted);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     if (status == WEIR_OK) {
         weir_pass_close(pass);
     }
@@ -469,13 +469,13 @@ enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint
 {
     struct weir_gates *gates = pass->gates;
     struct weir_key *key = pass->key;
-    struct errands errands = errands_of(gates, loop_index);
+    struct deferred_work work = begin_work(gates, loop_index);
     lock_key(key);
     enum weir_status status = weir_key_renew(key, &pass->ticket, lease_ns,
-                                             loop_of(gates, loop_index)->now_ns, &errands.news);
-    collect(key, &errands);
+                                             loop_of(gates, loop_index)->now_ns, &work.news);
+    collect(key, &work);
     unlock_key(key);
-    run(key, &errands);
+    run(key, &work);
     return status;
 }
 
@@ -501,20 +501,20 @@ bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns)
     struct weir_key *key = pass->key;
     uint16_t lane_id = pass->ticket.lane_id;
     uint64_t now_ns = loop_of(gates, pass->loop_index)->now_ns;
-    struct errands errands = errands_of(gates, pass->loop_index);
+    struct deferred_work work = begin_work(gates, pass->loop_index);
     uint64_t paused_until_ns = WEIR_NEVER; /* a lane that is gone needs no pause */
     lock_key(key);
     bool moves = pass->ticket.state == WEIR_TICKET_ADMITTED &&
                  has_other_way(key, lane_id, now_ns, &paused_until_ns);
     bool pauses = moves && paused_until_ns < until_ns;
     if (pauses) {
-        enum weir_status status = weir_key_pause(key, lane_id, until_ns, now_ns, &errands.news);
+        enum weir_status status = weir_key_pause(key, lane_id, until_ns, now_ns, &work.news);
         assert(status == WEIR_OK || status == WEIR_NO_LANE); /* a reload may have retired it */
-        collect(key, &errands);
+        collect(key, &work);
     }
     unlock_key(key);
     if (pauses) {
-        run(key, &errands);
+        run(key, &work);
     }
     return moves;
 }
@@ -646,15 +646,15 @@ void weir_gates_sweep(struct weir_gates *gates, uint64_t now_ns)
 static enum weir_status apply(struct weir_gates *gates, struct entrance *entrance,
                               struct weir_key *key, uint32_t loop_index)
 {
-    struct errands errands = errands_of(gates, loop_index);
+    struct deferred_work work = begin_work(gates, loop_index);
     pthread_mutex_lock(&entrance->lock);
     lock_key(key);
     enum weir_status status =
-        weir_gate_apply(entrance->gate, key, loop_of(gates, loop_index)->now_ns, &errands.news);
-    collect(key, &errands);
+        weir_gate_apply(entrance->gate, key, loop_of(gates, loop_index)->now_ns, &work.news);
+    collect(key, &work);
     unlock_key(key);
     pthread_mutex_unlock(&entrance->lock);
-    run(key, &errands);
+    run(key, &work);
     return status;
 }
 

@@ -17,9 +17,9 @@
 #include "base/clock.h"
 #include "base/slab.h"
 #include "runner/command.h"
-#include "runner/errand.h"
 #include "runner/job_service.h"
 #include "runner/launcher.h"
+#include "runner/route_attempt.h"
 #include "store/store.h"
 
 #include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
@@ -109,7 +109,7 @@ struct weir_run {
     /* Its loop's own. */
     struct weir_command_kind kind;
     struct weir_command *command;
-    struct weir_errand *errand;
+    struct weir_route_attempt *route_attempt;
     struct weir_disk_task sweep;
 };
 

@@ -224,10 +224,10 @@ static void on_command_ended(void *context, const struct weir_command_report *re
                                                 .log = report->log});
 }
 
-static void on_errand_ended(void *context, const struct weir_errand_report *report)
+static void on_route_attempt_ended(void *context, const struct weir_route_attempt_report *report)
 {
     struct weir_run *run = context;
-    run->errand = NULL;
+    run->route_attempt = NULL;
     weir_run_end(run, &(struct weir_run_report){.end = report->end,
                                                 .error = report->error,
                                                 .retry_after_ms = report->retry_after_ms,
@@ -282,25 +282,25 @@ static bool start_command(struct weir_run *run, const struct paths *paths)
     return run->command != NULL;
 }
 
-static bool start_errand(struct weir_run *run, const struct paths *paths)
+static bool start_route_attempt(struct weir_run *run, const struct paths *paths)
 {
-    run->errand = weir_errand_start(
-        &(struct weir_errand_options){.worker = run->worker,
-                                      .disk = run->service->disk,
-                                      .path = run->config->route,
-                                      .row = &run->row,
-                                      .body_path = paths->body_path,
-                                      .body_digest = run->row.order.digest,
-                                      .result_file = paths->result_file,
-                                      .result_path = paths->result,
-                                      .result_bytes_max = run->config->body_bytes_max,
-                                      .ended = on_errand_ended,
-                                      .context = run});
-    return run->errand != NULL;
+    run->route_attempt = weir_route_attempt_start(
+        &(struct weir_route_attempt_options){.worker = run->worker,
+                                             .disk = run->service->disk,
+                                             .path = run->config->route,
+                                             .row = &run->row,
+                                             .body_path = paths->body_path,
+                                             .body_digest = run->row.order.digest,
+                                             .result_file = paths->result_file,
+                                             .result_path = paths->result,
+                                             .result_bytes_max = run->config->body_bytes_max,
+                                             .ended = on_route_attempt_ended,
+                                             .context = run});
+    return run->route_attempt != NULL;
 }
 
 /* Whether the body is what was handed in. Long ones lie in files, and are checked where they are
- * read: folder.c, errand.c. */
+ * read: folder.c, route_attempt.c. */
 static bool is_whole(const struct weir_run *run)
 {
     const struct weir_job_order *order = &run->row.order;
@@ -326,7 +326,7 @@ static void start(struct weir_run *run)
         return;
     }
     find_paths(run, &paths);
-    if (run->worker == NULL ? !start_command(run, &paths) : !start_errand(run, &paths)) {
+    if (run->worker == NULL ? !start_command(run, &paths) : !start_route_attempt(run, &paths)) {
         weir_run_rest(run);
     }
 }
@@ -369,8 +369,8 @@ static void on_stop(struct weir_post *post)
     struct weir_run *run = weir_container_of(post, struct weir_run, stop);
     if (run->command != NULL) {
         weir_command_cancel(run->command);
-    } else if (run->errand != NULL) {
-        weir_errand_cancel(run->errand);
+    } else if (run->route_attempt != NULL) {
+        weir_route_attempt_cancel(run->route_attempt);
     }
     weir_run_let_go(run);
 }
@@ -415,11 +415,11 @@ static bool destroy_work(struct weir_run *run)
     if (run->command != NULL && !weir_command_destroy(run->command)) {
         return false;
     }
-    if (run->errand != NULL) {
-        weir_errand_destroy(run->errand);
+    if (run->route_attempt != NULL) {
+        weir_route_attempt_destroy(run->route_attempt);
     }
     run->command = NULL;
-    run->errand = NULL;
+    run->route_attempt = NULL;
     return true;
 }
 

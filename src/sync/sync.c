@@ -70,7 +70,7 @@ struct weir_sync {
 };
 
 /* What a call leaves to be done after the unlock. */
-struct errands {
+struct deferred_wakes {
     struct weir_sync_waiter *told; /* a chain, in the order of the decisions */
     const uint32_t *nudged;        /* the word of the time-keeper, if it is asleep */
 };
@@ -199,10 +199,10 @@ static const uint32_t *keep_time(const struct weir_sync_key *key, uint64_t wake_
 }
 
 /* What follows every call on the core. `own` is the caller's waiter, or null. */
-static struct errands settle(struct weir_sync_key *key, struct weir_news *news,
-                             struct weir_sync_waiter *own)
+static struct deferred_wakes settle(struct weir_sync_key *key, struct weir_news *news,
+                                    struct weir_sync_waiter *own)
 {
-    struct errands errands = {.told = conclude_all(news, own)};
+    struct deferred_wakes deferred = {.told = conclude_all(news, own)};
     if (own != NULL && listed(own)) {
         if (own->permit->ticket.state != WEIR_TICKET_WAITING) {
             conclude(own); /* its own call, which is not in the news */
@@ -211,9 +211,9 @@ static struct errands settle(struct weir_sync_key *key, struct weir_news *news,
             own->alarm_ns = keeper ? news->wake_ns : own->deadline_ns;
         }
     }
-    errands.nudged = keep_time(key, news->wake_ns);
+    deferred.nudged = keep_time(key, news->wake_ns);
     __atomic_store_n(&key->crowded, !weir_list_empty(&key->waiters), __ATOMIC_RELAXED);
-    return errands;
+    return deferred;
 }
 
 /* ---- posts, after the unlock ---- */
@@ -226,24 +226,24 @@ static void tell(struct weir_sync_waiter *waiter)
     }
 }
 
-static void run(struct errands errands)
+static void run(struct deferred_wakes deferred)
 {
-    while (errands.told != NULL) {
-        struct weir_sync_waiter *waiter = errands.told;
-        errands.told = waiter->next; /* before it is told: then it is gone (S2) */
+    while (deferred.told != NULL) {
+        struct weir_sync_waiter *waiter = deferred.told;
+        deferred.told = waiter->next; /* before it is told: then it is gone (S2) */
         tell(waiter);
     }
-    if (errands.nudged != NULL) {
-        futex_wake(errands.nudged);
+    if (deferred.nudged != NULL) {
+        futex_wake(deferred.nudged);
     }
 }
 
 /* The end of every call on the core that has no waiter of its own. */
 static void settle_and_unlock(struct weir_sync_key *key, struct weir_news *news)
 {
-    struct errands errands = settle(key, news, NULL);
+    struct deferred_wakes deferred = settle(key, news, NULL);
     unlock_key(key);
-    run(errands);
+    run(deferred);
 }
 
 /* ---- waiting ---- */
@@ -280,10 +280,10 @@ static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
     } else {
         weir_key_wake(key->core, now_ns, &news);
     }
-    struct errands errands = settle(key, &news, waiter);
+    struct deferred_wakes deferred = settle(key, &news, waiter);
     uint64_t until_ns = listed(waiter) ? waiter->alarm_ns : 0;
     unlock_key(key);
-    run(errands);
+    run(deferred);
     return until_ns;
 }
 
@@ -383,10 +383,10 @@ static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
     struct weir_sync_waiter waiter = {.permit = permit, .deadline_ns = permit->ticket.deadline_ns};
     permit->waiter = &waiter;
     weir_list_push_back(&key->waiters, &waiter.link);
-    struct errands errands = settle(key, &news, &waiter);
+    struct deferred_wakes deferred = settle(key, &news, &waiter);
     uint64_t until_ns = waiter.alarm_ns;
     unlock_key(key);
-    run(errands);
+    run(deferred);
     return wait_for_verdict(key, &waiter, until_ns, token);
 }
 
@@ -537,14 +537,14 @@ void weir_sync_close(struct weir_sync_key *key)
 
 /* Lets a key follow the gate's settings. Comes with the table's lock and keeps it. */
 static enum weir_status apply(struct weir_sync *sync, struct weir_key *core,
-                              struct errands *errands)
+                              struct deferred_wakes *deferred)
 {
     struct weir_sync_key *key = weir_key_extra(core);
     struct weir_news news = {0};
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     enum weir_status status = weir_gate_apply(sync->gate, core, now_ns, &news);
-    *errands = settle(key, &news, NULL);
+    *deferred = settle(key, &news, NULL);
     unlock_key(key);
     return status;
 }
@@ -557,11 +557,11 @@ enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_s
     enum weir_status status = weir_gate_configure(sync->gate, settings);
     struct weir_key *core = status == WEIR_OK ? weir_gate_next(sync->gate, NULL) : NULL;
     while (core != NULL) {
-        struct errands errands;
-        enum weir_status applied = apply(sync, core, &errands);
+        struct deferred_wakes deferred;
+        enum weir_status applied = apply(sync, core, &deferred);
         status = status == WEIR_OK ? applied : status;
         pthread_mutex_unlock(&sync->table);
-        run(errands);
+        run(deferred);
         pthread_mutex_lock(&sync->table);
         core = weir_gate_next(sync->gate, core);
     }
@@ -572,16 +572,16 @@ enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_s
 enum weir_status weir_sync_override(struct weir_sync *sync, struct weir_slice name,
                                     const struct weir_settings *settings)
 {
-    struct errands errands = {0};
+    struct deferred_wakes deferred = {0};
     pthread_mutex_lock(&sync->table);
     enum weir_status status = weir_gate_override(sync->gate, name, settings);
     struct weir_key *core = status == WEIR_OK ? weir_gate_find(sync->gate, name) : NULL;
     if (core != NULL) {
-        status = apply(sync, core, &errands);
+        status = apply(sync, core, &deferred);
         weir_key_give(core);
     }
     pthread_mutex_unlock(&sync->table);
-    run(errands);
+    run(deferred);
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "config/errors.h"
 #include "gateway/server.h"
-#include "runner/errand.h"
+#include "runner/route_attempt.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -136,13 +136,13 @@ static struct trial {
     uint64_t timeout_ms;
     uint64_t result_bytes_max;
     enum then then; /* once the upstream has its request */
-    uint32_t count; /* of errands, one after the other; 0: one */
+    uint32_t count; /* of deferred work, one after the other; 0: one */
     bool unreachable;
     bool crowded; /* there are no descriptors left once it is under way */
 
     struct weir_worker *worker;
     struct weir_disk *disk;
-    struct weir_errand *errand;
+    struct weir_route_attempt *attempt;
     struct weir_post post;
     struct weir_timer timer;
     uint32_t ended;
@@ -180,10 +180,10 @@ static void end_trial(void)
     kill(getpid(), SIGTERM);
 }
 
-static void note_end(void *context, const struct weir_errand_report *report)
+static void note_end(void *context, const struct weir_route_attempt_report *report)
 {
     assert_ptr_equal(context, &trial);
-    trial.errand = NULL;
+    trial.attempt = NULL;
     trial.end = report->end;
     trial.status = report->status;
     trial.retry_after_ms = report->retry_after_ms;
@@ -209,11 +209,11 @@ static void look_at_upstream(struct weir_timer *timer)
         return;
     }
     if (trial.then == CANCEL) {
-        weir_errand_cancel(trial.errand);
-        weir_errand_cancel(trial.errand);
+        weir_route_attempt_cancel(trial.attempt);
+        weir_route_attempt_cancel(trial.attempt);
     } else {
-        weir_errand_destroy(trial.errand);
-        trial.errand = NULL;
+        weir_route_attempt_destroy(trial.attempt);
+        trial.attempt = NULL;
         end_trial();
     }
 }
@@ -234,7 +234,7 @@ static void start(struct weir_post *post)
                            .file = at_hand ? 0 : 1,
                            .bytes = weir_slice_of(at_hand ? body : "")}},
     };
-    trial.errand = weir_errand_start(&(struct weir_errand_options){
+    trial.attempt = weir_route_attempt_start(&(struct weir_route_attempt_options){
         .worker = trial.worker,
         .disk = trial.disk,
         .path = weir_slice_of(trial.path == NULL ? "/go" : trial.path),
@@ -245,7 +245,7 @@ static void start(struct weir_post *post)
         .result_bytes_max = trial.result_bytes_max,
         .ended = note_end,
         .context = &trial});
-    assert_non_null(trial.errand);
+    assert_non_null(trial.attempt);
     if (trial.crowded) {
         allow_descriptors(false);
     }
@@ -287,8 +287,8 @@ static void drain_jobs(struct weir_job_service *service, void (*drained)(void *c
 static void stop_jobs(struct weir_job_service *service)
 {
     (void)service;
-    if (trial.errand != NULL) {
-        weir_errand_destroy(trial.errand);
+    if (trial.attempt != NULL) {
+        weir_route_attempt_destroy(trial.attempt);
     }
     weir_disk_destroy(trial.disk);
 }
@@ -325,8 +325,8 @@ static struct weir_config *load(void *context, char *wrong, size_t wrong_bytes)
     return config;
 }
 
-/* Runs the errands of `trial` to their end. What the server says on stdout is not for the test's
- * reader. */
+/* Runs the deferred work of `trial` to their end. What the server says on stdout is not for the
+ * test's reader. */
 static void run(void)
 {
     static const struct weir_extension jobs = {.open = open_jobs,
@@ -713,21 +713,21 @@ TEST(a_timeout_is_kept)
     assert_int_equal(trial.status, 0);
 }
 
-TEST(an_errand_is_cancelled_while_its_reply_is_awaited)
+TEST(a_route_attempt_is_cancelled_while_its_reply_is_awaited)
 {
     trial.then = CANCEL;
     run();
     expect_end(WEIR_ATTEMPT_CANCELLED, "it was cancelled");
 }
 
-TEST(an_errand_that_is_destroyed_tells_nothing)
+TEST(a_route_attempt_that_is_destroyed_tells_nothing)
 {
     trial.then = DESTROY;
     run();
     assert_int_equal(trial.ended, 0);
 }
 
-TEST(an_errand_that_is_destroyed_while_its_body_is_read_tells_nothing)
+TEST(a_route_attempt_that_is_destroyed_while_its_body_is_read_tells_nothing)
 {
     trial.then = DESTROY;
     trial.body_letters = 900000;
@@ -751,11 +751,12 @@ static size_t open_files(void)
     return count;
 }
 
-TEST(many_errands_follow_each_other_and_leave_nothing)
+TEST(many_route_attempts_follow_each_other_and_leave_nothing)
 {
     size_t before = open_files();
     trial.count = CROWD;
-    /* That it closes is said, or the next errand may be sent to a connection that it ends. */
+    /* That it closes is said, or the next route attempt may be sent to a connection that it ends.
+     */
     upstream.reply = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     run();
     assert_string_equal(trial.error, "");
@@ -812,14 +813,15 @@ int main(void)
                                         open_all, close_all),
         cmocka_unit_test_setup_teardown(a_reply_that_breaks_off_is_a_failure, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_timeout_is_kept, open_all, close_all),
-        cmocka_unit_test_setup_teardown(an_errand_is_cancelled_while_its_reply_is_awaited, open_all,
-                                        close_all),
-        cmocka_unit_test_setup_teardown(an_errand_that_is_destroyed_tells_nothing, open_all,
+        cmocka_unit_test_setup_teardown(a_route_attempt_is_cancelled_while_its_reply_is_awaited,
+                                        open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_route_attempt_that_is_destroyed_tells_nothing, open_all,
                                         close_all),
         cmocka_unit_test_setup_teardown(
-            an_errand_that_is_destroyed_while_its_body_is_read_tells_nothing, open_all, close_all),
-        cmocka_unit_test_setup_teardown(many_errands_follow_each_other_and_leave_nothing, open_all,
-                                        close_all),
+            a_route_attempt_that_is_destroyed_while_its_body_is_read_tells_nothing, open_all,
+            close_all),
+        cmocka_unit_test_setup_teardown(many_route_attempts_follow_each_other_and_leave_nothing,
+                                        open_all, close_all),
     };
     alarm(250);
     return cmocka_run_group_tests(tests, NULL, NULL);

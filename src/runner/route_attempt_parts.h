@@ -1,30 +1,31 @@
-/* errand_parts.h - what the files of an errand share. Part of errand.h.
+/* route_attempt_parts.h - what the files of a route attempt share. Part of route_attempt.h.
  *
- * errand.c has its life and sends the request; errand_reply.c reads the reply. Both do what is
- * possible until a side can do no more, and go on when the loop or a disk thread says so. */
-#ifndef WEIR_RUNNER_ERRAND_PARTS_H
-#define WEIR_RUNNER_ERRAND_PARTS_H
+ * route_attempt.c has its life and sends the request; route_attempt_reply.c reads the reply. Both
+ * do what is possible until a side can do no more, and go on when the loop or a disk thread says
+ * so. */
+#ifndef WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
+#define WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 
 #include "gateway/inner.h"
 #include "net/stream.h"
-#include "runner/errand.h"
+#include "runner/route_attempt.h"
 #include "wire/chunked.h"
 #include "wire/http1.h"
 
-#define WEIR_ERRAND_CHUNK_BYTES 65536 /* of a body in a file that are read at once */
+#define WEIR_ROUTE_ATTEMPT_CHUNK_BYTES 65536 /* of a body in a file that are read at once */
 
 /* What a disk thread does for it; one of each at a time. */
-struct weir_errand_task {
+struct weir_route_attempt_task {
     struct weir_disk_task task;
     struct weir_post done;
-    struct weir_errand *errand;
-    void (*arrive)(struct weir_errand *errand);
+    struct weir_route_attempt *attempt;
+    void (*arrive)(struct weir_route_attempt *attempt);
     bool under_way;
     int error; /* 0: it went well */
 };
 
-struct weir_errand {
-    struct weir_errand_options options;
+struct weir_route_attempt {
+    struct weir_route_attempt_options options;
     struct weir_inner inner;
     struct weir_stream stream; /* our end */
     struct weir_timer timer;
@@ -43,7 +44,7 @@ struct weir_errand {
     /* The request. */
     char *request;            /* its head, and a body that is at hand */
     struct weir_slice unsent; /* of what is at hand */
-    struct weir_errand_task reading;
+    struct weir_route_attempt_task reading;
     char *body_path; /* null: it is all at hand */
     int body_fd;
     uint64_t body_at; /* read from the file so far */
@@ -62,7 +63,7 @@ struct weir_errand {
     uint64_t left_bytes;
     struct weir_chunked chunked;
     struct weir_buffer result; /* what has not been written to a file; all of it if none is open */
-    struct weir_errand_task writing;
+    struct weir_route_attempt_task writing;
     int result_fd;
     bool file_made; /* and to be removed if it does not end well */
     uint64_t written_bytes;
@@ -73,30 +74,31 @@ struct weir_errand {
 };
 
 /* It has ended like that; the first time counts. */
-void weir_errand_finish(struct weir_errand *errand, enum weir_attempt_end end,
-                        const char *sentence);
+void weir_route_attempt_finish(struct weir_route_attempt *attempt, enum weir_attempt_end end,
+                               const char *sentence);
 
 /* It has ended for want of disk or descriptors: no attempt is counted, and the route is not asked
  * again at once. */
-void weir_errand_lack(struct weir_errand *errand, const char *sentence);
+void weir_route_attempt_lack(struct weir_route_attempt *attempt, const char *sentence);
 
 /* One or the other, with why a call failed. */
-void weir_errand_fail(struct weir_errand *errand, const char *what, int error);
+void weir_route_attempt_fail(struct weir_route_attempt *attempt, const char *what, int error);
 
 /* Hands the task to a disk thread; `arrive` is called in the loop when it is done, unless the
- * errand is over by then. */
-void weir_errand_hand_over(struct weir_errand_task *task, void (*work)(struct weir_disk_task *task),
-                           void (*arrive)(struct weir_errand *errand));
+ * route attempt is over by then. */
+void weir_route_attempt_hand_over(struct weir_route_attempt_task *task,
+                                  void (*work)(struct weir_disk_task *task),
+                                  void (*arrive)(struct weir_route_attempt *attempt));
 
-static inline struct weir_errand *weir_errand_of(struct weir_disk_task *task)
+static inline struct weir_route_attempt *weir_route_attempt_of(struct weir_disk_task *task)
 {
-    return weir_container_of(task, struct weir_errand_task, task)->errand;
+    return weir_container_of(task, struct weir_route_attempt_task, task)->attempt;
 }
 
 /* Reads what has come of the reply, as far as there is room for it. */
-void weir_errand_read_reply(struct weir_errand *errand);
+void weir_route_attempt_read_reply(struct weir_route_attempt *attempt);
 
 /* The work of removing a result that is not wanted. */
-void weir_errand_drop_result(struct weir_disk_task *task);
+void weir_route_attempt_drop_result(struct weir_disk_task *task);
 
 #endif

@@ -1,5 +1,5 @@
-/* errand.h - one attempt at a job by a route: its body goes as a request through the gateway's own
- * gates, the reply is its result.
+/* route_attempt.h - one attempt at a job by a route: its body goes as a request through the
+ * gateway's own gates, the reply is its result.
  *
  * The request enters like any other, by a connection that never leaves the process: one end of a
  * pair of sockets is a client of the proxy, the other is here. So lines, lanes, retries and all
@@ -8,16 +8,16 @@
  *
  * 2xx is success; 408, 425, 429 and 5xx, and a connection that breaks, are failures, with what
  * Retry-After asks for; every other status is hopeless. */
-#ifndef WEIR_RUNNER_ERRAND_H
-#define WEIR_RUNNER_ERRAND_H
+#ifndef WEIR_RUNNER_ROUTE_ATTEMPT_H
+#define WEIR_RUNNER_ROUTE_ATTEMPT_H
 
 #include "gateway/worker.h"
 #include "jobs/verdict.h"
 #include "store/disk.h"
 
-struct weir_errand;
+struct weir_route_attempt;
 
-struct weir_errand_report {
+struct weir_route_attempt_report {
     enum weir_attempt_end end;
     struct weir_slice error;
     uint64_t retry_after_ms;
@@ -26,7 +26,7 @@ struct weir_errand_report {
     struct weir_job_bytes result;
 };
 
-struct weir_errand_options {
+struct weir_route_attempt_options {
     struct weir_worker *worker; /* on whose loop it goes; called there, as everything here is */
     struct weir_disk *disk;
     struct weir_slice path;         /* of the route, perhaps with a query */
@@ -36,19 +36,20 @@ struct weir_errand_options {
     uint64_t result_file;           /* as for commands */
     const char *result_path;
     uint64_t result_bytes_max; /* 0: any */
-    void (*ended)(void *context, const struct weir_errand_report *report);
+    void (*ended)(void *context, const struct weir_route_attempt_report *report);
     void *context;
 };
 
 /* Null without memory or descriptors; else `ended` will be called once, never within this call. */
-struct weir_errand *weir_errand_start(const struct weir_errand_options *options);
+struct weir_route_attempt *
+weir_route_attempt_start(const struct weir_route_attempt_options *options);
 
 /* The connection is closed, which the gates notice as for every client; `ended` tells CANCELLED,
  * later, even if a reply is there by then. May be called again. */
-void weir_errand_cancel(struct weir_errand *errand);
+void weir_route_attempt_cancel(struct weir_route_attempt *attempt);
 
 /* The same, and `ended` is not called. What is under way in a disk thread is let go of when it
  * arrives, so the loop is settled after the disk threads have ended. */
-void weir_errand_destroy(struct weir_errand *errand);
+void weir_route_attempt_destroy(struct weir_route_attempt *attempt);
 
 #endif
