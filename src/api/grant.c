@@ -73,8 +73,8 @@ void weir_grant_format(const struct weir_grant *grant, char text[WEIR_GRANT_TEXT
 static bool is_at(const struct weir_grant *grant, const struct weir_grant_name *name)
 {
     return grant->gate == name->gate &&
-           weir_slice_equal(weir_key_name(grant->pass.key), name->key) &&
-           (name->tenant.bytes == 0 || weir_slice_equal(grant->pass.tenant, name->tenant));
+           weir_slice_equal(weir_key_name(grant->gate_ticket.key), name->key) &&
+           (name->tenant.bytes == 0 || weir_slice_equal(grant->gate_ticket.tenant, name->tenant));
 }
 
 static struct weir_grant *find_by_id(const struct weir_grants *grants,
@@ -104,8 +104,9 @@ static struct weir_grant *find_by_flow(const struct weir_grants *grants,
     for (struct weir_map_node *node = weir_map_first(&grants->by_flow, hash); node != NULL;
          node = weir_map_next(node)) {
         struct weir_grant *grant = weir_container_of(node, struct weir_grant, by_flow);
-        if (is_at(grant, name) && weir_slice_equal(grant->pass.flow, name->flow) &&
-            (first == NULL || grant->pass.ticket.sequence < first->pass.ticket.sequence)) {
+        if (is_at(grant, name) && weir_slice_equal(grant->gate_ticket.flow, name->flow) &&
+            (first == NULL ||
+             grant->gate_ticket.ticket.sequence < first->gate_ticket.ticket.sequence)) {
             first = grant;
         }
     }
@@ -148,14 +149,14 @@ void weir_grant_give(struct weir_grant *grant)
 bool weir_grant_hold(struct weir_grant *grant)
 {
     struct weir_grants *grants = grant->grants;
-    uint64_t hash =
-        hash_flow(grants, grant->gate, weir_key_name(grant->pass.key), grant->pass.flow);
+    uint64_t hash = hash_flow(grants, grant->gate, weir_key_name(grant->gate_ticket.key),
+                              grant->gate_ticket.flow);
     pthread_mutex_lock(&grants->lock);
     grant->held =
         weir_map_reserve(&grants->by_id, memory) && weir_map_reserve(&grants->by_flow, memory);
     if (grant->held) {
         weir_map_insert(&grants->by_id, &grant->by_id, grant->id[0]);
-        if (grant->pass.flow.bytes > 0) { /* else all without one would stand in one chain */
+        if (grant->gate_ticket.flow.bytes > 0) { /* else all without one would stand in one chain */
             weir_map_insert(&grants->by_flow, &grant->by_flow, hash);
         }
         weir_list_push_back(&grants->held, &grant->link);
@@ -168,7 +169,7 @@ bool weir_grant_hold(struct weir_grant *grant)
 static void take_out(struct weir_grants *grants, struct weir_grant *grant)
 {
     weir_map_remove(&grants->by_id, &grant->by_id);
-    if (grant->pass.flow.bytes > 0) {
+    if (grant->gate_ticket.flow.bytes > 0) {
         weir_map_remove(&grants->by_flow, &grant->by_flow);
     }
     weir_list_unlink(&grant->link);
@@ -181,7 +182,7 @@ void weir_grant_lapse(struct weir_grant *grant)
     pthread_mutex_lock(&grants->lock);
     take_out(grants, grant);
     pthread_mutex_unlock(&grants->lock);
-    weir_pass_close(&grant->pass);
+    weir_gate_ticket_close(&grant->gate_ticket);
     weir_grant_give(grant);
 }
 
@@ -194,7 +195,7 @@ enum weir_status weir_grants_release(struct weir_grants *grants, const struct we
     pthread_mutex_lock(&grants->lock);
     struct weir_grant *grant = find(grants, name);
     if (grant != NULL) {
-        status = weir_pass_release(&grant->pass, result, loop_index);
+        status = weir_gate_ticket_release(&grant->gate_ticket, result, loop_index);
         if (status == WEIR_OK) { /* else its lease was first, of which it will be told */
             take_out(grants, grant);
             weir_slab_give(&grants->slab, grant);
@@ -227,8 +228,9 @@ enum weir_status weir_grants_renew(struct weir_grants *grants, const struct weir
             *lease_ns != 0 && *lease_ns < grant->lease_ns ? *lease_ns : grant->lease_ns;
         *lease_ns = asked_ns;
         /* A permit without a lease needs none. */
-        status =
-            asked_ns == WEIR_NEVER ? WEIR_OK : weir_pass_renew(&grant->pass, asked_ns, loop_index);
+        status = asked_ns == WEIR_NEVER
+                     ? WEIR_OK
+                     : weir_gate_ticket_renew(&grant->gate_ticket, asked_ns, loop_index);
     }
     pthread_mutex_unlock(&grants->lock);
     return status;
@@ -270,9 +272,9 @@ static void give_all_back(struct weir_grants *grants)
     struct weir_gates *untold = NULL;
     while (!weir_list_empty(&grants->held)) {
         struct weir_grant *grant = weir_container_of(grants->held.next, struct weir_grant, link);
-        struct weir_gates *gates = grant->pass.gates;
+        struct weir_gates *gates = grant->gate_ticket.gates;
         take_out(grants, grant);
-        if (weir_pass_cancel(&grant->pass)) {
+        if (weir_gate_ticket_cancel(&grant->gate_ticket)) {
             weir_slab_give(&grants->slab, grant);
         } else {
             untold = gates;

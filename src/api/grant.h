@@ -1,15 +1,15 @@
 /* grant.h - permits that the API has given, and those that it waits for.
  *
- * A grant is a pass with an id. While it waits it belongs to its call, and to the loop of that.
- * Once it is held it stands in a table, where any thread finds it by its id, or by gate, key and
- * flow, and ends or renews it under the table's lock. Its own loop hears of the end of its lease;
- * whoever was first, the ticket knows. docs/API.md tells the rest. */
+ * A grant is a gate ticket with an id. While it waits it belongs to its call, and to the loop of
+ * that. Once it is held it stands in a table, where any thread finds it by its id, or by gate, key
+ * and flow, and ends or renews it under the table's lock. Its own loop hears of the end of its
+ * lease; whoever was first, the ticket knows. docs/API.md tells the rest. */
 #ifndef WEIR_API_GRANT_H
 #define WEIR_API_GRANT_H
 
 #include "base/list.h"
 #include "base/map.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
 #define WEIR_GRANTS_MAX       UINT32_C(1000000)
 #define WEIR_GRANT_TEXT_BYTES 32 /* of an id, in hexadecimal */
@@ -18,7 +18,7 @@ struct weir_grants;
 struct weir_call;
 
 struct weir_grant {
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     struct weir_map_node by_id;
     struct weir_map_node by_flow;
     struct weir_link link; /* among all that are held */
@@ -28,7 +28,7 @@ struct weir_grant {
     uint64_t lease_ns; /* WEIR_NEVER: none */
     uint32_t gate;
     bool held;                             /* stands in the table; under its lock */
-    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the pass's, as is the flow */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
 
@@ -51,7 +51,7 @@ void weir_grants_destroy(struct weir_grants *grants);
 /* A new one, zeroed but for its id. Null at WEIR_GRANTS_MAX or without memory. */
 struct weir_grant *weir_grant_take(struct weir_grants *grants);
 
-/* One that is not held, and whose pass is closed, goes. */
+/* One that is not held, and whose gate ticket is closed, goes. */
 void weir_grant_give(struct weir_grant *grant);
 
 /* It has been admitted, and can be found from now on. False, and nothing changed, without memory.

@@ -32,7 +32,8 @@ struct line {
 
 static const struct weir_allocator *const memory = &weir_allocator_libc;
 
-static void note(void *context, const struct weir_place *place, const struct weir_pass *pass)
+static void note(void *context, const struct weir_place *place,
+                 const struct weir_gate_ticket *gate_ticket)
 {
     struct line *line = context;
     line->seen++;
@@ -47,12 +48,12 @@ static void note(void *context, const struct weir_place *place, const struct wei
                             .cost = place->ticket->cost,
                             .priority = (enum weir_priority)place->ticket->priority,
                             .tenant_bytes = (uint8_t)place->tenant.bytes,
-                            .flow_bytes = (uint8_t)pass->flow.bytes};
+                            .flow_bytes = (uint8_t)gate_ticket->flow.bytes};
     if (entry->tenant_bytes > 0) {
         memcpy(entry->text, place->tenant.data, entry->tenant_bytes);
     }
     if (entry->flow_bytes > 0) {
-        memcpy(entry->text + entry->tenant_bytes, pass->flow.data, entry->flow_bytes);
+        memcpy(entry->text + entry->tenant_bytes, gate_ticket->flow.data, entry->flow_bytes);
     }
 }
 

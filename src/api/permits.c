@@ -92,17 +92,18 @@ static bool produce_permit(struct weir_call *call, struct weir_json *json)
  * anybody may release it from now on. */
 static void give_permit(struct weir_call *call, struct weir_grant *grant)
 {
-    struct weir_pass *pass = &grant->pass;
+    struct weir_gate_ticket *gate_ticket = &grant->gate_ticket;
     weir_grant_format(grant, call->permit);
-    call->stats = weir_pass_stats(pass);
+    call->stats = weir_gate_ticket_stats(gate_ticket);
     call->lease_ns = grant->lease_ns;
-    memcpy(call->flow_text, pass->flow.data, pass->flow.bytes);
-    call->flow = (struct weir_slice){call->flow_text, pass->flow.bytes};
+    memcpy(call->flow_text, gate_ticket->flow.data, gate_ticket->flow.bytes);
+    call->flow = (struct weir_slice){call->flow_text, gate_ticket->flow.bytes};
     call->grant = NULL;
     grant->call = call->holds ? call : NULL;
     if (!weir_grant_hold(grant)) {
         grant->call = NULL;
-        if (weir_pass_cancel(pass)) { /* else its lease is over in this moment, which is told */
+        if (weir_gate_ticket_cancel(
+                gate_ticket)) { /* else its lease is over in this moment, which is told */
             weir_grant_give(grant);
         }
         call->holds = false;
@@ -119,7 +120,7 @@ static void refuse_grant(struct weir_call *call, struct weir_grant *grant,
 {
     struct weir_refusal refusal;
     struct weir_refused refused = {.gate = weir_api_find_config(call),
-                                   .pass = &grant->pass,
+                                   .gate_ticket = &grant->gate_ticket,
                                    .arrived_ns = call->arrived_ns,
                                    .now_ns = call->worker->loop.now_ns};
     if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
@@ -153,9 +154,9 @@ static void lapse(struct weir_grant *grant)
 }
 
 /* Called in the grant's own loop when somebody else's call has changed its ticket. */
-static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
+static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_grant *grant = weir_container_of(pass, struct weir_grant, pass);
+    struct weir_grant *grant = weir_container_of(gate_ticket, struct weir_grant, gate_ticket);
     struct weir_call *call = grant->call;
     if (state == WEIR_TICKET_IDLE) {
         weir_grant_give(grant);
@@ -167,7 +168,7 @@ static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
     } else {
         call->grant = NULL;
         refuse_grant(call, grant, weir_refusal_in_line);
-        weir_pass_close(pass);
+        weir_gate_ticket_close(gate_ticket);
         weir_grant_give(grant);
         weir_call_resume(call);
     }
@@ -189,17 +190,18 @@ static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_
 static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
 {
     struct weir_worker *worker = call->worker;
-    struct weir_request request = {.tenant = grant->pass.tenant,
-                                   .priority = weir_config_tenant_priority(
-                                       worker->site->config, grant->pass.tenant, wish->priority),
-                                   .lease_ns = grant->lease_ns,
-                                   .cost = wish->cost};
+    struct weir_request request = {
+        .tenant = grant->gate_ticket.tenant,
+        .priority = weir_config_tenant_priority(worker->site->config, grant->gate_ticket.tenant,
+                                                wish->priority),
+        .lease_ns = grant->lease_ns,
+        .cost = wish->cost};
     struct weir_destination where = {
         .gate = call->gate, .loop_index = worker->index, .key = call->segments[2]};
     if ((wish->present & WEIR_WISH_TIMEOUT) != 0) {
         request.deadline_ns = worker->loop.now_ns + wish->timeout_ns;
     }
-    switch (weir_pass_enter(worker->gates, &grant->pass, &where, &request)) {
+    switch (weir_gate_ticket_enter(worker->gates, &grant->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
         give_permit(call, grant);
         break;
@@ -210,7 +212,7 @@ static void enter(struct weir_call *call, struct weir_grant *grant, const struct
         break;
     case WEIR_REFUSED:
         refuse_grant(call, grant, weir_refusal_at_door);
-        weir_pass_close(&grant->pass);
+        weir_gate_ticket_close(&grant->gate_ticket);
         weir_grant_give(grant);
         break;
     }
@@ -243,9 +245,9 @@ static void acquire(struct weir_call *call, const struct weir_wish *wish, struct
                           "As many permits are held or waited for as may be. Try again later.");
         return;
     }
-    grant->pass.flow = keep_name(grant->flow_text, wish->flow);
-    grant->pass.tenant = keep_name(grant->tenant_text, tenant);
-    grant->pass.told = on_told;
+    grant->gate_ticket.flow = keep_name(grant->flow_text, wish->flow);
+    grant->gate_ticket.tenant = keep_name(grant->tenant_text, tenant);
+    grant->gate_ticket.told = on_told;
     grant->gate = call->gate;
     grant->call = call;
     grant->lease_ns = lease_of(wish, weir_config_key_rules(gate, call->segments[2]));
@@ -367,7 +369,7 @@ static void leave_line(struct weir_call *call)
     struct weir_grant *grant = call->grant;
     call->grant = NULL;
     grant->call = NULL;
-    if (weir_pass_cancel(&grant->pass)) {
+    if (weir_gate_ticket_cancel(&grant->gate_ticket)) {
         weir_grant_give(grant);
     }
 }

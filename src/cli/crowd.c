@@ -193,7 +193,7 @@ static void hear(struct caller *caller)
     }
 }
 
-static void pass(struct caller *caller)
+static void gate_ticket(struct caller *caller)
 {
     size_t used;
     enum weir_http1_result result =
@@ -231,7 +231,7 @@ static void read_on(struct caller *caller)
         hear(caller);
     }
     if (caller->phase == PASSING) {
-        pass(caller);
+        gate_ticket(caller);
     }
 }
 

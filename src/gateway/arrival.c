@@ -56,7 +56,7 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
         }
         struct weir_slice part = text_of(&route->key[i], head, data, match);
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
-            part = exchange->pass.tenant;
+            part = exchange->gate_ticket.tenant;
         } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
             part = exchange->site->config->upstreams[route->upstreams[0]].name;
         }
@@ -173,30 +173,31 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         return;
     }
     const struct weir_plan *plan = exchange->site->plan;
-    request->tenant = exchange->pass.tenant;
+    request->tenant = exchange->gate_ticket.tenant;
     struct weir_destination where = {.gate = plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
                                      .ways = plan->ways[exchange->route - plan->config->routes],
                                      .key = key};
-    if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW && exchange->pass.flow.bytes > 0) {
+    if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
+        exchange->gate_ticket.flow.bytes > 0) {
         weir_exchange_ride(exchange, &where, request);
         return;
     }
-    exchange->pass.told = weir_exchange_told;
-    switch (weir_pass_enter(worker->gates, &exchange->pass, &where, request)) {
+    exchange->gate_ticket.told = weir_exchange_told;
+    switch (weir_gate_ticket_enter(worker->gates, &exchange->gate_ticket, &where, request)) {
     case WEIR_ADMITTED:
-        exchange->has_pass = true;
+        exchange->has_ticket = true;
         weir_exchange_admitted(exchange);
         break;
     case WEIR_WAITING:
-        exchange->has_pass = true;
+        exchange->has_ticket = true;
         if (weir_buffer_bytes(&exchange->client->in) == 0) {
             weir_buffer_release(&worker->buffers, &exchange->client->in);
         }
         break;
     case WEIR_REFUSED:
         weir_exchange_refuse(exchange);
-        weir_pass_close(&exchange->pass);
+        weir_gate_ticket_close(&exchange->gate_ticket);
         break;
     }
 }
@@ -220,10 +221,10 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     bool trusted = exchange->client->trusted;
     bool by_key = found->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY; /* see check_key() */
     if (!by_key && (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT)) {
-        exchange->pass.tenant =
+        exchange->gate_ticket.tenant =
             keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
     }
-    exchange->pass.flow =
+    exchange->gate_ticket.flow =
         keep_text(exchange->flow_text, text_of(&found->flow, head, data, &reading->match));
     reading->priority = priority_of(found, text_of(&found->priority, head, data, &reading->match));
     if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {
@@ -233,11 +234,11 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     if (inner != NULL) {
         reading->priority = inner->priority;
         if (inner->tenant.bytes > 0) {
-            exchange->pass.tenant = keep_text(exchange->tenant_text, inner->tenant);
+            exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, inner->tenant);
         }
     }
-    reading->priority = weir_config_tenant_priority(exchange->site->config, exchange->pass.tenant,
-                                                    reading->priority);
+    reading->priority = weir_config_tenant_priority(
+        exchange->site->config, exchange->gate_ticket.tenant, reading->priority);
 }
 
 struct refusal {
@@ -268,7 +269,7 @@ static struct refusal check_key(struct weir_exchange *exchange, const struct rea
     switch (
         weir_api_keys_see(worker->keys, worker->hasher, reading->head, reading->data, &tenant)) {
     case WEIR_API_KEY_GOOD:
-        exchange->pass.tenant = keep_text(exchange->tenant_text, tenant);
+        exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, tenant);
         return (struct refusal){0};
     case WEIR_API_KEY_WRONG:
         return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,

@@ -279,7 +279,7 @@ static bool is_our_lack(int why)
 
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
 {
-    uint32_t lane = exchange->has_pass ? exchange->pass.ticket.lane_id : 0;
+    uint32_t lane = exchange->has_ticket ? exchange->gate_ticket.ticket.lane_id : 0;
     return exchange->route->upstreams[lane % exchange->route->upstream_count];
 }
 

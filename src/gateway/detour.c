@@ -30,9 +30,9 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
  * others, too. */
 static bool may_go(const struct weir_exchange *exchange)
 {
-    return exchange->has_pass && !exchange->rides && !exchange->heard &&
+    return exchange->has_ticket && !exchange->rides && !exchange->heard &&
            exchange->route->upstream_count > 1 && exchange->detours < DETOURS_MAX &&
-           exchange->pass.ticket.deadline_ns > exchange->worker->loop.now_ns;
+           exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }
 
 /* As it was before it was admitted. */
@@ -60,25 +60,26 @@ static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
 
 bool weir_exchange_detour(struct weir_exchange *exchange)
 {
-    struct weir_pass *pass = &exchange->pass;
+    struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     if (!may_go(exchange)) {
         return false;
     }
     const struct weir_upstream *upstream = &exchange->site->upstreams[weir_exchange_lane(exchange)];
-    if (!weir_pass_avoid(pass, rest_until_ns(upstream, exchange->worker->loop.now_ns))) {
+    if (!weir_gate_ticket_avoid(gate_ticket,
+                                rest_until_ns(upstream, exchange->worker->loop.now_ns))) {
         return false;
     }
     char text[WEIR_NAME_BYTES_MAX];
-    struct weir_slice key = weir_key_name(pass->key);
+    struct weir_slice key = weir_key_name(gate_ticket->key);
     memcpy(text, key.data, key.bytes);
-    struct weir_request request = {.priority = (enum weir_priority)pass->ticket.priority,
-                                   .deadline_ns = pass->ticket.deadline_ns,
+    struct weir_request request = {.priority = (enum weir_priority)gate_ticket->ticket.priority,
+                                   .deadline_ns = gate_ticket->ticket.deadline_ns,
                                    .retry = true};
     if (exchange->llm != NULL) {
         weir_llm_meter_retry(exchange);
     }
-    weir_exchange_end_pass(exchange, WEIR_OUTCOME_SOFT_LOSS);
-    if (exchange->pass_pending) { /* its lease was over in the same moment */
+    weir_exchange_end_ticket(exchange, WEIR_OUTCOME_SOFT_LOSS);
+    if (exchange->ticket_pending) { /* its lease was over in the same moment */
         return false;
     }
     enter_again(exchange, (struct weir_slice){text, key.bytes}, &request);

@@ -6,7 +6,7 @@
 #define WEIR_GATEWAY_EVENT_FILE_H
 
 #include "config/config.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
 struct weir_event_file;
 

@@ -120,7 +120,7 @@ static const char *pause_reason(enum weir_pause_reason reason)
     switch (reason) {
     case WEIR_PAUSE_BREAKER:
         return "breaker";
-    case WEIR_PAUSE_SET: /* by weir_pass_avoid(), as nobody else sets one */
+    case WEIR_PAUSE_SET: /* by weir_gate_ticket_avoid(), as nobody else sets one */
         return "unreachable";
     default:
         return "upstream";

@@ -3,7 +3,7 @@
 #ifndef WEIR_GATEWAY_EVENT_LINE_H
 #define WEIR_GATEWAY_EVENT_LINE_H
 
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "wire/json_writer.h"
 
 enum weir_event_type {

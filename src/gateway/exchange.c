@@ -29,32 +29,32 @@ static void free_exchange(struct weir_dead *dead)
 /* Once it is over and nothing to it is under way. */
 void weir_exchange_bury_if_free(struct weir_exchange *exchange)
 {
-    if (exchange->state == WEIR_EXCHANGE_OVER && !exchange->pass_pending &&
+    if (exchange->state == WEIR_EXCHANGE_OVER && !exchange->ticket_pending &&
         !exchange->again_pending) {
         weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
     }
 }
 
-/* The pass goes back, if there is one. */
-void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome outcome)
+/* The gate ticket goes back, if there is one. */
+void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     struct weir_result result = {.outcome =
                                      exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
-    if (exchange->llm != NULL && (exchange->has_pass || exchange->llm->meter != NULL)) {
+    if (exchange->llm != NULL && (exchange->has_ticket || exchange->llm->meter != NULL)) {
         weir_llm_settle(exchange, &result);
         weir_llm_meter_end(exchange, result.outcome);
     }
-    if (!exchange->has_pass) {
+    if (!exchange->has_ticket) {
         return;
     }
-    exchange->has_pass = false;
+    exchange->has_ticket = false;
     if (exchange->rides) {
         weir_exchange_end_ride(exchange, result.outcome);
         return;
     }
-    exchange->pass_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
-                                 ? !weir_pass_cancel(&exchange->pass)
-                                 : !weir_pass_leave(&exchange->pass, &result);
+    exchange->ticket_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
+                                   ? !weir_gate_ticket_cancel(&exchange->gate_ticket)
+                                   : !weir_gate_ticket_leave(&exchange->gate_ticket, &result);
 }
 
 static void release_memory(struct weir_exchange *exchange)
@@ -79,7 +79,7 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
         weir_exchange_drop_start(exchange);
     }
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
-    weir_exchange_end_pass(exchange, outcome);
+    weir_exchange_end_ticket(exchange, outcome);
     if (exchange->llm != NULL) {
         weir_llm_end(exchange);
     }
@@ -150,7 +150,7 @@ static bool begin_answer(struct weir_exchange *exchange)
 static void end_answer(struct weir_exchange *exchange, uint16_t status)
 {
     /* The server has no more part in it. After the document, which names the key. */
-    weir_exchange_end_pass(exchange, WEIR_OUTCOME_CANCELLED);
+    weir_exchange_end_ticket(exchange, WEIR_OUTCOME_CANCELLED);
     exchange->status = status;
     exchange->head_done = true;
     exchange->judging = false;
@@ -174,7 +174,7 @@ static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
     struct weir_share share;
     struct weir_share_budget budget;
     if (exchange->llm != NULL) {
-        share = weir_pass_share(&exchange->pass);
+        share = weir_gate_ticket_share(&exchange->gate_ticket);
         budget = weir_llm_budget(exchange);
         problem->share = &share;
         problem->budget = &budget;
@@ -234,7 +234,7 @@ void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_n
 static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
     return (struct weir_refused){.gate = &exchange->site->config->gates[exchange->route->gate],
-                                 .pass = &exchange->pass,
+                                 .gate_ticket = &exchange->gate_ticket,
                                  .arrived_ns = exchange->arrived_ns,
                                  .now_ns = exchange->worker->loop.now_ns};
 }
@@ -265,11 +265,12 @@ void weir_exchange_refuse_depth(struct weir_exchange *exchange)
 
 /* ---- the gate ---- */
 
-void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
+void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_exchange *exchange = weir_container_of(pass, struct weir_exchange, pass);
+    struct weir_exchange *exchange =
+        weir_container_of(gate_ticket, struct weir_exchange, gate_ticket);
     if (state == WEIR_TICKET_IDLE) {
-        exchange->pass_pending = false;
+        exchange->ticket_pending = false;
         weir_exchange_bury_if_free(exchange);
         return;
     }
@@ -277,10 +278,10 @@ void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state)
         weir_exchange_admitted(exchange);
         return;
     }
-    exchange->has_pass = false;
+    exchange->has_ticket = false;
     weir_exchange_refuse_in_line(exchange);
-    if (exchange->pass.key != NULL) {
-        weir_pass_close(&exchange->pass);
+    if (exchange->gate_ticket.key != NULL) {
+        weir_gate_ticket_close(&exchange->gate_ticket);
     }
 }
 

@@ -1,10 +1,10 @@
 /* exchange.h - one request and its reply, from the moment its head is complete. docs/PROXY.md tells
  * how it lives.
  *
- * An exchange owns its pass, so whatever ends it gives the permit back; where permits belong to
- * flows, it is a rider of one, and its pass only stands for the key. It reads what its client
- * sends through the client's buffer, and what the upstream sends through the backend's; nothing is
- * copied in between. */
+ * An exchange owns its gate ticket, so whatever ends it gives the permit back; where permits belong
+ * to flows, it is a rider of one, and its gate ticket only stands for the key. It reads what its
+ * client sends through the client's buffer, and what the upstream sends through the backend's;
+ * nothing is copied in between. */
 #ifndef WEIR_GATEWAY_EXCHANGE_H
 #define WEIR_GATEWAY_EXCHANGE_H
 
@@ -12,7 +12,7 @@
 #include "gateway/body_pace.h"
 #include "gateway/client.h"
 #include "gateway/flow.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "gateway/problem.h"
 #include "gateway/upstream.h"
 
@@ -35,7 +35,7 @@ struct weir_body_start {
 };
 
 struct weir_exchange {
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     struct weir_dead dead;
     struct weir_post again;     /* to go on after others have had their turn */
     struct weir_client *client; /* null once it is over */
@@ -48,10 +48,10 @@ struct weir_exchange {
     uint8_t minor;        /* of the client's version */
     uint8_t method;       /* enum weir_http_method */
     uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
-    bool has_pass;        /* stands at a gate */
+    bool has_ticket;      /* stands at a gate */
     bool rides;           /* the same with its flow, as `rider` */
     bool flow_last;       /* the flow ends with it */
-    bool pass_pending;    /* it has left, and a post to it is still under way */
+    bool ticket_pending;  /* it has left, and a post to it is still under way */
     bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
     bool reply_begun;     /* bytes of a final reply have gone to the client */
@@ -86,7 +86,7 @@ struct weir_exchange {
     uint64_t arrived_ns;
     uint64_t admitted_ns;
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
-    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the pass's, as is the flow */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
     struct weir_rider rider; /* if it rides */
 };
@@ -101,7 +101,7 @@ void weir_exchange_begin(struct weir_client *client);
  * call has changed its ticket; it is answered by us, for itself or for a ticket that was not
  * admitted. */
 void weir_exchange_admitted(struct weir_exchange *exchange);
-void weir_exchange_told(struct weir_pass *pass, enum weir_ticket_state state);
+void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
                           uint16_t status, const char *detail);
 void weir_exchange_refuse(struct weir_exchange *exchange);

@@ -1,20 +1,20 @@
 /* flow.c - flows and their riders.
  *
- * One lock guards the table of flows and everything in a flow and a rider but the pass. It is a
- * leaf: nothing is called under it that takes another lock, posts to a loop or sets a timer. What
- * is to be done is decided under it and done after it. So there is no order of locks to keep.
+ * One lock guards the table of flows and everything in a flow and a rider but the gate ticket. It
+ * is a leaf: nothing is called under it that takes another lock, posts to a loop or sets a timer.
+ * What is to be done is decided under it and done after it. So there is no order of locks to keep.
  *
  *   WAITING --- admitted ---> HELD --- ends ---> OVER, until its memory goes
  *      +----- refused, ended in line, all riders gone ----^
  *
- *   F1  While a flow is WAITING it has riders that wait and none inside; its pass is touched in its
- *       home only, the loop of the rider who came first. Others change the counts and post there.
+ *   F1  While a flow is WAITING it has riders that wait and none inside; its gate ticket is touched
+ * in its home only, the loop of the rider who came first. Others change the counts and post there.
  *   F2  While it is HELD it has no riders that wait. Whoever moves it to OVER, in any loop, gives
  *       the permit back. The ticket has no lease, so nobody else ends it.
  *   F3  It stands in the table until it is OVER; from then on a request of that name finds none,
  *       and begins a new flow.
  *   F4  It stands in the heap of idle ones if nobody is inside; if somebody is, it may.
- *   F5  Its memory goes when it is OVER, its pass is closed and no post to it is under way.
+ *   F5  Its memory goes when it is OVER, its gate ticket is closed and no post to it is under way.
  *   F6  A rider is posted at most once: when its wait ends otherwise than by its own leaving. */
 #define _GNU_SOURCE /* getrandom */
 #include "gateway/flow.h"
@@ -41,9 +41,9 @@ enum flow_state {
 };
 
 struct weir_flow {
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     struct weir_map_node node;
-    struct weir_post post; /* to its home, the pass's loop */
+    struct weir_post post; /* to its home, the gate ticket's loop */
     struct weir_flows *flows;
     struct weir_key *key;    /* pinned */
     struct weir_link riders; /* that wait */
@@ -137,7 +137,7 @@ static struct weir_flow *find(const struct weir_flows *flows, const struct weir_
     for (struct weir_map_node *node = weir_map_first(&flows->map, hash); node != NULL;
          node = weir_map_next(node)) {
         struct weir_flow *flow = weir_container_of(node, struct weir_flow, node);
-        if (flow->key == key && weir_slice_equal(flow->pass.flow, name)) {
+        if (flow->key == key && weir_slice_equal(flow->gate_ticket.flow, name)) {
             return flow;
         }
     }
@@ -158,7 +158,7 @@ static struct weir_flow *create(struct weir_flows *flows, const struct weir_fare
     }
     memset(flow, 0, offsetof(struct weir_flow, name));
     memcpy(flow->name, fare->flow.data, fare->flow.bytes);
-    flow->pass.flow = (struct weir_slice){flow->name, fare->flow.bytes};
+    flow->gate_ticket.flow = (struct weir_slice){flow->name, fare->flow.bytes};
     flow->flows = flows;
     flow->key = weir_key_pin(fare->key);
     flow->home = fare->loop_index;
@@ -181,7 +181,7 @@ static void take_out(struct weir_flow *flow)
 
 /* ---- the end of a flow; without the lock ---- */
 
-/* Its pass is closed (F5). */
+/* Its gate ticket is closed (F5). */
 static void finish(struct weir_flow *flow)
 {
     struct weir_flows *flows = flow->flows;
@@ -199,7 +199,8 @@ static void finish(struct weir_flow *flow)
 /* One that was HELD and has just been taken out gives its permit back (F2). */
 static void give_back(struct weir_flow *flow, uint32_t loop_index)
 {
-    enum weir_status status = weir_pass_release(&flow->pass, &flow->result, loop_index);
+    enum weir_status status =
+        weir_gate_ticket_release(&flow->gate_ticket, &flow->result, loop_index);
     assert(status == WEIR_OK);
     (void)status;
     finish(flow);
@@ -373,7 +374,7 @@ static void let_in(struct weir_flow *flow, const struct weir_rider *self)
     while (flow->waiting > 0) {
         struct weir_rider *rider = end_wait(flow, &summons, self);
         rider->state = WEIR_RIDER_INSIDE;
-        rider->lane_id = flow->pass.ticket.lane_id;
+        rider->lane_id = flow->gate_ticket.ticket.lane_id;
         flow->inside++;
     }
     pthread_mutex_unlock(&flows->lock);
@@ -396,7 +397,7 @@ static bool was_late(const struct weir_ticket *ticket)
 static void send_away(struct weir_flow *flow, const struct weir_rider *self)
 {
     struct weir_flows *flows = flow->flows;
-    const struct weir_ticket *ticket = &flow->pass.ticket;
+    const struct weir_ticket *ticket = &flow->gate_ticket.ticket;
     struct summons summons = {.end = &summons.first};
     bool late = was_late(ticket);
     pthread_mutex_lock(&flows->lock);
@@ -410,7 +411,7 @@ static void send_away(struct weir_flow *flow, const struct weir_rider *self)
     }
     pthread_mutex_unlock(&flows->lock);
     summon(flows, &summons, flow->home);
-    weir_pass_close(&flow->pass);
+    weir_gate_ticket_close(&flow->gate_ticket);
     finish(flow);
 }
 
@@ -428,12 +429,12 @@ static void attend(struct weir_flow *flow)
     }
     pthread_mutex_unlock(&flows->lock);
     if (deserted) {
-        if (weir_pass_cancel(&flow->pass)) {
+        if (weir_gate_ticket_cancel(&flow->gate_ticket)) {
             finish(flow);
         }
-    } else if (deadline_ns > flow->pass.ticket.deadline_ns) {
+    } else if (deadline_ns > flow->gate_ticket.ticket.deadline_ns) {
         /* If it does not wait any more, its home is about to be told. */
-        (void)!weir_pass_extend(&flow->pass, deadline_ns);
+        (void)!weir_gate_ticket_extend(&flow->gate_ticket, deadline_ns);
     }
 }
 
@@ -453,9 +454,9 @@ static void on_post(struct weir_post *post)
     }
 }
 
-static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
+static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_flow *flow = weir_container_of(pass, struct weir_flow, pass);
+    struct weir_flow *flow = weir_container_of(gate_ticket, struct weir_flow, gate_ticket);
     if (state == WEIR_TICKET_IDLE) {
         finish(flow);
     } else if (state == WEIR_TICKET_ADMITTED) {
@@ -507,10 +508,10 @@ static enum weir_ride enter_line(struct weir_flow *flow, struct weir_rider *ride
     if (request.tenant.bytes > 0) {
         memcpy(flow->tenant, request.tenant.data, request.tenant.bytes);
     }
-    flow->pass.tenant = (struct weir_slice){flow->tenant, request.tenant.bytes};
-    flow->pass.told = on_told;
+    flow->gate_ticket.tenant = (struct weir_slice){flow->tenant, request.tenant.bytes};
+    flow->gate_ticket.told = on_told;
     flow->lease_ns = weir_config_key_rules(fare->config, where.key)->lease_ns;
-    switch (weir_pass_enter(flow->flows->gates, &flow->pass, &where, &request)) {
+    switch (weir_gate_ticket_enter(flow->flows->gates, &flow->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
         let_in(flow, rider);
         return WEIR_RIDE_INSIDE;
@@ -535,7 +536,7 @@ static enum weir_ride join(struct weir_flow *flow, struct weir_rider *rider,
     if (flow->state == HELD) {
         flow->used = true;
         flow->inside++;
-        rider->lane_id = flow->pass.ticket.lane_id;
+        rider->lane_id = flow->gate_ticket.ticket.lane_id;
         rider->state = WEIR_RIDER_INSIDE;
         return WEIR_RIDE_INSIDE;
     }
@@ -629,8 +630,9 @@ enum weir_status weir_flows_release(struct weir_flows *flows, const struct weir_
     bool ends = false;
     pthread_mutex_lock(&flows->lock);
     struct weir_flow *flow = find(flows, name->key, name->flow, hash);
-    bool held = flow != NULL && flow->state == HELD &&
-                (name->tenant.bytes == 0 || weir_slice_equal(flow->pass.tenant, name->tenant));
+    bool held =
+        flow != NULL && flow->state == HELD &&
+        (name->tenant.bytes == 0 || weir_slice_equal(flow->gate_ticket.tenant, name->tenant));
     if (held) {
         flow->ending = true;
         flow->result = *result;

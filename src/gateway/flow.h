@@ -6,13 +6,13 @@
  * waits for itself. The permit goes back when nobody is inside and a rider has said that it was the
  * last, the flow has been idle for a while, or its lease is over.
  *
- * What happens to a rider that waits is told in its own loop, as with a pass, and it lives until no
- * post to it is under way. */
+ * What happens to a rider that waits is told in its own loop, as with a gate ticket, and it lives
+ * until no post to it is under way. */
 #ifndef WEIR_GATEWAY_FLOW_H
 #define WEIR_GATEWAY_FLOW_H
 
 #include "config/config.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
 /* At once, waiting or held. */
 #define WEIR_FLOWS_MAX UINT32_C(1000000)

@@ -259,8 +259,8 @@ void weir_llm_enter(struct weir_exchange *exchange)
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
     }
     weir_exchange_enter(exchange, (struct weir_slice){key, key_bytes}, &request);
-    if (exchange->llm != NULL && exchange->has_pass && !again) {
-        llm->deadline_ns = exchange->pass.ticket.deadline_ns;
+    if (exchange->llm != NULL && exchange->has_ticket && !again) {
+        llm->deadline_ns = exchange->gate_ticket.ticket.deadline_ns;
     }
 }
 
@@ -280,7 +280,7 @@ static bool may_ask(const struct weir_exchange *exchange)
 {
     const struct weir_llm *llm = exchange->llm;
     const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(exchange->site->config, exchange->pass.tenant);
+        weir_config_find_tenant(exchange->site->config, exchange->gate_ticket.tenant);
     return !llm->has_body || tenant->model_count == 0 ||
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }

@@ -16,7 +16,7 @@ static int64_t wall_s(void)
 struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
 {
     const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(exchange->site->config, exchange->pass.tenant);
+        weir_config_find_tenant(exchange->site->config, exchange->gate_ticket.tenant);
     if (tenant->tokens_per_day == WEIR_NEVER) {
         return (struct weir_share_budget){0};
     }
@@ -24,7 +24,7 @@ struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
     return (struct weir_share_budget){
         .exists = true,
         .tokens = tenant->tokens_per_day,
-        .spent = weir_usage_spent(exchange->worker->usage, now_s, exchange->pass.tenant),
+        .spent = weir_usage_spent(exchange->worker->usage, now_s, exchange->gate_ticket.tenant),
         .left_ns = (uint64_t)(DAY_S - now_s % DAY_S) * WEIR_NS_PER_SECOND};
 }
 
@@ -32,7 +32,7 @@ static void add(const struct weir_exchange *exchange, const struct weir_usage_co
 {
     const struct weir_llm *llm = exchange->llm;
     struct weir_slice model = {llm->model, llm->model_bytes};
-    weir_usage_add(exchange->worker->usage, wall_s(), exchange->pass.tenant,
+    weir_usage_add(exchange->worker->usage, wall_s(), exchange->gate_ticket.tenant,
                    model.bytes == 0 ? exchange->route->default_key : model, counts);
 }
 

@@ -60,8 +60,8 @@ void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
                                .retry_after_rounding_ns = limits->retry_after_rounding_ns,
                                .quotas = limits->quotas,
                                .quota_count = limits->quota_count};
-    if (exchange->has_pass) {
-        weir_pass_hear(&exchange->pass, &reply);
+    if (exchange->has_ticket) {
+        weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
 }
 
@@ -232,9 +232,9 @@ static void tell_progress(struct weir_exchange *exchange)
     struct weir_llm *llm = exchange->llm;
     uint64_t output = weir_llm_reply_usage(&llm->ear->reply).output;
     if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
-        exchange->has_pass) {
+        exchange->has_ticket) {
         llm->told = (uint32_t)output;
-        weir_pass_progress(&exchange->pass, llm->told);
+        weir_gate_ticket_progress(&exchange->gate_ticket, llm->told);
     }
 }
 

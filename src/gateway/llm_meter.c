@@ -18,10 +18,10 @@ void weir_llm_meter_begin(struct weir_exchange *exchange)
     uint32_t upstream = weir_exchange_lane(exchange);
     struct weir_meter_labels labels = {.provider = exchange->site->config->upstreams[upstream].name,
                                        .model = {llm->model, llm->model_bytes},
-                                       .tenant = exchange->pass.tenant};
+                                       .tenant = exchange->gate_ticket.tenant};
     llm->meter = weir_meter_take(worker->meter, worker->index, &labels, worker->loop.now_ns);
-    if (llm->meter != NULL && exchange->has_pass) {
-        const struct weir_ticket *ticket = &exchange->pass.ticket;
+    if (llm->meter != NULL && exchange->has_ticket) {
+        const struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
         uint64_t wait_ns = ticket->admitted_ns - ticket->entered_ns;
         weir_meter_wait(llm->meter, ticket->admitted_ns > ticket->entered_ns ? wait_ns : 0);
     }

@@ -101,7 +101,7 @@ static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir
     let_go(exchange);
     weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
     weir_llm_meter_retry(exchange);
-    weir_exchange_end_pass(exchange, outcome);
+    weir_exchange_end_ticket(exchange, outcome);
     exchange->request_sent = false;
     exchange->request_sent_bytes = 0;
     exchange->body_sent = 0;
@@ -193,7 +193,7 @@ bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired)
 void weir_llm_again(struct weir_exchange *exchange)
 {
     weir_client_relax(exchange->client);
-    if (exchange->pass_pending) { /* the last permit's lease was over in the same moment */
+    if (exchange->ticket_pending) { /* the last permit's lease was over in the same moment */
         weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
                        exchange->worker->loop.now_ns + WEIR_NS_PER_SECOND / 1000);
         return;

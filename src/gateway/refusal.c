@@ -8,29 +8,29 @@
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused)
 {
-    const struct weir_pass *pass = refused->pass;
+    const struct weir_gate_ticket *gate_ticket = refused->gate_ticket;
     struct weir_problem *problem = &refusal->problem;
     *problem = (struct weir_problem){.kind = kind,
                                      .status = 503,
                                      .detail = detail,
                                      .gate = refused->gate->name,
-                                     .flow = pass->flow,
-                                     .tenant = pass->tenant,
+                                     .flow = gate_ticket->flow,
+                                     .tenant = gate_ticket->tenant,
                                      .waited_ns = refused->now_ns - refused->arrived_ns,
                                      .timeout_ns = WEIR_NEVER,
                                      .retry_ns = WEIR_NEVER};
-    if (pass->key == NULL) {
+    if (gate_ticket->key == NULL) {
         return;
     }
-    refusal->stats = weir_pass_stats(pass);
+    refusal->stats = weir_gate_ticket_stats(gate_ticket);
     problem->stats = &refusal->stats;
-    problem->key = weir_key_name(pass->key);
-    problem->retry_ns = weir_pass_predict(pass);
+    problem->key = weir_key_name(gate_ticket->key);
+    problem->retry_ns = weir_gate_ticket_predict(gate_ticket);
     if (kind != WEIR_PROBLEM_DRAINING) {
         problem->status = (uint16_t)weir_config_key_rules(refused->gate, problem->key)->line.status;
     }
-    if (pass->ticket.deadline_ns != WEIR_NEVER) {
-        problem->timeout_ns = pass->ticket.deadline_ns - refused->arrived_ns;
+    if (gate_ticket->ticket.deadline_ns != WEIR_NEVER) {
+        problem->timeout_ns = gate_ticket->ticket.deadline_ns - refused->arrived_ns;
     }
 }
 
@@ -91,9 +91,9 @@ static void explain_full_table(struct weir_refusal *refusal, const struct weir_r
 
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
-    enum weir_status why = (enum weir_status)refused->pass->ticket.refusal;
+    enum weir_status why = (enum weir_status)refused->gate_ticket->ticket.refusal;
     weir_refusal_make(refusal, weir_refusal_kind(why), sentence(why), refused);
-    uint64_t at_ns = refused->pass->ticket.retry_at_ns;
+    uint64_t at_ns = refused->gate_ticket->ticket.retry_at_ns;
     uint64_t wait_ns = at_ns == WEIR_NEVER       ? WEIR_NEVER
                        : at_ns > refused->now_ns ? at_ns - refused->now_ns
                                                  : 0;
@@ -107,7 +107,7 @@ void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refuse
 
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
-    if (refused->pass->ticket.end == WEIR_END_DISPLACED) {
+    if (refused->gate_ticket->ticket.end == WEIR_END_DISPLACED) {
         weir_refusal_make(refusal, WEIR_PROBLEM_DISPLACED,
                           "The line was full, and this tenant had more than its share of it. Wait "
                           "for some of its requests to pass before sending more.",

@@ -2,7 +2,7 @@
 #ifndef WEIR_GATEWAY_REFUSAL_H
 #define WEIR_GATEWAY_REFUSAL_H
 
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "gateway/problem.h"
 #include "gateway/site.h"
 
@@ -16,7 +16,8 @@ struct weir_refusal {
 /* Who was refused, and where. */
 struct weir_refused {
     const struct weir_config_gate *gate;
-    const struct weir_pass *pass; /* not closed; its key is null if there could not be one */
+    const struct weir_gate_ticket
+        *gate_ticket; /* not closed; its key is null if there could not be one */
     uint64_t arrived_ns;
     uint64_t now_ns;
 };

@@ -56,7 +56,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     if (exchange->llm != NULL) {
         limits = weir_llm_limits(exchange);
         reply.llm = &limits;
-        share = weir_pass_share(&exchange->pass);
+        share = weir_gate_ticket_share(&exchange->gate_ticket);
         budget = weir_llm_budget(exchange);
         reply.share = &share;
         reply.budget = &budget;
@@ -89,10 +89,10 @@ static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
     if (exchange->llm != NULL) {
         return weir_llm_hear(exchange, head);
     }
-    if (exchange->has_pass && !exchange->rides &&
+    if (exchange->has_ticket && !exchange->rides &&
         exchange->site->plan->learns[exchange->route->gate]) {
         struct weir_reply reply = {.outcome = outcome_of(head->status)};
-        weir_pass_hear(&exchange->pass, &reply);
+        weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
     return true;
 }
@@ -219,7 +219,7 @@ static void end_upstream(struct weir_exchange *exchange)
     } else {
         weir_backend_drop(backend);
     }
-    weir_exchange_end_pass(exchange, outcome_of(exchange->status));
+    weir_exchange_end_ticket(exchange, outcome_of(exchange->status));
 }
 
 static struct weir_buffer *reply_source(struct weir_exchange *exchange)

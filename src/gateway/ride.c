@@ -1,6 +1,6 @@
 /* ride.c - an exchange whose permit is its flow's: it waits with the flow, goes in with it, and is
- * refused with it, or alone when its own time is over. Its pass stands for the key, without a
- * ticket: what is told of a refusal is read from there. */
+ * refused with it, or alone when its own time is over. Its gate ticket stands for the key, without
+ * a ticket: what is told of a refusal is read from there. */
 #include "gateway/transfer.h"
 
 #include "base/list.h"
@@ -11,7 +11,7 @@ static void ride(struct weir_exchange *exchange);
 
 static void go_in(struct weir_exchange *exchange)
 {
-    exchange->pass.ticket.lane_id = exchange->rider.lane_id;
+    exchange->gate_ticket.ticket.lane_id = exchange->rider.lane_id;
     weir_client_relax(exchange->client);
     weir_exchange_admitted(exchange);
 }
@@ -19,7 +19,7 @@ static void go_in(struct weir_exchange *exchange)
 /* The words are those of a ticket of its own that ended like the flow's. */
 static void refuse(struct weir_exchange *exchange)
 {
-    struct weir_ticket *ticket = &exchange->pass.ticket;
+    struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
     ticket->end = exchange->rider.end;
     ticket->refusal = exchange->rider.refusal;
     if (ticket->end == WEIR_END_TIMEOUT || ticket->end == WEIR_END_DISPLACED) {
@@ -43,7 +43,7 @@ static void on_told(struct weir_rider *rider, enum weir_rider_state state)
         ride(exchange);
         break;
     default:
-        exchange->pass_pending = false;
+        exchange->ticket_pending = false;
         weir_exchange_bury_if_free(exchange);
         break;
     }
@@ -62,17 +62,18 @@ static void wait(struct weir_exchange *exchange)
 static void ride(struct weir_exchange *exchange)
 {
     const struct weir_config_route *route = exchange->route;
-    const struct weir_pass *pass = &exchange->pass;
-    struct weir_fare fare = {.key = pass->key,
-                             .config = &exchange->site->config->gates[route->gate],
-                             .gate = exchange->site->plan->gates[route->gate],
-                             .loop_index = exchange->worker->index,
-                             .flow = pass->flow,
-                             .request = {.tenant = pass->tenant,
-                                         .priority = (enum weir_priority)pass->ticket.priority,
-                                         .deadline_ns = pass->ticket.deadline_ns},
-                             .depth = route->depth,
-                             .idle_ns = route->flow_idle_ns};
+    const struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
+    struct weir_fare fare = {
+        .key = gate_ticket->key,
+        .config = &exchange->site->config->gates[route->gate],
+        .gate = exchange->site->plan->gates[route->gate],
+        .loop_index = exchange->worker->index,
+        .flow = gate_ticket->flow,
+        .request = {.tenant = gate_ticket->tenant,
+                    .priority = (enum weir_priority)gate_ticket->ticket.priority,
+                    .deadline_ns = gate_ticket->ticket.deadline_ns},
+        .depth = route->depth,
+        .idle_ns = route->flow_idle_ns};
     switch (weir_rider_enter(exchange->worker->flows, &exchange->rider, &fare)) {
     case WEIR_RIDE_INSIDE:
         go_in(exchange);
@@ -92,15 +93,16 @@ static void ride(struct weir_exchange *exchange)
 void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destination *where,
                         const struct weir_request *request)
 {
-    struct weir_pass *pass = &exchange->pass;
-    if (weir_pass_visit(exchange->worker->gates, pass, where, request->deadline_ns) != WEIR_OK) {
+    struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
+    if (weir_gate_ticket_visit(exchange->worker->gates, gate_ticket, where, request->deadline_ns) !=
+        WEIR_OK) {
         weir_exchange_refuse(exchange);
-        weir_pass_close(pass);
+        weir_gate_ticket_close(gate_ticket);
         return;
     }
-    pass->ticket.priority = (uint8_t)request->priority;
+    gate_ticket->ticket.priority = (uint8_t)request->priority;
     exchange->rider.told = on_told;
-    exchange->has_pass = true;
+    exchange->has_ticket = true;
     exchange->rides = true;
     ride(exchange);
 }
@@ -109,7 +111,7 @@ void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destin
 void weir_exchange_ride_late(struct weir_exchange *exchange)
 {
     assert(exchange->rides); /* nobody else's client has something to be late for in line */
-    exchange->pass.ticket.end = WEIR_END_TIMEOUT;
+    exchange->gate_ticket.ticket.end = WEIR_END_TIMEOUT;
     weir_exchange_refuse_in_line(exchange);
 }
 
@@ -118,6 +120,6 @@ void weir_exchange_end_ride(struct weir_exchange *exchange, enum weir_outcome ou
     if (exchange->state == WEIR_EXCHANGE_WAITING) { /* it is being answered */
         weir_client_relax(exchange->client);
     }
-    exchange->pass_pending = !weir_rider_leave(&exchange->rider, outcome, exchange->flow_last);
-    weir_pass_close(&exchange->pass);
+    exchange->ticket_pending = !weir_rider_leave(&exchange->rider, outcome, exchange->flow_last);
+    weir_gate_ticket_close(&exchange->gate_ticket);
 }

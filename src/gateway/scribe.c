@@ -1,7 +1,7 @@
 #include "gateway/scribe.h"
 
 #include "core/key.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
 /* How long the ticket may wait. */
 static uint64_t timeout_of(const struct weir_ticket *ticket)
@@ -14,15 +14,16 @@ static uint64_t timeout_of(const struct weir_ticket *ticket)
 
 static bool write_down(const struct weir_event_context *state, const struct weir_event *event)
 {
-    const struct weir_pass *pass = (const struct weir_pass *)(uintptr_t)event->tag;
+    const struct weir_gate_ticket *gate_ticket =
+        (const struct weir_gate_ticket *)(uintptr_t)event->tag;
     struct weir_notice notice = {.event = event,
                                  .gate = state->gate,
                                  .key = weir_key_name(state->key),
                                  .timeout_ns = WEIR_NEVER};
-    if (pass != NULL) {
-        notice.flow = pass->flow;
-        notice.tenant = pass->tenant;
-        notice.timeout_ns = timeout_of(&pass->ticket);
+    if (gate_ticket != NULL) {
+        notice.flow = gate_ticket->flow;
+        notice.tenant = gate_ticket->tenant;
+        notice.timeout_ns = timeout_of(&gate_ticket->ticket);
     }
     return weir_journal_write(state->journal, &notice);
 }

@@ -33,8 +33,8 @@ static inline bool weir_scribe_wanted(const struct weir_scribe *scribe,
 }
 
 /* Writes what is in the ring, and what has become due. Called under the key's lock, which keeps
- * those whom the events are about: the tag of a ticket is its pass. Afterwards it is to be called
- * again when `due_ns` has come. Returns whether weir_journal_wake() is due. */
+ * those whom the events are about: the tag of a ticket is its gate ticket. Afterwards it is to be
+ * called again when `due_ns` has come. Returns whether weir_journal_wake() is due. */
 WEIR_MUST_CHECK bool weir_scribe_write(struct weir_scribe *scribe,
                                        const struct weir_event_context *state,
                                        struct weir_event_ring *ring);

@@ -47,8 +47,8 @@ void weir_exchange_abandon(struct weir_exchange *exchange);
 /* The reply has been written; the client goes on. */
 void weir_exchange_complete(struct weir_exchange *exchange);
 
-/* The pass goes back, if there is one. */
-void weir_exchange_end_pass(struct weir_exchange *exchange, enum weir_outcome outcome);
+/* The gate ticket goes back, if there is one. */
+void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* Frees it at the end of the turn, once it is over and nothing to it is under way. */
 void weir_exchange_bury_if_free(struct weir_exchange *exchange);

@@ -6,7 +6,7 @@
 
 #include "base/slab.h"
 #include "config/config.h"
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "gateway/tally.h"
 #include "net/buffer.h"
 #include "net/loop.h"

@@ -105,7 +105,7 @@ static uint64_t ends_of(enum weir_end end)
 /* Somebody who rides, and writes down what is told. */
 struct guest {
     struct weir_rider rider;
-    struct weir_pass pass; /* stands for the key */
+    struct weir_gate_ticket gate_ticket; /* stands for the key */
     uint32_t told;
     uint32_t told_of[WEIR_RIDER_AGAIN + 1];
     bool here;
@@ -133,16 +133,17 @@ static enum weir_ride come_as(struct guest *guest, struct wish wish)
     uint64_t asked_ns = wish.timeout_ns == 0 ? 0 : scene.loops[wish.loop].now_ns + wish.timeout_ns;
     if (!guest->here) {
         memset(guest, 0, sizeof *guest);
-        assert_int_equal(weir_pass_visit(scene.gates, &guest->pass, &where, asked_ns), WEIR_OK);
+        assert_int_equal(weir_gate_ticket_visit(scene.gates, &guest->gate_ticket, &where, asked_ns),
+                         WEIR_OK);
         guest->here = true;
     }
     guest->rider.told = write_down;
     struct weir_fare fare = {
-        .key = guest->pass.key,
+        .key = guest->gate_ticket.key,
         .config = &scene.config,
         .loop_index = wish.loop,
         .flow = weir_slice_of(wish.flow),
-        .request = {.deadline_ns = guest->pass.ticket.deadline_ns,
+        .request = {.deadline_ns = guest->gate_ticket.ticket.deadline_ns,
                     .tenant = weir_slice_of(wish.tenant == NULL ? "" : wish.tenant)},
         .depth = wish.depth == 0 ? 5 : wish.depth,
         .idle_ns = wish.idle_ns == 0 ? MINUTE : wish.idle_ns};
@@ -155,7 +156,7 @@ static enum weir_ride come_as(struct guest *guest, struct wish wish)
 static bool go_last(struct guest *guest, bool last)
 {
     bool gone = weir_rider_leave(&guest->rider, WEIR_OUTCOME_SUCCESS, last);
-    weir_pass_close(&guest->pass);
+    weir_gate_ticket_close(&guest->gate_ticket);
     guest->here = false;
     return gone;
 }
@@ -553,7 +554,7 @@ TEST(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside)
     struct guest a = {0}, b = {0};
     assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
     assert_int_equal(come(&b, "other", .loop = 1), WEIR_RIDE_WAITING);
-    struct weir_key *key = a.pass.key;
+    struct weir_key *key = a.gate_ticket.key;
     assert_int_equal(release_by_name(key, "none", 1), WEIR_NOT_HELD);
     assert_int_equal(release_by_name(key, "other", 1), WEIR_NOT_HELD); /* it waits */
     assert_int_equal(release_by_name(key, "flow", 1), WEIR_OK);
@@ -561,7 +562,7 @@ TEST(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside)
     assert_true(go(&a));
     settle();
     expect_told(&b, INSIDE, 1);
-    key = b.pass.key;
+    key = b.gate_ticket.key;
     assert_true(go(&b));
     expect_at_key(1, 0);
     assert_int_equal(release_by_name(key, "other", 0), WEIR_OK);
@@ -575,7 +576,7 @@ TEST(a_flow_is_released_for_a_tenant_only_if_it_is_of_that_one)
     open_scene(one_at_a_time);
     struct guest a = {0};
     assert_int_equal(come(&a, "flow", .tenant = "acme"), WEIR_RIDE_INSIDE);
-    struct weir_flow_name name = {a.pass.key, weir_slice_of("flow"), weir_slice_of("acm")};
+    struct weir_flow_name name = {a.gate_ticket.key, weir_slice_of("flow"), weir_slice_of("acm")};
     assert_true(go(&a));
     assert_int_equal(weir_flows_release(scene.flows, &name, &(struct weir_result){0}, 0),
                      WEIR_NOT_HELD);
@@ -598,9 +599,9 @@ static bool paused_after(enum weir_outcome first, enum weir_outcome second)
     assert_int_equal(come(&b, "flow"), WEIR_RIDE_INSIDE);
     assert_true(weir_rider_leave(&a.rider, first, true));
     assert_true(weir_rider_leave(&b.rider, second, false));
-    assert_true(weir_gates_lane(a.pass.key, 0, scene.loops[0].now_ns, &stats));
-    weir_pass_close(&a.pass);
-    weir_pass_close(&b.pass);
+    assert_true(weir_gates_lane(a.gate_ticket.key, 0, scene.loops[0].now_ns, &stats));
+    weir_gate_ticket_close(&a.gate_ticket);
+    weir_gate_ticket_close(&b.gate_ticket);
     close_scene();
     return stats.paused_until_ns != 0;
 }

@@ -31,7 +31,7 @@ struct stage;
 
 struct visitor {
     struct weir_rider rider;
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     struct stage *stage;
     struct weir_timer timer;
     enum doing doing;
@@ -138,7 +138,7 @@ static void let_go(struct visitor *visitor)
     visitor->doing = LEAVING;
     bool gone =
         weir_rider_leave(&visitor->rider, WEIR_OUTCOME_SUCCESS, below(visitor->stage, 4) == 0);
-    weir_pass_close(&visitor->pass);
+    weir_gate_ticket_close(&visitor->gate_ticket);
     if (gone) {
         end_round(visitor);
     }
@@ -147,11 +147,11 @@ static void let_go(struct visitor *visitor)
 static void enter_flow(struct visitor *visitor)
 {
     struct stage *stage = visitor->stage;
-    struct weir_fare fare = {.key = visitor->pass.key,
+    struct weir_fare fare = {.key = visitor->gate_ticket.key,
                              .config = &storm.config,
                              .loop_index = stage->index,
                              .flow = weir_slice_of(flow_names[visitor->flow]),
-                             .request = {.deadline_ns = visitor->pass.ticket.deadline_ns},
+                             .request = {.deadline_ns = visitor->gate_ticket.ticket.deadline_ns},
                              .depth = DEPTH,
                              .idle_ns = 1 + below(stage, 500) * UINT64_C(1000)};
     visitor->doing = IN_LINE;
@@ -175,7 +175,8 @@ static void come_in(struct visitor *visitor)
                                      .key = weir_slice_of(key_names[visitor->key])};
     uint64_t asked_ns =
         below(stage, 3) == 0 ? stage->loop.now_ns + 1 + below(stage, 800) * UINT64_C(1000) : 0;
-    expect_right(weir_pass_visit(storm.gates, &visitor->pass, &where, asked_ns) == WEIR_OK);
+    expect_right(weir_gate_ticket_visit(storm.gates, &visitor->gate_ticket, &where, asked_ns) ==
+                 WEIR_OK);
     enter_flow(visitor);
 }
 

@@ -28,9 +28,9 @@ struct scene {
 static struct scene scene;
 
 /* As the API does it, but that nobody waits for the reply. */
-static void on_told(struct weir_pass *pass, enum weir_ticket_state state)
+static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_grant *grant = weir_container_of(pass, struct weir_grant, pass);
+    struct weir_grant *grant = weir_container_of(gate_ticket, struct weir_grant, gate_ticket);
     if (state == WEIR_TICKET_ADMITTED) {
         scene.admitted++;
         assert_true(weir_grant_hold(grant));
@@ -106,8 +106,8 @@ static struct weir_grant *take(const char *flow)
     size_t bytes = strlen(flow);
     assert_true(bytes <= sizeof grant->flow_text);
     memcpy(grant->flow_text, flow, bytes);
-    grant->pass.flow = (struct weir_slice){grant->flow_text, bytes};
-    grant->pass.told = on_told;
+    grant->gate_ticket.flow = (struct weir_slice){grant->flow_text, bytes};
+    grant->gate_ticket.told = on_told;
     grant->lease_ns = WEIR_NEVER;
     return grant;
 }
@@ -117,7 +117,7 @@ static enum weir_verdict enter_gate(struct weir_grant *grant, uint32_t gate, con
     struct weir_request request = {.lease_ns = grant->lease_ns};
     struct weir_destination where = {.gate = gate, .key = weir_slice_of(key)};
     grant->gate = gate;
-    return weir_pass_enter(scene.gates, &grant->pass, &where, &request);
+    return weir_gate_ticket_enter(scene.gates, &grant->gate_ticket, &where, &request);
 }
 
 static struct weir_grant *acquire_for(uint64_t lease_ns, uint32_t gate, const char *key,
@@ -360,10 +360,10 @@ TEST(a_new_grant_is_zeroed_even_if_its_memory_was_used_before)
     assert_true(compare_ids(&id, &other) != 0);
     assert_ptr_equal(grant->grants, scene.grants);
     assert_null(grant->call);
-    assert_null(grant->pass.key);
-    assert_null(grant->pass.told);
-    assert_int_equal(grant->pass.flow.bytes, 0);
-    assert_int_equal(grant->pass.ticket.state, WEIR_TICKET_IDLE);
+    assert_null(grant->gate_ticket.key);
+    assert_null(grant->gate_ticket.told);
+    assert_int_equal(grant->gate_ticket.flow.bytes, 0);
+    assert_int_equal(grant->gate_ticket.ticket.state, WEIR_TICKET_IDLE);
     assert_int_equal(grant->lease_ns, 0);
     assert_int_equal(grant->gate, 0);
     assert_false(grant->held);
@@ -472,7 +472,7 @@ TEST(one_that_waited_in_vain_is_given_back_without_ever_being_held)
     acquire(1, "key", "first");
     struct weir_grant *second = take("second");
     assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
-    assert_true(weir_pass_cancel(&second->pass));
+    assert_true(weir_gate_ticket_cancel(&second->gate_ticket));
     weir_grant_give(second);
     expect_released(by_flow(1, "key", "first"));
     one_turn();
@@ -495,7 +495,7 @@ TEST(what_became_of_the_work_is_passed_on)
     assert_int_equal(weir_grants_release(scene.grants, &name, &result, 0), WEIR_OK);
     struct weir_grant *next = take("next");
     assert_int_equal(enter_gate(next, 1, "key"), WEIR_WAITING);
-    assert_true(weir_pass_cancel(&next->pass));
+    assert_true(weir_gate_ticket_cancel(&next->gate_ticket));
     weir_grant_give(next);
     close_scene();
 }
@@ -669,7 +669,8 @@ TEST(a_lease_may_run_out_while_all_that_is_held_is_given_back)
     struct weir_destination where = {.gate = 1, .loop_index = 1, .key = weir_slice_of("key")};
     struct weir_request request = {.lease_ns = WEIR_NEVER};
     late->gate = 1;
-    assert_int_equal(weir_pass_enter(scene.gates, &late->pass, &where, &request), WEIR_ADMITTED);
+    assert_int_equal(weir_gate_ticket_enter(scene.gates, &late->gate_ticket, &where, &request),
+                     WEIR_ADMITTED);
     assert_true(weir_grant_hold(late));
     acquire_for(10 * SECOND, 1, "key", "early");
     acquire_for(HOUR, 1, "key", "early");

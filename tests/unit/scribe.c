@@ -2,7 +2,7 @@
  * for each lane, and where they have got to. */
 #include "gateway/scribe.h"
 
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "unit/helpers.h"
 
 #define MS UINT64_C(1000000)

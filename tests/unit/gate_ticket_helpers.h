@@ -1,8 +1,9 @@
-/* pass_helpers.h - what the tests of passes share: gates, and what is to be seen of their keys. */
+/* gate_ticket_helpers.h - what the tests of passes share: gates, and what is to be seen of their
+ * keys. */
 #ifndef WEIR_TESTS_PASS_HELPERS_H
 #define WEIR_TESTS_PASS_HELPERS_H
 
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 #include "unit/shared_memory.h"
 
 /* Called a, b and so on, with the numbers from 0. */

@@ -1,9 +1,9 @@
 /* Passes: the hand-over between a key and the loops of those who wait there; on one loop, where
  * every order of things can be chosen, and on several threads, where none can. */
 #define _GNU_SOURCE
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
-#include "unit/pass_helpers.h"
+#include "unit/gate_ticket_helpers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,16 +29,16 @@ struct scene {
 
 static struct scene scene;
 
-/* Somebody with a pass, who writes down what is told. */
+/* Somebody with a gate ticket, who writes down what is told. */
 struct guest {
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     uint32_t told;
     uint32_t told_of[WEIR_TICKET_ENDED + 1];
 };
 
-static void write_down(struct weir_pass *pass, enum weir_ticket_state state)
+static void write_down(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct guest *guest = weir_container_of(pass, struct guest, pass);
+    struct guest *guest = weir_container_of(gate_ticket, struct guest, gate_ticket);
     guest->told++;
     guest->told_of[state]++;
     if (scene.awaited > 0 && --scene.awaited == 0) {
@@ -46,10 +46,10 @@ static void write_down(struct weir_pass *pass, enum weir_ticket_state state)
     }
 }
 
-#define GUEST                         \
-    (struct guest)                    \
-    {                                 \
-        .pass = {.told = write_down } \
+#define GUEST                                \
+    (struct guest)                           \
+    {                                        \
+        .gate_ticket = {.told = write_down } \
     }
 
 static void lose_patience(struct weir_timer *timer)
@@ -121,7 +121,7 @@ static void close_scene(void)
 static enum weir_verdict enter_at(struct guest *guest, const char *key, struct weir_request request)
 {
     struct weir_destination where = {.gate = 1, .key = weir_slice_of(key)};
-    return weir_pass_enter(scene.gates, &guest->pass, &where, &request);
+    return weir_gate_ticket_enter(scene.gates, &guest->gate_ticket, &where, &request);
 }
 
 static enum weir_verdict come(struct guest *guest)
@@ -131,7 +131,7 @@ static enum weir_verdict come(struct guest *guest)
 
 static bool go(struct guest *guest)
 {
-    return weir_pass_leave(&guest->pass, &(struct weir_result){0});
+    return weir_gate_ticket_leave(&guest->gate_ticket, &(struct weir_result){0});
 }
 
 #define expect_at_keys(key_count, active_count, waiting_count)    \
@@ -156,7 +156,7 @@ TEST(who_comes_first_is_admitted_and_the_next_one_waits)
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(come(&b), WEIR_WAITING);
     expect_at_keys(1, 1, 1);
-    struct weir_key_stats stats = weir_pass_stats(&b.pass);
+    struct weir_key_stats stats = weir_gate_ticket_stats(&b.gate_ticket);
     assert_int_equal(stats.active, 1);
     assert_int_equal(stats.waiting, 1);
     assert_true(go(&a));
@@ -173,10 +173,10 @@ TEST(who_may_not_wait_is_refused_and_can_still_ask_the_key)
     struct guest a = GUEST, b = GUEST;
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(enter_at(&b, "key", (struct weir_request){.no_wait = true}), WEIR_REFUSED);
-    expect_refused(&b.pass.ticket, WEIR_WOULD_WAIT);
-    assert_int_equal(weir_pass_stats(&b.pass).active, 1);
-    assert_true(weir_pass_predict(&b.pass) > 0);
-    weir_pass_close(&b.pass);
+    expect_refused(&b.gate_ticket.ticket, WEIR_WOULD_WAIT);
+    assert_int_equal(weir_gate_ticket_stats(&b.gate_ticket).active, 1);
+    assert_true(weir_gate_ticket_predict(&b.gate_ticket) > 0);
+    weir_gate_ticket_close(&b.gate_ticket);
     assert_true(go(&a));
     one_turn();
     expect_told_nothing(&b);
@@ -193,12 +193,12 @@ TEST(a_full_line_refuses_at_its_bound_and_not_before)
     assert_int_equal(come(&first), WEIR_WAITING);
     assert_int_equal(come(&second), WEIR_WAITING);
     assert_int_equal(come(&third), WEIR_REFUSED);
-    expect_refused(&third.pass.ticket, WEIR_LINE_FULL);
-    weir_pass_close(&third.pass);
-    assert_true(weir_pass_cancel(&second.pass));
+    expect_refused(&third.gate_ticket.ticket, WEIR_LINE_FULL);
+    weir_gate_ticket_close(&third.gate_ticket);
+    assert_true(weir_gate_ticket_cancel(&second.gate_ticket));
     assert_int_equal(come(&third), WEIR_WAITING);
-    assert_true(weir_pass_cancel(&third.pass));
-    assert_true(weir_pass_cancel(&first.pass));
+    assert_true(weir_gate_ticket_cancel(&third.gate_ticket));
+    assert_true(weir_gate_ticket_cancel(&first.gate_ticket));
     assert_true(go(&inside));
     close_scene();
 }
@@ -211,15 +211,15 @@ TEST(a_key_that_cannot_be_had_is_a_refusal)
     open_scene_with(one_at_a_time, 1);
     struct guest a = GUEST, b = GUEST;
     assert_int_equal(enter_at(&a, "", (struct weir_request){0}), WEIR_REFUSED);
-    assert_int_equal(a.pass.ticket.refusal, WEIR_BAD_NAME);
-    weir_pass_close(&a.pass);
+    assert_int_equal(a.gate_ticket.ticket.refusal, WEIR_BAD_NAME);
+    weir_gate_ticket_close(&a.gate_ticket);
     assert_int_equal(enter_at(&a, name, (struct weir_request){0}), WEIR_REFUSED);
-    assert_int_equal(a.pass.ticket.refusal, WEIR_BAD_NAME);
-    weir_pass_close(&a.pass);
+    assert_int_equal(a.gate_ticket.ticket.refusal, WEIR_BAD_NAME);
+    weir_gate_ticket_close(&a.gate_ticket);
     assert_int_equal(enter_at(&a, name + 1, (struct weir_request){0}), WEIR_ADMITTED);
     assert_int_equal(enter_at(&b, "other", (struct weir_request){0}), WEIR_REFUSED);
-    assert_int_equal(b.pass.ticket.refusal, WEIR_TOO_MANY_KEYS);
-    weir_pass_close(&b.pass);
+    assert_int_equal(b.gate_ticket.ticket.refusal, WEIR_TOO_MANY_KEYS);
+    weir_gate_ticket_close(&b.gate_ticket);
     assert_true(go(&a));
     close_scene();
 }
@@ -254,13 +254,13 @@ TEST(who_cancels_in_line_is_gone_at_once_and_told_nothing)
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(come(&b), WEIR_WAITING);
     assert_int_equal(come(&c), WEIR_WAITING);
-    assert_true(weir_pass_cancel(&b.pass));
-    expect_ended(&b.pass.ticket, WEIR_END_CANCELLED);
+    assert_true(weir_gate_ticket_cancel(&b.gate_ticket));
+    expect_ended(&b.gate_ticket.ticket, WEIR_END_CANCELLED);
     expect_at_keys(1, 1, 1);
     assert_true(go(&a));
     await(1);
     expect_told(&c, ADMITTED, 1);
-    assert_true(weir_pass_cancel(&c.pass)); /* a permit goes back that way too */
+    assert_true(weir_gate_ticket_cancel(&c.gate_ticket)); /* a permit goes back that way too */
     one_turn();
     expect_told_nothing(&b);
     expect_at_keys(1, 0, 0);
@@ -275,8 +275,8 @@ TEST(who_cancels_while_a_post_is_under_way_is_told_when_it_has_arrived)
     assert_int_equal(come(&b), WEIR_WAITING);
     assert_int_equal(come(&c), WEIR_WAITING);
     assert_true(go(&a));
-    assert_false(weir_pass_cancel(&b.pass));
-    expect_ended(&b.pass.ticket, WEIR_END_CANCELLED);
+    assert_false(weir_gate_ticket_cancel(&b.gate_ticket));
+    expect_ended(&b.gate_ticket.ticket, WEIR_END_CANCELLED);
     expect_told_nothing(&b);
     await(2); /* its permit went on to the next one */
     assert_int_equal(b.told, 1);
@@ -296,7 +296,7 @@ TEST(a_pass_may_be_used_again_once_it_is_closed)
         assert_int_equal(come(&a), WEIR_ADMITTED);
         assert_int_equal(come(&b), WEIR_WAITING);
         assert_true(go(&a));
-        assert_false(weir_pass_cancel(&b.pass));
+        assert_false(weir_gate_ticket_cancel(&b.gate_ticket));
         await(1);
         expect_told(&b, IDLE, i + 1);
     }
@@ -318,15 +318,15 @@ TEST(a_deadline_is_told_by_the_alarm_with_no_other_call)
     await(1);
     assert_true(scene.loop.now_ns >= began_ns + 15 * MS);
     expect_told(&b, ENDED, 1);
-    expect_ended(&b.pass.ticket, WEIR_END_TIMEOUT);
-    assert_int_equal(weir_pass_stats(&b.pass).active, 1);
-    weir_pass_close(&b.pass);
+    expect_ended(&b.gate_ticket.ticket, WEIR_END_TIMEOUT);
+    assert_int_equal(weir_gate_ticket_stats(&b.gate_ticket).active, 1);
+    weir_gate_ticket_close(&b.gate_ticket);
     if (c.told == 0) { /* unless the machine was so slow that both were due */
         await(1);
     }
     assert_true(scene.loop.now_ns >= began_ns + 25 * MS);
     expect_told(&c, ENDED, 1);
-    weir_pass_close(&c.pass);
+    weir_gate_ticket_close(&c.gate_ticket);
     assert_true(go(&a));
     one_turn();
     assert_int_equal(b.told + c.told, 2);
@@ -346,9 +346,9 @@ TEST(an_earlier_deadline_moves_the_alarm_nearer)
                      WEIR_WAITING);
     await(1);
     expect_told(&c, ENDED, 1);
-    weir_pass_close(&c.pass);
+    weir_gate_ticket_close(&c.gate_ticket);
     expect_told_nothing(&b);
-    assert_true(weir_pass_cancel(&b.pass));
+    assert_true(weir_gate_ticket_cancel(&b.gate_ticket));
     assert_true(go(&a));
     close_scene();
 }
@@ -383,8 +383,8 @@ TEST(a_lease_that_lapses_is_told_and_its_permit_goes_on)
     await(2);
     assert_int_equal(a.told, 1);
     expect_told(&a, ENDED, 1);
-    expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
-    weir_pass_close(&a.pass);
+    expect_ended(&a.gate_ticket.ticket, WEIR_END_LAPSED);
+    weir_gate_ticket_close(&a.gate_ticket);
     expect_told(&b, ADMITTED, 1);
     assert_true(go(&b));
     expect_at_keys(1, 0, 0);
@@ -402,8 +402,8 @@ TEST(who_leaves_after_the_lease_but_before_the_alarm_is_told_once_more)
         struct guest a = GUEST;
         assert_int_equal(come(&a), WEIR_ADMITTED);
         scene.loop.now_ns += 2 * HOUR;
-        assert_false(way == 0 ? go(&a) : weir_pass_cancel(&a.pass));
-        expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
+        assert_false(way == 0 ? go(&a) : weir_gate_ticket_cancel(&a.gate_ticket));
+        expect_ended(&a.gate_ticket.ticket, WEIR_END_LAPSED);
         await(1);
         assert_int_equal(a.told, 1);
         expect_told(&a, IDLE, 1);
@@ -426,8 +426,8 @@ TEST(two_changes_before_the_post_arrives_are_told_as_the_last)
     await(1);
     assert_int_equal(b.told, 1);
     expect_told(&b, ENDED, 1);
-    expect_ended(&b.pass.ticket, WEIR_END_LAPSED);
-    weir_pass_close(&b.pass);
+    expect_ended(&b.gate_ticket.ticket, WEIR_END_LAPSED);
+    weir_gate_ticket_close(&b.gate_ticket);
     assert_true(go(&c));
     close_scene();
 }
@@ -445,10 +445,10 @@ TEST(who_is_displaced_is_told)
     assert_int_equal(enter_at(&other, "key", few), WEIR_WAITING);
     await(1);
     expect_told(&newer, ENDED, 1);
-    expect_ended(&newer.pass.ticket, WEIR_END_DISPLACED);
-    weir_pass_close(&newer.pass);
-    assert_true(weir_pass_cancel(&old.pass));
-    assert_true(weir_pass_cancel(&other.pass));
+    expect_ended(&newer.gate_ticket.ticket, WEIR_END_DISPLACED);
+    weir_gate_ticket_close(&newer.gate_ticket);
+    assert_true(weir_gate_ticket_cancel(&old.gate_ticket));
+    assert_true(weir_gate_ticket_cancel(&other.gate_ticket));
     assert_true(go(&inside));
     close_scene();
 }
@@ -467,8 +467,8 @@ TEST(new_settings_admit_those_who_wait)
     expect_told_nothing(&c);
     struct weir_settings bad = {LANE(.limit = WEIR_LIMIT_MAX + 1)};
     assert_int_equal(weir_gates_configure(scene.gates, 1, &bad, 0), WEIR_BAD_LIMIT);
-    assert_int_equal(weir_pass_stats(&a.pass).limit, 2);
-    assert_true(weir_pass_cancel(&c.pass));
+    assert_int_equal(weir_gate_ticket_stats(&a.gate_ticket).limit, 2);
+    assert_true(weir_gate_ticket_cancel(&c.gate_ticket));
     assert_true(go(&a));
     assert_true(go(&b));
     close_scene();
@@ -483,8 +483,8 @@ TEST(a_key_with_settings_of_its_own_follows_them)
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(come(&b), WEIR_ADMITTED);
     assert_int_equal(enter_at(&c, "other", (struct weir_request){0}), WEIR_ADMITTED);
-    assert_int_equal(weir_pass_stats(&b.pass).limit, 2);
-    assert_int_equal(weir_pass_stats(&c.pass).limit, 1);
+    assert_int_equal(weir_gate_ticket_stats(&b.gate_ticket).limit, 2);
+    assert_int_equal(weir_gate_ticket_stats(&c.gate_ticket).limit, 1);
     expect_at_keys(2, 3, 0);
     assert_true(go(&a));
     assert_true(go(&b));
@@ -504,7 +504,7 @@ TEST(a_key_is_forgotten_once_all_have_left_and_its_alarm_has_rung)
     weir_gates_sweep(scene.gates, scene.loop.now_ns + DAY);
     expect_at_keys(1, 1, 1);
     await(1);
-    weir_pass_close(&b.pass);
+    weir_gate_ticket_close(&b.gate_ticket);
     weir_gates_sweep(scene.gates, scene.loop.now_ns + DAY);
     expect_at_keys(1, 1, 0); /* a permit is held */
     assert_true(go(&a));
@@ -523,7 +523,7 @@ TEST(an_alarm_that_is_set_keeps_its_key_until_it_rings)
     uint64_t began_ns = scene.loop.now_ns;
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(come(&b), WEIR_WAITING);
-    assert_true(weir_pass_cancel(&b.pass));
+    assert_true(weir_gate_ticket_cancel(&b.gate_ticket));
     assert_true(go(&a));
     weir_gates_sweep(scene.gates, began_ns + DAY);
     expect_at_keys(1, 0, 0);
@@ -532,7 +532,7 @@ TEST(an_alarm_that_is_set_keeps_its_key_until_it_rings)
     assert_int_equal(enter_at(&c, "other", leased), WEIR_ADMITTED);
     await(1);
     assert_true(scene.loop.now_ns >= began_ns + 15 * MS);
-    weir_pass_close(&c.pass);
+    weir_gate_ticket_close(&c.gate_ticket);
     weir_gates_sweep(scene.gates, began_ns + DAY);
     expect_at_keys(0, 0, 0);
     assert_int_equal(scene.loop.timer_count, 1); /* the test's own */
@@ -549,7 +549,7 @@ TEST(gates_may_end_while_alarms_are_set)
         struct guest inside = GUEST, waiting = GUEST;
         assert_int_equal(enter_at(&inside, keys[i], (struct weir_request){0}), WEIR_ADMITTED);
         assert_int_equal(enter_at(&waiting, keys[i], (struct weir_request){0}), WEIR_WAITING);
-        assert_true(weir_pass_cancel(&waiting.pass));
+        assert_true(weir_gate_ticket_cancel(&waiting.gate_ticket));
         assert_true(go(&inside));
     }
     assert_int_equal(scene.loop.timer_count, 1 + COUNT_OF(keys));
@@ -576,8 +576,8 @@ TEST(after_an_alarm_could_not_be_set_for_lack_of_memory_the_next_one_is)
     await(2);
     expect_told(&b, ENDED, 1);
     expect_told(&c, ENDED, 1);
-    weir_pass_close(&b.pass);
-    weir_pass_close(&c.pass);
+    weir_gate_ticket_close(&b.gate_ticket);
+    weir_gate_ticket_close(&c.gate_ticket);
     assert_true(go(&a));
     while (count > 0) {
         weir_timer_deinit(&scene.loop, &others[--count]);
@@ -599,20 +599,20 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
     struct weir_control_stats control;
     struct weir_destination where = {.gate = 1, .ways = ways, .key = weir_slice_of("key")};
     assert_int_equal(come(&a), WEIR_ADMITTED);
-    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 1);
+    assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 1);
     assert_int_equal(record.ways, 0);
-    assert_int_equal(
-        weir_pass_enter(scene.gates, &b.pass, &where, &(struct weir_request){.cost = 1}),
-        WEIR_ADMITTED);
-    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 2);
+    assert_int_equal(weir_gate_ticket_enter(scene.gates, &b.gate_ticket, &where,
+                                            &(struct weir_request){.cost = 1}),
+                     WEIR_ADMITTED);
+    assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 2);
     assert_int_equal(record.ways, ways);
     assert_int_equal(record.waits.counts[0], 2);
-    assert_true(weir_gates_control(a.pass.key, 0, scene.loop.now_ns, &control));
+    assert_true(weir_gates_control(a.gate_ticket.key, 0, scene.loop.now_ns, &control));
     assert_true(control.window == 4.0);
-    assert_false(weir_gates_control(a.pass.key, 1, scene.loop.now_ns, &control));
+    assert_false(weir_gates_control(a.gate_ticket.key, 1, scene.loop.now_ns, &control));
     assert_true(go(&b));
     assert_int_equal(come(&b), WEIR_ADMITTED); /* who comes without one changes nothing */
-    assert_int_equal(weir_gates_measure(a.pass.key, &record).active, 2);
+    assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 2);
     assert_int_equal(record.ways, ways);
     assert_true(go(&b));
     assert_true(go(&a));
@@ -623,7 +623,7 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
 static uint64_t closed_until_ns(const struct guest *guest, uint32_t lane)
 {
     struct weir_lane_stats stats;
-    assert_true(weir_gates_lane(guest->pass.key, lane, scene.loop.now_ns, &stats));
+    assert_true(weir_gates_lane(guest->gate_ticket.key, lane, scene.loop.now_ns, &stats));
     return stats.paused_until_ns;
 }
 
@@ -634,22 +634,23 @@ TEST(a_lane_that_leads_nowhere_is_closed_while_another_one_is_open)
     struct guest a = GUEST, b = GUEST, c = GUEST, d = GUEST;
     uint64_t hour_ns = scene.loop.now_ns + HOUR;
     assert_int_equal(come(&a), WEIR_ADMITTED);
-    assert_int_equal(a.pass.ticket.lane_id, 0);
-    assert_true(weir_pass_avoid(&a.pass, hour_ns));
+    assert_int_equal(a.gate_ticket.ticket.lane_id, 0);
+    assert_true(weir_gate_ticket_avoid(&a.gate_ticket, hour_ns));
     assert_int_equal(closed_until_ns(&a, 0), hour_ns);
-    assert_true(weir_pass_avoid(&a.pass, hour_ns - MS)); /* which does not open it sooner */
+    assert_true(
+        weir_gate_ticket_avoid(&a.gate_ticket, hour_ns - MS)); /* which does not open it sooner */
     assert_int_equal(closed_until_ns(&a, 0), hour_ns);
     assert_int_equal(come(&b), WEIR_ADMITTED);
-    assert_int_equal(b.pass.ticket.lane_id, 1);
+    assert_int_equal(b.gate_ticket.ticket.lane_id, 1);
     assert_true(go(&a));
     assert_int_equal(come(&c), WEIR_ADMITTED);
-    assert_int_equal(c.pass.ticket.lane_id, 1);
+    assert_int_equal(c.gate_ticket.ticket.lane_id, 1);
     assert_int_equal(come(&d), WEIR_WAITING); /* there is room in the other lane only */
-    assert_false(weir_pass_avoid(&b.pass, hour_ns));
+    assert_false(weir_gate_ticket_avoid(&b.gate_ticket, hour_ns));
     assert_int_equal(closed_until_ns(&b, 1), 0);
     assert_true(go(&b));
     await(1);
-    assert_int_equal(d.pass.ticket.lane_id, 1);
+    assert_int_equal(d.gate_ticket.ticket.lane_id, 1);
     assert_true(go(&c));
     assert_true(go(&d));
     expect_at_keys(1, 0, 0);
@@ -664,10 +665,10 @@ TEST(who_has_lost_its_permit_closes_no_lane)
     struct guest a = GUEST;
     assert_int_equal(come(&a), WEIR_ADMITTED);
     await(1);
-    expect_ended(&a.pass.ticket, WEIR_END_LAPSED);
-    assert_false(weir_pass_avoid(&a.pass, scene.loop.now_ns + HOUR));
+    expect_ended(&a.gate_ticket.ticket, WEIR_END_LAPSED);
+    assert_false(weir_gate_ticket_avoid(&a.gate_ticket, scene.loop.now_ns + HOUR));
     assert_int_equal(closed_until_ns(&a, 0), 0);
-    weir_pass_close(&a.pass);
+    weir_gate_ticket_close(&a.gate_ticket);
     close_scene();
 }
 
@@ -691,7 +692,7 @@ TEST(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes)
         assert_int_equal(come(&guests[i]), i == 0 ? WEIR_ADMITTED : WEIR_WAITING);
     }
     for (uint32_t i = 0; i < 3; i++) { /* each grows the window by one, and lets the next in */
-        weir_pass_hear(&guests[i].pass, &reply);
+        weir_gate_ticket_hear(&guests[i].gate_ticket, &reply);
         one_turn();
     }
     for (uint32_t i = 0; i < 4; i++) {
@@ -781,8 +782,8 @@ TEST(who_enters_without_memory_is_refused_and_may_come_again)
         bool failed = scene.memory.failed > 0;
         if (verdict == WEIR_REFUSED) {
             assert_true(failed);
-            assert_int_equal(a.pass.ticket.refusal, WEIR_NO_MEMORY);
-            weir_pass_close(&a.pass);
+            assert_int_equal(a.gate_ticket.ticket.refusal, WEIR_NO_MEMORY);
+            weir_gate_ticket_close(&a.gate_ticket);
             assert_int_equal(enter_at(&a, "key", request_of("tenant", NORMAL, 1)), WEIR_ADMITTED);
         }
         assert_true(go(&a));

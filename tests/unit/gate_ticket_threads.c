@@ -1,9 +1,9 @@
 /* Passes on several threads, each with a loop: permits are handed over in any order, and none is
  * lost. */
 #define _GNU_SOURCE
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
-#include "unit/pass_helpers.h"
+#include "unit/gate_ticket_helpers.h"
 #include "unit/storm.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ enum doing {
 };
 
 struct visitor {
-    struct weir_pass pass;
+    struct weir_gate_ticket gate_ticket;
     struct stage *stage;
     struct weir_timer timer;
     struct weir_post again;
@@ -114,7 +114,7 @@ static void end_round(struct visitor *visitor)
     visitor->doing = OUTSIDE;
     weir_timer_set(&stage->loop, &visitor->timer, WEIR_NEVER);
     stage->endings++;
-    stage->ends[visitor->pass.ticket.end]++;
+    stage->ends[visitor->gate_ticket.ticket.end]++;
     if (--visitor->rounds > 0) {
         act_soon(visitor);
     } else if (--stage->playing == 0) {
@@ -145,7 +145,8 @@ static void leave_or_cancel(struct visitor *visitor)
     bool leaves = visitor->doing == INSIDE && below(visitor->stage, 4) > 0;
     struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
     visitor->doing = LEAVING;
-    if (leaves ? weir_pass_leave(&visitor->pass, &result) : weir_pass_cancel(&visitor->pass)) {
+    if (leaves ? weir_gate_ticket_leave(&visitor->gate_ticket, &result)
+               : weir_gate_ticket_cancel(&visitor->gate_ticket)) {
         end_round(visitor);
     }
 }
@@ -167,7 +168,7 @@ static void come_in(struct visitor *visitor)
     struct weir_destination where = {.loop_index = stage->index,
                                      .key = weir_slice_of(key_names[visitor->key])};
     visitor->doing = IN_LINE;
-    switch (weir_pass_enter(storm.gates, &visitor->pass, &where, &request)) {
+    switch (weir_gate_ticket_enter(storm.gates, &visitor->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
         go_inside(visitor);
         break;
@@ -177,7 +178,7 @@ static void come_in(struct visitor *visitor)
         }
         break;
     case WEIR_REFUSED:
-        weir_pass_close(&visitor->pass);
+        weir_gate_ticket_close(&visitor->gate_ticket);
         end_round(visitor);
         break;
     }
@@ -224,9 +225,9 @@ static void act_in_time(struct weir_timer *timer)
     act(weir_container_of(timer, struct visitor, timer));
 }
 
-static void tell_visitor(struct weir_pass *pass, enum weir_ticket_state state)
+static void tell_visitor(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct visitor *visitor = weir_container_of(pass, struct visitor, pass);
+    struct visitor *visitor = weir_container_of(gate_ticket, struct visitor, gate_ticket);
     switch (state) {
     case WEIR_TICKET_ADMITTED:
         expect_right(visitor->doing == IN_LINE);
@@ -235,7 +236,7 @@ static void tell_visitor(struct weir_pass *pass, enum weir_ticket_state state)
     case WEIR_TICKET_ENDED:
         expect_right(visitor->doing == IN_LINE || visitor->doing == INSIDE);
         go_outside(visitor);
-        weir_pass_close(pass);
+        weir_gate_ticket_close(gate_ticket);
         end_round(visitor);
         break;
     case WEIR_TICKET_IDLE:
@@ -264,8 +265,10 @@ static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
     stage->playing = GUESTS_EACH;
     for (uint32_t i = 0; i < GUESTS_EACH; i++) {
         struct visitor *visitor = &stage->visitors[i];
-        *visitor = (struct visitor){
-            .pass.told = tell_visitor, .stage = stage, .again.arrive = act_again, .rounds = rounds};
+        *visitor = (struct visitor){.gate_ticket.told = tell_visitor,
+                                    .stage = stage,
+                                    .again.arrive = act_again,
+                                    .rounds = rounds};
         assert_true(weir_timer_init(&stage->loop, &visitor->timer, act_in_time));
         defer_visitor(visitor);
     }

@@ -1,4 +1,4 @@
-#include "gateway/pass.h"
+#include "gateway/gate_ticket.h"
 
 #include "base/alloc.h"
 #include "base/hints.h"
@@ -115,15 +115,16 @@ static WEIR_APART void collect_news(struct weir_key *key, struct deferred_work *
 {
     struct weir_post **end = &work->posts;
     for (; ticket != NULL; ticket = weir_news_next(&work->news)) {
-        struct weir_pass *pass = weir_container_of(ticket, struct weir_pass, ticket);
+        struct weir_gate_ticket *gate_ticket =
+            weir_container_of(ticket, struct weir_gate_ticket, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
             weir_waits_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
         }
-        if (!pass->posted) {
-            pass->posted = true;
-            pass->post = (struct weir_post){.arrive = arrive};
-            *end = &pass->post;
-            end = &pass->post.next;
+        if (!gate_ticket->posted) {
+            gate_ticket->posted = true;
+            gate_ticket->post = (struct weir_post){.arrive = arrive};
+            *end = &gate_ticket->post;
+            end = &gate_ticket->post.next;
         }
     }
 }
@@ -197,7 +198,7 @@ static void run(struct weir_key *key, struct deferred_work *work)
     uint32_t loop_index = work->loop_index;
     while (work->posts != NULL) {
         struct weir_post *post = work->posts;
-        uint32_t to = weir_container_of(post, struct weir_pass, post)->loop_index;
+        uint32_t to = weir_container_of(post, struct weir_gate_ticket, post)->loop_index;
         work->posts = post->next;
         if (to == loop_index) {
             weir_loop_defer(loop_of(gates, to), post);
@@ -235,19 +236,19 @@ static void ring(struct weir_timer *timer)
 /* Another call has changed the ticket; or had, before its owner ended it. */
 static void arrive(struct weir_post *post)
 {
-    struct weir_pass *pass = weir_container_of(post, struct weir_pass, post);
-    struct weir_key *key = pass->key;
+    struct weir_gate_ticket *gate_ticket = weir_container_of(post, struct weir_gate_ticket, post);
+    struct weir_key *key = gate_ticket->key;
     lock_key(key);
-    pass->posted = false;
-    enum weir_ticket_state state = (enum weir_ticket_state)pass->ticket.state;
+    gate_ticket->posted = false;
+    enum weir_ticket_state state = (enum weir_ticket_state)gate_ticket->ticket.state;
     unlock_key(key);
-    if (pass->gates == NULL) {
-        pass->key = NULL;
+    if (gate_ticket->gates == NULL) {
+        gate_ticket->key = NULL;
         weir_key_give(key);
-        pass->told(pass, WEIR_TICKET_IDLE);
+        gate_ticket->told(gate_ticket, WEIR_TICKET_IDLE);
         return;
     }
-    pass->told(pass, state);
+    gate_ticket->told(gate_ticket, state);
 }
 
 /* When the wait ends: as it was asked for, but not after the key's own timeout. */
@@ -280,8 +281,9 @@ static WEIR_COLD void report_full_table(struct entrance *entrance, uint32_t keys
     }
 }
 
-/* Pins the key for the pass. */
-static inline enum weir_status take_key(struct weir_gates *gates, struct weir_pass *pass,
+/* Pins the key for the gate ticket. */
+static inline enum weir_status take_key(struct weir_gates *gates,
+                                        struct weir_gate_ticket *gate_ticket,
                                         const struct weir_destination *where, uint64_t now_ns)
 {
     struct entrance *entrance = gates->entrances[where->gate];
@@ -298,35 +300,37 @@ static inline enum weir_status take_key(struct weir_gates *gates, struct weir_pa
     if (weir_unlikely(report)) {
         report_full_table(entrance, keys_max, refused, now_ns);
     }
-    pass->gates = gates;
+    gate_ticket->gates = gates;
     if (status != WEIR_OK) {
-        pass->ticket.refusal = (uint8_t)status;
-        pass->ticket.retry_at_ns = room_ns;
+        gate_ticket->ticket.refusal = (uint8_t)status;
+        gate_ticket->ticket.retry_at_ns = room_ns;
         return status;
     }
-    pass->key = key;
-    pass->loop_index = where->loop_index;
+    gate_ticket->key = key;
+    gate_ticket->loop_index = where->loop_index;
     return WEIR_OK;
 }
 
-enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
-                                  const struct weir_destination *where,
-                                  const struct weir_request *request)
+enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
+                                         struct weir_gate_ticket *gate_ticket,
+                                         const struct weir_destination *where,
+                                         const struct weir_request *request)
 {
     uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
-    if (take_key(gates, pass, where, now_ns) != WEIR_OK) {
+    if (take_key(gates, gate_ticket, where, now_ns) != WEIR_OK) {
         return WEIR_REFUSED;
     }
     struct deferred_work work = begin_work(gates, where->loop_index);
-    struct weir_key *key = pass->key;
+    struct weir_key *key = gate_ticket->key;
     struct weir_request bounded = *request;
-    bounded.tag = (uintptr_t)pass;
+    bounded.tag = (uintptr_t)gate_ticket;
     struct key_state *state = state_of(key);
     pthread_mutex_lock(&state->lock);
     state->gate = where->gate;
     state->ways = where->ways != 0 ? where->ways : state->ways; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
-    enum weir_verdict verdict = weir_key_enter(key, &pass->ticket, &bounded, now_ns, &work.news);
+    enum weir_verdict verdict =
+        weir_key_enter(key, &gate_ticket->ticket, &bounded, now_ns, &work.news);
     if (verdict == WEIR_ADMITTED) {
         weir_waits_add_none(&state->waits);
     }
@@ -336,66 +340,70 @@ enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pa
     return verdict;
 }
 
-enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pass,
-                                 const struct weir_destination *where, uint64_t asked_ns)
+enum weir_status weir_gate_ticket_visit(struct weir_gates *gates,
+                                        struct weir_gate_ticket *gate_ticket,
+                                        const struct weir_destination *where, uint64_t asked_ns)
 {
     uint64_t now_ns = loop_of(gates, where->loop_index)->now_ns;
-    enum weir_status status = take_key(gates, pass, where, now_ns);
+    enum weir_status status = take_key(gates, gate_ticket, where, now_ns);
     if (status == WEIR_OK) {
-        lock_key(pass->key);
-        state_of(pass->key)->ways = where->ways; /* of a route */
-        pass->ticket.deadline_ns = deadline_ns(pass->key, asked_ns, now_ns);
-        unlock_key(pass->key);
+        lock_key(gate_ticket->key);
+        state_of(gate_ticket->key)->ways = where->ways; /* of a route */
+        gate_ticket->ticket.deadline_ns = deadline_ns(gate_ticket->key, asked_ns, now_ns);
+        unlock_key(gate_ticket->key);
     }
     return status;
 }
 
-void weir_pass_close(struct weir_pass *pass)
+void weir_gate_ticket_close(struct weir_gate_ticket *gate_ticket)
 {
-    assert(!pass->posted);
-    if (pass->key != NULL) {
-        weir_key_give(pass->key);
+    assert(!gate_ticket->posted);
+    if (gate_ticket->key != NULL) {
+        weir_key_give(gate_ticket->key);
     }
-    pass->key = NULL;
-    pass->gates = NULL;
+    gate_ticket->key = NULL;
+    gate_ticket->gates = NULL;
 }
 
-enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns)
+enum weir_status weir_gate_ticket_extend(struct weir_gate_ticket *gate_ticket, uint64_t until_ns)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_extend(key, &pass->ticket, until_ns,
-                                              loop_of(gates, pass->loop_index)->now_ns, &work.news);
+    enum weir_status status =
+        weir_key_extend(key, &gate_ticket->ticket, until_ns,
+                        loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
     collect(key, &work);
     unlock_key(key);
     run(key, &work);
     return status;
 }
 
-void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply)
+void weir_gate_ticket_hear(struct weir_gate_ticket *gate_ticket, const struct weir_reply *reply)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_hear(key, &pass->ticket, reply,
-                                            loop_of(gates, pass->loop_index)->now_ns, &work.news);
+    enum weir_status status =
+        weir_key_hear(key, &gate_ticket->ticket, reply,
+                      loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
     collect(key, &work);
     unlock_key(key);
     run(key, &work);
 }
 
-void weir_pass_progress(struct weir_pass *pass, uint32_t output)
+void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t output)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_progress(
-        key, &pass->ticket, output, loop_of(gates, pass->loop_index)->now_ns, &work.news);
+    enum weir_status status =
+        weir_key_progress(key, &gate_ticket->ticket, output,
+                          loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
     collect(key, &work);
     unlock_key(key);
@@ -404,74 +412,76 @@ void weir_pass_progress(struct weir_pass *pass, uint32_t output)
 
 /* After the owner's own call has ended the ticket: closed at once, or when the post that is under
  * way arrives. */
-static bool close_after(struct weir_pass *pass, bool posted)
+static bool close_after(struct weir_gate_ticket *gate_ticket, bool posted)
 {
     if (posted) {
-        pass->gates = NULL;
+        gate_ticket->gates = NULL;
         return false;
     }
-    weir_pass_close(pass);
+    weir_gate_ticket_close(gate_ticket);
     return true;
 }
 
-bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result)
+bool weir_gate_ticket_leave(struct weir_gate_ticket *gate_ticket, const struct weir_result *result)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
-    lock_key(key);
-    enum weir_status status = weir_key_leave(key, &pass->ticket, result,
-                                             loop_of(gates, pass->loop_index)->now_ns, &work.news);
-    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &work);
-    bool posted = pass->posted;
-    unlock_key(key);
-    run(key, &work);
-    return close_after(pass, posted);
-}
-
-bool weir_pass_cancel(struct weir_pass *pass)
-{
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
     lock_key(key);
     enum weir_status status =
-        weir_key_cancel(key, &pass->ticket, loop_of(gates, pass->loop_index)->now_ns, &work.news);
+        weir_key_leave(key, &gate_ticket->ticket, result,
+                       loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
     collect(key, &work);
-    bool posted = pass->posted;
+    bool posted = gate_ticket->posted;
     unlock_key(key);
     run(key, &work);
-    return close_after(pass, posted);
+    return close_after(gate_ticket, posted);
 }
 
-enum weir_status weir_pass_release(struct weir_pass *pass, const struct weir_result *result,
-                                   uint32_t loop_index)
+bool weir_gate_ticket_cancel(struct weir_gate_ticket *gate_ticket)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
+    lock_key(key);
+    enum weir_status status = weir_key_cancel(
+        key, &gate_ticket->ticket, loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
+    assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    collect(key, &work);
+    bool posted = gate_ticket->posted;
+    unlock_key(key);
+    run(key, &work);
+    return close_after(gate_ticket, posted);
+}
+
+enum weir_status weir_gate_ticket_release(struct weir_gate_ticket *gate_ticket,
+                                          const struct weir_result *result, uint32_t loop_index)
+{
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
     struct deferred_work work = begin_work(gates, loop_index);
     lock_key(key);
-    enum weir_status status =
-        weir_key_leave(key, &pass->ticket, result, loop_of(gates, loop_index)->now_ns, &work.news);
+    enum weir_status status = weir_key_leave(key, &gate_ticket->ticket, result,
+                                             loop_of(gates, loop_index)->now_ns, &work.news);
     collect(key, &work);
-    assert(status != WEIR_OK || !pass->posted);
+    assert(status != WEIR_OK || !gate_ticket->posted);
     unlock_key(key);
     run(key, &work);
     if (status == WEIR_OK) {
-        weir_pass_close(pass);
+        weir_gate_ticket_close(gate_ticket);
     }
     return status;
 }
 
-enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns, uint32_t loop_index)
+enum weir_status weir_gate_ticket_renew(struct weir_gate_ticket *gate_ticket, uint64_t lease_ns,
+                                        uint32_t loop_index)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
     struct deferred_work work = begin_work(gates, loop_index);
     lock_key(key);
-    enum weir_status status = weir_key_renew(key, &pass->ticket, lease_ns,
+    enum weir_status status = weir_key_renew(key, &gate_ticket->ticket, lease_ns,
                                              loop_of(gates, loop_index)->now_ns, &work.news);
     collect(key, &work);
     unlock_key(key);
@@ -495,16 +505,16 @@ static bool has_other_way(const struct weir_key *key, uint16_t lane_id, uint64_t
     return open;
 }
 
-bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns)
+bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket, uint64_t until_ns)
 {
-    struct weir_gates *gates = pass->gates;
-    struct weir_key *key = pass->key;
-    uint16_t lane_id = pass->ticket.lane_id;
-    uint64_t now_ns = loop_of(gates, pass->loop_index)->now_ns;
-    struct deferred_work work = begin_work(gates, pass->loop_index);
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    uint16_t lane_id = gate_ticket->ticket.lane_id;
+    uint64_t now_ns = loop_of(gates, gate_ticket->loop_index)->now_ns;
+    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
     uint64_t paused_until_ns = WEIR_NEVER; /* a lane that is gone needs no pause */
     lock_key(key);
-    bool moves = pass->ticket.state == WEIR_TICKET_ADMITTED &&
+    bool moves = gate_ticket->ticket.state == WEIR_TICKET_ADMITTED &&
                  has_other_way(key, lane_id, now_ns, &paused_until_ns);
     bool pauses = moves && paused_until_ns < until_ns;
     if (pauses) {
@@ -519,33 +529,34 @@ bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns)
     return moves;
 }
 
-struct weir_key_stats weir_pass_stats(const struct weir_pass *pass)
+struct weir_key_stats weir_gate_ticket_stats(const struct weir_gate_ticket *gate_ticket)
 {
-    return weir_gates_stats(pass->key);
+    return weir_gates_stats(gate_ticket->key);
 }
 
-struct weir_share weir_pass_share(const struct weir_pass *pass)
+struct weir_share weir_gate_ticket_share(const struct weir_gate_ticket *gate_ticket)
 {
     struct weir_share share = {0};
-    if (pass->key == NULL || pass->gates == NULL) { /* it was given back, or never entered */
+    if (gate_ticket->key == NULL ||
+        gate_ticket->gates == NULL) { /* it was given back, or never entered */
         return share;
     }
-    uint64_t now_ns = loop_of(pass->gates, pass->loop_index)->now_ns;
-    lock_key(pass->key);
-    if (!weir_key_get_share(pass->key, &pass->ticket, now_ns, &share)) {
-        share = weir_key_tenant_share(pass->key, pass->tenant, now_ns);
+    uint64_t now_ns = loop_of(gate_ticket->gates, gate_ticket->loop_index)->now_ns;
+    lock_key(gate_ticket->key);
+    if (!weir_key_get_share(gate_ticket->key, &gate_ticket->ticket, now_ns, &share)) {
+        share = weir_key_tenant_share(gate_ticket->key, gate_ticket->tenant, now_ns);
     }
-    unlock_key(pass->key);
+    unlock_key(gate_ticket->key);
     return share;
 }
 
-uint64_t weir_pass_predict(const struct weir_pass *pass)
+uint64_t weir_gate_ticket_predict(const struct weir_gate_ticket *gate_ticket)
 {
-    uint64_t now_ns = loop_of(pass->gates, pass->loop_index)->now_ns;
-    lock_key(pass->key);
-    uint64_t wait_ns = weir_key_predict(pass->key, pass->tenant,
-                                        (enum weir_priority)pass->ticket.priority, now_ns);
-    unlock_key(pass->key);
+    uint64_t now_ns = loop_of(gate_ticket->gates, gate_ticket->loop_index)->now_ns;
+    lock_key(gate_ticket->key);
+    uint64_t wait_ns = weir_key_predict(gate_ticket->key, gate_ticket->tenant,
+                                        (enum weir_priority)gate_ticket->ticket.priority, now_ns);
+    unlock_key(gate_ticket->key);
     return wait_ns;
 }
 
@@ -623,13 +634,14 @@ uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_nam
 void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
                      uint32_t places_max,
                      void (*visit)(void *context, const struct weir_place *place,
-                                   const struct weir_pass *pass),
+                                   const struct weir_gate_ticket *gate_ticket),
                      void *context)
 {
     lock_key(key);
     uint32_t count = weir_key_line(key, now_ns, places, places_max);
     for (uint32_t i = 0; i < count; i++) {
-        visit(context, &places[i], weir_container_of(places[i].ticket, struct weir_pass, ticket));
+        visit(context, &places[i],
+              weir_container_of(places[i].ticket, struct weir_gate_ticket, ticket));
     }
     unlock_key(key);
 }

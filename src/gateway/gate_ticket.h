@@ -1,13 +1,13 @@
-/* pass.h - a ticket for several loops: the gates with their locks, and the hand-over between
+/* gate_ticket.h - a ticket for several loops: the gates with their locks, and the hand-over between
  * threads.
  *
- * A pass is one exchange's place at a gate. Whatever another call does to it while it waits is told
- * in the loop that it belongs to. The rules, which tests/model/handoff.pml checks: under the key's
- * lock, a call that changes somebody's ticket marks its pass as posted, unless it is, and sends it
- * to its loop; the loop takes the mark away under the lock and looks at the state of that moment;
- * and a pass lives until no post is under way. */
-#ifndef WEIR_GATEWAY_PASS_H
-#define WEIR_GATEWAY_PASS_H
+ * A gate ticket is one exchange's place at a gate. Whatever another call does to it while it waits
+ * is told in the loop that it belongs to. The rules, which tests/model/handoff.pml checks: under
+ * the key's lock, a call that changes somebody's ticket marks its gate ticket as posted, unless it
+ * is, and sends it to its loop; the loop takes the mark away under the lock and looks at the state
+ * of that moment; and a gate ticket lives until no post is under way. */
+#ifndef WEIR_GATEWAY_GATE_TICKET_H
+#define WEIR_GATEWAY_GATE_TICKET_H
 
 #include "gateway/journal.h"
 #include "gateway/rest.h"
@@ -25,7 +25,7 @@
 struct weir_gates;
 
 /* One exchange's place; embedded in it. Start it zeroed, with `told` set. */
-struct weir_pass {
+struct weir_gate_ticket {
     struct weir_ticket ticket;
     struct weir_post post;
     struct weir_gates *gates;
@@ -36,10 +36,10 @@ struct weir_pass {
     uint32_t loop_index;
     bool posted; /* a post is under way; under the key's lock */
 
-    /* Called in the pass's own loop when another call has admitted or ended it: ADMITTED, or ENDED
-     * with the reason in the ticket. After weir_pass_cancel() has returned false it is called once
-     * more, with IDLE: from then on the pass may be freed. */
-    void (*told)(struct weir_pass *pass, enum weir_ticket_state state);
+    /* Called in the gate ticket's own loop when another call has admitted or ended it: ADMITTED, or
+     * ENDED with the reason in the ticket. After weir_gate_ticket_cancel() has returned false it is
+     * called once more, with IDLE: from then on the gate ticket may be freed. */
+    void (*told)(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 };
 
 struct weir_gates_options {
@@ -55,7 +55,7 @@ struct weir_gates_options {
 WEIR_MUST_CHECK enum weir_status weir_gates_create(const struct weir_gates_options *options,
                                                    struct weir_gates **gates);
 
-/* Once the loops have stopped and no pass is left. */
+/* Once the loops have stopped and no gate ticket is left. */
 void weir_gates_destroy(struct weir_gates *gates);
 
 /* The number of the gate of that name, which is added if there is none: gates have numbers from 0
@@ -84,7 +84,7 @@ WEIR_MUST_CHECK enum weir_status weir_gates_override(struct weir_gates *gates, u
 /* How many keys the gate may keep from now on; see weir_gate_set_keys_max(). */
 void weir_gates_set_keys_max(struct weir_gates *gates, uint32_t gate, uint32_t keys_max);
 
-/* Which gate and key a pass wants to go through, from which loop. */
+/* Which gate and key a gate ticket wants to go through, from which loop. */
 struct weir_destination {
     uint32_t gate;
     uint32_t loop_index;
@@ -95,58 +95,64 @@ struct weir_destination {
 /* As weir_key_enter(), but that a deadline only shortens the key's own timeout, and that the tag is
  * used here. Also refused, with
  * the reason in the ticket, if the key cannot be had; with WEIR_TOO_MANY_KEYS the ticket's
- * `retry_at_ns` is what weir_gate_room_ns() says. A pass that was refused, or was told that it
- * has ended, is closed with weir_pass_close(); until then its key can be asked. */
-WEIR_MUST_CHECK enum weir_verdict weir_pass_enter(struct weir_gates *gates, struct weir_pass *pass,
-                                                  const struct weir_destination *where,
-                                                  const struct weir_request *request);
+ * `retry_at_ns` is what weir_gate_room_ns() says. A gate ticket that was refused, or was told that
+ * it has ended, is closed with weir_gate_ticket_close(); until then its key can be asked. */
+WEIR_MUST_CHECK enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
+                                                         struct weir_gate_ticket *gate_ticket,
+                                                         const struct weir_destination *where,
+                                                         const struct weir_request *request);
 
 /* Only takes the key, for somebody who will go on another's permit: no ticket, but its counts can
- * be asked until weir_pass_close(). The ticket's deadline becomes what it would be in line. If the
- * key cannot be had, the reason also stands in the ticket, as above. */
-WEIR_MUST_CHECK enum weir_status weir_pass_visit(struct weir_gates *gates, struct weir_pass *pass,
-                                                 const struct weir_destination *where,
-                                                 uint64_t asked_ns);
+ * be asked until weir_gate_ticket_close(). The ticket's deadline becomes what it would be in line.
+ * If the key cannot be had, the reason also stands in the ticket, as above. */
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_visit(struct weir_gates *gates,
+                                                        struct weir_gate_ticket *gate_ticket,
+                                                        const struct weir_destination *where,
+                                                        uint64_t asked_ns);
 
-void weir_pass_close(struct weir_pass *pass);
+void weir_gate_ticket_close(struct weir_gate_ticket *gate_ticket);
 
 /* Lets it wait for longer; see weir_key_extend(). In its own loop. */
-WEIR_MUST_CHECK enum weir_status weir_pass_extend(struct weir_pass *pass, uint64_t until_ns);
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_extend(struct weir_gate_ticket *gate_ticket,
+                                                         uint64_t until_ns);
 
 /* What the reply to an admitted pass says, and how much of it has come; see weir_key_hear() and
  * weir_key_progress(). In its own loop. If a lease has taken the permit meanwhile, nobody listens.
  */
-void weir_pass_hear(struct weir_pass *pass, const struct weir_reply *reply);
-void weir_pass_progress(struct weir_pass *pass, uint32_t output);
+void weir_gate_ticket_hear(struct weir_gate_ticket *gate_ticket, const struct weir_reply *reply);
+void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t output);
 
 /* Closes the lane that has admitted it until then, if another lane of the key is open; what closes
  * it for longer stays. False, and nothing changes, if there is none, or a lease has taken the
  * permit meanwhile. In its own loop. */
-WEIR_MUST_CHECK bool weir_pass_avoid(struct weir_pass *pass, uint64_t until_ns);
+WEIR_MUST_CHECK bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket,
+                                            uint64_t until_ns);
 
-/* Gives the permit back, or finds that its lease had taken it, and closes the pass. It may be used
- * again or freed when this returns true; else once `told` has been called with IDLE. */
-WEIR_MUST_CHECK bool weir_pass_leave(struct weir_pass *pass, const struct weir_result *result);
+/* Gives the permit back, or finds that its lease had taken it, and closes the gate ticket. It may
+ * be used again or freed when this returns true; else once `told` has been called with IDLE. */
+WEIR_MUST_CHECK bool weir_gate_ticket_leave(struct weir_gate_ticket *gate_ticket,
+                                            const struct weir_result *result);
 
-/* Ends the pass wherever it is, and closes it. The result is as above. */
-WEIR_MUST_CHECK bool weir_pass_cancel(struct weir_pass *pass);
+/* Ends the gate ticket wherever it is, and closes it. The result is as above. */
+WEIR_MUST_CHECK bool weir_gate_ticket_cancel(struct weir_gate_ticket *gate_ticket);
 
 /* The same two for a permit that another loop may end as well: the ticket decides who was first.
  * Not held: WEIR_NOT_HELD, and nothing changes; its own loop is told, or has been. Called in the
- * loop `loop_index`. After a release the pass is closed. */
-WEIR_MUST_CHECK enum weir_status
-weir_pass_release(struct weir_pass *pass, const struct weir_result *result, uint32_t loop_index);
-WEIR_MUST_CHECK enum weir_status weir_pass_renew(struct weir_pass *pass, uint64_t lease_ns,
-                                                 uint32_t loop_index);
+ * loop `loop_index`. After a release the gate ticket is closed. */
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_release(struct weir_gate_ticket *gate_ticket,
+                                                          const struct weir_result *result,
+                                                          uint32_t loop_index);
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_renew(struct weir_gate_ticket *gate_ticket,
+                                                        uint64_t lease_ns, uint32_t loop_index);
 
-/* The counts at the key of a pass that is not closed. */
-struct weir_key_stats weir_pass_stats(const struct weir_pass *pass);
+/* The counts at the key of a gate ticket that is not closed. */
+struct weir_key_stats weir_gate_ticket_stats(const struct weir_gate_ticket *gate_ticket);
 
 /* What its tenant may have there, also of one that was refused; nothing once it is given back. */
-struct weir_share weir_pass_share(const struct weir_pass *pass);
+struct weir_share weir_gate_ticket_share(const struct weir_gate_ticket *gate_ticket);
 
-/* How long somebody who came now as this pass did would wait; see weir_key_predict(). */
-uint64_t weir_pass_predict(const struct weir_pass *pass);
+/* How long somebody who came now as this gate ticket did would wait; see weir_key_predict(). */
+uint64_t weir_gate_ticket_predict(const struct weir_gate_ticket *gate_ticket);
 
 /* The key of that name, pinned, or null; and all keys of a gate in turn, as weir_gate_next(). */
 struct weir_key *weir_gates_find(struct weir_gates *gates, uint32_t gate, struct weir_slice key);
@@ -190,7 +196,7 @@ struct weir_loop *weir_gates_loop(const struct weir_gates *gates, uint32_t index
 void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
                      uint32_t places_max,
                      void (*visit)(void *context, const struct weir_place *place,
-                                   const struct weir_pass *pass),
+                                   const struct weir_gate_ticket *gate_ticket),
                      void *context);
 
 /* Forgets keys that nothing is left to remember of; to be called now and then. */
