@@ -180,7 +180,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
                                      .key = key};
     if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
         exchange->gate_ticket.flow.bytes > 0) {
-        weir_exchange_ride(exchange, &where, request);
+        weir_exchange_enter_flow(exchange, &where, request);
         return;
     }
     exchange->gate_ticket.told = weir_exchange_told;

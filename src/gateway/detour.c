@@ -30,7 +30,7 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
  * others, too. */
 static bool may_go(const struct weir_exchange *exchange)
 {
-    return exchange->has_ticket && !exchange->rides && !exchange->heard &&
+    return exchange->has_ticket && !exchange->uses_flow && !exchange->heard &&
            exchange->route->upstream_count > 1 && exchange->detours < DETOURS_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }

@@ -48,8 +48,8 @@ void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome 
         return;
     }
     exchange->has_ticket = false;
-    if (exchange->rides) {
-        weir_exchange_end_ride(exchange, result.outcome);
+    if (exchange->uses_flow) {
+        weir_exchange_leave_flow(exchange, result.outcome);
         return;
     }
     exchange->ticket_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
@@ -404,7 +404,7 @@ static void client_late(struct weir_client *client)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_WAITING) {
-        weir_exchange_ride_late(exchange);
+        weir_exchange_late_for_flow(exchange);
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING && exchange->llm != NULL &&

@@ -2,7 +2,7 @@
  * how it lives.
  *
  * An exchange owns its gate ticket, so whatever ends it gives the permit back; where permits belong
- * to flows, it is a rider of one, and its gate ticket only stands for the key. It reads what its
+ * to flows, it is a request of one, and its gate ticket only stands for the key. It reads what its
  * client sends through the client's buffer, and what the upstream sends through the backend's;
  * nothing is copied in between. */
 #ifndef WEIR_GATEWAY_EXCHANGE_H
@@ -49,7 +49,7 @@ struct weir_exchange {
     uint8_t method;       /* enum weir_http_method */
     uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
     bool has_ticket;      /* stands at a gate */
-    bool rides;           /* the same with its flow, as `rider` */
+    bool uses_flow;       /* the same with its flow, as `request` */
     bool flow_last;       /* the flow ends with it */
     bool ticket_pending;  /* it has left, and a post to it is still under way */
     bool again_pending;   /* `again` is under way */
@@ -88,7 +88,7 @@ struct weir_exchange {
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
     char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
-    struct weir_rider rider; /* if it rides */
+    struct weir_flow_request flow_request; /* if it rides */
 };
 
 /* The proxy: each request is an exchange. */

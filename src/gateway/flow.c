@@ -1,21 +1,20 @@
-/* flow.c - flows and their riders.
+/* flow.c - flows and their requests.
  *
- * One lock guards the table of flows and everything in a flow and a rider but the gate ticket. It
+ * One lock guards the table of flows and everything in a flow and a request but the gate ticket. It
  * is a leaf: nothing is called under it that takes another lock, posts to a loop or sets a timer.
  * What is to be done is decided under it and done after it. So there is no order of locks to keep.
  *
  *   WAITING --- admitted ---> HELD --- ends ---> OVER, until its memory goes
- *      +----- refused, ended in line, all riders gone ----^
+ *      +----- refused, ended in line, all requests gone ----^
  *
- *   F1  While a flow is WAITING it has riders that wait and none inside; its gate ticket is touched
- * in its home only, the loop of the rider who came first. Others change the counts and post there.
- *   F2  While it is HELD it has no riders that wait. Whoever moves it to OVER, in any loop, gives
- *       the permit back. The ticket has no lease, so nobody else ends it.
- *   F3  It stands in the table until it is OVER; from then on a request of that name finds none,
- *       and begins a new flow.
- *   F4  It stands in the heap of idle ones if nobody is inside; if somebody is, it may.
- *   F5  Its memory goes when it is OVER, its gate ticket is closed and no post to it is under way.
- *   F6  A rider is posted at most once: when its wait ends otherwise than by its own leaving. */
+ *   F1  While a flow is WAITING it has requests that wait and none inside; its gate ticket is
+ * touched in its home only, the loop of the request who came first. Others change the counts and
+ * post there. F2  While it is HELD it has no requests that wait. Whoever moves it to OVER, in any
+ * loop, gives the permit back. The ticket has no lease, so nobody else ends it. F3  It stands in
+ * the table until it is OVER; from then on a request of that name finds none, and begins a new
+ * flow. F4  It stands in the heap of idle ones if nobody is inside; if somebody is, it may. F5  Its
+ * memory goes when it is OVER, its gate ticket is closed and no post to it is under way. F6  A
+ * request is posted at most once: when its wait ends otherwise than by its own leaving. */
 #define _GNU_SOURCE /* getrandom */
 #include "gateway/flow.h"
 
@@ -45,22 +44,22 @@ struct weir_flow {
     struct weir_map_node node;
     struct weir_post post; /* to its home, the gate ticket's loop */
     struct weir_flows *flows;
-    struct weir_key *key;    /* pinned */
-    struct weir_link riders; /* that wait */
-    uint32_t waiting;        /* how many those are */
+    struct weir_key *key;           /* pinned */
+    struct weir_link flow_requests; /* that wait */
+    uint32_t waiting;               /* how many those are */
     uint32_t inside;
     uint32_t home;
     uint32_t place;            /* among the idle */
     uint64_t sequence;         /* breaks ties there */
-    uint64_t deadline_ns;      /* the latest of its riders' */
+    uint64_t deadline_ns;      /* the latest of its requests' */
     uint64_t idle_ns;          /* as the last who came had it */
     uint64_t idle_end_ns;      /* while nobody is inside */
     uint64_t lease_ns;         /* WEIR_NEVER: none */
     uint64_t lease_end_ns;     /* the same */
     struct weir_result result; /* of the last one inside that was not cancelled */
     uint8_t state;             /* enum flow_state */
-    bool used;                 /* a rider has gone in, and knows it */
-    bool ending;               /* a rider has said that it is the last */
+    bool used;                 /* a request has gone in, and knows it */
+    bool ending;               /* a request has said that it is the last */
     bool posted;               /* `post` is under way */
     bool closed;               /* only that keeps it */
     char name[WEIR_NAME_BYTES_MAX];
@@ -144,7 +143,7 @@ static struct weir_flow *find(const struct weir_flows *flows, const struct weir_
     return NULL;
 }
 
-static struct weir_flow *create(struct weir_flows *flows, const struct weir_fare *fare,
+static struct weir_flow *create(struct weir_flows *flows, const struct weir_flow_params *params,
                                 uint64_t hash)
 {
     struct weir_flow *flow = weir_slab_take(&flows->slab);
@@ -157,14 +156,14 @@ static struct weir_flow *create(struct weir_flows *flows, const struct weir_fare
         return NULL;
     }
     memset(flow, 0, offsetof(struct weir_flow, name));
-    memcpy(flow->name, fare->flow.data, fare->flow.bytes);
-    flow->gate_ticket.flow = (struct weir_slice){flow->name, fare->flow.bytes};
+    memcpy(flow->name, params->flow.data, params->flow.bytes);
+    flow->gate_ticket.flow = (struct weir_slice){flow->name, params->flow.bytes};
     flow->flows = flows;
-    flow->key = weir_key_pin(fare->key);
-    flow->home = fare->loop_index;
+    flow->key = weir_key_pin(params->key);
+    flow->home = params->loop_index;
     flow->sequence = flows->next_sequence++;
     flow->result.outcome = WEIR_OUTCOME_CANCELLED;
-    weir_list_init(&flow->riders);
+    weir_list_init(&flow->flow_requests);
     weir_map_insert(&flows->map, &flow->node, hash);
     return flow;
 }
@@ -305,19 +304,20 @@ static void on_timer(struct weir_timer *timer)
     }
 }
 
-/* ---- what riders are told ---- */
+/* ---- what requests are told ---- */
 
 static void arrive(struct weir_post *post)
 {
-    struct weir_rider *rider = weir_container_of(post, struct weir_rider, post);
-    pthread_mutex_lock(&rider->flows->lock);
-    rider->posted = false;
-    enum weir_rider_state state = (enum weir_rider_state)rider->state;
-    if (state == WEIR_RIDER_INSIDE) {
-        rider->flow->used = true;
+    struct weir_flow_request *flow_request =
+        weir_container_of(post, struct weir_flow_request, post);
+    pthread_mutex_lock(&flow_request->flows->lock);
+    flow_request->posted = false;
+    enum weir_flow_request_state state = (enum weir_flow_request_state)flow_request->state;
+    if (state == WEIR_FLOW_REQUEST_INSIDE) {
+        flow_request->flow->used = true;
     }
-    pthread_mutex_unlock(&rider->flows->lock);
-    rider->told(rider, state);
+    pthread_mutex_unlock(&flow_request->flows->lock);
+    flow_request->told(flow_request, state);
 }
 
 /* Riders that are to be told, in the order in which they came. */
@@ -327,20 +327,21 @@ struct summons {
 };
 
 /* Under the lock: the wait of the first in the flow's list is over. `self` need not be told. */
-static struct weir_rider *end_wait(struct weir_flow *flow, struct summons *summons,
-                                   const struct weir_rider *self)
+static struct weir_flow_request *end_wait(struct weir_flow *flow, struct summons *summons,
+                                          const struct weir_flow_request *self)
 {
-    struct weir_rider *rider = weir_container_of(flow->riders.next, struct weir_rider, link);
-    weir_list_unlink(&rider->link);
+    struct weir_flow_request *flow_request =
+        weir_container_of(flow->flow_requests.next, struct weir_flow_request, link);
+    weir_list_unlink(&flow_request->link);
     flow->waiting--;
-    if (rider != self) {
-        assert(!rider->posted);
-        rider->posted = true;
-        rider->post = (struct weir_post){.arrive = arrive};
-        *summons->end = &rider->post;
-        summons->end = &rider->post.next;
+    if (flow_request != self) {
+        assert(!flow_request->posted);
+        flow_request->posted = true;
+        flow_request->post = (struct weir_post){.arrive = arrive};
+        *summons->end = &flow_request->post;
+        summons->end = &flow_request->post.next;
     }
-    return rider;
+    return flow_request;
 }
 
 /* Without the lock. */
@@ -349,7 +350,8 @@ static void summon(const struct weir_flows *flows, struct summons *summons, uint
     while (summons->first != NULL) {
         struct weir_post *post = summons->first;
         summons->first = post->next;
-        send(flows, post, weir_container_of(post, struct weir_rider, post)->loop_index, from);
+        send(flows, post, weir_container_of(post, struct weir_flow_request, post)->loop_index,
+             from);
     }
 }
 
@@ -357,7 +359,7 @@ static void summon(const struct weir_flows *flows, struct summons *summons, uint
 
 /* Its ticket has been admitted: all who wait go in. `self` asks at this moment, or is null. If all
  * have gone, and the post that says so has not come yet, the permit goes back. */
-static void let_in(struct weir_flow *flow, const struct weir_rider *self)
+static void let_in(struct weir_flow *flow, const struct weir_flow_request *self)
 {
     struct weir_flows *flows = flow->flows;
     struct summons summons = {.end = &summons.first};
@@ -372,9 +374,9 @@ static void let_in(struct weir_flow *flow, const struct weir_rider *self)
         flow->lease_end_ns = after(now_of(flows, home), flow->lease_ns);
     }
     while (flow->waiting > 0) {
-        struct weir_rider *rider = end_wait(flow, &summons, self);
-        rider->state = WEIR_RIDER_INSIDE;
-        rider->lane_id = flow->gate_ticket.ticket.lane_id;
+        struct weir_flow_request *flow_request = end_wait(flow, &summons, self);
+        flow_request->state = WEIR_FLOW_REQUEST_INSIDE;
+        flow_request->lane_id = flow->gate_ticket.ticket.lane_id;
         flow->inside++;
     }
     pthread_mutex_unlock(&flows->lock);
@@ -394,7 +396,7 @@ static bool was_late(const struct weir_ticket *ticket)
 
 /* Its ticket did not get through. Whoever may wait for longer than the ticket could, because it
  * came when that was just ending, may try again; the others are refused as the ticket was. */
-static void send_away(struct weir_flow *flow, const struct weir_rider *self)
+static void send_away(struct weir_flow *flow, const struct weir_flow_request *self)
 {
     struct weir_flows *flows = flow->flows;
     const struct weir_ticket *ticket = &flow->gate_ticket.ticket;
@@ -403,11 +405,12 @@ static void send_away(struct weir_flow *flow, const struct weir_rider *self)
     pthread_mutex_lock(&flows->lock);
     take_out(flow);
     while (flow->waiting > 0) {
-        struct weir_rider *rider = end_wait(flow, &summons, self);
-        bool again = late && rider != self && rider->deadline_ns > ticket->deadline_ns;
-        rider->state = again ? WEIR_RIDER_AGAIN : WEIR_RIDER_REFUSED;
-        rider->end = ticket->end;
-        rider->refusal = ticket->refusal;
+        struct weir_flow_request *flow_request = end_wait(flow, &summons, self);
+        bool again =
+            late && flow_request != self && flow_request->deadline_ns > ticket->deadline_ns;
+        flow_request->state = again ? WEIR_FLOW_REQUEST_AGAIN : WEIR_FLOW_REQUEST_REFUSED;
+        flow_request->end = ticket->end;
+        flow_request->refusal = ticket->refusal;
     }
     pthread_mutex_unlock(&flows->lock);
     summon(flows, &summons, flow->home);
@@ -415,8 +418,8 @@ static void send_away(struct weir_flow *flow, const struct weir_rider *self)
     finish(flow);
 }
 
-/* Looks after a flow that is WAITING: its last rider has gone, or one wants to wait longer than the
- * ticket would. */
+/* Looks after a flow that is WAITING: its last request has gone, or one wants to wait longer than
+ * the ticket would. */
 static void attend(struct weir_flow *flow)
 {
     struct weir_flows *flows = flow->flows;
@@ -466,7 +469,7 @@ static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state
     }
 }
 
-/* What a rider's call leaves to be done once the lock is let go. */
+/* What a request's call leaves to be done once the lock is let go. */
 struct route_attempt {
     struct weir_flow *flow; /* to look after, or null */
     bool post;              /* its home is another loop: by its post */
@@ -494,15 +497,16 @@ static void run(const struct weir_flows *flows, struct route_attempt route_attem
     }
 }
 
-/* ---- riders ---- */
+/* ---- requests ---- */
 
 /* The first of a flow stands in line for all of them. */
-static enum weir_ride enter_line(struct weir_flow *flow, struct weir_rider *rider,
-                                 const struct weir_fare *fare)
+static enum weir_flow_entry enter_line(struct weir_flow *flow,
+                                       struct weir_flow_request *flow_request,
+                                       const struct weir_flow_params *params)
 {
-    struct weir_request request = fare->request;
+    struct weir_request request = params->request;
     struct weir_destination where = {
-        .gate = fare->gate, .loop_index = fare->loop_index, .key = weir_key_name(fare->key)};
+        .gate = params->gate, .loop_index = params->loop_index, .key = weir_key_name(params->key)};
     assert(request.tenant.bytes <= WEIR_NAME_BYTES_MAX);
     request.lease_ns = WEIR_NEVER; /* F2 */
     if (request.tenant.bytes > 0) {
@@ -510,72 +514,73 @@ static enum weir_ride enter_line(struct weir_flow *flow, struct weir_rider *ride
     }
     flow->gate_ticket.tenant = (struct weir_slice){flow->tenant, request.tenant.bytes};
     flow->gate_ticket.told = on_told;
-    flow->lease_ns = weir_config_key_rules(fare->config, where.key)->lease_ns;
+    flow->lease_ns = weir_config_key_rules(params->config, where.key)->lease_ns;
     switch (weir_gate_ticket_enter(flow->flows->gates, &flow->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
-        let_in(flow, rider);
-        return WEIR_RIDE_INSIDE;
+        let_in(flow, flow_request);
+        return WEIR_FLOW_ENTRY_INSIDE;
     case WEIR_WAITING:
         attend(flow); /* others may have come meanwhile */
-        return WEIR_RIDE_WAITING;
+        return WEIR_FLOW_ENTRY_WAITING;
     default:
-        send_away(flow, rider);
-        return WEIR_RIDE_REFUSED;
+        send_away(flow, flow_request);
+        return WEIR_FLOW_ENTRY_REFUSED;
     }
 }
 
-/* Under the lock: the rider joins the flow, if that is not too deep. */
-static enum weir_ride join(struct weir_flow *flow, struct weir_rider *rider,
-                           const struct weir_fare *fare)
+/* Under the lock: the request joins the flow, if that is not too deep. */
+static enum weir_flow_entry join(struct weir_flow *flow, struct weir_flow_request *flow_request,
+                                 const struct weir_flow_params *params)
 {
-    if (flow->inside + flow->waiting >= fare->depth) {
-        return WEIR_RIDE_TOO_DEEP;
+    if (flow->inside + flow->waiting >= params->depth) {
+        return WEIR_FLOW_ENTRY_TOO_DEEP;
     }
-    flow->idle_ns = fare->idle_ns;
-    rider->flow = flow;
+    flow->idle_ns = params->idle_ns;
+    flow_request->flow = flow;
     if (flow->state == HELD) {
         flow->used = true;
         flow->inside++;
-        rider->lane_id = flow->gate_ticket.ticket.lane_id;
-        rider->state = WEIR_RIDER_INSIDE;
-        return WEIR_RIDE_INSIDE;
+        flow_request->lane_id = flow->gate_ticket.ticket.lane_id;
+        flow_request->state = WEIR_FLOW_REQUEST_INSIDE;
+        return WEIR_FLOW_ENTRY_INSIDE;
     }
-    weir_list_push_back(&flow->riders, &rider->link);
+    weir_list_push_back(&flow->flow_requests, &flow_request->link);
     flow->waiting++;
-    rider->state = WEIR_RIDER_WAITING;
-    return WEIR_RIDE_WAITING;
+    flow_request->state = WEIR_FLOW_REQUEST_WAITING;
+    return WEIR_FLOW_ENTRY_WAITING;
 }
 
-enum weir_ride weir_rider_enter(struct weir_flows *flows, struct weir_rider *rider,
-                                const struct weir_fare *fare)
+enum weir_flow_entry weir_flow_request_enter(struct weir_flows *flows,
+                                             struct weir_flow_request *flow_request,
+                                             const struct weir_flow_params *params)
 {
-    uint64_t hash = hash_name(flows, fare->key, fare->flow);
+    uint64_t hash = hash_name(flows, params->key, params->flow);
     struct route_attempt route_attempt = {0};
-    enum weir_ride ride = WEIR_RIDE_REFUSED;
-    *rider = (struct weir_rider){.flows = flows,
-                                 .deadline_ns = fare->request.deadline_ns,
-                                 .loop_index = fare->loop_index,
-                                 .end = WEIR_END_REFUSED,
-                                 .refusal = WEIR_NO_MEMORY,
-                                 .told = rider->told};
-    assert(fare->depth >= 1);
+    enum weir_flow_entry enter_flow = WEIR_FLOW_ENTRY_REFUSED;
+    *flow_request = (struct weir_flow_request){.flows = flows,
+                                               .deadline_ns = params->request.deadline_ns,
+                                               .loop_index = params->loop_index,
+                                               .end = WEIR_END_REFUSED,
+                                               .refusal = WEIR_NO_MEMORY,
+                                               .told = flow_request->told};
+    assert(params->depth >= 1);
     pthread_mutex_lock(&flows->lock);
-    struct weir_flow *flow = find(flows, fare->key, fare->flow, hash);
+    struct weir_flow *flow = find(flows, params->key, params->flow, hash);
     bool first = flow == NULL;
-    flow = first ? create(flows, fare, hash) : flow;
+    flow = first ? create(flows, params, hash) : flow;
     if (flow != NULL) {
-        ride = join(flow, rider, fare);
+        enter_flow = join(flow, flow_request, params);
     }
-    if (ride == WEIR_RIDE_WAITING && rider->deadline_ns > flow->deadline_ns) {
-        flow->deadline_ns = rider->deadline_ns;
-        route_attempt = first ? route_attempt : ask_home(flow, fare->loop_index);
+    if (enter_flow == WEIR_FLOW_ENTRY_WAITING && flow_request->deadline_ns > flow->deadline_ns) {
+        flow->deadline_ns = flow_request->deadline_ns;
+        route_attempt = first ? route_attempt : ask_home(flow, params->loop_index);
     }
     pthread_mutex_unlock(&flows->lock);
     if (first && flow != NULL) {
-        return enter_line(flow, rider, fare);
+        return enter_line(flow, flow_request, params);
     }
     run(flows, route_attempt);
-    return ride;
+    return enter_flow;
 }
 
 /* Under the lock: one that was inside goes. Whether the flow ends with it. */
@@ -591,24 +596,25 @@ static bool go_out(struct weir_flow *flow, enum weir_outcome outcome, bool last,
     return flow->inside == 0 && ends_now(flow, now_ns);
 }
 
-bool weir_rider_leave(struct weir_rider *rider, enum weir_outcome outcome, bool last)
+bool weir_flow_request_leave(struct weir_flow_request *flow_request, enum weir_outcome outcome,
+                             bool last)
 {
-    struct weir_flows *flows = rider->flows;
-    struct weir_flow *flow = rider->flow;
-    uint32_t loop_index = rider->loop_index;
+    struct weir_flows *flows = flow_request->flows;
+    struct weir_flow *flow = flow_request->flow;
+    uint32_t loop_index = flow_request->loop_index;
     uint64_t now_ns = now_of(flows, loop_index);
     struct route_attempt route_attempt = {0};
     bool ends = false;
     pthread_mutex_lock(&flows->lock);
-    if (rider->state == WEIR_RIDER_WAITING) {
-        weir_list_unlink(&rider->link);
+    if (flow_request->state == WEIR_FLOW_REQUEST_WAITING) {
+        weir_list_unlink(&flow_request->link);
         flow->waiting--;
         route_attempt = flow->waiting == 0 ? ask_home(flow, loop_index) : route_attempt;
-    } else if (rider->state == WEIR_RIDER_INSIDE) {
+    } else if (flow_request->state == WEIR_FLOW_REQUEST_INSIDE) {
         ends = go_out(flow, outcome, last, now_ns);
     }
-    rider->state = WEIR_RIDER_OUT;
-    bool quiet = !rider->posted;
+    flow_request->state = WEIR_FLOW_REQUEST_OUT;
+    bool quiet = !flow_request->posted;
     bool sooner = must_arm(flows);
     pthread_mutex_unlock(&flows->lock);
     if (ends) {

@@ -89,7 +89,7 @@ static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
     if (exchange->llm != NULL) {
         return weir_llm_hear(exchange, head);
     }
-    if (exchange->has_ticket && !exchange->rides &&
+    if (exchange->has_ticket && !exchange->uses_flow &&
         exchange->site->plan->learns[exchange->route->gate]) {
         struct weir_reply reply = {.outcome = outcome_of(head->status)};
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);

@@ -3,7 +3,7 @@
  *   arrival.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
  *   llm_*.c       what is read of an LLM's requests and replies, and another attempt; see llm.h
- *   ride.c        the same line and permit for all requests of a flow
+ *   exchange_flow.c        the same line and permit for all requests of a flow
  *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c     a server: finding one, connecting, and losing it
  *   detour.c      another lane, if none of the lane's servers can be reached
@@ -69,17 +69,17 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
  */
 void weir_exchange_watch_client(struct weir_exchange *exchange);
 
-/* ---- ride.c ---- */
+/* ---- exchange_flow.c ---- */
 
 /* It goes on its flow's permit, or waits for it. */
-void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destination *where,
-                        const struct weir_request *request);
+void weir_exchange_enter_flow(struct weir_exchange *exchange, const struct weir_destination *where,
+                              const struct weir_request *request);
 
 /* It has waited for its flow's permit for as long as it may. */
-void weir_exchange_ride_late(struct weir_exchange *exchange);
+void weir_exchange_late_for_flow(struct weir_exchange *exchange);
 
 /* It leaves its flow. */
-void weir_exchange_end_ride(struct weir_exchange *exchange, enum weir_outcome outcome);
+void weir_exchange_leave_flow(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* ---- attempt.c ---- */
 

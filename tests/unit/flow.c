@@ -1,4 +1,4 @@
-/* Flows and their riders: on two loops in one thread, where every order of things can be chosen,
+/* Flows and their requests: on two loops in one thread, where every order of things can be chosen,
  * and on several threads, where none can. */
 #define _GNU_SOURCE
 #include "gateway/flow.h"
@@ -104,16 +104,16 @@ static uint64_t ends_of(enum weir_end end)
 
 /* Somebody who rides, and writes down what is told. */
 struct guest {
-    struct weir_rider rider;
+    struct weir_flow_request flow_request;
     struct weir_gate_ticket gate_ticket; /* stands for the key */
     uint32_t told;
-    uint32_t told_of[WEIR_RIDER_AGAIN + 1];
+    uint32_t told_of[WEIR_FLOW_REQUEST_AGAIN + 1];
     bool here;
 };
 
-static void write_down(struct weir_rider *rider, enum weir_rider_state state)
+static void write_down(struct weir_flow_request *flow_request, enum weir_flow_request_state state)
 {
-    struct guest *guest = weir_container_of(rider, struct guest, rider);
+    struct guest *guest = weir_container_of(flow_request, struct guest, flow_request);
     guest->told++;
     guest->told_of[state]++;
 }
@@ -127,7 +127,7 @@ struct wish {
     const char *tenant;
 };
 
-static enum weir_ride come_as(struct guest *guest, struct wish wish)
+static enum weir_flow_entry come_as(struct guest *guest, struct wish wish)
 {
     struct weir_destination where = {.loop_index = wish.loop, .key = weir_slice_of("key")};
     uint64_t asked_ns = wish.timeout_ns == 0 ? 0 : scene.loops[wish.loop].now_ns + wish.timeout_ns;
@@ -137,8 +137,8 @@ static enum weir_ride come_as(struct guest *guest, struct wish wish)
                          WEIR_OK);
         guest->here = true;
     }
-    guest->rider.told = write_down;
-    struct weir_fare fare = {
+    guest->flow_request.told = write_down;
+    struct weir_flow_params params = {
         .key = guest->gate_ticket.key,
         .config = &scene.config,
         .loop_index = wish.loop,
@@ -147,7 +147,7 @@ static enum weir_ride come_as(struct guest *guest, struct wish wish)
                     .tenant = weir_slice_of(wish.tenant == NULL ? "" : wish.tenant)},
         .depth = wish.depth == 0 ? 5 : wish.depth,
         .idle_ns = wish.idle_ns == 0 ? MINUTE : wish.idle_ns};
-    return weir_rider_enter(scene.flows, &guest->rider, &fare);
+    return weir_flow_request_enter(scene.flows, &guest->flow_request, &params);
 }
 
 /* The guest, the flow, and what else is wished. */
@@ -155,7 +155,7 @@ static enum weir_ride come_as(struct guest *guest, struct wish wish)
 
 static bool go_last(struct guest *guest, bool last)
 {
-    bool gone = weir_rider_leave(&guest->rider, WEIR_OUTCOME_SUCCESS, last);
+    bool gone = weir_flow_request_leave(&guest->flow_request, WEIR_OUTCOME_SUCCESS, last);
     weir_gate_ticket_close(&guest->gate_ticket);
     guest->here = false;
     return gone;
@@ -166,7 +166,8 @@ static bool go(struct guest *guest)
     return go_last(guest, false);
 }
 
-#define expect_told(guest, of, count) assert_int_equal((guest)->told_of[WEIR_RIDER_##of], count)
+#define expect_told(guest, of, count) \
+    assert_int_equal((guest)->told_of[WEIR_FLOW_REQUEST_##of], count)
 
 static const struct weir_settings one_at_a_time = {LANE(.limit = 1), .timeout_ns = WEIR_NEVER};
 
@@ -174,21 +175,22 @@ TEST(the_first_takes_the_permit_and_later_ones_ride_past_the_line_until_one_is_t
 {
     open_scene(one_at_a_time);
     struct guest a = {0}, b = {0}, other = {0};
-    assert_int_equal(come(&a, "one"), WEIR_RIDE_INSIDE);
+    assert_int_equal(come(&a, "one"), WEIR_FLOW_ENTRY_INSIDE);
     assert_true(go(&a));
     expect_at_key(1, 0);
-    assert_int_equal(come(&other, "two", .loop = 1), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&a, "one"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&b, "one", .loop = 1), WEIR_RIDE_INSIDE);
+    assert_int_equal(come(&other, "two", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&a, "one"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&b, "one", .loop = 1), WEIR_FLOW_ENTRY_INSIDE);
     expect_at_key(1, 1);
     assert_true(go_last(&a, true));
     expect_at_key(1, 1);
-    assert_int_equal(come(&a, "one"), WEIR_RIDE_INSIDE); /* as somebody is: it may be from within */
+    assert_int_equal(come(&a, "one"),
+                     WEIR_FLOW_ENTRY_INSIDE); /* as somebody is: it may be from within */
     assert_true(go(&a));
     assert_true(go(&b));
     settle();
     expect_told(&other, INSIDE, 1);
-    assert_int_equal(come(&a, "one"), WEIR_RIDE_WAITING); /* a new flow, behind the other */
+    assert_int_equal(come(&a, "one"), WEIR_FLOW_ENTRY_WAITING); /* a new flow, behind the other */
     expect_at_key(1, 1);
     assert_true(go(&a));
     assert_true(go_last(&other, true));
@@ -200,68 +202,70 @@ TEST(the_first_takes_the_permit_and_later_ones_ride_past_the_line_until_one_is_t
 TEST(who_comes_while_the_first_waits_goes_in_with_it_in_both_loops)
 {
     open_scene(one_at_a_time);
-    struct guest holder = {0}, riders[6] = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
+    struct guest holder = {0}, flow_requests[6] = {0};
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_int_equal(come(&riders[i], "flow", .loop = i % 2, .depth = 6), WEIR_RIDE_WAITING);
+        assert_int_equal(come(&flow_requests[i], "flow", .loop = i % 2, .depth = 6),
+                         WEIR_FLOW_ENTRY_WAITING);
         expect_at_key(1, 1);
     }
     assert_true(go_last(&holder, true));
     settle();
     expect_at_key(1, 0);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_int_equal(riders[i].told, 1);
-        expect_told(&riders[i], INSIDE, 1);
-        assert_true(go_last(&riders[i], i == 0));
+        assert_int_equal(flow_requests[i].told, 1);
+        expect_told(&flow_requests[i], INSIDE, 1);
+        assert_true(go_last(&flow_requests[i], i == 0));
         settle();
         expect_at_key(i < 5, 0);
     }
     close_scene();
 }
 
-TEST(depth_bounds_riders_that_wait_and_riders_inside)
+TEST(depth_bounds_requests_that_wait_and_requests_inside)
 {
     open_scene(one_at_a_time);
-    struct guest holder = {0}, riders[4] = {0};
+    struct guest holder = {0}, flow_requests[4] = {0};
     for (uint32_t round = 0; round < 2; round++) { /* waiting, then inside */
         if (round == 0) {
-            assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
+            assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
         }
         for (uint32_t i = 0; i < 3; i++) {
-            assert_int_equal(come(&riders[i], "flow", .loop = i % 2, .depth = 3),
-                             round == 0 ? WEIR_RIDE_WAITING : WEIR_RIDE_INSIDE);
+            assert_int_equal(come(&flow_requests[i], "flow", .loop = i % 2, .depth = 3),
+                             round == 0 ? WEIR_FLOW_ENTRY_WAITING : WEIR_FLOW_ENTRY_INSIDE);
         }
-        assert_int_equal(come(&riders[3], "flow", .loop = 0, .depth = 3), WEIR_RIDE_TOO_DEEP);
-        assert_true(go(&riders[3]));
-        assert_int_equal(come(&riders[3], "flow", .loop = 0, .depth = 4),
-                         round == 0 ? WEIR_RIDE_WAITING : WEIR_RIDE_INSIDE);
+        assert_int_equal(come(&flow_requests[3], "flow", .loop = 0, .depth = 3),
+                         WEIR_FLOW_ENTRY_TOO_DEEP);
+        assert_true(go(&flow_requests[3]));
+        assert_int_equal(come(&flow_requests[3], "flow", .loop = 0, .depth = 4),
+                         round == 0 ? WEIR_FLOW_ENTRY_WAITING : WEIR_FLOW_ENTRY_INSIDE);
         if (round == 0) {
             assert_true(go_last(&holder, true));
             settle();
         }
         for (uint32_t i = 0; i < 4; i++) {
-            assert_true(go(&riders[i]));
+            assert_true(go(&flow_requests[i]));
         }
         expect_at_key(1, 0);
     }
     close_scene();
 }
 
-TEST(riders_may_go_away_in_every_order_and_the_ticket_goes_with_the_last)
+TEST(requests_may_go_away_in_every_order_and_the_ticket_goes_with_the_last)
 {
     static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (uint32_t loops = 0; loops < 8; loops++) {
         for (uint32_t order = 0; order < 6; order++) {
             open_scene(one_at_a_time);
-            struct guest holder = {0}, riders[3] = {0};
-            assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
+            struct guest holder = {0}, flow_requests[3] = {0};
+            assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
             for (uint32_t i = 0; i < 3; i++) {
-                assert_int_equal(come(&riders[i], "flow", .loop = loops >> i & 1),
-                                 WEIR_RIDE_WAITING);
+                assert_int_equal(come(&flow_requests[i], "flow", .loop = loops >> i & 1),
+                                 WEIR_FLOW_ENTRY_WAITING);
             }
             for (uint32_t i = 0; i < 3; i++) {
-                assert_true(go(&riders[orders[order][i]]));
+                assert_true(go(&flow_requests[orders[order][i]]));
                 settle();
                 expect_at_key(1, i < 2);
             }
@@ -276,14 +280,14 @@ TEST(who_comes_before_the_home_has_heard_that_all_are_gone_has_the_flows_place)
 {
     open_scene(one_at_a_time);
     struct guest holder = {0}, a = {0}, b = {0}, other = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&other, "other", .loop = 0), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&other, "other", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
     assert_true(go(&a));
     assert_true(go(&b)); /* in the other loop: the home is sent a post */
     expect_at_key(1, 2);
-    assert_int_equal(come(&a, "flow", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&a, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     settle();
     expect_at_key(1, 2);
     assert_true(go_last(&holder, true));
@@ -302,10 +306,10 @@ TEST(a_permit_that_comes_when_all_have_gone_goes_on_to_the_next)
     for (uint32_t loop = 0; loop < 2; loop++) {
         open_scene(one_at_a_time);
         struct guest holder = {0}, a = {0}, b = {0}, next = {0};
-        assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-        assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
-        assert_int_equal(come(&b, "flow", .loop = loop), WEIR_RIDE_WAITING);
-        assert_int_equal(come(&next, "next", .loop = 1), WEIR_RIDE_WAITING);
+        assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+        assert_int_equal(come(&a, "flow", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
+        assert_int_equal(come(&b, "flow", .loop = loop), WEIR_FLOW_ENTRY_WAITING);
+        assert_int_equal(come(&next, "next", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
         assert_true(go(&a));
         assert_true(go_last(&holder, true)); /* the flow's ticket is admitted; nobody knows yet */
         assert_true(go(&b));
@@ -319,14 +323,14 @@ TEST(a_permit_that_comes_when_all_have_gone_goes_on_to_the_next)
     }
 }
 
-TEST(a_permit_that_comes_to_riders_who_go_before_they_know_goes_on_to_the_next)
+TEST(a_permit_that_comes_to_requests_who_go_before_they_know_goes_on_to_the_next)
 {
     open_scene(one_at_a_time);
     struct guest holder = {0}, a = {0}, b = {0}, next = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&next, "next"), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&next, "next"), WEIR_FLOW_ENTRY_WAITING);
     assert_true(go(&a));
     assert_true(go_last(&holder, true));
     (void)weir_loop_settle(&scene.loops[0]); /* lets b in, whose loop has not looked yet */
@@ -344,9 +348,9 @@ TEST(who_goes_while_a_post_to_it_is_under_way_is_told_when_it_has_arrived)
 {
     open_scene(one_at_a_time);
     struct guest holder = {0}, a = {0}, b = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&b, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     assert_true(go_last(&holder, true));
     (void)weir_loop_settle(&scene.loops[0]); /* lets both in; b's loop has not looked yet */
     expect_told(&a, INSIDE, 1);
@@ -367,17 +371,18 @@ static void touch_key(void)
     assert_true(go(&nobody));
 }
 
-TEST(the_flow_keeps_its_place_as_long_as_one_of_its_riders_may_wait)
+TEST(the_flow_keeps_its_place_as_long_as_one_of_its_requests_may_wait)
 {
     struct weir_settings settings = {LANE(.limit = 1), .timeout_ns = 100 * MS};
     for (uint32_t loop = 0; loop < 2; loop++) {
         open_scene(settings);
         struct guest holder = {0}, a = {0}, b = {0}, between = {0};
-        assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-        assert_int_equal(come(&a, "flow", .loop = 0, .timeout_ns = 10 * MS), WEIR_RIDE_WAITING);
-        assert_int_equal(come(&between, "between", .loop = 0), WEIR_RIDE_WAITING);
+        assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+        assert_int_equal(come(&a, "flow", .loop = 0, .timeout_ns = 10 * MS),
+                         WEIR_FLOW_ENTRY_WAITING);
+        assert_int_equal(come(&between, "between", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
         pass_time(5 * MS);
-        assert_int_equal(come(&b, "flow", .loop = loop), WEIR_RIDE_WAITING);
+        assert_int_equal(come(&b, "flow", .loop = loop), WEIR_FLOW_ENTRY_WAITING);
         settle();
         pass_time(6 * MS); /* a's time is over, which its owner sees to */
         assert_true(go(&a));
@@ -395,26 +400,26 @@ TEST(the_flow_keeps_its_place_as_long_as_one_of_its_riders_may_wait)
     }
 }
 
-TEST(when_the_ticket_is_late_its_riders_are_refused_but_for_one_that_has_just_come)
+TEST(when_the_ticket_is_late_its_requests_are_refused_but_for_one_that_has_just_come)
 {
     struct weir_settings settings = {LANE(.limit = 1), .timeout_ns = 100 * MS};
     open_scene(settings);
     struct guest holder = {0}, a = {0}, same = {0}, later = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&same, "flow", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&same, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     pass_time(100 * MS);
     assert_int_equal(come(&later, "flow", .loop = 1),
-                     WEIR_RIDE_WAITING); /* the home has to hear of it */
+                     WEIR_FLOW_ENTRY_WAITING); /* the home has to hear of it */
     settle();
     expect_told(&a, REFUSED, 1);
-    assert_int_equal(a.rider.end, WEIR_END_TIMEOUT);
+    assert_int_equal(a.flow_request.end, WEIR_END_TIMEOUT);
     expect_told(&same, REFUSED, 1);
     assert_int_equal(later.told, 1);
     expect_told(&later, AGAIN, 1);
     expect_at_key(1, 0);
     assert_int_equal(ends_of(WEIR_END_TIMEOUT), 1);
-    assert_int_equal(come(&later, "flow", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&later, "flow", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     expect_at_key(1, 1);
     assert_true(go(&a));
     assert_true(go(&same));
@@ -425,13 +430,13 @@ TEST(when_the_ticket_is_late_its_riders_are_refused_but_for_one_that_has_just_co
     close_scene();
 }
 
-TEST(the_last_rider_to_go_when_its_time_is_over_counts_as_a_timeout)
+TEST(the_last_request_to_go_when_its_time_is_over_counts_as_a_timeout)
 {
     struct weir_settings settings = {LANE(.limit = 1), .timeout_ns = 100 * MS};
     open_scene(settings);
     struct guest holder = {0}, a = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "flow", .loop = 0, .timeout_ns = 10 * MS), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "flow", .loop = 0, .timeout_ns = 10 * MS), WEIR_FLOW_ENTRY_WAITING);
     pass_time(10 * MS);
     assert_true(go(&a));
     settle();
@@ -447,19 +452,20 @@ TEST(a_full_line_refuses_the_first_and_one_that_is_displaced_all)
     settings.line.tickets = 2;
     open_scene(settings);
     struct guest holder = {0}, a = {0}, b = {0}, b2 = {0}, c = {0}, few = {0};
-    assert_int_equal(come(&holder, "holder"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&a, "a", .tenant = "many"), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&b, "b", .tenant = "many"), WEIR_RIDE_WAITING);
-    assert_int_equal(come(&b2, "b", .loop = 1), WEIR_RIDE_WAITING); /* needs no place of its own */
-    assert_int_equal(come(&c, "c", .tenant = "many"), WEIR_RIDE_REFUSED);
-    assert_int_equal(c.rider.refusal, WEIR_LINE_FULL);
+    assert_int_equal(come(&holder, "holder"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&a, "a", .tenant = "many"), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&b, "b", .tenant = "many"), WEIR_FLOW_ENTRY_WAITING);
+    assert_int_equal(come(&b2, "b", .loop = 1),
+                     WEIR_FLOW_ENTRY_WAITING); /* needs no place of its own */
+    assert_int_equal(come(&c, "c", .tenant = "many"), WEIR_FLOW_ENTRY_REFUSED);
+    assert_int_equal(c.flow_request.refusal, WEIR_LINE_FULL);
     assert_true(go(&c));
-    assert_int_equal(come(&few, "few", .tenant = "few"), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&few, "few", .tenant = "few"), WEIR_FLOW_ENTRY_WAITING);
     settle();
     expect_told(&b, REFUSED, 1);
     expect_told(&b2, REFUSED, 1);
-    assert_int_equal(b.rider.end, WEIR_END_DISPLACED);
-    assert_int_equal(b2.rider.end, WEIR_END_DISPLACED);
+    assert_int_equal(b.flow_request.end, WEIR_END_DISPLACED);
+    assert_int_equal(b2.flow_request.end, WEIR_END_DISPLACED);
     assert_true(go(&b));
     assert_true(go(&b2));
     assert_true(go(&a));
@@ -480,10 +486,10 @@ TEST(an_idle_flow_gives_its_permit_back_and_one_with_somebody_inside_does_not)
     for (uint32_t loop = 0; loop < 2; loop++) { /* in which it becomes idle */
         open_scene((struct weir_settings){LANE(.limit = 2), .timeout_ns = WEIR_NEVER});
         struct guest busy = {0}, a = {0};
-        assert_int_equal(come(&busy, "busy", .idle_ns = MS), WEIR_RIDE_INSIDE);
+        assert_int_equal(come(&busy, "busy", .idle_ns = MS), WEIR_FLOW_ENTRY_INSIDE);
         assert_true(go(&busy));
-        assert_int_equal(come(&busy, "busy", .idle_ns = MS), WEIR_RIDE_INSIDE);
-        assert_int_equal(come(&a, "flow", .loop = loop, .idle_ns = 3 * MS), WEIR_RIDE_INSIDE);
+        assert_int_equal(come(&busy, "busy", .idle_ns = MS), WEIR_FLOW_ENTRY_INSIDE);
+        assert_int_equal(come(&a, "flow", .loop = loop, .idle_ns = 3 * MS), WEIR_FLOW_ENTRY_INSIDE);
         assert_true(go(&a));
         expect_at_key(2, 0);
         run_for(20 * MS);
@@ -502,11 +508,11 @@ TEST(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside)
     open_scene(one_at_a_time);
     struct guest a = {0}, b = {0}, next = {0};
     scene.config.rules.lease_ns = 10 * MS;
-    assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&next, "next", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&next, "next", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     pass_time(10 * MS);
     assert_int_equal(come(&b, "flow", .loop = 1),
-                     WEIR_RIDE_INSIDE); /* or a would wait for itself */
+                     WEIR_FLOW_ENTRY_INSIDE); /* or a would wait for itself */
     assert_true(go(&a));
     settle();
     assert_int_equal(next.told, 0);
@@ -526,10 +532,10 @@ TEST(draining_ends_what_is_idle_at_once_and_the_rest_when_it_becomes_so)
 {
     open_scene((struct weir_settings){LANE(.limit = 2), .timeout_ns = WEIR_NEVER});
     struct guest busy = {0}, idle = {0}, next = {0};
-    assert_int_equal(come(&busy, "busy"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&idle, "idle", .loop = 1), WEIR_RIDE_INSIDE);
+    assert_int_equal(come(&busy, "busy"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&idle, "idle", .loop = 1), WEIR_FLOW_ENTRY_INSIDE);
     assert_true(go(&idle));
-    assert_int_equal(come(&next, "next", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&next, "next", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     weir_flows_drain(scene.flows, 0);
     settle();
     expect_told(&next, INSIDE, 1);
@@ -552,8 +558,8 @@ TEST(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside)
 {
     open_scene(one_at_a_time);
     struct guest a = {0}, b = {0};
-    assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&b, "other", .loop = 1), WEIR_RIDE_WAITING);
+    assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&b, "other", .loop = 1), WEIR_FLOW_ENTRY_WAITING);
     struct weir_key *key = a.gate_ticket.key;
     assert_int_equal(release_by_name(key, "none", 1), WEIR_NOT_HELD);
     assert_int_equal(release_by_name(key, "other", 1), WEIR_NOT_HELD); /* it waits */
@@ -575,7 +581,7 @@ TEST(a_flow_is_released_for_a_tenant_only_if_it_is_of_that_one)
 {
     open_scene(one_at_a_time);
     struct guest a = {0};
-    assert_int_equal(come(&a, "flow", .tenant = "acme"), WEIR_RIDE_INSIDE);
+    assert_int_equal(come(&a, "flow", .tenant = "acme"), WEIR_FLOW_ENTRY_INSIDE);
     struct weir_flow_name name = {a.gate_ticket.key, weir_slice_of("flow"), weir_slice_of("acm")};
     assert_true(go(&a));
     assert_int_equal(weir_flows_release(scene.flows, &name, &(struct weir_result){0}, 0),
@@ -595,10 +601,10 @@ static bool paused_after(enum weir_outcome first, enum weir_outcome second)
         LANE(.limit = 1, .breaker = {.failures = 1, .pause_ns = HOUR, .pause_max_ns = HOUR}),
         .timeout_ns = WEIR_NEVER});
     struct guest a = {0}, b = {0};
-    assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
-    assert_int_equal(come(&b, "flow"), WEIR_RIDE_INSIDE);
-    assert_true(weir_rider_leave(&a.rider, first, true));
-    assert_true(weir_rider_leave(&b.rider, second, false));
+    assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&b, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(weir_flow_request_leave(&a.flow_request, first, true));
+    assert_true(weir_flow_request_leave(&b.flow_request, second, false));
     assert_true(weir_gates_lane(a.gate_ticket.key, 0, scene.loops[0].now_ns, &stats));
     weir_gate_ticket_close(&a.gate_ticket);
     weir_gate_ticket_close(&b.gate_ticket);
@@ -620,12 +626,12 @@ TEST(without_memory_a_flow_is_refused_and_may_come_again)
         open_scene(one_at_a_time);
         struct guest a = {0};
         scene.flow_memory.fail_at = scene.flow_memory.calls + fail_at;
-        enum weir_ride ride = come(&a, "flow");
+        enum weir_flow_entry enter_flow = come(&a, "flow");
         bool failed = scene.flow_memory.failed > 0;
-        if (ride == WEIR_RIDE_REFUSED) {
+        if (enter_flow == WEIR_FLOW_ENTRY_REFUSED) {
             assert_true(failed);
-            assert_int_equal(a.rider.refusal, WEIR_NO_MEMORY);
-            assert_int_equal(come(&a, "flow"), WEIR_RIDE_INSIDE);
+            assert_int_equal(a.flow_request.refusal, WEIR_NO_MEMORY);
+            assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
         }
         assert_true(go_last(&a, true));
         close_scene();
@@ -641,16 +647,17 @@ int main(void)
         cmocka_unit_test(
             the_first_takes_the_permit_and_later_ones_ride_past_the_line_until_one_is_the_last),
         cmocka_unit_test(who_comes_while_the_first_waits_goes_in_with_it_in_both_loops),
-        cmocka_unit_test(depth_bounds_riders_that_wait_and_riders_inside),
-        cmocka_unit_test(riders_may_go_away_in_every_order_and_the_ticket_goes_with_the_last),
+        cmocka_unit_test(depth_bounds_requests_that_wait_and_requests_inside),
+        cmocka_unit_test(requests_may_go_away_in_every_order_and_the_ticket_goes_with_the_last),
         cmocka_unit_test(who_comes_before_the_home_has_heard_that_all_are_gone_has_the_flows_place),
         cmocka_unit_test(a_permit_that_comes_when_all_have_gone_goes_on_to_the_next),
-        cmocka_unit_test(a_permit_that_comes_to_riders_who_go_before_they_know_goes_on_to_the_next),
-        cmocka_unit_test(who_goes_while_a_post_to_it_is_under_way_is_told_when_it_has_arrived),
-        cmocka_unit_test(the_flow_keeps_its_place_as_long_as_one_of_its_riders_may_wait),
         cmocka_unit_test(
-            when_the_ticket_is_late_its_riders_are_refused_but_for_one_that_has_just_come),
-        cmocka_unit_test(the_last_rider_to_go_when_its_time_is_over_counts_as_a_timeout),
+            a_permit_that_comes_to_requests_who_go_before_they_know_goes_on_to_the_next),
+        cmocka_unit_test(who_goes_while_a_post_to_it_is_under_way_is_told_when_it_has_arrived),
+        cmocka_unit_test(the_flow_keeps_its_place_as_long_as_one_of_its_requests_may_wait),
+        cmocka_unit_test(
+            when_the_ticket_is_late_its_requests_are_refused_but_for_one_that_has_just_come),
+        cmocka_unit_test(the_last_request_to_go_when_its_time_is_over_counts_as_a_timeout),
         cmocka_unit_test(a_full_line_refuses_the_first_and_one_that_is_displaced_all),
         cmocka_unit_test(an_idle_flow_gives_its_permit_back_and_one_with_somebody_inside_does_not),
         cmocka_unit_test(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside),

@@ -1,4 +1,4 @@
-/* Flows and their riders on several threads, where no order of things can be chosen. */
+/* Flows and their requests on several threads, where no order of things can be chosen. */
 #define _GNU_SOURCE
 #include "gateway/flow.h"
 
@@ -30,7 +30,7 @@ enum doing {
 struct stage;
 
 struct visitor {
-    struct weir_rider rider;
+    struct weir_flow_request flow_request;
     struct weir_gate_ticket gate_ticket;
     struct stage *stage;
     struct weir_timer timer;
@@ -46,8 +46,8 @@ struct stage {
     uint32_t index;
     uint32_t playing;
     uint64_t random;
-    uint64_t told_of[WEIR_RIDER_AGAIN + 1];
-    uint64_t rides[WEIR_RIDE_TOO_DEEP + 1];
+    uint64_t told_of[WEIR_FLOW_REQUEST_AGAIN + 1];
+    uint64_t rides[WEIR_FLOW_ENTRY_TOO_DEEP + 1];
     struct weir_post stop;
     struct visitor visitors[RIDERS_EACH];
 };
@@ -136,8 +136,8 @@ static void let_go(struct visitor *visitor)
         count(visitor, false);
     }
     visitor->doing = LEAVING;
-    bool gone =
-        weir_rider_leave(&visitor->rider, WEIR_OUTCOME_SUCCESS, below(visitor->stage, 4) == 0);
+    bool gone = weir_flow_request_leave(&visitor->flow_request, WEIR_OUTCOME_SUCCESS,
+                                        below(visitor->stage, 4) == 0);
     weir_gate_ticket_close(&visitor->gate_ticket);
     if (gone) {
         end_round(visitor);
@@ -147,19 +147,21 @@ static void let_go(struct visitor *visitor)
 static void enter_flow(struct visitor *visitor)
 {
     struct stage *stage = visitor->stage;
-    struct weir_fare fare = {.key = visitor->gate_ticket.key,
-                             .config = &storm.config,
-                             .loop_index = stage->index,
-                             .flow = weir_slice_of(flow_names[visitor->flow]),
-                             .request = {.deadline_ns = visitor->gate_ticket.ticket.deadline_ns},
-                             .depth = DEPTH,
-                             .idle_ns = 1 + below(stage, 500) * UINT64_C(1000)};
+    struct weir_flow_params params = {
+        .key = visitor->gate_ticket.key,
+        .config = &storm.config,
+        .loop_index = stage->index,
+        .flow = weir_slice_of(flow_names[visitor->flow]),
+        .request = {.deadline_ns = visitor->gate_ticket.ticket.deadline_ns},
+        .depth = DEPTH,
+        .idle_ns = 1 + below(stage, 500) * UINT64_C(1000)};
     visitor->doing = IN_LINE;
-    enum weir_ride ride = weir_rider_enter(storm.flows, &visitor->rider, &fare);
-    stage->rides[ride]++;
-    if (ride == WEIR_RIDE_INSIDE) {
+    enum weir_flow_entry enter_flow =
+        weir_flow_request_enter(storm.flows, &visitor->flow_request, &params);
+    stage->rides[enter_flow]++;
+    if (enter_flow == WEIR_FLOW_ENTRY_INSIDE) {
         go_inside(visitor);
-    } else if (ride != WEIR_RIDE_WAITING) {
+    } else if (enter_flow != WEIR_FLOW_ENTRY_WAITING) {
         let_go(visitor);
     } else if (below(stage, 3) == 0) {
         act_soon(visitor); /* loses patience, if nothing happens before */
@@ -209,20 +211,20 @@ static void act(struct weir_timer *timer)
     }
 }
 
-static void tell_visitor(struct weir_rider *rider, enum weir_rider_state state)
+static void tell_visitor(struct weir_flow_request *flow_request, enum weir_flow_request_state state)
 {
-    struct visitor *visitor = weir_container_of(rider, struct visitor, rider);
+    struct visitor *visitor = weir_container_of(flow_request, struct visitor, flow_request);
     visitor->stage->told_of[state]++;
     switch (state) {
-    case WEIR_RIDER_INSIDE:
+    case WEIR_FLOW_REQUEST_INSIDE:
         expect_right(visitor->doing == IN_LINE);
         go_inside(visitor);
         break;
-    case WEIR_RIDER_REFUSED:
+    case WEIR_FLOW_REQUEST_REFUSED:
         expect_right(visitor->doing == IN_LINE);
         let_go(visitor);
         break;
-    case WEIR_RIDER_AGAIN:
+    case WEIR_FLOW_REQUEST_AGAIN:
         expect_right(visitor->doing == IN_LINE);
         enter_flow(visitor);
         break;
@@ -247,7 +249,8 @@ static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
     stage->playing = RIDERS_EACH;
     for (uint32_t i = 0; i < RIDERS_EACH; i++) {
         struct visitor *visitor = &stage->visitors[i];
-        *visitor = (struct visitor){.rider.told = tell_visitor, .stage = stage, .rounds = rounds};
+        *visitor =
+            (struct visitor){.flow_request.told = tell_visitor, .stage = stage, .rounds = rounds};
         assert_true(weir_timer_init(&stage->loop, &visitor->timer, act));
         act_soon(visitor);
     }
@@ -318,7 +321,7 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
 {
     struct shared_memory memory;
     pthread_t threads[LOOPS_MAX];
-    uint64_t told_of[WEIR_RIDER_AGAIN + 1] = {0}, rides[WEIR_RIDE_TOO_DEEP + 1] = {0};
+    uint64_t told_of[WEIR_FLOW_REQUEST_AGAIN + 1] = {0}, rides[WEIR_FLOW_ENTRY_TOO_DEEP + 1] = {0};
     shared_memory_init(&memory);
     open_storm(loop_count, rounds, &memory);
     for (uint32_t i = 0; i < loop_count; i++) {
@@ -342,9 +345,9 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
     for (size_t i = 0; i < COUNT_OF(rides); i++) {
         assert_true(rides[i] > 0);
     }
-    assert_true(told_of[WEIR_RIDER_INSIDE] > 0);
-    assert_true(told_of[WEIR_RIDER_REFUSED] > 0);
-    assert_true(told_of[WEIR_RIDER_OUT] > 0);
+    assert_true(told_of[WEIR_FLOW_REQUEST_INSIDE] > 0);
+    assert_true(told_of[WEIR_FLOW_REQUEST_REFUSED] > 0);
+    assert_true(told_of[WEIR_FLOW_REQUEST_OUT] > 0);
     close_storm(&memory);
 }
 

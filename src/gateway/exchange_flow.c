@@ -1,17 +1,17 @@
-/* ride.c - an exchange whose permit is its flow's: it waits with the flow, goes in with it, and is
- * refused with it, or alone when its own time is over. Its gate ticket stands for the key, without
- * a ticket: what is told of a refusal is read from there. */
+/* exchange_flow.c - an exchange whose permit is its flow's: it waits with the flow, goes in with
+ * it, and is refused with it, or alone when its own time is over. Its gate ticket stands for the
+ * key, without a ticket: what is told of a refusal is read from there. */
 #include "gateway/transfer.h"
 
 #include "base/list.h"
 
 #include <assert.h>
 
-static void ride(struct weir_exchange *exchange);
+static void enter_flow(struct weir_exchange *exchange);
 
 static void go_in(struct weir_exchange *exchange)
 {
-    exchange->gate_ticket.ticket.lane_id = exchange->rider.lane_id;
+    exchange->gate_ticket.ticket.lane_id = exchange->flow_request.lane_id;
     weir_client_relax(exchange->client);
     weir_exchange_admitted(exchange);
 }
@@ -20,8 +20,8 @@ static void go_in(struct weir_exchange *exchange)
 static void refuse(struct weir_exchange *exchange)
 {
     struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
-    ticket->end = exchange->rider.end;
-    ticket->refusal = exchange->rider.refusal;
+    ticket->end = exchange->flow_request.end;
+    ticket->refusal = exchange->flow_request.refusal;
     if (ticket->end == WEIR_END_TIMEOUT || ticket->end == WEIR_END_DISPLACED) {
         weir_exchange_refuse_in_line(exchange);
     } else {
@@ -29,18 +29,19 @@ static void refuse(struct weir_exchange *exchange)
     }
 }
 
-static void on_told(struct weir_rider *rider, enum weir_rider_state state)
+static void on_told(struct weir_flow_request *flow_request, enum weir_flow_request_state state)
 {
-    struct weir_exchange *exchange = weir_container_of(rider, struct weir_exchange, rider);
+    struct weir_exchange *exchange =
+        weir_container_of(flow_request, struct weir_exchange, flow_request);
     switch (state) {
-    case WEIR_RIDER_INSIDE:
+    case WEIR_FLOW_REQUEST_INSIDE:
         go_in(exchange);
         break;
-    case WEIR_RIDER_REFUSED:
+    case WEIR_FLOW_REQUEST_REFUSED:
         refuse(exchange);
         break;
-    case WEIR_RIDER_AGAIN:
-        ride(exchange);
+    case WEIR_FLOW_REQUEST_AGAIN:
+        enter_flow(exchange);
         break;
     default:
         exchange->ticket_pending = false;
@@ -56,14 +57,14 @@ static void wait(struct weir_exchange *exchange)
     if (weir_buffer_bytes(&client->in) == 0) {
         weir_buffer_release(&exchange->worker->buffers, &client->in);
     }
-    weir_timer_set(&exchange->worker->loop, &client->timer, exchange->rider.deadline_ns);
+    weir_timer_set(&exchange->worker->loop, &client->timer, exchange->flow_request.deadline_ns);
 }
 
-static void ride(struct weir_exchange *exchange)
+static void enter_flow(struct weir_exchange *exchange)
 {
     const struct weir_config_route *route = exchange->route;
     const struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
-    struct weir_fare fare = {
+    struct weir_flow_params params = {
         .key = gate_ticket->key,
         .config = &exchange->site->config->gates[route->gate],
         .gate = exchange->site->plan->gates[route->gate],
@@ -74,24 +75,24 @@ static void ride(struct weir_exchange *exchange)
                     .deadline_ns = gate_ticket->ticket.deadline_ns},
         .depth = route->depth,
         .idle_ns = route->flow_idle_ns};
-    switch (weir_rider_enter(exchange->worker->flows, &exchange->rider, &fare)) {
-    case WEIR_RIDE_INSIDE:
+    switch (weir_flow_request_enter(exchange->worker->flows, &exchange->flow_request, &params)) {
+    case WEIR_FLOW_ENTRY_INSIDE:
         go_in(exchange);
         break;
-    case WEIR_RIDE_WAITING:
+    case WEIR_FLOW_ENTRY_WAITING:
         wait(exchange);
         break;
-    case WEIR_RIDE_REFUSED:
+    case WEIR_FLOW_ENTRY_REFUSED:
         refuse(exchange);
         break;
-    case WEIR_RIDE_TOO_DEEP:
+    case WEIR_FLOW_ENTRY_TOO_DEEP:
         weir_exchange_refuse_depth(exchange);
         break;
     }
 }
 
-void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destination *where,
-                        const struct weir_request *request)
+void weir_exchange_enter_flow(struct weir_exchange *exchange, const struct weir_destination *where,
+                              const struct weir_request *request)
 {
     struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     if (weir_gate_ticket_visit(exchange->worker->gates, gate_ticket, where, request->deadline_ns) !=
@@ -101,25 +102,26 @@ void weir_exchange_ride(struct weir_exchange *exchange, const struct weir_destin
         return;
     }
     gate_ticket->ticket.priority = (uint8_t)request->priority;
-    exchange->rider.told = on_told;
+    exchange->flow_request.told = on_told;
     exchange->has_ticket = true;
-    exchange->rides = true;
-    ride(exchange);
+    exchange->uses_flow = true;
+    enter_flow(exchange);
 }
 
-/* Not by way of the rider, whose flow may be telling it the same at this moment. */
-void weir_exchange_ride_late(struct weir_exchange *exchange)
+/* Not by way of the request, whose flow may be telling it the same at this moment. */
+void weir_exchange_late_for_flow(struct weir_exchange *exchange)
 {
-    assert(exchange->rides); /* nobody else's client has something to be late for in line */
+    assert(exchange->uses_flow); /* nobody else's client has something to be late for in line */
     exchange->gate_ticket.ticket.end = WEIR_END_TIMEOUT;
     weir_exchange_refuse_in_line(exchange);
 }
 
-void weir_exchange_end_ride(struct weir_exchange *exchange, enum weir_outcome outcome)
+void weir_exchange_leave_flow(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     if (exchange->state == WEIR_EXCHANGE_WAITING) { /* it is being answered */
         weir_client_relax(exchange->client);
     }
-    exchange->ticket_pending = !weir_rider_leave(&exchange->rider, outcome, exchange->flow_last);
+    exchange->ticket_pending =
+        !weir_flow_request_leave(&exchange->flow_request, outcome, exchange->flow_last);
     weir_gate_ticket_close(&exchange->gate_ticket);
 }
