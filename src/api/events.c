@@ -25,7 +25,7 @@ struct weir_call_events {
     struct weir_follower follower;
     struct weir_post woken;
     struct weir_timer pause;
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
     struct weir_worker *worker;
     struct weir_call *call; /* null once it has gone */
     struct weir_bookmark mark;
@@ -77,7 +77,7 @@ static void free_reader(struct weir_call_events *reader)
 {
     give_place();
     weir_timer_deinit(&reader->worker->loop, &reader->pause);
-    weir_journal_quit(reader->journal);
+    weir_event_log_quit(reader->event_log);
     free(reader);
 }
 
@@ -110,7 +110,7 @@ static void on_wake(struct weir_follower *follower)
 static void on_pause_over(struct weir_timer *timer)
 {
     struct weir_call_events *reader = weir_container_of(timer, struct weir_call_events, pause);
-    reader->sleeps = weir_journal_sleep(reader->journal, &reader->follower, &reader->mark);
+    reader->sleeps = weir_event_log_sleep(reader->event_log, &reader->follower, &reader->mark);
     if (!reader->sleeps) {
         go_on(reader);
     }
@@ -125,7 +125,7 @@ void weir_api_forget_events(struct weir_call *call)
     call->events = NULL;
     weir_timer_set(&reader->worker->loop, &reader->pause, WEIR_NEVER);
     reader->call = NULL;
-    if (!reader->sleeps || weir_journal_rouse(reader->journal, &reader->follower)) {
+    if (!reader->sleeps || weir_event_log_rouse(reader->event_log, &reader->follower)) {
         free_reader(reader);
     }
 }
@@ -173,7 +173,7 @@ static bool produce_lines(struct weir_call *call, struct weir_json *json)
     for (uint32_t i = 0; i < NOTES_PER_TURN && more; i++) {
         struct weir_json written = *json;
         struct weir_bookmark mark = reader->mark;
-        more = weir_journal_read(reader->journal, &reader->mark, note);
+        more = weir_event_log_read(reader->event_log, &reader->mark, note);
         if (reader->mark.missed > 0) {
             weir_event_missed(json, reader->mark.missed, epoch_ns);
             reader->mark.missed = 0;
@@ -297,8 +297,8 @@ void weir_api_get_events(struct weir_call *call)
     reader->follower.wake = on_wake;
     reader->worker = worker;
     reader->call = call;
-    reader->journal = weir_gates_journal(worker->gates);
-    reader->mark = weir_journal_join(reader->journal);
+    reader->event_log = weir_gates_event_log(worker->gates);
+    reader->mark = weir_event_log_join(reader->event_log);
     call->events = reader;
     weir_socket_watch_peer(call->client->stream.watch.fd);
     weir_call_reply(call, 200, "application/x-ndjson", produce_lines);

@@ -34,12 +34,12 @@ static_assert(BATCH_BYTES >= WEIR_EVENT_LINES_MAX + 256, "a batch holds the line
 struct weir_event_file {
     struct weir_follower follower;
     struct weir_gates *gates;
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
     struct weir_bookmark mark;
     pthread_t thread;
     pthread_mutex_t lock; /* of the next */
     pthread_cond_t bell;
-    bool woken;     /* by the journal */
+    bool woken;     /* by the event log */
     bool refreshed; /* look at the path again */
     bool stopping;
     uint64_t last_words_ns; /* once it is stopping: when what reads from a pipe has had its time */
@@ -225,7 +225,7 @@ static bool drain(struct weir_event_file *file)
     struct weir_note *note = (struct weir_note *)(void *)room;
     uint64_t epoch_ns = weir_event_epoch_ns();
     bool some = false;
-    while (weir_journal_read(file->journal, &file->mark, note)) {
+    while (weir_event_log_read(file->event_log, &file->mark, note)) {
         some = true;
         if (file->batch.capacity - file->batch.bytes < WEIR_EVENT_LINES_MAX) {
             write_batch(file);
@@ -239,7 +239,7 @@ static bool drain(struct weir_event_file *file)
     return some;
 }
 
-/* In whichever thread has written to the journal. */
+/* In whichever thread has written to the event log. */
 static void on_wake(struct weir_follower *follower)
 {
     struct weir_event_file *file = weir_container_of(follower, struct weir_event_file, follower);
@@ -249,7 +249,7 @@ static void on_wake(struct weir_follower *follower)
     pthread_mutex_unlock(&file->lock);
 }
 
-/* Waits for the journal, for a request of the program, or for this long. True if it shall end. */
+/* Waits for the event log, for a request of the program, or for this long. True if it shall end. */
 static bool await(struct weir_event_file *file, uint64_t wait_ns)
 {
     uint64_t until_ns = weir_clock_ns() + wait_ns;
@@ -273,7 +273,7 @@ static bool await(struct weir_event_file *file, uint64_t wait_ns)
 /* A wake that is under way comes, and is over before anything else is done. */
 static void end_sleep(struct weir_event_file *file)
 {
-    bool called = !weir_journal_rouse(file->journal, &file->follower);
+    bool called = !weir_event_log_rouse(file->event_log, &file->follower);
     pthread_mutex_lock(&file->lock);
     while (called && !file->woken) {
         pthread_cond_wait(&file->bell, &file->lock);
@@ -289,7 +289,7 @@ static void *run(void *context)
     while (!stopping) {
         if (drain(file)) {
             stopping = await(file, PAUSE_NS);
-        } else if (weir_journal_sleep(file->journal, &file->follower, &file->mark)) {
+        } else if (weir_event_log_sleep(file->event_log, &file->follower, &file->mark)) {
             stopping = await(file, 3600 * WEIR_NS_PER_SECOND);
             end_sleep(file);
         }
@@ -316,7 +316,7 @@ static struct weir_event_file *create(const struct weir_config_events *config,
     memcpy(file->path, config->file.data, config->file.bytes);
     file->follower.wake = on_wake;
     file->gates = gates;
-    file->journal = weir_gates_journal(gates);
+    file->event_log = weir_gates_event_log(gates);
     file->rotate_bytes = config->rotate_bytes;
     file->keep = config->keep;
     weir_json_init(&file->batch, file->room, sizeof file->room);
@@ -348,10 +348,10 @@ struct weir_event_file *weir_event_file_open(const struct weir_config_events *co
         destroy(file);
         return NULL;
     }
-    file->mark = weir_journal_join(file->journal);
+    file->mark = weir_event_log_join(file->event_log);
     if (pthread_create(&file->thread, NULL, run, file) != 0) {
         *wrong = "no thread can be started";
-        weir_journal_quit(file->journal);
+        weir_event_log_quit(file->event_log);
         destroy(file);
         return NULL;
     }
@@ -388,7 +388,7 @@ void weir_event_file_close(struct weir_event_file *file)
         file->last_words_ns = weir_clock_ns() + LAST_WORDS_MS * UINT64_C(1000000);
         notify(file, &file->stopping);
         pthread_join(file->thread, NULL);
-        weir_journal_quit(file->journal);
+        weir_event_log_quit(file->event_log);
         destroy(file);
     }
 }

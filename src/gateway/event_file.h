@@ -1,6 +1,6 @@
 /* event_file.h - events appended to a file, which is rotated by size.
  *
- * A thread of its own reads the journal and writes, so that a slow disk, or a full one, slows
+ * A thread of its own reads the event log and writes, so that a slow disk, or a full one, slows
  * nobody: then lines are lost, and the file says how many. */
 #ifndef WEIR_GATEWAY_EVENT_FILE_H
 #define WEIR_GATEWAY_EVENT_FILE_H

@@ -5,8 +5,8 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "core/key.h"
+#include "gateway/event_writer.h"
 #include "gateway/rate_limited_log.h"
-#include "gateway/scribe.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct alarm {
  * tickets at most, but for displacement by summed cost. */
 #define EARSHOT (WEIR_BATCH_MAX + 64)
 
-/* What a loop's calls have decided, until it is in the journal. */
+/* What a loop's calls have decided, until it is in the event log. */
 struct ears {
     struct weir_event_ring ring;
     struct weir_event slots[EARSHOT];
@@ -40,8 +40,8 @@ struct key_state {
     uint32_t ways;           /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
     struct weir_waits waits; /* of those who were admitted; under the lock */
-    struct weir_scribe scribe; /* under the lock */
-    struct alarm alarms[];     /* one for each loop, which alone uses it */
+    struct weir_event_writer event_writer; /* under the lock */
+    struct alarm alarms[];                 /* one for each loop, which alone uses it */
 };
 
 struct entrance {
@@ -93,15 +93,15 @@ struct deferred_work {
     uint32_t loop_index;     /* of the loop that calls */
     struct weir_post *posts; /* a chain of passes that somebody's loop has to be told of */
     bool arm;
-    bool wake; /* somebody sleeps who reads the journal */
+    bool wake; /* somebody sleeps who reads the event log */
 };
 
 static void arrive(struct weir_post *post);
 
 static struct deferred_work begin_work(struct weir_gates *gates, uint32_t loop_index)
 {
-    const struct weir_journal *journal = gates->options.journal;
-    bool heard = journal != NULL && weir_journal_read_by_any(journal);
+    const struct weir_event_log *event_log = gates->options.event_log;
+    bool heard = event_log != NULL && weir_event_log_read_by_any(event_log);
     return (struct deferred_work){.news.events = heard ? &gates->ears[loop_index].ring : NULL,
                                   .gates = gates,
                                   .loop_index = loop_index};
@@ -133,9 +133,9 @@ static WEIR_APART void collect_news(struct weir_key *key, struct deferred_work *
 static WEIR_APART void write_down(struct weir_key *key, struct deferred_work *work)
 {
     struct key_state *state = state_of(key);
-    struct weir_event_context place = {work->gates->options.journal, state->gate, key};
-    work->wake = weir_scribe_write(&state->scribe, &place, work->news.events);
-    uint64_t due_ns = state->scribe.due_ns;
+    struct weir_event_context place = {work->gates->options.event_log, state->gate, key};
+    work->wake = weir_event_writer_write(&state->event_writer, &place, work->news.events);
+    uint64_t due_ns = state->event_writer.due_ns;
     if (due_ns != 0 && due_ns < work->news.wake_ns) {
         work->news.wake_ns = due_ns;
     }
@@ -150,7 +150,7 @@ static void collect(struct weir_key *key, struct deferred_work *work)
         collect_news(key, work, first);
     }
     struct weir_event_ring *events = work->news.events;
-    if (events != NULL && weir_scribe_wanted(&state->scribe, events)) {
+    if (events != NULL && weir_event_writer_wanted(&state->event_writer, events)) {
         write_down(key, work);
     }
     uint64_t wake_ns = work->news.wake_ns;
@@ -210,7 +210,7 @@ static void run(struct weir_key *key, struct deferred_work *work)
         arm(gates, key, loop_index, work->news.wake_ns);
     }
     if (weir_unlikely(work->wake)) {
-        weir_journal_wake(gates->options.journal);
+        weir_event_log_wake(gates->options.event_log);
     }
 }
 
@@ -739,9 +739,9 @@ void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_s
     pthread_mutex_unlock(&entrance->lock);
 }
 
-struct weir_journal *weir_gates_journal(const struct weir_gates *gates)
+struct weir_event_log *weir_gates_event_log(const struct weir_gates *gates)
 {
-    return gates->options.journal;
+    return gates->options.event_log;
 }
 
 uint32_t weir_gates_loop_count(const struct weir_gates *gates)

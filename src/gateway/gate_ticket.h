@@ -9,7 +9,7 @@
 #ifndef WEIR_GATEWAY_GATE_TICKET_H
 #define WEIR_GATEWAY_GATE_TICKET_H
 
-#include "gateway/journal.h"
+#include "gateway/event_log.h"
 #include "gateway/rest.h"
 #include "gateway/waits.h"
 #include "gateway/ways.h"
@@ -48,7 +48,7 @@ struct weir_gates_options {
     struct weir_loop *const *loops; /* stay the caller's */
     uint32_t loop_count;            /* 1 .. WEIR_LOOPS_MAX */
     uint32_t keys_max;              /* of a gate until weir_gates_set_keys_max(); 0: the default */
-    struct weir_journal *journal;   /* of what they decide; stays the caller's; may be null */
+    struct weir_event_log *event_log; /* of what they decide; stays the caller's; may be null */
 };
 
 /* None at first. */
@@ -184,8 +184,8 @@ uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_nam
 void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
                      uint64_t counters[WEIR_REST_COUNTERS]);
 
-/* The journal that they write, or null. */
-struct weir_journal *weir_gates_journal(const struct weir_gates *gates);
+/* The event log that they write, or null. */
+struct weir_event_log *weir_gates_event_log(const struct weir_gates *gates);
 
 /* The loops that the gates were made for. */
 uint32_t weir_gates_loop_count(const struct weir_gates *gates);

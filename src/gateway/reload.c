@@ -93,7 +93,7 @@ static bool prepare_jobs(struct weir_server *server, struct weir_plan *plan, cha
         jobs->open(&(struct weir_extension_options){.plan = plan,
                                                     .workers = workers,
                                                     .worker_count = server->thread_count,
-                                                    .journal = server->journal},
+                                                    .event_log = server->event_log},
                    wrong, wrong_bytes);
     return server->job_service != NULL;
 }

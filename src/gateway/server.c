@@ -324,7 +324,7 @@ static void close_threads(struct weir_server *server)
     weir_meter_destroy(server->meter);
     weir_event_file_close(server->event_file);
     weir_gates_destroy(server->gates);
-    weir_journal_destroy(server->journal);
+    weir_event_log_destroy(server->event_log);
     for (uint32_t i = 0; i < server->thread_count; i++) {
         free_worker(&server->threads[i]);
     }
@@ -335,14 +335,14 @@ static void close_threads(struct weir_server *server)
 
 static int open_gates(struct weir_server *server)
 {
-    server->journal = weir_journal_create();
-    if (server->journal == NULL) {
+    server->event_log = weir_event_log_create();
+    if (server->event_log == NULL) {
         return weir_server_complain("events", "there is no memory left");
     }
     struct weir_gates_options options = {.allocator = &weir_allocator_libc,
                                          .loops = server->loops,
                                          .loop_count = server->thread_count,
-                                         .journal = server->journal};
+                                         .event_log = server->event_log};
     if (getrandom(options.seed, sizeof options.seed, 0) != sizeof options.seed) {
         return weir_server_complain("random", strerror(errno));
     }

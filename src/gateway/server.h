@@ -5,7 +5,7 @@
 #include "config/config.h"
 
 struct weir_job_service;
-struct weir_journal;
+struct weir_event_log;
 struct weir_plan;
 struct weir_service;
 struct weir_worker;
@@ -15,7 +15,7 @@ struct weir_extension_options {
     struct weir_plan *plan;
     struct weir_worker **workers; /* good during the call; those that they point at stay */
     uint32_t worker_count;
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
 };
 
 /* Durable jobs as the server sees them: they stand above this folder, and whoever puts the program

@@ -48,7 +48,7 @@ struct weir_server {
     struct weir_plan *first; /* which the listeners refer to */
     struct weir_plan *plan;  /* the one in force */
     struct weir_key_feed keys;
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
     struct weir_event_file *event_file; /* or null */
     struct weir_gates *gates;
     struct weir_flows *flows;

@@ -399,7 +399,7 @@ static struct weir_job_service *create(const struct weir_job_service_options *op
     service->renew_ns = service->retry_ns = service->door_ns = service->armed_ns = WEIR_NEVER;
     service->paused = true;
     service->work_lock = -1;
-    service->journal = options->journal;
+    service->event_log = options->event_log;
     service->worker_count = options->worker_count;
     memcpy(service->workers, options->workers, sizeof service->workers);
     return service;
@@ -671,7 +671,7 @@ static struct weir_job_service *open_extension(const struct weir_extension_optio
 {
     struct weir_job_service_options options = {.plan = extension->plan,
                                                .worker_count = extension->worker_count,
-                                               .journal = extension->journal};
+                                               .event_log = extension->event_log};
     memcpy(options.workers, extension->workers,
            extension->worker_count * sizeof extension->workers[0]);
     return weir_job_service_open(&options, wrong, wrong_bytes);

@@ -42,7 +42,7 @@ struct weir_job_service_options {
         *plan; /* at the start; its config's queues; the job service takes it as well */
     struct weir_worker *workers[WEIR_LOOPS_MAX]; /* for routes; their loops need not run yet */
     uint32_t worker_count;
-    struct weir_journal *journal; /* for job.* events; may be null */
+    struct weir_event_log *event_log; /* for job.* events; may be null */
 
     /* Another record of truth, for tests; null: the one in the config's data folder. */
     const struct weir_store_port *port;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
-#include "gateway/journal.h"
+#include "gateway/event_log.h"
 
 #include <assert.h>
 
@@ -192,8 +192,8 @@ void weir_job_service_notify_end(const struct weir_run *run)
                                               [WEIR_JOB_DONE] = WEIR_JOB_NEWS_DONE,
                                               [WEIR_JOB_FAILED] = WEIR_JOB_NEWS_FAILED,
                                               [WEIR_JOB_CANCELLED] = WEIR_JOB_NEWS_CANCELLED};
-    struct weir_journal *journal = run->service->journal;
-    if (journal == NULL || !weir_journal_read_by_any(journal)) {
+    struct weir_event_log *event_log = run->service->event_log;
+    if (event_log == NULL || !weir_event_log_read_by_any(event_log)) {
         return;
     }
     struct weir_event event = {.at_ns = weir_clock_ns(), .value = run->ran_ms * 1000000};
@@ -206,7 +206,7 @@ void weir_job_service_notify_end(const struct weir_run *run)
                                  .job = news[run->settle.after],
                                  .attempt = run->row.attempts,
                                  .error = run->settle.error};
-    if (weir_journal_write(journal, &notice)) {
-        weir_journal_wake(journal);
+    if (weir_event_log_write(event_log, &notice)) {
+        weir_event_log_wake(event_log);
     }
 }

@@ -189,7 +189,7 @@ struct weir_job_service {
     struct weir_disk *disk;
     struct weir_launcher *launcher; /* the yard's own, while that runs */
     int work_lock;                  /* as in leftovers.h; -1: none */
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     uint32_t worker_count;
     EVP_MD *sha256;

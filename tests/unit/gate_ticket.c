@@ -20,8 +20,8 @@ struct scene {
     struct weir_loop loop;
     struct weir_loop *loops[1];
     struct weir_gates *gates;
-    struct weir_journal *journal; /* mostly null */
-    struct weir_timer patience;   /* so that a test that waits in vain fails soon */
+    struct weir_event_log *event_log; /* mostly null */
+    struct weir_timer patience;       /* so that a test that waits in vain fails soon */
     struct weir_post end_of_turn;
     uint32_t awaited; /* how many are still to be told before the loop stops */
     bool impatient;
@@ -85,9 +85,9 @@ static void one_turn(void)
 
 static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
 {
-    struct weir_journal *journal = scene.journal;
+    struct weir_event_log *event_log = scene.event_log;
     memset(&scene, 0, sizeof scene);
-    scene.journal = journal;
+    scene.event_log = event_log;
     memory_init(&scene.memory);
     memory_init(&scene.loop_memory);
     assert_true(weir_loop_init(&scene.loop, &scene.loop_memory.allocator));
@@ -98,7 +98,7 @@ static void open_scene_with(struct weir_settings settings, uint32_t keys_max)
                                          .loops = scene.loops,
                                          .loop_count = 1,
                                          .keys_max = keys_max,
-                                         .journal = journal};
+                                         .event_log = event_log};
     assert_int_equal(weir_gates_create(&options, &scene.gates), WEIR_OK);
     add_gates(scene.gates, 2);
     assert_int_equal(weir_gates_configure(scene.gates, 1, &settings, 0), WEIR_OK);
@@ -680,8 +680,8 @@ static void follow(struct weir_follower *follower)
 
 TEST(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes)
 {
-    scene.journal = weir_journal_create();
-    struct weir_bookmark mark = weir_journal_join(scene.journal);
+    scene.event_log = weir_event_log_create();
+    struct weir_bookmark mark = weir_event_log_join(scene.event_log);
     struct weir_lane_settings lane = {
         .control = {.controller = WEIR_CONTROLLER_LEARNED, .window = {.start = 1}}};
     open_scene((struct weir_settings){
@@ -705,12 +705,12 @@ TEST(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes)
     struct weir_follower follower = {.wake = follow};
     weir_timer_set(&scene.loop, &scene.patience, scene.loop.now_ns + PATIENCE);
     while (limits[1] == 0 && !scene.impatient) {
-        while (weir_journal_read(scene.journal, &mark, note)) {
+        while (weir_event_log_read(scene.event_log, &mark, note)) {
             if (note->event.kind == WEIR_EVENT_LIMIT) {
                 limits[count++] = note->event.limit;
             }
         }
-        if (limits[1] == 0 && weir_journal_sleep(scene.journal, &follower, &mark)) {
+        if (limits[1] == 0 && weir_event_log_sleep(scene.event_log, &follower, &mark)) {
             weir_loop_run(&scene.loop);
         }
     }
@@ -718,10 +718,10 @@ TEST(what_was_not_told_of_a_limit_is_told_a_second_later_though_nobody_comes)
     assert_int_equal(count, 2);
     assert_int_equal(limits[0], 2);
     assert_int_equal(limits[1], 4);
-    weir_journal_quit(scene.journal);
+    weir_event_log_quit(scene.event_log);
     close_scene();
-    weir_journal_destroy(scene.journal);
-    scene.journal = NULL;
+    weir_event_log_destroy(scene.event_log);
+    scene.event_log = NULL;
 }
 
 TEST(a_gate_keeps_its_number_and_there_are_only_so_many)

@@ -1,13 +1,13 @@
-/* journal.h - what the keys decide and what becomes of jobs, in that order, for whoever reads
+/* event_log.h - what the keys decide and what becomes of jobs, in that order, for whoever reads
  * along.
  *
  * One ring of notes in memory. A note is written under the lock of its key, so that the notes of a
- * key stand in the order of its decisions, and costs a copy of some 150 bytes under the journal's
+ * key stand in the order of its decisions, and costs a copy of some 150 bytes under the event log's
  * own lock. Readers go at their own pace, each with a bookmark: whoever is too slow finds that the
  * oldest notes have made room, and how many it missed. Nobody ever waits for a reader, and a reader
  * costs no memory. While nobody reads, nothing is written. */
-#ifndef WEIR_GATEWAY_JOURNAL_H
-#define WEIR_GATEWAY_JOURNAL_H
+#ifndef WEIR_GATEWAY_EVENT_LOG_H
+#define WEIR_GATEWAY_EVENT_LOG_H
 
 #include "base/list.h"
 #include "weir/event.h"
@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-struct weir_journal;
+struct weir_event_log;
 
 /* What has become of a job. */
 enum weir_job_news {
@@ -78,45 +78,45 @@ struct weir_bookmark {
 /* Somebody who wants to be called when there is more to read. */
 struct weir_follower {
     struct weir_link link; /* among those who sleep */
-    bool asleep;           /* under the journal's lock, as the link is */
+    bool asleep;           /* under the event log's lock, as the link is */
 
-    /* Called once per sleep, by whichever thread has written, under neither the journal's lock nor
-     * a key's. It must not sleep again before. */
+    /* Called once per sleep, by whichever thread has written, under neither the event log's lock
+     * nor a key's. It must not sleep again before. */
     void (*wake)(struct weir_follower *follower);
 };
 
 /* Null without memory. */
-struct weir_journal *weir_journal_create(void);
-void weir_journal_destroy(struct weir_journal *journal);
+struct weir_event_log *weir_event_log_create(void);
+void weir_event_log_destroy(struct weir_event_log *event_log);
 
 /* Whether anybody reads, so that it is worth writing. Cheap. */
-bool weir_journal_read_by_any(const struct weir_journal *journal);
+bool weir_event_log_read_by_any(const struct weir_event_log *event_log);
 
 /* Begins to read at the present end, and stops. */
-struct weir_bookmark weir_journal_join(struct weir_journal *journal);
-void weir_journal_quit(struct weir_journal *journal);
+struct weir_bookmark weir_event_log_join(struct weir_event_log *event_log);
+void weir_event_log_quit(struct weir_event_log *event_log);
 
-/* Adds a note. Makes no system call. Returns whether weir_journal_wake() is due. */
-WEIR_MUST_CHECK bool weir_journal_write(struct weir_journal *journal,
-                                        const struct weir_notice *notice);
+/* Adds a note. Makes no system call. Returns whether weir_event_log_wake() is due. */
+WEIR_MUST_CHECK bool weir_event_log_write(struct weir_event_log *event_log,
+                                          const struct weir_notice *notice);
 
 /* Notes that could not be written count as missed by all. */
-void weir_journal_skip(struct weir_journal *journal, uint64_t count);
+void weir_event_log_skip(struct weir_event_log *event_log, uint64_t count);
 
 /* Wakes those who sleep, which may take a system call: not under a key's lock. */
-void weir_journal_wake(struct weir_journal *journal);
+void weir_event_log_wake(struct weir_event_log *event_log);
 
 /* Copies the next note to `note`, which has WEIR_NOTE_BYTES_MAX bytes. False if there is none. */
-WEIR_MUST_CHECK bool weir_journal_read(struct weir_journal *journal, struct weir_bookmark *mark,
-                                       struct weir_note *note);
+WEIR_MUST_CHECK bool weir_event_log_read(struct weir_event_log *event_log,
+                                         struct weir_bookmark *mark, struct weir_note *note);
 
 /* Sleeps until there is more. False if there is more already. */
-WEIR_MUST_CHECK bool weir_journal_sleep(struct weir_journal *journal,
-                                        struct weir_follower *follower,
-                                        const struct weir_bookmark *mark);
+WEIR_MUST_CHECK bool weir_event_log_sleep(struct weir_event_log *event_log,
+                                          struct weir_follower *follower,
+                                          const struct weir_bookmark *mark);
 
 /* Sleeps no longer. False if it was not asleep: `wake` has been called, or is about to be. */
-WEIR_MUST_CHECK bool weir_journal_rouse(struct weir_journal *journal,
-                                        struct weir_follower *follower);
+WEIR_MUST_CHECK bool weir_event_log_rouse(struct weir_event_log *event_log,
+                                          struct weir_follower *follower);
 
 #endif

@@ -1,6 +1,6 @@
 /* What is written down of a key's decisions: all of it, but of limits that are learned one a second
  * for each lane, and where they have got to. */
-#include "gateway/scribe.h"
+#include "gateway/event_writer.h"
 
 #include "gateway/gate_ticket.h"
 #include "unit/helpers.h"
@@ -10,9 +10,9 @@
 struct service {
     struct weir_gate *gate;
     struct weir_key *key;
-    struct weir_journal *journal;
+    struct weir_event_log *event_log;
     struct weir_bookmark mark;
-    struct weir_scribe scribe;
+    struct weir_event_writer event_writer;
     struct weir_event_ring ring;
     struct weir_event slots[64];
     struct weir_news news;
@@ -31,9 +31,9 @@ static void open_service(struct service *service, uint32_t lanes, enum weir_cont
     assert_int_equal(weir_gate_create(&options, &settings, &service->gate), WEIR_OK);
     assert_int_equal(weir_gate_take(service->gate, weir_slice_of("key"), 0, &service->key),
                      WEIR_OK);
-    service->journal = weir_journal_create();
-    assert_non_null(service->journal);
-    service->mark = weir_journal_join(service->journal);
+    service->event_log = weir_event_log_create();
+    assert_non_null(service->event_log);
+    service->mark = weir_event_log_join(service->event_log);
     weir_event_ring_init(&service->ring, service->slots, COUNT_OF(service->slots),
                          WEIR_EVENTS_STREAM);
     service->news.events = &service->ring;
@@ -41,16 +41,17 @@ static void open_service(struct service *service, uint32_t lanes, enum weir_cont
 
 static void close_service(struct service *service)
 {
-    weir_journal_quit(service->journal);
-    weir_journal_destroy(service->journal);
+    weir_event_log_quit(service->event_log);
+    weir_event_log_destroy(service->event_log);
     weir_key_give(service->key);
     weir_gate_destroy(service->gate);
 }
 
 static void put_down(struct service *service)
 {
-    struct weir_event_context place = {service->journal, 7, service->key};
-    assert_false(weir_scribe_write(&service->scribe, &place, &service->ring)); /* nobody sleeps */
+    struct weir_event_context place = {service->event_log, 7, service->key};
+    assert_false(weir_event_writer_write(&service->event_writer, &place,
+                                         &service->ring)); /* nobody sleeps */
 }
 
 /* Changes the limit as learning from replies would. */
@@ -82,7 +83,7 @@ union note {
 static struct weir_event next(struct service *service)
 {
     union note note;
-    assert_true(weir_journal_read(service->journal, &service->mark, &note.note));
+    assert_true(weir_event_log_read(service->event_log, &service->mark, &note.note));
     assert_int_equal(note.note.gate, 7);
     assert_int_equal(note.note.key_bytes, 3);
     assert_memory_equal(note.note.names, "key", 3);
@@ -101,7 +102,7 @@ static void expect_limit(struct service *service, uint16_t lane_id, uint64_t bef
 static void expect_nothing(struct service *service)
 {
     union note note;
-    assert_false(weir_journal_read(service->journal, &service->mark, &note.note));
+    assert_false(weir_event_log_read(service->event_log, &service->mark, &note.note));
 }
 
 TEST(the_first_change_is_told_at_once_and_those_within_a_second_at_its_end)
@@ -110,21 +111,21 @@ TEST(the_first_change_is_told_at_once_and_those_within_a_second_at_its_end)
     open_service(&service, 1, WEIR_CONTROLLER_LEARNED);
     learn(&service, 0, 5, 10 * SECOND);
     expect_limit(&service, 0, 4, 5);
-    assert_int_equal(service.scribe.due_ns, 0);
+    assert_int_equal(service.event_writer.due_ns, 0);
     for (uint32_t i = 1; i <= 100; i++) {
         learn(&service, 0, 5 + i, 10 * SECOND + i * MS);
     }
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 11 * SECOND);
+    assert_int_equal(service.event_writer.due_ns, 11 * SECOND);
     look_again(&service, 11 * SECOND - 1);
     expect_nothing(&service);
     look_again(&service, 11 * SECOND);
     expect_limit(&service, 0, 5, 105);
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 0);
+    assert_int_equal(service.event_writer.due_ns, 0);
     learn(&service, 0, 106, 12 * SECOND - 1);
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 12 * SECOND);
+    assert_int_equal(service.event_writer.due_ns, 12 * SECOND);
     look_again(&service, 20 * SECOND); /* late, for want of a timer */
     expect_limit(&service, 0, 105, 106);
     learn(&service, 0, 107, 21 * SECOND);
@@ -179,7 +180,7 @@ TEST(a_change_after_the_second_tells_of_those_before_it)
     learn(&service, 0, 6, 3 * SECOND);
     expect_limit(&service, 0, 5, 6);
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 0); /* that was due meanwhile */
+    assert_int_equal(service.event_writer.due_ns, 0); /* that was due meanwhile */
     close_service(&service);
 }
 
@@ -213,17 +214,17 @@ TEST(each_lane_has_a_second_of_its_own)
     learn(&service, 1, 7, SECOND + 600 * MS);
     learn(&service, 0, 8, SECOND + 700 * MS);
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 2 * SECOND);
+    assert_int_equal(service.event_writer.due_ns, 2 * SECOND);
     look_again(&service, 2 * SECOND);
     expect_limit(&service, 0, 5, 8);
     expect_nothing(&service);
-    assert_int_equal(service.scribe.due_ns, 2 * SECOND + 500 * MS);
+    assert_int_equal(service.event_writer.due_ns, 2 * SECOND + 500 * MS);
     look_again(&service, 2 * SECOND + 500 * MS);
     expect_limit(&service, 1, 6, 7);
-    assert_int_equal(service.scribe.due_ns, 0);
+    assert_int_equal(service.event_writer.due_ns, 0);
     learn(&service, 0, 9, 2 * SECOND + 600 * MS);
     learn(&service, 1, 8, 2 * SECOND + 700 * MS);
-    assert_int_equal(service.scribe.due_ns, 3 * SECOND);
+    assert_int_equal(service.event_writer.due_ns, 3 * SECOND);
     close_service(&service);
 }
 

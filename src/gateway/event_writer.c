@@ -1,4 +1,4 @@
-#include "gateway/scribe.h"
+#include "gateway/event_writer.h"
 
 #include "core/key.h"
 #include "gateway/gate_ticket.h"
@@ -25,7 +25,7 @@ static bool write_down(const struct weir_event_context *state, const struct weir
         notice.tenant = gate_ticket->tenant;
         notice.timeout_ns = timeout_of(&gate_ticket->ticket);
     }
-    return weir_journal_write(state->journal, &notice);
+    return weir_event_log_write(state->event_log, &notice);
 }
 
 /* ---- limits that are learned ---- */
@@ -40,15 +40,16 @@ static struct weir_control *find_control(const struct weir_key *key, uint16_t la
     return NULL;
 }
 
-static void put_off(struct weir_scribe *scribe, const struct weir_control *control)
+static void put_off(struct weir_event_writer *event_writer, const struct weir_control *control)
 {
-    uint64_t due_ns = control->told_ns + WEIR_SCRIBE_INTERVAL_NS;
-    scribe->due_ns = scribe->due_ns == 0 || due_ns < scribe->due_ns ? due_ns : scribe->due_ns;
+    uint64_t due_ns = control->told_ns + WEIR_EVENT_WRITER_INTERVAL_NS;
+    event_writer->due_ns =
+        event_writer->due_ns == 0 || due_ns < event_writer->due_ns ? due_ns : event_writer->due_ns;
 }
 
 /* Whether it comes too soon after the last one of its lane, or back to what that has told; if not,
  * it tells of all that were passed over since. */
-static bool is_passed_over(struct weir_scribe *scribe, const struct weir_key *key,
+static bool is_passed_over(struct weir_event_writer *event_writer, const struct weir_key *key,
                            struct weir_event *event)
 {
     struct weir_control *control = find_control(key, event->lane_id);
@@ -56,13 +57,13 @@ static bool is_passed_over(struct weir_scribe *scribe, const struct weir_key *ke
         return false;
     }
     bool soon = control->told_ns != 0 && event->cause != WEIR_LIMIT_SET &&
-                event->at_ns < control->told_ns + WEIR_SCRIBE_INTERVAL_NS;
+                event->at_ns < control->told_ns + WEIR_EVENT_WRITER_INTERVAL_NS;
     if (!control->untold) {
         control->untold_from = (uint32_t)event->value;
     }
     control->untold = soon;
     if (soon) {
-        put_off(scribe, control);
+        put_off(event_writer, control);
         return true;
     }
     if (event->limit == control->untold_from && event->cause != WEIR_LIMIT_SET) {
@@ -74,7 +75,7 @@ static bool is_passed_over(struct weir_scribe *scribe, const struct weir_key *ke
 }
 
 /* Tells where the lane's limit has got to. */
-static bool catch_up(struct weir_scribe *scribe, const struct weir_event_context *state,
+static bool catch_up(struct weir_event_writer *event_writer, const struct weir_event_context *state,
                      const struct weir_lane *lane)
 {
     const struct weir_key *key = state->key;
@@ -82,8 +83,8 @@ static bool catch_up(struct weir_scribe *scribe, const struct weir_event_context
     if (control == NULL || !control->untold) {
         return false;
     }
-    if (key->now_ns < control->told_ns + WEIR_SCRIBE_INTERVAL_NS) {
-        put_off(scribe, control);
+    if (key->now_ns < control->told_ns + WEIR_EVENT_WRITER_INTERVAL_NS) {
+        put_off(event_writer, control);
         return false;
     }
     control->untold = false;
@@ -106,25 +107,25 @@ static bool catch_up(struct weir_scribe *scribe, const struct weir_event_context
 
 /* ---- all of it ---- */
 
-bool weir_scribe_write(struct weir_scribe *scribe, const struct weir_event_context *state,
-                       struct weir_event_ring *ring)
+bool weir_event_writer_write(struct weir_event_writer *event_writer,
+                             const struct weir_event_context *state, struct weir_event_ring *ring)
 {
     const struct weir_key *key = state->key;
     bool wake = false;
     struct weir_event event;
     while (weir_event_ring_pop(ring, &event)) {
-        if (event.kind != WEIR_EVENT_LIMIT || !is_passed_over(scribe, key, &event)) {
+        if (event.kind != WEIR_EVENT_LIMIT || !is_passed_over(event_writer, key, &event)) {
             wake = write_down(state, &event) || wake;
         }
     }
     if (ring->lost > 0) {
-        weir_journal_skip(state->journal, ring->lost);
+        weir_event_log_skip(state->event_log, ring->lost);
         ring->lost = 0;
     }
-    if (scribe->due_ns != 0 && scribe->due_ns <= key->now_ns) {
-        scribe->due_ns = 0;
+    if (event_writer->due_ns != 0 && event_writer->due_ns <= key->now_ns) {
+        event_writer->due_ns = 0;
         for (uint32_t i = 0; i < key->lane_total; i++) {
-            wake = catch_up(scribe, state, key->lanes[i]) || wake;
+            wake = catch_up(event_writer, state, key->lanes[i]) || wake;
         }
     }
     return wake;
