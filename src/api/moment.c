@@ -194,7 +194,7 @@ static struct weir_worker *worker_at(const struct weir_moment *moment, uint32_t 
 /* The first worker has a door to every listener. */
 static void add_listeners(struct weir_moment *moment)
 {
-    for (const struct weir_door *door = worker_at(moment, 0)->doors; door != NULL;
+    for (const struct weir_acceptor *door = worker_at(moment, 0)->acceptors; door != NULL;
          door = door->next) {
         char text[WEIR_ADDRESS_TEXT_MAX];
         uint64_t count = atomic_load_explicit(&door->listener->connections, memory_order_relaxed);

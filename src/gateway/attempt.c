@@ -1,12 +1,12 @@
 /* attempt.c - an exchange and a server: finding one, connecting, going on as far as both sides
  * allow, and losing it again. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 #include "base/list.h"
 #include "gateway/connect.h"
 #include "gateway/forward.h"
-#include "gateway/inner.h"
 #include "gateway/llm.h"
+#include "gateway/loopback_client.h"
 
 #include <errno.h>
 
@@ -119,7 +119,7 @@ static void lose_backend(struct weir_exchange *exchange, const char *wrong)
         return;
     }
     exchange->server_failed = true;
-    if (untouched && weir_exchange_detour(exchange)) {
+    if (untouched && weir_exchange_fail_over(exchange)) {
         return;
     }
     weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
@@ -316,8 +316,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         }
     }
     if (our_lack) {
-        if (exchange->client->inner != NULL) {
-            exchange->client->inner->lacking = true;
+        if (exchange->client->loopback != NULL) {
+            exchange->client->loopback->lacking = true;
         }
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
@@ -325,7 +325,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
             "upstream. Try again, or raise its limit of open files.");
         return;
     }
-    if (backend == NULL && weir_exchange_detour(exchange)) {
+    if (backend == NULL && weir_exchange_fail_over(exchange)) {
         return;
     }
     if (backend == NULL) {

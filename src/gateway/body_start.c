@@ -12,13 +12,13 @@
  *   - of this process: it sends as fast as it can;
  *   - on a listener with `body_rate: none`: there a body may be a conversation with the upstream,
  *     whose start waits for an answer. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 static bool enters_at_once(const struct weir_exchange *exchange)
 {
     const struct weir_client *client = exchange->client;
     return exchange->route->gate == WEIR_CONFIG_NONE || exchange->expects ||
-           client->inner != NULL || client->listener->config->body_rate_bytes == WEIR_NEVER;
+           client->loopback != NULL || client->listener->config->body_rate_bytes == WEIR_NEVER;
 }
 
 void weir_exchange_drop_start(struct weir_exchange *exchange)

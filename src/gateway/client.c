@@ -1,7 +1,7 @@
 #include "gateway/client.h"
 
 #include "base/list.h"
-#include "gateway/inner.h"
+#include "gateway/loopback_client.h"
 #include "gateway/site.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ static void drop_head(struct weir_client *client)
  * their own bounds and are in none. */
 static void set_wait(struct weir_client *client, enum weir_client_wait wait)
 {
-    if (client->wait == wait || client->inner != NULL) {
+    if (client->wait == wait || client->loopback != NULL) {
         return;
     }
     if (client->wait != WEIR_CLIENT_BUSY) {
@@ -73,8 +73,8 @@ void weir_client_close(struct weir_client *client)
     }
     client->closed = true;
     set_wait(client, WEIR_CLIENT_BUSY);
-    if (client->inner != NULL) {
-        client->inner->client = NULL;
+    if (client->loopback != NULL) {
+        client->loopback->client = NULL;
     }
     if (client->call != NULL) {
         client->listener->service->abort(client);
@@ -408,8 +408,9 @@ static bool is_trusted(const struct weir_config *config, const struct weir_addre
 void weir_client_judge(struct weir_client *client)
 {
     struct weir_address peer;
-    client->trusted = client->inner != NULL || (weir_socket_peer(client->stream.watch.fd, &peer) &&
-                                                is_trusted(client->worker->site->config, &peer));
+    client->trusted =
+        client->loopback != NULL || (weir_socket_peer(client->stream.watch.fd, &peer) &&
+                                     is_trusted(client->worker->site->config, &peer));
 }
 
 static void name_peer(struct weir_client *client, const struct weir_address *peer)
@@ -425,11 +426,12 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     } else if (colon != NULL) {
         *colon = '\0';
     }
-    client->trusted = client->inner != NULL || is_trusted(client->worker->site->config, peer);
+    client->trusted = client->loopback != NULL || is_trusted(client->worker->site->config, peer);
 }
 
 static void open_client(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                        const struct weir_address *peer, struct weir_inner *inner, bool reserved)
+                        const struct weir_address *peer, struct weir_loopback_client *loopback,
+                        bool reserved)
 {
     struct weir_client *client = weir_slab_take(&worker->clients);
     struct weir_stream stream;
@@ -440,7 +442,7 @@ static void open_client(struct weir_worker *worker, struct weir_listener *listen
         return;
     }
     *client = (struct weir_client){
-        .worker = worker, .listener = listener, .inner = inner, .reserved = reserved};
+        .worker = worker, .listener = listener, .loopback = loopback, .reserved = reserved};
     weir_stream_init(&client->stream, fd, on_ready);
     if (!weir_timer_init(&worker->loop, &client->timer, on_late)) {
         weir_stream_close(&client->stream);
@@ -448,8 +450,8 @@ static void open_client(struct weir_worker *worker, struct weir_listener *listen
         weir_listener_forget(listener, worker, reserved);
         return;
     }
-    if (inner != NULL) {
-        inner->client = client;
+    if (loopback != NULL) {
+        loopback->client = client;
     }
     name_peer(client, peer);
     worker->awaited += listener->service->awaited;
@@ -467,8 +469,9 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
     open_client(worker, listener, fd, peer, NULL, reserved);
 }
 
-void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                            const struct weir_address *peer, struct weir_inner *inner)
+void weir_client_open_loopback(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                               const struct weir_address *peer,
+                               struct weir_loopback_client *loopback)
 {
-    open_client(worker, listener, fd, peer, inner, false);
+    open_client(worker, listener, fd, peer, loopback, false);
 }

@@ -8,7 +8,7 @@
 #include "wire/http1.h"
 
 struct weir_client;
-struct weir_inner;
+struct weir_loopback_client;
 
 /* What serves requests: the proxy, or the API. What it has under way for a client is the client's
  * `call`. */
@@ -46,14 +46,14 @@ struct weir_client {
     struct weir_worker *worker;
     struct weir_listener *listener;
     struct weir_buffer in;
-    struct weir_http1_head *head; /* while one is being read */
-    struct weir_inner *inner;     /* of a client that is part of this process, else null */
-    void *call;                   /* the service's, while a request is under way */
-    uint8_t wait;                 /* enum weir_client_wait */
-    bool reserved;                /* accepted with a descriptor of the reserve */
-    bool resuming;                /* `resume` is under way */
-    bool unfinished;              /* the request has not been read to its end */
-    bool lingering;               /* answered; what still comes is thrown away */
+    struct weir_http1_head *head;          /* while one is being read */
+    struct weir_loopback_client *loopback; /* of a client that is part of this process, else null */
+    void *call;                            /* the service's, while a request is under way */
+    uint8_t wait;                          /* enum weir_client_wait */
+    bool reserved;                         /* accepted with a descriptor of the reserve */
+    bool resuming;                         /* `resume` is under way */
+    bool unfinished;                       /* the request has not been read to its end */
+    bool lingering;                        /* answered; what still comes is thrown away */
     bool closed;
     bool trusted;                     /* its word on tenants and addresses is taken */
     uint64_t discarded_bytes;         /* while lingering */
@@ -67,8 +67,9 @@ void weir_client_open(struct weir_worker *worker, struct weir_listener *listener
 
 /* The same for a client that is part of this process: it is `inner->client`, until it closes. That
  * stays null without memory. */
-void weir_client_open_inner(struct weir_worker *worker, struct weir_listener *listener, int fd,
-                            const struct weir_address *peer, struct weir_inner *inner);
+void weir_client_open_loopback(struct weir_worker *worker, struct weir_listener *listener, int fd,
+                               const struct weir_address *peer,
+                               struct weir_loopback_client *loopback);
 
 /* Closes one of the worker's clients of this listener to make room for a newcomer: the one that has
  * been idle for longest, or, if none is idle, the one that owes the rest of a request's head for

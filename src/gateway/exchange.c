@@ -1,8 +1,8 @@
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 #include "base/list.h"
-#include "gateway/inner.h"
 #include "gateway/llm.h"
+#include "gateway/loopback_client.h"
 #include "gateway/refusal.h"
 #include "wire/head_writer.h"
 
@@ -13,7 +13,7 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
     /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
      * whose lane leads nowhere. */
     assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
-           ((exchange->llm != NULL || exchange->detours > 0) && state == WEIR_EXCHANGE_WAITING));
+           ((exchange->llm != NULL || exchange->failovers > 0) && state == WEIR_EXCHANGE_WAITING));
     exchange->state = (uint8_t)state;
 }
 
@@ -94,8 +94,8 @@ static void abort_call(struct weir_client *client)
     if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
         weir_socket_reset(client->stream.watch.fd);
     }
-    if (client->inner != NULL) {
-        client->inner->cut = true;
+    if (client->loopback != NULL) {
+        client->loopback->cut = true;
     }
     finish(exchange, WEIR_OUTCOME_CANCELLED);
 }

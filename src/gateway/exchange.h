@@ -67,7 +67,7 @@ struct weir_exchange {
     bool upgrading;       /* to a WebSocket */
     bool upgraded;        /* bytes go both ways until one side closes */
     bool expects;         /* the client waits for a 100 before it sends the body */
-    uint8_t detours;      /* how often its lane's upstream could not be reached */
+    uint8_t failovers;    /* how often its lane's upstream could not be reached */
     uint16_t status;      /* of the reply */
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t body_sent;   /* of these, while they are kept */
@@ -97,7 +97,7 @@ extern const struct weir_service weir_proxy;
 /* Begins the exchange of the head that the client has read, and leaves the client without it. */
 void weir_exchange_begin(struct weir_client *client);
 
-/* The steps that follow the beginning, in arrival.c and exchange.c: it has been admitted; another
+/* The steps that follow the beginning, in routing.c and exchange.c: it has been admitted; another
  * call has changed its ticket; it is answered by us, for itself or for a ticket that was not
  * admitted. */
 void weir_exchange_admitted(struct weir_exchange *exchange);

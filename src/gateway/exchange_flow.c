@@ -1,7 +1,7 @@
 /* exchange_flow.c - an exchange whose permit is its flow's: it waits with the flow, goes in with
  * it, and is refused with it, or alone when its own time is over. Its gate ticket stands for the
  * key, without a ticket: what is told of a refusal is read from there. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 #include "base/list.h"
 

@@ -50,17 +50,17 @@ static uint32_t count_of(struct weir_listener *listener, uint32_t worker)
 }
 
 /* The thread that has fewest, if the difference is worth it; else the one that has accepted. */
-static uint32_t choose_worker(const struct weir_door *door)
+static uint32_t choose_worker(const struct weir_acceptor *acceptor)
 {
-    uint32_t own = door->worker->index, fewest = own;
-    uint32_t count = weir_gates_loop_count(door->worker->gates);
+    uint32_t own = acceptor->worker->index, fewest = own;
+    uint32_t count = weir_gates_loop_count(acceptor->worker->gates);
     for (uint32_t i = 0; i < count; i++) {
-        if (count_of(door->listener, i) < count_of(door->listener, fewest)) {
+        if (count_of(acceptor->listener, i) < count_of(acceptor->listener, fewest)) {
             fewest = i;
         }
     }
-    uint32_t few = count_of(door->listener, fewest);
-    return count_of(door->listener, own) > few + few / 16 ? fewest : own;
+    uint32_t few = count_of(acceptor->listener, fewest);
+    return count_of(acceptor->listener, own) > few + few / 16 ? fewest : own;
 }
 
 static void remember(struct weir_listener *listener, uint32_t worker)
@@ -130,21 +130,22 @@ static void on_transfer(struct weir_post *post)
     free(transfer);
 }
 
-static void settle(struct weir_door *door, int fd, const struct weir_address *peer, bool reserved)
+static void settle(struct weir_acceptor *acceptor, int fd, const struct weir_address *peer,
+                   bool reserved)
 {
-    struct weir_worker *worker = door->worker;
-    uint32_t to = worker->draining ? worker->index : choose_worker(door);
+    struct weir_worker *worker = acceptor->worker;
+    uint32_t to = worker->draining ? worker->index : choose_worker(acceptor);
     struct transfer *transfer = to == worker->index ? NULL : malloc(sizeof *transfer);
     if (transfer == NULL) {
-        remember(door->listener, worker->index);
-        weir_client_open(worker, door->listener, fd, peer, reserved);
+        remember(acceptor->listener, worker->index);
+        weir_client_open(worker, acceptor->listener, fd, peer, reserved);
         return;
     }
     struct weir_loop *loop = weir_gates_loop(worker->gates, to);
-    remember(door->listener, to);
+    remember(acceptor->listener, to);
     *transfer = (struct transfer){.post = {.arrive = on_transfer},
                                   .to = weir_worker_of(loop),
-                                  .listener = door->listener,
+                                  .listener = acceptor->listener,
                                   .fd = fd,
                                   .reserved = reserved,
                                   .peer = *peer};
@@ -159,9 +160,9 @@ static void settle(struct weir_door *door, int fd, const struct weir_address *pe
 static bool displace(struct weir_worker *worker, struct weir_listener *listener, bool all)
 {
     bool made_room = weir_client_displace(listener, worker);
-    for (struct weir_door *door = all ? worker->doors : NULL; door != NULL && !made_room;
-         door = door->next) {
-        made_room = weir_client_displace(door->listener, worker);
+    for (struct weir_acceptor *acceptor = all ? worker->acceptors : NULL;
+         acceptor != NULL && !made_room; acceptor = acceptor->next) {
+        made_room = weir_client_displace(acceptor->listener, worker);
     }
     return made_room;
 }
@@ -184,55 +185,56 @@ bool weir_listener_spare_for_upstream(struct weir_worker *worker)
         return true;
     }
     weir_listener_log_descriptors("connect to an upstream", worker->loop.now_ns);
-    return worker->doors != NULL && displace(worker, worker->doors->listener, true);
+    return worker->acceptors != NULL && displace(worker, worker->acceptors->listener, true);
 }
 
-static void accept_all(struct weir_door *door);
+static void accept_all(struct weir_acceptor *acceptor);
 
 /* Back in the thread that has asked. */
 static void on_answer(struct weir_post *post)
 {
-    struct weir_door *door = weir_container_of(post, struct weir_door, request);
-    door->asking = false;
-    if (door->open) {
-        accept_all(door); /* asks the next thread if that one had nobody to close */
+    struct weir_acceptor *acceptor = weir_container_of(post, struct weir_acceptor, request);
+    acceptor->asking = false;
+    if (acceptor->open) {
+        accept_all(acceptor); /* asks the next thread if that one had nobody to close */
     }
 }
 
 /* In the thread that is asked. */
 static void on_request(struct weir_post *post)
 {
-    struct weir_door *door = weir_container_of(post, struct weir_door, request);
-    struct weir_worker *asked = weir_worker_of(weir_gates_loop(door->worker->gates, door->asked));
-    door->made_room = displace(asked, door->listener, door->asks_all);
-    door->request.arrive = on_answer;
-    weir_loop_post(&door->worker->loop, &door->request);
+    struct weir_acceptor *acceptor = weir_container_of(post, struct weir_acceptor, request);
+    struct weir_worker *asked =
+        weir_worker_of(weir_gates_loop(acceptor->worker->gates, acceptor->asked));
+    acceptor->made_room = displace(asked, acceptor->listener, acceptor->asks_all);
+    acceptor->request.arrive = on_answer;
+    weir_loop_post(&acceptor->worker->loop, &acceptor->request);
 }
 
 /* Asks the next thread to close a client, unless all of them have been asked since the last one was
  * closed. */
-static void ask_others(struct weir_door *door, bool all)
+static void ask_others(struct weir_acceptor *acceptor, bool all)
 {
-    uint32_t count = weir_gates_loop_count(door->worker->gates);
-    if (door->asking) { /* the answer is the other thread's to write */
+    uint32_t count = weir_gates_loop_count(acceptor->worker->gates);
+    if (acceptor->asking) { /* the answer is the other thread's to write */
         return;
     }
-    if (door->made_room) {
-        door->made_room = false;
-        door->left_to_ask = count - 1;
+    if (acceptor->made_room) {
+        acceptor->made_room = false;
+        acceptor->left_to_ask = count - 1;
     }
-    if (door->left_to_ask == 0) {
+    if (acceptor->left_to_ask == 0) {
         return;
     }
-    door->left_to_ask--;
-    door->asked = (door->asked + 1) % count;
-    if (door->asked == door->worker->index) {
-        door->asked = (door->asked + 1) % count;
+    acceptor->left_to_ask--;
+    acceptor->asked = (acceptor->asked + 1) % count;
+    if (acceptor->asked == acceptor->worker->index) {
+        acceptor->asked = (acceptor->asked + 1) % count;
     }
-    door->asking = true;
-    door->asks_all = all;
-    door->request.arrive = on_request;
-    weir_loop_post(weir_gates_loop(door->worker->gates, door->asked), &door->request);
+    acceptor->asking = true;
+    acceptor->asks_all = all;
+    acceptor->request.arrive = on_request;
+    weir_loop_post(weir_gates_loop(acceptor->worker->gates, acceptor->asked), &acceptor->request);
 }
 
 /* ---- accepting ---- */
@@ -254,23 +256,23 @@ static void warn_full(struct weir_listener *listener, enum place place, uint64_t
                                 "max_connections, or lower timeouts.idle.");
 }
 
-static bool anybody_waits(const struct weir_door *door)
+static bool anybody_waits(const struct weir_acceptor *acceptor)
 {
-    struct pollfd polled = {.fd = door->watch.fd, .events = POLLIN};
+    struct pollfd polled = {.fd = acceptor->watch.fd, .events = POLLIN};
     return poll(&polled, 1, 0) > 0;
 }
 
 /* There is no place for whoever waits outside: closes a client that has no request under way. False
  * if that has to be waited for, and the caller looks again later. */
-static bool make_room(struct weir_door *door, enum place place)
+static bool make_room(struct weir_acceptor *acceptor, enum place place)
 {
-    struct weir_worker *worker = door->worker;
+    struct weir_worker *worker = acceptor->worker;
     bool all = place == PLACE_NO_DESCRIPTOR;
-    warn_full(door->listener, place, worker->loop.now_ns);
-    if (displace(worker, door->listener, all)) {
+    warn_full(acceptor->listener, place, worker->loop.now_ns);
+    if (displace(worker, acceptor->listener, all)) {
         return true;
     }
-    ask_others(door, all);
+    ask_others(acceptor, all);
     return false;
 }
 
@@ -282,18 +284,18 @@ static bool passes_over(int why)
 
 /* Takes one that waits. Whether there may be more. On failure errno tells whether there was nobody.
  */
-static bool accept_one(struct weir_door *door, bool reserved)
+static bool accept_one(struct weir_acceptor *acceptor, bool reserved)
 {
     struct weir_address peer;
-    int fd = weir_socket_accept(door->watch.fd, &peer);
+    int fd = weir_socket_accept(acceptor->watch.fd, &peer);
     if (fd >= 0) {
-        settle(door, fd, &peer, reserved);
+        settle(acceptor, fd, &peer, reserved);
         return true;
     }
     int why = errno;
-    give_place(door->listener, reserved);
+    give_place(acceptor->listener, reserved);
     if (why == EMFILE || why == ENFILE) {
-        warn_full(door->listener, PLACE_NO_DESCRIPTOR, door->worker->loop.now_ns);
+        warn_full(acceptor->listener, PLACE_NO_DESCRIPTOR, acceptor->worker->loop.now_ns);
     }
     errno = why;
     return passes_over(why);
@@ -301,45 +303,45 @@ static bool accept_one(struct weir_door *door, bool reserved)
 
 /* Takes all that wait. The descriptor is edge-triggered: whoever is left waiting is not told again,
  * so a timer looks after them. */
-static void accept_all(struct weir_door *door)
+static void accept_all(struct weir_acceptor *acceptor)
 {
-    uint64_t again_ns = door->worker->loop.now_ns + RETRY_NS;
+    uint64_t again_ns = acceptor->worker->loop.now_ns + RETRY_NS;
     uint32_t displaced = 0;
     bool more = true;
     while (more) {
-        enum place place = take_place(door->listener);
+        enum place place = take_place(acceptor->listener);
         if (place == PLACE_TAKEN || place == PLACE_RESERVED) {
-            more = accept_one(door, place == PLACE_RESERVED);
+            more = accept_one(acceptor, place == PLACE_RESERVED);
             if (!more && errno == EAGAIN) {
                 return;
             }
-        } else if (!anybody_waits(door)) {
+        } else if (!anybody_waits(acceptor)) {
             return;
         } else {
-            more = make_room(door, place);
+            more = make_room(acceptor, place);
             displaced += more;
             if (displaced == DISPLACED_MAX) {
-                again_ns = door->worker->loop.now_ns; /* in the next turn */
+                again_ns = acceptor->worker->loop.now_ns; /* in the next turn */
                 more = false;
             }
         }
     }
-    weir_timer_set(&door->worker->loop, &door->retry, again_ns);
+    weir_timer_set(&acceptor->worker->loop, &acceptor->retry, again_ns);
 }
 
 static void on_connection(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
-    struct weir_door *door = weir_container_of(watch, struct weir_door, watch);
-    door->left_to_ask = weir_gates_loop_count(door->worker->gates) - 1;
-    accept_all(door);
+    struct weir_acceptor *acceptor = weir_container_of(watch, struct weir_acceptor, watch);
+    acceptor->left_to_ask = weir_gates_loop_count(acceptor->worker->gates) - 1;
+    accept_all(acceptor);
 }
 
 static void on_retry(struct weir_timer *timer)
 {
-    struct weir_door *door = weir_container_of(timer, struct weir_door, retry);
-    door->left_to_ask = weir_gates_loop_count(door->worker->gates) - 1;
-    accept_all(door);
+    struct weir_acceptor *acceptor = weir_container_of(timer, struct weir_acceptor, retry);
+    acceptor->left_to_ask = weir_gates_loop_count(acceptor->worker->gates) - 1;
+    accept_all(acceptor);
 }
 
 /* Threads share a port, and the kernel would let another process of the same user share it too:
@@ -353,8 +355,8 @@ static bool is_free(const struct weir_address *address)
     return fd >= 0;
 }
 
-bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
-                    struct weir_listener *listener)
+bool weir_acceptor_open(struct weir_acceptor *acceptor, struct weir_worker *worker,
+                        struct weir_listener *listener)
 {
     bool first = worker->index == 0;
     bool unix_path = listener->config->address.kind == WEIR_CONFIG_ADDRESS_UNIX;
@@ -362,38 +364,38 @@ bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
         return false;
     }
     int fd = weir_socket_listen(&listener->address, true);
-    *door = (struct weir_door){
+    *acceptor = (struct weir_acceptor){
         .watch = {.fd = fd, .ready = on_connection}, .worker = worker, .listener = listener};
     if (fd == -1) {
         return false;
     }
     if (!weir_socket_local(fd, &listener->address) ||
-        !weir_timer_init(&worker->loop, &door->retry, on_retry)) {
+        !weir_timer_init(&worker->loop, &acceptor->retry, on_retry)) {
         goto no_timer;
     }
-    if (!weir_loop_watch(&worker->loop, &door->watch)) {
+    if (!weir_loop_watch(&worker->loop, &acceptor->watch)) {
         goto no_watch;
     }
-    struct weir_door **end = &worker->doors;
+    struct weir_acceptor **end = &worker->acceptors;
     while (*end != NULL) {
         end = &(*end)->next;
     }
-    *end = door;
-    door->open = true;
+    *end = acceptor;
+    acceptor->open = true;
     return true;
 
 no_watch:
-    weir_timer_deinit(&worker->loop, &door->retry);
+    weir_timer_deinit(&worker->loop, &acceptor->retry);
 no_timer:
     close(fd);
     return false;
 }
 
-void weir_door_close(struct weir_door *door)
+void weir_acceptor_close(struct weir_acceptor *acceptor)
 {
-    if (door->open) {
-        weir_watch_close(&door->watch);
-        weir_timer_deinit(&door->worker->loop, &door->retry);
-        door->open = false;
+    if (acceptor->open) {
+        weir_watch_close(&acceptor->watch);
+        weir_timer_deinit(&acceptor->worker->loop, &acceptor->retry);
+        acceptor->open = false;
     }
 }

@@ -1,7 +1,7 @@
-/* listener.h - sockets that accept clients for a service. Every thread has a door of its own to
- * each listener, but that a Unix path has only one. The kernel spreads connections over the doors
- * by a hash, which is even for many and not for few; so a thread that has more than its share hands
- * what it accepts to the one that has the fewest. */
+/* listener.h - sockets that accept clients for a service. Every thread has an acceptor of its own
+ * to each listener, but that a Unix path has only one. The kernel spreads connections over the
+ * acceptors by a hash, which is even for many and not for few; so a thread that has more than its
+ * share hands what it accepts to the one that has the fewest. */
 #ifndef WEIR_GATEWAY_LISTENER_H
 #define WEIR_GATEWAY_LISTENER_H
 
@@ -36,12 +36,12 @@ struct weir_listener {
 };
 
 /* One thread's socket. Zeroed, it is closed. */
-struct weir_door {
+struct weir_acceptor {
     struct weir_watch watch;
     struct weir_timer retry; /* when connections wait that could not be taken */
     struct weir_worker *worker;
     struct weir_listener *listener;
-    struct weir_door *next; /* of the worker's; stays when it is closed */
+    struct weir_acceptor *next; /* of the worker's; stays when it is closed */
     bool open;
 
     /* Another thread is asked to close a client for a newcomer here. */
@@ -59,10 +59,10 @@ const char *weir_listener_init(struct weir_listener *listener,
                                const struct weir_config_listener *config,
                                const struct weir_service *service);
 
-/* Begins to accept. The first door decides what port 0 becomes; the others follow. False, with
+/* Begins to accept. The first acceptor decides what port 0 becomes; the others follow. False, with
  * errno, if it cannot be. */
-WEIR_MUST_CHECK bool weir_door_open(struct weir_door *door, struct weir_worker *worker,
-                                    struct weir_listener *listener);
+WEIR_MUST_CHECK bool weir_acceptor_open(struct weir_acceptor *acceptor, struct weir_worker *worker,
+                                        struct weir_listener *listener);
 
 /* Counts a connection that was not accepted but made within the process. */
 void weir_listener_admit(struct weir_listener *listener, const struct weir_worker *worker);
@@ -80,6 +80,6 @@ void weir_listener_log_descriptors(const char *what, uint64_t now_ns);
 bool weir_listener_spare_for_upstream(struct weir_worker *worker);
 
 /* Safe to call on a closed one. */
-void weir_door_close(struct weir_door *door);
+void weir_acceptor_close(struct weir_acceptor *acceptor);
 
 #endif

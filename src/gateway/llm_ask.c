@@ -3,7 +3,7 @@
 
 #include "base/list.h"
 #include "base/slice.h"
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 #include "weir/estimate.h"
 #include "wire/json_writer.h"
 #include "wire/llm_request.h"
@@ -247,7 +247,7 @@ void weir_llm_enter(struct weir_exchange *exchange)
                              "more than 255. Name another model.");
         return;
     }
-    bool again = llm->attempts > 0 || exchange->detours > 0;
+    bool again = llm->attempts > 0 || exchange->failovers > 0;
     struct weir_request request = {.priority = (enum weir_priority)llm->priority,
                                    .input = llm->input,
                                    .output_max = llm->output_max,

@@ -3,7 +3,7 @@
 #include "gateway/llm.h"
 
 #include "base/clock.h"
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 #include "weir/retry.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  * another provider. */
 #include "gateway/llm.h"
 
+#include "gateway/exchange_internal.h"
 #include "gateway/meter.h"
-#include "gateway/transfer.h"
 
 static uint64_t since(const struct weir_exchange *exchange, uint64_t then_ns)
 {

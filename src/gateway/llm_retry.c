@@ -6,7 +6,7 @@
  */
 #include "gateway/llm.h"
 
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 #include "weir/retry.h"
 
 #include <assert.h>

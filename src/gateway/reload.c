@@ -2,7 +2,7 @@
  * and how the threads take it up, at the start and while they run. */
 #include "gateway/client.h"
 #include "gateway/event_file.h"
-#include "gateway/server_inside.h"
+#include "gateway/server_internal.h"
 #include "gateway/site.h"
 #include "gateway/upstream.h"
 #include "gateway/usage_file.h"

@@ -1,5 +1,5 @@
 /* reply.c - an exchange's reply, on its way to the client. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 #include "gateway/forward.h"
 #include "gateway/llm.h"

@@ -1,5 +1,5 @@
 /* request.c - an exchange's request, on its way to the server. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare)
 {

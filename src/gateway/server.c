@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "gateway/server_inside.h"
+#include "gateway/server_internal.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
@@ -57,7 +57,7 @@ static int open_listener(struct weir_server *server, const struct weir_config_li
     uint32_t count = config->address.kind == WEIR_CONFIG_ADDRESS_UNIX ? 1 : server->thread_count;
     for (uint32_t i = 0; i < count; i++) {
         struct weir_thread *thread = &server->threads[i];
-        if (!weir_door_open(&thread->doors[index], &thread->worker, listener)) {
+        if (!weir_acceptor_open(&thread->acceptors[index], &thread->worker, listener)) {
             int why = errno;
             weir_address_format(&listener->address, text);
             return weir_server_complain(text, strerror(why));
@@ -150,7 +150,7 @@ static void send_home(struct weir_worker *worker)
         struct weir_client *client = weir_container_of(at, struct weir_client, link);
         const struct weir_service *service = client->listener->service;
         at = at->next;
-        if (service->awaited && client->call == NULL && client->inner == NULL) {
+        if (service->awaited && client->call == NULL && client->loopback == NULL) {
             weir_client_close(client);
         } else if (!service->awaited && client->call != NULL && service->dismiss != NULL) {
             service->dismiss(client);
@@ -166,7 +166,7 @@ static void on_drain(struct weir_post *post)
     worker->draining = true;
     for (uint32_t i = 0; i < thread->server->listener_count; i++) {
         if (thread->server->listeners[i].service->awaited) {
-            weir_door_close(&thread->doors[i]);
+            weir_acceptor_close(&thread->acceptors[i]);
         }
     }
     send_home(worker);
@@ -264,7 +264,7 @@ static void close_connections(struct weir_thread *thread)
         weir_upstreams_close(thread->worker.site);
     }
     for (uint32_t i = 0; i < thread->server->listener_count; i++) {
-        weir_door_close(&thread->doors[i]);
+        weir_acceptor_close(&thread->acceptors[i]);
     }
     weir_timer_deinit(&thread->worker.loop, &thread->grace);
     weir_timer_deinit(&thread->worker.loop, &thread->sweep);

@@ -11,7 +11,7 @@
 
 struct weir_dialect;
 struct weir_origin;
-struct weir_roll_call;
+struct weir_dns_preload;
 struct weir_trust;
 
 /* One upstream as a worker sees it. */
@@ -39,7 +39,8 @@ struct weir_site {
     const struct weir_config *config; /* the plan's */
     struct weir_worker *worker;
     struct weir_upstream *upstreams;
-    struct weir_roll_call *roll_call; /* while names are looked up for the first time, or null */
+    struct weir_dns_preload
+        *dns_preload;           /* while names are looked up for the first time, or null */
     struct weir_tally **routes; /* one for each of the config's, and one for requests without any */
     struct weir_dead dead;
     uint32_t users; /* exchanges */

@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "gateway/address.h"
 #include "gateway/connect.h"
-#include "gateway/roll_call.h"
+#include "gateway/dns_preload.h"
 #include "gateway/trust.h"
 
 #include <assert.h>
@@ -374,7 +374,7 @@ void weir_upstreams_adopt(struct weir_site *site)
         }
     }
     if (site->worker->index == 0) {
-        site->roll_call = weir_roll_call_begin(site);
+        site->dns_preload = weir_dns_preload_begin(site);
     }
 }
 
@@ -395,8 +395,8 @@ static void close_origin(struct weir_origin *origin)
 void weir_upstreams_close(struct weir_site *site)
 {
     const struct weir_config *config = site->config;
-    weir_roll_call_end(site->roll_call);
-    site->roll_call = NULL;
+    weir_dns_preload_end(site->dns_preload);
+    site->dns_preload = NULL;
     for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
         struct weir_upstream *upstream = &site->upstreams[i];
         if (upstream->origins == NULL) {

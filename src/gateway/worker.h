@@ -1,6 +1,6 @@
 /* worker.h - what one thread has of its own: a loop, memory for what lives on it, and its
  * connections to upstreams. Nothing here is shared but the gates and the config; other threads may
- * read the doors and the tallies, to tell of all. */
+ * read the acceptors and the tallies, to tell of all. */
 #ifndef WEIR_GATEWAY_WORKER_H
 #define WEIR_GATEWAY_WORKER_H
 
@@ -14,7 +14,7 @@
 
 struct weir_api_keys;
 struct weir_job_service;
-struct weir_door;
+struct weir_acceptor;
 struct weir_flows;
 struct weir_hasher;
 struct weir_listener;
@@ -62,7 +62,7 @@ struct weir_worker {
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     struct weir_guard_memory guard;
-    struct weir_door *doors; /* those it has opened, in order; fixed before the loops run */
+    struct weir_acceptor *acceptors; /* those it has opened, in order; fixed before the loops run */
     struct weir_tallies tallies;
     struct weir_retry_budget retry_budget; /* of requests to LLMs */
     uint64_t random;                       /* see weir_worker_random() */

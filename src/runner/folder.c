@@ -100,7 +100,7 @@ static int open_folder(int at, const char *name)
 
 /* Removes what is in `inner`; folders in it that are not empty go up to `top`. Nothing is nested
  * deeper than that while it is removed, so neither stack nor descriptors have to be. */
-static bool empty_inner(int inner, int top, uint64_t *counter, int *lack)
+static bool empty_loopback(int inner, int top, uint64_t *counter, int *lack)
 {
     bool changed = false;
     (void)fchmod(inner, 0700); /* without which nothing could be taken out of it */
@@ -145,7 +145,7 @@ static bool sweep_once(int top, uint64_t *counter, int *lack)
         if (inner == -1) {
             note_lack(lack);
         }
-        changed |= inner != -1 && empty_inner(inner, top, counter, lack);
+        changed |= inner != -1 && empty_loopback(inner, top, counter, lack);
         changed |= unlinkat(top, name, AT_REMOVEDIR) == 0;
     }
     closedir(folder);

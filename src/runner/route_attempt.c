@@ -61,7 +61,7 @@ static void disconnect(struct weir_route_attempt *attempt)
     struct weir_loop *loop = &attempt->options.worker->loop;
     attempt->over = true;
     weir_stream_close(&attempt->stream);
-    weir_inner_close(&attempt->inner);
+    weir_loopback_client_close(&attempt->loopback);
     weir_timer_deinit(loop, &attempt->timer);
     weir_timer_deinit(loop, &attempt->more);
 }
@@ -383,7 +383,7 @@ static bool keep_texts(struct weir_route_attempt *attempt)
         attempt->body_path = attempt->texts + result_bytes;
         memcpy(attempt->body_path, options->body_path, body_bytes);
     }
-    attempt->inner.tenant =
+    attempt->loopback.tenant =
         (struct weir_slice){attempt->texts + result_bytes + body_bytes, tenant.bytes};
     if (tenant.bytes > 0) {
         memcpy(attempt->texts + result_bytes + body_bytes, tenant.data, tenant.bytes);
@@ -407,7 +407,7 @@ static bool begin_check(struct weir_route_attempt *attempt)
 static bool prepare(struct weir_route_attempt *attempt)
 {
     const struct weir_job_order *order = &attempt->options.row->order;
-    attempt->inner.priority = order->priority;
+    attempt->loopback.priority = order->priority;
     if (!keep_texts(attempt) || !write_request(attempt)) {
         return false;
     }
@@ -421,13 +421,13 @@ static bool prepare(struct weir_route_attempt *attempt)
 static bool connect_pair(struct weir_route_attempt *attempt)
 {
     struct weir_worker *worker = attempt->options.worker;
-    int fd = weir_inner_open(worker, &attempt->inner);
+    int fd = weir_loopback_client_open(worker, &attempt->loopback);
     if (fd == -1) {
         return false;
     }
     weir_stream_init(&attempt->stream, fd, on_ready);
     if (!weir_loop_watch(&worker->loop, &attempt->stream.watch)) {
-        weir_inner_close(&attempt->inner);
+        weir_loopback_client_close(&attempt->loopback);
         weir_stream_close(&attempt->stream);
         return false;
     }

@@ -3,8 +3,8 @@
  *
  * The request enters like any other, by a connection that never leaves the process: one end of a
  * pair of sockets is a client of the proxy, the other is here. So lines, lanes, retries and all
- * counts are those of every request. The client is believed (gateway/inner.h): it asks for the
- * job's tenant and with its priority, whatever the route reads them from.
+ * counts are those of every request. The client is believed (gateway/loopback_client.h): it asks
+ * for the job's tenant and with its priority, whatever the route reads them from.
  *
  * 2xx is success; 408, 425, 429 and 5xx, and a connection that breaks, are failures, with what
  * Retry-After asks for; every other status is hopeless. */

@@ -6,7 +6,7 @@
 #ifndef WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 #define WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 
-#include "gateway/inner.h"
+#include "gateway/loopback_client.h"
 #include "net/stream.h"
 #include "runner/route_attempt.h"
 #include "wire/chunked.h"
@@ -26,7 +26,7 @@ struct weir_route_attempt_task {
 
 struct weir_route_attempt {
     struct weir_route_attempt_options options;
-    struct weir_inner inner;
+    struct weir_loopback_client loopback;
     struct weir_stream stream; /* our end */
     struct weir_timer timer;
     struct weir_timer more; /* there is more to read */

@@ -66,7 +66,7 @@ static void finish_by_status(struct weir_route_attempt *attempt)
     words[bytes] = '\0';
     snprintf(sentence, sizeof sentence, "the route replied %u (%.*s)%s%s", status,
              (int)reason.bytes, reason.data, bytes == 0 ? "" : ": ", words);
-    if (attempt->inner.lacking) {
+    if (attempt->loopback.lacking) {
         weir_route_attempt_lack(attempt, sentence);
         return;
     }
@@ -310,7 +310,7 @@ static enum next take_head(struct weir_route_attempt *attempt)
 static void connection_ended(struct weir_route_attempt *attempt)
 {
     if (attempt->head_done && attempt->head.framing == WEIR_FRAMING_UNTIL_CLOSE &&
-        !attempt->inner.cut) {
+        !attempt->loopback.cut) {
         attempt->left_bytes = 0;
         end_body(attempt);
         return;

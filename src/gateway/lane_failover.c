@@ -1,11 +1,11 @@
-/* detour.c - another lane for a request whose upstream cannot be reached.
+/* lane_failover.c - another lane for a request whose upstream cannot be reached.
  *
  * Nothing of it was sent, so nobody notices but the lane, which is closed for as long as its
  * servers are left alone; so the next requests do not go there first. The permit goes back, and the
  * request stands at the head of its tenant's line again, with its deadline still running. Where no
  * other lane is open, the answer is a 502 as it is without lanes: to wait for a lane that has just
  * failed would only make it a late one. */
-#include "gateway/transfer.h"
+#include "gateway/exchange_internal.h"
 
 #include "gateway/llm.h"
 
@@ -31,14 +31,14 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
 static bool may_go(const struct weir_exchange *exchange)
 {
     return exchange->has_ticket && !exchange->uses_flow && !exchange->heard &&
-           exchange->route->upstream_count > 1 && exchange->detours < DETOURS_MAX &&
+           exchange->route->upstream_count > 1 && exchange->failovers < DETOURS_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }
 
 /* As it was before it was admitted. */
 static void begin_anew(struct weir_exchange *exchange)
 {
-    exchange->detours++;
+    exchange->failovers++;
     exchange->request_sent = false; /* a write may have failed */
     exchange->retried = false;
     exchange->server_failed = false;
@@ -58,7 +58,7 @@ static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
     weir_llm_enter(exchange);
 }
 
-bool weir_exchange_detour(struct weir_exchange *exchange)
+bool weir_exchange_fail_over(struct weir_exchange *exchange)
 {
     struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     if (!may_go(exchange)) {

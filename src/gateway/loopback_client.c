@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
-#include "gateway/inner.h"
+#include "gateway/loopback_client.h"
 
 #include "gateway/client.h"
 #include "gateway/exchange.h"
@@ -27,7 +27,7 @@ static const struct weir_config_listener settings = {
 /* What such clients have come by: nobody else can. Only its counts change. */
 static struct weir_listener listener = {.config = &settings, .service = &weir_proxy};
 
-int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
+int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_client *loopback)
 {
     int ends[2];
     struct weir_address peer = {.storage = {.ss_family = AF_UNIX}, .bytes = sizeof(sa_family_t)};
@@ -35,24 +35,24 @@ int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner)
         return -1;
     }
     weir_listener_admit(&listener, worker);
-    weir_client_open_inner(worker, &listener, ends[0], &peer, inner);
-    if (inner->client == NULL) {
+    weir_client_open_loopback(worker, &listener, ends[0], &peer, loopback);
+    if (loopback->client == NULL) {
         close(ends[1]);
         errno = ENOMEM;
         return -1;
     }
-    inner->cut = inner->lacking = false;
-    inner->site = weir_site_take(worker->site);
+    loopback->cut = loopback->lacking = false;
+    loopback->site = weir_site_take(worker->site);
     return ends[1];
 }
 
-void weir_inner_close(struct weir_inner *inner)
+void weir_loopback_client_close(struct weir_loopback_client *loopback)
 {
-    if (inner->client != NULL) {
-        weir_client_close(inner->client);
+    if (loopback->client != NULL) {
+        weir_client_close(loopback->client);
     }
-    if (inner->site != NULL) {
-        weir_site_give(inner->site);
-        inner->site = NULL;
+    if (loopback->site != NULL) {
+        weir_site_give(loopback->site);
+        loopback->site = NULL;
     }
 }

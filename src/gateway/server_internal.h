@@ -1,7 +1,7 @@
-/* server_inside.h - the running gateway, as server.c, which has the threads, and reload.c, which
+/* server_internal.h - the running gateway, as server.c, which has the threads, and reload.c, which
  * gives them a config, both see it. Nobody else includes it. */
-#ifndef WEIR_GATEWAY_SERVER_INSIDE_H
-#define WEIR_GATEWAY_SERVER_INSIDE_H
+#ifndef WEIR_GATEWAY_SERVER_INTERNAL_H
+#define WEIR_GATEWAY_SERVER_INTERNAL_H
 
 #include "gateway/key_feed.h"
 #include "gateway/listener.h"
@@ -18,7 +18,7 @@
 struct weir_thread {
     struct weir_worker worker;
     pthread_t id;
-    struct weir_door doors[WEIR_LISTENERS_MAX]; /* as the server's listeners */
+    struct weir_acceptor acceptors[WEIR_LISTENERS_MAX]; /* as the server's listeners */
     struct weir_post drain;
     struct weir_post stop;
     struct weir_post adopt;

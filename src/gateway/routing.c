@@ -1,5 +1,5 @@
-/* arrival.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
-#include "gateway/transfer.h"
+/* routing.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
+#include "gateway/exchange_internal.h"
 
 #include "base/slice.h"
 #include "config/match.h"
@@ -7,8 +7,8 @@
 #include "gateway/api_key.h"
 #include "gateway/forward.h"
 #include "gateway/guard.h"
-#include "gateway/inner.h"
 #include "gateway/llm.h"
+#include "gateway/loopback_client.h"
 #include "gateway/request_path.h"
 #include "wire/path.h"
 
@@ -230,11 +230,11 @@ static void identify(struct weir_exchange *exchange, struct reading *reading)
     if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {
         reading->priority = WEIR_PRIORITY_NORMAL;
     }
-    const struct weir_inner *inner = exchange->client->inner;
-    if (inner != NULL) {
-        reading->priority = inner->priority;
-        if (inner->tenant.bytes > 0) {
-            exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, inner->tenant);
+    const struct weir_loopback_client *loopback = exchange->client->loopback;
+    if (loopback != NULL) {
+        reading->priority = loopback->priority;
+        if (loopback->tenant.bytes > 0) {
+            exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, loopback->tenant);
         }
     }
     reading->priority = weir_config_tenant_priority(
@@ -263,7 +263,7 @@ static struct refusal check_key(struct weir_exchange *exchange, const struct rea
     struct weir_worker *worker = exchange->worker;
     struct weir_slice tenant;
     if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY ||
-        exchange->client->inner != NULL) {
+        exchange->client->loopback != NULL) {
         return (struct refusal){0};
     }
     switch (
@@ -440,7 +440,8 @@ void weir_exchange_begin(struct weir_client *client)
     memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
     exchange->client = client;
     exchange->worker = worker;
-    exchange->site = weir_site_take(client->inner == NULL ? worker->site : client->inner->site);
+    exchange->site =
+        weir_site_take(client->loopback == NULL ? worker->site : client->loopback->site);
     exchange->tally = exchange->site->routes[exchange->site->config->route_count];
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;

@@ -1,23 +1,23 @@
-/* transfer.h - the steps of an exchange, between the files that together make it:
+/* exchange_internal.h - the steps of an exchange, between the files that together make it:
  *
- *   arrival.c     where a request goes, on whose behalf, and into which line
+ *   routing.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
  *   llm_*.c       what is read of an LLM's requests and replies, and another attempt; see llm.h
  *   exchange_flow.c        the same line and permit for all requests of a flow
  *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c     a server: finding one, connecting, and losing it
- *   detour.c      another lane, if none of the lane's servers can be reached
+ *   lane_failover.c      another lane, if none of the lane's servers can be reached
  *   request.c     the request, on its way to the server
  *   reply.c       the reply, on its way to the client
  *
  * Any step may end the exchange, after which its client is null; its memory stays until the end of
  * the turn. */
-#ifndef WEIR_GATEWAY_TRANSFER_H
-#define WEIR_GATEWAY_TRANSFER_H
+#ifndef WEIR_GATEWAY_EXCHANGE_INTERNAL_H
+#define WEIR_GATEWAY_EXCHANGE_INTERNAL_H
 
 #include "gateway/exchange.h"
 
-/* ---- arrival.c ---- */
+/* ---- routing.c ---- */
 
 /* Stands in line for the key, or goes on at once where there is no gate. The tenant is the
  * exchange's. */
@@ -103,11 +103,11 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange);
 /* Which of the config's upstreams the lane that admitted it leads to. */
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
 
-/* ---- detour.c ---- */
+/* ---- lane_failover.c ---- */
 
 /* The upstream of its lane cannot be reached, and nothing has been sent: it goes to another lane,
  * if one is open. False if it has to be answered. */
-bool weir_exchange_detour(struct weir_exchange *exchange);
+bool weir_exchange_fail_over(struct weir_exchange *exchange);
 
 /* ---- request.c ---- */
 

@@ -1,4 +1,4 @@
-#include "gateway/roll_call.h"
+#include "gateway/dns_preload.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
@@ -11,28 +11,28 @@
 
 struct caller {
     struct weir_name_waiter waiter;
-    struct weir_roll_call *roll_call;
+    struct weir_dns_preload *dns_preload;
     const struct weir_origin *origin; /* whose name it waits for */
 };
 
-struct weir_roll_call {
+struct weir_dns_preload {
     struct weir_site *site;
     uint32_t upstream; /* the next to be called */
     uint32_t url;
     struct caller callers[CALLERS];
 };
 
-static const struct weir_origin *next_origin(struct weir_roll_call *roll_call)
+static const struct weir_origin *next_origin(struct weir_dns_preload *dns_preload)
 {
-    const struct weir_config *config = roll_call->site->config;
-    while (roll_call->upstream < config->upstream_count) {
-        if (roll_call->url == config->upstreams[roll_call->upstream].url_count) {
-            roll_call->upstream++;
-            roll_call->url = 0;
+    const struct weir_config *config = dns_preload->site->config;
+    while (dns_preload->upstream < config->upstream_count) {
+        if (dns_preload->url == config->upstreams[dns_preload->upstream].url_count) {
+            dns_preload->upstream++;
+            dns_preload->url = 0;
             continue;
         }
-        const struct weir_upstream *upstream = &roll_call->site->upstreams[roll_call->upstream];
-        const struct weir_origin *origin = &upstream->origins[roll_call->url++];
+        const struct weir_upstream *upstream = &dns_preload->site->upstreams[dns_preload->upstream];
+        const struct weir_origin *origin = &upstream->origins[dns_preload->url++];
         if (origin->name != NULL) {
             return origin;
         }
@@ -44,7 +44,7 @@ static const struct weir_origin *next_origin(struct weir_roll_call *roll_call)
 static void call_next(struct caller *caller)
 {
     do {
-        caller->origin = next_origin(caller->roll_call);
+        caller->origin = next_origin(caller->dns_preload);
     } while (caller->origin != NULL && weir_name_known(caller->origin->name));
     if (caller->origin != NULL) {
         weir_name_await(caller->origin->name, &caller->waiter);
@@ -63,29 +63,29 @@ static void on_told(struct weir_name_waiter *waiter, const char *wrong)
     call_next(caller);
 }
 
-struct weir_roll_call *weir_roll_call_begin(struct weir_site *site)
+struct weir_dns_preload *weir_dns_preload_begin(struct weir_site *site)
 {
-    struct weir_roll_call *roll_call =
-        weir_allocate_zeroed(site->worker->allocator, sizeof *roll_call);
-    if (roll_call == NULL) {
+    struct weir_dns_preload *dns_preload =
+        weir_allocate_zeroed(site->worker->allocator, sizeof *dns_preload);
+    if (dns_preload == NULL) {
         return NULL;
     }
-    roll_call->site = site;
+    dns_preload->site = site;
     for (size_t i = 0; i < CALLERS; i++) {
-        roll_call->callers[i] =
-            (struct caller){.waiter = {.told = on_told}, .roll_call = roll_call};
-        call_next(&roll_call->callers[i]);
+        dns_preload->callers[i] =
+            (struct caller){.waiter = {.told = on_told}, .dns_preload = dns_preload};
+        call_next(&dns_preload->callers[i]);
     }
-    return roll_call;
+    return dns_preload;
 }
 
-void weir_roll_call_end(struct weir_roll_call *roll_call)
+void weir_dns_preload_end(struct weir_dns_preload *dns_preload)
 {
-    if (roll_call == NULL) {
+    if (dns_preload == NULL) {
         return;
     }
     for (size_t i = 0; i < CALLERS; i++) {
-        weir_name_leave(&roll_call->callers[i].waiter);
+        weir_name_leave(&dns_preload->callers[i].waiter);
     }
-    weir_release(roll_call->site->worker->allocator, roll_call, sizeof *roll_call);
+    weir_release(dns_preload->site->worker->allocator, dns_preload, sizeof *dns_preload);
 }

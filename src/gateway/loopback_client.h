@@ -1,17 +1,17 @@
-/* inner.h - a client of the proxy that is part of this process.
+/* loopback_client.h - a client of the proxy that is part of this process.
  *
  * It speaks HTTP like any other, by one end of a pair of sockets, so it passes the same gates and
  * is counted with the rest. But it is believed, and it says itself for whom it asks: a job has a
  * tenant, and no API key. Its request goes by the config under which it was opened: it is not
  * another route's if a reload comes between. */
-#ifndef WEIR_GATEWAY_INNER_H
-#define WEIR_GATEWAY_INNER_H
+#ifndef WEIR_GATEWAY_LOOPBACK_CLIENT_H
+#define WEIR_GATEWAY_LOOPBACK_CLIENT_H
 
 #include "gateway/worker.h"
 
 struct weir_client;
 
-struct weir_inner {
+struct weir_loopback_client {
     struct weir_slice tenant; /* empty: whom the route names */
     enum weir_priority priority;
     bool cut;     /* its reply has ended before its time, which may not show: a pair of
@@ -23,10 +23,11 @@ struct weir_inner {
 
 /* The other end of the pair, which does not block and is not watched yet; -1, with errno, on
  * failure. Called in the worker's loop. `inner`, and what it points at, must stay until
- * weir_inner_close(). */
-WEIR_MUST_CHECK int weir_inner_open(struct weir_worker *worker, struct weir_inner *inner);
+ * weir_loopback_client_close(). */
+WEIR_MUST_CHECK int weir_loopback_client_open(struct weir_worker *worker,
+                                              struct weir_loopback_client *loopback);
 
 /* The client goes, with what it has under way. The caller's end is its own to close. */
-void weir_inner_close(struct weir_inner *inner);
+void weir_loopback_client_close(struct weir_loopback_client *loopback);
 
 #endif
