@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         give_back(&input);
         return 0;
     }
-    const struct weir_job_wish *wish = &line.wish;
+    const struct weir_job_params *wish = &line.wish;
     must(lies_in(wish->id, &input) && lies_in(wish->queue, &input));
     must(lies_in(wish->tenant, &input) && lies_in(wish->key, &input));
     must(lies_in(line.body, &input));
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     must(weir_text_is_utf8(line.body));
     must(!line.is_json || line.body.bytes > 0);
     struct weir_job_order order = {.created_ms = 1};
-    weir_job_wish_apply(wish, &order);
+    weir_job_params_apply(wish, &order);
     must(order.due_ms >= 0);
     if (line.is_json) { /* which is JSON by itself */
         struct weir_job_line again = {0};

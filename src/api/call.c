@@ -1,10 +1,10 @@
 #include "api/call.h"
 
 #include "api/api.h"
+#include "api/body_reader.h"
 #include "api/events.h"
-#include "api/intake.h"
 #include "api/job_call.h"
-#include "api/steer.h"
+#include "api/reload.h"
 #include "base/alloc.h"
 #include "gateway/api_key.h"
 #include "gateway/guard.h"
@@ -604,12 +604,12 @@ static void on_dismiss(struct weir_client *client)
 
 static void *open_api(void)
 {
-    return weir_grants_create();
+    return weir_api_permits_create();
 }
 
-static void close_api(void *grants)
+static void close_api(void *api_permits)
 {
-    weir_grants_destroy(grants);
+    weir_api_permits_destroy(api_permits);
 }
 
 const struct weir_service weir_api = {

@@ -7,7 +7,7 @@
 #ifndef WEIR_API_CALL_H
 #define WEIR_API_CALL_H
 
-#include "api/grant.h"
+#include "api/api_permit.h"
 #include "gateway/body.h"
 #include "gateway/body_pace.h"
 #include "gateway/client.h"
@@ -94,10 +94,10 @@ struct weir_call {
     struct weir_slice document; /* which is here while the call is decided */
 
     /* A permit: asked for, waited for, given; or one that ends with the call. */
-    struct weir_grant *grant; /* waits */
-    bool holds;               /* it is to end with the call */
-    bool held;                /* and it has been given */
-    char permit[WEIR_GRANT_TEXT_BYTES];
+    struct weir_api_permit *api_permit; /* waits */
+    bool holds;                         /* it is to end with the call */
+    bool held;                          /* and it has been given */
+    char permit[WEIR_API_PERMIT_TEXT_BYTES];
     uint64_t arrived_ns;
     uint64_t lease_ns;
     struct weir_key_stats stats;

@@ -178,13 +178,14 @@ static struct weir_slice gate_name(const struct weir_call *call)
 }
 
 /* The lane that is next. False if there are no more. */
-static bool look_at_lane(const struct weir_call *call, uint32_t ways, struct lane *lane)
+static bool look_at_lane(const struct weir_call *call, uint32_t lane_names, struct lane *lane)
 {
     uint64_t now_ns = call->worker->loop.now_ns;
     if (!weir_gates_lane(call->key, call->step, now_ns, &lane->stats)) {
         return false;
     }
-    lane->upstream = weir_ways_name(weir_gates_ways(call->worker->gates), ways, lane->stats.id);
+    lane->upstream = weir_lane_names_name(weir_gates_lane_names(call->worker->gates), lane_names,
+                                          lane->stats.id);
     lane->learns = weir_gates_control(call->key, call->step, now_ns, &lane->control);
     return true;
 }
@@ -210,7 +211,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "lanes");
         weir_json_open(json, '[');
     }
-    while (look_at_lane(call, record.ways, &lane)) {
+    while (look_at_lane(call, record.lane_names, &lane)) {
         struct weir_json before = *json;
         put_lane(json, &lane, now_ns);
         if (json->failed) {

@@ -127,7 +127,7 @@ static bool take_field(struct reading *reading, enum weir_json_token token,
                        struct weir_job_line *line)
 {
     struct weir_slice name = {reading->name, reading->name_bytes};
-    uint32_t field = weir_job_wish_find(name, UINT32_MAX);
+    uint32_t field = weir_job_params_find(name, UINT32_MAX);
     struct weir_slice value;
     if (field == 0) {
         return fail(reading, "is not one that a job has; check its spelling");
@@ -144,7 +144,8 @@ static bool take_field(struct reading *reading, enum weir_json_token token,
     } else if (!take_text(reading, &value)) {
         return false;
     }
-    const char *wrong = weir_job_wish_set(&line->wish, (enum weir_job_wish_field)field, value);
+    const char *wrong =
+        weir_job_params_set(&line->params, (enum weir_job_params_field)field, value);
     return wrong == NULL || fail(reading, wrong);
 }
 
@@ -164,7 +165,7 @@ static bool take_member(struct reading *reading, struct weir_job_line *line)
 }
 
 /* A line that names one of the two means that one, whatever was meant for all. */
-static bool settle_dates(struct reading *reading, struct weir_job_wish *wish)
+static bool settle_dates(struct reading *reading, struct weir_job_params *params)
 {
     const uint32_t both = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
     if ((reading->seen & both) == both) {
@@ -173,7 +174,7 @@ static bool settle_dates(struct reading *reading, struct weir_job_wish *wish)
         return false;
     }
     if ((reading->seen & both) != 0) {
-        wish->present &= ~(both & ~reading->seen);
+        params->present &= ~(both & ~reading->seen);
     }
     return true;
 }
@@ -199,5 +200,5 @@ bool weir_job_line_read(struct weir_job_line *line, char *text, size_t bytes, ch
         !weir_json_scan_is_whole(&reading.scan)) {
         return fail_syntax(&reading);
     }
-    return settle_dates(&reading, &line->wish);
+    return settle_dates(&reading, &line->params);
 }

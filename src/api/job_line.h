@@ -6,16 +6,16 @@
 #ifndef WEIR_API_JOB_LINE_H
 #define WEIR_API_JOB_LINE_H
 
-#include "api/job_wish.h"
+#include "api/job_params.h"
 
 struct weir_job_line {
-    struct weir_job_wish wish;
+    struct weir_job_params params;
     struct weir_slice body;
     bool is_json; /* the body is JSON; else it is a text */
 };
 
-/* Reads a line, whose bytes may be changed by that. What the wish has before stays where the line
- * says nothing else. False, with a sentence in `wrong`, if it is no such line. */
+/* Reads a line, whose bytes may be changed by that. What the parameters have before stays where the
+ * line says nothing else. False, with a sentence in `wrong`, if it is no such line. */
 WEIR_MUST_CHECK bool weir_job_line_read(struct weir_job_line *line, char *text, size_t bytes,
                                         char *wrong, size_t wrong_bytes);
 

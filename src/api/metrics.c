@@ -1,6 +1,6 @@
 #include "api/metrics.h"
 
-#include "api/moment.h"
+#include "api/metrics_snapshot.h"
 #include "base/alloc.h"
 #include "base/slice.h"
 #include "wire/decimal.h"
@@ -40,7 +40,7 @@ static const struct sample ends[] = {
     [WEIR_END_LAPSED - 1] = {"", "end=\"lapsed\""},
 };
 
-/* As weir_waits_bounds_ns, in seconds. */
+/* As weir_wait_histogram_bounds_ns, in seconds. */
 static const struct sample waits[] = {
     {"_bucket", "le=\"0.005\""},
     {"_bucket", "le=\"0.01\""},
@@ -137,12 +137,12 @@ static const struct sample token_kinds[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
-static_assert(COUNT(waits) == WEIR_WAITS_BOUNDS + 3, "a bound has no name");
+static_assert(COUNT(waits) == WEIR_WAIT_HISTOGRAM_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(llm_waits) == WEIR_WAIT_BUCKETS + 3, "a bound has no name");
 static_assert(COUNT(latencies) == WEIR_LATENCY_BUCKETS + 3, "a bound has no name");
 static_assert(COUNT(run_times) == WEIR_JOB_SERVICE_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name");
-static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1,
+static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAIT_HISTOGRAM_BOUNDS + 1,
               "a histogram's numbers follow each other");
 
 static const struct family families[] = {
@@ -159,7 +159,7 @@ static const struct family families[] = {
     {"weir_gate_tickets_total", "counter", "Tickets that ended, by how.", WEIR_RECORD_KEY,
      WEIR_RECORD_ENDED, COUNT(ends), ends, NONE},
     {"weir_gate_wait_seconds", "histogram", "Time in line of the tickets that were admitted.",
-     WEIR_RECORD_KEY, WEIR_RECORD_WAITS, COUNT(waits), waits, WEIR_WAITS_BOUNDS + 1},
+     WEIR_RECORD_KEY, WEIR_RECORD_WAITS, COUNT(waits), waits, WEIR_WAIT_HISTOGRAM_BOUNDS + 1},
     {"weir_requests_total", "counter", "Proxied requests, by the status of their reply.",
      WEIR_RECORD_ROUTE, 0, COUNT(codes), codes, NONE},
     {"weir_client_connections", "gauge", "Connections of clients.", WEIR_RECORD_LISTENER, 0, 1,
@@ -241,19 +241,19 @@ static const struct family families[] = {
 };
 
 /* The longest line: names and fixed labels are below 128 bytes together, help texts as well. */
-#define LINE_BYTES_MAX (WEIR_MOMENT_LABEL_BYTES_MAX + 256)
+#define LINE_BYTES_MAX (WEIR_SNAPSHOT_LABEL_BYTES_MAX + 256)
 static_assert(LINE_BYTES_MAX <= WEIR_BUFFER_SMALL, "a piece of a reply has many lines");
 
 /* How far a reply is. */
 struct progress {
-    struct weir_moment *moment;
-    bool looked; /* the moment is complete */
+    struct weir_metrics_snapshot *snapshot;
+    bool looked; /* the snapshot is complete */
     uint32_t family;
     bool headed; /* the family's help and type are written */
     uint32_t sample;
     const struct weir_record *record; /* the one to be written; null: the next one */
     uint32_t found;                   /* of the family's kind, up to that one */
-    struct weir_moment_cursor cursor;
+    struct weir_metrics_snapshot_cursor cursor;
 };
 
 static char *put_head(char *to, const struct family *family)
@@ -274,7 +274,7 @@ static char *put_sample(char *to, const struct family *family, const struct weir
     struct weir_slice labels = weir_record_label(record);
     struct weir_slice label = weir_slice_of(sample->label);
     uint64_t number = record->numbers[family->first + index];
-    if (number == WEIR_MOMENT_ABSENT) {
+    if (number == WEIR_SNAPSHOT_ABSENT) {
         return to;
     }
     to = weir_exposition_raw(to, weir_slice_of(family->name));
@@ -290,7 +290,7 @@ static char *put_sample(char *to, const struct family *family, const struct weir
     }
     *to++ = ' ';
     if (record->kind == WEIR_RECORD_LANE) {
-        to = weir_decimal_write(to, weir_moment_decimal(number));
+        to = weir_decimal_write(to, weir_metrics_snapshot_decimal(number));
     } else if (index == family->ns_index) {
         to = weir_exposition_seconds(to, number);
     } else {
@@ -306,9 +306,10 @@ static const struct weir_record *find_record(struct progress *progress)
 {
     const struct family *family = &families[progress->family];
     const struct weir_record *record = progress->record;
-    if (record == NULL && progress->found < weir_moment_count(progress->moment, family->kind)) {
+    if (record == NULL &&
+        progress->found < weir_metrics_snapshot_count(progress->snapshot, family->kind)) {
         do {
-            record = weir_moment_next(progress->moment, &progress->cursor);
+            record = weir_metrics_snapshot_next(progress->snapshot, &progress->cursor);
         } while (record->kind != family->kind);
         progress->found++;
     }
@@ -328,7 +329,7 @@ static char *put_line(char *to, struct progress *progress)
     if (record == NULL) {
         progress->family++;
         progress->headed = false;
-        progress->cursor = (struct weir_moment_cursor){0};
+        progress->cursor = (struct weir_metrics_snapshot_cursor){0};
         progress->found = 0;
         return to;
     }
@@ -345,9 +346,9 @@ static bool produce_metrics(struct weir_call *call, struct weir_json *json)
 {
     struct progress *progress = call->extra;
     if (!progress->looked) {
-        enum weir_moment_progress look = weir_moment_look(progress->moment);
-        call->failed = look == WEIR_MOMENT_NO_MEMORY;
-        progress->looked = look == WEIR_MOMENT_COMPLETE;
+        enum weir_metrics_snapshot_progress look = weir_metrics_snapshot_look(progress->snapshot);
+        call->failed = look == WEIR_SNAPSHOT_NO_MEMORY;
+        progress->looked = look == WEIR_SNAPSHOT_COMPLETE;
         return false;
     }
     char *to = json->data + json->bytes;
@@ -362,21 +363,22 @@ static bool produce_metrics(struct weir_call *call, struct weir_json *json)
 static void drop_progress(void *extra)
 {
     struct progress *progress = extra;
-    weir_moment_destroy(progress->moment);
+    weir_metrics_snapshot_destroy(progress->snapshot);
 }
 
 void weir_api_get_metrics(struct weir_call *call)
 {
     struct progress *progress = weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
-    struct weir_moment *moment =
-        progress == NULL ? NULL : weir_moment_create(call->worker, call->credential.tenant);
-    if (moment == NULL) {
+    struct weir_metrics_snapshot *snapshot =
+        progress == NULL ? NULL
+                         : weir_metrics_snapshot_create(call->worker, call->credential.tenant);
+    if (snapshot == NULL) {
         weir_release(&weir_allocator_libc, progress, sizeof *progress);
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory to tell all counts. Try again later.");
         return;
     }
-    progress->moment = moment;
+    progress->snapshot = snapshot;
     call->extra = progress;
     call->extra_bytes = sizeof *progress;
     call->drop_extra = drop_progress;

@@ -1,33 +1,34 @@
 #include "api/permits.h"
 
 #include "api/gates.h"
-#include "api/wish.h"
+#include "api/permit_params.h"
 #include "base/slice.h"
 #include "gateway/flow.h"
 #include "gateway/refusal.h"
 
 /* ---- who asks, and for what ---- */
 
-static void refuse_wish(struct weir_call *call, const struct weir_wish *wish)
+static void refuse_params(struct weir_call *call, const struct weir_permit_params *params)
 {
-    weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400, wish->wrong);
+    weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400, params->wrong);
 }
 
-/* The grant's name as the wish has it. False if it has none, or two; that has been said then. */
-static bool name_grant(struct weir_call *call, const struct weir_wish *wish,
-                       struct weir_grant_name *name)
+/* The permit's name as the parameters have it. False if it has none, or two; that has been said
+ * then. */
+static bool name_permit(struct weir_call *call, const struct weir_permit_params *params,
+                        struct weir_api_permit_name *name)
 {
-    bool by_permit = (wish->present & WEIR_WISH_PERMIT) != 0;
-    if (by_permit == ((wish->present & WEIR_WISH_FLOW) != 0)) {
+    bool by_permit = (params->present & WEIR_PERMIT_PARAM_PERMIT) != 0;
+    if (by_permit == ((params->present & WEIR_PERMIT_PARAM_FLOW) != 0)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
                           "Name what is meant by its permit or by its flow: one of the two.");
         return false;
     }
-    *name = (struct weir_grant_name){.gate = call->gate,
-                                     .key = call->segments[2],
-                                     .permit = wish->permit,
-                                     .flow = wish->flow,
-                                     .tenant = call->credential.tenant};
+    *name = (struct weir_api_permit_name){.gate = call->gate,
+                                          .key = call->segments[2],
+                                          .permit = params->permit,
+                                          .flow = params->flow,
+                                          .tenant = call->credential.tenant};
     return true;
 }
 
@@ -60,7 +61,7 @@ static bool may_use_key(struct weir_call *call)
     return false;
 }
 
-static struct weir_grants *grants_of(const struct weir_call *call)
+static struct weir_api_permits *permits_of(const struct weir_call *call)
 {
     return call->worker->api;
 }
@@ -90,21 +91,21 @@ static bool produce_permit(struct weir_call *call, struct weir_json *json)
 
 /* It is admitted: it goes into the table, and what the reply tells of it stays with the call, since
  * anybody may release it from now on. */
-static void give_permit(struct weir_call *call, struct weir_grant *grant)
+static void give_permit(struct weir_call *call, struct weir_api_permit *api_permit)
 {
-    struct weir_gate_ticket *gate_ticket = &grant->gate_ticket;
-    weir_grant_format(grant, call->permit);
+    struct weir_gate_ticket *gate_ticket = &api_permit->gate_ticket;
+    weir_api_permit_format(api_permit, call->permit);
     call->stats = weir_gate_ticket_stats(gate_ticket);
-    call->lease_ns = grant->lease_ns;
+    call->lease_ns = api_permit->lease_ns;
     memcpy(call->flow_text, gate_ticket->flow.data, gate_ticket->flow.bytes);
     call->flow = (struct weir_slice){call->flow_text, gate_ticket->flow.bytes};
-    call->grant = NULL;
-    grant->call = call->holds ? call : NULL;
-    if (!weir_grant_hold(grant)) {
-        grant->call = NULL;
+    call->api_permit = NULL;
+    api_permit->call = call->holds ? call : NULL;
+    if (!weir_api_permit_hold(api_permit)) {
+        api_permit->call = NULL;
         if (weir_gate_ticket_cancel(
                 gate_ticket)) { /* else its lease is over in this moment, which is told */
-            weir_grant_give(grant);
+            weir_api_permit_give(api_permit);
         }
         call->holds = false;
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
@@ -115,12 +116,12 @@ static void give_permit(struct weir_call *call, struct weir_grant *grant)
     weir_call_reply(call, 200, "application/json", produce_permit);
 }
 
-static void refuse_grant(struct weir_call *call, struct weir_grant *grant,
-                         void (*make)(struct weir_refusal *, const struct weir_refused *))
+static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_permit,
+                          void (*make)(struct weir_refusal *, const struct weir_refused *))
 {
     struct weir_refusal refusal;
     struct weir_refused refused = {.gate = weir_api_find_config(call),
-                                   .gate_ticket = &grant->gate_ticket,
+                                   .gate_ticket = &api_permit->gate_ticket,
                                    .arrived_ns = call->arrived_ns,
                                    .now_ns = call->worker->loop.now_ns};
     if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
@@ -143,33 +144,34 @@ static void refuse_going_away(struct weir_refusal *refusal, const struct weir_re
 }
 
 /* Its lease is over. Whoever holds it by a connection learns of it by the end of that. */
-static void lapse(struct weir_grant *grant)
+static void lapse(struct weir_api_permit *api_permit)
 {
-    struct weir_call *call = grant->call;
-    weir_grant_lapse(grant);
+    struct weir_call *call = api_permit->call;
+    weir_api_permit_lapse(api_permit);
     if (call != NULL) {
         call->held = false;
         weir_client_close(call->client);
     }
 }
 
-/* Called in the grant's own loop when somebody else's call has changed its ticket. */
+/* Called in the permit's own loop when somebody else's call has changed its ticket. */
 static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_grant *grant = weir_container_of(gate_ticket, struct weir_grant, gate_ticket);
-    struct weir_call *call = grant->call;
+    struct weir_api_permit *api_permit =
+        weir_container_of(gate_ticket, struct weir_api_permit, gate_ticket);
+    struct weir_call *call = api_permit->call;
     if (state == WEIR_TICKET_IDLE) {
-        weir_grant_give(grant);
+        weir_api_permit_give(api_permit);
     } else if (state == WEIR_TICKET_ADMITTED) {
-        give_permit(call, grant);
+        give_permit(call, api_permit);
         weir_call_resume(call);
-    } else if (grant->held) { /* nobody else can change that once it has ended */
-        lapse(grant);
+    } else if (api_permit->held) { /* nobody else can change that once it has ended */
+        lapse(api_permit);
     } else {
-        call->grant = NULL;
-        refuse_grant(call, grant, weir_refusal_in_line);
+        call->api_permit = NULL;
+        refuse_permit(call, api_permit, weir_refusal_in_line);
         weir_gate_ticket_close(gate_ticket);
-        weir_grant_give(grant);
+        weir_api_permit_give(api_permit);
         weir_call_resume(call);
     }
 }
@@ -181,39 +183,42 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 /* The lease: what the key's rules give, or less if less is asked for. A permit that is held by a
  * connection needs none. */
-static uint64_t lease_of(const struct weir_wish *wish, const struct weir_config_rules *rules)
+static uint64_t lease_of(const struct weir_permit_params *params,
+                         const struct weir_config_rules *rules)
 {
-    uint64_t asked_ns = (wish->present & WEIR_WISH_LEASE) != 0 ? wish->lease_ns : WEIR_NEVER;
-    return wish->hold ? asked_ns : smaller(asked_ns, rules->lease_ns);
+    uint64_t asked_ns =
+        (params->present & WEIR_PERMIT_PARAM_LEASE) != 0 ? params->lease_ns : WEIR_NEVER;
+    return params->hold ? asked_ns : smaller(asked_ns, rules->lease_ns);
 }
 
-static void enter(struct weir_call *call, struct weir_grant *grant, const struct weir_wish *wish)
+static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
+                  const struct weir_permit_params *params)
 {
     struct weir_worker *worker = call->worker;
     struct weir_request request = {
-        .tenant = grant->gate_ticket.tenant,
-        .priority = weir_config_tenant_priority(worker->site->config, grant->gate_ticket.tenant,
-                                                wish->priority),
-        .lease_ns = grant->lease_ns,
-        .cost = wish->cost};
+        .tenant = api_permit->gate_ticket.tenant,
+        .priority = weir_config_tenant_priority(worker->site->config,
+                                                api_permit->gate_ticket.tenant, params->priority),
+        .lease_ns = api_permit->lease_ns,
+        .cost = params->cost};
     struct weir_destination where = {
         .gate = call->gate, .loop_index = worker->index, .key = call->segments[2]};
-    if ((wish->present & WEIR_WISH_TIMEOUT) != 0) {
-        request.deadline_ns = worker->loop.now_ns + wish->timeout_ns;
+    if ((params->present & WEIR_PERMIT_PARAM_TIMEOUT) != 0) {
+        request.deadline_ns = worker->loop.now_ns + params->timeout_ns;
     }
-    switch (weir_gate_ticket_enter(worker->gates, &grant->gate_ticket, &where, &request)) {
+    switch (weir_gate_ticket_enter(worker->gates, &api_permit->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
-        give_permit(call, grant);
+        give_permit(call, api_permit);
         break;
     case WEIR_WAITING:
-        call->grant = grant;
+        call->api_permit = api_permit;
         call->pending = true;
         weir_socket_watch_peer(call->client->stream.watch.fd);
         break;
     case WEIR_REFUSED:
-        refuse_grant(call, grant, weir_refusal_at_door);
-        weir_gate_ticket_close(&grant->gate_ticket);
-        weir_grant_give(grant);
+        refuse_permit(call, api_permit, weir_refusal_at_door);
+        weir_gate_ticket_close(&api_permit->gate_ticket);
+        weir_api_permit_give(api_permit);
         break;
     }
 }
@@ -227,54 +232,58 @@ static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_s
     return (struct weir_slice){room, name.bytes};
 }
 
-static void acquire(struct weir_call *call, const struct weir_wish *wish, struct weir_slice tenant)
+static void acquire(struct weir_call *call, const struct weir_permit_params *params,
+                    struct weir_slice tenant)
 {
     if (call->worker->draining) {
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503, going_away);
         return;
     }
     const struct weir_config_gate *gate = weir_api_find_config(call);
-    struct weir_grant *grant = gate == NULL ? NULL : weir_grant_take(grants_of(call));
+    struct weir_api_permit *api_permit =
+        gate == NULL ? NULL : weir_api_permit_take(permits_of(call));
     if (gate == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
                           "The gate is no longer in the config; it only drains.");
         return;
     }
-    if (grant == NULL) {
+    if (api_permit == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "As many permits are held or waited for as may be. Try again later.");
         return;
     }
-    grant->gate_ticket.flow = keep_name(grant->flow_text, wish->flow);
-    grant->gate_ticket.tenant = keep_name(grant->tenant_text, tenant);
-    grant->gate_ticket.told = on_told;
-    grant->gate = call->gate;
-    grant->call = call;
-    grant->lease_ns = lease_of(wish, weir_config_key_rules(gate, call->segments[2]));
-    call->holds = wish->hold;
+    api_permit->gate_ticket.flow = keep_name(api_permit->flow_text, params->flow);
+    api_permit->gate_ticket.tenant = keep_name(api_permit->tenant_text, tenant);
+    api_permit->gate_ticket.told = on_told;
+    api_permit->gate = call->gate;
+    api_permit->call = call;
+    api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));
+    call->holds = params->hold;
     if (call->holds) {
         weir_socket_watch_peer(call->client->stream.watch.fd);
     }
-    enter(call, grant, wish);
+    enter(call, api_permit, params);
 }
 
 void weir_api_acquire(struct weir_call *call)
 {
-    struct weir_wish wish;
+    struct weir_permit_params params;
     struct weir_slice tenant;
     if (!find_place(call) || !may_use_key(call)) {
         return;
     }
-    if (!weir_wish_read(&wish, call->document,
-                        WEIR_WISH_FLOW | WEIR_WISH_TENANT | WEIR_WISH_PRIORITY | WEIR_WISH_TIMEOUT |
-                            WEIR_WISH_LEASE | WEIR_WISH_COST | WEIR_WISH_HOLD)) {
-        refuse_wish(call, &wish);
+    if (!weir_permit_params_read(&params, call->document,
+                                 WEIR_PERMIT_PARAM_FLOW | WEIR_PERMIT_PARAM_TENANT |
+                                     WEIR_PERMIT_PARAM_PRIORITY | WEIR_PERMIT_PARAM_TIMEOUT |
+                                     WEIR_PERMIT_PARAM_LEASE | WEIR_PERMIT_PARAM_COST |
+                                     WEIR_PERMIT_PARAM_HOLD)) {
+        refuse_params(call, &params);
         return;
     }
-    if (weir_call_find_tenant(call, wish.tenant, &tenant)) {
-        acquire(call, &wish, tenant);
+    if (weir_call_find_tenant(call, params.tenant, &tenant)) {
+        acquire(call, &params, tenant);
     }
-    weir_wish_deinit(&wish);
+    weir_permit_params_deinit(&params);
 }
 
 /* ---- release and renew ---- */
@@ -304,11 +313,13 @@ static void reply_to(struct weir_call *call, enum weir_status status)
 }
 
 /* A permit that the API gave, else one that a flow holds through the proxy. */
-static enum weir_status release(const struct weir_call *call, const struct weir_grant_name *name,
+static enum weir_status release(const struct weir_call *call,
+                                const struct weir_api_permit_name *name,
                                 const struct weir_result *result)
 {
     struct weir_worker *worker = call->worker;
-    enum weir_status status = weir_grants_release(grants_of(call), name, result, worker->index);
+    enum weir_status status =
+        weir_api_permits_release(permits_of(call), name, result, worker->index);
     if (status == WEIR_OK || name->permit.bytes > 0 || name->flow.bytes == 0) {
         return status;
     }
@@ -323,61 +334,63 @@ static enum weir_status release(const struct weir_call *call, const struct weir_
 
 void weir_api_release(struct weir_call *call)
 {
-    struct weir_wish wish;
-    struct weir_grant_name name;
+    struct weir_permit_params params;
+    struct weir_api_permit_name name;
     if (!find_place(call)) {
         return;
     }
-    if (!weir_wish_read(&wish, call->document,
-                        WEIR_WISH_PERMIT | WEIR_WISH_FLOW | WEIR_WISH_OUTCOME | WEIR_WISH_COST)) {
-        refuse_wish(call, &wish);
+    if (!weir_permit_params_read(&params, call->document,
+                                 WEIR_PERMIT_PARAM_PERMIT | WEIR_PERMIT_PARAM_FLOW |
+                                     WEIR_PERMIT_PARAM_OUTCOME | WEIR_PERMIT_PARAM_COST)) {
+        refuse_params(call, &params);
         return;
     }
-    if (name_grant(call, &wish, &name)) {
-        struct weir_result result = {.outcome = wish.outcome,
-                                     .cost_known = (wish.present & WEIR_WISH_COST) != 0,
-                                     .cost = wish.cost};
+    if (name_permit(call, &params, &name)) {
+        struct weir_result result = {.outcome = params.outcome,
+                                     .cost_known = (params.present & WEIR_PERMIT_PARAM_COST) != 0,
+                                     .cost = params.cost};
         reply_to(call, release(call, &name, &result));
     }
-    weir_wish_deinit(&wish);
+    weir_permit_params_deinit(&params);
 }
 
 void weir_api_renew(struct weir_call *call)
 {
-    struct weir_wish wish;
-    struct weir_grant_name name;
+    struct weir_permit_params params;
+    struct weir_api_permit_name name;
     if (!find_place(call)) {
         return;
     }
-    if (!weir_wish_read(&wish, call->document,
-                        WEIR_WISH_PERMIT | WEIR_WISH_FLOW | WEIR_WISH_LEASE)) {
-        refuse_wish(call, &wish);
+    if (!weir_permit_params_read(&params, call->document,
+                                 WEIR_PERMIT_PARAM_PERMIT | WEIR_PERMIT_PARAM_FLOW |
+                                     WEIR_PERMIT_PARAM_LEASE)) {
+        refuse_params(call, &params);
         return;
     }
-    if (name_grant(call, &wish, &name)) {
-        call->lease_ns = wish.lease_ns;
-        reply_to(call,
-                 weir_grants_renew(grants_of(call), &name, &call->lease_ns, call->worker->index));
+    if (name_permit(call, &params, &name)) {
+        call->lease_ns = params.lease_ns;
+        reply_to(call, weir_api_permits_renew(permits_of(call), &name, &call->lease_ns,
+                                              call->worker->index));
     }
-    weir_wish_deinit(&wish);
+    weir_permit_params_deinit(&params);
 }
 
 /* ---- the end of a call ---- */
 
 static void leave_line(struct weir_call *call)
 {
-    struct weir_grant *grant = call->grant;
-    call->grant = NULL;
-    grant->call = NULL;
-    if (weir_gate_ticket_cancel(&grant->gate_ticket)) {
-        weir_grant_give(grant);
+    struct weir_api_permit *api_permit = call->api_permit;
+    call->api_permit = NULL;
+    api_permit->call = NULL;
+    if (weir_gate_ticket_cancel(&api_permit->gate_ticket)) {
+        weir_api_permit_give(api_permit);
     }
 }
 
 void weir_call_dismiss(struct weir_call *call)
 {
-    if (call->grant != NULL) {
-        refuse_grant(call, call->grant, refuse_going_away);
+    if (call->api_permit != NULL) {
+        refuse_permit(call, call->api_permit, refuse_going_away);
         leave_line(call);
         weir_call_resume(call);
     }
@@ -385,17 +398,17 @@ void weir_call_dismiss(struct weir_call *call)
 
 void weir_call_let_go(struct weir_call *call)
 {
-    if (call->grant != NULL) {
+    if (call->api_permit != NULL) {
         leave_line(call);
     }
     if (call->held) {
-        struct weir_grant_name name = {.gate = call->gate,
-                                       .key = call->segments[2],
-                                       .permit = {call->permit, sizeof call->permit}};
+        struct weir_api_permit_name name = {.gate = call->gate,
+                                            .key = call->segments[2],
+                                            .permit = {call->permit, sizeof call->permit}};
         /* Whoever was well says so by a release; a connection that just ends may be a caller that
          * has died, which must not count as a success. */
         struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
         call->held = false;
-        weir_grants_let_go(grants_of(call), &name, &result, call->worker->index);
+        weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
     }
 }

@@ -7,7 +7,7 @@
 #ifndef WEIR_API_PROTOCOL_PARTS_H
 #define WEIR_API_PROTOCOL_PARTS_H
 
-#include "api/job_wish.h"
+#include "api/job_params.h"
 #include "api/spool.h"
 #include "gateway/client.h"
 #include "gateway/token.h"
@@ -55,7 +55,7 @@ struct weir_slot {
     struct weir_job_service_request request; /* STATUS and SUBMIT */
 
     /* SUBMIT. */
-    struct weir_job_wish wish; /* its texts are below */
+    struct weir_job_params params; /* its texts are below */
     struct weir_job_order order;
     enum weir_slot_place place;
     struct weir_job_admission door;

@@ -109,7 +109,7 @@ static void commit(struct weir_slot *slot)
 {
     struct weir_job_service_request *request = &slot->request;
     slot->order.created_ms = weir_wall_ms();
-    weir_job_wish_apply(&slot->wish, &slot->order);
+    weir_job_params_apply(&slot->params, &slot->order);
     slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the job service's business */
     *request = (struct weir_job_service_request){.told = {.arrive = on_answer},
                                                  .loop = &slot->worker->loop};
@@ -252,7 +252,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
         .loop = loop,
         .ask = {.queue = queue,
                 .tenant = slot->order.tenant,
-                .priority = slot->wish.priority,
+                .priority = slot->params.priority,
                 .count = 1},
         .id = slot->order.id,
         .deadline_ns = loop->now_ns + WEIR_SUBMIT_PATIENCE_NS,
@@ -279,13 +279,13 @@ static struct weir_slice keep(char *room, struct weir_slice text)
 /* Texts go where they stay. */
 static void keep_text(struct weir_slot *slot, uint32_t field)
 {
-    struct weir_job_wish *wish = &slot->wish;
+    struct weir_job_params *params = &slot->params;
     if (field == WEIR_JOB_WISH_QUEUE) {
-        wish->queue = keep(slot->queue_text, wish->queue);
+        params->queue = keep(slot->queue_text, params->queue);
     } else if (field == WEIR_JOB_WISH_TENANT) {
-        wish->tenant = keep(slot->tenant_text, wish->tenant);
+        params->tenant = keep(slot->tenant_text, params->tenant);
     } else if (field == WEIR_JOB_WISH_KEY) {
-        wish->key = keep(slot->key_text, wish->key);
+        params->key = keep(slot->key_text, params->key);
     }
 }
 
@@ -293,18 +293,18 @@ static void keep_text(struct weir_slot *slot, uint32_t field)
 static const char *set_parameter(struct weir_slot *slot, struct weir_slice name,
                                  struct weir_slice value)
 {
-    struct weir_job_wish *wish = &slot->wish;
-    uint32_t field = weir_job_wish_find(name, WEIR_JOB_WISH_QUERY);
+    struct weir_job_params *params = &slot->params;
+    uint32_t field = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
     if (field == 0) {
         return "is no name of a submission: there are queue, tenant, priority, delay, run_at, "
                "attempts, timeout, key and cost";
     }
-    if ((wish->present & field) != 0) {
+    if ((params->present & field) != 0) {
         return "stands there twice";
     }
-    const char *wrong = weir_job_wish_set(wish, (enum weir_job_wish_field)field, value);
-    if (wrong == NULL && (wish->present & WEIR_JOB_WISH_DELAY) != 0 &&
-        (wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+    const char *wrong = weir_job_params_set(params, (enum weir_job_params_field)field, value);
+    if (wrong == NULL && (params->present & WEIR_JOB_WISH_DELAY) != 0 &&
+        (params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
         wrong = "goes without the other one of delay and run_at";
     }
     keep_text(slot, wrong == NULL ? field : 0);
@@ -337,7 +337,7 @@ static bool read_parameters(struct weir_slot *slot, struct weir_slice words)
 
 static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visitor)
 {
-    struct weir_slice own = visitor->credential.tenant, asked = slot->wish.tenant;
+    struct weir_slice own = visitor->credential.tenant, asked = slot->params.tenant;
     bool believed =
         own.bytes > 0 || visitor->credential.scopes != 0 || slot->session->client->trusted;
     struct weir_slice tenant = own.bytes > 0 ? own : asked;
@@ -348,8 +348,8 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
     }
     slot->order.tenant =
         tenant.data == slot->tenant_text ? tenant : keep(slot->tenant_text, tenant);
-    slot->wish.priority =
-        weir_config_tenant_priority(slot->worker->site->config, tenant, slot->wish.priority);
+    slot->params.priority =
+        weir_config_tenant_priority(slot->worker->site->config, tenant, slot->params.priority);
     return true;
 }
 
@@ -357,7 +357,7 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
 static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *number)
 {
     struct weir_job_order *order = &slot->order;
-    struct weir_slice name = slot->wish.queue;
+    struct weir_slice name = slot->params.queue;
     const struct weir_config_queue *queue = weir_job_service_queue(slot->job_service, name, number);
     if (queue == NULL) {
         weir_slot_refuse_queue(slot, name);

@@ -9,7 +9,7 @@
 #include "api/line.h"
 #include "api/metrics.h"
 #include "api/permits.h"
-#include "api/steer.h"
+#include "api/reload.h"
 #include "api/submit.h"
 #include "api/usage.h"
 #include "base/slice.h"

@@ -236,7 +236,7 @@ static void commit(struct weir_job_call *job)
     struct submission *submission = submission_of(job);
     struct weir_job_service_request *request = weir_job_prepare(job);
     submission->order.created_ms = weir_wall_ms();
-    weir_job_wish_apply(&submission->head.wish, &submission->order);
+    weir_job_params_apply(&submission->head.params, &submission->order);
     weir_job_set_patience(job, submission->head.wait_ns);
     submission->place = NOWHERE; /* from now on places are the job service's business */
     request->accept.orders = &submission->order;
@@ -350,7 +350,7 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
         .loop = &job->worker->loop,
         .ask = {.queue = queue,
                 .tenant = submission->order.tenant,
-                .priority = submission->head.wish.priority,
+                .priority = submission->head.params.priority,
                 .count = 1},
         .id = submission->made ? (struct weir_slice){0} : submission->order.id,
         .deadline_ns = job->worker->loop.now_ns + submission->head.patience_ns};
@@ -428,7 +428,7 @@ static bool name_job(struct submission *submission)
 static bool find_queue(struct submission *submission, uint32_t *number)
 {
     struct weir_job_order *order = &submission->order;
-    struct weir_slice name = submission->head.wish.queue;
+    struct weir_slice name = submission->head.params.queue;
     const struct weir_config_queue *queue =
         weir_job_service_queue(submission->job.job_service, name, number);
     if (queue == NULL) {

@@ -19,24 +19,24 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
                                  uint32_t *bit)
 {
     struct weir_submit_head *submit = context;
-    struct weir_job_wish *wish = &submit->wish;
-    *bit = weir_job_wish_find(name, WEIR_JOB_WISH_QUERY);
+    struct weir_job_params *params = &submit->params;
+    *bit = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
     if (*bit == 0) {
         return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
                "attempts, timeout, key and cost";
     }
-    const char *wrong = weir_job_wish_set(wish, (enum weir_job_wish_field) * bit, value);
+    const char *wrong = weir_job_params_set(params, (enum weir_job_params_field) * bit, value);
     if (wrong != NULL) {
         return wrong;
     }
     if (*bit == WEIR_JOB_WISH_QUEUE) {
-        wish->queue = keep(submit->queue_text, value);
+        params->queue = keep(submit->queue_text, value);
     } else if (*bit == WEIR_JOB_WISH_TENANT) {
-        wish->tenant = keep(submit->tenant_text, value);
+        params->tenant = keep(submit->tenant_text, value);
     } else if (*bit == WEIR_JOB_WISH_KEY) {
-        wish->key = keep(submit->key_text, value);
-    } else if ((wish->present & WEIR_JOB_WISH_DELAY) != 0 &&
-               (wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+        params->key = keep(submit->key_text, value);
+    } else if ((params->present & WEIR_JOB_WISH_DELAY) != 0 &&
+               (params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
         return "goes without the other one of delay and run_at";
     }
     return NULL;
@@ -183,7 +183,7 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
 {
     struct weir_slice type, timeout, tenant;
     if (!weir_job_read_query(call, set_parameter, submit) ||
-        !weir_call_find_tenant(call, submit->wish.tenant, &tenant) ||
+        !weir_call_find_tenant(call, submit->params.tenant, &tenant) ||
         !find_field(call, head, data, "content-type", &type) || !read_type(submit, call, type) ||
         !find_field(call, head, data, "weir-timeout", &timeout) ||
         !read_timeout(submit, call, timeout) || !read_idempotency(submit, call, head, data)) {
@@ -192,8 +192,8 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
     submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
                          ? keep(submit->tenant_text, tenant)
                          : tenant;
-    submit->wish.priority = weir_config_tenant_priority(call->worker->site->config, submit->tenant,
-                                                        submit->wish.priority);
+    submit->params.priority = weir_config_tenant_priority(call->worker->site->config,
+                                                          submit->tenant, submit->params.priority);
     submit->wait_ns = read_preference(head, data);
     return true;
 }

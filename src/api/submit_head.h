@@ -5,7 +5,7 @@
 
 #include "api/call.h"
 #include "api/job_id.h"
-#include "api/job_wish.h"
+#include "api/job_params.h"
 
 /* How long a submission waits for room in a queue that waits, if it does not say. */
 #define WEIR_SUBMIT_PATIENCE_NS (UINT64_C(30) * WEIR_NS_PER_SECOND)
@@ -14,9 +14,9 @@
 #define WEIR_SUBMIT_PATIENCE_MAX_NS (UINT64_C(300) * WEIR_NS_PER_SECOND)
 
 struct weir_submit_head {
-    struct weir_job_wish wish; /* its texts are below */
-    struct weir_slice tenant;  /* on whose behalf */
-    struct weir_slice type;    /* of the body; may be empty */
+    struct weir_job_params params; /* its texts are below */
+    struct weir_slice tenant;      /* on whose behalf */
+    struct weir_slice type;        /* of the body; may be empty */
     struct weir_slice idempotency_key;
     uint64_t patience_ns; /* for room */
     uint64_t wait_ns;     /* for the job's end */

@@ -555,9 +555,9 @@ static bool read_order(struct many *many, struct weir_hasher *hasher, struct wei
                        uint32_t number)
 {
     struct weir_job_order *order = &many->orders[many->count];
-    struct weir_job_line read = {.wish = many->head.wish};
+    struct weir_job_line read = {.params = many->head.params};
     char wrong[220];
-    read.wish.tenant = (struct weir_slice){"", 0};
+    read.params.tenant = (struct weir_slice){"", 0};
     if (!weir_job_line_read(&read, (char *)line.data, line.bytes, wrong, sizeof wrong)) {
         fail(many, 400, number, wrong);
         return false;
@@ -568,13 +568,13 @@ static bool read_order(struct many *many, struct weir_hasher *hasher, struct wei
         return false;
     }
     *order = (struct weir_job_order){
-        .id = read.wish.id,
-        .queue = read.wish.queue,
+        .id = read.params.id,
+        .queue = read.params.queue,
         .type = weir_slice_of(read.is_json ? "application/json" : "text/plain; charset=utf-8"),
         .created_ms = many->orders[0].created_ms,
         .body = {.count = read.body.bytes, .bytes = read.body}};
-    weir_job_wish_apply(&read.wish, order);
-    many->items[many->count].tenant = read.wish.tenant;
+    weir_job_params_apply(&read.params, order);
+    many->items[many->count].tenant = read.params.tenant;
     if (!weir_hasher_digest(hasher, read.body, order->digest)) {
         fail(many, 503, number, "its SHA-256 cannot be computed.");
         return false;

@@ -35,11 +35,11 @@ struct ears {
 
 /* What the gates keep with each key; zeroed at first. */
 struct key_state {
-    pthread_mutex_t lock;    /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
-    uint32_t gate;           /* whose key it is */
-    uint32_t ways;           /* where its lanes lead, or 0; under the lock */
-    uint64_t armed_ns;       /* the earliest moment that a loop looks after, or 0; under the lock */
-    struct weir_waits waits; /* of those who were admitted; under the lock */
+    pthread_mutex_t lock; /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
+    uint32_t gate;        /* whose key it is */
+    uint32_t lane_names;  /* where its lanes lead, or 0; under the lock */
+    uint64_t armed_ns;    /* the earliest moment that a loop looks after, or 0; under the lock */
+    struct weir_wait_histogram waits;      /* of those who were admitted; under the lock */
     struct weir_event_writer event_writer; /* under the lock */
     struct alarm alarms[];                 /* one for each loop, which alone uses it */
 };
@@ -47,7 +47,7 @@ struct key_state {
 struct entrance {
     pthread_mutex_t lock; /* of the table of keys */
     struct weir_gate *gate;
-    struct weir_rest rest; /* under the lock */
+    struct weir_monotonic_sum rest; /* under the lock */
     atomic_bool a2a;
     uint64_t displaced; /* keys of which `displacing` has told; under the lock */
     struct weir_rate_limited_log displacing;
@@ -60,7 +60,7 @@ struct entrance {
 struct weir_gates {
     struct weir_gates_options options;
     struct ears *ears; /* one for each loop */
-    struct weir_ways ways;
+    struct weir_lane_names lane_names;
     atomic_uint count;
     struct entrance *entrances[WEIR_GATES_MAX];
 };
@@ -118,7 +118,7 @@ static WEIR_APART void collect_news(struct weir_key *key, struct deferred_work *
         struct weir_gate_ticket *gate_ticket =
             weir_container_of(ticket, struct weir_gate_ticket, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
-            weir_waits_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
+            weir_wait_histogram_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
         }
         if (!gate_ticket->posted) {
             gate_ticket->posted = true;
@@ -327,12 +327,13 @@ enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
     struct key_state *state = state_of(key);
     pthread_mutex_lock(&state->lock);
     state->gate = where->gate;
-    state->ways = where->ways != 0 ? where->ways : state->ways; /* the API knows of none */
+    state->lane_names =
+        where->lane_names != 0 ? where->lane_names : state->lane_names; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
     enum weir_verdict verdict =
         weir_key_enter(key, &gate_ticket->ticket, &bounded, now_ns, &work.news);
     if (verdict == WEIR_ADMITTED) {
-        weir_waits_add_none(&state->waits);
+        weir_wait_histogram_add_none(&state->waits);
     }
     collect(key, &work);
     pthread_mutex_unlock(&state->lock);
@@ -348,7 +349,7 @@ enum weir_status weir_gate_ticket_visit(struct weir_gates *gates,
     enum weir_status status = take_key(gates, gate_ticket, where, now_ns);
     if (status == WEIR_OK) {
         lock_key(gate_ticket->key);
-        state_of(gate_ticket->key)->ways = where->ways; /* of a route */
+        state_of(gate_ticket->key)->lane_names = where->lane_names; /* of a route */
         gate_ticket->ticket.deadline_ns = deadline_ns(gate_ticket->key, asked_ns, now_ns);
         unlock_key(gate_ticket->key);
     }
@@ -598,7 +599,7 @@ struct weir_key_stats weir_gates_measure(const struct weir_key *key, struct weir
     const struct key_state *state = state_of(key);
     lock_key(key);
     struct weir_key_stats stats = weir_key_get_stats(key);
-    *record = (struct weir_key_record){state->waits, state->ways};
+    *record = (struct weir_key_record){state->waits, state->lane_names};
     unlock_key(key);
     return stats;
 }
@@ -621,14 +622,15 @@ bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now
     return found;
 }
 
-const struct weir_ways *weir_gates_ways(const struct weir_gates *gates)
+const struct weir_lane_names *weir_gates_lane_names(const struct weir_gates *gates)
 {
-    return &gates->ways;
+    return &gates->lane_names;
 }
 
-uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_names *names)
+uint32_t weir_gates_add_lane_names(struct weir_gates *gates,
+                                   const struct weir_lane_name_spec *names)
 {
-    return weir_ways_add(&gates->ways, gates->options.allocator, names);
+    return weir_lane_names_add(&gates->lane_names, gates->options.allocator, names);
 }
 
 void weir_gates_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
@@ -730,12 +732,12 @@ enum weir_status weir_gates_create(const struct weir_gates_options *options,
     return WEIR_OK;
 }
 
-void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
-                     uint64_t counters[WEIR_REST_COUNTERS])
+void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_monotonic_sum_span span,
+                     uint64_t counters[WEIR_MONOTONIC_SUM_COUNTERS])
 {
     struct entrance *entrance = gates->entrances[gate];
     pthread_mutex_lock(&entrance->lock);
-    weir_rest_mend(&entrance->rest, span, counters);
+    weir_monotonic_sum_mend(&entrance->rest, span, counters);
     pthread_mutex_unlock(&entrance->lock);
 }
 
@@ -850,7 +852,7 @@ void weir_gates_destroy(struct weir_gates *gates)
         pthread_mutex_destroy(&entrance->lock);
         weir_release(allocator, entrance, sizeof *entrance + entrance->name_bytes);
     }
-    weir_ways_deinit(&gates->ways, allocator);
+    weir_lane_names_deinit(&gates->lane_names, allocator);
     weir_release(allocator, gates->ears, gates->options.loop_count * sizeof *gates->ears);
     weir_release(allocator, gates, sizeof *gates);
 }

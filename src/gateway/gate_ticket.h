@@ -10,9 +10,9 @@
 #define WEIR_GATEWAY_GATE_TICKET_H
 
 #include "gateway/event_log.h"
-#include "gateway/rest.h"
-#include "gateway/waits.h"
-#include "gateway/ways.h"
+#include "gateway/lane_names.h"
+#include "gateway/monotonic_sum.h"
+#include "gateway/wait_histogram.h"
 #include "net/loop.h"
 #include "weir/gate.h"
 
@@ -88,7 +88,7 @@ void weir_gates_set_keys_max(struct weir_gates *gates, uint32_t gate, uint32_t k
 struct weir_destination {
     uint32_t gate;
     uint32_t loop_index;
-    uint32_t ways; /* where its lanes lead; 0: as far as it is known */
+    uint32_t lane_names; /* where its lanes lead; 0: as far as it is known */
     struct weir_slice key;
 };
 
@@ -168,21 +168,22 @@ bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now
 
 /* What the gates know of a key besides. */
 struct weir_key_record {
-    struct weir_waits waits;
-    uint32_t ways; /* where its lanes lead, as the last request said */
+    struct weir_wait_histogram waits;
+    uint32_t lane_names; /* where its lanes lead, as the last request said */
 };
 
 /* The counts, and the rest, of one moment. */
 struct weir_key_stats weir_gates_measure(const struct weir_key *key,
                                          struct weir_key_record *record);
 
-/* Where the lanes of keys lead; and one more list of that, see weir_ways_add(). */
-const struct weir_ways *weir_gates_ways(const struct weir_gates *gates);
-uint32_t weir_gates_add_ways(struct weir_gates *gates, const struct weir_way_names *names);
+/* Where the lanes of keys lead; and one more list of that, see weir_lane_names_add(). */
+const struct weir_lane_names *weir_gates_lane_names(const struct weir_gates *gates);
+uint32_t weir_gates_add_lane_names(struct weir_gates *gates,
+                                   const struct weir_lane_name_spec *names);
 
-/* Sums over keys of the gate that are not told of by name; see rest.h. */
-void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_rest_span span,
-                     uint64_t counters[WEIR_REST_COUNTERS]);
+/* Sums over keys of the gate that are not told of by name; see monotonic_sum.h. */
+void weir_gates_mend(struct weir_gates *gates, uint32_t gate, struct weir_monotonic_sum_span span,
+                     uint64_t counters[WEIR_MONOTONIC_SUM_COUNTERS]);
 
 /* The event log that they write, or null. */
 struct weir_event_log *weir_gates_event_log(const struct weir_gates *gates);

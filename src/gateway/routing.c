@@ -176,7 +176,8 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
     request->tenant = exchange->gate_ticket.tenant;
     struct weir_destination where = {.gate = plan->gates[exchange->route->gate],
                                      .loop_index = worker->index,
-                                     .ways = plan->ways[exchange->route - plan->config->routes],
+                                     .lane_names =
+                                         plan->lane_names[exchange->route - plan->config->routes],
                                      .key = key};
     if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
         exchange->gate_ticket.flow.bytes > 0) {

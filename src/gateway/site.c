@@ -23,7 +23,8 @@ static bool learns(const struct weir_config_gate *gate)
 }
 
 /* Where the lanes of a route lead. */
-static uint32_t ways_of(const struct weir_config *config, uint32_t index, struct weir_gates *gates)
+static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
+                              struct weir_gates *gates)
 {
     const struct weir_config_route *route = &config->routes[index];
     struct weir_slice names[WEIR_LANES_MAX];
@@ -31,8 +32,9 @@ static uint32_t ways_of(const struct weir_config *config, uint32_t index, struct
     for (uint32_t i = 0; i < route->upstream_count; i++) {
         names[i] = config->upstreams[route->upstreams[i]].name;
     }
-    struct weir_way_names ways = {names, route->upstream_count, route->llm != WEIR_CONFIG_LLM_NONE};
-    return weir_gates_add_ways(gates, &ways);
+    struct weir_lane_name_spec lane_names = {names, route->upstream_count,
+                                             route->llm != WEIR_CONFIG_LLM_NONE};
+    return weir_gates_add_lane_names(gates, &lane_names);
 }
 
 struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
@@ -40,7 +42,7 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
 {
     struct weir_plan *plan = calloc(1, sizeof *plan);
     uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
-    uint32_t *ways = calloc(config->route_count + UINT32_C(1), sizeof *ways);
+    uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
     struct weir_tokens *tokens = weir_tokens_load(config, wrong);
@@ -48,7 +50,8 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     if (trust == NULL) {
         goto failed;
     }
-    if (plan == NULL || numbers == NULL || ways == NULL || learning == NULL || dialects == NULL) {
+    if (plan == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
+        dialects == NULL) {
         *wrong = "there is no memory left";
         goto failed;
     }
@@ -61,13 +64,13 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
         learning[i] = learns(&config->gates[i]);
     }
     for (uint32_t i = 0; i < config->route_count; i++) {
-        ways[i] = ways_of(config, i, gates);
+        lane_names[i] = lane_names_of(config, i, gates);
     }
     plan->config = config;
     plan->gates = numbers;
     plan->learns = learning;
     plan->dialects = dialects;
-    plan->ways = ways;
+    plan->lane_names = lane_names;
     plan->tokens = tokens;
     plan->trust = trust;
     atomic_init(&plan->users, 1);
@@ -78,7 +81,7 @@ failed:
     weir_tokens_destroy(tokens);
     free(dialects);
     free(learning);
-    free(ways);
+    free(lane_names);
     free(numbers);
     free(plan);
     weir_config_destroy(config);
@@ -98,7 +101,7 @@ void weir_plan_give(struct weir_plan *plan)
         weir_config_destroy(plan->config);
         weir_tokens_destroy(plan->tokens);
         free(plan->dialects);
-        free(plan->ways);
+        free(plan->lane_names);
         free(plan->learns);
         free(plan->gates);
         free(plan);

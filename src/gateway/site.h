@@ -28,7 +28,7 @@ struct weir_plan {
     uint32_t *gates;               /* of each of the config's gates: its number among all */
     bool *learns;                  /* the same: whether lanes of it have controllers */
     struct weir_dialect *dialects; /* one for each of the config's routes */
-    uint32_t *ways;                /* the same: where its lanes lead, for the gates */
+    uint32_t *lane_names;          /* the same: where its lanes lead, for the gates */
     struct weir_tokens *tokens;
     struct weir_trust *trust; /* for TLS */
     atomic_uint users;

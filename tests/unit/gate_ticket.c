@@ -590,22 +590,23 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
     struct weir_lane_settings lane = {.control = {.controller = WEIR_CONTROLLER_LEARNED}};
     open_scene((struct weir_settings){.lanes = &lane, .lane_count = 1});
     struct weir_slice name = weir_slice_of("openai");
-    struct weir_way_names names = {&name, 1, true};
-    uint32_t ways = weir_gates_add_ways(scene.gates, &names);
-    assert_true(weir_ways_llm(weir_gates_ways(scene.gates), ways));
+    struct weir_lane_name_spec names = {&name, 1, true};
+    uint32_t lane_names = weir_gates_add_lane_names(scene.gates, &names);
+    assert_true(weir_lane_names_llm(weir_gates_lane_names(scene.gates), lane_names));
 
     struct guest a = GUEST, b = GUEST;
     struct weir_key_record record;
     struct weir_control_stats control;
-    struct weir_destination where = {.gate = 1, .ways = ways, .key = weir_slice_of("key")};
+    struct weir_destination where = {
+        .gate = 1, .lane_names = lane_names, .key = weir_slice_of("key")};
     assert_int_equal(come(&a), WEIR_ADMITTED);
     assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 1);
-    assert_int_equal(record.ways, 0);
+    assert_int_equal(record.lane_names, 0);
     assert_int_equal(weir_gate_ticket_enter(scene.gates, &b.gate_ticket, &where,
                                             &(struct weir_request){.cost = 1}),
                      WEIR_ADMITTED);
     assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 2);
-    assert_int_equal(record.ways, ways);
+    assert_int_equal(record.lane_names, lane_names);
     assert_int_equal(record.waits.counts[0], 2);
     assert_true(weir_gates_control(a.gate_ticket.key, 0, scene.loop.now_ns, &control));
     assert_true(control.window == 4.0);
@@ -613,7 +614,7 @@ TEST(a_key_tells_where_its_lanes_lead_and_what_they_believe)
     assert_true(go(&b));
     assert_int_equal(come(&b), WEIR_ADMITTED); /* who comes without one changes nothing */
     assert_int_equal(weir_gates_measure(a.gate_ticket.key, &record).active, 2);
-    assert_int_equal(record.ways, ways);
+    assert_int_equal(record.lane_names, lane_names);
     assert_true(go(&b));
     assert_true(go(&a));
     close_scene();

@@ -41,7 +41,7 @@ static void expect_wrong_of(struct weir_slice bytes, const char *words)
 TEST(an_empty_object_is_a_job_without_wishes_and_body)
 {
     expect_good("{}");
-    assert_int_equal(line.wish.present, 0);
+    assert_int_equal(line.params.present, 0);
     assert_int_equal(line.body.bytes, 0);
     assert_false(line.is_json);
     expect_good(" { } ");
@@ -52,16 +52,16 @@ TEST(every_field_is_read)
     expect_good("{\"id\":\"a.b-c_1\",\"queue\":\"q\",\"tenant\":\"t\",\"priority\":\"low\","
                 "\"delay\":\"1m30s\",\"attempts\":7,\"timeout\":\"250ms\",\"key\":\"k\","
                 "\"cost\":\"90s\",\"body\":\"hello\"}");
-    assert_int_equal(line.wish.present, 1023 & ~WEIR_JOB_WISH_RUN_AT);
-    expect_text(line.wish.id, "a.b-c_1");
-    expect_text(line.wish.queue, "q");
-    expect_text(line.wish.tenant, "t");
-    expect_text(line.wish.key, "k");
-    assert_int_equal(line.wish.priority, WEIR_PRIORITY_LOW);
-    assert_int_equal(line.wish.delay_ms, 90000);
-    assert_int_equal(line.wish.attempts, 7);
-    assert_int_equal(line.wish.timeout_ms, 250);
-    assert_int_equal(line.wish.cost_ms, 90000);
+    assert_int_equal(line.params.present, 1023 & ~WEIR_JOB_WISH_RUN_AT);
+    expect_text(line.params.id, "a.b-c_1");
+    expect_text(line.params.queue, "q");
+    expect_text(line.params.tenant, "t");
+    expect_text(line.params.key, "k");
+    assert_int_equal(line.params.priority, WEIR_PRIORITY_LOW);
+    assert_int_equal(line.params.delay_ms, 90000);
+    assert_int_equal(line.params.attempts, 7);
+    assert_int_equal(line.params.timeout_ms, 250);
+    assert_int_equal(line.params.cost_ms, 90000);
     expect_text(line.body, "hello");
     assert_false(line.is_json);
 }
@@ -70,7 +70,7 @@ TEST(a_string_is_a_body_without_its_escapes)
 {
     expect_good("{\"body\":\"a\\n\\u00e9\\ud83d\\ude00\\\"\\\\\\/b\",\"id\":\"x\"}");
     expect_text(line.body, "a\n\xc3\xa9\xf0\x9f\x98\x80\"\\/b");
-    expect_text(line.wish.id, "x");
+    expect_text(line.params.id, "x");
     expect_good("{\"body\":\"\"}");
     assert_int_equal(line.body.bytes, 0);
 }
@@ -97,27 +97,28 @@ TEST(any_other_json_is_a_body_as_it_stands)
             expect_good_of(slice_of(&text));
             assert_true(line.is_json);
             expect_text(line.body, values[i]);
-            expect_text(line.wish.id, "x");
+            expect_text(line.params.id, "x");
         }
     }
 }
 
 TEST(what_is_meant_for_all_stays_where_a_line_says_nothing_else)
 {
-    struct weir_job_line given = {.wish = {.present = WEIR_JOB_WISH_PRIORITY | WEIR_JOB_WISH_DELAY,
-                                           .priority = WEIR_PRIORITY_HIGH,
-                                           .delay_ms = 5}};
+    struct weir_job_line given = {
+        .params = {.present = WEIR_JOB_WISH_PRIORITY | WEIR_JOB_WISH_DELAY,
+                   .priority = WEIR_PRIORITY_HIGH,
+                   .delay_ms = 5}};
     line = given;
     assert_true(weir_job_line_read(&line, (char *)guarded(BYTES("{\"id\":\"x\"}")), 10, wrong,
                                    sizeof wrong));
-    assert_int_equal(line.wish.priority, WEIR_PRIORITY_HIGH);
-    assert_int_equal(line.wish.delay_ms, 5);
+    assert_int_equal(line.params.priority, WEIR_PRIORITY_HIGH);
+    assert_int_equal(line.params.delay_ms, 5);
     line = given;
     static const char dated[] = "{\"run_at\":1767225600000}";
     assert_true(weir_job_line_read(&line, (char *)guarded(BYTES(dated)), sizeof dated - 1, wrong,
                                    sizeof wrong));
     struct weir_job_order order = {.created_ms = 1000};
-    weir_job_wish_apply(&line.wish, &order);
+    weir_job_params_apply(&line.params, &order);
     assert_true(order.dated);
     assert_int_equal(order.due_ms, INT64_C(1767225600000));
 }
@@ -205,9 +206,9 @@ TEST(an_id_is_one_that_a_path_may_carry)
 TEST(priorities_are_written_exactly_so)
 {
     expect_good("{\"priority\":\"high\"}");
-    assert_int_equal(line.wish.priority, WEIR_PRIORITY_HIGH);
+    assert_int_equal(line.params.priority, WEIR_PRIORITY_HIGH);
     expect_good("{\"priority\":\"normal\"}");
-    assert_int_equal(line.wish.priority, WEIR_PRIORITY_NORMAL);
+    assert_int_equal(line.params.priority, WEIR_PRIORITY_NORMAL);
     expect_wrong("{\"priority\":\"High\"}", "high, normal or low");
     expect_wrong("{\"priority\":\"\"}", "high, normal or low");
 }
@@ -227,7 +228,7 @@ TEST(attempts_are_1_to_1000)
 {
     expect_good("{\"attempts\":1}");
     expect_good("{\"attempts\":\"1000\"}");
-    assert_int_equal(line.wish.attempts, 1000);
+    assert_int_equal(line.params.attempts, 1000);
     expect_wrong("{\"attempts\":0}", "1 to 1000");
     expect_wrong("{\"attempts\":1001}", "1 to 1000");
     expect_wrong("{\"attempts\":18446744073709551617}", "1 to 1000");
@@ -237,11 +238,11 @@ TEST(attempts_are_1_to_1000)
 TEST(a_date_is_rfc_3339_or_milliseconds)
 {
     expect_good("{\"run_at\":\"2026-01-01T00:00:00Z\"}");
-    assert_int_equal(line.wish.run_at_ms, INT64_C(1767225600000));
+    assert_int_equal(line.params.run_at_ms, INT64_C(1767225600000));
     expect_good("{\"run_at\":\"2026-01-01T02:00:00.125+02:00\"}");
-    assert_int_equal(line.wish.run_at_ms, INT64_C(1767225600125));
+    assert_int_equal(line.params.run_at_ms, INT64_C(1767225600125));
     expect_good("{\"run_at\":1767225600125}");
-    assert_int_equal(line.wish.run_at_ms, INT64_C(1767225600125));
+    assert_int_equal(line.params.run_at_ms, INT64_C(1767225600125));
     expect_good("{\"run_at\":\"1767225600125\"}");
     expect_wrong("{\"run_at\":1767225600}", "milliseconds"); /* seconds, most likely */
     expect_wrong("{\"run_at\":4102444800001}", "2100");
@@ -255,13 +256,13 @@ TEST(an_order_keeps_what_is_not_wished_for)
 {
     struct weir_job_order order = {.created_ms = 1000, .attempts_max = 5, .timeout_ms = 60000};
     expect_good("{}");
-    weir_job_wish_apply(&line.wish, &order);
+    weir_job_params_apply(&line.params, &order);
     assert_int_equal(order.attempts_max, 5);
     assert_int_equal(order.timeout_ms, 60000);
     assert_int_equal(order.due_ms, 0);
     assert_false(order.dated);
     expect_good("{\"delay\":\"2s\",\"attempts\":1,\"timeout\":\"1s\",\"cost\":\"3s\"}");
-    weir_job_wish_apply(&line.wish, &order);
+    weir_job_params_apply(&line.params, &order);
     assert_int_equal(order.due_ms, 3000);
     assert_int_equal(order.attempts_max, 1);
     assert_int_equal(order.timeout_ms, 1000);
@@ -271,10 +272,10 @@ TEST(an_order_keeps_what_is_not_wished_for)
 
 TEST(a_name_is_known_only_where_it_may_stand)
 {
-    assert_int_equal(weir_job_wish_find(BYTES("id"), WEIR_JOB_WISH_QUERY), 0);
-    assert_int_equal(weir_job_wish_find(BYTES("id"), UINT32_MAX), WEIR_JOB_WISH_ID);
-    assert_int_equal(weir_job_wish_find(BYTES("cost"), WEIR_JOB_WISH_QUERY), WEIR_JOB_WISH_COST);
-    assert_int_equal(weir_job_wish_find(BYTES("Cost"), WEIR_JOB_WISH_QUERY), 0);
+    assert_int_equal(weir_job_params_find(BYTES("id"), WEIR_JOB_WISH_QUERY), 0);
+    assert_int_equal(weir_job_params_find(BYTES("id"), UINT32_MAX), WEIR_JOB_WISH_ID);
+    assert_int_equal(weir_job_params_find(BYTES("cost"), WEIR_JOB_WISH_QUERY), WEIR_JOB_WISH_COST);
+    assert_int_equal(weir_job_params_find(BYTES("Cost"), WEIR_JOB_WISH_QUERY), 0);
 }
 
 static uint64_t patience_of(struct weir_slice text)

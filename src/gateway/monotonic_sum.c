@@ -1,12 +1,12 @@
-#include "gateway/rest.h"
+#include "gateway/monotonic_sum.h"
 
 #include <stdbool.h>
 
-void weir_rest_mend(struct weir_rest *rest, struct weir_rest_span span,
-                    uint64_t counters[WEIR_REST_COUNTERS])
+void weir_monotonic_sum_mend(struct weir_monotonic_sum *rest, struct weir_monotonic_sum_span span,
+                             uint64_t counters[WEIR_MONOTONIC_SUM_COUNTERS])
 {
     bool alone = span.began_ns > rest->ended_ns;
-    for (int i = 0; i < WEIR_REST_COUNTERS; i++) {
+    for (int i = 0; i < WEIR_MONOTONIC_SUM_COUNTERS; i++) {
         uint64_t seen = rest->seen[i];
         if (alone) {
             rest->lost[i] += counters[i] < seen ? seen - counters[i] : 0;

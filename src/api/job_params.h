@@ -1,12 +1,12 @@
-/* job_wish.h - what a submission asks for, name by name: from a query, or from a line of JSON.
+/* job_params.h - what a submission asks for, name by name: from a query, or from a line of JSON.
  *
  * Values are texts in both; they stay the caller's. What is not named is left to the queue. */
-#ifndef WEIR_API_JOB_WISH_H
-#define WEIR_API_JOB_WISH_H
+#ifndef WEIR_API_JOB_PARAMS_H
+#define WEIR_API_JOB_PARAMS_H
 
 #include "jobs/job.h"
 
-enum weir_job_wish_field {
+enum weir_job_params_field {
     WEIR_JOB_WISH_ID = 1, /* of lines only */
     WEIR_JOB_WISH_QUEUE = 2,
     WEIR_JOB_WISH_TENANT = 4,
@@ -22,8 +22,8 @@ enum weir_job_wish_field {
 /* What may stand in the query. */
 #define WEIR_JOB_WISH_QUERY 1022u
 
-/* A zeroed one wishes for nothing. */
-struct weir_job_wish {
+/* Zeroed, it asks for nothing. */
+struct weir_job_params {
     uint32_t present; /* which fields have been set */
     struct weir_slice id;
     struct weir_slice queue;
@@ -38,16 +38,16 @@ struct weir_job_wish {
 };
 
 /* Which of the fields in `known` has that name; 0: none. */
-uint32_t weir_job_wish_find(struct weir_slice name, uint32_t known);
+uint32_t weir_job_params_find(struct weir_slice name, uint32_t known);
 
 /* Sets a field. Null, or what is wrong with the value, such as "is high, normal or low"; then
  * nothing has changed. */
-WEIR_MUST_CHECK const char *weir_job_wish_set(struct weir_job_wish *wish,
-                                              enum weir_job_wish_field field,
-                                              struct weir_slice value);
+WEIR_MUST_CHECK const char *weir_job_params_set(struct weir_job_params *params,
+                                                enum weir_job_params_field field,
+                                                struct weir_slice value);
 
 /* Puts into an order what is wished for; of what is not, the order keeps what it has. Requires
  * created_ms. Id, queue and tenant are not touched. */
-void weir_job_wish_apply(const struct weir_job_wish *wish, struct weir_job_order *order);
+void weir_job_params_apply(const struct weir_job_params *params, struct weir_job_order *order);
 
 #endif

@@ -1,4 +1,4 @@
-/* ways.h - where the lanes of a key lead, by name.
+/* lane_names.h - where the lanes of a key lead, by name.
  *
  * To a gate a lane is a number: the place of an upstream in its route's list. Which list that is
  * differs from key to key where several routes lead through one gate, so each request brings the
@@ -7,8 +7,8 @@
  *
  * Lists are added when a config is taken up, and stay, as gates do: a key may remember one of a
  * config that is no longer in force. One thread at a time adds; any thread may ask. */
-#ifndef WEIR_GATEWAY_WAYS_H
-#define WEIR_GATEWAY_WAYS_H
+#ifndef WEIR_GATEWAY_LANE_NAMES_H
+#define WEIR_GATEWAY_LANE_NAMES_H
 
 #include "weir/types.h"
 
@@ -17,18 +17,18 @@
 
 /* Different lists since the start. Those beyond have the number 0, which stands for one that is not
  * known. */
-#define WEIR_WAYS_MAX 4096
+#define WEIR_LANE_NAMES_MAX 4096
 
-struct weir_way_list;
+struct weir_lane_name_list;
 
 /* Zeroed, there is none. */
-struct weir_ways {
+struct weir_lane_names {
     atomic_uint count;
-    struct weir_way_list *lists[WEIR_WAYS_MAX];
+    struct weir_lane_name_list *lists[WEIR_LANE_NAMES_MAX];
 };
 
 /* The names of upstreams, the first lane's first; whether they are LLMs. */
-struct weir_way_names {
+struct weir_lane_name_spec {
     const struct weir_slice *names;
     uint32_t count; /* at least 1 */
     bool llm;
@@ -36,15 +36,18 @@ struct weir_way_names {
 
 /* The number of that list, which is added if there is none like it. 0 if there are too many, or
  * without memory. */
-uint32_t weir_ways_add(struct weir_ways *ways, const struct weir_allocator *allocator,
-                       const struct weir_way_names *names);
+uint32_t weir_lane_names_add(struct weir_lane_names *lane_names,
+                             const struct weir_allocator *allocator,
+                             const struct weir_lane_name_spec *names);
 
-void weir_ways_deinit(struct weir_ways *ways, const struct weir_allocator *allocator);
+void weir_lane_names_deinit(struct weir_lane_names *lane_names,
+                            const struct weir_allocator *allocator);
 
 /* The upstream that the lane leads to; empty if it is not known. Stays. */
-struct weir_slice weir_ways_name(const struct weir_ways *ways, uint32_t number, uint32_t lane);
+struct weir_slice weir_lane_names_name(const struct weir_lane_names *lane_names, uint32_t number,
+                                       uint32_t lane);
 
 /* Whether the list is known to be one of LLMs. */
-bool weir_ways_llm(const struct weir_ways *ways, uint32_t number);
+bool weir_lane_names_llm(const struct weir_lane_names *lane_names, uint32_t number);
 
 #endif

@@ -1,4 +1,4 @@
-#include "api/steer.h"
+#include "api/reload.h"
 
 #include "base/alloc.h"
 #include "base/list.h"

@@ -1,10 +1,10 @@
-/* intake.h - the body of a request as it comes in: read, checked and decoded in the client's
+/* body_reader.h - the body of a request as it comes in: read, checked and decoded in the client's
  * buffer.
  *
  * What belongs to the body lies at the front, without the frames of its chunks; behind it what
  * cannot be judged yet, or the next request. */
-#ifndef WEIR_API_INTAKE_H
-#define WEIR_API_INTAKE_H
+#ifndef WEIR_API_BODY_READER_H
+#define WEIR_API_BODY_READER_H
 
 #include "api/call.h"
 

@@ -1,7 +1,7 @@
 /* Grants: permits that are found by their id or their flow, on one loop whose time is set by hand,
  * and by several threads that want the same ones. */
 #define _GNU_SOURCE
-#include "api/grant.h"
+#include "api/api_permit.h"
 
 #include "base/slice.h"
 #include "unit/helpers.h"
@@ -12,12 +12,12 @@
 #define GATES 3
 
 struct scene {
-    struct memory memory; /* of the gates; what grants take is their own */
+    struct memory memory; /* of the gates; what permits take is their own */
     struct memory loop_memory[LOOPS];
     struct weir_loop loop[LOOPS];
     struct weir_loop *loops[LOOPS];
     struct weir_gates *gates;
-    struct weir_grants *grants;
+    struct weir_api_permits *api_permits;
     struct weir_post end_of_turn;
     uint32_t admitted; /* how many were told so */
     uint32_t lapsed;
@@ -30,17 +30,18 @@ static struct scene scene;
 /* As the API does it, but that nobody waits for the reply. */
 static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
-    struct weir_grant *grant = weir_container_of(gate_ticket, struct weir_grant, gate_ticket);
+    struct weir_api_permit *api_permit =
+        weir_container_of(gate_ticket, struct weir_api_permit, gate_ticket);
     if (state == WEIR_TICKET_ADMITTED) {
         scene.admitted++;
-        assert_true(weir_grant_hold(grant));
+        assert_true(weir_api_permit_hold(api_permit));
     } else if (state == WEIR_TICKET_ENDED) {
         scene.lapsed++;
-        scene.lapsed_call = grant->call;
-        weir_grant_lapse(grant);
+        scene.lapsed_call = api_permit->call;
+        weir_api_permit_lapse(api_permit);
     } else {
         scene.gone++;
-        weir_grant_give(grant);
+        weir_api_permit_give(api_permit);
     }
 }
 
@@ -79,13 +80,13 @@ static void open_scene(struct weir_settings settings)
                          WEIR_OK);
         assert_int_equal(weir_gates_configure(scene.gates, number, &settings, 0), WEIR_OK);
     }
-    scene.grants = weir_grants_create();
-    assert_non_null(scene.grants);
+    scene.api_permits = weir_api_permits_create();
+    assert_non_null(scene.api_permits);
 }
 
 static void close_scene(void)
 {
-    weir_grants_destroy(scene.grants);
+    weir_api_permits_destroy(scene.api_permits);
     weir_gates_destroy(scene.gates);
     for (size_t i = 0; i < LOOPS; i++) {
         weir_loop_deinit(&scene.loop[i]);
@@ -99,38 +100,39 @@ static const struct weir_settings one_at_a_time = {LANE(.limit = 1), .timeout_ns
 
 /* ---- acquire ---- */
 
-static struct weir_grant *take(const char *flow)
+static struct weir_api_permit *take(const char *flow)
 {
-    struct weir_grant *grant = weir_grant_take(scene.grants);
-    assert_non_null(grant);
+    struct weir_api_permit *api_permit = weir_api_permit_take(scene.api_permits);
+    assert_non_null(api_permit);
     size_t bytes = strlen(flow);
-    assert_true(bytes <= sizeof grant->flow_text);
-    memcpy(grant->flow_text, flow, bytes);
-    grant->gate_ticket.flow = (struct weir_slice){grant->flow_text, bytes};
-    grant->gate_ticket.told = on_told;
-    grant->lease_ns = WEIR_NEVER;
-    return grant;
+    assert_true(bytes <= sizeof api_permit->flow_text);
+    memcpy(api_permit->flow_text, flow, bytes);
+    api_permit->gate_ticket.flow = (struct weir_slice){api_permit->flow_text, bytes};
+    api_permit->gate_ticket.told = on_told;
+    api_permit->lease_ns = WEIR_NEVER;
+    return api_permit;
 }
 
-static enum weir_verdict enter_gate(struct weir_grant *grant, uint32_t gate, const char *key)
+static enum weir_verdict enter_gate(struct weir_api_permit *api_permit, uint32_t gate,
+                                    const char *key)
 {
-    struct weir_request request = {.lease_ns = grant->lease_ns};
+    struct weir_request request = {.lease_ns = api_permit->lease_ns};
     struct weir_destination where = {.gate = gate, .key = weir_slice_of(key)};
-    grant->gate = gate;
-    return weir_gate_ticket_enter(scene.gates, &grant->gate_ticket, &where, &request);
+    api_permit->gate = gate;
+    return weir_gate_ticket_enter(scene.gates, &api_permit->gate_ticket, &where, &request);
 }
 
-static struct weir_grant *acquire_for(uint64_t lease_ns, uint32_t gate, const char *key,
-                                      const char *flow)
+static struct weir_api_permit *acquire_for(uint64_t lease_ns, uint32_t gate, const char *key,
+                                           const char *flow)
 {
-    struct weir_grant *grant = take(flow);
-    grant->lease_ns = lease_ns;
-    assert_int_equal(enter_gate(grant, gate, key), WEIR_ADMITTED);
-    assert_true(weir_grant_hold(grant));
-    return grant;
+    struct weir_api_permit *api_permit = take(flow);
+    api_permit->lease_ns = lease_ns;
+    assert_int_equal(enter_gate(api_permit, gate, key), WEIR_ADMITTED);
+    assert_true(weir_api_permit_hold(api_permit));
+    return api_permit;
 }
 
-static struct weir_grant *acquire(uint32_t gate, const char *key, const char *flow)
+static struct weir_api_permit *acquire(uint32_t gate, const char *key, const char *flow)
 {
     return acquire_for(WEIR_NEVER, gate, key, flow);
 }
@@ -138,36 +140,36 @@ static struct weir_grant *acquire(uint32_t gate, const char *key, const char *fl
 /* ---- release and renew ---- */
 
 struct id {
-    char text[WEIR_GRANT_TEXT_BYTES];
+    char text[WEIR_API_PERMIT_TEXT_BYTES];
 };
 
-static struct id id_of(const struct weir_grant *grant)
+static struct id id_of(const struct weir_api_permit *api_permit)
 {
     struct id id;
-    weir_grant_format(grant, id.text);
+    weir_api_permit_format(api_permit, id.text);
     return id;
 }
 
-static struct weir_grant_name by_id(uint32_t gate, const char *key, const struct id *id)
+static struct weir_api_permit_name by_id(uint32_t gate, const char *key, const struct id *id)
 {
-    return (struct weir_grant_name){
+    return (struct weir_api_permit_name){
         .gate = gate, .key = weir_slice_of(key), .permit = {id->text, sizeof id->text}};
 }
 
-static struct weir_grant_name by_flow(uint32_t gate, const char *key, const char *flow)
+static struct weir_api_permit_name by_flow(uint32_t gate, const char *key, const char *flow)
 {
-    return (struct weir_grant_name){
+    return (struct weir_api_permit_name){
         .gate = gate, .key = weir_slice_of(key), .flow = weir_slice_of(flow)};
 }
 
-static enum weir_status release(struct weir_grant_name name)
+static enum weir_status release(struct weir_api_permit_name name)
 {
-    return weir_grants_release(scene.grants, &name, &(struct weir_result){0}, 0);
+    return weir_api_permits_release(scene.api_permits, &name, &(struct weir_result){0}, 0);
 }
 
-static enum weir_status renew(struct weir_grant_name name, uint64_t *lease_ns)
+static enum weir_status renew(struct weir_api_permit_name name, uint64_t *lease_ns)
 {
-    return weir_grants_renew(scene.grants, &name, lease_ns, 0);
+    return weir_api_permits_renew(scene.api_permits, &name, lease_ns, 0);
 }
 
 #define expect_released(name) assert_int_equal(release(name), WEIR_OK)
@@ -242,13 +244,13 @@ TEST(at_another_gate_or_key_a_grant_is_not_found)
 TEST(a_text_that_is_no_id_finds_nothing)
 {
     open_scene(many_at_once);
-    struct weir_grant *grant = acquire(1, "key", "flow");
-    struct weir_grant *other = acquire(1, "key", "other");
-    struct id id = id_of(grant);
-    char longer[WEIR_GRANT_TEXT_BYTES + 1];
+    struct weir_api_permit *api_permit = acquire(1, "key", "flow");
+    struct weir_api_permit *other = acquire(1, "key", "other");
+    struct id id = id_of(api_permit);
+    char longer[WEIR_API_PERMIT_TEXT_BYTES + 1];
     memcpy(longer, id.text, sizeof id.text);
     longer[sizeof id.text] = '0';
-    struct weir_grant_name name = by_id(1, "key", &id);
+    struct weir_api_permit_name name = by_id(1, "key", &id);
     name.permit = (struct weir_slice){longer, sizeof longer};
     expect_not_held(name);
     for (size_t bytes = 1; bytes < sizeof id.text; bytes++) {
@@ -290,13 +292,13 @@ TEST(a_text_that_only_amounts_to_an_id_is_none)
     };
     open_scene(many_at_once);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct weir_grant *grant = take("flow");
-        grant->id[0] = 1;
-        grant->id[1] = cases[i].second;
-        struct id id = id_of(grant);
-        assert_int_equal(enter_gate(grant, 1, "key"), WEIR_ADMITTED);
-        assert_true(weir_grant_hold(grant));
-        struct weir_grant_name name = by_id(1, "key", &id);
+        struct weir_api_permit *api_permit = take("flow");
+        api_permit->id[0] = 1;
+        api_permit->id[1] = cases[i].second;
+        struct id id = id_of(api_permit);
+        assert_int_equal(enter_gate(api_permit, 1, "key"), WEIR_ADMITTED);
+        assert_true(weir_api_permit_hold(api_permit));
+        struct weir_api_permit_name name = by_id(1, "key", &id);
         name.permit = weir_slice_of(cases[i].text);
         expect_not_held(name);
         expect_released(by_id(1, "key", &id));
@@ -306,11 +308,12 @@ TEST(a_text_that_only_amounts_to_an_id_is_none)
 
 TEST(an_id_is_32_digits_in_lower_case_with_the_highest_first)
 {
-    struct weir_grant grant = {.id = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)}};
-    struct id id = id_of(&grant);
+    struct weir_api_permit api_permit = {
+        .id = {UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)}};
+    struct id id = id_of(&api_permit);
     assert_memory_equal(id.text, "0123456789abcdeffedcba9876543210", sizeof id.text);
-    grant = (struct weir_grant){.id = {0, 1}};
-    id = id_of(&grant);
+    api_permit = (struct weir_api_permit){.id = {0, 1}};
+    id = id_of(&api_permit);
     assert_memory_equal(id.text, "00000000000000000000000000000001", sizeof id.text);
 }
 
@@ -326,10 +329,10 @@ TEST(ids_differ_in_both_halves)
     };
     static struct id ids[COUNT];
     static struct id halves[COUNT];
-    static struct weir_grant *taken[COUNT];
+    static struct weir_api_permit *taken[COUNT];
     open_scene(many_at_once);
     for (size_t i = 0; i < COUNT; i++) {
-        taken[i] = weir_grant_take(scene.grants);
+        taken[i] = weir_api_permit_take(scene.api_permits);
         assert_non_null(taken[i]);
         ids[i] = id_of(taken[i]);
         memset(&halves[i], 0, sizeof halves[i]);
@@ -343,7 +346,7 @@ TEST(ids_differ_in_both_halves)
         assert_true(compare_ids(&halves[i - 1], &halves[i]) != 0);
     }
     for (size_t i = 0; i < COUNT; i++) {
-        weir_grant_give(taken[i]);
+        weir_api_permit_give(taken[i]);
     }
     close_scene();
 }
@@ -351,34 +354,34 @@ TEST(ids_differ_in_both_halves)
 TEST(a_new_grant_is_zeroed_even_if_its_memory_was_used_before)
 {
     open_scene(many_at_once);
-    struct weir_grant *used = acquire_for(HOUR, 2, "key", "flow");
+    struct weir_api_permit *used = acquire_for(HOUR, 2, "key", "flow");
     struct id id = id_of(used);
     expect_released(by_id(2, "key", &id));
-    struct weir_grant *grant = weir_grant_take(scene.grants);
-    assert_ptr_equal(grant, used); /* else this test shows nothing */
-    struct id other = id_of(grant);
+    struct weir_api_permit *api_permit = weir_api_permit_take(scene.api_permits);
+    assert_ptr_equal(api_permit, used); /* else this test shows nothing */
+    struct id other = id_of(api_permit);
     assert_true(compare_ids(&id, &other) != 0);
-    assert_ptr_equal(grant->grants, scene.grants);
-    assert_null(grant->call);
-    assert_null(grant->gate_ticket.key);
-    assert_null(grant->gate_ticket.told);
-    assert_int_equal(grant->gate_ticket.flow.bytes, 0);
-    assert_int_equal(grant->gate_ticket.ticket.state, WEIR_TICKET_IDLE);
-    assert_int_equal(grant->lease_ns, 0);
-    assert_int_equal(grant->gate, 0);
-    assert_false(grant->held);
-    weir_grant_give(grant);
+    assert_ptr_equal(api_permit->api_permits, scene.api_permits);
+    assert_null(api_permit->call);
+    assert_null(api_permit->gate_ticket.key);
+    assert_null(api_permit->gate_ticket.told);
+    assert_int_equal(api_permit->gate_ticket.flow.bytes, 0);
+    assert_int_equal(api_permit->gate_ticket.ticket.state, WEIR_TICKET_IDLE);
+    assert_int_equal(api_permit->lease_ns, 0);
+    assert_int_equal(api_permit->gate, 0);
+    assert_false(api_permit->held);
+    weir_api_permit_give(api_permit);
     close_scene();
 }
 
 TEST(of_one_flow_the_oldest_goes_first)
 {
     open_scene(many_at_once);
-    struct weir_grant *grants[5];
+    struct weir_api_permit *api_permits[5];
     struct id ids[5];
-    for (size_t i = 0; i < COUNT_OF(grants); i++) {
-        grants[i] = acquire(1, "key", "flow");
-        ids[i] = id_of(grants[i]);
+    for (size_t i = 0; i < COUNT_OF(api_permits); i++) {
+        api_permits[i] = acquire(1, "key", "flow");
+        ids[i] = id_of(api_permits[i]);
         acquire(1, "other", "flow");
         acquire(2, "key", "flow");
         acquire(1, "key", "other");
@@ -386,7 +389,7 @@ TEST(of_one_flow_the_oldest_goes_first)
     expect_released(by_id(1, "key", &ids[1])); /* out of its turn */
     static const size_t order[] = {0, 2, 3, 4};
     for (size_t i = 0; i < COUNT_OF(order); i++) {
-        assert_true(grants[order[i]]->held);
+        assert_true(api_permits[order[i]]->held);
         expect_released(by_flow(1, "key", "flow"));
         expect_not_held(by_id(1, "key", &ids[order[i]]));
     }
@@ -401,7 +404,7 @@ TEST(the_id_counts_before_the_flow)
     open_scene(many_at_once);
     struct id first = id_of(acquire(1, "key", "flow"));
     struct id second = id_of(acquire(1, "key", "flow"));
-    struct weir_grant_name name = by_id(1, "key", &second);
+    struct weir_api_permit_name name = by_id(1, "key", &second);
     name.flow = weir_slice_of("flow");
     expect_released(name);
     expect_not_held(name);
@@ -452,7 +455,7 @@ TEST(a_permit_that_is_given_back_goes_to_who_waits_and_can_be_found_then)
 {
     open_scene(one_at_a_time);
     acquire(1, "key", "first");
-    struct weir_grant *second = take("second");
+    struct weir_api_permit *second = take("second");
     struct id id = id_of(second);
     assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
     expect_not_held(by_flow(1, "key", "second"));
@@ -470,10 +473,10 @@ TEST(one_that_waited_in_vain_is_given_back_without_ever_being_held)
 {
     open_scene(one_at_a_time);
     acquire(1, "key", "first");
-    struct weir_grant *second = take("second");
+    struct weir_api_permit *second = take("second");
     assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
     assert_true(weir_gate_ticket_cancel(&second->gate_ticket));
-    weir_grant_give(second);
+    weir_api_permit_give(second);
     expect_released(by_flow(1, "key", "first"));
     one_turn();
     assert_int_equal(scene.admitted, 0);
@@ -491,12 +494,12 @@ TEST(what_became_of_the_work_is_passed_on)
     expect_released(by_flow(1, "key", "flow"));
     acquire(1, "key", "flow");
     struct weir_result result = {.outcome = WEIR_OUTCOME_SOFT_LOSS};
-    struct weir_grant_name name = by_flow(1, "key", "flow");
-    assert_int_equal(weir_grants_release(scene.grants, &name, &result, 0), WEIR_OK);
-    struct weir_grant *next = take("next");
+    struct weir_api_permit_name name = by_flow(1, "key", "flow");
+    assert_int_equal(weir_api_permits_release(scene.api_permits, &name, &result, 0), WEIR_OK);
+    struct weir_api_permit *next = take("next");
     assert_int_equal(enter_gate(next, 1, "key"), WEIR_WAITING);
     assert_true(weir_gate_ticket_cancel(&next->gate_ticket));
-    weir_grant_give(next);
+    weir_api_permit_give(next);
     close_scene();
 }
 
@@ -598,14 +601,14 @@ TEST(a_call_that_lets_go_as_the_lease_ends_is_not_told_of_it)
         open_scene(many_at_once);
         struct weir_call *call = (struct weir_call *)(void *)&scene; /* which is not looked at */
         struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
-        struct weir_grant *grant = acquire_for(10 * SECOND, 1, "key", "flow");
-        struct id id = id_of(grant);
-        struct weir_grant_name name = by_id(1, "key", &id);
-        grant->call = call;
+        struct weir_api_permit *api_permit = acquire_for(10 * SECOND, 1, "key", "flow");
+        struct id id = id_of(api_permit);
+        struct weir_api_permit_name name = by_id(1, "key", &id);
+        api_permit->call = call;
         scene.loop[0].now_ns += 10 * SECOND;
         assert_int_equal(release(name), WEIR_NOT_HELD);
         if (lets_go) {
-            weir_grants_let_go(scene.grants, &name, &result, 0);
+            weir_api_permits_let_go(scene.api_permits, &name, &result, 0);
         }
         one_turn();
         assert_int_equal(scene.lapsed, 1);
@@ -619,9 +622,9 @@ TEST(a_call_that_lets_go_gives_back_once)
     open_scene(many_at_once);
     struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
     struct id id = id_of(acquire(1, "key", "flow"));
-    struct weir_grant_name name = by_id(1, "key", &id);
+    struct weir_api_permit_name name = by_id(1, "key", &id);
     for (int i = 0; i < 2; i++) {
-        weir_grants_let_go(scene.grants, &name, &result, 0);
+        weir_api_permits_let_go(scene.api_permits, &name, &result, 0);
         assert_int_equal(active_at(1), 0);
         expect_not_held(name);
     }
@@ -648,7 +651,7 @@ TEST(the_end_of_a_lease_lets_the_next_one_in)
 {
     open_scene(one_at_a_time);
     acquire_for(10 * SECOND, 1, "key", "first");
-    struct weir_grant *second = take("second");
+    struct weir_api_permit *second = take("second");
     assert_int_equal(enter_gate(second, 1, "key"), WEIR_WAITING);
     scene.loop[0].now_ns += 10 * SECOND;
     assert_int_equal(release(by_flow(1, "key", "first")), WEIR_NOT_HELD);
@@ -665,13 +668,13 @@ TEST(the_end_of_a_lease_lets_the_next_one_in)
 TEST(a_lease_may_run_out_while_all_that_is_held_is_given_back)
 {
     open_scene(many_at_once);
-    struct weir_grant *late = take("late");
+    struct weir_api_permit *late = take("late");
     struct weir_destination where = {.gate = 1, .loop_index = 1, .key = weir_slice_of("key")};
     struct weir_request request = {.lease_ns = WEIR_NEVER};
     late->gate = 1;
     assert_int_equal(weir_gate_ticket_enter(scene.gates, &late->gate_ticket, &where, &request),
                      WEIR_ADMITTED);
-    assert_true(weir_grant_hold(late));
+    assert_true(weir_api_permit_hold(late));
     acquire_for(10 * SECOND, 1, "key", "early");
     acquire_for(HOUR, 1, "key", "early");
     scene.loop[1].now_ns += 11 * SECOND;
@@ -688,25 +691,27 @@ TEST(what_is_still_held_goes_with_the_table)
                     "flow");
     }
     assert_int_equal(active_at(0) + active_at(1) + active_at(2), 100);
-    weir_grants_destroy(scene.grants);
+    weir_api_permits_destroy(scene.api_permits);
     assert_int_equal(active_at(0) + active_at(1) + active_at(2), 0);
-    scene.grants = weir_grants_create();
-    assert_non_null(scene.grants);
+    scene.api_permits = weir_api_permits_create();
+    assert_non_null(scene.api_permits);
     close_scene();
-    weir_grants_destroy(NULL);
+    weir_api_permits_destroy(NULL);
 }
 
 TEST(what_one_table_holds_another_one_does_not)
 {
     open_scene(many_at_once);
     struct id id = id_of(acquire(1, "key", "flow"));
-    struct weir_grants *other = weir_grants_create();
+    struct weir_api_permits *other = weir_api_permits_create();
     assert_non_null(other);
-    struct weir_grant_name name = by_id(1, "key", &id);
-    assert_int_equal(weir_grants_release(other, &name, &(struct weir_result){0}, 0), WEIR_NOT_HELD);
+    struct weir_api_permit_name name = by_id(1, "key", &id);
+    assert_int_equal(weir_api_permits_release(other, &name, &(struct weir_result){0}, 0),
+                     WEIR_NOT_HELD);
     name = by_flow(1, "key", "flow");
-    assert_int_equal(weir_grants_release(other, &name, &(struct weir_result){0}, 0), WEIR_NOT_HELD);
-    weir_grants_destroy(other);
+    assert_int_equal(weir_api_permits_release(other, &name, &(struct weir_result){0}, 0),
+                     WEIR_NOT_HELD);
+    weir_api_permits_destroy(other);
     expect_released(by_id(1, "key", &id));
     close_scene();
 }
@@ -726,7 +731,7 @@ static void hold_many(void)
     }
 }
 
-static struct weir_grant_name name_of(size_t i, bool flow)
+static struct weir_api_permit_name name_of(size_t i, bool flow)
 {
     const char *key = i % 2 == 0 ? "even" : "odd";
     return flow ? by_flow(1, key, many_flows[i]) : by_id(1, key, &many_ids[i]);
@@ -759,12 +764,13 @@ static void *release_all(void *context)
     struct thief *thief = context;
     for (size_t i = 0; i < MANY; i++) {
         size_t at = thief->loop_index % 2 == 0 ? i : MANY - 1 - i;
-        struct weir_grant_name name = name_of(at, thief->loop_index < 2);
+        struct weir_api_permit_name name = name_of(at, thief->loop_index < 2);
         uint64_t lease_ns = 0;
-        thief->renewed +=
-            weir_grants_renew(scene.grants, &name, &lease_ns, thief->loop_index) == WEIR_OK;
-        thief->released += weir_grants_release(scene.grants, &name, &(struct weir_result){0},
-                                               thief->loop_index) == WEIR_OK;
+        thief->renewed += weir_api_permits_renew(scene.api_permits, &name, &lease_ns,
+                                                 thief->loop_index) == WEIR_OK;
+        thief->released +=
+            weir_api_permits_release(scene.api_permits, &name, &(struct weir_result){0},
+                                     thief->loop_index) == WEIR_OK;
     }
     return NULL;
 }

@@ -1,28 +1,28 @@
 /* Sums over keys that come and go never fall. */
-#include "gateway/rest.h"
+#include "gateway/monotonic_sum.h"
 
 #include "unit/helpers.h"
 
-static struct weir_rest rest;
+static struct weir_monotonic_sum rest;
 
 /* What is told of a sum; the last counter is looked at, the others stay at 1. */
 static uint64_t tell(uint64_t sum, uint64_t began_ns, uint64_t ended_ns)
 {
-    uint64_t counters[WEIR_REST_COUNTERS];
-    for (int i = 0; i < WEIR_REST_COUNTERS; i++) {
+    uint64_t counters[WEIR_MONOTONIC_SUM_COUNTERS];
+    for (int i = 0; i < WEIR_MONOTONIC_SUM_COUNTERS; i++) {
         counters[i] = 1;
     }
-    counters[WEIR_REST_COUNTERS - 1] = sum;
-    weir_rest_mend(&rest, (struct weir_rest_span){began_ns, ended_ns}, counters);
-    for (int i = 0; i < WEIR_REST_COUNTERS - 1; i++) {
+    counters[WEIR_MONOTONIC_SUM_COUNTERS - 1] = sum;
+    weir_monotonic_sum_mend(&rest, (struct weir_monotonic_sum_span){began_ns, ended_ns}, counters);
+    for (int i = 0; i < WEIR_MONOTONIC_SUM_COUNTERS - 1; i++) {
         assert_int_equal(counters[i], 1);
     }
-    return counters[WEIR_REST_COUNTERS - 1];
+    return counters[WEIR_MONOTONIC_SUM_COUNTERS - 1];
 }
 
 TEST(a_sum_that_rises_is_told_as_it_is)
 {
-    rest = (struct weir_rest){0};
+    rest = (struct weir_monotonic_sum){0};
     assert_int_equal(tell(1, 10, 11), 1);
     assert_int_equal(tell(1, 12, 13), 1);
     assert_int_equal(tell(7, 14, 15), 7);
@@ -30,7 +30,7 @@ TEST(a_sum_that_rises_is_told_as_it_is)
 
 TEST(what_is_lost_is_added_from_then_on)
 {
-    rest = (struct weir_rest){0};
+    rest = (struct weir_monotonic_sum){0};
     assert_int_equal(tell(100, 10, 11), 100);
     assert_int_equal(tell(60, 12, 13), 100);
     assert_int_equal(tell(61, 14, 15), 101);
@@ -40,7 +40,7 @@ TEST(what_is_lost_is_added_from_then_on)
 
 TEST(who_looked_in_the_same_while_and_saw_less_has_lost_nothing)
 {
-    rest = (struct weir_rest){0};
+    rest = (struct weir_monotonic_sum){0};
     assert_int_equal(tell(100, 10, 20), 100);
     assert_int_equal(tell(99, 15, 25), 100);
     assert_int_equal(tell(99, 20, 25), 100);

@@ -1,4 +1,4 @@
-#include "api/moment.h"
+#include "api/metrics_snapshot.h"
 
 #include "api/gates.h"
 #include "api/process.h"
@@ -21,17 +21,18 @@
 
 /* Of the table by which the records of lanes are found: so many that some always stay free. */
 #define LANE_SLOTS 2048
-static_assert(LANE_SLOTS > WEIR_MOMENT_LANES_MAX + 1, "looking for one comes to an end");
+static_assert(LANE_SLOTS > WEIR_SNAPSHOT_LANES_MAX + 1, "looking for one comes to an end");
 
 #define BLOCK_BYTES (UINT32_C(64) << 10)
 
-struct weir_moment_block {
-    struct weir_moment_block *next;
+struct weir_metrics_snapshot_block {
+    struct weir_metrics_snapshot_block *next;
     size_t used;
     uint64_t data[(BLOCK_BYTES - 2 * sizeof(size_t)) / sizeof(uint64_t)];
 };
 
-static_assert(sizeof(struct weir_moment_block) <= BLOCK_BYTES, "what is asked of the allocator");
+static_assert(sizeof(struct weir_metrics_snapshot_block) <= BLOCK_BYTES,
+              "what is asked of the allocator");
 
 enum step {
     PROCESS,
@@ -43,23 +44,23 @@ enum step {
     COMPLETE
 };
 
-struct weir_moment {
+struct weir_metrics_snapshot {
     struct weir_worker *worker;
     struct weir_slice own; /* the only tenant that is told of; empty: all are */
-    struct weir_moment_block *first;
-    struct weir_moment_block *last;
+    struct weir_metrics_snapshot_block *first;
+    struct weir_metrics_snapshot_block *last;
     uint32_t counts[WEIR_RECORD_KINDS];
     bool failed; /* there was no memory for a record */
     bool hides;  /* keys of the gate that is looked at may be hidden from `own` */
     enum step step;
     struct weir_process process;
 
-    struct weir_meter_cursor series;         /* of LLMs */
-    struct weir_record **lanes;              /* LANE_SLOTS of them; null before the first */
-    uint64_t seed[2];                        /* of that table's hashes */
-    uint32_t index;                          /* of the worker or the gate that is looked at */
-    struct weir_moment_cursor tallies;       /* before the first record of a tally */
-    struct weir_moment_cursor last_tally;    /* behind the one that was found last */
+    struct weir_meter_cursor series;             /* of LLMs */
+    struct weir_record **lanes;                  /* LANE_SLOTS of them; null before the first */
+    uint64_t seed[2];                            /* of that table's hashes */
+    uint32_t index;                              /* of the worker or the gate that is looked at */
+    struct weir_metrics_snapshot_cursor tallies; /* before the first record of a tally */
+    struct weir_metrics_snapshot_cursor last_tally; /* behind the one that was found last */
     struct weir_key *key;                    /* pinned: the one to be looked at next; or null */
     uint32_t gate_keys;                      /* that have a record of their own */
     uint32_t keys;                           /* of all gates */
@@ -67,39 +68,40 @@ struct weir_moment {
     uint32_t others;                         /* keys of the gate without one */
     uint64_t other[WEIR_RECORD_KEY_NUMBERS]; /* what they have together */
     size_t gate_label_bytes;
-    char label[WEIR_MOMENT_LABEL_BYTES_MAX]; /* the gate's part of it stays while its keys follow */
+    char label[WEIR_SNAPSHOT_LABEL_BYTES_MAX]; /* the gate's part of it stays while its keys follow
+                                                */
 };
 
 static const struct weir_allocator *const memory = &weir_allocator_libc;
 
 /* ---- records ---- */
 
-static struct weir_moment_block *add_block(struct weir_moment *moment)
+static struct weir_metrics_snapshot_block *add_block(struct weir_metrics_snapshot *snapshot)
 {
-    struct weir_moment_block *block = weir_allocate(memory, sizeof *block);
+    struct weir_metrics_snapshot_block *block = weir_allocate(memory, sizeof *block);
     if (block == NULL) {
         return NULL;
     }
     block->next = NULL;
     block->used = 0;
-    *(moment->last == NULL ? &moment->first : &moment->last->next) = block;
-    moment->last = block;
+    *(snapshot->last == NULL ? &snapshot->first : &snapshot->last->next) = block;
+    snapshot->last = block;
     return block;
 }
 
 /* Adds a record. Null without memory. */
-static struct weir_record *add_labelled(struct weir_moment *moment, enum weir_record_kind kind,
-                                        const uint64_t *numbers, uint32_t number_count,
-                                        struct weir_slice label)
+static struct weir_record *add_labelled(struct weir_metrics_snapshot *snapshot,
+                                        enum weir_record_kind kind, const uint64_t *numbers,
+                                        uint32_t number_count, struct weir_slice label)
 {
     size_t bytes = sizeof(struct weir_record) + number_count * sizeof *numbers + label.bytes;
-    struct weir_moment_block *block = moment->last;
-    assert(label.bytes <= WEIR_MOMENT_LABEL_BYTES_MAX);
+    struct weir_metrics_snapshot_block *block = snapshot->last;
+    assert(label.bytes <= WEIR_SNAPSHOT_LABEL_BYTES_MAX);
     bytes = (bytes + sizeof *numbers - 1) / sizeof *numbers * sizeof *numbers;
     if (block == NULL || bytes > sizeof block->data - block->used) {
-        block = add_block(moment);
+        block = add_block(snapshot);
         if (block == NULL) {
-            moment->failed = true;
+            snapshot->failed = true;
             return NULL;
         }
     }
@@ -112,29 +114,30 @@ static struct weir_record *add_labelled(struct weir_moment *moment, enum weir_re
     record->label_bytes = (uint16_t)label.bytes;
     memcpy(record->numbers, numbers, number_count * sizeof *numbers);
     memcpy(record->numbers + number_count, label.data, label.bytes);
-    moment->counts[kind]++;
+    snapshot->counts[kind]++;
     return record;
 }
 
-/* The same with the moment's label, which ends at `label_end`. */
-static struct weir_record *add(struct weir_moment *moment, enum weir_record_kind kind,
+/* The same with the snapshot's label, which ends at `label_end`. */
+static struct weir_record *add(struct weir_metrics_snapshot *snapshot, enum weir_record_kind kind,
                                const uint64_t *numbers, uint32_t number_count,
                                const char *label_end)
 {
-    struct weir_slice label = {moment->label, (size_t)(label_end - moment->label)};
-    return add_labelled(moment, kind, numbers, number_count, label);
+    struct weir_slice label = {snapshot->label, (size_t)(label_end - snapshot->label)};
+    return add_labelled(snapshot, kind, numbers, number_count, label);
 }
 
-uint32_t weir_moment_count(const struct weir_moment *moment, enum weir_record_kind kind)
+uint32_t weir_metrics_snapshot_count(const struct weir_metrics_snapshot *snapshot,
+                                     enum weir_record_kind kind)
 {
-    return moment->counts[kind];
+    return snapshot->counts[kind];
 }
 
-const struct weir_record *weir_moment_next(const struct weir_moment *moment,
-                                           struct weir_moment_cursor *cursor)
+const struct weir_record *weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
+                                                     struct weir_metrics_snapshot_cursor *cursor)
 {
     if (cursor->block == NULL) {
-        cursor->block = moment->first;
+        cursor->block = snapshot->first;
         cursor->at = 0;
     }
     while (cursor->block != NULL && cursor->at == cursor->block->used &&
@@ -151,9 +154,10 @@ const struct weir_record *weir_moment_next(const struct weir_moment *moment,
     return record;
 }
 
-static struct weir_moment_cursor end_of(const struct weir_moment *moment)
+static struct weir_metrics_snapshot_cursor end_of(const struct weir_metrics_snapshot *snapshot)
 {
-    return (struct weir_moment_cursor){moment->last, moment->last == NULL ? 0 : moment->last->used};
+    return (struct weir_metrics_snapshot_cursor){snapshot->last,
+                                                 snapshot->last == NULL ? 0 : snapshot->last->used};
 }
 
 /* Writes `name="value"` to the label. */
@@ -168,9 +172,9 @@ static char *put_label(char *to, const char *name, struct weir_slice value)
 
 /* ---- the process ---- */
 
-static void add_process(struct weir_moment *moment)
+static void add_process(struct weir_metrics_snapshot *snapshot)
 {
-    const struct weir_process *process = &moment->process;
+    const struct weir_process *process = &snapshot->process;
     const uint64_t one = 1;
     uint64_t numbers[WEIR_RECORD_PROCESS_NUMBERS] = {
         [WEIR_RECORD_CPU_NS] = process->cpu_ns,
@@ -178,37 +182,38 @@ static void add_process(struct weir_moment *moment)
         [WEIR_RECORD_DESCRIPTORS] = process->descriptors,
         [WEIR_RECORD_DESCRIPTORS_MAX] = process->descriptors_max,
         [WEIR_RECORD_STARTED_NS] = process->started_ns};
-    static_assert(WEIR_PROCESS_UNKNOWN == WEIR_MOMENT_ABSENT, "one stands for the other");
-    add(moment, WEIR_RECORD_PROCESS, numbers, WEIR_RECORD_PROCESS_NUMBERS, moment->label);
-    add(moment, WEIR_RECORD_BUILD, &one, 1,
-        put_label(moment->label, "version", weir_slice_of(WEIR_VERSION)));
+    static_assert(WEIR_PROCESS_UNKNOWN == WEIR_SNAPSHOT_ABSENT, "one stands for the other");
+    add(snapshot, WEIR_RECORD_PROCESS, numbers, WEIR_RECORD_PROCESS_NUMBERS, snapshot->label);
+    add(snapshot, WEIR_RECORD_BUILD, &one, 1,
+        put_label(snapshot->label, "version", weir_slice_of(WEIR_VERSION)));
 }
 
 /* ---- what the workers have counted ---- */
 
-static struct weir_worker *worker_at(const struct weir_moment *moment, uint32_t index)
+static struct weir_worker *worker_at(const struct weir_metrics_snapshot *snapshot, uint32_t index)
 {
-    return weir_worker_of(weir_gates_loop(moment->worker->gates, index));
+    return weir_worker_of(weir_gates_loop(snapshot->worker->gates, index));
 }
 
 /* The first worker has a door to every listener. */
-static void add_listeners(struct weir_moment *moment)
+static void add_listeners(struct weir_metrics_snapshot *snapshot)
 {
-    for (const struct weir_acceptor *door = worker_at(moment, 0)->acceptors; door != NULL;
+    for (const struct weir_acceptor *door = worker_at(snapshot, 0)->acceptors; door != NULL;
          door = door->next) {
         char text[WEIR_ADDRESS_TEXT_MAX];
         uint64_t count = atomic_load_explicit(&door->listener->connections, memory_order_relaxed);
         weir_address_format(&door->listener->address, text);
-        add(moment, WEIR_RECORD_LISTENER, &count, 1,
-            put_label(moment->label, "listener", weir_slice_of(text)));
+        add(snapshot, WEIR_RECORD_LISTENER, &count, 1,
+            put_label(snapshot->label, "listener", weir_slice_of(text)));
     }
 }
 
 /* Whether the next record of a tally has the label; if so the cursor is behind it. */
-static struct weir_record *match(const struct weir_moment *moment,
-                                 struct weir_moment_cursor *cursor, struct weir_slice label)
+static struct weir_record *match(const struct weir_metrics_snapshot *snapshot,
+                                 struct weir_metrics_snapshot_cursor *cursor,
+                                 struct weir_slice label)
 {
-    const struct weir_record *record = weir_moment_next(moment, cursor);
+    const struct weir_record *record = weir_metrics_snapshot_next(snapshot, cursor);
     return record != NULL && weir_slice_equal(weir_record_label(record), label)
                ? (struct weir_record *)record
                : NULL;
@@ -216,16 +221,17 @@ static struct weir_record *match(const struct weir_moment *moment,
 
 /* The workers' tallies are nearly always in the same order, so the one that is looked for is mostly
  * the next. */
-static struct weir_record *find_tally(struct weir_moment *moment, struct weir_slice label)
+static struct weir_record *find_tally(struct weir_metrics_snapshot *snapshot,
+                                      struct weir_slice label)
 {
-    struct weir_record *record = match(moment, &moment->last_tally, label);
-    struct weir_moment_cursor end = end_of(moment);
+    struct weir_record *record = match(snapshot, &snapshot->last_tally, label);
+    struct weir_metrics_snapshot_cursor end = end_of(snapshot);
     if (record != NULL) {
         return record;
     }
-    moment->last_tally = moment->tallies;
-    while (moment->last_tally.block != end.block || moment->last_tally.at != end.at) {
-        record = match(moment, &moment->last_tally, label);
+    snapshot->last_tally = snapshot->tallies;
+    while (snapshot->last_tally.block != end.block || snapshot->last_tally.at != end.at) {
+        record = match(snapshot, &snapshot->last_tally, label);
         if (record != NULL) {
             return record;
         }
@@ -235,20 +241,20 @@ static struct weir_record *find_tally(struct weir_moment *moment, struct weir_sl
 
 static void note_tally(void *context, const struct weir_tally *tally)
 {
-    struct weir_moment *moment = context;
+    struct weir_metrics_snapshot *snapshot = context;
     bool is_route = tally->kind == WEIR_TALLY_ROUTE;
-    char *end = put_label(moment->label, is_route ? "route" : "upstream",
+    char *end = put_label(snapshot->label, is_route ? "route" : "upstream",
                           (struct weir_slice){tally->name, tally->name_bytes});
     uint64_t numbers[WEIR_TALLY_COUNTS];
     for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
         numbers[i] = atomic_load_explicit(&tally->counts[i], memory_order_relaxed);
     }
     /* The names of one worker differ, so for the first there is nothing to look for. */
-    struct weir_slice label = {moment->label, (size_t)(end - moment->label)};
-    struct weir_record *record = moment->index == 0 ? NULL : find_tally(moment, label);
+    struct weir_slice label = {snapshot->label, (size_t)(end - snapshot->label)};
+    struct weir_record *record = snapshot->index == 0 ? NULL : find_tally(snapshot, label);
     if (record == NULL) {
-        add(moment, is_route ? WEIR_RECORD_ROUTE : WEIR_RECORD_UPSTREAM, numbers, WEIR_TALLY_COUNTS,
-            end);
+        add(snapshot, is_route ? WEIR_RECORD_ROUTE : WEIR_RECORD_UPSTREAM, numbers,
+            WEIR_TALLY_COUNTS, end);
         return;
     }
     for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
@@ -284,8 +290,8 @@ static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t bo
 static void note_series(void *context, const struct weir_meter_labels *labels,
                         const uint64_t sums[WEIR_METER_COUNTS])
 {
-    struct weir_moment *moment = context;
-    if (moment->own.bytes > 0 && !weir_slice_equal(moment->own, labels->tenant)) {
+    struct weir_metrics_snapshot *snapshot = context;
+    if (snapshot->own.bytes > 0 && !weir_slice_equal(snapshot->own, labels->tenant)) {
         return;
     }
     uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
@@ -297,13 +303,13 @@ static void note_series(void *context, const struct weir_meter_labels *labels,
                   "what follows is the same");
     assert(to == numbers + WEIR_RECORD_LLM_ERRORS);
     memcpy(to, sums + WEIR_METER_ERRORS, (WEIR_METER_COUNTS - WEIR_METER_ERRORS) * sizeof *sums);
-    add(moment, WEIR_RECORD_LLM, numbers, WEIR_RECORD_LLM_NUMBERS,
-        put_llm_labels(moment->label, labels));
+    add(snapshot, WEIR_RECORD_LLM, numbers, WEIR_RECORD_LLM_NUMBERS,
+        put_llm_labels(snapshot->label, labels));
 }
 
 /* ---- jobs ---- */
 
-static void add_queue(struct weir_moment *moment, struct weir_slice name,
+static void add_queue(struct weir_metrics_snapshot *snapshot, struct weir_slice name,
                       const struct weir_schedule_stats *stats,
                       const struct weir_job_service_tally *tally)
 {
@@ -322,12 +328,12 @@ static void add_queue(struct weir_moment *moment, struct weir_slice name,
     memcpy(ran, tally->ran, sizeof tally->ran);
     ran[WEIR_JOB_SERVICE_BOUNDS + 1] = tally->ran_ms * 1000000;
     put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, ran, WEIR_JOB_SERVICE_BOUNDS);
-    add(moment, WEIR_RECORD_QUEUE, numbers, WEIR_RECORD_QUEUE_NUMBERS,
-        put_label(moment->label, "queue", name));
+    add(snapshot, WEIR_RECORD_QUEUE, numbers, WEIR_RECORD_QUEUE_NUMBERS,
+        put_label(snapshot->label, "queue", name));
 }
 
 /* There are no more than a config and its past may name. */
-static void add_jobs(struct weir_moment *moment, struct weir_job_service *job_service)
+static void add_jobs(struct weir_metrics_snapshot *snapshot, struct weir_job_service *job_service)
 {
     struct weir_slice name;
     struct weir_schedule_stats stats;
@@ -336,7 +342,7 @@ static void add_jobs(struct weir_moment *moment, struct weir_job_service *job_se
     uint64_t dead;
     for (uint32_t i = 0; weir_job_service_stats(job_service, i, &name, &stats, &dead); i++) {
         if (weir_job_service_tally(job_service, i, &tally)) {
-            add_queue(moment, name, &stats, &tally);
+            add_queue(snapshot, name, &stats, &tally);
         }
     }
     weir_job_service_count(job_service, &counts);
@@ -348,7 +354,7 @@ static void add_jobs(struct weir_moment *moment, struct weir_job_service *job_se
         [WEIR_RECORD_STORE_DAMAGED] = counts.store.damaged,
         [WEIR_RECORD_STORE_LOST] = counts.store.lost,
         [WEIR_RECORD_STORE_PAGES_LOST] = counts.store.pages_lost};
-    add(moment, WEIR_RECORD_STORE, numbers, WEIR_RECORD_STORE_NUMBERS, moment->label);
+    add(snapshot, WEIR_RECORD_STORE, numbers, WEIR_RECORD_STORE_NUMBERS, snapshot->label);
 }
 
 /* ---- lanes ---- */
@@ -378,57 +384,59 @@ static void describe(const struct weir_control_stats *control, uint32_t active,
 }
 
 /* Where the record with that label is, or will be. Null without memory. */
-static struct weir_record **find_lane(struct weir_moment *moment, struct weir_slice label)
+static struct weir_record **find_lane(struct weir_metrics_snapshot *snapshot,
+                                      struct weir_slice label)
 {
-    if (moment->lanes == NULL) {
-        moment->lanes = weir_allocate_zeroed(memory, LANE_SLOTS * sizeof(struct weir_record *));
+    if (snapshot->lanes == NULL) {
+        snapshot->lanes = weir_allocate_zeroed(memory, LANE_SLOTS * sizeof(struct weir_record *));
     }
-    if (moment->lanes == NULL) {
-        moment->failed = true;
+    if (snapshot->lanes == NULL) {
+        snapshot->failed = true;
         return NULL;
     }
-    uint64_t at = weir_hash(moment->seed, label);
-    while (moment->lanes[at % LANE_SLOTS] != NULL &&
-           !weir_slice_equal(weir_record_label(moment->lanes[at % LANE_SLOTS]), label)) {
+    uint64_t at = weir_hash(snapshot->seed, label);
+    while (snapshot->lanes[at % LANE_SLOTS] != NULL &&
+           !weir_slice_equal(weir_record_label(snapshot->lanes[at % LANE_SLOTS]), label)) {
         at++;
     }
-    return &moment->lanes[at % LANE_SLOTS];
+    return &snapshot->lanes[at % LANE_SLOTS];
 }
 
 /* The record of lanes with these names, which may be new. Null without memory. */
-static struct weir_record *lane_record(struct weir_moment *moment,
+static struct weir_record *lane_record(struct weir_metrics_snapshot *snapshot,
                                        const struct weir_meter_labels *labels, uint32_t most)
 {
-    char text[WEIR_MOMENT_LABEL_BYTES_MAX];
+    char text[WEIR_SNAPSHOT_LABEL_BYTES_MAX];
     struct weir_slice label = {text, (size_t)(put_llm_labels(text, labels) - text)};
-    struct weir_record **slot = find_lane(moment, label);
-    if (slot != NULL && *slot == NULL && moment->counts[WEIR_RECORD_LANE] < most) {
+    struct weir_record **slot = find_lane(snapshot, label);
+    if (slot != NULL && *slot == NULL && snapshot->counts[WEIR_RECORD_LANE] < most) {
         uint64_t none[WEIR_RECORD_LANE_NUMBERS];
-        static_assert(WEIR_MOMENT_ABSENT == UINT64_MAX, "all bits are set");
+        static_assert(WEIR_SNAPSHOT_ABSENT == UINT64_MAX, "all bits are set");
         memset(none, 0xff, sizeof none);
-        *slot = add_labelled(moment, WEIR_RECORD_LANE, none, WEIR_RECORD_LANE_NUMBERS, label);
+        *slot = add_labelled(snapshot, WEIR_RECORD_LANE, none, WEIR_RECORD_LANE_NUMBERS, label);
     }
     return slot == NULL ? NULL : *slot;
 }
 
 static void add_decimal(uint64_t *to, double number)
 {
-    number += *to == WEIR_MOMENT_ABSENT ? 0.0 : weir_moment_decimal(*to);
+    number += *to == WEIR_SNAPSHOT_ABSENT ? 0.0 : weir_metrics_snapshot_decimal(*to);
     memcpy(to, &number, sizeof number);
 }
 
 /* Adds a lane to those of the same names. */
-static void note_lane(struct weir_moment *moment, const struct weir_meter_labels *labels,
+static void note_lane(struct weir_metrics_snapshot *snapshot,
+                      const struct weir_meter_labels *labels,
                       const struct weir_control_stats *control, uint32_t active)
 {
     struct weir_slice other = weir_slice_of(OTHER);
     struct weir_meter_labels others = {other, other, labels->tenant};
-    struct weir_record *record = lane_record(moment, labels, WEIR_MOMENT_LANES_MAX);
+    struct weir_record *record = lane_record(snapshot, labels, WEIR_SNAPSHOT_LANES_MAX);
     if (record == NULL) {
-        record = lane_record(moment, &others, WEIR_MOMENT_LANES_MAX + 1);
+        record = lane_record(snapshot, &others, WEIR_SNAPSHOT_LANES_MAX + 1);
     }
     if (record == NULL) {
-        return; /* the moment has failed */
+        return; /* the snapshot has failed */
     }
     double numbers[WEIR_RECORD_LANE_NUMBERS];
     bool paced;
@@ -443,20 +451,21 @@ static void note_lane(struct weir_moment *moment, const struct weir_meter_labels
 static bool can_be_named(struct weir_slice name);
 
 /* Looks at the lanes of a key that leads to LLMs. Returns how many there are. */
-static uint32_t look_at_lanes(struct weir_moment *moment, const struct weir_key *key, uint32_t ways)
+static uint32_t look_at_lanes(struct weir_metrics_snapshot *snapshot, const struct weir_key *key,
+                              uint32_t lane_names)
 {
-    const struct weir_ways *all = weir_gates_ways(moment->worker->gates);
-    uint64_t now_ns = moment->worker->loop.now_ns;
+    const struct weir_lane_names *all = weir_gates_lane_names(snapshot->worker->gates);
+    uint64_t now_ns = snapshot->worker->loop.now_ns;
     struct weir_slice model = weir_key_name(key);
     struct weir_control_stats control;
     struct weir_lane_stats lane;
     uint32_t index = 0;
     for (; weir_gates_lane(key, index, now_ns, &lane); index++) {
-        struct weir_meter_labels labels = {weir_ways_name(all, ways, lane.id), model,
+        struct weir_meter_labels labels = {weir_lane_names_name(all, lane_names, lane.id), model,
                                            weir_slice_of(ALL)};
         labels.model = can_be_named(model) ? model : weir_slice_of(OTHER);
         if (weir_gates_control(key, index, now_ns, &control)) {
-            note_lane(moment, &labels, &control, lane.active);
+            note_lane(snapshot, &labels, &control, lane.active);
         }
     }
     return index;
@@ -464,43 +473,45 @@ static uint32_t look_at_lanes(struct weir_moment *moment, const struct weir_key 
 
 /* ---- keys ---- */
 
-static void begin_gate(struct weir_moment *moment)
+static void begin_gate(struct weir_metrics_snapshot *snapshot)
 {
-    struct weir_gates *gates = moment->worker->gates;
-    char *end = put_label(moment->label, "gate", weir_gates_name(gates, moment->index));
+    struct weir_gates *gates = snapshot->worker->gates;
+    char *end = put_label(snapshot->label, "gate", weir_gates_name(gates, snapshot->index));
     *end++ = ',';
-    moment->gate_label_bytes = (size_t)(end - moment->label);
-    moment->gate_keys = 0;
-    moment->others = 0;
-    moment->hides = weir_gate_hides_keys(moment->worker->site->plan, moment->index, moment->own);
-    moment->began_ns = moment->worker->loop.now_ns;
-    moment->key = weir_gates_next(gates, moment->index, NULL);
+    snapshot->gate_label_bytes = (size_t)(end - snapshot->label);
+    snapshot->gate_keys = 0;
+    snapshot->others = 0;
+    snapshot->hides =
+        weir_gate_hides_keys(snapshot->worker->site->plan, snapshot->index, snapshot->own);
+    snapshot->began_ns = snapshot->worker->loop.now_ns;
+    snapshot->key = weir_gates_next(gates, snapshot->index, NULL);
 }
 
-static void add_key_record(struct weir_moment *moment, const uint64_t *numbers,
+static void add_key_record(struct weir_metrics_snapshot *snapshot, const uint64_t *numbers,
                            struct weir_slice name)
 {
-    char *end = put_label(moment->label + moment->gate_label_bytes, "key", name);
-    add(moment, WEIR_RECORD_KEY, numbers, WEIR_RECORD_KEY_NUMBERS, end);
+    char *end = put_label(snapshot->label + snapshot->gate_label_bytes, "key", name);
+    add(snapshot, WEIR_RECORD_KEY, numbers, WEIR_RECORD_KEY_NUMBERS, end);
 }
 
-/* All numbers of a key, of one moment. */
+/* All numbers of a key, of one snapshot. */
 static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY_NUMBERS],
-                    uint32_t *ways)
+                    uint32_t *lane_names)
 {
     struct weir_key_record record;
     struct weir_key_stats stats = weir_gates_measure(key, &record);
-    const struct weir_waits *waits = &record.waits;
-    *ways = record.ways;
+    const struct weir_wait_histogram *waits = &record.waits;
+    *lane_names = record.lane_names;
     uint64_t admitted = 0;
     numbers[WEIR_RECORD_ACTIVE] = stats.active;
     numbers[WEIR_RECORD_WAITING] = stats.waiting;
-    numbers[WEIR_RECORD_LIMIT] = stats.limit == WEIR_LIMIT_NONE ? WEIR_MOMENT_ABSENT : stats.limit;
+    numbers[WEIR_RECORD_LIMIT] =
+        stats.limit == WEIR_LIMIT_NONE ? WEIR_SNAPSHOT_ABSENT : stats.limit;
     numbers[WEIR_RECORD_RESERVED] = stats.reserved;
     numbers[WEIR_RECORD_ENTERED] = stats.entered;
     memcpy(numbers + WEIR_RECORD_ENDED, stats.ended + WEIR_END_LEFT,
            (WEIR_END_COUNT - WEIR_END_LEFT) * sizeof *numbers);
-    for (uint32_t i = 0; i <= WEIR_WAITS_BOUNDS; i++) {
+    for (uint32_t i = 0; i <= WEIR_WAIT_HISTOGRAM_BOUNDS; i++) {
         admitted += waits->counts[i];
         numbers[WEIR_RECORD_WAITS + i] = admitted;
     }
@@ -509,41 +520,41 @@ static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY
 }
 
 /* Adds a key to those without a record. Their limits have a sum only if each has one. */
-static void add_to_others(struct weir_moment *moment, const uint64_t *numbers)
+static void add_to_others(struct weir_metrics_snapshot *snapshot, const uint64_t *numbers)
 {
-    uint64_t *other = moment->other;
-    if (moment->others++ == 0) {
-        memcpy(other, numbers, sizeof moment->other);
+    uint64_t *other = snapshot->other;
+    if (snapshot->others++ == 0) {
+        memcpy(other, numbers, sizeof snapshot->other);
         return;
     }
-    bool limited = other[WEIR_RECORD_LIMIT] != WEIR_MOMENT_ABSENT &&
-                   numbers[WEIR_RECORD_LIMIT] != WEIR_MOMENT_ABSENT;
+    bool limited = other[WEIR_RECORD_LIMIT] != WEIR_SNAPSHOT_ABSENT &&
+                   numbers[WEIR_RECORD_LIMIT] != WEIR_SNAPSHOT_ABSENT;
     for (uint32_t i = 0; i < WEIR_RECORD_KEY_NUMBERS; i++) {
         other[i] += numbers[i];
     }
     if (!limited) {
-        other[WEIR_RECORD_LIMIT] = WEIR_MOMENT_ABSENT;
+        other[WEIR_RECORD_LIMIT] = WEIR_SNAPSHOT_ABSENT;
     }
 }
 
 /* The keys without a record become one. Their counters must not fall when one of them is forgotten;
  * buckets are mended each by itself, so that they still add up. */
-static void add_others(struct weir_moment *moment)
+static void add_others(struct weir_metrics_snapshot *snapshot)
 {
-    uint64_t *buckets = moment->other + WEIR_RECORD_WAITS;
-    struct weir_rest_span span = {moment->began_ns, moment->worker->loop.now_ns};
-    static_assert(WEIR_RECORD_WAITS_COUNT - WEIR_RECORD_ENTERED == WEIR_REST_COUNTERS,
+    uint64_t *buckets = snapshot->other + WEIR_RECORD_WAITS;
+    struct weir_monotonic_sum_span span = {snapshot->began_ns, snapshot->worker->loop.now_ns};
+    static_assert(WEIR_RECORD_WAITS_COUNT - WEIR_RECORD_ENTERED == WEIR_MONOTONIC_SUM_COUNTERS,
                   "all counters but the last, which follows from the others");
-    for (uint32_t i = WEIR_WAITS_BOUNDS; i > 0; i--) {
+    for (uint32_t i = WEIR_WAIT_HISTOGRAM_BOUNDS; i > 0; i--) {
         buckets[i] -= buckets[i - 1];
     }
-    weir_gates_mend(moment->worker->gates, moment->index, span,
-                    moment->other + WEIR_RECORD_ENTERED);
-    for (uint32_t i = 1; i <= WEIR_WAITS_BOUNDS; i++) {
+    weir_gates_mend(snapshot->worker->gates, snapshot->index, span,
+                    snapshot->other + WEIR_RECORD_ENTERED);
+    for (uint32_t i = 1; i <= WEIR_WAIT_HISTOGRAM_BOUNDS; i++) {
         buckets[i] += buckets[i - 1];
     }
-    moment->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_WAITS_BOUNDS];
-    add_key_record(moment, moment->other, weir_slice_of(OTHER));
+    snapshot->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_WAIT_HISTOGRAM_BOUNDS];
+    add_key_record(snapshot, snapshot->other, weir_slice_of(OTHER));
 }
 
 /* Whether the name can be a label's value of its own. Names that are not UTF-8 could only be
@@ -554,51 +565,51 @@ static bool can_be_named(struct weir_slice name)
 }
 
 /* Returns how many looks that was. */
-static uint32_t look_at_key(struct weir_moment *moment)
+static uint32_t look_at_key(struct weir_metrics_snapshot *snapshot)
 {
-    struct weir_slice name = weir_key_name(moment->key);
+    struct weir_slice name = weir_key_name(snapshot->key);
     uint64_t numbers[WEIR_RECORD_KEY_NUMBERS];
-    uint32_t ways;
-    if (moment->hides &&
-        !weir_key_open_to(moment->worker->site->plan, moment->index, name, moment->own)) {
+    uint32_t lane_names;
+    if (snapshot->hides &&
+        !weir_key_open_to(snapshot->worker->site->plan, snapshot->index, name, snapshot->own)) {
         return 1;
     }
-    measure(moment->key, numbers, &ways);
-    if (moment->gate_keys < WEIR_MOMENT_GATE_KEYS_MAX && moment->keys < WEIR_MOMENT_KEYS_MAX &&
-        can_be_named(name)) {
-        moment->gate_keys++;
-        moment->keys++;
-        add_key_record(moment, numbers, name);
+    measure(snapshot->key, numbers, &lane_names);
+    if (snapshot->gate_keys < WEIR_SNAPSHOT_GATE_KEYS_MAX &&
+        snapshot->keys < WEIR_SNAPSHOT_KEYS_MAX && can_be_named(name)) {
+        snapshot->gate_keys++;
+        snapshot->keys++;
+        add_key_record(snapshot, numbers, name);
     } else {
-        add_to_others(moment, numbers);
+        add_to_others(snapshot, numbers);
     }
-    return weir_ways_llm(weir_gates_ways(moment->worker->gates), ways)
-               ? 1 + look_at_lanes(moment, moment->key, ways)
+    return weir_lane_names_llm(weir_gates_lane_names(snapshot->worker->gates), lane_names)
+               ? 1 + look_at_lanes(snapshot, snapshot->key, lane_names)
                : 1;
 }
 
 /* Looks at some keys. True once all gates are done. */
-static bool look_at_keys(struct weir_moment *moment)
+static bool look_at_keys(struct weir_metrics_snapshot *snapshot)
 {
-    struct weir_gates *gates = moment->worker->gates;
-    for (uint32_t looks = 0; moment->index < weir_gates_count(gates);) {
-        if (looks >= KEYS_AT_ONCE || moment->failed) {
+    struct weir_gates *gates = snapshot->worker->gates;
+    for (uint32_t looks = 0; snapshot->index < weir_gates_count(gates);) {
+        if (looks >= KEYS_AT_ONCE || snapshot->failed) {
             return false;
         }
-        if (moment->gate_label_bytes == 0) {
-            begin_gate(moment);
+        if (snapshot->gate_label_bytes == 0) {
+            begin_gate(snapshot);
         }
-        if (moment->key != NULL) {
-            looks += look_at_key(moment);
-            moment->key = weir_gates_next(gates, moment->index, moment->key);
+        if (snapshot->key != NULL) {
+            looks += look_at_key(snapshot);
+            snapshot->key = weir_gates_next(gates, snapshot->index, snapshot->key);
             continue;
         }
         /* A sum over some of the keys must not be taken for one over all of them. */
-        if (moment->others > 0 && !moment->hides) {
-            add_others(moment);
+        if (snapshot->others > 0 && !snapshot->hides) {
+            add_others(snapshot);
         }
-        moment->gate_label_bytes = 0;
-        moment->index++;
+        snapshot->gate_label_bytes = 0;
+        snapshot->index++;
         looks++;
     }
     return true;
@@ -606,76 +617,79 @@ static bool look_at_keys(struct weir_moment *moment)
 
 /* ---- the whole ---- */
 
-struct weir_moment *weir_moment_create(struct weir_worker *worker, struct weir_slice own)
+struct weir_metrics_snapshot *weir_metrics_snapshot_create(struct weir_worker *worker,
+                                                           struct weir_slice own)
 {
-    struct weir_moment *moment = weir_allocate_zeroed(memory, sizeof *moment);
-    if (moment != NULL) {
-        moment->worker = worker;
-        moment->own = own;
-        moment->seed[0] = weir_worker_random(worker);
-        moment->seed[1] = weir_worker_random(worker);
-        weir_process_read(&moment->process);
+    struct weir_metrics_snapshot *snapshot = weir_allocate_zeroed(memory, sizeof *snapshot);
+    if (snapshot != NULL) {
+        snapshot->worker = worker;
+        snapshot->own = own;
+        snapshot->seed[0] = weir_worker_random(worker);
+        snapshot->seed[1] = weir_worker_random(worker);
+        weir_process_read(&snapshot->process);
     }
-    return moment;
+    return snapshot;
 }
 
-void weir_moment_destroy(struct weir_moment *moment)
+void weir_metrics_snapshot_destroy(struct weir_metrics_snapshot *snapshot)
 {
-    weir_process_end(&moment->process);
-    if (moment->key != NULL) {
-        weir_key_give(moment->key);
+    weir_process_end(&snapshot->process);
+    if (snapshot->key != NULL) {
+        weir_key_give(snapshot->key);
     }
-    weir_release(memory, moment->lanes, LANE_SLOTS * sizeof(struct weir_record *));
-    while (moment->first != NULL) {
-        struct weir_moment_block *block = moment->first;
-        moment->first = block->next;
+    weir_release(memory, snapshot->lanes, LANE_SLOTS * sizeof(struct weir_record *));
+    while (snapshot->first != NULL) {
+        struct weir_metrics_snapshot_block *block = snapshot->first;
+        snapshot->first = block->next;
         weir_release(memory, block, sizeof *block);
     }
-    weir_release(memory, moment, sizeof *moment);
+    weir_release(memory, snapshot, sizeof *snapshot);
 }
 
-static enum step take_step(struct weir_moment *moment)
+static enum step take_step(struct weir_metrics_snapshot *snapshot)
 {
-    switch (moment->step) {
+    switch (snapshot->step) {
     case PROCESS:
-        if (!weir_process_count(&moment->process)) {
+        if (!weir_process_count(&snapshot->process)) {
             return PROCESS;
         }
-        add_process(moment);
+        add_process(snapshot);
         return LISTENERS;
     case LISTENERS:
-        add_listeners(moment);
-        moment->tallies = end_of(moment);
+        add_listeners(snapshot);
+        snapshot->tallies = end_of(snapshot);
         return WORKERS;
     case WORKERS:
-        moment->last_tally = moment->tallies;
-        weir_tallies_visit(&worker_at(moment, moment->index)->tallies, note_tally, moment);
-        if (++moment->index < weir_gates_loop_count(moment->worker->gates)) {
+        snapshot->last_tally = snapshot->tallies;
+        weir_tallies_visit(&worker_at(snapshot, snapshot->index)->tallies, note_tally, snapshot);
+        if (++snapshot->index < weir_gates_loop_count(snapshot->worker->gates)) {
             return WORKERS;
         }
-        moment->index = 0;
+        snapshot->index = 0;
         return QUEUES;
     case QUEUES:
-        if (moment->worker->job_service != NULL) {
-            add_jobs(moment, moment->worker->job_service);
+        if (snapshot->worker->job_service != NULL) {
+            add_jobs(snapshot, snapshot->worker->job_service);
         }
         return LLMS;
     case LLMS:
-        return weir_meter_visit(moment->worker->meter, &moment->series, note_series, moment) ? LLMS
-                                                                                             : KEYS;
+        return weir_meter_visit(snapshot->worker->meter, &snapshot->series, note_series, snapshot)
+                   ? LLMS
+                   : KEYS;
     case KEYS:
-        return look_at_keys(moment) ? COMPLETE : KEYS;
+        return look_at_keys(snapshot) ? COMPLETE : KEYS;
     case COMPLETE:
         break;
     }
     return COMPLETE;
 }
 
-enum weir_moment_progress weir_moment_look(struct weir_moment *moment)
+enum weir_metrics_snapshot_progress
+weir_metrics_snapshot_look(struct weir_metrics_snapshot *snapshot)
 {
-    moment->step = take_step(moment);
-    if (moment->failed) {
-        return WEIR_MOMENT_NO_MEMORY;
+    snapshot->step = take_step(snapshot);
+    if (snapshot->failed) {
+        return WEIR_SNAPSHOT_NO_MEMORY;
     }
-    return moment->step == COMPLETE ? WEIR_MOMENT_COMPLETE : WEIR_MOMENT_GOES_ON;
+    return snapshot->step == COMPLETE ? WEIR_SNAPSHOT_COMPLETE : WEIR_SNAPSHOT_GOES_ON;
 }

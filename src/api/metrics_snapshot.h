@@ -1,4 +1,4 @@
-/* moment.h - all that is counted, as it was when it was looked at; for GET /metrics.
+/* metrics_snapshot.h - all that is counted, as it was when it was looked at; for GET /metrics.
  *
  * In Prometheus' format the samples of one metric stand together, so a key is told of in seven
  * places. Going over the keys seven times would take seven times as many locks, tell of each key at
@@ -12,26 +12,26 @@
  * up.
  *
  * Records lie one behind the other in blocks, so that none is ever moved: memory that grows to
- * megabytes by doubling would hold up the loop. At most WEIR_MOMENT_KEYS_MAX keys, of
- * WEIR_MOMENT_GATE_KEYS_MAX per gate, have a record of their own, which is about 5 MB; the others
- * of a gate share one. So do lanes beyond WEIR_MOMENT_LANES_MAX. */
-#ifndef WEIR_API_MOMENT_H
-#define WEIR_API_MOMENT_H
+ * megabytes by doubling would hold up the loop. At most WEIR_SNAPSHOT_KEYS_MAX keys, of
+ * WEIR_SNAPSHOT_GATE_KEYS_MAX per gate, have a record of their own, which is about 5 MB; the others
+ * of a gate share one. So do lanes beyond WEIR_SNAPSHOT_LANES_MAX. */
+#ifndef WEIR_API_METRICS_SNAPSHOT_H
+#define WEIR_API_METRICS_SNAPSHOT_H
 
 #include "gateway/meter.h"
 #include "gateway/worker.h"
 #include "runner/job_service.h"
 
-#define WEIR_MOMENT_GATE_KEYS_MAX 1000
-#define WEIR_MOMENT_KEYS_MAX      16384
-#define WEIR_MOMENT_LANES_MAX     1000
+#define WEIR_SNAPSHOT_GATE_KEYS_MAX 1000
+#define WEIR_SNAPSHOT_KEYS_MAX      16384
+#define WEIR_SNAPSHOT_LANES_MAX     1000
 
 /* Of three names with everything escaped: what is not UTF-8 is not told by name, so each byte takes
  * two at most. Two names of which that is not known need no more. */
-#define WEIR_MOMENT_LABEL_BYTES_MAX (64 + 3 * 2 * WEIR_NAME_BYTES_MAX)
+#define WEIR_SNAPSHOT_LABEL_BYTES_MAX (64 + 3 * 2 * WEIR_NAME_BYTES_MAX)
 
 /* A number that there is none of. */
-#define WEIR_MOMENT_ABSENT UINT64_MAX
+#define WEIR_SNAPSHOT_ABSENT UINT64_MAX
 
 enum weir_record_kind {
     WEIR_RECORD_KEY,
@@ -56,7 +56,7 @@ enum {
     WEIR_RECORD_ENTERED,
     WEIR_RECORD_ENDED, /* by enum weir_end from WEIR_END_LEFT on */
     WEIR_RECORD_WAITS = WEIR_RECORD_ENDED + WEIR_END_COUNT - 1, /* up to each bound, then all */
-    WEIR_RECORD_WAITS_SUM = WEIR_RECORD_WAITS + WEIR_WAITS_BOUNDS + 1, /* in ns */
+    WEIR_RECORD_WAITS_SUM = WEIR_RECORD_WAITS + WEIR_WAIT_HISTOGRAM_BOUNDS + 1, /* in ns */
     WEIR_RECORD_WAITS_COUNT,
     WEIR_RECORD_KEY_NUMBERS
 };
@@ -89,7 +89,7 @@ enum {
     WEIR_RECORD_LLM_NUMBERS = WEIR_RECORD_LLM_TOKENS + 3
 };
 
-/* And of its lanes. Each is a double, see weir_moment_decimal(). */
+/* And of its lanes. Each is a double, see weir_metrics_snapshot_decimal(). */
 enum {
     WEIR_RECORD_LANE_WINDOW,
     WEIR_RECORD_LANE_ACTIVE,
@@ -142,41 +142,44 @@ static inline struct weir_slice weir_record_label(const struct weir_record *reco
 }
 
 /* A number that is a double. */
-static inline double weir_moment_decimal(uint64_t number)
+static inline double weir_metrics_snapshot_decimal(uint64_t number)
 {
     double decimal;
     memcpy(&decimal, &number, sizeof decimal);
     return decimal;
 }
 
-struct weir_moment;
-struct weir_moment_block;
+struct weir_metrics_snapshot;
+struct weir_metrics_snapshot_block;
 
 /* A place among the records; zeroed, it is before the first. */
-struct weir_moment_cursor {
-    const struct weir_moment_block *block;
+struct weir_metrics_snapshot_cursor {
+    const struct weir_metrics_snapshot_block *block;
     size_t at;
 };
 
-enum weir_moment_progress {
-    WEIR_MOMENT_GOES_ON,
-    WEIR_MOMENT_COMPLETE,
-    WEIR_MOMENT_NO_MEMORY
+enum weir_metrics_snapshot_progress {
+    WEIR_SNAPSHOT_GOES_ON,
+    WEIR_SNAPSHOT_COMPLETE,
+    WEIR_SNAPSHOT_NO_MEMORY
 };
 
 /* Null without memory. Of what is counted by tenant, only the tenant `own` is told of; empty: all.
- * Its text outlives the moment. */
-struct weir_moment *weir_moment_create(struct weir_worker *worker, struct weir_slice own);
-void weir_moment_destroy(struct weir_moment *moment);
+ * Its text outlives the snapshot. */
+struct weir_metrics_snapshot *weir_metrics_snapshot_create(struct weir_worker *worker,
+                                                           struct weir_slice own);
+void weir_metrics_snapshot_destroy(struct weir_metrics_snapshot *snapshot);
 
 /* Looks at some more. Called in the worker's loop until it does not go on. */
-enum weir_moment_progress weir_moment_look(struct weir_moment *moment);
+enum weir_metrics_snapshot_progress
+weir_metrics_snapshot_look(struct weir_metrics_snapshot *snapshot);
 
 /* How many records of a kind there are. */
-uint32_t weir_moment_count(const struct weir_moment *moment, enum weir_record_kind kind);
+uint32_t weir_metrics_snapshot_count(const struct weir_metrics_snapshot *snapshot,
+                                     enum weir_record_kind kind);
 
 /* The next record, or null after the last. */
-const struct weir_record *weir_moment_next(const struct weir_moment *moment,
-                                           struct weir_moment_cursor *cursor);
+const struct weir_record *weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
+                                                     struct weir_metrics_snapshot_cursor *cursor);
 
 #endif

@@ -1,4 +1,4 @@
-#include "api/wish.h"
+#include "api/permit_params.h"
 
 #include "base/slice.h"
 
@@ -9,9 +9,9 @@
 /* The longest that may be named: a year, as in the config. */
 #define DURATION_MAX_MS (UINT64_C(365) * 86400 * 1000)
 
-static bool fail(struct weir_wish *wish, const char *name, const char *expected)
+static bool fail(struct weir_permit_params *params, const char *name, const char *expected)
 {
-    snprintf(wish->wrong, sizeof wish->wrong, "The field %.40s is %s.", name, expected);
+    snprintf(params->wrong, sizeof params->wrong, "The field %.40s is %s.", name, expected);
     return false;
 }
 
@@ -40,17 +40,17 @@ static int read_word(const json_t *value, const char *const *words)
     return -1;
 }
 
-static bool read_priority(struct weir_wish *wish, const json_t *value)
+static bool read_priority(struct weir_permit_params *params, const json_t *value)
 {
     static const char *const words[] = {"normal", "high", "low", NULL};
     static_assert(WEIR_PRIORITY_NORMAL == 0 && WEIR_PRIORITY_HIGH == 1 && WEIR_PRIORITY_LOW == 2,
                   "the words stand in this order");
     int index = read_word(value, words);
-    wish->priority = (enum weir_priority)(index < 0 ? 0 : index);
+    params->priority = (enum weir_priority)(index < 0 ? 0 : index);
     return index >= 0;
 }
 
-static bool read_outcome(struct weir_wish *wish, const json_t *value)
+static bool read_outcome(struct weir_permit_params *params, const json_t *value)
 {
     static const struct {
         const char *word;
@@ -63,37 +63,38 @@ static bool read_outcome(struct weir_wish *wish, const json_t *value)
     for (size_t i = 0; json_is_string(value) && i < sizeof outcomes / sizeof outcomes[0]; i++) {
         if (weir_slice_equal(weir_slice_of(outcomes[i].word),
                              weir_slice_of(json_string_value(value)))) {
-            wish->outcome = outcomes[i].outcome;
+            params->outcome = outcomes[i].outcome;
             return true;
         }
     }
     return false;
 }
 
-static bool read_field(struct weir_wish *wish, enum weir_wish_field field, const json_t *value)
+static bool read_field(struct weir_permit_params *params, enum weir_permit_params_field field,
+                       const json_t *value)
 {
     json_int_t cost;
     switch (field) {
-    case WEIR_WISH_FLOW:
-        return read_text(value, &wish->flow);
-    case WEIR_WISH_TENANT:
-        return read_text(value, &wish->tenant);
-    case WEIR_WISH_PERMIT:
-        return read_text(value, &wish->permit);
-    case WEIR_WISH_PRIORITY:
-        return read_priority(wish, value);
-    case WEIR_WISH_OUTCOME:
-        return read_outcome(wish, value);
-    case WEIR_WISH_TIMEOUT:
-        return read_ms(value, 0, &wish->timeout_ns);
-    case WEIR_WISH_LEASE:
-        return read_ms(value, 1, &wish->lease_ns);
-    case WEIR_WISH_COST:
+    case WEIR_PERMIT_PARAM_FLOW:
+        return read_text(value, &params->flow);
+    case WEIR_PERMIT_PARAM_TENANT:
+        return read_text(value, &params->tenant);
+    case WEIR_PERMIT_PARAM_PERMIT:
+        return read_text(value, &params->permit);
+    case WEIR_PERMIT_PARAM_PRIORITY:
+        return read_priority(params, value);
+    case WEIR_PERMIT_PARAM_OUTCOME:
+        return read_outcome(params, value);
+    case WEIR_PERMIT_PARAM_TIMEOUT:
+        return read_ms(value, 0, &params->timeout_ns);
+    case WEIR_PERMIT_PARAM_LEASE:
+        return read_ms(value, 1, &params->lease_ns);
+    case WEIR_PERMIT_PARAM_COST:
         cost = json_integer_value(value);
-        wish->cost = (uint32_t)cost;
+        params->cost = (uint32_t)cost;
         return json_is_integer(value) && cost >= 0 && cost <= (json_int_t)WEIR_COST_MAX;
-    case WEIR_WISH_HOLD:
-        wish->hold = json_is_true(value);
+    case WEIR_PERMIT_PARAM_HOLD:
+        params->hold = json_is_true(value);
         return json_is_boolean(value);
     }
     return false;
@@ -101,62 +102,66 @@ static bool read_field(struct weir_wish *wish, enum weir_wish_field field, const
 
 static const struct {
     const char *name;
-    enum weir_wish_field field;
+    enum weir_permit_params_field field;
     const char *expected;
 } fields[] = {
-    {"flow", WEIR_WISH_FLOW, "a text of 1 to 255 bytes"},
-    {"tenant", WEIR_WISH_TENANT, "a text of 1 to 255 bytes"},
-    {"permit", WEIR_WISH_PERMIT, "a text, as acquire gave it"},
-    {"priority", WEIR_WISH_PRIORITY, "high, normal or low"},
-    {"outcome", WEIR_WISH_OUTCOME, "success, rate_limit, soft_loss, client_error or cancelled"},
-    {"timeout_ms", WEIR_WISH_TIMEOUT, "a whole number of milliseconds, from 0 to a year"},
-    {"lease_ms", WEIR_WISH_LEASE, "a whole number of milliseconds, from 1 to a year"},
-    {"cost", WEIR_WISH_COST, "a whole number from 0 to 2^30"},
-    {"hold", WEIR_WISH_HOLD, "true or false"},
+    {"flow", WEIR_PERMIT_PARAM_FLOW, "a text of 1 to 255 bytes"},
+    {"tenant", WEIR_PERMIT_PARAM_TENANT, "a text of 1 to 255 bytes"},
+    {"permit", WEIR_PERMIT_PARAM_PERMIT, "a text, as acquire gave it"},
+    {"priority", WEIR_PERMIT_PARAM_PRIORITY, "high, normal or low"},
+    {"outcome", WEIR_PERMIT_PARAM_OUTCOME,
+     "success, rate_limit, soft_loss, client_error or cancelled"},
+    {"timeout_ms", WEIR_PERMIT_PARAM_TIMEOUT, "a whole number of milliseconds, from 0 to a year"},
+    {"lease_ms", WEIR_PERMIT_PARAM_LEASE, "a whole number of milliseconds, from 1 to a year"},
+    {"cost", WEIR_PERMIT_PARAM_COST, "a whole number from 0 to 2^30"},
+    {"hold", WEIR_PERMIT_PARAM_HOLD, "true or false"},
 };
 
-static bool read_named(struct weir_wish *wish, const char *name, const json_t *value,
+static bool read_named(struct weir_permit_params *params, const char *name, const json_t *value,
                        uint32_t known)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if ((fields[i].field & known) != 0 &&
             weir_slice_equal(weir_slice_of(name), weir_slice_of(fields[i].name))) {
-            wish->present |= fields[i].field;
-            return read_field(wish, fields[i].field, value) || fail(wish, name, fields[i].expected);
+            params->present |= fields[i].field;
+            return read_field(params, fields[i].field, value) ||
+                   fail(params, name, fields[i].expected);
         }
     }
-    return fail(wish, name, "not one that this call knows; check its spelling");
+    return fail(params, name, "not one that this call knows; check its spelling");
 }
 
 /* What is wrong with a document that could not be read. Of a NUL the library tells which of its
  * flags would allow it, which is of no use to a caller. */
-static void tell_fault(struct weir_wish *wish, const json_error_t *error)
+static void tell_fault(struct weir_permit_params *params, const json_error_t *error)
 {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_null_character || code == json_error_null_byte_in_key) {
         snprintf(
-            wish->wrong, sizeof wish->wrong,
+            params->wrong, sizeof params->wrong,
             "A name or a text in the body has the character NUL, \\u0000. Leave it out, or write "
             "it in another way, such as %%00.");
         return;
     }
-    snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object: %.150s.", error->text);
+    snprintf(params->wrong, sizeof params->wrong, "The body is no JSON object: %.150s.",
+             error->text);
 }
 
-bool weir_wish_read(struct weir_wish *wish, struct weir_slice text, uint32_t known)
+bool weir_permit_params_read(struct weir_permit_params *params, struct weir_slice text,
+                             uint32_t known)
 {
-    *wish = (struct weir_wish){0};
+    *params = (struct weir_permit_params){0};
     if (text.bytes == 0) {
         return true;
     }
     json_error_t error;
     json_t *document = json_loadb(text.data, text.bytes, JSON_REJECT_DUPLICATES, &error);
     if (document == NULL) {
-        tell_fault(wish, &error);
+        tell_fault(params, &error);
         return false;
     }
     if (!json_is_object(document)) {
-        snprintf(wish->wrong, sizeof wish->wrong, "The body is no JSON object.");
+        snprintf(params->wrong, sizeof params->wrong, "The body is no JSON object.");
         json_decref(document);
         return false;
     }
@@ -164,17 +169,17 @@ bool weir_wish_read(struct weir_wish *wish, struct weir_slice text, uint32_t kno
     json_t *value;
     json_object_foreach(document, name, value)
     {
-        if (!read_named(wish, name, value, known)) {
+        if (!read_named(params, name, value, known)) {
             json_decref(document);
             return false;
         }
     }
-    wish->document = document;
+    params->document = document;
     return true;
 }
 
-void weir_wish_deinit(struct weir_wish *wish)
+void weir_permit_params_deinit(struct weir_permit_params *params)
 {
-    json_decref(wish->document);
-    wish->document = NULL;
+    json_decref(params->document);
+    params->document = NULL;
 }

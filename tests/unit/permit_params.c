@@ -1,7 +1,7 @@
 /* Wishes: every document is read from memory that ends where it does. That no memory is lost is
  * checked by counting what the JSON library takes and gives back. */
 #define _POSIX_C_SOURCE 200809L /* strnlen */
-#include "api/wish.h"
+#include "api/permit_params.h"
 
 #include "unit/wire.h"
 
@@ -40,12 +40,13 @@ static int count_memory(void **test_state __attribute__((unused)))
 
 /* ---- reading ---- */
 
-static struct weir_wish wish;
+static struct weir_permit_params params;
 
 static bool read_bytes(struct weir_slice bytes, uint32_t known)
 {
-    memset(&wish, 0x5a, sizeof wish);
-    bool well = weir_wish_read(&wish, (struct weir_slice){guarded(bytes), bytes.bytes}, known);
+    memset(&params, 0x5a, sizeof params);
+    bool well =
+        weir_permit_params_read(&params, (struct weir_slice){guarded(bytes), bytes.bytes}, known);
     guarded((struct weir_slice){"", 0}); /* the texts must not point into the document's memory */
     return well;
 }
@@ -53,15 +54,15 @@ static bool read_bytes(struct weir_slice bytes, uint32_t known)
 static void expect_read(struct weir_slice bytes, uint32_t present)
 {
     if (!read_bytes(bytes, ALL)) {
-        fail_msg("%s For: %.*s", wish.wrong, (int)bytes.bytes, bytes.data);
+        fail_msg("%s For: %.*s", params.wrong, (int)bytes.bytes, bytes.data);
     }
-    assert_int_equal(wish.present, present);
+    assert_int_equal(params.present, present);
 }
 
 static void done(void)
 {
-    weir_wish_deinit(&wish);
-    assert_null(wish.document);
+    weir_permit_params_deinit(&params);
+    assert_null(params.document);
     assert_int_equal(blocks, 0);
 }
 
@@ -72,12 +73,12 @@ static void expect_wrong_of(struct weir_slice bytes, uint32_t known, const char 
         fail_msg("accepted: %.*s", (int)bytes.bytes, bytes.data);
     }
     assert_int_equal(blocks, 0);
-    assert_null(wish.document);
-    size_t length = strnlen(wish.wrong, sizeof wish.wrong);
-    assert_in_range(length, 10, sizeof wish.wrong - 1);
-    assert_int_equal(wish.wrong[length - 1], '.');
-    if (strstr(wish.wrong, words) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\" for: %.*s", wish.wrong, words, (int)bytes.bytes,
+    assert_null(params.document);
+    size_t length = strnlen(params.wrong, sizeof params.wrong);
+    assert_in_range(length, 10, sizeof params.wrong - 1);
+    assert_int_equal(params.wrong[length - 1], '.');
+    if (strstr(params.wrong, words) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\" for: %.*s", params.wrong, words, (int)bytes.bytes,
                  bytes.data);
     }
 }
@@ -94,15 +95,15 @@ static void expect_wrong_of(struct weir_slice bytes, uint32_t known, const char 
 TEST(no_document_at_all_wishes_nothing)
 {
     expect_read(BYTES(""), 0);
-    assert_int_equal(wish.flow.bytes, 0);
-    assert_int_equal(wish.priority, WEIR_PRIORITY_NORMAL);
-    assert_int_equal(wish.outcome, WEIR_OUTCOME_SUCCESS);
-    assert_int_equal(wish.timeout_ns, 0);
-    assert_int_equal(wish.cost, 0);
-    assert_false(wish.hold);
-    assert_null(wish.document);
+    assert_int_equal(params.flow.bytes, 0);
+    assert_int_equal(params.priority, WEIR_PRIORITY_NORMAL);
+    assert_int_equal(params.outcome, WEIR_OUTCOME_SUCCESS);
+    assert_int_equal(params.timeout_ns, 0);
+    assert_int_equal(params.cost, 0);
+    assert_false(params.hold);
+    assert_null(params.document);
     done();
-    assert_true(weir_wish_read(&wish, (struct weir_slice){NULL, 0}, 0));
+    assert_true(weir_permit_params_read(&params, (struct weir_slice){NULL, 0}, 0));
     done();
 }
 
@@ -119,29 +120,29 @@ TEST(every_field_is_read)
               "\"outcome\": \"soft_loss\", \"timeout_ms\": 1500, \"lease_ms\": 2,"
               "\"cost\": 7, \"hold\": true}"),
         ALL);
-    expect_text(wish.flow, "f");
-    expect_text(wish.tenant, "t");
-    expect_text(wish.permit, "p");
-    assert_int_equal(wish.priority, WEIR_PRIORITY_HIGH);
-    assert_int_equal(wish.outcome, WEIR_OUTCOME_SOFT_LOSS);
-    assert_int_equal(wish.timeout_ns, UINT64_C(1500000000));
-    assert_int_equal(wish.lease_ns, 2000000);
-    assert_int_equal(wish.cost, 7);
-    assert_true(wish.hold);
+    expect_text(params.flow, "f");
+    expect_text(params.tenant, "t");
+    expect_text(params.permit, "p");
+    assert_int_equal(params.priority, WEIR_PRIORITY_HIGH);
+    assert_int_equal(params.outcome, WEIR_OUTCOME_SOFT_LOSS);
+    assert_int_equal(params.timeout_ns, UINT64_C(1500000000));
+    assert_int_equal(params.lease_ns, 2000000);
+    assert_int_equal(params.cost, 7);
+    assert_true(params.hold);
     done();
 }
 
 TEST(each_field_may_stand_alone)
 {
-    expect_good("{\"flow\":\"a\"}", WEIR_WISH_FLOW);
-    expect_good("{\"tenant\":\"a\"}", WEIR_WISH_TENANT);
-    expect_good("{\"permit\":\"a\"}", WEIR_WISH_PERMIT);
-    expect_good("{\"priority\":\"low\"}", WEIR_WISH_PRIORITY);
-    expect_good("{\"outcome\":\"success\"}", WEIR_WISH_OUTCOME);
-    expect_good("{\"timeout_ms\":0}", WEIR_WISH_TIMEOUT);
-    expect_good("{\"lease_ms\":1}", WEIR_WISH_LEASE);
-    expect_good("{\"cost\":0}", WEIR_WISH_COST);
-    expect_good("{\"hold\":false}", WEIR_WISH_HOLD);
+    expect_good("{\"flow\":\"a\"}", WEIR_PERMIT_PARAM_FLOW);
+    expect_good("{\"tenant\":\"a\"}", WEIR_PERMIT_PARAM_TENANT);
+    expect_good("{\"permit\":\"a\"}", WEIR_PERMIT_PARAM_PERMIT);
+    expect_good("{\"priority\":\"low\"}", WEIR_PERMIT_PARAM_PRIORITY);
+    expect_good("{\"outcome\":\"success\"}", WEIR_PERMIT_PARAM_OUTCOME);
+    expect_good("{\"timeout_ms\":0}", WEIR_PERMIT_PARAM_TIMEOUT);
+    expect_good("{\"lease_ms\":1}", WEIR_PERMIT_PARAM_LEASE);
+    expect_good("{\"cost\":0}", WEIR_PERMIT_PARAM_COST);
+    expect_good("{\"hold\":false}", WEIR_PERMIT_PARAM_HOLD);
 }
 
 TEST(every_word_has_its_meaning)
@@ -161,21 +162,22 @@ TEST(every_word_has_its_meaning)
                     {"{\"outcome\":\"client_error\"}", WEIR_OUTCOME_CLIENT_ERROR},
                     {"{\"outcome\":\"cancelled\"}", WEIR_OUTCOME_CANCELLED}};
     for (size_t i = 0; i < COUNT_OF(priorities); i++) {
-        expect_read(weir_slice_of(priorities[i].document), WEIR_WISH_PRIORITY);
-        assert_int_equal(wish.priority, priorities[i].priority);
+        expect_read(weir_slice_of(priorities[i].document), WEIR_PERMIT_PARAM_PRIORITY);
+        assert_int_equal(params.priority, priorities[i].priority);
         done();
     }
     for (size_t i = 0; i < COUNT_OF(outcomes); i++) {
-        expect_read(weir_slice_of(outcomes[i].document), WEIR_WISH_OUTCOME);
-        assert_int_equal(wish.outcome, outcomes[i].outcome);
+        expect_read(weir_slice_of(outcomes[i].document), WEIR_PERMIT_PARAM_OUTCOME);
+        assert_int_equal(params.outcome, outcomes[i].outcome);
         done();
     }
 }
 
 TEST(names_may_be_escaped_and_need_not_be_ascii)
 {
-    expect_read(BYTES("{\"fl\\u006fw\":\"\\u00e4\xc3\xa4\\ud83d\\ude00\\\"\\n\"}"), WEIR_WISH_FLOW);
-    expect_text(wish.flow, "\xc3\xa4\xc3\xa4\xf0\x9f\x98\x80\"\n");
+    expect_read(BYTES("{\"fl\\u006fw\":\"\\u00e4\xc3\xa4\\ud83d\\ude00\\\"\\n\"}"),
+                WEIR_PERMIT_PARAM_FLOW);
+    expect_text(params.flow, "\xc3\xa4\xc3\xa4\xf0\x9f\x98\x80\"\n");
     done();
 }
 
@@ -191,7 +193,7 @@ TEST(a_text_has_1_to_255_bytes)
         assert_true(read_bytes(with_text(names[i], TEXT_MAX - 1), ALL));
         done();
         assert_true(read_bytes(with_text(names[i], TEXT_MAX), ALL));
-        assert_int_equal(wish.flow.bytes + wish.tenant.bytes + wish.permit.bytes, TEXT_MAX);
+        assert_int_equal(params.flow.bytes + params.tenant.bytes + params.permit.bytes, TEXT_MAX);
         done();
         expect_wrong_of(with_text(names[i], TEXT_MAX + 1), ALL, names[i]);
         expect_wrong_of(with_text(names[i], 100000), ALL, names[i]);
@@ -210,7 +212,7 @@ TEST(a_text_is_measured_in_bytes_and_not_in_characters)
     add(&text, "n\"}");
     add(&longer, "\xc3\xa4\"}");
     assert_true(read_bytes(slice_of(&text), ALL));
-    assert_int_equal(wish.flow.bytes, 255);
+    assert_int_equal(params.flow.bytes, 255);
     done();
     expect_wrong_of(slice_of(&longer), ALL, "flow");
 }
@@ -218,11 +220,11 @@ TEST(a_text_is_measured_in_bytes_and_not_in_characters)
 TEST(a_timeout_is_from_0_to_a_year)
 {
     expect_wrong("{\"timeout_ms\":-1}", "timeout_ms");
-    expect_good("{\"timeout_ms\":0}", WEIR_WISH_TIMEOUT);
-    expect_good("{\"timeout_ms\":-0}", WEIR_WISH_TIMEOUT);
-    expect_good("{\"timeout_ms\":31535999999}", WEIR_WISH_TIMEOUT);
-    expect_read(BYTES("{\"timeout_ms\":31536000000}"), WEIR_WISH_TIMEOUT);
-    assert_true(wish.timeout_ns == YEAR_MS * 1000000);
+    expect_good("{\"timeout_ms\":0}", WEIR_PERMIT_PARAM_TIMEOUT);
+    expect_good("{\"timeout_ms\":-0}", WEIR_PERMIT_PARAM_TIMEOUT);
+    expect_good("{\"timeout_ms\":31535999999}", WEIR_PERMIT_PARAM_TIMEOUT);
+    expect_read(BYTES("{\"timeout_ms\":31536000000}"), WEIR_PERMIT_PARAM_TIMEOUT);
+    assert_true(params.timeout_ns == YEAR_MS * 1000000);
     done();
     expect_wrong("{\"timeout_ms\":31536000001}", "timeout_ms");
 }
@@ -231,9 +233,9 @@ TEST(a_lease_is_from_1_to_a_year)
 {
     expect_wrong("{\"lease_ms\":-1}", "lease_ms");
     expect_wrong("{\"lease_ms\":0}", "lease_ms");
-    expect_good("{\"lease_ms\":1}", WEIR_WISH_LEASE);
-    expect_read(BYTES("{\"lease_ms\":31536000000}"), WEIR_WISH_LEASE);
-    assert_true(wish.lease_ns == YEAR_MS * 1000000);
+    expect_good("{\"lease_ms\":1}", WEIR_PERMIT_PARAM_LEASE);
+    expect_read(BYTES("{\"lease_ms\":31536000000}"), WEIR_PERMIT_PARAM_LEASE);
+    assert_true(params.lease_ns == YEAR_MS * 1000000);
     done();
     expect_wrong("{\"lease_ms\":31536000001}", "lease_ms");
 }
@@ -242,10 +244,10 @@ TEST(a_cost_is_from_0_to_the_greatest_that_there_is)
 {
     assert_int_equal(WEIR_COST_MAX, 1073741824);
     expect_wrong("{\"cost\":-1}", "cost");
-    expect_good("{\"cost\":0}", WEIR_WISH_COST);
-    expect_good("{\"cost\":1073741823}", WEIR_WISH_COST);
-    expect_read(BYTES("{\"cost\":1073741824}"), WEIR_WISH_COST);
-    assert_int_equal(wish.cost, WEIR_COST_MAX);
+    expect_good("{\"cost\":0}", WEIR_PERMIT_PARAM_COST);
+    expect_good("{\"cost\":1073741823}", WEIR_PERMIT_PARAM_COST);
+    expect_read(BYTES("{\"cost\":1073741824}"), WEIR_PERMIT_PARAM_COST);
+    assert_int_equal(params.cost, WEIR_COST_MAX);
     done();
     expect_wrong("{\"cost\":1073741825}", "cost");
     expect_wrong("{\"cost\":4294967296}", "cost"); /* which is 0 in 32 bits */
@@ -339,15 +341,15 @@ TEST(a_field_of_another_call_is_refused)
             uint32_t field;
             const char *text;
         } fields[] = {
-            {WEIR_WISH_FLOW, "\"flow\":\"a\""},
-            {WEIR_WISH_TENANT, "\"tenant\":\"a\""},
-            {WEIR_WISH_PERMIT, "\"permit\":\"a\""},
-            {WEIR_WISH_PRIORITY, "\"priority\":\"low\""},
-            {WEIR_WISH_OUTCOME, "\"outcome\":\"success\""},
-            {WEIR_WISH_TIMEOUT, "\"timeout_ms\":1"},
-            {WEIR_WISH_LEASE, "\"lease_ms\":1"},
-            {WEIR_WISH_COST, "\"cost\":1"},
-            {WEIR_WISH_HOLD, "\"hold\":true"},
+            {WEIR_PERMIT_PARAM_FLOW, "\"flow\":\"a\""},
+            {WEIR_PERMIT_PARAM_TENANT, "\"tenant\":\"a\""},
+            {WEIR_PERMIT_PARAM_PERMIT, "\"permit\":\"a\""},
+            {WEIR_PERMIT_PARAM_PRIORITY, "\"priority\":\"low\""},
+            {WEIR_PERMIT_PARAM_OUTCOME, "\"outcome\":\"success\""},
+            {WEIR_PERMIT_PARAM_TIMEOUT, "\"timeout_ms\":1"},
+            {WEIR_PERMIT_PARAM_LEASE, "\"lease_ms\":1"},
+            {WEIR_PERMIT_PARAM_COST, "\"cost\":1"},
+            {WEIR_PERMIT_PARAM_HOLD, "\"hold\":true"},
         };
         for (size_t i = 0; i < COUNT_OF(fields); i++) {
             snprintf(document, sizeof document, "{%s}", fields[i].text);
@@ -482,8 +484,8 @@ TEST(without_memory_a_wish_is_refused_and_nothing_is_lost)
         bool well = read_bytes(whole, ALL);
         fail_at = 0;
         if (well) {
-            assert_int_equal(wish.present,
-                             WEIR_WISH_FLOW | WEIR_WISH_COST | WEIR_WISH_HOLD | WEIR_WISH_TENANT);
+            assert_int_equal(params.present, WEIR_PERMIT_PARAM_FLOW | WEIR_PERMIT_PARAM_COST |
+                                                 WEIR_PERMIT_PARAM_HOLD | WEIR_PERMIT_PARAM_TENANT);
             done();
         }
         assert_int_equal(blocks, 0);
@@ -492,7 +494,7 @@ TEST(without_memory_a_wish_is_refused_and_nothing_is_lost)
 
 TEST(a_wish_may_be_given_back_twice)
 {
-    expect_read(BYTES("{\"flow\":\"a\"}"), WEIR_WISH_FLOW);
+    expect_read(BYTES("{\"flow\":\"a\"}"), WEIR_PERMIT_PARAM_FLOW);
     done();
     done();
 }

@@ -1,4 +1,4 @@
-#include "api/intake.h"
+#include "api/body_reader.h"
 
 /* Moves the parts of a body in chunks that `raw` holds together, behind what is there. Their frames
  * have been checked before. */

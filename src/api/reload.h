@@ -1,6 +1,6 @@
-/* steer.h - POST /reload. */
-#ifndef WEIR_API_STEER_H
-#define WEIR_API_STEER_H
+/* reload.h - POST /reload. */
+#ifndef WEIR_API_RELOAD_H
+#define WEIR_API_RELOAD_H
 
 #include "api/call.h"
 

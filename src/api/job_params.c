@@ -1,4 +1,4 @@
-#include "api/job_wish.h"
+#include "api/job_params.h"
 
 #include "base/slice.h"
 #include "config/scalars.h"
@@ -13,7 +13,7 @@
 
 static const struct {
     const char *name;
-    enum weir_job_wish_field field;
+    enum weir_job_params_field field;
 } fields[] = {
     {"queue", WEIR_JOB_WISH_QUEUE},       {"tenant", WEIR_JOB_WISH_TENANT},
     {"priority", WEIR_JOB_WISH_PRIORITY}, {"delay", WEIR_JOB_WISH_DELAY},
@@ -22,7 +22,7 @@ static const struct {
     {"cost", WEIR_JOB_WISH_COST},         {"id", WEIR_JOB_WISH_ID},
 };
 
-uint32_t weir_job_wish_find(struct weir_slice name, uint32_t known)
+uint32_t weir_job_params_find(struct weir_slice name, uint32_t known)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if ((fields[i].field & known) != 0 &&
@@ -111,59 +111,59 @@ static const char *set_attempts(struct weir_slice value, uint32_t *attempts)
     return NULL;
 }
 
-static const char *set_field(struct weir_job_wish *wish, enum weir_job_wish_field field,
+static const char *set_field(struct weir_job_params *params, enum weir_job_params_field field,
                              struct weir_slice value)
 {
     switch (field) {
     case WEIR_JOB_WISH_ID:
-        return set_id(value, &wish->id);
+        return set_id(value, &params->id);
     case WEIR_JOB_WISH_QUEUE:
-        return set_name(value, &wish->queue);
+        return set_name(value, &params->queue);
     case WEIR_JOB_WISH_TENANT:
-        return set_name(value, &wish->tenant);
+        return set_name(value, &params->tenant);
     case WEIR_JOB_WISH_KEY:
-        return set_name(value, &wish->key);
+        return set_name(value, &params->key);
     case WEIR_JOB_WISH_PRIORITY:
-        return set_priority(value, &wish->priority);
+        return set_priority(value, &params->priority);
     case WEIR_JOB_WISH_DELAY:
-        return set_duration(value, 0, &wish->delay_ms);
+        return set_duration(value, 0, &params->delay_ms);
     case WEIR_JOB_WISH_RUN_AT:
-        return set_moment(value, &wish->run_at_ms);
+        return set_moment(value, &params->run_at_ms);
     case WEIR_JOB_WISH_ATTEMPTS:
-        return set_attempts(value, &wish->attempts);
+        return set_attempts(value, &params->attempts);
     case WEIR_JOB_WISH_TIMEOUT:
-        return set_duration(value, 1, &wish->timeout_ms);
+        return set_duration(value, 1, &params->timeout_ms);
     case WEIR_JOB_WISH_COST:
-        return set_duration(value, 1, &wish->cost_ms);
+        return set_duration(value, 1, &params->cost_ms);
     }
     return "is not known here";
 }
 
-const char *weir_job_wish_set(struct weir_job_wish *wish, enum weir_job_wish_field field,
-                              struct weir_slice value)
+const char *weir_job_params_set(struct weir_job_params *params, enum weir_job_params_field field,
+                                struct weir_slice value)
 {
-    const char *wrong = set_field(wish, field, value);
+    const char *wrong = set_field(params, field, value);
     if (wrong == NULL) {
-        wish->present |= (uint32_t)field;
+        params->present |= (uint32_t)field;
     }
     return wrong;
 }
 
-void weir_job_wish_apply(const struct weir_job_wish *wish, struct weir_job_order *order)
+void weir_job_params_apply(const struct weir_job_params *params, struct weir_job_order *order)
 {
-    order->priority = wish->priority;
-    order->key = wish->key;
-    order->cost_ms = wish->cost_ms;
-    if ((wish->present & WEIR_JOB_WISH_ATTEMPTS) != 0) {
-        order->attempts_max = wish->attempts;
+    order->priority = params->priority;
+    order->key = params->key;
+    order->cost_ms = params->cost_ms;
+    if ((params->present & WEIR_JOB_WISH_ATTEMPTS) != 0) {
+        order->attempts_max = params->attempts;
     }
-    if ((wish->present & WEIR_JOB_WISH_TIMEOUT) != 0) {
-        order->timeout_ms = wish->timeout_ms;
+    if ((params->present & WEIR_JOB_WISH_TIMEOUT) != 0) {
+        order->timeout_ms = params->timeout_ms;
     }
-    if ((wish->present & WEIR_JOB_WISH_RUN_AT) != 0) {
-        order->due_ms = wish->run_at_ms;
+    if ((params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+        order->due_ms = params->run_at_ms;
         order->dated = true;
-    } else if ((wish->present & WEIR_JOB_WISH_DELAY) != 0 && wish->delay_ms > 0) {
-        order->due_ms = order->created_ms + (int64_t)wish->delay_ms;
+    } else if ((params->present & WEIR_JOB_WISH_DELAY) != 0 && params->delay_ms > 0) {
+        order->due_ms = order->created_ms + (int64_t)params->delay_ms;
     }
 }

@@ -1,0 +1,84 @@
+/* api_permit.h - permits that the API has given, and those that it waits for.
+ *
+ * A permit is a gate ticket with an id. While it waits it belongs to its call, and to the loop of
+ * that. Once it is held it stands in a table, where any thread finds it by its id, or by gate, key
+ * and flow, and ends or renews it under the table's lock. Its own loop hears of the end of its
+ * lease; whoever was first, the ticket knows. docs/API.md tells the rest. */
+#ifndef WEIR_API_API_PERMIT_H
+#define WEIR_API_API_PERMIT_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "gateway/gate_ticket.h"
+
+#define WEIR_API_PERMITS_MAX       UINT32_C(1000000)
+#define WEIR_API_PERMIT_TEXT_BYTES 32 /* of an id, in hexadecimal */
+
+struct weir_api_permits;
+struct weir_call;
+
+struct weir_api_permit {
+    struct weir_gate_ticket gate_ticket;
+    struct weir_map_node by_id;
+    struct weir_map_node by_flow;
+    struct weir_link link; /* among all that are held */
+    struct weir_api_permits *api_permits;
+    struct weir_call *call; /* that waits for it, or holds it by its connection; else null */
+    uint64_t id[2];
+    uint64_t lease_ns; /* WEIR_NEVER: none */
+    uint32_t gate;
+    bool held;                             /* stands in the table; under its lock */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
+    char flow_text[WEIR_NAME_BYTES_MAX];
+};
+
+/* How a caller names a permit: by its id, else by its flow. */
+struct weir_api_permit_name {
+    uint32_t gate;
+    struct weir_slice key;
+    struct weir_slice permit; /* empty: by flow */
+    struct weir_slice flow;
+    struct weir_slice tenant; /* whose it has to be; empty: anybody's */
+};
+
+/* Null without memory. */
+struct weir_api_permits *weir_api_permits_create(void);
+
+/* Gives back what is still held. Once the loops have stopped; what is under way to them may arrive
+ * here. */
+void weir_api_permits_destroy(struct weir_api_permits *api_permits);
+
+/* A new one, zeroed but for its id. Null at WEIR_API_PERMITS_MAX or without memory. */
+struct weir_api_permit *weir_api_permit_take(struct weir_api_permits *api_permits);
+
+/* One that is not held, and whose gate ticket is closed, goes. */
+void weir_api_permit_give(struct weir_api_permit *api_permit);
+
+/* It has been admitted, and can be found from now on. False, and nothing changed, without memory.
+ */
+WEIR_MUST_CHECK bool weir_api_permit_hold(struct weir_api_permit *api_permit);
+
+/* Its lease is over: it can be found no more, and goes. In its own loop. */
+void weir_api_permit_lapse(struct weir_api_permit *api_permit);
+
+void weir_api_permit_format(const struct weir_api_permit *api_permit,
+                            char text[WEIR_API_PERMIT_TEXT_BYTES]);
+
+/* WEIR_NOT_HELD if there is none of that name. */
+WEIR_MUST_CHECK enum weir_status weir_api_permits_release(struct weir_api_permits *api_permits,
+                                                          const struct weir_api_permit_name *name,
+                                                          const struct weir_result *result,
+                                                          uint32_t loop_index);
+
+/* The same when the call that holds it by its connection ends, in the loop of both: it is released
+ * unless somebody else has done that or its lease is over, and does not refer to the call again. */
+void weir_api_permits_let_go(struct weir_api_permits *api_permits,
+                             const struct weir_api_permit_name *name,
+                             const struct weir_result *result, uint32_t loop_index);
+
+/* `lease_ns` only shortens what was granted; 0: all of that. Stores how long the lease is now. */
+WEIR_MUST_CHECK enum weir_status weir_api_permits_renew(struct weir_api_permits *api_permits,
+                                                        const struct weir_api_permit_name *name,
+                                                        uint64_t *lease_ns, uint32_t loop_index);
+
+#endif
