@@ -25,37 +25,38 @@ static int print_permit(const char *permit)
 }
 
 /* Nobody has heard of it, so nobody else would. */
-static void give_back(const struct weir_talk *talk)
+static void give_back(const struct weir_api_client *client)
 {
-    struct weir_request_path path = {talk->options->words[0], talk->options->words[1], "release"};
-    json_t *wish = json_pack("{s:s}", "permit", weir_show_string(talk->document, "permit"));
-    struct weir_options quiet = *talk->options;
-    struct weir_talk second;
+    struct weir_request_path path = {client->options->words[0], client->options->words[1],
+                                     "release"};
+    json_t *wish = json_pack("{s:s}", "permit", weir_show_string(client->document, "permit"));
+    struct weir_options quiet = *client->options;
+    struct weir_api_client second;
     quiet.json = false;
-    weir_talk_init(&second, talk->command, &quiet);
-    (void)!weir_talk_ask(&second, path, wish);
-    weir_talk_deinit(&second);
+    weir_api_client_init(&second, client->command, &quiet);
+    (void)!weir_api_client_ask(&second, path, wish);
+    weir_api_client_deinit(&second);
 }
 
 static int run_acquire(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_acquire, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error that we can act on */
-    weir_talk_init(&talk, weir_command_acquire.name, &options);
-    int status = weir_permit_acquire(&talk, options.words[0], options.words[1], false);
-    bool given = talk.status == 200;
+    weir_api_client_init(&client, weir_command_acquire.name, &options);
+    int status = weir_permit_acquire(&client, options.words[0], options.words[1], false);
+    bool given = client.status == 200;
     if (status == 0 && !options.json) {
-        status = print_permit(weir_show_string(talk.document, "permit"));
+        status = print_permit(weir_show_string(client.document, "permit"));
     }
     if (status != 0 && given) {
-        give_back(&talk);
+        give_back(&client);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* capacity.c - `weir capacity`: how much room the queues have. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "cli/talk.h"
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
@@ -62,17 +62,17 @@ static bool print_queues(const json_t *document)
 static int run_capacity(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_capacity, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_capacity.name, &options);
-    int status = weir_talk_query(&talk, "capacity", NULL);
-    if (status == 0 && !options.json && !print_queues(talk.document)) {
+    weir_api_client_init(&client, weir_command_capacity.name, &options);
+    int status = weir_api_client_query(&client, "capacity", NULL);
+    if (status == 0 && !options.json && !print_queues(client.document)) {
         status = WEIR_EXIT_FAILED;
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

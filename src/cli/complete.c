@@ -5,9 +5,9 @@
  * and flags, and cannot be wrong about them. Names of gates, keys, queues and jobs are asked of the
  * API, which has a moment to answer; nobody has typed anything wrong yet, so nothing is ever
  * complained of but what cannot be asked, on stderr, and the status is 0. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "cli/talk.h"
 #include "sim/shipped.h"
 
 #include <string.h>
@@ -67,15 +67,15 @@ static void offer_names(const struct call *call, const struct stem *stem,
                         const struct weir_call *question, const char *list, const char *name)
 {
     struct itimerspec patience = {.it_value = {.tv_sec = PATIENCE_S}};
-    struct weir_talk talk;
+    struct weir_api_client client;
     size_t index;
     uint32_t offered = 0;
     const json_t *object;
-    weir_talk_init(&talk, weir_command_complete.name, &call->options);
-    talk.stop_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    timerfd_settime(talk.stop_fd, 0, &patience, NULL);
-    if (weir_talk_do(&talk, question) == 0) {
-        json_array_foreach(json_object_get(talk.document, list), index, object)
+    weir_api_client_init(&client, weir_command_complete.name, &call->options);
+    client.stop_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    timerfd_settime(client.stop_fd, 0, &patience, NULL);
+    if (weir_api_client_do(&client, question) == 0) {
+        json_array_foreach(json_object_get(client.document, list), index, object)
         {
             const char *text = weir_show_string(object, name);
             if (text[0] != '\0' && is_printable(text) && offered < NAMES_MAX) {
@@ -83,8 +83,8 @@ static void offer_names(const struct call *call, const struct stem *stem,
             }
         }
     }
-    close(talk.stop_fd);
-    weir_talk_deinit(&talk);
+    close(client.stop_fd);
+    weir_api_client_deinit(&client);
 }
 
 /* The gates; the keys of one; the oldest jobs, or those that failed; the queues. */

@@ -8,7 +8,7 @@
 #include "cli/child.h"
 #include "cli/client.h"
 #include "cli/commands.h"
-#include "cli/crowd.h"
+#include "cli/load_generator.h"
 #include "cli/show.h"
 #include "cli/watch.h"
 #include "config/scalars.h"
@@ -42,7 +42,7 @@
 #define SHARE_CELLS   20 /* of a bar for an even share */
 
 /* Their shares are to be even although the first asks with as many callers as all others. */
-static const uint32_t callers[WEIR_CROWD_TENANTS] = {36, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+static const uint32_t callers[WEIR_LOAD_TENANTS] = {36, 4, 4, 4, 4, 4, 4, 4, 4, 4};
 
 /* What is known at one moment. */
 struct moment {
@@ -56,7 +56,7 @@ struct moment {
     double window;
     double learned_per_s; /* what the gateway thinks is allowed; 0: it does not know */
     uint64_t waiting;
-    uint64_t tokens[WEIR_CROWD_TENANTS];
+    uint64_t tokens[WEIR_LOAD_TENANTS];
 };
 
 /* Some seconds in short. */
@@ -75,11 +75,11 @@ struct demo {
     bool by_weir; /* the callers go to the gateway now */
     struct weir_child provider;
     struct weir_child gateway;
-    struct weir_child crowd;
+    struct weir_child generator;
     char provider_address[WEIR_ADDRESS_TEXT_MAX];
     char gateway_address[WEIR_ADDRESS_TEXT_MAX];
     char api_address[WEIR_ADDRESS_TEXT_MAX];
-    struct weir_crowd load;
+    struct weir_load_generator load;
     uint64_t direct_seconds;
     struct part direct;    /* what they were like */
     uint32_t moment_count; /* so far; the last ones are kept */
@@ -198,14 +198,15 @@ static bool start_gateway(struct demo *demo)
 static bool start_crowd(struct demo *demo, bool by_weir)
 {
     const char *address = by_weir ? demo->gateway_address : demo->provider_address;
-    weir_child_end(&demo->crowd);
+    weir_child_end(&demo->generator);
     demo->by_weir = by_weir;
     demo->first_moment = demo->moment_count;
-    demo->load = (struct weir_crowd){.max_tokens = 400, .prompt_bytes = 600, .key = PROVIDER_KEY};
+    demo->load =
+        (struct weir_load_generator){.max_tokens = 400, .prompt_bytes = 600, .key = PROVIDER_KEY};
     memcpy(demo->load.callers, callers, sizeof callers);
     const char *wrong = weir_address_parse(&demo->load.address, weir_slice_of(address));
     assert(wrong == NULL); /* it is what the child has said */
-    return weir_child_fork(&demo->crowd, "the callers", weir_crowd_run, &demo->load);
+    return weir_child_fork(&demo->generator, "the callers", weir_load_generator_run, &demo->load);
 }
 
 /* ---- asking ---- */
@@ -242,8 +243,8 @@ static void read_tenants(const json_t *stats, struct moment *moment)
     json_array_foreach(json_object_get(stats, "tenants"), index, tenant)
     {
         const char *name = weir_show_string(tenant, "name");
-        for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
-            if (strcmp(name, weir_crowd_tenant(i)) == 0) {
+        for (uint32_t i = 0; i < WEIR_LOAD_TENANTS; i++) {
+            if (strcmp(name, weir_load_generator_tenant(i)) == 0) {
                 moment->tokens[i] = number(tenant, "tokens");
             }
         }
@@ -281,7 +282,7 @@ static double learned_by(const json_t *key)
 /* A key that nobody has used yet is not there; then there is nothing to see. */
 static bool look_at_gateway(const struct demo *demo, struct moment *moment, int stop_fd)
 {
-    json_t *key = ask(demo->api_address, "/gates/llm/" WEIR_CROWD_MODEL, stop_fd);
+    json_t *key = ask(demo->api_address, "/gates/llm/" WEIR_LOAD_MODEL, stop_fd);
     if (key == NULL) {
         return false;
     }
@@ -337,12 +338,12 @@ static void draw_bar(FILE *out, double share, int cells)
 }
 
 /* What each tenant got lately, and in all. */
-static double shares(struct demo *demo, uint32_t seconds, double got[WEIR_CROWD_TENANTS])
+static double shares(struct demo *demo, uint32_t seconds, double got[WEIR_LOAD_TENANTS])
 {
     const struct moment *now = moment_before(demo, 0);
     const struct moment *before = moment_before(demo, seconds);
     double sum = 0;
-    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+    for (uint32_t i = 0; i < WEIR_LOAD_TENANTS; i++) {
         got[i] = (double)(now->tokens[i] - before->tokens[i]);
         sum += got[i];
     }
@@ -350,22 +351,22 @@ static double shares(struct demo *demo, uint32_t seconds, double got[WEIR_CROWD_
 }
 
 /* Jain's index: 1 if all have the same, 1/n if one has everything. */
-static double evenness(const double got[WEIR_CROWD_TENANTS])
+static double evenness(const double got[WEIR_LOAD_TENANTS])
 {
     double sum = 0;
     double squares = 0;
-    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+    for (uint32_t i = 0; i < WEIR_LOAD_TENANTS; i++) {
         sum += got[i];
         squares += got[i] * got[i];
     }
-    return squares > 0 ? sum * sum / (WEIR_CROWD_TENANTS * squares) : 1;
+    return squares > 0 ? sum * sum / (WEIR_LOAD_TENANTS * squares) : 1;
 }
 
 /* What the last seconds of the callers that are there now were like. Not the very first one, in
  * which they get what the provider has saved up before anybody came. */
 static struct part part_of(struct demo *demo)
 {
-    double got[WEIR_CROWD_TENANTS];
+    double got[WEIR_LOAD_TENANTS];
     uint32_t seconds = demo->moment_count == 0 ? 0 : moments_back(demo);
     if (seconds == 0) {
         return (struct part){0};
@@ -408,13 +409,13 @@ static void draw_seconds(struct demo *demo, FILE *out)
 
 static void draw_tenants(struct demo *demo, FILE *out)
 {
-    double got[WEIR_CROWD_TENANTS];
+    double got[WEIR_LOAD_TENANTS];
     double sum = shares(demo, moments_back(demo), got);
     fprintf(out, "\n  tenant  callers  share of the last %u s\n", moments_back(demo));
-    for (uint32_t i = 0; i < WEIR_CROWD_TENANTS; i++) {
+    for (uint32_t i = 0; i < WEIR_LOAD_TENANTS; i++) {
         double share = percent(got[i], sum);
-        fprintf(out, "  %-6s  %7u  %5.1f %%  ", weir_crowd_tenant(i), callers[i], share);
-        draw_bar(out, share * WEIR_CROWD_TENANTS / 100, SHARE_CELLS);
+        fprintf(out, "  %-6s  %7u  %5.1f %%  ", weir_load_generator_tenant(i), callers[i], share);
+        draw_bar(out, share * WEIR_LOAD_TENANTS / 100, SHARE_CELLS);
         fputc('\n', out);
     }
     fprintf(out, "  evenness of the shares (Jain's index): %.3f\n", evenness(got));
@@ -422,7 +423,7 @@ static void draw_tenants(struct demo *demo, FILE *out)
 
 static void draw_line(struct demo *demo, FILE *out)
 {
-    double got[WEIR_CROWD_TENANTS];
+    double got[WEIR_LOAD_TENANTS];
     const struct moment *now = moment_before(demo, 0);
     struct second second = between(moment_before(demo, 1), now);
     fprintf(out, "%llu s, %s Weir: used %.0f of %.0f tokens/s, inside %llu",
@@ -453,7 +454,7 @@ static void draw_all(struct demo *demo, FILE *out)
 static bool have_ended(struct demo *demo)
 {
     return weir_child_has_ended(&demo->provider) || weir_child_has_ended(&demo->gateway) ||
-           weir_child_has_ended(&demo->crowd);
+           weir_child_has_ended(&demo->generator);
 }
 
 static bool look(struct demo *demo, int stop_fd)
@@ -541,7 +542,7 @@ static int run_demo(char **arguments)
                         .terminal = isatty(STDOUT_FILENO) == 1,
                         .provider = WEIR_CHILD_NONE,
                         .gateway = WEIR_CHILD_NONE,
-                        .crowd = WEIR_CHILD_NONE};
+                        .generator = WEIR_CHILD_NONE};
     enum weir_flags_result read =
         weir_flags_read_own(&weir_command_demo, arguments, &options, &demo);
     if (read != WEIR_FLAGS_GOOD) {
@@ -553,7 +554,7 @@ static int run_demo(char **arguments)
         start_crowd(&demo, demo.direct_seconds == 0)) {
         status = show(&demo);
     }
-    weir_child_end(&demo.crowd);
+    weir_child_end(&demo.generator);
     weir_child_end(&demo.gateway);
     weir_child_end(&demo.provider);
     return status;

@@ -30,10 +30,10 @@ static int list(const struct weir_options *options)
                                                  {"ENDED", false},
                                                  {"REASON", false},
                                                  {0}};
-    struct weir_talk talk;
-    weir_talk_init(&talk, weir_command_dlq.name, options);
-    int status = weir_cli_job_list(&talk, "dlq", columns, put_letter);
-    weir_talk_deinit(&talk);
+    struct weir_api_client client;
+    weir_api_client_init(&client, weir_command_dlq.name, options);
+    int status = weir_cli_job_list(&client, "dlq", columns, put_letter);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* events.c - `weir events`: what is decided at the gates, as it happens. */
 #define _POSIX_C_SOURCE 200809L
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "cli/talk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ static bool on_line(void *context, struct weir_slice line)
 static int run_events(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     char query[QUERY_BYTES_MAX] = "";
     char path[QUERY_BYTES_MAX + 16];
     enum weir_flags_result read = weir_flags_read(&weir_command_events, arguments, &options);
@@ -168,10 +168,10 @@ static int run_events(char **arguments)
     struct manner manner = {.json = options.json,
                             .coloured = isatty(STDOUT_FILENO) == 1 &&
                                         (no_colour == NULL || no_colour[0] == '\0')};
-    weir_talk_init(&talk, weir_command_events.name, &options);
+    weir_api_client_init(&client, weir_command_events.name, &options);
     snprintf(path, sizeof path, "/events%s%s", query[0] == '\0' ? "" : "?", query);
-    int status = weir_talk_follow(&talk, path, on_line, &manner);
-    weir_talk_deinit(&talk);
+    int status = weir_api_client_follow(&client, path, on_line, &manner);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* explain.c - `weir explain GATE KEY [FLOW]`: the same as `weir line`, in sentences about one. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/show.h"
-#include "cli/talk.h"
 
 #include <string.h>
 
@@ -199,7 +199,7 @@ static int explain(const json_t *key, const json_t *document, const char *flow)
 static int run_explain(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_explain, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
@@ -207,20 +207,20 @@ static int run_explain(char **arguments)
     struct weir_request_path path = {options.words[0], options.words[1], NULL};
     json_t *key = NULL;
     int status = 0;
-    weir_talk_init(&talk, weir_command_explain.name, &options);
+    weir_api_client_init(&client, weir_command_explain.name, &options);
     if (!options.json) {
-        status = weir_talk_ask(&talk, path, NULL);
-        key = json_incref(talk.document);
+        status = weir_api_client_ask(&client, path, NULL);
+        key = json_incref(client.document);
     }
     path.what = "line";
     if (status == 0) {
-        status = weir_talk_ask(&talk, path, NULL);
+        status = weir_api_client_ask(&client, path, NULL);
     }
     if (status == 0 && !options.json) {
-        status = explain(key, talk.document, options.words[2]);
+        status = explain(key, client.document, options.words[2]);
     }
     json_decref(key);
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

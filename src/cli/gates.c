@@ -1,9 +1,9 @@
 /* gates.c - `weir gates`: how many are inside, how many wait, and what became of the others. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "cli/talk.h"
 #include "cli/watch.h"
 
 #define INTERVAL_NS     WEIR_NS_PER_SECOND
@@ -220,19 +220,19 @@ static bool print_key(const json_t *document, FILE *out)
 static int draw(void *context, int stop_fd, FILE *out)
 {
     const struct weir_options *options = context;
-    struct weir_talk talk;
+    struct weir_api_client client;
     bool printed = true;
-    weir_talk_init(&talk, weir_command_gates.name, options);
-    talk.out = out;
-    talk.stop_fd = stop_fd;
-    int status = weir_talk_ask(
-        &talk, (struct weir_request_path){options->words[0], options->words[1], NULL}, NULL);
+    weir_api_client_init(&client, weir_command_gates.name, options);
+    client.out = out;
+    client.stop_fd = stop_fd;
+    int status = weir_api_client_ask(
+        &client, (struct weir_request_path){options->words[0], options->words[1], NULL}, NULL);
     if (status == 0 && !options->json) {
-        printed = options->words[1] != NULL   ? print_key(talk.document, out)
-                  : options->words[0] != NULL ? print_keys(talk.document, out)
-                                              : print_gates(talk.document, out);
+        printed = options->words[1] != NULL   ? print_key(client.document, out)
+                  : options->words[0] != NULL ? print_keys(client.document, out)
+                                              : print_gates(client.document, out);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return printed ? status : WEIR_EXIT_FAILED;
 }
 

@@ -24,7 +24,7 @@ int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits)
     struct weir_parameter parameters[] = {{"wait", waits ? seconds : NULL}, {0}};
     struct weir_call call = {.method = "GET", .segments = {"status", id}, .parameters = parameters};
     int status = weir_persist_call(persist, &call);
-    if (waits && status == 0 && !weir_cli_job_is_over(persist->talk->document) &&
+    if (waits && status == 0 && !weir_cli_job_is_over(persist->client->document) &&
         weir_clock_ns() - began_ns < WEIR_CLI_JOB_LOOK_S * WEIR_NS_PER_SECOND / 2) {
         weir_persist_rest(persist); /* a server that drains keeps nobody waiting */
     }
@@ -62,11 +62,11 @@ void weir_cli_job_show(struct weir_progress *progress, const json_t *document)
     weir_progress_show(progress, part == NULL ? -1 : json_number_value(part), text);
 }
 
-void weir_cli_job_complain(const struct weir_talk *talk, const json_t *document)
+void weir_cli_job_complain(const struct weir_api_client *client, const json_t *document)
 {
     const char *id = weir_show_string(document, "id");
     const char *error = weir_show_string(document, "error");
-    fprintf(stderr, "weir %s: ", talk->command);
+    fprintf(stderr, "weir %s: ", client->command);
     weir_show_text(stderr, id);
     if (!is_in(document, "failed")) {
         fputs(" was cancelled\n", stderr);
@@ -80,58 +80,58 @@ void weir_cli_job_complain(const struct weir_talk *talk, const json_t *document)
 
 int weir_cli_job_await(struct weir_persist *persist, const char *id)
 {
-    struct weir_talk *talk = persist->talk;
+    struct weir_api_client *client = persist->client;
     for (;;) { /* as long as the job takes */
         if (weir_cli_job_look(persist, id, true) != 0) {
             weir_progress_clear(persist->progress);
-            return weir_talk_report(talk);
+            return weir_api_client_report(client);
         }
-        if (weir_cli_job_is_over(talk->document)) {
+        if (weir_cli_job_is_over(client->document)) {
             weir_progress_clear(persist->progress);
             return 0;
         }
-        weir_cli_job_show(persist->progress, talk->document);
+        weir_cli_job_show(persist->progress, client->document);
     }
 }
 
 /* ---- the result ---- */
 
-static int complain_of_output(const struct weir_talk *talk, const char *path)
+static int complain_of_output(const struct weir_api_client *client, const char *path)
 {
-    fprintf(stderr, "weir %s: %s cannot be written: %s\n", talk->command,
+    fprintf(stderr, "weir %s: %s cannot be written: %s\n", client->command,
             path == NULL ? "the result" : path, strerror(errno));
     return WEIR_EXIT_FAILED;
 }
 
-static int say_why_there_is_none(struct weir_talk *talk)
+static int say_why_there_is_none(struct weir_api_client *client)
 {
-    if (talk->status == 422 && weir_cli_job_is_over(talk->document) && !talk->options->json) {
-        weir_cli_job_complain(talk, talk->document);
+    if (client->status == 422 && weir_cli_job_is_over(client->document) && !client->options->json) {
+        weir_cli_job_complain(client, client->document);
         return WEIR_EXIT_FAILED;
     }
-    return weir_talk_report(talk);
+    return weir_api_client_report(client);
 }
 
 int weir_cli_job_fetch(struct weir_persist *persist, const char *id, const char *path)
 {
-    struct weir_talk *talk = persist->talk;
+    struct weir_api_client *client = persist->client;
     struct weir_output output;
     struct weir_call call = {.method = "GET",
                              .segments = {"result", id},
                              .piece = weir_output_write,
                              .context = &output};
     if (!weir_output_open(&output, path)) {
-        return complain_of_output(talk, path);
+        return complain_of_output(client, path);
     }
     int status;
     do {
-        status = weir_talk_call(talk, &call);
+        status = weir_api_client_call(client, &call);
     } while (status != 0 && weir_output_rewind(&output) && weir_persist_again(persist));
     weir_progress_clear(persist->progress);
     if (status != 0) {
-        status = say_why_there_is_none(talk);
+        status = say_why_there_is_none(client);
     } else if (!weir_output_finish(&output)) {
-        status = complain_of_output(talk, path);
+        status = complain_of_output(client, path);
     } else {
         weir_persist_succeeded(persist);
     }
@@ -163,10 +163,10 @@ static bool go_on(const json_t *document, char after[32])
     return more;
 }
 
-int weir_cli_job_list(struct weir_talk *talk, const char *what, const struct weir_column *columns,
-                      weir_cli_job_row_put *put)
+int weir_cli_job_list(struct weir_api_client *client, const char *what,
+                      const struct weir_column *columns, weir_cli_job_row_put *put)
 {
-    const struct weir_options *options = talk->options;
+    const struct weir_options *options = client->options;
     char after[32] = "";
     struct weir_table table;
     int status;
@@ -176,11 +176,11 @@ int weir_cli_job_list(struct weir_talk *talk, const char *what, const struct wei
             {"state", options->state},   {"queue", options->queue},
             {"tenant", options->tenant}, {"after", after[0] == '\0' ? NULL : after},
             {"limit", PAGE_ROWS},        {0}};
-        status = weir_talk_query(talk, what, parameters);
-        if (status == 0 && !options->json && !put_page(&table, talk->document, put)) {
+        status = weir_api_client_query(client, what, parameters);
+        if (status == 0 && !options->json && !put_page(&table, client->document, put)) {
             status = WEIR_EXIT_FAILED;
         }
-    } while (status == 0 && ferror(stdout) == 0 && go_on(talk->document, after));
+    } while (status == 0 && ferror(stdout) == 0 && go_on(client->document, after));
     weir_table_deinit(&table);
     return status;
 }
@@ -200,17 +200,18 @@ void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job)
 
 /* ---- deeds ---- */
 
-static int do_one(struct weir_talk *talk, const char *id, const struct weir_cli_job_deed *deed)
+static int do_one(struct weir_api_client *client, const char *id,
+                  const struct weir_cli_job_deed *deed)
 {
     struct weir_call call = {.method = deed->method, .segments = {deed->first, id, deed->second}};
-    int status = weir_talk_do(talk, &call);
-    if (status != 0 || talk->options->json) {
+    int status = weir_api_client_do(client, &call);
+    if (status != 0 || client->options->json) {
         return status;
     }
     weir_show_text(stdout, id);
     putchar(' ');
     weir_show_text(stdout,
-                   deed->state != NULL ? deed->state : weir_show_string(talk->document, "state"));
+                   deed->state != NULL ? deed->state : weir_show_string(client->document, "state"));
     putchar('\n');
     fflush(stdout);
     return 0;
@@ -219,17 +220,17 @@ static int do_one(struct weir_talk *talk, const char *id, const struct weir_cli_
 int weir_cli_job_each(const char *command, const struct weir_options *options, char **ids,
                       const struct weir_cli_job_deed *deed)
 {
-    struct weir_talk talk;
+    struct weir_api_client client;
     int worst = 0;
-    weir_talk_init(&talk, command, options);
+    weir_api_client_init(&client, command, options);
     for (; *ids != NULL; ids++) {
-        int status = do_one(&talk, *ids, deed);
+        int status = do_one(&client, *ids, deed);
         worst = status != 0 ? status : worst;
-        if (status != 0 && talk.status == 0) {
+        if (status != 0 && client.status == 0) {
             break; /* nobody is there: the others would fare the same */
         }
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return worst;
 }
 

@@ -28,7 +28,7 @@ bool weir_cli_job_is_done(const json_t *document);
 void weir_cli_job_show(struct weir_progress *progress, const json_t *document);
 
 /* Says on stderr why a job that is over is not done, and what can be done about it. */
-void weir_cli_job_complain(const struct weir_talk *talk, const json_t *document);
+void weir_cli_job_complain(const struct weir_api_client *client, const json_t *document);
 
 /* Waits until it is over: 0, and `talk->document` is its status. Otherwise the exit status, and it
  * has been said why, unless it was stopped. */
@@ -44,7 +44,7 @@ typedef void weir_cli_job_row_put(struct weir_table *table, const json_t *job);
 
 /* Lists what `what` (jobs, dlq) leads to, page by page: a table, or documents with --json. The exit
  * status. */
-WEIR_MUST_CHECK int weir_cli_job_list(struct weir_talk *talk, const char *what,
+WEIR_MUST_CHECK int weir_cli_job_list(struct weir_api_client *client, const char *what,
                                       const struct weir_column *columns, weir_cli_job_row_put *put);
 
 /* Cells of such a row: "-" for what is empty; how many attempts of how many. */

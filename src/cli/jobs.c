@@ -29,14 +29,14 @@ static int run_jobs(char **arguments)
         {"TENANT", false},  {"PRIORITY", false}, {"ATTEMPTS", true},
         {"CREATED", false}, {"ERROR", false},    {0}};
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_jobs, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_jobs.name, &options);
-    int status = weir_cli_job_list(&talk, "jobs", columns, put_job);
-    weir_talk_deinit(&talk);
+    weir_api_client_init(&client, weir_command_jobs.name, &options);
+    int status = weir_cli_job_list(&client, "jobs", columns, put_job);
+    weir_api_client_deinit(&client);
     return status;
 }
 

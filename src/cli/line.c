@@ -1,9 +1,9 @@
 /* line.c - `weir line GATE KEY`: who waits, why, and until when. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "cli/talk.h"
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
@@ -49,18 +49,18 @@ static bool print_line(const json_t *document)
 static int run_line(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_line, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_line.name, &options);
-    int status = weir_talk_ask(
-        &talk, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
-    if (status == 0 && !options.json && !print_line(talk.document)) {
+    weir_api_client_init(&client, weir_command_line.name, &options);
+    int status = weir_api_client_ask(
+        &client, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
+    if (status == 0 && !options.json && !print_line(client.document)) {
         status = WEIR_EXIT_FAILED;
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

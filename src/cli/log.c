@@ -1,7 +1,7 @@
 /* log.c - `weir log ID`: what a job said while it ran. */
 #define _POSIX_C_SOURCE 200809L
+#include "cli/api_client.h"
 #include "cli/commands.h"
-#include "cli/talk.h"
 
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static bool print_piece(void *context, struct weir_slice bytes)
 static int run_log(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     bool terminal = isatty(STDOUT_FILENO) == 1;
     enum weir_flags_result read = weir_flags_read(&weir_command_log, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
@@ -33,9 +33,9 @@ static int run_log(char **arguments)
                              .segments = {"log", options.words[0]},
                              .piece = print_piece,
                              .context = &terminal};
-    weir_talk_init(&talk, weir_command_log.name, &options);
-    int status = weir_talk_do(&talk, &call);
-    weir_talk_deinit(&talk);
+    weir_api_client_init(&client, weir_command_log.name, &options);
+    int status = weir_api_client_do(&client, &call);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include "base/slice.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
-#include "mock/words.h"
+#include "mock/settings.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:9001"
 

@@ -35,18 +35,20 @@ static json_t *make_wish(const struct weir_options *options)
     return wish;
 }
 
-int weir_permit_acquire(struct weir_talk *talk, const char *gate, const char *key, bool hold)
+int weir_permit_acquire(struct weir_api_client *client, const char *gate, const char *key,
+                        bool hold)
 {
-    json_t *wish = make_wish(talk->options);
+    json_t *wish = make_wish(client->options);
     if (hold) {
         json_object_set_new(wish, "hold", json_true());
     }
-    return weir_talk_wait(talk, (struct weir_request_path){gate, key, "acquire"}, wish, hold);
+    return weir_api_client_wait(client, (struct weir_request_path){gate, key, "acquire"}, wish,
+                                hold);
 }
 
-int weir_permit_change(struct weir_talk *talk, const struct weir_command *command)
+int weir_permit_change(struct weir_api_client *client, const struct weir_command *command)
 {
-    const struct weir_options *options = talk->options;
+    const struct weir_options *options = client->options;
     const char *permit = options->words[2];
     if ((permit == NULL) == (options->flow == NULL)) {
         return weir_flags_complain(command,
@@ -55,5 +57,5 @@ int weir_permit_change(struct weir_talk *talk, const struct weir_command *comman
     json_t *wish = make_wish(options);
     put_text(wish, "permit", permit);
     struct weir_request_path path = {options->words[0], options->words[1], command->name};
-    return weir_talk_ask(talk, path, wish);
+    return weir_api_client_ask(client, path, wish);
 }

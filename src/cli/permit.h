@@ -2,7 +2,7 @@
 #ifndef WEIR_CLI_PERMIT_H
 #define WEIR_CLI_PERMIT_H
 
-#include "cli/talk.h"
+#include "cli/api_client.h"
 
 /* The flags of who acquires a permit. */
 #define WEIR_FLAGS_OF_PERMIT                                             \
@@ -20,12 +20,13 @@
     WEIR_FLAG(TEXT, "--flow", "NAME", flow, \
               "instead of the permit: the oldest that this flow holds")
 
-/* Asks for a permit and waits; as weir_talk_ask(). With `hold`, the connection stays open. */
-WEIR_MUST_CHECK int weir_permit_acquire(struct weir_talk *talk, const char *gate, const char *key,
-                                        bool hold);
+/* Asks for a permit and waits; as weir_api_client_ask(). With `hold`, the connection stays open. */
+WEIR_MUST_CHECK int weir_permit_acquire(struct weir_api_client *client, const char *gate,
+                                        const char *key, bool hold);
 
 /* Asks for a change of a permit that is held, by the name of the command. The words are
  * gate, key and permit. */
-WEIR_MUST_CHECK int weir_permit_change(struct weir_talk *talk, const struct weir_command *command);
+WEIR_MUST_CHECK int weir_permit_change(struct weir_api_client *client,
+                                       const struct weir_command *command);
 
 #endif

@@ -11,26 +11,26 @@
 #define AWAY_FIRST_MS UINT32_C(100)
 #define AWAY_LAST_MS  UINT32_C(2000)
 
-void weir_persist_init(struct weir_persist *persist, struct weir_talk *talk,
+void weir_persist_init(struct weir_persist *persist, struct weir_api_client *client,
                        struct weir_progress *progress)
 {
-    *persist = (struct weir_persist){.talk = talk, .progress = progress};
+    *persist = (struct weir_persist){.client = client, .progress = progress};
 }
 
 /* False when it is time to end. */
 static bool pause_for(struct weir_persist *persist, uint32_t ms)
 {
-    struct pollfd polled = {.fd = persist->talk->stop_fd, .events = POLLIN};
-    persist->talk->stopped = poll(&polled, 1, (int)ms) > 0;
-    return !persist->talk->stopped;
+    struct pollfd polled = {.fd = persist->client->stop_fd, .events = POLLIN};
+    persist->client->stopped = poll(&polled, 1, (int)ms) > 0;
+    return !persist->client->stopped;
 }
 
 /* A server that ends says so for a moment, then it is gone: the same to us. */
-static bool is_away(const struct weir_talk *talk)
+static bool is_away(const struct weir_api_client *client)
 {
-    const char *type = weir_show_string(talk->document, "type");
-    return talk->status == 0 ? talk->caller.lost
-                             : talk->status == 503 && strcmp(type, "urn:weir:draining") == 0;
+    const char *type = weir_show_string(client->document, "type");
+    return client->status == 0 ? client->caller.lost
+                               : client->status == 503 && strcmp(type, "urn:weir:draining") == 0;
 }
 
 static bool wait_for_return(struct weir_persist *persist)
@@ -50,28 +50,29 @@ static bool wait_for_return(struct weir_persist *persist)
 
 static bool wait_for_room(struct weir_persist *persist)
 {
-    uint32_t asked_s = persist->talk->answer.retry_after_s;
+    uint32_t asked_s = persist->client->answer.retry_after_s;
     uint32_t seconds = asked_s > WEIR_PERSIST_REFUSAL_S ? WEIR_PERSIST_REFUSAL_S : asked_s;
     char text[WEIR_PROGRESS_TEXT_MAX];
     if (persist->refusals++ >= WEIR_PERSIST_REFUSALS_MAX) {
         return false;
     }
-    snprintf(text, sizeof text, "refused; again in %u s: %.300s", seconds, persist->talk->wrong);
+    snprintf(text, sizeof text, "refused; again in %u s: %.300s", seconds, persist->client->wrong);
     weir_progress_show(persist->progress, -1, text);
     return pause_for(persist, seconds * 1000);
 }
 
 bool weir_persist_again(struct weir_persist *persist)
 {
-    const struct weir_talk *talk = persist->talk;
-    if (talk->stopped) {
+    const struct weir_api_client *client = persist->client;
+    if (client->stopped) {
         return false;
     }
-    if (is_away(talk)) {
+    if (is_away(client)) {
         return wait_for_return(persist);
     }
-    bool later = (talk->status == 429 || talk->status == 503) && talk->answer.retry_after_s > 0;
-    persist->met = persist->met || talk->status != 0;
+    bool later =
+        (client->status == 429 || client->status == 503) && client->answer.retry_after_s > 0;
+    persist->met = persist->met || client->status != 0;
     persist->away_until_ns = 0;
     return later && wait_for_room(persist);
 }
@@ -89,7 +90,7 @@ int weir_persist_call(struct weir_persist *persist, const struct weir_call *call
     int status;
     persist->refusals = 0;
     do {
-        status = weir_talk_call(persist->talk, call);
+        status = weir_api_client_call(persist->client, call);
     } while (status != 0 && weir_persist_again(persist));
     if (status == 0) {
         weir_persist_succeeded(persist);

@@ -6,8 +6,8 @@
 #ifndef WEIR_CLI_PERSIST_H
 #define WEIR_CLI_PERSIST_H
 
+#include "cli/api_client.h"
 #include "cli/progress.h"
-#include "cli/talk.h"
 
 /* How long a server may be away. */
 #define WEIR_PERSIST_AWAY_S 60
@@ -18,7 +18,7 @@
 #define WEIR_PERSIST_REFUSAL_S    60
 
 struct weir_persist {
-    struct weir_talk *talk;
+    struct weir_api_client *client;
     struct weir_progress *progress; /* says why it waits */
     bool met;                       /* it has answered before */
     uint32_t refusals;              /* of this call */
@@ -26,13 +26,13 @@ struct weir_persist {
     uint64_t away_until_ns;         /* given up then; 0: it is not away */
 };
 
-void weir_persist_init(struct weir_persist *persist, struct weir_talk *talk,
+void weir_persist_init(struct weir_persist *persist, struct weir_api_client *client,
                        struct weir_progress *progress);
 
-/* As weir_talk_call(), again and again where that helps. */
+/* As weir_api_client_call(), again and again where that helps. */
 WEIR_MUST_CHECK int weir_persist_call(struct weir_persist *persist, const struct weir_call *call);
 
-/* After a call of the talk's that failed: whether to make it again. It has been waited then. */
+/* After a call of the call's that failed: whether to make it again. It has been waited then. */
 WEIR_MUST_CHECK bool weir_persist_again(struct weir_persist *persist);
 
 /* After one that did not. */

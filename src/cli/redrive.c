@@ -13,18 +13,18 @@ static const struct weir_flag flags[] = {
 
 static int redrive_all(const struct weir_options *options)
 {
-    struct weir_talk talk;
+    struct weir_api_client client;
     struct weir_parameter parameters[] = {
         {"queue", options->queue}, {"tenant", options->tenant}, {0}};
     struct weir_call call = {
         .method = "POST", .segments = {"dlq", "redrive"}, .parameters = parameters};
-    weir_talk_init(&talk, weir_command_redrive.name, options);
-    int status = weir_talk_do(&talk, &call);
+    weir_api_client_init(&client, weir_command_redrive.name, options);
+    int status = weir_api_client_do(&client, &call);
     if (status == 0 && !options->json) {
         printf("Redriven: %s.\n",
-               weir_show_number(json_object_get(talk.document, "redriven")).text);
+               weir_show_number(json_object_get(client.document, "redriven")).text);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -14,14 +14,14 @@ static const struct weir_flag flags[] = {
 static int run_release(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_release, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_release.name, &options);
-    int status = weir_permit_change(&talk, &weir_command_release);
-    weir_talk_deinit(&talk);
+    weir_api_client_init(&client, weir_command_release.name, &options);
+    int status = weir_permit_change(&client, &weir_command_release);
+    weir_api_client_deinit(&client);
     return status;
 }
 

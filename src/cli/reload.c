@@ -1,7 +1,7 @@
 /* reload.c - `weir reload`: has a running gateway take up its config anew. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "cli/talk.h"
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
@@ -23,17 +23,18 @@ static void print_outcome(const json_t *document)
 static int run_reload(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_reload, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_reload.name, &options);
-    int status = weir_talk_ask(&talk, (struct weir_request_path){.what = "reload"}, json_object());
+    weir_api_client_init(&client, weir_command_reload.name, &options);
+    int status =
+        weir_api_client_ask(&client, (struct weir_request_path){.what = "reload"}, json_object());
     if (status == 0 && !options.json) {
-        print_outcome(talk.document);
+        print_outcome(client.document);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -14,18 +14,18 @@ static const struct weir_flag flags[] = {
 static int run_renew(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_renew, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    weir_talk_init(&talk, weir_command_renew.name, &options);
-    int status = weir_permit_change(&talk, &weir_command_renew);
+    weir_api_client_init(&client, weir_command_renew.name, &options);
+    int status = weir_permit_change(&client, &weir_command_renew);
     if (status == 0 && !options.json) {
-        const json_t *lease = json_object_get(talk.document, "lease_ms");
+        const json_t *lease = json_object_get(client.document, "lease_ms");
         printf("%s\n", json_is_integer(lease) ? weir_show_duration(lease).text : "no lease");
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -11,10 +11,10 @@ static const struct weir_flag flags[] = {
 
 static int fetch(struct weir_persist *persist)
 {
-    const struct weir_options *options = persist->talk->options;
+    const struct weir_options *options = persist->client->options;
     const char *id = options->words[0];
     if (options->wait) {
-        persist->talk->stop_fd = weir_cli_job_watch_signals();
+        persist->client->stop_fd = weir_cli_job_watch_signals();
         int status = weir_cli_job_await(persist, id);
         if (status != 0) {
             return status;
@@ -26,7 +26,7 @@ static int fetch(struct weir_persist *persist)
 static int run_result(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     struct weir_progress progress;
     struct weir_persist persist;
     enum weir_flags_result read = weir_flags_read(&weir_command_result, arguments, &options);
@@ -34,11 +34,11 @@ static int run_result(char **arguments)
         return weir_flags_status(read);
     }
     weir_progress_init(&progress);
-    weir_talk_init(&talk, weir_command_result.name, &options);
-    weir_persist_init(&persist, &talk, &progress);
+    weir_api_client_init(&client, weir_command_result.name, &options);
+    weir_persist_init(&persist, &client, &progress);
     int status = fetch(&persist);
     weir_progress_clear(&progress);
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

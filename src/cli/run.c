@@ -40,7 +40,7 @@ static const struct weir_flag flags[] = {
 };
 
 struct run {
-    struct weir_talk talk;
+    struct weir_api_client client;
     sigset_t watched;
     sigset_t before; /* what was blocked when we began: the command gets it so */
     int signal_fd;
@@ -81,7 +81,7 @@ _Noreturn static void become(const struct run *run, char **command, pid_t parent
 static bool start(struct run *run, char **command)
 {
     pid_t parent = getpid();
-    if (setenv("WEIR_PERMIT", weir_show_string(run->talk.document, "permit"), 1) == -1) {
+    if (setenv("WEIR_PERMIT", weir_show_string(run->client.document, "permit"), 1) == -1) {
         return false;
     }
     fflush(stdout);
@@ -122,20 +122,20 @@ static bool take_signals(struct run *run)
 static void take_news(struct run *run)
 {
     char rest[1024];
-    ssize_t got = recv(run->talk.caller.fd, rest, sizeof rest, 0);
+    ssize_t got = recv(run->client.caller.fd, rest, sizeof rest, 0);
     if (got > 0 || (got == -1 && (errno == EAGAIN || errno == EINTR))) {
         return;
     }
     fputs("weir run: the gateway is gone, and with it the permit; the command goes on without\n",
           stderr);
-    weir_caller_close(&run->talk.caller);
+    weir_caller_close(&run->client.caller);
 }
 
 static void attend(struct run *run)
 {
     for (;;) {
         struct pollfd polled[] = {{.fd = run->signal_fd, .events = POLLIN},
-                                  {.fd = run->talk.caller.fd, .events = POLLIN | POLLRDHUP}};
+                                  {.fd = run->client.caller.fd, .events = POLLIN | POLLRDHUP}};
         if (poll(polled, 2, -1) == -1) {
             continue; /* no memory in the kernel, perhaps: the command runs all the same */
         }
@@ -158,22 +158,22 @@ static int exit_status(int status)
  * next signal, which there is no command left for, is for us. */
 static void report_success(struct run *run)
 {
-    if (run->talk.caller.fd < 0) {
+    if (run->client.caller.fd < 0) {
         return;
     }
-    struct weir_options quiet = *run->talk.options;
+    struct weir_options quiet = *run->client.options;
     struct weir_request_path path = {quiet.gate, quiet.key, "release"};
-    struct weir_talk talk;
+    struct weir_api_client client;
     quiet.json = false;
-    weir_talk_init(&talk, weir_command_run.name, &quiet);
-    talk.stop_fd = run->signal_fd;
-    talk.patience_ms = REPORT_PATIENCE_MS;
-    json_t *permit = json_object_get(run->talk.document, "permit");
+    weir_api_client_init(&client, weir_command_run.name, &quiet);
+    client.stop_fd = run->signal_fd;
+    client.patience_ms = REPORT_PATIENCE_MS;
+    json_t *permit = json_object_get(run->client.document, "permit");
     json_t *wish = json_pack("{s:O, s:s}", "permit", permit, "outcome", "success");
     if (wish != NULL) {
-        (void)!weir_talk_ask(&talk, path, wish);
+        (void)!weir_api_client_ask(&client, path, wish);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
 }
 
 static int run_command(struct run *run, char **command)
@@ -187,7 +187,7 @@ static int run_command(struct run *run, char **command)
         report_success(run);
     }
     /* So that the permit is back when we have ended, not soon after. */
-    weir_caller_finish(&run->talk.caller);
+    weir_caller_finish(&run->client.caller);
     return exit_status(run->status);
 }
 
@@ -211,14 +211,14 @@ static int run_with_permit(char **arguments)
         return weir_flags_complain(&weir_command_run,
                                    "--gate and --key say whose permit is needed");
     }
-    weir_talk_init(&run.talk, weir_command_run.name, &options);
-    int status = weir_permit_acquire(&run.talk, options.gate, options.key, true);
+    weir_api_client_init(&run.client, weir_command_run.name, &options);
+    int status = weir_permit_acquire(&run.client, options.gate, options.key, true);
     if (status == 0) {
         status = run_command(&run, options.rest);
-    } else if (is_unavailable(run.talk.status)) {
+    } else if (is_unavailable(run.client.status)) {
         status = EXIT_NO_PERMIT;
     }
-    weir_talk_deinit(&run.talk);
+    weir_api_client_deinit(&run.client);
     return status;
 }
 

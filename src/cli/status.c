@@ -1,7 +1,7 @@
 /* status.c - `weir status ID`: where a job is. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "cli/talk.h"
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
@@ -85,18 +85,18 @@ static void print_status(const json_t *document)
 static int run_status(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_status, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
     struct weir_call call = {.method = "GET", .segments = {"status", options.words[0]}};
-    weir_talk_init(&talk, weir_command_status.name, &options);
-    int status = weir_talk_do(&talk, &call);
+    weir_api_client_init(&client, weir_command_status.name, &options);
+    int status = weir_api_client_do(&client, &call);
     if (status == 0 && !options.json) {
-        print_status(talk.document);
+        print_status(client.document);
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

@@ -45,7 +45,7 @@ struct submit {
     const struct weir_options *options;
     struct weir_bodies bodies;
     size_t sent; /* the first so many */
-    struct weir_talk talk;
+    struct weir_api_client client;
     struct weir_progress progress;
     struct weir_persist persist;
 
@@ -114,15 +114,15 @@ static int send_body(struct submit *submit, const struct weir_body *body,
 /* Says which of several it was. */
 static int report(struct submit *submit, const struct weir_body *body)
 {
-    struct weir_talk *talk = &submit->talk;
-    char wrong[sizeof talk->wrong];
+    struct weir_api_client *client = &submit->client;
+    char wrong[sizeof client->wrong];
     if (submit->bodies.count > 1) {
         snprintf(wrong, sizeof wrong, "%.150s: %.500s (%zu of %zu were submitted)", body->path,
-                 talk->wrong, submit->sent, submit->bodies.count);
-        memcpy(talk->wrong, wrong, sizeof wrong);
+                 client->wrong, submit->sent, submit->bodies.count);
+        memcpy(client->wrong, wrong, sizeof wrong);
     }
     weir_progress_clear(&submit->progress);
-    return weir_talk_report(talk);
+    return weir_api_client_report(client);
 }
 
 static int say_accepted(struct submit *submit, const struct weir_body *body)
@@ -132,7 +132,7 @@ static int say_accepted(struct submit *submit, const struct weir_body *body)
     }
     weir_progress_clear(&submit->progress);
     if (submit->options->json) {
-        return weir_talk_report(&submit->talk);
+        return weir_api_client_report(&submit->client);
     }
     return puts(body->id) == EOF || fflush(stdout) != 0
                ? fail(submit, "the id cannot be written; the job is accepted all the same")
@@ -197,14 +197,14 @@ static int fetch(struct submit *submit, const char *id)
 /* One has ended: says so, and fetches what there is. */
 static void settle(struct submit *submit, const char *id)
 {
-    struct weir_talk *talk = &submit->talk;
-    bool done = weir_cli_job_is_done(talk->document);
+    struct weir_api_client *client = &submit->client;
+    bool done = weir_cli_job_is_done(client->document);
     char state[20];
-    snprintf(state, sizeof state, "%s", weir_show_string(talk->document, "state"));
+    snprintf(state, sizeof state, "%s", weir_show_string(client->document, "state"));
     weir_progress_clear(&submit->progress);
-    int status = submit->options->json ? weir_talk_report(talk) : 0;
+    int status = submit->options->json ? weir_api_client_report(client) : 0;
     if (!done) {
-        weir_cli_job_complain(talk, talk->document);
+        weir_cli_job_complain(client, client->document);
         status = WEIR_EXIT_FAILED;
     } else if (status == 0) {
         status = fetch(submit, id);
@@ -226,16 +226,16 @@ static bool look(struct submit *submit, size_t which, bool waits)
     bool over = true;
     if (weir_cli_job_look(&submit->persist, id, waits) != 0) {
         weir_progress_clear(&submit->progress);
-        submit->status = weir_talk_report(&submit->talk);
+        submit->status = weir_api_client_report(&submit->client);
         submit->not_done++;
-    } else if (weir_cli_job_is_over(submit->talk.document)) {
+    } else if (weir_cli_job_is_over(submit->client.document)) {
         settle(submit, id);
     } else {
         over = false;
         submit->running +=
-            !waits && strcmp(weir_show_string(submit->talk.document, "state"), "running") == 0;
+            !waits && strcmp(weir_show_string(submit->client.document, "state"), "running") == 0;
     }
-    if (over && !submit->talk.stopped) {
+    if (over && !submit->client.stopped) {
         memmove(&submit->open[which], &submit->open[which + 1],
                 (submit->open_count - which - 1) * sizeof *submit->open);
         submit->open_count--;
@@ -247,7 +247,7 @@ static void look_around(struct submit *submit)
 {
     size_t looks = submit->open_count < LOOKS_MAX ? submit->open_count : LOOKS_MAX;
     submit->running = 0;
-    for (; looks > 0 && submit->open_count > 0 && !submit->talk.stopped; looks--) {
+    for (; looks > 0 && submit->open_count > 0 && !submit->client.stopped; looks--) {
         submit->next = submit->next < submit->open_count ? submit->next : 0;
         submit->next += look(submit, submit->next, false) ? 0 : 1;
     }
@@ -258,7 +258,7 @@ static void show_all(struct submit *submit)
     char text[200], failed[50] = "", running[50] = "";
     size_t ended = submit->done + submit->not_done;
     if (submit->bodies.count == 1) {
-        weir_cli_job_show(&submit->progress, submit->talk.document);
+        weir_cli_job_show(&submit->progress, submit->client.document);
         return;
     }
     if (!submit->progress.terminal) {
@@ -280,7 +280,7 @@ static void await_all(struct submit *submit)
     for (size_t i = 0; i < submit->sent; i++) {
         submit->open[submit->open_count++] = i;
     }
-    while (submit->open_count > 0 && !submit->talk.stopped) {
+    while (submit->open_count > 0 && !submit->client.stopped) {
         uint64_t now_s = weir_clock_ns() / WEIR_NS_PER_SECOND;
         if (submit->open_count > 1 && now_s != looked_s) {
             looked_s = now_s;
@@ -347,7 +347,7 @@ static int submit_all(struct submit *submit)
         return WEIR_EXIT_FAILED;
     }
     if (submit->options->wait) {
-        submit->talk.stop_fd = weir_cli_job_watch_signals();
+        submit->client.stop_fd = weir_cli_job_watch_signals();
     }
     send_all(submit);
     if (submit->options->wait && submit->sent > 0) {
@@ -369,12 +369,12 @@ static int run_submit(char **arguments)
         return weir_flags_complain(&weir_command_submit, wrong);
     }
     weir_progress_init(&submit.progress);
-    weir_talk_init(&submit.talk, weir_command_submit.name, &options);
-    weir_persist_init(&submit.persist, &submit.talk, &submit.progress);
+    weir_api_client_init(&submit.client, weir_command_submit.name, &options);
+    weir_persist_init(&submit.persist, &submit.client, &submit.progress);
     int status = weir_bodies_find(&submit.bodies, options.rest, options.id)
                      ? submit_all(&submit)
                      : fail(&submit, submit.bodies.wrong);
-    weir_talk_deinit(&submit.talk);
+    weir_api_client_deinit(&submit.client);
     weir_bodies_deinit(&submit.bodies);
     return status;
 }

@@ -1,8 +1,8 @@
 /* usage.c - `weir usage`: what tenants have used. */
+#include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "cli/talk.h"
 
 static const struct weir_flag flags[] = {
     WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "of this tenant only"),
@@ -71,7 +71,7 @@ static bool print_usage(const json_t *document)
 static int run_usage(char **arguments)
 {
     struct weir_options options;
-    struct weir_talk talk;
+    struct weir_api_client client;
     enum weir_flags_result read = weir_flags_read(&weir_command_usage, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
@@ -83,12 +83,12 @@ static int run_usage(char **arguments)
     struct weir_parameter parameters[] = {{"tenant", options.tenant}, {"model", options.model},
                                           {"day", options.day},       {"from", options.from},
                                           {"to", options.to},         {0}};
-    weir_talk_init(&talk, weir_command_usage.name, &options);
-    int status = weir_talk_query(&talk, "usage", parameters);
-    if (status == 0 && !options.json && !print_usage(talk.document)) {
+    weir_api_client_init(&client, weir_command_usage.name, &options);
+    int status = weir_api_client_query(&client, "usage", parameters);
+    if (status == 0 && !options.json && !print_usage(client.document)) {
         status = WEIR_EXIT_FAILED;
     }
-    weir_talk_deinit(&talk);
+    weir_api_client_deinit(&client);
     return status;
 }
 

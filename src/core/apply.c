@@ -107,13 +107,14 @@ static bool prepare_tenants(const struct weir_key *key, struct preparation *plan
 static bool prepare_crowds(struct weir_key *key, const struct weir_settings *settings)
 {
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        struct weir_crowd *crowd = &key->priorities[i].crowd;
-        if (!weir_crowd_reserve(crowd, &settings->line_by_priority[i], crowd->members,
-                                key->allocator)) {
+        struct weir_share_heap *share_heap = &key->priorities[i].share_heap;
+        if (!weir_share_heap_reserve(share_heap, &settings->line_by_priority[i],
+                                     share_heap->members, key->allocator)) {
             return false;
         }
     }
-    return weir_crowd_reserve(&key->crowd, &settings->line, key->crowd.members, key->allocator);
+    return weir_share_heap_reserve(&key->share_heap, &settings->line, key->share_heap.members,
+                                   key->allocator);
 }
 
 static bool recorder_stays(const struct weir_key *key, const struct weir_settings *settings)
@@ -210,11 +211,11 @@ static void change_lanes(struct weir_key *key, struct preparation *plan, struct 
 static void disband_crowds(struct weir_key *key, const struct weir_settings *settings)
 {
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        weir_crowd_disband(&key->priorities[i].crowd);
-        key->priorities[i].crowd.bound = &settings->line_by_priority[i];
+        weir_share_heap_disband(&key->priorities[i].share_heap);
+        key->priorities[i].share_heap.bound = &settings->line_by_priority[i];
     }
-    weir_crowd_disband(&key->crowd);
-    key->crowd.bound = &settings->line;
+    weir_share_heap_disband(&key->share_heap);
+    key->share_heap.bound = &settings->line;
 }
 
 static struct weir_bucket *take_spare(struct preparation *plan)
@@ -235,9 +236,9 @@ static void change_tenant(struct weir_key *key, struct preparation *plan,
     weir_line_hold(key, tenant);
     weir_tenant_configure(key, tenant, settings, needs_bucket ? take_spare(plan) : NULL);
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        weir_crowd_rejoin(&key->priorities[i].crowd, &tenant->turns[i].stake, tenant);
+        weir_share_heap_rejoin(&key->priorities[i].share_heap, &tenant->turns[i].stake, tenant);
     }
-    weir_crowd_rejoin(&key->crowd, &tenant->stake, tenant);
+    weir_share_heap_rejoin(&key->share_heap, &tenant->stake, tenant);
     weir_line_free(key, tenant);
 }
 

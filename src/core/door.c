@@ -5,14 +5,14 @@
 
 #include <assert.h>
 
-static bool counts_tickets(const struct weir_crowd *crowd)
+static bool counts_tickets(const struct weir_share_heap *share_heap)
 {
-    return crowd->bound->tickets != UINT32_MAX;
+    return share_heap->bound->tickets != UINT32_MAX;
 }
 
-static bool counts_cost(const struct weir_crowd *crowd)
+static bool counts_cost(const struct weir_share_heap *share_heap)
 {
-    return crowd->bound->cost != UINT64_MAX;
+    return share_heap->bound->cost != UINT64_MAX;
 }
 
 /* A heap's least entry is the largest stake over weight, so orders are negative. Costs are cut at
@@ -40,101 +40,104 @@ static void place(struct weir_heap *heap, uint64_t order, const struct weir_tena
     }
 }
 
-static void place_stake(struct weir_crowd *crowd, struct weir_stake *stake,
+static void place_stake(struct weir_share_heap *share_heap, struct weir_stake *stake,
                         const struct weir_tenant *tenant)
 {
-    if (counts_tickets(crowd)) {
-        place(&crowd->heaps->by_tickets, order_by_tickets(stake, tenant), tenant,
+    if (counts_tickets(share_heap)) {
+        place(&share_heap->heaps->by_tickets, order_by_tickets(stake, tenant), tenant,
               &stake->place_by_tickets);
     }
-    if (counts_cost(crowd)) {
-        place(&crowd->heaps->by_cost, order_by_cost(stake, tenant), tenant, &stake->place_by_cost);
+    if (counts_cost(share_heap)) {
+        place(&share_heap->heaps->by_cost, order_by_cost(stake, tenant), tenant,
+              &stake->place_by_cost);
     }
 }
 
-bool weir_crowd_reserve(struct weir_crowd *crowd, const struct weir_bound *bound, uint32_t members,
-                        const struct weir_allocator *allocator)
+bool weir_share_heap_reserve(struct weir_share_heap *share_heap, const struct weir_bound *bound,
+                             uint32_t members, const struct weir_allocator *allocator)
 {
     bool tickets = bound->tickets != UINT32_MAX;
     bool cost = bound->cost != UINT64_MAX;
     if (members == 0 || (!tickets && !cost)) {
         return true;
     }
-    if (crowd->heaps == NULL) {
-        crowd->heaps = weir_allocate_zeroed(allocator, sizeof *crowd->heaps);
-        if (crowd->heaps == NULL) {
+    if (share_heap->heaps == NULL) {
+        share_heap->heaps = weir_allocate_zeroed(allocator, sizeof *share_heap->heaps);
+        if (share_heap->heaps == NULL) {
             return false;
         }
     }
-    return (!tickets || weir_heap_reserve(&crowd->heaps->by_tickets, members, allocator)) &&
-           (!cost || weir_heap_reserve(&crowd->heaps->by_cost, members, allocator));
+    return (!tickets || weir_heap_reserve(&share_heap->heaps->by_tickets, members, allocator)) &&
+           (!cost || weir_heap_reserve(&share_heap->heaps->by_cost, members, allocator));
 }
 
-void weir_crowd_add(struct weir_crowd *crowd, struct weir_stake *stake, struct weir_arrival arrival)
+void weir_share_heap_add(struct weir_share_heap *share_heap, struct weir_stake *stake,
+                         struct weir_arrival arrival)
 {
     if (stake->tickets == 0) {
-        crowd->members++;
-        crowd->weight += arrival.tenant->weight;
+        share_heap->members++;
+        share_heap->weight += arrival.tenant->weight;
     }
     stake->tickets++;
     stake->cost += arrival.cost;
-    crowd->tickets++;
-    crowd->cost += arrival.cost;
-    place_stake(crowd, stake, arrival.tenant);
+    share_heap->tickets++;
+    share_heap->cost += arrival.cost;
+    place_stake(share_heap, stake, arrival.tenant);
 }
 
-void weir_crowd_remove(struct weir_crowd *crowd, struct weir_stake *stake,
-                       struct weir_arrival arrival)
+void weir_share_heap_remove(struct weir_share_heap *share_heap, struct weir_stake *stake,
+                            struct weir_arrival arrival)
 {
     assert(stake->tickets > 0);
     assert(stake->cost >= arrival.cost);
     stake->tickets--;
     stake->cost -= arrival.cost;
-    crowd->tickets--;
-    crowd->cost -= arrival.cost;
+    share_heap->tickets--;
+    share_heap->cost -= arrival.cost;
     if (stake->tickets > 0) {
-        place_stake(crowd, stake, arrival.tenant);
+        place_stake(share_heap, stake, arrival.tenant);
         return;
     }
-    crowd->members--;
-    crowd->weight -= arrival.tenant->weight;
-    if (counts_tickets(crowd)) {
-        weir_heap_remove(&crowd->heaps->by_tickets, &stake->place_by_tickets);
+    share_heap->members--;
+    share_heap->weight -= arrival.tenant->weight;
+    if (counts_tickets(share_heap)) {
+        weir_heap_remove(&share_heap->heaps->by_tickets, &stake->place_by_tickets);
     }
-    if (counts_cost(crowd)) {
-        weir_heap_remove(&crowd->heaps->by_cost, &stake->place_by_cost);
+    if (counts_cost(share_heap)) {
+        weir_heap_remove(&share_heap->heaps->by_cost, &stake->place_by_cost);
     }
 }
 
-static bool tickets_fit(const struct weir_crowd *crowd)
+static bool tickets_fit(const struct weir_share_heap *share_heap)
 {
-    return crowd->tickets < crowd->bound->tickets;
+    return share_heap->tickets < share_heap->bound->tickets;
 }
 
-static bool cost_fits(const struct weir_crowd *crowd, uint32_t cost)
+static bool cost_fits(const struct weir_share_heap *share_heap, uint32_t cost)
 {
-    return crowd->cost <= crowd->bound->cost && cost <= crowd->bound->cost - crowd->cost;
+    return share_heap->cost <= share_heap->bound->cost &&
+           cost <= share_heap->bound->cost - share_heap->cost;
 }
 
 /* Whether `stake` of the arrival's tenant stays within `bound` x weight / all weights. */
-static bool within_share(const struct weir_crowd *crowd, const struct weir_stake *stake,
+static bool within_share(const struct weir_share_heap *share_heap, const struct weir_stake *stake,
                          const struct weir_tenant *tenant, unsigned __int128 amount, uint64_t bound)
 {
-    uint64_t weights = crowd->weight + (stake->tickets == 0 ? tenant->weight : 0);
+    uint64_t weights = share_heap->weight + (stake->tickets == 0 ? tenant->weight : 0);
     return amount * weights <= (unsigned __int128)bound * tenant->weight;
 }
 
-bool weir_crowd_accepts(const struct weir_crowd *crowd, const struct weir_stake *stake,
-                        struct weir_arrival arrival)
+bool weir_share_heap_accepts(const struct weir_share_heap *share_heap,
+                             const struct weir_stake *stake, struct weir_arrival arrival)
 {
-    if (!tickets_fit(crowd) &&
-        !within_share(crowd, stake, arrival.tenant, (unsigned __int128)stake->tickets + 1,
-                      crowd->bound->tickets)) {
+    if (!tickets_fit(share_heap) &&
+        !within_share(share_heap, stake, arrival.tenant, (unsigned __int128)stake->tickets + 1,
+                      share_heap->bound->tickets)) {
         return false;
     }
-    return cost_fits(crowd, arrival.cost) ||
-           within_share(crowd, stake, arrival.tenant, (unsigned __int128)stake->cost + arrival.cost,
-                        crowd->bound->cost);
+    return cost_fits(share_heap, arrival.cost) ||
+           within_share(share_heap, stake, arrival.tenant,
+                        (unsigned __int128)stake->cost + arrival.cost, share_heap->bound->cost);
 }
 
 /* The best entry of a heap that is not at `own`: the top, or else the better of the two below. */
@@ -151,15 +154,16 @@ static uint32_t *best_but(const struct weir_heap *heap, const uint32_t *own)
     return take_right ? right->place : left->place;
 }
 
-struct weir_stake *weir_crowd_victim(const struct weir_crowd *crowd, const struct weir_stake *stake,
-                                     struct weir_arrival arrival)
+struct weir_stake *weir_share_heap_victim(const struct weir_share_heap *share_heap,
+                                          const struct weir_stake *stake,
+                                          struct weir_arrival arrival)
 {
-    if (!tickets_fit(crowd)) {
-        return weir_container_of(best_but(&crowd->heaps->by_tickets, &stake->place_by_tickets),
+    if (!tickets_fit(share_heap)) {
+        return weir_container_of(best_but(&share_heap->heaps->by_tickets, &stake->place_by_tickets),
                                  struct weir_stake, place_by_tickets);
     }
-    if (!cost_fits(crowd, arrival.cost)) {
-        return weir_container_of(best_but(&crowd->heaps->by_cost, &stake->place_by_cost),
+    if (!cost_fits(share_heap, arrival.cost)) {
+        return weir_container_of(best_but(&share_heap->heaps->by_cost, &stake->place_by_cost),
                                  struct weir_stake, place_by_cost);
     }
     return NULL;
@@ -173,32 +177,33 @@ static void empty_heap(struct weir_heap *heap)
     heap->count = 0;
 }
 
-void weir_crowd_disband(struct weir_crowd *crowd)
+void weir_share_heap_disband(struct weir_share_heap *share_heap)
 {
-    if (crowd->heaps != NULL) {
-        empty_heap(&crowd->heaps->by_tickets);
-        empty_heap(&crowd->heaps->by_cost);
+    if (share_heap->heaps != NULL) {
+        empty_heap(&share_heap->heaps->by_tickets);
+        empty_heap(&share_heap->heaps->by_cost);
     }
-    crowd->weight = 0;
+    share_heap->weight = 0;
 }
 
-void weir_crowd_rejoin(struct weir_crowd *crowd, struct weir_stake *stake,
-                       const struct weir_tenant *tenant)
+void weir_share_heap_rejoin(struct weir_share_heap *share_heap, struct weir_stake *stake,
+                            const struct weir_tenant *tenant)
 {
     if (stake->tickets > 0) {
-        crowd->weight += tenant->weight;
-        place_stake(crowd, stake, tenant);
+        share_heap->weight += tenant->weight;
+        place_stake(share_heap, stake, tenant);
     }
 }
 
-void weir_crowd_deinit(struct weir_crowd *crowd, const struct weir_allocator *allocator)
+void weir_share_heap_deinit(struct weir_share_heap *share_heap,
+                            const struct weir_allocator *allocator)
 {
-    assert(crowd->tickets == 0);
-    assert(crowd->cost == 0);
-    if (crowd->heaps != NULL) {
-        weir_heap_deinit(&crowd->heaps->by_tickets, allocator);
-        weir_heap_deinit(&crowd->heaps->by_cost, allocator);
-        weir_release(allocator, crowd->heaps, sizeof *crowd->heaps);
-        crowd->heaps = NULL;
+    assert(share_heap->tickets == 0);
+    assert(share_heap->cost == 0);
+    if (share_heap->heaps != NULL) {
+        weir_heap_deinit(&share_heap->heaps->by_tickets, allocator);
+        weir_heap_deinit(&share_heap->heaps->by_cost, allocator);
+        weir_release(allocator, share_heap->heaps, sizeof *share_heap->heaps);
+        share_heap->heaps = NULL;
     }
 }

@@ -146,10 +146,12 @@ static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_
         ticket->cost > own->cost - tenant->stake.cost) {
         return WEIR_TENANT_FULL;
     }
-    if (!weir_crowd_accepts(&key->priorities[turn->priority].crowd, &turn->stake, arrival)) {
+    if (!weir_share_heap_accepts(&key->priorities[turn->priority].share_heap, &turn->stake,
+                                 arrival)) {
         return WEIR_PRIORITY_FULL;
     }
-    return weir_crowd_accepts(&key->crowd, &tenant->stake, arrival) ? WEIR_OK : WEIR_LINE_FULL;
+    return weir_share_heap_accepts(&key->share_heap, &tenant->stake, arrival) ? WEIR_OK
+                                                                              : WEIR_LINE_FULL;
 }
 
 static struct weir_ticket *last_of_turn(const struct weir_turn *turn)
@@ -184,12 +186,13 @@ static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
 {
     struct weir_turn *turn = ticket->turn;
     struct weir_arrival arrival = {turn->tenant, ticket->cost};
-    const struct weir_crowd *by_priority = &key->priorities[turn->priority].crowd;
+    const struct weir_share_heap *by_priority = &key->priorities[turn->priority].share_heap;
     const struct weir_stake *victim;
-    while ((victim = weir_crowd_victim(by_priority, &turn->stake, arrival)) != NULL) {
+    while ((victim = weir_share_heap_victim(by_priority, &turn->stake, arrival)) != NULL) {
         displace(key, last_of_turn(weir_container_of(victim, struct weir_turn, stake)), news);
     }
-    while ((victim = weir_crowd_victim(&key->crowd, &turn->tenant->stake, arrival)) != NULL) {
+    while ((victim = weir_share_heap_victim(&key->share_heap, &turn->tenant->stake, arrival)) !=
+           NULL) {
         displace(key, last_of_tenant(weir_container_of(victim, struct weir_tenant, stake)), news);
     }
 }

@@ -28,8 +28,8 @@ static uint32_t estimate_ahead(const struct weir_key *key, struct candidate who)
     const struct weir_priority_line *line = &key->priorities[who.priority];
     const uint32_t *weights = key->rules->settings.priority_weights;
     uint64_t all_weight = line->ready_weight + (who.ready ? 0 : who.weight);
-    uint64_t waiting_here = line->crowd.tickets + (who.in_line ? 0 : 1);
-    uint64_t waiting = key->crowd.tickets + (who.in_line ? 0 : 1);
+    uint64_t waiting_here = line->share_heap.tickets + (who.in_line ? 0 : 1);
+    uint64_t waiting = key->share_heap.tickets + (who.in_line ? 0 : 1);
     uint64_t slots = 0;
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         bool counts = i == (int)who.priority || key->priorities[i].ready.count > 0;
@@ -269,11 +269,11 @@ static uint32_t list_priorities(const struct weir_key *key, uint32_t places_max,
                                 uint8_t order[WEIR_PLACES_MAX],
                                 struct listing parts[WEIR_PRIORITY_COUNT])
 {
-    uint32_t all = (uint32_t)smaller(key->crowd.tickets, places_max);
+    uint32_t all = (uint32_t)smaller(key->share_heap.tickets, places_max);
     uint32_t slot = key->cursor;
     for (uint32_t count = 0; count < all;) {
         uint8_t priority = key->rules->cycle[slot];
-        if (parts[priority].max < key->priorities[priority].crowd.tickets) {
+        if (parts[priority].max < key->priorities[priority].share_heap.tickets) {
             parts[priority].max++;
             order[count++] = priority;
         }
@@ -405,11 +405,11 @@ struct weir_key_stats weir_key_get_stats(const struct weir_key *key)
 {
     struct weir_key_stats stats = {
         .active = key->active,
-        .waiting = key->crowd.tickets,
+        .waiting = key->share_heap.tickets,
         .limit = weir_key_limit(key),
         .tenants = key->tenants.count,
         .lanes = key->lane_total,
-        .waiting_cost = key->crowd.cost,
+        .waiting_cost = key->share_heap.cost,
         .entered = key->next_sequence - 1,
         .interval_ns = key->drain.starts < STARTS_MIN ? 0 : key->drain.interval_ns,
         .wake_ns = key->wake_ns,
@@ -418,7 +418,7 @@ struct weir_key_stats weir_key_get_stats(const struct weir_key *key)
         stats.reserved += key->lanes[i]->reserved;
     }
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        stats.waiting_by_priority[i] = key->priorities[i].crowd.tickets;
+        stats.waiting_by_priority[i] = key->priorities[i].share_heap.tickets;
     }
     memcpy(stats.ended, key->ended, sizeof stats.ended);
     if (key->meter != NULL && key->meter->count > 0) {

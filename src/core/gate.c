@@ -380,7 +380,7 @@ uint32_t weir_gate_sweep(struct weir_gate *gate, uint32_t keys_max, uint64_t now
             gate->swept = gate->swept->next;
         }
         struct weir_key *key = weir_container_of(gate->swept, struct weir_key, link);
-        if (pinned(key) || key->active > 0 || key->crowd.tickets > 0) {
+        if (pinned(key) || key->active > 0 || key->share_heap.tickets > 0) {
             continue;
         }
         if (weir_key_forgettable(key, now_ns)) {

@@ -368,12 +368,12 @@ void weir_key_init(struct weir_key *key, uint64_t now_ns)
 void weir_key_trim(struct weir_key *key)
 {
     assert(key->active == 0);
-    assert(key->crowd.tickets == 0);
+    assert(key->share_heap.tickets == 0);
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         weir_heap_deinit(&key->priorities[i].ready, key->allocator);
-        weir_crowd_deinit(&key->priorities[i].crowd, key->allocator);
+        weir_share_heap_deinit(&key->priorities[i].share_heap, key->allocator);
     }
-    weir_crowd_deinit(&key->crowd, key->allocator);
+    weir_share_heap_deinit(&key->share_heap, key->allocator);
     weir_heap_deinit(&key->timers, key->allocator);
     weir_heap_deinit(&key->parked, key->allocator);
 }
@@ -381,7 +381,7 @@ void weir_key_trim(struct weir_key *key)
 void weir_key_deinit(struct weir_key *key)
 {
     assert(key->active == 0);
-    assert(key->crowd.tickets == 0);
+    assert(key->share_heap.tickets == 0);
     weir_tenants_destroy(key);
     for (uint32_t i = 0; i < key->lane_total; i++) {
         weir_lane_destroy(key->lanes[i], key->allocator);
@@ -395,7 +395,7 @@ void weir_key_deinit(struct weir_key *key)
 
 uint64_t weir_key_rest_ns(const struct weir_key *key, uint64_t now_ns)
 {
-    if (key->active > 0 || key->crowd.tickets > 0) {
+    if (key->active > 0 || key->share_heap.tickets > 0) {
         return WEIR_NEVER;
     }
     uint64_t rest_ns = now_ns;

@@ -33,7 +33,7 @@ struct weir_priority_line {
     uint64_t clock;         /* virtual: where the last admission started */
     uint32_t rebased;       /* the upper half of the clock when idle turns last caught up with it */
     uint32_t ready_weight;  /* of the tenants in `ready` */
-    struct weir_crowd crowd; /* its turns with tickets */
+    struct weir_share_heap share_heap; /* its turns with tickets */
 };
 
 /* How fast the line drains: the mean time between two starts while somebody waits. */
@@ -77,10 +77,10 @@ struct weir_key {
     uint64_t ended[WEIR_END_COUNT];
 
     struct weir_priority_line priorities[WEIR_PRIORITY_COUNT];
-    struct weir_crowd crowd; /* tenants with tickets in line */
-    struct weir_heap timers; /* tickets by deadline or end of lease */
-    struct weir_heap parked; /* tenants by when they are ready again */
-    struct weir_map tenants; /* by name */
+    struct weir_share_heap share_heap; /* tenants with tickets in line */
+    struct weir_heap timers;           /* tickets by deadline or end of lease */
+    struct weir_heap parked;           /* tenants by when they are ready again */
+    struct weir_map tenants;           /* by name */
     struct weir_link all_tenants;
     struct weir_drain drain;
     struct weir_meter *meter; /* null where nothing is estimated */

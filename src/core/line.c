@@ -53,11 +53,12 @@ bool weir_line_reserve(struct weir_key *key, const struct weir_turn *turn)
 {
     struct weir_priority_line *line = priority_of(key, turn);
     const struct weir_allocator *allocator = key->allocator;
-    return weir_heap_reserve(&line->ready, line->crowd.members + 1, allocator) &&
-           weir_heap_reserve(&key->parked, key->crowd.members + 1, allocator) &&
-           weir_crowd_reserve(&line->crowd, line->crowd.bound, line->crowd.members + 1,
-                              allocator) &&
-           weir_crowd_reserve(&key->crowd, key->crowd.bound, key->crowd.members + 1, allocator);
+    return weir_heap_reserve(&line->ready, line->share_heap.members + 1, allocator) &&
+           weir_heap_reserve(&key->parked, key->share_heap.members + 1, allocator) &&
+           weir_share_heap_reserve(&line->share_heap, line->share_heap.bound,
+                                   line->share_heap.members + 1, allocator) &&
+           weir_share_heap_reserve(&key->share_heap, key->share_heap.bound,
+                                   key->share_heap.members + 1, allocator);
 }
 
 void weir_line_add(struct weir_key *key, struct weir_ticket *ticket)
@@ -73,8 +74,8 @@ void weir_line_add(struct weir_key *key, struct weir_ticket *ticket)
     } else {
         weir_list_push_back(&turn->tickets, &ticket->link);
     }
-    weir_crowd_add(&line->crowd, &turn->stake, arrival);
-    weir_crowd_add(&key->crowd, &tenant->stake, arrival);
+    weir_share_heap_add(&line->share_heap, &turn->stake, arrival);
+    weir_share_heap_add(&key->share_heap, &tenant->stake, arrival);
     if (ticket->deadline_ns != WEIR_NEVER) {
         weir_heap_push(&key->timers, ticket->deadline_ns, ticket->sequence, &ticket->place);
     }
@@ -98,8 +99,8 @@ void weir_line_remove(struct weir_key *key, struct weir_ticket *ticket)
     bool was_first = weir_turn_first(turn) == ticket;
 
     weir_list_unlink(&ticket->link);
-    weir_crowd_remove(&priority_of(key, turn)->crowd, &turn->stake, departure);
-    weir_crowd_remove(&key->crowd, &tenant->stake, departure);
+    weir_share_heap_remove(&priority_of(key, turn)->share_heap, &turn->stake, departure);
+    weir_share_heap_remove(&key->share_heap, &tenant->stake, departure);
     if (ticket->place != 0) {
         weir_heap_remove(&key->timers, &ticket->place);
     }
@@ -262,18 +263,20 @@ static void validate_tenant(const struct weir_key *key, const struct weir_tenant
     sum->cost += seen.cost;
 }
 
-static void validate_crowd(const struct weir_crowd *crowd)
+static void validate_crowd(const struct weir_share_heap *share_heap)
 {
-    if (crowd->heaps == NULL) {
-        assert(crowd->members == 0 ||
-               (crowd->bound->tickets == UINT32_MAX && crowd->bound->cost == UINT64_MAX));
+    if (share_heap->heaps == NULL) {
+        assert(share_heap->members == 0 ||
+               (share_heap->bound->tickets == UINT32_MAX && share_heap->bound->cost == UINT64_MAX));
         return;
     }
-    const struct weir_crowd_heaps *heaps = crowd->heaps;
+    const struct weir_share_heap_heaps *heaps = share_heap->heaps;
     weir_heap_validate(&heaps->by_tickets);
     weir_heap_validate(&heaps->by_cost);
-    assert(heaps->by_tickets.count == (crowd->bound->tickets == UINT32_MAX ? 0 : crowd->members));
-    assert(heaps->by_cost.count == (crowd->bound->cost == UINT64_MAX ? 0 : crowd->members));
+    assert(heaps->by_tickets.count ==
+           (share_heap->bound->tickets == UINT32_MAX ? 0 : share_heap->members));
+    assert(heaps->by_cost.count ==
+           (share_heap->bound->cost == UINT64_MAX ? 0 : share_heap->members));
 }
 
 void weir_line_validate(const struct weir_key *key)
@@ -289,19 +292,19 @@ void weir_line_validate(const struct weir_key *key)
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
         const struct weir_priority_line *line = &key->priorities[i];
         weir_heap_validate(&line->ready);
-        validate_crowd(&line->crowd);
+        validate_crowd(&line->share_heap);
         ready += line->ready.count;
-        assert(line->ready.capacity >= line->crowd.members); /* L4 */
+        assert(line->ready.capacity >= line->share_heap.members); /* L4 */
         assert((line->ready_weight == 0) == (line->ready.count == 0));
     }
-    validate_crowd(&key->crowd);
+    validate_crowd(&key->share_heap);
     weir_heap_validate(&key->timers);
     weir_heap_validate(&key->parked);
-    assert(seen.tickets == key->crowd.tickets);
-    assert(seen.cost == key->crowd.cost);
+    assert(seen.tickets == key->share_heap.tickets);
+    assert(seen.cost == key->share_heap.cost);
     assert(ready == key->ready);
     assert(tenants == key->tenants.count);
-    assert(key->parked.capacity >= key->crowd.members); /* L4 */
-    assert(key->timers.capacity >= key->timed);         /* L4 */
+    assert(key->parked.capacity >= key->share_heap.members); /* L4 */
+    assert(key->timers.capacity >= key->timed);              /* L4 */
     assert(key->timers.count <= key->timed);
 }

@@ -130,7 +130,7 @@ static void measure_drain(struct weir_key *key)
         int64_t weight = drain->starts < 8 ? (int64_t)drain->starts : 8;
         drain->interval_ns = (uint64_t)(mean_ns + (interval_ns - mean_ns) / weight);
     }
-    drain->last_ns = key->crowd.tickets > 0 ? key->now_ns : 0;
+    drain->last_ns = key->share_heap.tickets > 0 ? key->now_ns : 0;
 }
 
 static void admit_from_line(struct weir_key *key, struct weir_ticket *ticket,
@@ -238,7 +238,7 @@ void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum
     if (ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER) {
         key->timed--;
     }
-    if (key->crowd.tickets == 0) {
+    if (key->share_heap.tickets == 0) {
         key->drain.last_ns = 0;
     }
     weir_ticket_end(key, ticket, end);

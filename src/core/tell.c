@@ -10,7 +10,7 @@ void weir_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kin
         .at_ns = key->now_ns,
         .value = what.value,
         .active = key->active,
-        .waiting = key->crowd.tickets,
+        .waiting = key->share_heap.tickets,
         .limit = what.lane != NULL ? what.lane->limit : weir_key_limit(key),
         .lane_id = what.lane != NULL ? what.lane->id : 0,
         .kind = (uint8_t)kind,

@@ -97,7 +97,7 @@ static bool catch_up(struct weir_event_writer *event_writer, const struct weir_e
     struct weir_event event = {.at_ns = key->now_ns,
                                .value = control->untold_from,
                                .active = key->active,
-                               .waiting = key->crowd.tickets,
+                               .waiting = key->share_heap.tickets,
                                .limit = lane->limit,
                                .lane_id = lane->id,
                                .kind = WEIR_EVENT_LIMIT,

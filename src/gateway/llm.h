@@ -26,7 +26,7 @@
 #define WEIR_LLM_NO_MODEL UINT16_MAX
 
 /* What is there from the head of a reply on. */
-struct weir_llm_ear {
+struct weir_llm_reply_parser {
     struct weir_llm_reply reply; /* of a success */
     struct weir_limits limits;
     struct weir_chunked chunked; /* takes the frames away */
@@ -36,8 +36,8 @@ struct weir_llm_ear {
 };
 
 struct weir_llm {
-    struct weir_llm_ear *ear;      /* null before there is a reply */
-    struct weir_meter_part *meter; /* of the attempt that is under way; else null */
+    struct weir_llm_reply_parser *parser; /* null before there is a reply */
+    struct weir_meter_part *meter;        /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
     struct weir_exchange *exchange; /* whose it is */
     struct weir_link large_link;    /* in the worker's `large_waiters`, if in_large_line */

@@ -54,9 +54,9 @@ void weir_llm_end(struct weir_exchange *exchange)
     assert(llm->meter == NULL);
     stop_reading(exchange);
     exchange->llm = NULL;
-    if (llm->ear != NULL) {
-        weir_buffer_release(&worker->buffers, &llm->ear->held);
-        weir_slab_give(&worker->ears, llm->ear);
+    if (llm->parser != NULL) {
+        weir_buffer_release(&worker->buffers, &llm->parser->held);
+        weir_slab_give(&worker->reply_parsers, llm->parser);
     }
     weir_slab_give(&worker->llms, llm);
 }

@@ -48,8 +48,8 @@ struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange)
     if (!llm->listens) {
         return (struct weir_usage_counts){.input = left ? llm->input : 0};
     }
-    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
-    if (llm->ear->reply.error != WEIR_LLM_ERROR_NONE && !usage.known && usage.output == 0) {
+    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->parser->reply);
+    if (llm->parser->reply.error != WEIR_LLM_ERROR_NONE && !usage.known && usage.output == 0) {
         return (struct weir_usage_counts){0};
     }
     uint64_t input = usage.input_known ? usage.input : llm->input;

@@ -45,13 +45,13 @@ static void begin_listening(struct weir_exchange *exchange, enum weir_llm_body b
                                              .body = body,
                                              .hide_usage = llm->rewrites,
                                              .custom = weir_dialect_custom(llm->dialect)};
-    weir_llm_reply_init(&llm->ear->reply, &options);
-    weir_chunked_init(&llm->ear->chunked, UINT64_MAX);
+    weir_llm_reply_init(&llm->parser->reply, &options);
+    weir_chunked_init(&llm->parser->chunked, UINT64_MAX);
 }
 
 void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
 {
-    const struct weir_limits *limits = &exchange->llm->ear->limits;
+    const struct weir_limits *limits = &exchange->llm->parser->limits;
     struct weir_answer answer = {.status = exchange->backend->head.status};
     struct weir_reply reply = {.outcome = weir_signal_outcome(&answer),
                                .streamed = streamed,
@@ -68,16 +68,16 @@ void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
 bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
     struct weir_llm *llm = exchange->llm;
-    if (llm->ear == NULL) {
-        llm->ear = weir_slab_take(&exchange->worker->ears);
-        if (llm->ear == NULL) {
+    if (llm->parser == NULL) {
+        llm->parser = weir_slab_take(&exchange->worker->reply_parsers);
+        if (llm->parser == NULL) {
             return false;
         }
-        llm->ear->held = (struct weir_buffer){0};
+        llm->parser->held = (struct weir_buffer){0};
     }
     struct weir_limits_source source = weir_llm_limits(exchange);
     weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
-                     weir_wall_ns(), &llm->ear->limits);
+                     weir_wall_ns(), &llm->parser->limits);
     /* What follows a part of an interim reply must be the rest of it. */
     struct weir_answer answer = {.status = head->status};
     exchange->judging =
@@ -102,30 +102,30 @@ bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head 
  * of it is hidden. */
 static bool open_chunk(struct weir_exchange *exchange, size_t bytes)
 {
-    struct weir_llm_ear *ear = exchange->llm->ear;
+    struct weir_llm_reply_parser *parser = exchange->llm->parser;
     struct weir_buffer *reply = &exchange->reply;
-    size_t most = weir_buffer_bytes(&ear->held) + bytes;
+    size_t most = weir_buffer_bytes(&parser->held) + bytes;
     size_t wanted = weir_buffer_bytes(reply) + most + WEIR_CHUNK_LINE_BYTES_MAX + 2;
     if (wanted > WEIR_BUFFER_HUGE ||
         !weir_buffer_reserve(&exchange->worker->buffers, reply, (uint32_t)wanted)) {
         return false;
     }
-    ear->chunk_begin = reply->end;
+    parser->chunk_begin = reply->end;
     if (exchange->reply_frames == WEIR_FRAMING_CHUNKED && most > 0) {
         reply->end += (uint32_t)weir_chunk_write_line(reply->data + reply->end, most);
     }
-    ear->chunk_data = reply->end;
+    parser->chunk_data = reply->end;
     return true;
 }
 
 /* The line of the chunk is as long as that of the longest; if it need not be, the data moves. */
 static void close_chunk(struct weir_exchange *exchange)
 {
-    struct weir_llm_ear *ear = exchange->llm->ear;
+    struct weir_llm_reply_parser *parser = exchange->llm->parser;
     struct weir_buffer *reply = &exchange->reply;
     char line[WEIR_CHUNK_LINE_BYTES_MAX];
-    uint32_t bytes = reply->end - ear->chunk_data;
-    reply->end = ear->chunk_begin;
+    uint32_t bytes = reply->end - parser->chunk_data;
+    reply->end = parser->chunk_begin;
     if (bytes == 0) {
         return;
     }
@@ -134,8 +134,8 @@ static void close_chunk(struct weir_exchange *exchange)
         return;
     }
     uint32_t line_bytes = (uint32_t)weir_chunk_write_line(line, bytes);
-    if (reply->end + line_bytes != ear->chunk_data) {
-        memmove(reply->data + reply->end + line_bytes, reply->data + ear->chunk_data, bytes);
+    if (reply->end + line_bytes != parser->chunk_data) {
+        memmove(reply->data + reply->end + line_bytes, reply->data + parser->chunk_data, bytes);
     }
     memcpy(reply->data + reply->end, line, line_bytes);
     reply->end += line_bytes + bytes;
@@ -157,7 +157,7 @@ static void show(struct weir_exchange *exchange, struct weir_slice bytes)
 static void take_oldest(struct weir_exchange *exchange, size_t bytes, bool shows,
                         struct weir_slice input, size_t *decided)
 {
-    struct weir_buffer *held = &exchange->llm->ear->held;
+    struct weir_buffer *held = &exchange->llm->parser->held;
     size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
     struct weir_slice first = {weir_buffer_slice(held).data, of_held};
     struct weir_slice second = {input.data + *decided, bytes - of_held};
@@ -179,7 +179,7 @@ static void pass_and_hide(struct weir_exchange *exchange, const struct weir_llm_
 /* What is undecided of `input` is kept until the next one. */
 static bool hold(struct weir_exchange *exchange, struct weir_slice rest)
 {
-    struct weir_buffer *held = &exchange->llm->ear->held;
+    struct weir_buffer *held = &exchange->llm->parser->held;
     size_t wanted = weir_buffer_bytes(held) + rest.bytes;
     if (rest.bytes == 0) {
         return true;
@@ -201,7 +201,7 @@ static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
     size_t decided = 0;
     size_t used;
     struct weir_llm_fate fate;
-    while (weir_llm_reply_next(&llm->ear->reply, rest, &used, &fate)) {
+    while (weir_llm_reply_next(&llm->parser->reply, rest, &used, &fate)) {
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
         if (llm->rewrites) {
             pass_and_hide(exchange, &fate, input, &decided);
@@ -216,7 +216,7 @@ static bool listen_to_chunks(struct weir_exchange *exchange, struct weir_slice i
     for (;;) {
         size_t used;
         struct weir_slice data;
-        if (weir_chunked_next(&exchange->llm->ear->chunked, input, &used, &data) !=
+        if (weir_chunked_next(&exchange->llm->parser->chunked, input, &used, &data) !=
             WEIR_CHUNKED_BODY) {
             return true; /* trailers, if there are any, go no further */
         }
@@ -230,7 +230,7 @@ static bool listen_to_chunks(struct weir_exchange *exchange, struct weir_slice i
 static void tell_progress(struct weir_exchange *exchange)
 {
     struct weir_llm *llm = exchange->llm;
-    uint64_t output = weir_llm_reply_usage(&llm->ear->reply).output;
+    uint64_t output = weir_llm_reply_usage(&llm->parser->reply).output;
     if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
         exchange->has_ticket) {
         llm->told = (uint32_t)output;
@@ -281,7 +281,7 @@ bool weir_llm_listen_end(struct weir_exchange *exchange)
     }
     struct weir_llm_fate fate;
     size_t decided = 0;
-    while (weir_llm_reply_end(&llm->ear->reply, &fate)) {
+    while (weir_llm_reply_end(&llm->parser->reply, &fate)) {
         if (llm->rewrites) {
             pass_and_hide(exchange, &fate, (struct weir_slice){"", 0}, &decided);
         }
@@ -336,8 +336,8 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
         result->usage_known = llm->meter != NULL && unpaid;
         return;
     }
-    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->ear->reply);
-    result->outcome = outcome_of(llm->ear->reply.error, result->outcome);
+    struct weir_llm_usage usage = weir_llm_reply_usage(&llm->parser->reply);
+    result->outcome = outcome_of(llm->parser->reply.error, result->outcome);
     /* What could not be read costs what was expected of it. */
     if (usage.known || usage.output > 0) {
         result->usage_known = true;

@@ -137,7 +137,7 @@ static void let_body_go(struct weir_exchange *exchange)
  * attempt. */
 static bool judge(struct weir_exchange *exchange)
 {
-    struct weir_limits *limits = &exchange->llm->ear->limits;
+    struct weir_limits *limits = &exchange->llm->parser->limits;
     exchange->judging = false;
     if (exchange->reply_body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];

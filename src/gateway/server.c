@@ -214,7 +214,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
-    weir_slab_init(&worker->ears, sizeof(struct weir_llm_ear), CONNECTIONS_MAX, worker->allocator);
+    weir_slab_init(&worker->reply_parsers, sizeof(struct weir_llm_reply_parser), CONNECTIONS_MAX,
+                   worker->allocator);
     weir_retry_budget_init(&worker->retry_budget);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
                    worker->allocator);
@@ -283,7 +284,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->body_starts);
     weir_slab_deinit(&worker->heads);
     weir_slab_deinit(&worker->llms);
-    weir_slab_deinit(&worker->ears);
+    weir_slab_deinit(&worker->reply_parsers);
     weir_slab_deinit(&worker->calls);
     weir_buffer_pool_deinit(&worker->buffers);
     weir_loop_deinit(&worker->loop);

@@ -48,9 +48,9 @@ struct weir_worker {
     struct weir_slab backends;
     struct weir_slab body_starts; /* of exchanges that read the start of a body */
     struct weir_resolver *resolver;
-    struct weir_slab heads; /* of requests that are being read */
-    struct weir_slab llms;  /* what exchanges with LLMs have besides, */
-    struct weir_slab ears;  /* and from the reply on */
+    struct weir_slab heads;         /* of requests that are being read */
+    struct weir_slab llms;          /* what exchanges with LLMs have besides, */
+    struct weir_slab reply_parsers; /* and from the reply on */
     struct weir_link
         large_waiters;      /* of exchanges with LLMs: those that wait for a large buffer, */
     uint32_t large_reads;   /* and how many read a body into one */

@@ -1,4 +1,4 @@
-#include "mock/speech.h"
+#include "mock/dialect.h"
 
 #include <assert.h>
 

@@ -1,4 +1,4 @@
-#include "mock/turn.h"
+#include "mock/session.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -6,8 +6,8 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "mock/reply.h"
-#include "mock/turn.h"
-#include "mock/words.h"
+#include "mock/session.h"
+#include "mock/settings.h"
 
 #include <assert.h>
 #include <stdio.h>

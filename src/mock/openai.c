@@ -1,5 +1,5 @@
 /* Chat completions, the old completions, embeddings, and errors. */
-#include "mock/speech.h"
+#include "mock/dialect.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* OpenAI's responses. Their events are numbered, and at the end the whole text comes again four
  * times: as the end of its text, of its part, of its item and of the response. */
-#include "mock/speech.h"
+#include "mock/dialect.h"
 
 /* How far the response is, as the documents say it. */
 enum stage {

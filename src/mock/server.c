@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "mock/plain.h"
-#include "mock/turn.h"
+#include "mock/session.h"
 
 #include <assert.h>
 #include <errno.h>

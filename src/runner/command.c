@@ -17,9 +17,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "runner/command_log.h"
+#include "runner/exec_env.h"
 #include "runner/folder.h"
 #include "runner/launcher.h"
-#include "runner/outfit.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ struct weir_command {
     uint64_t number;
     uint32_t attempt;
     uint64_t timeout_ns;
-    struct weir_outfit_job job;
+    struct weir_exec_env_job job;
     struct weir_slice body;
     uint64_t body_bytes;
     char *body_path;
@@ -65,7 +65,7 @@ struct weir_command {
     char *result_path;
 
     struct weir_arena arena;
-    struct weir_outfit outfit;
+    struct weir_exec_env exec_env;
     struct weir_folder folder;
     struct weir_folder_result result;
     struct weir_command_log log;
@@ -185,9 +185,9 @@ static void tell(struct weir_command *command)
 static int outfit_and_folder(struct weir_command *command)
 {
     const struct weir_command_kind *kind = command->options.kind;
-    struct weir_outfit *outfit = &command->outfit;
+    struct weir_exec_env *exec_env = &command->exec_env;
     command->folder.step = "its user was not found";
-    int error = weir_outfit_find_user(outfit, &command->arena, kind->user);
+    int error = weir_exec_env_find_user(exec_env, &command->arena, kind->user);
     if (error != 0) {
         if (error == EPERM) {
             command->folder.step = "Weir may not run it as its user";
@@ -195,7 +195,7 @@ static int outfit_and_folder(struct weir_command *command)
         return error;
     }
     command->folder.step = "it was not found";
-    error = weir_outfit_find_program(outfit, &command->arena, kind->run[0]);
+    error = weir_exec_env_find_program(exec_env, &command->arena, kind->run[0]);
     if (error != 0) {
         return error;
     }
@@ -207,11 +207,11 @@ static int outfit_and_folder(struct weir_command *command)
         .body_path = command->body_path,
         .body_digest = command->has_digest ? command->body_digest : NULL,
         .body_bytes = command->body_bytes,
-        .give_away = outfit->other_user,
-        .uid = outfit->uid,
-        .gid = outfit->gid,
-        .read_in = !weir_outfit_names(kind, "{in}"),
-        .write_out = !weir_outfit_names(kind, "{out}"),
+        .give_away = exec_env->other_user,
+        .uid = exec_env->uid,
+        .gid = exec_env->gid,
+        .read_in = !weir_exec_env_names(kind, "{in}"),
+        .write_out = !weir_exec_env_names(kind, "{out}"),
     };
     return weir_folder_make(&order, &command->folder);
 }
@@ -224,11 +224,11 @@ static int name_files(struct weir_command *command)
     bool reached = path[0] == '/';
     snprintf(in, sizeof in, "%s%s", reached ? path : "", reached ? "/in" : "in");
     snprintf(out, sizeof out, "%s%s", reached ? path : "", reached ? "/out" : "out");
-    struct weir_outfit_job job = command->job;
+    struct weir_exec_env_job job = command->job;
     job.folder = path;
     job.in = in;
     job.out = out;
-    return weir_outfit_dress(&command->outfit, &command->arena, command->options.kind, &job);
+    return weir_exec_env_fill(&command->exec_env, &command->arena, command->options.kind, &job);
 }
 
 static void prepare(struct weir_disk_task *task)
@@ -432,20 +432,20 @@ static int open_log(struct weir_command *command)
 
 static int start_process(struct weir_command *command, int log, struct weir_spawned *spawned)
 {
-    const struct weir_outfit *outfit = &command->outfit;
+    const struct weir_exec_env *exec_env = &command->exec_env;
     struct weir_spawn spawn = {
-        .path = outfit->path,
-        .argv = outfit->argv,
-        .envp = outfit->envp,
+        .path = exec_env->path,
+        .argv = exec_env->argv,
+        .envp = exec_env->envp,
         .folder_fd = command->folder.fd,
         .files = {command->folder.in_fd, command->folder.out_fd >= 0 ? command->folder.out_fd : log,
                   log},
         .limits = command->options.kind->limits,
-        .other_user = outfit->other_user,
-        .uid = outfit->uid,
-        .gid = outfit->gid,
-        .groups = outfit->groups,
-        .group_count = outfit->group_count,
+        .other_user = exec_env->other_user,
+        .uid = exec_env->uid,
+        .gid = exec_env->gid,
+        .groups = exec_env->groups,
+        .group_count = exec_env->group_count,
     };
     return weir_launcher_start(command->options.launcher, &spawn, spawned);
 }
@@ -579,10 +579,10 @@ static bool keep_all(struct weir_command *command, const struct weir_command_opt
     struct weir_slice paths[3] = {
         weir_slice_of(options->folder), weir_slice_of(options->result_path),
         weir_slice_of(options->body_path == NULL ? "" : options->body_path)};
-    command->job = (struct weir_outfit_job){.id = order->id,
-                                            .queue = order->queue,
-                                            .tenant = order->tenant,
-                                            .attempt = options->row->attempts};
+    command->job = (struct weir_exec_env_job){.id = order->id,
+                                              .queue = order->queue,
+                                              .tenant = order->tenant,
+                                              .attempt = options->row->attempts};
     command->body = order->body.bytes;
     command->body_bytes = order->body.count;
     struct weir_slice *all[] = {&paths[0],        &paths[1],           &paths[2],

@@ -35,7 +35,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the yard has to be told that it wakes up earlier than it thinks. */
+/* Whether the command loop has to be told that it wakes up earlier than it thinks. */
 static bool set_alarm(struct weir_job_service *service, struct weir_instant now)
 {
     uint64_t due_ns = earlier(weir_schedule_due(service->schedule), service->retry_ns);
@@ -45,8 +45,8 @@ static bool set_alarm(struct weir_job_service *service, struct weir_instant now)
         return false;
     }
     service->armed_ns = due_ns;
-    bool post = !service->yard.arming;
-    service->yard.arming = true;
+    bool post = !service->command_loop.arming;
+    service->command_loop.arming = true;
     return post;
 }
 
@@ -100,7 +100,7 @@ void weir_job_service_unlock(struct weir_job_service *service, struct weir_insta
     }
     weir_job_service_notify_admissions(&doors);
     if (arm) {
-        weir_loop_post(&service->yard.loop, &service->yard.arm);
+        weir_loop_post(&service->command_loop.loop, &service->command_loop.arm);
     }
     if (drained != NULL) {
         drained(context);
@@ -138,7 +138,7 @@ const struct weir_config_queue *weir_job_service_config(const struct weir_job_se
     return index == WEIR_CONFIG_NONE ? NULL : &service->plan->config->queues[index];
 }
 
-/* ---- the yard ---- */
+/* ---- the command loop ---- */
 
 static void renew_leases(struct weir_job_service *service, struct weir_instant now)
 {
@@ -185,7 +185,7 @@ static void ask_all_again(struct weir_link *runs)
 static void on_alarm(struct weir_timer *timer)
 {
     struct weir_job_service *service =
-        weir_container_of(timer, struct weir_job_service, yard.timer);
+        weir_container_of(timer, struct weir_job_service, command_loop.timer);
     struct weir_link runs, requests;
     weir_list_init(&runs);
     weir_list_init(&requests);
@@ -214,41 +214,43 @@ static void on_alarm(struct weir_timer *timer)
 
 static void on_arm(struct weir_post *post)
 {
-    struct weir_job_service *service = weir_container_of(post, struct weir_job_service, yard.arm);
+    struct weir_job_service *service =
+        weir_container_of(post, struct weir_job_service, command_loop.arm);
     pthread_mutex_lock(&service->lock);
-    service->yard.arming = false;
+    service->command_loop.arming = false;
     uint64_t due_ns = service->armed_ns;
     pthread_mutex_unlock(&service->lock);
-    weir_timer_set(&service->yard.loop, &service->yard.timer, due_ns);
+    weir_timer_set(&service->command_loop.loop, &service->command_loop.timer, due_ns);
 }
 
 static void on_halt(struct weir_post *post)
 {
-    struct weir_job_service *service = weir_container_of(post, struct weir_job_service, yard.halt);
-    weir_loop_stop(&service->yard.loop);
+    struct weir_job_service *service =
+        weir_container_of(post, struct weir_job_service, command_loop.halt);
+    weir_loop_stop(&service->command_loop.loop);
 }
 
-static void *run_yard(void *context)
+static void *run_command_loop(void *context)
 {
     struct weir_job_service *service = context;
-    weir_loop_run(&service->yard.loop);
+    weir_loop_run(&service->command_loop.loop);
     return NULL;
 }
 
-static bool make_yard(struct weir_job_service *service)
+static bool make_command_loop(struct weir_job_service *service)
 {
-    struct weir_command_loop *yard = &service->yard;
-    if (!weir_loop_init(&yard->loop, &weir_allocator_libc)) {
+    struct weir_command_loop *command_loop = &service->command_loop;
+    if (!weir_loop_init(&command_loop->loop, &weir_allocator_libc)) {
         return false;
     }
-    yard->made = weir_timer_init(&yard->loop, &yard->timer, on_alarm);
-    yard->arm = (struct weir_post){.arrive = on_arm};
-    yard->halt = (struct weir_post){.arrive = on_halt};
-    if (!yard->made) {
-        weir_loop_deinit(&yard->loop);
+    command_loop->made = weir_timer_init(&command_loop->loop, &command_loop->timer, on_alarm);
+    command_loop->arm = (struct weir_post){.arrive = on_arm};
+    command_loop->halt = (struct weir_post){.arrive = on_halt};
+    if (!command_loop->made) {
+        weir_loop_deinit(&command_loop->loop);
         errno = ENOMEM;
     }
-    return yard->made;
+    return command_loop->made;
 }
 
 /* ---- queues ---- */
@@ -418,7 +420,7 @@ static bool make_parts(struct weir_job_service *service, char *wrong, size_t wro
         return say(wrong, wrong_bytes, "jobs", "there is no memory left");
     }
     service->disk = weir_disk_create(DISK_THREADS);
-    if (service->disk == NULL || !make_yard(service)) {
+    if (service->disk == NULL || !make_command_loop(service)) {
         return say(wrong, wrong_bytes, "jobs", strerror(errno));
     }
     return true;
@@ -498,7 +500,7 @@ static void destroy(struct weir_job_service *service)
         weir_disk_destroy(service->disk);
     }
     for (bool any = service->stopped; any;) { /* what the disk's threads have told the loops */
-        any = weir_loop_settle(&service->yard.loop);
+        any = weir_loop_settle(&service->command_loop.loop);
         for (uint32_t i = 0; i < service->worker_count; i++) {
             any = weir_loop_settle(&service->workers[i]->loop) || any;
         }
@@ -506,9 +508,9 @@ static void destroy(struct weir_job_service *service)
     if (service->files != NULL) {
         weir_store_close(service->files);
     }
-    if (service->yard.made) {
-        weir_timer_deinit(&service->yard.loop, &service->yard.timer);
-        weir_loop_deinit(&service->yard.loop);
+    if (service->command_loop.made) {
+        weir_timer_deinit(&service->command_loop.loop, &service->command_loop.timer);
+        weir_loop_deinit(&service->command_loop.loop);
     }
     while (!weir_list_empty(&service->all_runs)) {
         weir_run_destroy(weir_container_of(service->all_runs.next, struct weir_run, all));
@@ -566,12 +568,12 @@ struct weir_job_service *weir_job_service_open(const struct weir_job_service_opt
         destroy(service);
         return NULL;
     }
-    if (pthread_create(&service->yard.thread, NULL, run_yard, service) != 0) {
+    if (pthread_create(&service->command_loop.thread, NULL, run_command_loop, service) != 0) {
         say(wrong, wrong_bytes, "jobs", "there is no thread for the commands");
         destroy(service);
         return NULL;
     }
-    service->yard.runs = true;
+    service->command_loop.runs = true;
     weir_job_service_recover(service);
     return service;
 }
@@ -636,10 +638,10 @@ void weir_job_service_stop(struct weir_job_service *service)
         weir_job_service_answer(weir_container_of(link, struct weir_job_service_request, link),
                                 WEIR_JOB_SERVICE_DRAINING, NULL);
     }
-    if (service->yard.runs) {
-        weir_loop_post(&service->yard.loop, &service->yard.halt);
-        pthread_join(service->yard.thread, NULL);
-        service->yard.runs = false;
+    if (service->command_loop.runs) {
+        weir_loop_post(&service->command_loop.loop, &service->command_loop.halt);
+        pthread_join(service->command_loop.thread, NULL);
+        service->command_loop.runs = false;
     }
     ask_all_again(&runs);
     do {

@@ -2,9 +2,9 @@
  * one.
  *
  * The schedule decides under one short lock, which every thread may take. The store's thread
- * commits. A thread of its own, the yard, has a loop in which commands run; a job that is a route's
- * runs in the loop of one of the workers. What callers want is a request that is embedded in what
- * they are about; its answer arrives in the loop that they name.
+ * commits. A thread of its own, the command loop, has a loop in which commands run; a job that is a
+ * route's runs in the loop of one of the workers. What callers want is a request that is embedded
+ * in what they are about; its answer arrives in the loop that they name.
  *
  *     door -> body -> submit -> [store: ACCEPT, commit] -> 202, enter the schedule
  *     a turn -> [store: TAKE] -> run -> end -> [store: SETTLE, commit] -> forget or requeue

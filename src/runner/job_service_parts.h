@@ -85,7 +85,7 @@ struct weir_run {
 
     struct weir_plan *plan; /* which `config` is of; null: it was never to run */
     const struct weir_config_queue *config;
-    struct weir_worker *worker; /* in whose loop it runs; null: in the yard */
+    struct weir_worker *worker; /* in whose loop it runs; null: in the command loop */
     struct weir_post go;
     struct weir_post stop;
     bool entered;    /* the schedule knows it */
@@ -170,7 +170,7 @@ struct weir_job_service {
     uint64_t renew_ns; /* when leases are renewed; WEIR_NEVER: nothing runs */
     uint64_t retry_ns; /* when what is stuck is tried again; WEIR_NEVER: nothing is */
     uint64_t door_ns;  /* when somebody at a door has waited long enough */
-    uint64_t armed_ns; /* when the yard wakes up */
+    uint64_t armed_ns; /* when the command loop wakes up */
     bool dated;        /* there may be jobs with a date */
     bool paused;       /* nothing is started at present, */
     bool draining;     /* or any more; nothing is accepted */
@@ -187,7 +187,7 @@ struct weir_job_service {
     struct weir_store *files; /* SQLite's, or null: another keeps the record */
     uint32_t boot;
     struct weir_disk *disk;
-    struct weir_launcher *launcher; /* the yard's own, while that runs */
+    struct weir_launcher *launcher; /* the command loop's own, while that runs */
     int work_lock;                  /* as in leftovers.h; -1: none */
     struct weir_event_log *event_log;
     struct weir_worker *workers[WEIR_LOOPS_MAX];
@@ -195,7 +195,7 @@ struct weir_job_service {
     EVP_MD *sha256;
     struct weir_job_service_remains remains; /* until all have been found */
     char folder[PATH_MAX];
-    struct weir_command_loop yard;
+    struct weir_command_loop command_loop;
 };
 
 /* ---- the lock, job_service.c ---- */

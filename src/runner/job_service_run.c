@@ -128,7 +128,7 @@ struct weir_run *weir_run_begin(struct weir_job_service *service,
     return run;
 }
 
-/* To the yard, or to the next of the workers. Under the lock. */
+/* To the command loop, or to the next of the workers. Under the lock. */
 static void choose_loop(struct weir_run *run)
 {
     struct weir_job_service *service = run->service;
@@ -139,7 +139,7 @@ static void choose_loop(struct weir_run *run)
 
 static struct weir_loop *loop_of(const struct weir_run *run)
 {
-    return run->worker == NULL ? &run->service->yard.loop : &run->worker->loop;
+    return run->worker == NULL ? &run->service->command_loop.loop : &run->worker->loop;
 }
 
 static void on_go(struct weir_post *post);
@@ -266,7 +266,7 @@ static bool start_command(struct weir_run *run, const struct paths *paths)
     run->folder = true;
     run->kind = weir_job_service_command_kind(run->config);
     run->command =
-        weir_command_start(&(struct weir_command_options){.loop = &service->yard.loop,
+        weir_command_start(&(struct weir_command_options){.loop = &service->command_loop.loop,
                                                           .disk = service->disk,
                                                           .launcher = service->launcher,
                                                           .folder = service->folder,
@@ -444,5 +444,5 @@ bool weir_job_service_halt_all(struct weir_job_service *service)
             weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
         }
     }
-    return weir_loop_settle(&service->yard.loop) || any;
+    return weir_loop_settle(&service->command_loop.loop) || any;
 }

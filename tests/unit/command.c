@@ -1,6 +1,6 @@
 /* Commands: how they end, and what cannot be run. What is asked of each is a small script. */
 #define _GNU_SOURCE
-#include "unit/yard.h"
+#include "unit/command_loop.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -100,7 +100,7 @@ TEST(a_command_that_is_cancelled_before_it_runs_does_not_run)
     struct trial trial = {.run = {SCRIPT("touch ran")}};
     start(&trial);
     weir_command_cancel(trial.command);
-    weir_loop_run(&yard.loop);
+    weir_loop_run(&command_loop.loop);
     expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
     assert_false(is_there("ran"));
     finish(&trial);
@@ -109,16 +109,16 @@ TEST(a_command_that_is_cancelled_before_it_runs_does_not_run)
 static void stop_loop(struct weir_timer *timer)
 {
     (void)timer;
-    weir_loop_stop(&yard.loop);
+    weir_loop_stop(&command_loop.loop);
 }
 
 static void turn_for(uint64_t ns)
 {
     struct weir_timer timer;
-    assert_true(weir_timer_init(&yard.loop, &timer, stop_loop));
-    weir_timer_set(&yard.loop, &timer, yard.loop.now_ns + ns);
-    weir_loop_run(&yard.loop);
-    weir_timer_deinit(&yard.loop, &timer);
+    assert_true(weir_timer_init(&command_loop.loop, &timer, stop_loop));
+    weir_timer_set(&command_loop.loop, &timer, command_loop.loop.now_ns + ns);
+    weir_loop_run(&command_loop.loop);
+    weir_timer_deinit(&command_loop.loop, &timer);
 }
 
 /* The launcher is the only child, and there is no zombie. */
@@ -149,9 +149,9 @@ TEST(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing)
 {
     struct trial trial = {.run = {"/bin/true"}};
     start(&trial);
-    weir_disk_rest(yard.disk);
+    weir_disk_rest(command_loop.disk);
     assert_true(weir_command_destroy(trial.command));
-    weir_loop_settle(&yard.loop);
+    weir_loop_settle(&command_loop.loop);
     assert_false(trial.ended);
     finish(&trial);
 }
@@ -175,7 +175,7 @@ static void hinder_disk(void)
     assert_int_equal(sem_init(&hindrance.over, 0, 0), 0);
     for (int i = 0; i < 2; i++) {
         hindrance.tasks[i] = (struct weir_disk_task){.work = hinder};
-        weir_disk_submit(yard.disk, &hindrance.tasks[i]);
+        weir_disk_submit(command_loop.disk, &hindrance.tasks[i]);
     }
 }
 
@@ -183,7 +183,7 @@ static void let_disk_work(void)
 {
     sem_post(&hindrance.over);
     sem_post(&hindrance.over);
-    weir_disk_rest(yard.disk);
+    weir_disk_rest(command_loop.disk);
     sem_destroy(&hindrance.over);
 }
 
@@ -208,7 +208,7 @@ TEST(a_command_that_has_ended_well_is_not_destroyed_any_more)
     char path[160];
     run(&trial);
     hinder_disk();
-    snprintf(path, sizeof path, "%s/work/%d-1/go", yard.folder, NUMBER);
+    snprintf(path, sizeof path, "%s/work/%d-1/go", command_loop.folder, NUMBER);
     assert_int_equal(mkdir(path, 0700), 0);
     for (size_t before = open_files(); open_files() == before;) { /* its log is closed */
         turn_for(MS);
@@ -216,7 +216,7 @@ TEST(a_command_that_has_ended_well_is_not_destroyed_any_more)
     assert_false(weir_command_destroy(trial.command));
     assert_false(trial.ended);
     let_disk_work();
-    weir_loop_settle(&yard.loop);
+    weir_loop_settle(&command_loop.loop);
     assert_true(trial.ended);
     expect_result(&trial, "well\n");
     finish(&trial);
@@ -290,19 +290,20 @@ TEST(a_command_that_is_not_there_is_a_failure_that_names_it)
 TEST(a_file_that_is_no_program_is_a_failure_that_names_it)
 {
     write_body(10);
-    struct trial trial = {.run = {yard.body_path}};
+    struct trial trial = {.run = {command_loop.body_path}};
     char sentence[300];
     run(&trial);
     snprintf(sentence, sizeof sentence,
-             "the command \"%s\" was not run: it was not found: Permission denied", yard.body_path);
+             "the command \"%s\" was not run: it was not found: Permission denied",
+             command_loop.body_path);
     expect_failed(&trial, WEIR_ATTEMPT_FAILURE, sentence);
     finish(&trial);
-    assert_int_equal(chmod(yard.body_path, 0755), 0);
-    trial = (struct trial){.run = {yard.body_path}};
+    assert_int_equal(chmod(command_loop.body_path, 0755), 0);
+    trial = (struct trial){.run = {command_loop.body_path}};
     run(&trial);
     snprintf(sentence, sizeof sentence,
              "the command \"%s\" was not run: it could not be started: Exec format error",
-             yard.body_path);
+             command_loop.body_path);
     expect_failed(&trial, WEIR_ATTEMPT_FAILURE, sentence);
     finish(&trial);
 }
@@ -322,14 +323,14 @@ TEST(a_relative_path_is_looked_up_from_where_weir_is)
 TEST(a_data_folder_that_is_gone_is_a_failure)
 {
     struct trial trial = {.run = {"/bin/true"}};
-    char folder[sizeof yard.folder];
-    memcpy(folder, yard.folder, sizeof folder);
-    memcpy(yard.folder, "/no/such/folder", 16);
+    char folder[sizeof command_loop.folder];
+    memcpy(folder, command_loop.folder, sizeof folder);
+    memcpy(command_loop.folder, "/no/such/folder", 16);
     run(&trial);
     expect_failed(&trial, WEIR_ATTEMPT_FAILURE,
                   "the command \"/bin/true\" was not run: its folder could not be made: No such "
                   "file or directory");
-    memcpy(yard.folder, folder, sizeof folder);
+    memcpy(command_loop.folder, folder, sizeof folder);
     finish(&trial);
 }
 
@@ -406,7 +407,7 @@ static void count_end(void *context, const struct weir_command_report *report)
     if (crowd.started < MANY) {
         start_one_of_many();
     } else if (crowd.ended == MANY) {
-        weir_loop_stop(&yard.loop);
+        weir_loop_stop(&command_loop.loop);
     }
 }
 
@@ -417,14 +418,14 @@ static void start_one_of_many(void)
         .attempts = 1,
         .order = {.id = weir_slice_of("x"), .body = {.count = 4, .bytes = weir_slice_of("body")}}};
     assert_non_null(
-        weir_command_start(&(struct weir_command_options){.loop = &yard.loop,
-                                                          .disk = yard.disk,
-                                                          .launcher = yard.launcher,
-                                                          .folder = yard.folder,
+        weir_command_start(&(struct weir_command_options){.loop = &command_loop.loop,
+                                                          .disk = command_loop.disk,
+                                                          .launcher = command_loop.launcher,
+                                                          .folder = command_loop.folder,
                                                           .kind = &kind_room.kind,
                                                           .row = &row,
                                                           .result_file = RESULT_FILE,
-                                                          .result_path = yard.result_path,
+                                                          .result_path = command_loop.result_path,
                                                           .ended = count_end}));
 }
 
@@ -436,7 +437,7 @@ TEST(a_thousand_commands_leave_no_descriptor_and_no_zombie)
     for (int i = 0; i < AT_ONCE; i++) {
         start_one_of_many();
     }
-    weir_loop_run(&yard.loop);
+    weir_loop_run(&command_loop.loop);
     assert_true(open_files() <= before + AT_ONCE); /* supervisors that wait for another command */
     expect_only_the_launcher();
 }
@@ -482,9 +483,9 @@ TEST(without_room_for_a_process_a_command_is_not_begun)
 {
     struct trial trial = {.run = {"/bin/true"}};
     crowded = true; /* for the launcher as well, if it begins now */
-    weir_launcher_destroy(yard.launcher);
-    yard.launcher = weir_launcher_create();
-    assert_non_null(yard.launcher);
+    weir_launcher_destroy(command_loop.launcher);
+    command_loop.launcher = weir_launcher_create();
+    assert_non_null(command_loop.launcher);
     run(&trial);
     crowded = false;
     assert_int_equal(trial.end, WEIR_ATTEMPT_UNABLE);
@@ -525,7 +526,7 @@ static void lose_result(struct trial *trial)
 {
     struct rlimit limit, tight;
     char path[160];
-    snprintf(path, sizeof path, "%s/work/%d-1/go", yard.folder, NUMBER);
+    snprintf(path, sizeof path, "%s/work/%d-1/go", command_loop.folder, NUMBER);
     start(trial);
     for (int i = 0; i < 1000 && !is_there("begun"); i++) {
         turn_for(10 * MS);
@@ -548,12 +549,12 @@ TEST(a_result_that_cannot_be_kept_is_told_after_a_rest_and_does_not_count)
             .run = {SCRIPT("touch begun; while ! test -e go; do sleep 0.01; done; echo result")}};
         lose_result(&trial);
         if (i == 0) {
-            weir_loop_run(&yard.loop);
+            weir_loop_run(&command_loop.loop);
             expect_failed(&trial, WEIR_ATTEMPT_UNABLE,
                           "the command's result could not be kept: Too many open files");
         } else if (i == 1) {
             weir_command_cancel(trial.command);
-            weir_loop_run(&yard.loop);
+            weir_loop_run(&command_loop.loop);
             expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
         } else {
             assert_true(weir_command_destroy(trial.command));
@@ -583,7 +584,7 @@ TEST(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed)
             assert_false(trial.ended);
         } else {
             weir_command_cancel(trial.command);
-            weir_loop_run(&yard.loop);
+            weir_loop_run(&command_loop.loop);
             expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
         }
         finish(&trial);

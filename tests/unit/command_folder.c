@@ -1,6 +1,6 @@
 /* The folders of commands: bodies, results, what is left behind, and `.done`. */
 #define _GNU_SOURCE
-#include "unit/yard.h"
+#include "unit/command_loop.h"
 
 #include "runner/folder.h"
 
@@ -60,38 +60,38 @@ TEST(a_command_that_makes_no_result_has_an_empty_one)
 
 TEST(long_bodies_and_results_are_files)
 {
-    struct trial trial = {.run = {"/bin/cat"}, .body_path = yard.body_path};
+    struct trial trial = {.run = {"/bin/cat"}, .body_path = command_loop.body_path};
     write_body(WEIR_JOB_INLINE_BYTES_MAX + 1);
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
     assert_int_equal(trial.count, WEIR_JOB_INLINE_BYTES_MAX + 1);
     assert_int_equal(trial.file, RESULT_FILE);
-    expect_letters(yard.result_path, WEIR_JOB_INLINE_BYTES_MAX + 1);
+    expect_letters(command_loop.result_path, WEIR_JOB_INLINE_BYTES_MAX + 1);
     finish(&trial);
-    expect_letters(yard.result_path, WEIR_JOB_INLINE_BYTES_MAX + 1);
-    unlink(yard.result_path);
+    expect_letters(command_loop.result_path, WEIR_JOB_INLINE_BYTES_MAX + 1);
+    unlink(command_loop.result_path);
 }
 
 TEST(a_result_of_the_largest_size_that_is_at_hand_is_at_hand)
 {
-    struct trial trial = {.run = {"/bin/cp", "{in}", "{out}"}, .body_path = yard.body_path};
+    struct trial trial = {.run = {"/bin/cp", "{in}", "{out}"}, .body_path = command_loop.body_path};
     write_body(WEIR_JOB_INLINE_BYTES_MAX);
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
     assert_int_equal(trial.count, WEIR_JOB_INLINE_BYTES_MAX);
     assert_int_equal(trial.file, 0);
-    assert_int_equal(access(yard.result_path, F_OK), -1);
+    assert_int_equal(access(command_loop.result_path, F_OK), -1);
     finish(&trial);
 }
 
 TEST(a_command_that_changes_its_body_changes_a_copy)
 {
     struct trial trial = {.run = {SCRIPT("echo ruined >\"$1\""), "x", "{in}"},
-                          .body_path = yard.body_path};
+                          .body_path = command_loop.body_path};
     write_body(100);
     run(&trial);
     expect_result(&trial, "");
-    expect_letters(yard.body_path, 100);
+    expect_letters(command_loop.body_path, 100);
     finish(&trial);
 }
 
@@ -99,16 +99,16 @@ TEST(a_result_with_another_name_is_copied)
 {
     struct trial trial = {
         .run = {SCRIPT("mv \"$1\" other && ln other \"$2\""), "x", "{in}", "{out}"},
-        .body_path = yard.body_path};
+        .body_path = command_loop.body_path};
     write_body(100000);
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
     struct stat status;
-    assert_int_equal(stat(yard.result_path, &status), 0);
+    assert_int_equal(stat(command_loop.result_path, &status), 0);
     assert_int_equal(status.st_nlink, 1);
-    expect_letters(yard.result_path, 100000);
+    expect_letters(command_loop.result_path, 100000);
     finish(&trial);
-    unlink(yard.result_path);
+    unlink(command_loop.result_path);
 }
 
 TEST(a_folder_that_is_there_already_is_made_anew)
@@ -132,14 +132,14 @@ static void leave_folder(void)
                                         "work/7-1/inner/most"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[128];
-        snprintf(path, sizeof path, "%s/%s", yard.folder, names[i]);
+        snprintf(path, sizeof path, "%s/%s", command_loop.folder, names[i]);
         assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
     }
 }
 
 TEST(a_folder_that_is_there_and_stays_for_want_of_descriptors_is_told_as_that)
 {
-    struct weir_folder_order order = {.data = yard.folder, .number = 7, .attempt = 1};
+    struct weir_folder_order order = {.data = command_loop.folder, .number = 7, .attempt = 1};
     struct rlimit limit;
     int lacking = 0, error = EMFILE;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -157,7 +157,7 @@ TEST(a_folder_that_is_there_and_stays_for_want_of_descriptors_is_told_as_that)
     }
     assert_int_equal(error, 0);
     assert_true(lacking > 2);
-    weir_command_sweep(yard.folder, 7, 1);
+    weir_command_sweep(command_loop.folder, 7, 1);
 }
 
 /* ---- what it leaves ---- */
@@ -198,7 +198,7 @@ TEST(a_link_in_the_place_of_done_is_not_followed)
     write_body(10);
     run(&trial);
     expect_result(&trial, "");
-    expect_letters(yard.body_path, 10);
+    expect_letters(command_loop.body_path, 10);
     finish(&trial);
 }
 
@@ -230,10 +230,10 @@ TEST(sweeping_removes_whatever_is_there_and_follows_no_link)
     run(&trial);
     expect_result(&trial, "");
     finish(&trial);
-    snprintf(path, sizeof path, "%s/work/7-1", yard.folder);
+    snprintf(path, sizeof path, "%s/work/7-1", command_loop.folder);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access("/etc/passwd", F_OK), 0);
-    expect_letters(yard.body_path, 10);
+    expect_letters(command_loop.body_path, 10);
 }
 
 static bool keep_nine(void *context, uint64_t number)
@@ -247,15 +247,15 @@ TEST(all_folders_of_attempts_that_are_not_wanted_are_swept_and_nothing_else)
     static const char *const names[] = {"8-1", "9-1", "9-12", "9", "x", "09-1", "9-1x", "9--1"};
     char path[160];
     int asked = 0;
-    weir_command_sweep(yard.folder, 1, 1); /* which makes `work` */
+    weir_command_sweep(command_loop.folder, 1, 1); /* which makes `work` */
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        snprintf(path, sizeof path, "%s/work/%s", yard.folder, names[i]);
+        snprintf(path, sizeof path, "%s/work/%s", command_loop.folder, names[i]);
         assert_int_equal(mkdir(path, 0700), 0);
     }
-    weir_command_sweep_all(yard.folder, keep_nine, &asked);
+    weir_command_sweep_all(command_loop.folder, keep_nine, &asked);
     assert_int_equal(asked, 3);
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        snprintf(path, sizeof path, "%s/work/%s", yard.folder, names[i]);
+        snprintf(path, sizeof path, "%s/work/%s", command_loop.folder, names[i]);
         assert_int_equal(rmdir(path), i < 1 ? -1 : 0);
     }
 }
@@ -265,12 +265,13 @@ TEST(all_folders_of_attempts_that_are_not_wanted_are_swept_and_nothing_else)
 static bool find(struct weir_job_bytes *result, void **memory)
 {
     *memory = NULL;
-    return weir_command_finished(&(struct weir_command_find){.folder = yard.folder,
-                                                             .number = NUMBER,
-                                                             .attempt = 1,
-                                                             .result_file = RESULT_FILE,
-                                                             .result_path = yard.result_path},
-                                 result, memory);
+    return weir_command_finished(
+        &(struct weir_command_find){.folder = command_loop.folder,
+                                    .number = NUMBER,
+                                    .attempt = 1,
+                                    .result_file = RESULT_FILE,
+                                    .result_path = command_loop.result_path},
+        result, memory);
 }
 
 TEST(an_attempt_that_has_ended_well_is_found_again)
@@ -293,17 +294,18 @@ TEST(a_long_result_is_found_again_although_its_file_is_gone)
 {
     struct weir_job_bytes result;
     void *memory;
-    struct trial trial = {.run = {"/bin/cat"}, .body_path = yard.body_path};
+    struct trial trial = {.run = {"/bin/cat"}, .body_path = command_loop.body_path};
     write_body(100000);
     run(&trial);
-    assert_int_equal(unlink(yard.result_path), 0); /* as the store does to what no row names */
+    assert_int_equal(unlink(command_loop.result_path),
+                     0); /* as the store does to what no row names */
     assert_true(find(&result, &memory));
     assert_int_equal(result.count, 100000);
     assert_int_equal(result.file, RESULT_FILE);
     assert_null(memory);
-    expect_letters(yard.result_path, 100000);
+    expect_letters(command_loop.result_path, 100000);
     finish(&trial);
-    unlink(yard.result_path);
+    unlink(command_loop.result_path);
 }
 
 TEST(an_attempt_that_has_failed_is_not_found)
@@ -319,7 +321,7 @@ TEST(an_attempt_that_has_failed_is_not_found)
 static void write_done(const char *text)
 {
     char path[160];
-    snprintf(path, sizeof path, "%s/work/%d-1/.done", yard.folder, NUMBER);
+    snprintf(path, sizeof path, "%s/work/%d-1/.done", command_loop.folder, NUMBER);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
@@ -349,7 +351,7 @@ TEST(a_long_result_that_is_not_all_there_is_not_found)
 {
     struct weir_job_bytes result;
     void *memory;
-    struct trial trial = {.run = {"/bin/cat"}, .body_path = yard.body_path};
+    struct trial trial = {.run = {"/bin/cat"}, .body_path = command_loop.body_path};
     write_body(100000);
     run(&trial);
     write_done("100001\n");
@@ -357,7 +359,7 @@ TEST(a_long_result_that_is_not_all_there_is_not_found)
     write_done("100000\n");
     assert_true(find(&result, &memory));
     finish(&trial);
-    unlink(yard.result_path);
+    unlink(command_loop.result_path);
 }
 
 TEST(an_empty_result_is_found_again_with_and_without_a_file)

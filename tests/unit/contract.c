@@ -89,7 +89,7 @@ TEST(a_gate_cannot_be_destroyed_under_a_pin_a_permit_or_a_line)
     open_scene(&s);
     expect_abort(destroy_with_a_pin, &s, "pinned(key)");
     expect_abort(destroy_with_a_permit, &s, "key->active == 0");
-    expect_abort(destroy_with_a_line, &s, "key->crowd.tickets == 0");
+    expect_abort(destroy_with_a_line, &s, "key->share_heap.tickets == 0");
     close_scene(&s);
 }
 

@@ -186,7 +186,8 @@ TEST(a_lease_that_runs_out_ends_the_attempt)
     open_service(
         "  q: { run: [/bin/sleep, \"60\"], lease: 1s, grace: 10ms, backoff: { first: 1ms } }\n");
     pthread_mutex_lock(&office.service->lock);
-    office.service->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
+    office.service->renew_every_ns =
+        1000 * SECOND; /* the command loop is busy with something else */
     pthread_mutex_unlock(&office.service->lock);
     await_end(submit((struct order){.id = "a", .attempts = 1}));
     const struct weir_job_row *row = look_at("a");
@@ -203,10 +204,11 @@ static void *allocate_nothing(void *context, size_t bytes)
 
 static const struct weir_allocator no_memory = {.allocate = allocate_nothing};
 
-/* Whether the yard can make timers, without which no command begins. Nothing runs there now. */
+/* Whether the command loop can make timers, without which no command begins. Nothing runs there
+ * now. */
 static void have_timers(bool some)
 {
-    struct weir_loop *loop = &office.service->yard.loop;
+    struct weir_loop *loop = &office.service->command_loop.loop;
     loop->allocator = some ? &weir_allocator_libc : &no_memory;
     loop->timer_count = some ? loop->timer_count - 1000 : loop->timer_count + 1000;
 }
@@ -238,7 +240,8 @@ TEST(a_lease_that_runs_out_before_anything_is_begun_costs_nothing)
     open_service("  q: { run: [/bin/cat], lease: 1s }\n");
     have_timers(false);
     pthread_mutex_lock(&office.service->lock);
-    office.service->renew_every_ns = 1000 * SECOND; /* the yard is busy with something else */
+    office.service->renew_every_ns =
+        1000 * SECOND; /* the command loop is busy with something else */
     pthread_mutex_unlock(&office.service->lock);
     uint64_t number = submit((struct order){.id = "a", .body = "hello", .attempts = 1});
     await_run(number, rests);

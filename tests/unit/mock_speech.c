@@ -1,6 +1,6 @@
 /* What providers say, as any reader of JSON reads it. Whether clients of theirs understand it is
  * tested with those clients (tests/system/test_mock_llm.py). */
-#include "mock/speech.h"
+#include "mock/dialect.h"
 
 #include "mock/visit.h"
 #include "unit/helpers.h"

@@ -1,5 +1,5 @@
 /* The rules of an emulated provider, as words. */
-#include "mock/words.h"
+#include "mock/settings.h"
 
 #include "mock/mock.h"
 #include "unit/helpers.h"

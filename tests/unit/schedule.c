@@ -3,7 +3,7 @@
 
 TEST(a_job_starts_at_once_while_a_worker_is_free)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     expect_place(&y, 1, WEIR_SCHEDULE_NOWHERE);
     for (uint64_t i = 1; i <= 3; i++) {
@@ -24,7 +24,7 @@ TEST(a_job_starts_at_once_while_a_worker_is_free)
 
 TEST(an_answer_counts_only_once_and_only_under_its_epoch)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     enter_plain(&y, 1);
     struct weir_epoch untold = look_at(&y, 1).epoch;
@@ -47,7 +47,7 @@ TEST(an_answer_counts_only_once_and_only_under_its_epoch)
 
 TEST(a_worker_is_free_the_moment_its_job_has_ended)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     enter_plain(&y, 1);
     enter_plain(&y, 2);
@@ -61,7 +61,7 @@ TEST(a_worker_is_free_the_moment_its_job_has_ended)
 
 TEST(a_job_that_goes_back_is_first_in_its_tenants_line)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 1; i <= 4; i++) {
         enter_plain(&y, i);
@@ -81,7 +81,7 @@ TEST(a_job_that_goes_back_is_first_in_its_tenants_line)
 
 TEST(a_job_can_be_held_wherever_it_waits_and_nowhere_else)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .key = weir_slice_of("k")});
     enter_job(&y, (struct weir_schedule_entry){.number = 2, .key = weir_slice_of("k")});
@@ -112,7 +112,7 @@ TEST(a_job_can_be_held_wherever_it_waits_and_nowhere_else)
 
 TEST(jobs_of_removed_queues_stay_and_do_not_start)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     enter_plain(&y, 1);
     enter_plain(&y, 2);
@@ -132,7 +132,7 @@ TEST(jobs_of_removed_queues_stay_and_do_not_start)
 
 TEST(jobs_are_found_before_their_queue_is_configured)
 {
-    struct yard y;
+    struct command_loop y;
     open_bare_yard(&y);
     uint32_t queue = weir_schedule_need_queue(y.schedule, weir_slice_of("q"), y.now);
     assert_int_equal(queue, 0);
@@ -148,7 +148,7 @@ TEST(jobs_are_found_before_their_queue_is_configured)
 
 TEST(queues_have_a_most_and_names_have_lengths)
 {
-    struct yard y;
+    struct command_loop y;
     open_bare_yard(&y);
     y.unchecked = true;
     char name[8];
@@ -180,7 +180,7 @@ TEST(queues_have_a_most_and_names_have_lengths)
 
 TEST(bad_settings_change_nothing)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     enter_plain(&y, 1);
     enter_plain(&y, 2);
@@ -212,7 +212,7 @@ TEST(bad_settings_change_nothing)
 
 TEST(more_workers_start_more_jobs_and_fewer_let_them_run_out)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 1; i <= 6; i++) {
         enter_plain(&y, i);
@@ -239,7 +239,7 @@ TEST(more_workers_start_more_jobs_and_fewer_let_them_run_out)
 
 TEST(thousands_of_workers_start_over_several_wakes)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 10000));
     y.unchecked = true;
     for (uint64_t i = 1; i <= 5000; i++) {
@@ -263,7 +263,7 @@ TEST(thousands_of_workers_start_over_several_wakes)
 
 TEST(a_schedule_is_taken_down_with_jobs_in_every_place)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 3, .full = WEIR_SCHEDULE_DROP_OLDEST, .lease_ns = SECOND));
     for (uint64_t i = 1; i <= 3; i++) {
         enter_job(&y, (struct weir_schedule_entry){.number = i, .key = weir_slice_of("k")});
@@ -282,21 +282,21 @@ TEST(a_schedule_is_taken_down_with_jobs_in_every_place)
 
 static void enter_twice(void *argument)
 {
-    struct yard *y = argument;
+    struct command_loop *y = argument;
     enter_plain(y, 1);
     enter_plain(y, 1);
 }
 
 static void forget_what_runs(void *argument)
 {
-    struct yard *y = argument;
+    struct command_loop *y = argument;
     enter_plain(y, 1);
     weir_schedule_forget(y->schedule, 1);
 }
 
 TEST(broken_contracts_end_the_program)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     expect_abort(enter_twice, &y, "weir_schedule_find");
     expect_abort(forget_what_runs, &y, "WEIR_SCHEDULE_HELD");

@@ -1,7 +1,7 @@
 /* Who may come in, and who is dropped to make room. */
 #include "unit/jobs.h"
 
-static enum weir_schedule_answer ask_for(struct yard *y, const char *tenant,
+static enum weir_schedule_answer ask_for(struct command_loop *y, const char *tenant,
                                          enum weir_priority priority, uint32_t count,
                                          uint64_t *retry_after_ns)
 {
@@ -12,13 +12,13 @@ static enum weir_schedule_answer ask_for(struct yard *y, const char *tenant,
     return answer;
 }
 
-static enum weir_schedule_answer come(struct yard *y, uint32_t count)
+static enum weir_schedule_answer come(struct command_loop *y, uint32_t count)
 {
     uint64_t retry_after_ns;
     return ask_for(y, "", NORMAL, count, &retry_after_ns);
 }
 
-static void enter_reserved(struct yard *y, uint64_t number, enum weir_priority priority)
+static void enter_reserved(struct command_loop *y, uint64_t number, enum weir_priority priority)
 {
     enter_job(
         y, (struct weir_schedule_entry){.number = number, .priority = priority, .reserved = true});
@@ -28,7 +28,7 @@ static void enter_reserved(struct yard *y, uint64_t number, enum weir_priority p
 
 TEST(places_are_reserved_taken_and_given_back)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .jobs_max = 3));
     enter_plain(&y, 100);
     expect_start(&y, 100); /* what runs takes no place */
@@ -57,7 +57,7 @@ TEST(places_are_reserved_taken_and_given_back)
 
 TEST(jobs_that_are_delayed_or_parked_take_a_place_as_well)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2, .jobs_max = 2));
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .key = weir_slice_of("k")});
     enter_job(&y, (struct weir_schedule_entry){.number = 2, .key = weir_slice_of("k")});
@@ -70,7 +70,7 @@ TEST(jobs_that_are_delayed_or_parked_take_a_place_as_well)
 
 TEST(asks_of_one_submission_get_their_places_at_once)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 5, .jobs_by_priority = {[LOW] = 2},
                         .tenant_default = {.rate = {.tokens = 3, .period_ns = SECOND}}));
     struct weir_schedule_ask first = {.tenant = weir_slice_of("s"),
@@ -119,7 +119,7 @@ TEST(asks_of_one_submission_get_their_places_at_once)
 
 TEST(a_priority_may_have_a_bound_of_its_own)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 10, .jobs_by_priority = {[HIGH] = 2}));
     uint64_t retry_after_ns;
     assert_int_equal(ask_for(&y, "", HIGH, 3, &retry_after_ns), WEIR_SCHEDULE_FULL);
@@ -137,7 +137,7 @@ TEST(a_priority_may_have_a_bound_of_its_own)
 
 TEST(the_full_are_told_to_come_back_after_the_measured_drain_or_five_seconds)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .jobs_max = 20));
     for (uint64_t i = 0; i < 31; i++) {
         enter_plain(&y, i);
@@ -160,7 +160,7 @@ TEST(the_full_are_told_to_come_back_after_the_measured_drain_or_five_seconds)
 
 TEST(a_queue_that_is_not_configured_takes_nothing)
 {
-    struct yard y;
+    struct command_loop y;
     open_bare_yard(&y);
     assert_int_equal(weir_schedule_need_queue(y.schedule, weir_slice_of("q"), y.now), 0);
     assert_int_equal(come(&y, 1), WEIR_SCHEDULE_NO_QUEUE);
@@ -178,7 +178,7 @@ TEST(a_queue_that_is_not_configured_takes_nothing)
 
 TEST(a_tenant_that_submits_too_fast_is_told_when_it_may)
 {
-    struct yard y;
+    struct command_loop y;
     struct weir_tenant_settings ten = {.rate = PER_SECOND(10)};
     ten.rate.unit = WEIR_UNIT_REQUESTS; /* each job of a submission counts, whatever is said */
     open_yard(&y, QUEUE(.workers = 0, .tenant_default = ten));
@@ -201,7 +201,7 @@ TEST(a_tenant_that_submits_too_fast_is_told_when_it_may)
 
 TEST(whoever_is_refused_elsewhere_has_not_submitted)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .tenant_default = {.rate = PER_SECOND(10)}));
     struct weir_schedule_ask ask = {.tenant = weir_slice_of("a"), .priority = NORMAL, .count = 9};
     uint64_t retry_after_ns;
@@ -224,7 +224,7 @@ TEST(whoever_is_refused_elsewhere_has_not_submitted)
 
 TEST(the_rate_of_submissions_does_not_pace_the_starts)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 100, .tenant_default = {.rate = PER_SECOND(1)}));
     for (uint64_t i = 1; i <= 50; i++) {
         enter_of(&y, i, "a");
@@ -235,7 +235,7 @@ TEST(the_rate_of_submissions_does_not_pace_the_starts)
 
 TEST(who_finds_a_full_queue_does_not_pay)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 1, .full = WEIR_SCHEDULE_WAIT,
                         .tenant_default = {.rate = PER_SECOND(2)}));
     enter_plain(&y, 1);
@@ -252,7 +252,7 @@ TEST(new_rates_hold_at_once_and_named_tenants_have_their_own)
 {
     struct weir_tenant_settings tenants[] = {
         {.name = weir_slice_of("fast"), .rate = PER_SECOND(100)}, {.name = weir_slice_of("free")}};
-    struct yard y;
+    struct command_loop y;
     struct weir_schedule_queue queue =
         QUEUE(.workers = 0, .tenant_default = {.rate = PER_SECOND(2)}, .tenants = tenants,
               .tenant_count = 2);
@@ -275,7 +275,7 @@ TEST(new_rates_hold_at_once_and_named_tenants_have_their_own)
 
 TEST(buckets_that_are_full_again_are_forgotten)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y,
               QUEUE(.workers = 0, .jobs_max = 100000, .tenant_default = {.rate = PER_SECOND(2)}));
     y.unchecked = true;
@@ -297,7 +297,7 @@ TEST(buckets_that_are_full_again_are_forgotten)
 
 TEST(tenants_beyond_the_most_share_one_bucket)
 {
-    struct yard y;
+    struct command_loop y;
     struct weir_tenant_settings named = {.name = weir_slice_of("named"), .rate = PER_SECOND(3)};
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 1000000,
                         .tenant_default = {.rate = {.tokens = 5, .period_ns = DAY}},
@@ -327,7 +327,7 @@ TEST(tenants_beyond_the_most_share_one_bucket)
 
 /* ---- dropping ---- */
 
-static uint64_t drop(struct yard *y)
+static uint64_t drop(struct command_loop *y)
 {
     uint64_t number = UINT64_MAX;
     bool dropped = weir_schedule_drop(y->schedule, 0, y->now, &number);
@@ -337,7 +337,7 @@ static uint64_t drop(struct yard *y)
 
 TEST(the_oldest_is_dropped_wherever_it_waits)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2, .jobs_max = 3, .full = WEIR_SCHEDULE_DROP_OLDEST));
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .key = weir_slice_of("k")});
     enter_job(&y, (struct weir_schedule_entry){.number = 4, .key = weir_slice_of("k")});
@@ -364,7 +364,7 @@ TEST(the_oldest_is_dropped_wherever_it_waits)
 
 TEST(a_priority_beyond_its_own_bound_pays_for_itself)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 0, .jobs_max = 10, .jobs_by_priority = {[LOW] = 1},
                         .full = WEIR_SCHEDULE_DROP_OLDEST));
     for (uint64_t i = 1; i <= 4; i++) {
@@ -377,7 +377,7 @@ TEST(a_priority_beyond_its_own_bound_pays_for_itself)
 
 TEST(a_queue_may_begin_and_cease_to_drop)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 1; i <= 40; i++) {
         enter_job(&y, (struct weir_schedule_entry){

@@ -6,7 +6,7 @@
 
 /* A run of everything that needs memory, and what is known of its jobs. */
 struct run {
-    struct yard y;
+    struct command_loop y;
     bool in[JOBS_MAX]; /* it was taken in, and is not over */
     struct weir_epoch epochs[JOBS_MAX];
     bool runs[JOBS_MAX];
@@ -214,7 +214,7 @@ TEST(settings_that_find_no_memory_are_followed_as_soon_as_there_is_some)
     struct weir_tenant_settings bound = {.name = weir_slice_of("a"), .limit = 1};
     int late = 0;
     for (uint64_t fail_at = 1; fail_at < 100; fail_at++) {
-        struct yard y;
+        struct command_loop y;
         open_yard(&y, QUEUE(.workers = 1));
         for (uint64_t i = 0; i < 6; i++) {
             enter_of(&y, i, "a");

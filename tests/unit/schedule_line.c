@@ -1,7 +1,8 @@
 /* Who goes next: priorities, tenants by run time, and jobs of one key. */
 #include "unit/jobs.h"
 
-static void enter_keyed(struct yard *y, uint64_t number, const char *tenant, const char *key)
+static void enter_keyed(struct command_loop *y, uint64_t number, const char *tenant,
+                        const char *key)
 {
     enter_job(y, (struct weir_schedule_entry){
                      .number = number, .tenant = weir_slice_of(tenant), .key = weir_slice_of(key)});
@@ -11,7 +12,7 @@ static void enter_keyed(struct yard *y, uint64_t number, const char *tenant, con
 
 TEST(jobs_of_a_tenant_start_in_the_order_of_their_coming)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 0; i < 50; i++) {
         enter_plain(&y, 100 - i); /* numbers are only names here */
@@ -27,7 +28,7 @@ TEST(jobs_of_a_tenant_start_in_the_order_of_their_coming)
 
 TEST(any_8_starts_are_4_high_3_normal_1_low_while_all_wait)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     uint64_t state = 5;
     uint8_t priorities[601] = {0};
@@ -58,7 +59,7 @@ TEST(any_8_starts_are_4_high_3_normal_1_low_while_all_wait)
 
 TEST(a_hundred_thousand_jobs_delay_a_single_one_by_at_most_one_turn)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .jobs_max = 200000));
     y.unchecked = true;
     for (uint64_t i = 0; i < 100000; i++) {
@@ -77,8 +78,8 @@ TEST(a_hundred_thousand_jobs_delay_a_single_one_by_at_most_one_turn)
 }
 
 /* How long each of two tenants ran until there were so many starts; each always has jobs. */
-static void compete(struct yard *y, const uint64_t run_ms[2], uint64_t cost_ms, uint32_t starts,
-                    uint64_t served_ms[2])
+static void compete(struct command_loop *y, const uint64_t run_ms[2], uint64_t cost_ms,
+                    uint32_t starts, uint64_t served_ms[2])
 {
     static const char *const tenants[] = {"one", "two"};
     uint64_t number = 0;
@@ -105,7 +106,7 @@ TEST(tenants_with_unequal_run_times_get_the_same_run_time)
 {
     static const uint64_t run_ms[2] = {5, 500};
     for (uint64_t cost_ms = 0; cost_ms <= 1000; cost_ms += 250) { /* whatever is said beforehand */
-        struct yard y;
+        struct command_loop y;
         open_yard(&y, QUEUE(.workers = 1));
         uint64_t served_ms[2] = {0};
         compete(&y, run_ms, cost_ms, 2000, served_ms);
@@ -122,7 +123,7 @@ TEST(several_workers_share_run_time_evenly_too)
     };
     static const uint64_t run_ms[2] = {85, 195};
     static const char *const tenants[] = {"one", "two"};
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = WORKERS));
     uint64_t number = 0;
     for (; number < 16; number++) {
@@ -159,7 +160,7 @@ TEST(several_workers_share_run_time_evenly_too)
 TEST(jobs_that_take_no_time_do_not_starve_others)
 {
     static const uint64_t run_ms[2] = {0, 1};
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     uint64_t served_ms[2] = {0};
     compete(&y, run_ms, 0, 1000, served_ms);
@@ -171,7 +172,7 @@ TEST(a_tenant_has_its_weight_and_no_more_workers_than_its_limit)
 {
     struct weir_tenant_settings tenants[] = {{.name = weir_slice_of("heavy"), .weight = 3},
                                              {.name = weir_slice_of("bound"), .limit = 1}};
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .tenants = tenants, .tenant_count = 2));
     enter_of(&y, 999, "first");
     for (uint64_t i = 0; i < 80; i++) {
@@ -202,7 +203,7 @@ TEST(a_tenant_has_its_weight_and_no_more_workers_than_its_limit)
 
 TEST(nobody_starves_while_others_keep_coming)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     y.unchecked = true;
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .priority = LOW, .cost_ms = 100000});
@@ -236,7 +237,7 @@ TEST(nobody_starves_while_others_keep_coming)
 
 TEST(of_one_key_only_so_many_run_and_others_pass_by)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 4, .per_key = 2));
     for (uint64_t i = 1; i <= 4; i++) {
         enter_keyed(&y, i, "", "k");
@@ -260,7 +261,7 @@ TEST(of_one_key_only_so_many_run_and_others_pass_by)
 
 TEST(parked_jobs_come_back_in_order_and_before_the_rest_of_their_tenant)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .per_key = 1));
     enter_plain(&y, 100);
     struct weir_epoch epoch = expect_start(&y, 100);
@@ -288,7 +289,7 @@ TEST(parked_jobs_come_back_in_order_and_before_the_rest_of_their_tenant)
 
 TEST(parking_costs_its_tenant_nothing)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     enter_keyed(&y, 1, "x", "k");
     expect_start(&y, 1);
@@ -313,7 +314,7 @@ TEST(parking_costs_its_tenant_nothing)
 
 TEST(a_kept_place_goes_to_the_next_if_its_job_is_held)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     for (uint64_t i = 1; i <= 3; i++) {
         enter_keyed(&y, i, "", "k");
@@ -339,7 +340,7 @@ TEST(a_kept_place_goes_to_the_next_if_its_job_is_held)
 
 TEST(a_newcomer_does_not_overtake_those_who_are_parked)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 3, .per_key = 2));
     for (uint64_t i = 1; i <= 4; i++) {
         enter_keyed(&y, i, "a", "k");
@@ -368,7 +369,7 @@ TEST(a_newcomer_does_not_overtake_those_who_are_parked)
 
 TEST(a_raised_bound_lets_parked_jobs_go)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     for (uint64_t i = 1; i <= 5; i++) {
         enter_keyed(&y, i, "", "k");
@@ -386,7 +387,7 @@ TEST(a_raised_bound_lets_parked_jobs_go)
 
 TEST(a_lowered_bound_parks_the_one_that_is_coming_again)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 4, .per_key = 2));
     for (uint64_t i = 1; i <= 4; i++) {
         enter_keyed(&y, i, "", "k");
@@ -407,7 +408,7 @@ TEST(a_lowered_bound_parks_the_one_that_is_coming_again)
 
 TEST(keys_of_different_queues_have_nothing_to_do_with_each_other)
 {
-    struct yard y;
+    struct command_loop y;
     open_bare_yard(&y);
     struct weir_schedule_queue queues[] = {QUEUE(.workers = 2),
                                            QUEUE(.workers = 2, .name = {"r", 1})};
@@ -421,7 +422,7 @@ TEST(keys_of_different_queues_have_nothing_to_do_with_each_other)
 
 TEST(a_hundred_thousand_of_one_busy_key_are_parked_over_many_wakes)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2, .jobs_max = 200000));
     y.unchecked = true;
     enter_plain(&y, 500000);
@@ -449,7 +450,7 @@ TEST(a_hundred_thousand_of_one_busy_key_are_parked_over_many_wakes)
 
 TEST(a_job_whose_turn_has_come_can_be_held_before_it_is_decided)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2, .jobs_max = 200000));
     y.unchecked = true;
     enter_plain(&y, 500000);
@@ -476,7 +477,7 @@ TEST(a_job_whose_turn_has_come_can_be_held_before_it_is_decided)
 
 TEST(a_place_in_line_and_a_start_are_told)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 0; i < 40; i++) {
         enter_plain(&y, i);
@@ -495,7 +496,7 @@ TEST(a_place_in_line_and_a_start_are_told)
 
 TEST(parked_jobs_are_no_starts_in_what_is_measured)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     enter_keyed(&y, 1000, "", "k");
     expect_start(&y, 1000);

@@ -13,7 +13,7 @@
 static const struct weir_schedule_queue roomy = {
     .name = {"q", 1}, .workers = 1, .jobs_max = 2000000, .per_key = 1, .lease_ns = WEIR_NEVER};
 
-static void open_roomy(struct yard *y, enum weir_schedule_full full)
+static void open_roomy(struct command_loop *y, enum weir_schedule_full full)
 {
     struct weir_schedule_queue queue = roomy;
     queue.full = full;
@@ -23,7 +23,7 @@ static void open_roomy(struct yard *y, enum weir_schedule_full full)
 
 /* ---- memory ---- */
 
-static void expect_small(struct yard *y, uint64_t count, struct weir_schedule_entry entry)
+static void expect_small(struct command_loop *y, uint64_t count, struct weir_schedule_entry entry)
 {
     uint64_t before = y->memory.bytes;
     for (uint64_t i = 0; i < count; i++) {
@@ -38,7 +38,7 @@ static void expect_small(struct yard *y, uint64_t count, struct weir_schedule_en
 
 TEST(a_queued_job_takes_at_most_320_bytes)
 {
-    struct yard y;
+    struct command_loop y;
     /* Tables grow by doubling: just before and just after are the best and the worst. */
     const uint64_t counts[] = {100000, 131072, 131073, 200000};
     for (size_t i = 0; i < COUNT_OF(counts); i++) {
@@ -49,7 +49,7 @@ TEST(a_queued_job_takes_at_most_320_bytes)
 
 TEST(a_delayed_job_takes_at_most_320_bytes)
 {
-    struct yard y;
+    struct command_loop y;
     struct weir_schedule_entry entry = {.created_ms = DAWN_MS, .next_ms = DAWN_MS + 1000};
     open_roomy(&y, WEIR_SCHEDULE_REJECT);
     expect_small(&y, 100000, entry);
@@ -60,21 +60,21 @@ TEST(a_delayed_job_takes_at_most_320_bytes)
 
 TEST(a_job_in_a_queue_that_drops_its_oldest_takes_at_most_320_bytes)
 {
-    struct yard y;
+    struct command_loop y;
     open_roomy(&y, WEIR_SCHEDULE_DROP_OLDEST);
     expect_small(&y, 100000, (struct weir_schedule_entry){0});
 }
 
 TEST(a_parked_job_takes_at_most_320_bytes)
 {
-    struct yard y;
+    struct command_loop y;
     open_roomy(&y, WEIR_SCHEDULE_REJECT);
     expect_small(&y, 100000, (struct weir_schedule_entry){.key = weir_slice_of("k")});
 }
 
 TEST(memory_comes_back_when_jobs_have_gone)
 {
-    struct yard y;
+    struct command_loop y;
     open_roomy(&y, WEIR_SCHEDULE_REJECT);
     uint64_t peak = 0;
     for (uint64_t i = 0; i < 100000; i++) {
@@ -99,7 +99,7 @@ static uint64_t cpu_ns(void)
 }
 
 /* Everything that is done to jobs, a thousand times: numbers from `base` on. */
-static void do_thousand(struct yard *y, uint64_t base)
+static void do_thousand(struct command_loop *y, uint64_t base)
 {
     struct weir_epoch epoch;
     uint64_t dropped;
@@ -127,7 +127,7 @@ static void do_thousand(struct yard *y, uint64_t base)
 /* The least time of a few rounds over a queue with so many jobs of so many tenants. */
 static uint64_t measure(uint64_t count, uint32_t tenants, bool delayed)
 {
-    struct yard y;
+    struct command_loop y;
     open_roomy(&y, WEIR_SCHEDULE_DROP_OLDEST);
     for (uint64_t i = 0; i < count; i++) {
         char tenant[16];

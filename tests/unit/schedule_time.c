@@ -1,14 +1,14 @@
 /* What waits for a moment: delays, dates and leases, with clocks that stand still or jump. */
 #include "unit/jobs.h"
 
-static void enter_delayed(struct yard *y, uint64_t number, int64_t delay_ms)
+static void enter_delayed(struct command_loop *y, uint64_t number, int64_t delay_ms)
 {
     enter_job(y, (struct weir_schedule_entry){.number = number,
                                               .created_ms = y->now.wall_ms,
                                               .next_ms = y->now.wall_ms + delay_ms});
 }
 
-static void enter_dated(struct yard *y, uint64_t number, int64_t date_ms)
+static void enter_dated(struct command_loop *y, uint64_t number, int64_t date_ms)
 {
     enter_job(
         y, (struct weir_schedule_entry){
@@ -19,7 +19,7 @@ static void enter_dated(struct yard *y, uint64_t number, int64_t date_ms)
 
 TEST(a_delayed_job_starts_when_it_is_due_and_not_before)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     assert_int_equal(weir_schedule_due(y.schedule), WEIR_NEVER);
     enter_delayed(&y, 1, 5000);
@@ -39,7 +39,7 @@ TEST(a_delayed_job_starts_when_it_is_due_and_not_before)
 
 TEST(delays_do_not_follow_a_wall_clock_that_jumps)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     enter_delayed(&y, 1, 5000);
     y.now.wall_ms += 3600000;
@@ -54,7 +54,7 @@ TEST(delays_do_not_follow_a_wall_clock_that_jumps)
 
 TEST(a_delay_found_again_lasts_as_long_as_is_left_and_never_longer_than_it_was_meant)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     struct weir_schedule_entry entry = {
         .number = 1, .created_ms = DAWN_MS - 4000, .next_ms = DAWN_MS + 6000};
@@ -80,7 +80,7 @@ TEST(a_delay_found_again_lasts_as_long_as_is_left_and_never_longer_than_it_was_m
 
 TEST(the_longest_delays_overflow_nothing)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .next_ms = INT64_MAX});
     enter_job(&y, (struct weir_schedule_entry){.number = 2, .next_ms = INT64_MAX, .dated = true});
@@ -100,7 +100,7 @@ TEST(the_longest_delays_overflow_nothing)
 
 TEST(a_job_that_failed_waits_out_its_backoff_and_is_first_then)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     for (uint64_t i = 1; i <= 3; i++) {
         enter_plain(&y, i);
@@ -120,7 +120,7 @@ TEST(a_job_that_failed_waits_out_its_backoff_and_is_first_then)
 
 TEST(many_jobs_that_are_due_at_once_become_so_over_several_wakes)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .jobs_max = 10000));
     y.unchecked = true;
     for (uint64_t i = 1; i <= 5000; i++) {
@@ -146,7 +146,7 @@ TEST(many_jobs_that_are_due_at_once_become_so_over_several_wakes)
 
 TEST(a_dated_job_starts_when_the_wall_clock_says_so)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     enter_dated(&y, 1, DAWN_MS + 500);
     enter_dated(&y, 2, DAWN_MS + 60000);
@@ -171,7 +171,7 @@ TEST(a_dated_job_starts_when_the_wall_clock_says_so)
 
 TEST(a_date_that_has_passed_is_at_once)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     enter_dated(&y, 1, DAWN_MS);
     expect_start(&y, 1);
@@ -182,7 +182,7 @@ TEST(a_date_that_has_passed_is_at_once)
 
 TEST(a_dated_job_that_fails_waits_by_the_monotonic_clock)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1));
     enter_dated(&y, 1, DAWN_MS);
     struct weir_epoch epoch = expect_start(&y, 1);
@@ -199,7 +199,7 @@ TEST(a_dated_job_that_fails_waits_by_the_monotonic_clock)
 
 TEST(a_job_held_while_it_was_delayed_goes_back_to_its_moment)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 5));
     enter_delayed(&y, 1, 5000);
     enter_dated(&y, 2, DAWN_MS + 5000);
@@ -227,7 +227,8 @@ TEST(a_job_held_while_it_was_delayed_goes_back_to_its_moment)
 
 /* ---- leases ---- */
 
-static void expect_lapse(struct yard *y, uint64_t number, struct weir_epoch epoch, uint64_t ran_ms)
+static void expect_lapse(struct command_loop *y, uint64_t number, struct weir_epoch epoch,
+                         uint64_t ran_ms)
 {
     struct weir_schedule_news news = weir_schedule_next(y->schedule);
     assert_int_equal(news.what, WEIR_SCHEDULE_LAPSED);
@@ -239,7 +240,7 @@ static void expect_lapse(struct yard *y, uint64_t number, struct weir_epoch epoc
 
 TEST(a_lease_that_is_not_renewed_lapses_and_its_worker_is_free)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .lease_ns = SECOND));
     enter_plain(&y, 1);
     enter_plain(&y, 2);
@@ -262,7 +263,7 @@ TEST(a_lease_that_is_not_renewed_lapses_and_its_worker_is_free)
 
 TEST(an_end_in_time_leaves_no_lease_behind)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .lease_ns = SECOND));
     enter_plain(&y, 1);
     struct weir_epoch epoch = expect_start(&y, 1);
@@ -274,7 +275,7 @@ TEST(an_end_in_time_leaves_no_lease_behind)
 
 TEST(a_lease_does_not_lapse_before_its_start_was_told)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .lease_ns = SECOND));
     enter_plain(&y, 1);
     pass(&y, 5 * SECOND);
@@ -289,7 +290,7 @@ TEST(a_lease_does_not_lapse_before_its_start_was_told)
 
 TEST(a_lapsed_job_frees_the_place_of_its_key)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2, .lease_ns = SECOND));
     enter_job(&y, (struct weir_schedule_entry){.number = 1, .key = weir_slice_of("k")});
     enter_job(&y, (struct weir_schedule_entry){.number = 2, .key = weir_slice_of("k")});
@@ -303,7 +304,7 @@ TEST(a_lapsed_job_frees_the_place_of_its_key)
 
 TEST(leases_follow_the_settings_when_they_are_renewed)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 2));
     enter_plain(&y, 1);
     struct weir_epoch epoch = expect_start(&y, 1);
@@ -322,7 +323,7 @@ TEST(leases_follow_the_settings_when_they_are_renewed)
 
 TEST(a_monotonic_clock_that_steps_back_counts_as_standing_still)
 {
-    struct yard y;
+    struct command_loop y;
     open_yard(&y, QUEUE(.workers = 1, .lease_ns = 10 * SECOND));
     enter_plain(&y, 1);
     struct weir_epoch epoch = expect_start(&y, 1);

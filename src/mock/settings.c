@@ -1,4 +1,4 @@
-#include "mock/words.h"
+#include "mock/settings.h"
 
 #include "base/slice.h"
 #include "config/scalars.h"

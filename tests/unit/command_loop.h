@@ -1,5 +1,5 @@
-/* yard.h - what the tests of commands share: a loop and disk threads, a data folder, and one
- * command at a time, run to its end. They are real processes. */
+/* command_loop.h - what the tests of commands share: a loop and disk threads, a data folder, and
+ * one command at a time, run to its end. They are real processes. */
 #ifndef WEIR_TESTS_YARD_H
 #define WEIR_TESTS_YARD_H
 
@@ -35,21 +35,22 @@ static struct {
     char folder[64];
     char result_path[96];
     char body_path[96];
-} yard;
+} command_loop;
 
 static inline int open_yard(void **state)
 {
     (void)state;
-    memcpy(yard.folder, "/tmp/weir-command-XXXXXX", 25);
-    if (mkdtemp(yard.folder) == NULL || chmod(yard.folder, 0711) != 0) {
+    memcpy(command_loop.folder, "/tmp/weir-command-XXXXXX", 25);
+    if (mkdtemp(command_loop.folder) == NULL || chmod(command_loop.folder, 0711) != 0) {
         return -1;
     }
-    snprintf(yard.result_path, sizeof yard.result_path, "%s/result", yard.folder);
-    snprintf(yard.body_path, sizeof yard.body_path, "%s/body", yard.folder);
-    yard.launcher = weir_launcher_create();
-    yard.disk = weir_disk_create(2);
-    return yard.launcher != NULL && yard.disk != NULL &&
-                   weir_loop_init(&yard.loop, &weir_allocator_libc)
+    snprintf(command_loop.result_path, sizeof command_loop.result_path, "%s/result",
+             command_loop.folder);
+    snprintf(command_loop.body_path, sizeof command_loop.body_path, "%s/body", command_loop.folder);
+    command_loop.launcher = weir_launcher_create();
+    command_loop.disk = weir_disk_create(2);
+    return command_loop.launcher != NULL && command_loop.disk != NULL &&
+                   weir_loop_init(&command_loop.loop, &weir_allocator_libc)
                ? 0
                : -1;
 }
@@ -65,16 +66,16 @@ static inline int close_yard(void **state)
 {
     (void)state;
     char path[96];
-    weir_launcher_destroy(yard.launcher);
-    weir_disk_destroy(yard.disk);
-    weir_loop_settle(&yard.loop);
-    weir_loop_deinit(&yard.loop);
-    weir_command_sweep_all(yard.folder, keep_none, NULL);
-    unlink(yard.result_path);
-    unlink(yard.body_path);
-    snprintf(path, sizeof path, "%s/work", yard.folder);
+    weir_launcher_destroy(command_loop.launcher);
+    weir_disk_destroy(command_loop.disk);
+    weir_loop_settle(&command_loop.loop);
+    weir_loop_deinit(&command_loop.loop);
+    weir_command_sweep_all(command_loop.folder, keep_none, NULL);
+    unlink(command_loop.result_path);
+    unlink(command_loop.body_path);
+    snprintf(path, sizeof path, "%s/work", command_loop.folder);
     rmdir(path);
-    return rmdir(yard.folder); /* nothing else is left behind */
+    return rmdir(command_loop.folder); /* nothing else is left behind */
 }
 
 /* ---- one command at a time ---- */
@@ -136,7 +137,7 @@ static inline void note_end(void *context, const struct weir_command_report *rep
     trial->result = copy_of(report->result.bytes);
     trial->log = copy_of(report->log);
     trial->log_bytes = report->log.bytes;
-    weir_loop_stop(&yard.loop);
+    weir_loop_stop(&command_loop.loop);
 }
 
 static inline void note_progress(void *context, double progress, struct weir_slice text)
@@ -151,7 +152,7 @@ static inline void note_progress(void *context, double progress, struct weir_sli
         weir_command_cancel(trial->command);
     }
     if (trial->tellings == 1 && trial->then == KILL) {
-        weir_loop_stop(&yard.loop);
+        weir_loop_stop(&command_loop.loop);
     }
 }
 
@@ -199,15 +200,15 @@ static inline void start(struct trial *trial)
     }
     trial->progress = -2;
     trial->command =
-        weir_command_start(&(struct weir_command_options){.loop = &yard.loop,
-                                                          .disk = yard.disk,
-                                                          .launcher = yard.launcher,
-                                                          .folder = yard.folder,
+        weir_command_start(&(struct weir_command_options){.loop = &command_loop.loop,
+                                                          .disk = command_loop.disk,
+                                                          .launcher = command_loop.launcher,
+                                                          .folder = command_loop.folder,
                                                           .kind = &kind_room.kind,
                                                           .row = &row,
                                                           .body_path = trial->body_path,
                                                           .result_file = RESULT_FILE,
-                                                          .result_path = yard.result_path,
+                                                          .result_path = command_loop.result_path,
                                                           .progressed = note_progress,
                                                           .ended = note_end,
                                                           .context = trial});
@@ -218,7 +219,7 @@ static inline void start(struct trial *trial)
 static inline void run(struct trial *trial)
 {
     start(trial);
-    weir_loop_run(&yard.loop);
+    weir_loop_run(&command_loop.loop);
 }
 
 static inline void finish(struct trial *trial)
@@ -226,7 +227,7 @@ static inline void finish(struct trial *trial)
     free(trial->result);
     free(trial->log);
     trial->result = trial->log = NULL;
-    weir_command_sweep(yard.folder, NUMBER, trial->attempt == 0 ? 1 : trial->attempt);
+    weir_command_sweep(command_loop.folder, NUMBER, trial->attempt == 0 ? 1 : trial->attempt);
 }
 
 #define expect_result(trial, text)                            \
@@ -251,7 +252,7 @@ static inline bool is_there(const char *name)
 {
     char path[160];
     struct stat status;
-    snprintf(path, sizeof path, "%s/work/%d-1/%s", yard.folder, NUMBER, name);
+    snprintf(path, sizeof path, "%s/work/%d-1/%s", command_loop.folder, NUMBER, name);
     return lstat(path, &status) == 0;
 }
 
@@ -285,7 +286,7 @@ static inline void expect_gone_soon(pid_t pid)
 
 static inline void write_body(size_t bytes)
 {
-    FILE *file = fopen(yard.body_path, "w");
+    FILE *file = fopen(command_loop.body_path, "w");
     assert_non_null(file);
     for (size_t i = 0; i < bytes; i++) {
         putc((char)('a' + i % 26), file);

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
-#include "cli/talk.h"
+#include "cli/api_client.h"
 
 #include "cli/commands.h"
 #include "cli/show.h"
@@ -11,20 +11,21 @@
 /* A few names of 255 bytes, each byte %xx; what is longer is refused. */
 #define PATH_BYTES_MAX 4096
 
-void weir_talk_init(struct weir_talk *talk, const char *command, const struct weir_options *options)
+void weir_api_client_init(struct weir_api_client *client, const char *command,
+                          const struct weir_options *options)
 {
-    *talk =
-        (struct weir_talk){.command = command, .options = options, .out = stdout, .stop_fd = -1};
-    talk->caller.fd = -1;
+    *client = (struct weir_api_client){
+        .command = command, .options = options, .out = stdout, .stop_fd = -1};
+    client->caller.fd = -1;
 }
 
-void weir_talk_deinit(struct weir_talk *talk)
+void weir_api_client_deinit(struct weir_api_client *client)
 {
-    weir_caller_close(&talk->caller);
-    json_decref(talk->document);
-    talk->document = NULL;
-    free(talk->answer.body);
-    talk->answer = (struct weir_answer){0};
+    weir_caller_close(&client->caller);
+    json_decref(client->document);
+    client->document = NULL;
+    free(client->answer.body);
+    client->answer = (struct weir_answer){0};
 }
 
 /* ---- the question ---- */
@@ -90,25 +91,25 @@ static const char *find_api(const struct weir_options *options)
     return set != NULL && set[0] != '\0' ? set : WEIR_API_DEFAULT;
 }
 
-static int complain(const struct weir_talk *talk, const char *what, int status)
+static int complain(const struct weir_api_client *client, const char *what, int status)
 {
-    fprintf(stderr, "weir %s: ", talk->command);
+    fprintf(stderr, "weir %s: ", client->command);
     weir_show_text(stderr, what);
     fputc('\n', stderr);
     return status;
 }
 
 /* Remembers what went wrong. */
-static int fail(struct weir_talk *talk, const char *what, int status)
+static int fail(struct weir_api_client *client, const char *what, int status)
 {
-    snprintf(talk->wrong, sizeof talk->wrong, "%s", what);
+    snprintf(client->wrong, sizeof client->wrong, "%s", what);
     return status;
 }
 
 /* ---- the answer ---- */
 
 /* What is wrong with a file: a line for each mistake as it came, so that editors find the place. */
-static int report_mistakes(const struct weir_talk *talk, const char *detail)
+static int report_mistakes(const struct weir_api_client *client, const char *detail)
 {
     const char *line = detail;
     for (const char *end = line; *end != '\0'; line = end + 1) {
@@ -118,95 +119,95 @@ static int report_mistakes(const struct weir_talk *talk, const char *detail)
         weir_show_text(stderr, text);
         fputc('\n', stderr);
     }
-    return complain(talk, "everything goes on as before", WEIR_EXIT_FAILED);
+    return complain(client, "everything goes on as before", WEIR_EXIT_FAILED);
 }
 
 /* What a refusal says. */
-static int explain_problem(struct weir_talk *talk)
+static int explain_problem(struct weir_api_client *client)
 {
-    const char *detail = json_string_value(json_object_get(talk->document, "detail"));
-    snprintf(talk->wrong, sizeof talk->wrong, "%.500s%s",
+    const char *detail = json_string_value(json_object_get(client->document, "detail"));
+    snprintf(client->wrong, sizeof client->wrong, "%.500s%s",
              detail == NULL ? "the API refused, and did not say why." : detail,
-             talk->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");
+             client->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");
     return WEIR_EXIT_FAILED;
 }
 
-static bool print_answer(const struct weir_talk *talk)
+static bool print_answer(const struct weir_api_client *client)
 {
-    const struct weir_answer *answer = &talk->answer;
+    const struct weir_answer *answer = &client->answer;
     bool ended = answer->bytes > 0 && answer->body[answer->bytes - 1] == '\n';
-    return fprintf(talk->out, "%s%s", answer->body, ended ? "" : "\n") >= 0 &&
-           fflush(talk->out) == 0;
+    return fprintf(client->out, "%s%s", answer->body, ended ? "" : "\n") >= 0 &&
+           fflush(client->out) == 0;
 }
 
-static int judge(struct weir_talk *talk)
+static int judge(struct weir_api_client *client)
 {
-    const struct weir_answer *answer = &talk->answer;
-    talk->document =
+    const struct weir_answer *answer = &client->answer;
+    client->document =
         json_loadb(answer->body, answer->bytes, JSON_ALLOW_NUL, NULL); /* keys are bytes */
-    if (!json_is_object(talk->document)) {
+    if (!json_is_object(client->document)) {
         char text[400];
         snprintf(text, sizeof text,
                  "what answers at %.200s is no weir API (status %u). Is that the `api` of its "
                  "config, or its `listen`?",
-                 find_api(talk->options), answer->status);
-        json_decref(talk->document);
-        talk->document = NULL;
-        return fail(talk, text, WEIR_EXIT_FAILED);
+                 find_api(client->options), answer->status);
+        json_decref(client->document);
+        client->document = NULL;
+        return fail(client, text, WEIR_EXIT_FAILED);
     }
-    return answer->status == 200 || answer->status == 202 ? 0 : explain_problem(talk);
+    return answer->status == 200 || answer->status == 202 ? 0 : explain_problem(client);
 }
 
-static int converse(struct weir_talk *talk, struct weir_question *question)
+static int converse(struct weir_api_client *client, struct weir_question *question)
 {
     const char *token = getenv("WEIR_TOKEN");
     bool usage = false;
     question->token = weir_slice_of(token == NULL ? "" : token);
-    if (!weir_caller_open(&talk->caller, find_api(talk->options), talk->stop_fd, &usage) ||
-        !weir_caller_ask(&talk->caller, question, &talk->answer)) {
-        talk->stopped = talk->caller.stopped;
-        return fail(talk, talk->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
+    if (!weir_caller_open(&client->caller, find_api(client->options), client->stop_fd, &usage) ||
+        !weir_caller_ask(&client->caller, question, &client->answer)) {
+        client->stopped = client->caller.stopped;
+        return fail(client, client->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
     }
-    talk->status = talk->answer.status;
+    client->status = client->answer.status;
     /* Then it was told as it came, and is no document. */
-    bool told = (question->line != NULL || question->piece != NULL) && talk->status == 200;
-    return told ? 0 : judge(talk);
+    bool told = (question->line != NULL || question->piece != NULL) && client->status == 200;
+    return told ? 0 : judge(client);
 }
 
 /* One question, after which the connection is closed unless it is held. */
-static int put(struct weir_talk *talk, struct weir_question *question)
+static int put(struct weir_api_client *client, struct weir_question *question)
 {
-    weir_talk_deinit(talk);
-    talk->status = 0;
-    talk->stopped = false;
-    talk->exit_status = converse(talk, question);
-    if (talk->exit_status != 0 || !question->line_only) {
-        weir_caller_close(&talk->caller);
+    weir_api_client_deinit(client);
+    client->status = 0;
+    client->stopped = false;
+    client->exit_status = converse(client, question);
+    if (client->exit_status != 0 || !question->line_only) {
+        weir_caller_close(&client->caller);
     }
-    return talk->exit_status;
+    return client->exit_status;
 }
 
-int weir_talk_report(struct weir_talk *talk)
+int weir_api_client_report(struct weir_api_client *client)
 {
-    if (talk->stopped) {
-        return talk->exit_status;
+    if (client->stopped) {
+        return client->exit_status;
     }
-    if (talk->options->json && talk->document != NULL && !print_answer(talk)) {
-        return complain(talk, "what the API said cannot be written", WEIR_EXIT_FAILED);
+    if (client->options->json && client->document != NULL && !print_answer(client)) {
+        return complain(client, "what the API said cannot be written", WEIR_EXIT_FAILED);
     }
-    const char *detail = json_string_value(json_object_get(talk->document, "detail"));
-    if (talk->exit_status != 0 && talk->status == 422 && detail != NULL) {
-        return report_mistakes(talk, detail);
+    const char *detail = json_string_value(json_object_get(client->document, "detail"));
+    if (client->exit_status != 0 && client->status == 422 && detail != NULL) {
+        return report_mistakes(client, detail);
     }
-    return talk->exit_status == 0 ? 0 : complain(talk, talk->wrong, talk->exit_status);
+    return client->exit_status == 0 ? 0 : complain(client, client->wrong, client->exit_status);
 }
 
-int weir_talk_call(struct weir_talk *talk, const struct weir_call *call)
+int weir_api_client_call(struct weir_api_client *client, const struct weir_call *call)
 {
     char path[PATH_BYTES_MAX];
     if (!make_path(path, call->segments, call->parameters)) {
-        weir_talk_deinit(talk);
-        return talk->exit_status = fail(talk, "the names are too long", WEIR_EXIT_USAGE);
+        weir_api_client_deinit(client);
+        return client->exit_status = fail(client, "the names are too long", WEIR_EXIT_USAGE);
     }
     struct weir_question question = {.method = call->method,
                                      .path = path,
@@ -214,16 +215,16 @@ int weir_talk_call(struct weir_talk *talk, const struct weir_call *call)
                                      .piece = call->piece,
                                      .context = call->context,
                                      .patience_ms = call->patience_ms};
-    return put(talk, &question);
+    return put(client, &question);
 }
 
-int weir_talk_do(struct weir_talk *talk, const struct weir_call *call)
+int weir_api_client_do(struct weir_api_client *client, const struct weir_call *call)
 {
-    (void)!weir_talk_call(talk, call);
-    return weir_talk_report(talk);
+    (void)!weir_api_client_call(client, call);
+    return weir_api_client_report(client);
 }
 
-static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *wish,
+static int ask(struct weir_api_client *client, struct weir_request_path parts, json_t *wish,
                struct weir_question *question)
 {
     bool of_gates = parts.gate != NULL || parts.what == NULL;
@@ -233,46 +234,47 @@ static int ask(struct weir_talk *talk, struct weir_request_path parts, json_t *w
     char *body = wish == NULL ? NULL : json_dumps(wish, JSON_COMPACT);
     int status;
     if (!make_path(path, segments, NULL) || (wish != NULL && body == NULL)) {
-        weir_talk_deinit(talk);
-        talk->status = 0;
-        status = complain(talk, "the names are too long", WEIR_EXIT_USAGE);
+        weir_api_client_deinit(client);
+        client->status = 0;
+        status = complain(client, "the names are too long", WEIR_EXIT_USAGE);
     } else {
         question->method = wish == NULL ? "GET" : "POST";
         question->path = path;
         question->body = weir_slice_of(body == NULL ? "" : body);
-        question->patience_ms = talk->patience_ms;
-        (void)!put(talk, question);
-        status = weir_talk_report(talk);
+        question->patience_ms = client->patience_ms;
+        (void)!put(client, question);
+        status = weir_api_client_report(client);
     }
     json_decref(wish);
     free(body);
     return status;
 }
 
-int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path, json_t *wish)
+int weir_api_client_ask(struct weir_api_client *client, struct weir_request_path path, json_t *wish)
 {
     struct weir_question question = {0};
-    return ask(talk, path, wish, &question);
+    return ask(client, path, wish, &question);
 }
 
-int weir_talk_query(struct weir_talk *talk, const char *what,
-                    const struct weir_parameter *parameters)
+int weir_api_client_query(struct weir_api_client *client, const char *what,
+                          const struct weir_parameter *parameters)
 {
     struct weir_call call = {.method = "GET", .segments = {what}, .parameters = parameters};
-    return weir_talk_do(talk, &call);
+    return weir_api_client_do(client, &call);
 }
 
-int weir_talk_follow(struct weir_talk *talk, const char *path, weir_caller_line *line,
-                     void *context)
+int weir_api_client_follow(struct weir_api_client *client, const char *path, weir_caller_line *line,
+                           void *context)
 {
     struct weir_question question = {
         .method = "GET", .path = path, .line = line, .context = context};
-    (void)!put(talk, &question);
-    return weir_talk_report(talk);
+    (void)!put(client, &question);
+    return weir_api_client_report(client);
 }
 
-int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path, json_t *wish, bool hold)
+int weir_api_client_wait(struct weir_api_client *client, struct weir_request_path path,
+                         json_t *wish, bool hold)
 {
     struct weir_question question = {.waits = true, .line_only = hold};
-    return ask(talk, path, wish, &question);
+    return ask(client, path, wish, &question);
 }

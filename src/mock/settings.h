@@ -1,9 +1,9 @@
-/* words.h - the rules of an emulated provider as words: `tokens=250000/m`.
+/* settings.h - the rules of an emulated provider as words: `tokens=250000/m`.
  *
  * One table serves the flags (`--tokens 250000/m`), the schedule (`--at 30s:tokens=250000/m`) and
  * changes at run time (`POST /mock/set?tokens=250000/m`). */
-#ifndef WEIR_MOCK_WORDS_H
-#define WEIR_MOCK_WORDS_H
+#ifndef WEIR_MOCK_SETTINGS_H
+#define WEIR_MOCK_SETTINGS_H
 
 #include "mock/llm.h"
 

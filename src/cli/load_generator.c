@@ -1,4 +1,4 @@
-#include "cli/crowd.h"
+#include "cli/load_generator.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
@@ -30,7 +30,7 @@ enum phase {
 
 /* What all callers share. */
 struct place {
-    const struct weir_crowd *crowd;
+    const struct weir_load_generator *generator;
     struct weir_loop loop;
     struct weir_buffer_pool buffers;
 };
@@ -51,11 +51,11 @@ struct caller {
 
 static void step(struct caller *caller);
 
-const char *weir_crowd_tenant(uint32_t tenant)
+const char *weir_load_generator_tenant(uint32_t tenant)
 {
-    static const char *const names[WEIR_CROWD_TENANTS] = {"a", "b", "c", "d", "e",
-                                                          "f", "g", "h", "i", "j"};
-    assert(tenant < WEIR_CROWD_TENANTS);
+    static const char *const names[WEIR_LOAD_TENANTS] = {"a", "b", "c", "d", "e",
+                                                         "f", "g", "h", "i", "j"};
+    assert(tenant < WEIR_LOAD_TENANTS);
     return names[tenant];
 }
 
@@ -70,22 +70,22 @@ static void fill_prompt(char prompt[PROMPT_BYTES_MAX], uint32_t bytes)
     }
 }
 
-static size_t write_body(const struct weir_crowd *crowd, char body[REQUEST_BYTES_MAX])
+static size_t write_body(const struct weir_load_generator *generator, char body[REQUEST_BYTES_MAX])
 {
     char prompt[PROMPT_BYTES_MAX];
     struct weir_json json;
-    assert(crowd->prompt_bytes <= PROMPT_BYTES_MAX);
-    fill_prompt(prompt, crowd->prompt_bytes);
+    assert(generator->prompt_bytes <= PROMPT_BYTES_MAX);
+    fill_prompt(prompt, generator->prompt_bytes);
     weir_json_init(&json, body, REQUEST_BYTES_MAX);
     weir_json_open(&json, '{');
-    weir_json_put_string(&json, "model", weir_slice_of(WEIR_CROWD_MODEL));
+    weir_json_put_string(&json, "model", weir_slice_of(WEIR_LOAD_MODEL));
     weir_json_put_bool(&json, "stream", true);
-    weir_json_put_number(&json, "max_tokens", crowd->max_tokens);
+    weir_json_put_number(&json, "max_tokens", generator->max_tokens);
     weir_json_name(&json, "messages");
     weir_json_open(&json, '[');
     weir_json_open(&json, '{');
     weir_json_put_string(&json, "role", weir_slice_of("user"));
-    weir_json_put_string(&json, "content", (struct weir_slice){prompt, crowd->prompt_bytes});
+    weir_json_put_string(&json, "content", (struct weir_slice){prompt, generator->prompt_bytes});
     weir_json_close(&json, '}');
     weir_json_close(&json, ']');
     weir_json_close(&json, '}');
@@ -96,15 +96,15 @@ static size_t write_body(const struct weir_crowd *crowd, char body[REQUEST_BYTES
 static void write_request(struct caller *caller)
 {
     char body[REQUEST_BYTES_MAX];
-    size_t body_bytes = write_body(caller->place->crowd, body);
-    struct weir_slice tenant = weir_slice_of(weir_crowd_tenant(caller->tenant));
+    size_t body_bytes = write_body(caller->place->generator, body);
+    struct weir_slice tenant = weir_slice_of(weir_load_generator_tenant(caller->tenant));
     struct weir_head_writer writer;
     weir_head_init(&writer, caller->request, sizeof caller->request);
     weir_head_request(&writer, weir_slice_of("POST"), weir_slice_of("/v1/chat/completions"));
     weir_head_field(&writer, weir_slice_of("host"), weir_slice_of("localhost"));
     weir_head_open(&writer, weir_slice_of("authorization"));
     weir_head_part(&writer, weir_slice_of("Bearer "));
-    weir_head_part(&writer, weir_slice_of(caller->place->crowd->key));
+    weir_head_part(&writer, weir_slice_of(caller->place->generator->key));
     weir_head_close(&writer);
     weir_head_field(&writer, weir_slice_of("x-tenant"), tenant);
     weir_head_field(&writer, weir_slice_of("x-mock-tenant"), tenant);
@@ -149,7 +149,7 @@ static void begin(struct caller *caller)
 static void connect_anew(struct weir_timer *timer)
 {
     struct caller *caller = weir_container_of(timer, struct caller, timer);
-    int fd = weir_socket_connect(&caller->place->crowd->address);
+    int fd = weir_socket_connect(&caller->place->generator->address);
     weir_stream_init(&caller->stream, fd, on_ready);
     begin(caller);
     if (fd == -1 || !weir_loop_watch(&caller->place->loop, &caller->stream.watch)) {
@@ -284,20 +284,20 @@ static int complain(void)
     return 1;
 }
 
-int weir_crowd_run(void *context)
+int weir_load_generator_run(void *context)
 {
-    const struct weir_crowd *crowd = context;
+    const struct weir_load_generator *generator = context;
     struct place *place = calloc(1, sizeof *place);
-    struct caller *callers = calloc(WEIR_CROWD_CALLERS_MAX, sizeof *callers);
+    struct caller *callers = calloc(WEIR_LOAD_CALLERS_MAX, sizeof *callers);
     uint32_t count = 0;
     if (place == NULL || callers == NULL || !weir_loop_init(&place->loop, &weir_allocator_libc)) {
         return complain(); /* the process ends, and with it the memory */
     }
-    place->crowd = crowd;
-    weir_buffer_pool_init(&place->buffers, WEIR_CROWD_CALLERS_MAX, &weir_allocator_libc);
-    for (uint32_t tenant = 0; tenant < WEIR_CROWD_TENANTS; tenant++) {
-        for (uint32_t i = 0; i < crowd->callers[tenant]; i++) {
-            assert(count < WEIR_CROWD_CALLERS_MAX);
+    place->generator = generator;
+    weir_buffer_pool_init(&place->buffers, WEIR_LOAD_CALLERS_MAX, &weir_allocator_libc);
+    for (uint32_t tenant = 0; tenant < WEIR_LOAD_TENANTS; tenant++) {
+        for (uint32_t i = 0; i < generator->callers[tenant]; i++) {
+            assert(count < WEIR_LOAD_CALLERS_MAX);
             if (!open_caller(place, &callers[count++], tenant)) {
                 return complain();
             }

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* getgrouplist() */
-#include "runner/outfit.h"
+#include "runner/exec_env.h"
 
 #include "base/alloc.h"
 #include "base/slice.h"
@@ -65,19 +65,19 @@ static char *join_path(struct weir_arena *arena, struct weir_slice folder, const
 
 /* ---- the user ---- */
 
-static int find_groups(struct weir_outfit *outfit, struct weir_arena *arena, const char *name)
+static int find_groups(struct weir_exec_env *exec_env, struct weir_arena *arena, const char *name)
 {
     gid_t groups[GROUPS_MAX];
     int count = GROUPS_MAX;
-    if (getgrouplist(name, outfit->gid, groups, &count) == -1) {
+    if (getgrouplist(name, exec_env->gid, groups, &count) == -1) {
         return EOVERFLOW;
     }
-    outfit->groups = weir_arena_allocate(arena, (size_t)count, sizeof *outfit->groups);
-    if (outfit->groups == NULL) {
+    exec_env->groups = weir_arena_allocate(arena, (size_t)count, sizeof *exec_env->groups);
+    if (exec_env->groups == NULL) {
         return ENOMEM;
     }
-    memcpy(outfit->groups, groups, (size_t)count * sizeof *groups);
-    outfit->group_count = (size_t)count;
+    memcpy(exec_env->groups, groups, (size_t)count * sizeof *groups);
+    exec_env->group_count = (size_t)count;
     return 0;
 }
 
@@ -115,7 +115,7 @@ static const char *missing_capability(void)
     return NULL;
 }
 
-static int take_user(struct weir_outfit *outfit, struct weir_arena *arena, const char *name,
+static int take_user(struct weir_exec_env *exec_env, struct weir_arena *arena, const char *name,
                      char *room, size_t room_bytes)
 {
     struct passwd entry;
@@ -131,23 +131,24 @@ static int take_user(struct weir_outfit *outfit, struct weir_arena *arena, const
     if (itself && geteuid() != 0) {
         return 0; /* as without `user` */
     }
-    outfit->other_user = true;
-    outfit->uid = found->pw_uid;
-    outfit->gid = found->pw_gid;
-    outfit->home = keep_text(arena, weir_slice_of(found->pw_dir));
-    return outfit->home == NULL ? ENOMEM : find_groups(outfit, arena, name);
+    exec_env->other_user = true;
+    exec_env->uid = found->pw_uid;
+    exec_env->gid = found->pw_gid;
+    exec_env->home = keep_text(arena, weir_slice_of(found->pw_dir));
+    return exec_env->home == NULL ? ENOMEM : find_groups(exec_env, arena, name);
 }
 
-int weir_outfit_find_user(struct weir_outfit *outfit, struct weir_arena *arena,
-                          struct weir_slice user)
+int weir_exec_env_find_user(struct weir_exec_env *exec_env, struct weir_arena *arena,
+                            struct weir_slice user)
 {
     if (user.bytes == 0) {
         return 0;
     }
     char *name = keep_text(arena, user);
     char *room = malloc(USER_BYTES_MAX);
-    int error = name == NULL || room == NULL ? ENOMEM
-                                             : take_user(outfit, arena, name, room, USER_BYTES_MAX);
+    int error = name == NULL || room == NULL
+                    ? ENOMEM
+                    : take_user(exec_env, arena, name, room, USER_BYTES_MAX);
     free(room);
     return error;
 }
@@ -175,7 +176,7 @@ static char *absolute(struct weir_arena *arena, const char *path)
 }
 
 /* An empty part of PATH is where we are. */
-static int search_path(struct weir_outfit *outfit, struct weir_arena *arena, const char *name)
+static int search_path(struct weir_exec_env *exec_env, struct weir_arena *arena, const char *name)
 {
     const char *at = getenv("PATH");
     int error = ENOENT;
@@ -187,8 +188,8 @@ static int search_path(struct weir_outfit *outfit, struct weir_arena *arena, con
         }
         int found = look_at_program(path);
         if (found == 0) {
-            outfit->path = absolute(arena, path);
-            return outfit->path == NULL ? ENOMEM : 0;
+            exec_env->path = absolute(arena, path);
+            return exec_env->path == NULL ? ENOMEM : 0;
         }
         /* A folder into which we may not look is passed over. */
         error = found == EACCES && access(path, F_OK) == 0 ? EACCES : error;
@@ -199,8 +200,8 @@ static int search_path(struct weir_outfit *outfit, struct weir_arena *arena, con
     }
 }
 
-int weir_outfit_find_program(struct weir_outfit *outfit, struct weir_arena *arena,
-                             struct weir_slice name)
+int weir_exec_env_find_program(struct weir_exec_env *exec_env, struct weir_arena *arena,
+                               struct weir_slice name)
 {
     char *text = keep_text(arena, name);
     if (text == NULL) {
@@ -210,15 +211,15 @@ int weir_outfit_find_program(struct weir_outfit *outfit, struct weir_arena *aren
         return ENOENT;
     }
     if (strchr(text, '/') == NULL) {
-        return search_path(outfit, arena, text);
+        return search_path(exec_env, arena, text);
     }
-    outfit->path = absolute(arena, text);
-    return outfit->path == NULL ? ENOMEM : look_at_program(outfit->path);
+    exec_env->path = absolute(arena, text);
+    return exec_env->path == NULL ? ENOMEM : look_at_program(exec_env->path);
 }
 
 /* ---- arguments and environment ---- */
 
-bool weir_outfit_names(const struct weir_command_kind *kind, const char *word)
+bool weir_exec_env_names(const struct weir_command_kind *kind, const char *word)
 {
     for (uint32_t i = 1; i < kind->run_count; i++) {
         if (weir_slice_equal(kind->run[i], weir_slice_of(word))) {
@@ -229,7 +230,7 @@ bool weir_outfit_names(const struct weir_command_kind *kind, const char *word)
 }
 
 /* What stands for a whole argument; the argument itself if nothing does. */
-static struct weir_slice filled_in(struct weir_slice argument, const struct weir_outfit_job *job,
+static struct weir_slice filled_in(struct weir_slice argument, const struct weir_exec_env_job *job,
                                    const char *attempt)
 {
     const struct {
@@ -251,19 +252,20 @@ static struct weir_slice filled_in(struct weir_slice argument, const struct weir
     return argument;
 }
 
-static bool make_arguments(struct weir_outfit *outfit, struct weir_arena *arena,
-                           const struct weir_command_kind *kind, const struct weir_outfit_job *job,
-                           const char *attempt)
+static bool make_arguments(struct weir_exec_env *exec_env, struct weir_arena *arena,
+                           const struct weir_command_kind *kind,
+                           const struct weir_exec_env_job *job, const char *attempt)
 {
-    outfit->argv = weir_arena_allocate(arena, (size_t)kind->run_count + 1, sizeof *outfit->argv);
-    for (uint32_t i = 0; outfit->argv != NULL && i < kind->run_count; i++) {
+    exec_env->argv =
+        weir_arena_allocate(arena, (size_t)kind->run_count + 1, sizeof *exec_env->argv);
+    for (uint32_t i = 0; exec_env->argv != NULL && i < kind->run_count; i++) {
         struct weir_slice value = i == 0 ? kind->run[0] : filled_in(kind->run[i], job, attempt);
-        outfit->argv[i] = keep_text(arena, value);
-        if (outfit->argv[i] == NULL) {
+        exec_env->argv[i] = keep_text(arena, value);
+        if (exec_env->argv[i] == NULL) {
             return false;
         }
     }
-    return outfit->argv != NULL;
+    return exec_env->argv != NULL;
 }
 
 /* Whether the configuration sets that variable itself. */
@@ -286,15 +288,15 @@ struct variable {
     struct weir_slice value;
 };
 
-static bool add_own(struct weir_outfit *outfit, struct weir_arena *arena,
+static bool add_own(struct weir_exec_env *exec_env, struct weir_arena *arena,
                     const struct weir_command_kind *kind, const struct variable *own, size_t *count)
 {
     for (size_t i = 0; i < OWN_COUNT; i++) {
         if (own[i].name == NULL || is_configured(kind, own[i].name)) {
             continue;
         }
-        outfit->envp[*count] = keep_variable(arena, own[i].name, own[i].value);
-        if (outfit->envp[*count] == NULL) {
+        exec_env->envp[*count] = keep_variable(arena, own[i].name, own[i].value);
+        if (exec_env->envp[*count] == NULL) {
             return false;
         }
         (*count)++;
@@ -302,15 +304,15 @@ static bool add_own(struct weir_outfit *outfit, struct weir_arena *arena,
     return true;
 }
 
-static bool make_environment(struct weir_outfit *outfit, struct weir_arena *arena,
+static bool make_environment(struct weir_exec_env *exec_env, struct weir_arena *arena,
                              const struct weir_command_kind *kind,
-                             const struct weir_outfit_job *job, const char *attempt)
+                             const struct weir_exec_env_job *job, const char *attempt)
 {
     const char *path = getenv("PATH");
     const char *language = getenv("LANG");
     const struct variable own[OWN_COUNT] = {
         {"PATH", weir_slice_of(path == NULL ? PATH_OTHERWISE : path)},
-        {"HOME", weir_slice_of(outfit->other_user ? outfit->home : job->folder)},
+        {"HOME", weir_slice_of(exec_env->other_user ? exec_env->home : job->folder)},
         {language == NULL ? NULL : "LANG", weir_slice_of(language == NULL ? "" : language)},
         {"WEIR_JOB_ID", job->id},
         {"WEIR_ATTEMPT", weir_slice_of(attempt)},
@@ -320,26 +322,26 @@ static bool make_environment(struct weir_outfit *outfit, struct weir_arena *aren
     };
     size_t count = 0;
     size_t room = (size_t)OWN_COUNT + kind->environment_count + 1;
-    outfit->envp = weir_arena_allocate(arena, room, sizeof *outfit->envp);
-    if (outfit->envp == NULL || !add_own(outfit, arena, kind, own, &count)) {
+    exec_env->envp = weir_arena_allocate(arena, room, sizeof *exec_env->envp);
+    if (exec_env->envp == NULL || !add_own(exec_env, arena, kind, own, &count)) {
         return false;
     }
     for (uint32_t i = 0; i < kind->environment_count; i++) {
-        outfit->envp[count] = keep_text(arena, kind->environment[i]);
-        if (outfit->envp[count++] == NULL) {
+        exec_env->envp[count] = keep_text(arena, kind->environment[i]);
+        if (exec_env->envp[count++] == NULL) {
             return false;
         }
     }
     return true;
 }
 
-int weir_outfit_dress(struct weir_outfit *outfit, struct weir_arena *arena,
-                      const struct weir_command_kind *kind, const struct weir_outfit_job *job)
+int weir_exec_env_fill(struct weir_exec_env *exec_env, struct weir_arena *arena,
+                       const struct weir_command_kind *kind, const struct weir_exec_env_job *job)
 {
     char attempt[16];
     snprintf(attempt, sizeof attempt, "%u", job->attempt);
-    return make_arguments(outfit, arena, kind, job, attempt) &&
-                   make_environment(outfit, arena, kind, job, attempt)
+    return make_arguments(exec_env, arena, kind, job, attempt) &&
+                   make_environment(exec_env, arena, kind, job, attempt)
                ? 0
                : ENOMEM;
 }
@@ -368,16 +370,16 @@ static void explain_user(char *sentence, size_t bytes, struct weir_slice user, i
 static const char *object(struct weir_arena *arena, const struct weir_command_kind *kind)
 {
     static _Thread_local char sentence[500];
-    struct weir_outfit outfit = {0};
+    struct weir_exec_env exec_env = {0};
     struct weir_slice name = kind->run[0];
-    int error = weir_outfit_find_program(&outfit, arena, name);
+    int error = weir_exec_env_find_program(&exec_env, arena, name);
     if (error != 0) {
         snprintf(sentence, sizeof sentence, "the command \"%.*s\" cannot be run: %s%s",
                  (int)(name.bytes < 300 ? name.bytes : 300), name.data, strerror(error),
                  memchr(name.data, '/', name.bytes) == NULL ? " in PATH" : "");
         return sentence;
     }
-    error = weir_outfit_find_user(&outfit, arena, kind->user);
+    error = weir_exec_env_find_user(&exec_env, arena, kind->user);
     if (error != 0) {
         explain_user(sentence, sizeof sentence, kind->user, error);
         return sentence;

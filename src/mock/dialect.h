@@ -1,10 +1,10 @@
-/* speech.h - how providers say what they answer: documents, the events of streams, errors.
+/* dialect.h - how providers say what they answer: documents, the events of streams, errors.
  *
  * What is said is in a struct weir_mock_answer, the same for all; each call of each dialect has its
  * own way to write it. Nothing here knows of connections or of time. A writer that runs out of room
  * fails, as json_writer.h says; whoever brings the room knows how much it takes. */
-#ifndef WEIR_MOCK_SPEECH_H
-#define WEIR_MOCK_SPEECH_H
+#ifndef WEIR_MOCK_DIALECT_H
+#define WEIR_MOCK_DIALECT_H
 
 #include "mock/llm.h"
 #include "wire/json_writer.h"

@@ -1,15 +1,15 @@
-/* turn.h - one request to the emulated provider, from its head to the last byte of its reply.
+/* session.h - one request to the emulated provider, from its head to the last byte of its reply.
  *
  * A turn is taken when a head asks for something that a model does, reads the body, is judged
- * (judge.c), and if it is let in is answered as fast as a model would (turn.c). What became of it
- * is billed and counted when it ends, however it does. */
-#ifndef WEIR_MOCK_TURN_H
-#define WEIR_MOCK_TURN_H
+ * (admission.c), and if it is let in is answered as fast as a model would (session.c). What became
+ * of it is billed and counted when it ends, however it does. */
+#ifndef WEIR_MOCK_SESSION_H
+#define WEIR_MOCK_SESSION_H
 
 #include "mock/ask.h"
+#include "mock/dialect.h"
 #include "mock/gzip.h"
 #include "mock/limits.h"
-#include "mock/speech.h"
 #include "mock/stats.h"
 #include "mock/visit.h"
 
@@ -84,7 +84,7 @@ struct weir_mock_turn {
     struct weir_gzip gzip;
 };
 
-/* ---- turn.c ---- */
+/* ---- session.c ---- */
 
 /* It has been judged and is let in: waits for the moment of its reply. */
 void weir_mock_turn_enter(struct weir_visit *visit);
@@ -98,7 +98,7 @@ void weir_mock_turn_written(struct weir_visit *visit);
 /* Settles the bill and counts. */
 void weir_mock_turn_end(struct weir_visit *visit, bool complete);
 
-/* ---- judge.c ---- */
+/* ---- admission.c ---- */
 
 /* The request is there as a whole: lets it in or replies at once. */
 void weir_mock_judge(struct weir_visit *visit);
@@ -119,7 +119,7 @@ bool weir_mock_is_authorized(const struct weir_visit *visit);
 void weir_mock_fields(struct weir_visit *visit, const struct weir_mock_lack *lack,
                       char text[WEIR_MOCK_FIELDS_TEXT_MAX]);
 
-/* ---- panel.c ---- */
+/* ---- admin.c ---- */
 
 /* Requests about the mock itself. False: this is none. */
 bool weir_mock_panel(struct weir_visit *visit);

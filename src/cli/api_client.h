@@ -1,9 +1,9 @@
-/* talk.h - a command's talk with the API: asks, and says on stderr what went wrong.
+/* api_client.h - a command's talk with the API: asks, and says on stderr what went wrong.
  *
  * Where the API is comes from --api, else from WEIR_API; the token from WEIR_TOKEN. With --json,
  * what the API said is printed as it came, also if it was a refusal. */
-#ifndef WEIR_CLI_TALK_H
-#define WEIR_CLI_TALK_H
+#ifndef WEIR_CLI_API_CLIENT_H
+#define WEIR_CLI_API_CLIENT_H
 
 #include "cli/client.h"
 #include "cli/flags.h"
@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-struct weir_talk {
+struct weir_api_client {
     const char *command;
     const struct weir_options *options;
     FILE *out;                 /* where --json prints to; stdout */
@@ -53,39 +53,41 @@ struct weir_call {
     uint32_t patience_ms;                    /* 0: as usual */
 };
 
-void weir_talk_init(struct weir_talk *talk, const char *command,
-                    const struct weir_options *options);
+void weir_api_client_init(struct weir_api_client *client, const char *command,
+                          const struct weir_options *options);
 
 /* 0, and then `document` is what the API said; otherwise the exit status, and it has been said why.
  * Takes over `wish`, which may be null. */
-WEIR_MUST_CHECK int weir_talk_ask(struct weir_talk *talk, struct weir_request_path path,
-                                  json_t *wish);
+WEIR_MUST_CHECK int weir_api_client_ask(struct weir_api_client *client,
+                                        struct weir_request_path path, json_t *wish);
 
 /* The same for GET /what with parameters. */
-WEIR_MUST_CHECK int weir_talk_query(struct weir_talk *talk, const char *what,
-                                    const struct weir_parameter *parameters);
+WEIR_MUST_CHECK int weir_api_client_query(struct weir_api_client *client, const char *what,
+                                          const struct weir_parameter *parameters);
 
 /* The same for an answer that may take as long as it likes. With `hold`, it goes on: its first line
  * is the document, and the connection stays open. */
-WEIR_MUST_CHECK int weir_talk_wait(struct weir_talk *talk, struct weir_request_path path,
-                                   json_t *wish, bool hold);
+WEIR_MUST_CHECK int weir_api_client_wait(struct weir_api_client *client,
+                                         struct weir_request_path path, json_t *wish, bool hold);
 
 /* The same for what `path` leads to, as HTTP has it, if that answers in lines without end: `line`
  * is told each as it comes, until it wants no more. */
-WEIR_MUST_CHECK int weir_talk_follow(struct weir_talk *talk, const char *path,
-                                     weir_caller_line *line, void *context);
+WEIR_MUST_CHECK int weir_api_client_follow(struct weir_api_client *client, const char *path,
+                                           weir_caller_line *line, void *context);
 
 /* Calls and says nothing, neither of what went wrong nor for --json. 0, or the exit status that a
  * command would end with; then `wrong` says why. 200 and 202 are success. */
-WEIR_MUST_CHECK int weir_talk_call(struct weir_talk *talk, const struct weir_call *call);
+WEIR_MUST_CHECK int weir_api_client_call(struct weir_api_client *client,
+                                         const struct weir_call *call);
 
 /* Says what the last call, which said nothing, would have: prints the document with --json, and on
  * stderr what went wrong. The exit status. */
-WEIR_MUST_CHECK int weir_talk_report(struct weir_talk *talk);
+WEIR_MUST_CHECK int weir_api_client_report(struct weir_api_client *client);
 
 /* The same two at once. */
-WEIR_MUST_CHECK int weir_talk_do(struct weir_talk *talk, const struct weir_call *call);
+WEIR_MUST_CHECK int weir_api_client_do(struct weir_api_client *client,
+                                       const struct weir_call *call);
 
-void weir_talk_deinit(struct weir_talk *talk);
+void weir_api_client_deinit(struct weir_api_client *client);
 
 #endif

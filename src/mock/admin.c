@@ -1,6 +1,6 @@
 #include "mock/reply.h"
-#include "mock/turn.h"
-#include "mock/words.h"
+#include "mock/session.h"
+#include "mock/settings.h"
 
 #include "base/slice.h"
 #include "config/scalars.h"

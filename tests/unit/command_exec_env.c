@@ -1,6 +1,6 @@
 /* What commands are given: limits, environment, files, signals, a user. */
 #define _GNU_SOURCE
-#include "unit/yard.h"
+#include "unit/command_loop.h"
 
 /* ---- limits ---- */
 
@@ -99,7 +99,7 @@ TEST(the_environment_is_clean)
              "7-1\nLANG=C.UTF-8\nWEIR_JOB_ID=order-1\nWEIR_ATTEMPT=1\n"
              "WEIR_QUEUE=pricing\nWEIR_TENANT=acme\nWEIR_JOB_DIR=%1$s/work/"
              "7-1\nMODE=fast\nPATHOLOGY=x\n",
-             yard.folder);
+             command_loop.folder);
     expect_result(&trial, expected);
     finish(&trial);
 }
@@ -185,7 +185,7 @@ TEST(a_command_has_a_session_a_group_and_no_way_to_more_rights)
     assert_int_equal(group, pid);
     assert_int_equal(session, pid);
     assert_int_equal(mask, 077);
-    assert_int_equal(strncmp(folder, yard.folder, strlen(yard.folder)), 0);
+    assert_int_equal(strncmp(folder, command_loop.folder, strlen(command_loop.folder)), 0);
     finish(&trial);
 }
 
@@ -252,19 +252,19 @@ TEST(another_user_reads_a_long_body_and_cannot_change_it)
         .run = {SCRIPT("cat \"$1\" >\"$2\"; (echo changed >\"$1\") 2>/dev/null; exit 0"), "x",
                 "{in}", "{out}"},
         .user = "nobody",
-        .body_path = yard.body_path};
+        .body_path = command_loop.body_path};
     write_body(100000);
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
     assert_int_equal(trial.count, 100000);
-    expect_letters(yard.body_path, 100000);
-    expect_letters(yard.result_path, 100000);
+    expect_letters(command_loop.body_path, 100000);
+    expect_letters(command_loop.result_path, 100000);
     struct stat status;
-    assert_int_equal(stat(yard.result_path, &status), 0);
+    assert_int_equal(stat(command_loop.result_path, &status), 0);
     assert_int_equal(status.st_uid, geteuid());
     assert_int_equal(status.st_mode & 0777, 0600);
     finish(&trial);
-    unlink(yard.result_path);
+    unlink(command_loop.result_path);
 }
 
 TEST(another_user_works_in_a_folder_that_it_cannot_reach_from_the_root)
@@ -275,9 +275,9 @@ TEST(another_user_works_in_a_folder_that_it_cannot_reach_from_the_root)
     struct trial trial = {.run = {SCRIPT("cat \"$1\" >\"$2\""), "x", "{in}", "{out}"},
                           .user = "nobody",
                           BODY("body")};
-    assert_int_equal(chmod(yard.folder, 0700), 0);
+    assert_int_equal(chmod(command_loop.folder, 0700), 0);
     run(&trial);
-    assert_int_equal(chmod(yard.folder, 0711), 0);
+    assert_int_equal(chmod(command_loop.folder, 0711), 0);
     expect_result(&trial, "body");
     finish(&trial);
 }
@@ -298,12 +298,13 @@ static bool find_finished(void)
 {
     struct weir_job_bytes result;
     void *memory = NULL;
-    bool found = weir_command_finished(&(struct weir_command_find){.folder = yard.folder,
-                                                                   .number = NUMBER,
-                                                                   .attempt = 1,
-                                                                   .result_file = RESULT_FILE,
-                                                                   .result_path = yard.result_path},
-                                       &result, &memory);
+    bool found =
+        weir_command_finished(&(struct weir_command_find){.folder = command_loop.folder,
+                                                          .number = NUMBER,
+                                                          .attempt = 1,
+                                                          .result_file = RESULT_FILE,
+                                                          .result_path = command_loop.result_path},
+                              &result, &memory);
     free(memory);
     return found;
 }
@@ -314,7 +315,7 @@ TEST(a_file_that_another_user_could_not_read_is_not_his_result)
         skip(); /* commands cannot have another user */
     }
     char folder[96], path[112];
-    snprintf(folder, sizeof folder, "%s/open", yard.folder);
+    snprintf(folder, sizeof folder, "%s/open", command_loop.folder);
     snprintf(path, sizeof path, "%s/secret", folder);
     for (int i = 0; i < 2; i++) {
         struct trial trial = {
@@ -344,14 +345,14 @@ TEST(another_user_may_give_its_long_body_back_as_it_is)
     }
     struct trial trial = {.run = {SCRIPT("mv \"$1\" \"$2\""), "x", "{in}", "{out}"},
                           .user = "nobody",
-                          .body_path = yard.body_path};
+                          .body_path = command_loop.body_path};
     write_body(100000);
     run(&trial);
     assert_int_equal(trial.end, WEIR_ATTEMPT_SUCCESS);
-    expect_letters(yard.body_path, 100000);
-    expect_letters(yard.result_path, 100000);
+    expect_letters(command_loop.body_path, 100000);
+    expect_letters(command_loop.result_path, 100000);
     finish(&trial);
-    unlink(yard.result_path);
+    unlink(command_loop.result_path);
 }
 
 TEST(a_user_who_is_not_there_is_a_failure)

@@ -1,7 +1,7 @@
 /* A reply is written as fast as a model would say it: nothing until the first token, then an event
  * for every few. Whatever is due by now goes out in one write, so a provider that is late does not
  * become later. A document is there when its last token would be. */
-#include "mock/turn.h"
+#include "mock/session.h"
 
 #include "mock/reply.h"
 

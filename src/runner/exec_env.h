@@ -1,9 +1,9 @@
-/* outfit.h - what a command is given: its program, arguments, environment and user.
+/* exec_env.h - what a command is given: its program, arguments, environment and user.
  *
  * Made before the process is, by a disk thread, because it looks into files: PATH is searched and
  * the user looked up each time, so that a program that is replaced is found. */
-#ifndef WEIR_RUNNER_OUTFIT_H
-#define WEIR_RUNNER_OUTFIT_H
+#ifndef WEIR_RUNNER_EXEC_ENV_H
+#define WEIR_RUNNER_EXEC_ENV_H
 
 #include "base/arena.h"
 #include "runner/command.h"
@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 /* The attempt, as arguments and environment name it. */
-struct weir_outfit_job {
+struct weir_exec_env_job {
     struct weir_slice id;
     struct weir_slice queue;
     struct weir_slice tenant;
@@ -21,7 +21,7 @@ struct weir_outfit_job {
     const char *out;    /* as the command can reach them */
 };
 
-struct weir_outfit {
+struct weir_exec_env {
     const char *path;
     char **argv;
     char **envp;
@@ -34,16 +34,16 @@ struct weir_outfit {
 };
 
 /* Whether an argument of the command is this word, such as `{in}`. */
-bool weir_outfit_names(const struct weir_command_kind *kind, const char *word);
+bool weir_exec_env_names(const struct weir_command_kind *kind, const char *word);
 
 /* Each returns 0, or why not as errno: ENOENT if there is no such user or program, EPERM if Weir
  * may not run anything as that user. What is made is in the arena. The user comes first. */
-WEIR_MUST_CHECK int weir_outfit_find_user(struct weir_outfit *outfit, struct weir_arena *arena,
-                                          struct weir_slice user);
-WEIR_MUST_CHECK int weir_outfit_find_program(struct weir_outfit *outfit, struct weir_arena *arena,
-                                             struct weir_slice name);
-WEIR_MUST_CHECK int weir_outfit_dress(struct weir_outfit *outfit, struct weir_arena *arena,
-                                      const struct weir_command_kind *kind,
-                                      const struct weir_outfit_job *job);
+WEIR_MUST_CHECK int weir_exec_env_find_user(struct weir_exec_env *exec_env,
+                                            struct weir_arena *arena, struct weir_slice user);
+WEIR_MUST_CHECK int weir_exec_env_find_program(struct weir_exec_env *exec_env,
+                                               struct weir_arena *arena, struct weir_slice name);
+WEIR_MUST_CHECK int weir_exec_env_fill(struct weir_exec_env *exec_env, struct weir_arena *arena,
+                                       const struct weir_command_kind *kind,
+                                       const struct weir_exec_env_job *job);
 
 #endif

@@ -3,7 +3,7 @@
  * same requests meet the same fates whatever the limits are. */
 #include "mock/draw.h"
 #include "mock/reply.h"
-#include "mock/turn.h"
+#include "mock/session.h"
 
 #include "base/slice.h"
 
