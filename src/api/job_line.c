@@ -7,7 +7,7 @@
 /* Longer than every name that is known. */
 #define NAME_BYTES_MAX 16
 
-struct reading {
+struct job_line_reader {
     struct weir_json_scan scan;
     char *text;
     size_t bytes;
@@ -21,7 +21,7 @@ struct reading {
     size_t wrong_bytes;
 };
 
-static bool fail(struct reading *reading, const char *what)
+static bool fail(struct job_line_reader *reading, const char *what)
 {
     int bytes = (int)(reading->name_bytes < NAME_BYTES_MAX ? reading->name_bytes : NAME_BYTES_MAX);
     snprintf(reading->wrong, reading->wrong_bytes, "the field %.*s %s.", bytes, reading->name,
@@ -29,14 +29,14 @@ static bool fail(struct reading *reading, const char *what)
     return false;
 }
 
-static bool fail_syntax(struct reading *reading)
+static bool fail_syntax(struct job_line_reader *reading)
 {
     snprintf(reading->wrong, reading->wrong_bytes, "it is no JSON object, from its byte %llu on.",
              (unsigned long long)reading->scan.offset + 1);
     return false;
 }
 
-static enum weir_json_token next(struct reading *reading)
+static enum weir_json_token next(struct job_line_reader *reading)
 {
     size_t used = 0;
     struct weir_slice rest = {reading->text + reading->at, reading->bytes - reading->at};
@@ -47,7 +47,7 @@ static enum weir_json_token next(struct reading *reading)
 
 /* The rest of a string, whose first piece has been read, put together where it stands: it takes no
  * more room without its quotes and escapes. */
-static bool take_text(struct reading *reading, struct weir_slice *text)
+static bool take_text(struct job_line_reader *reading, struct weir_slice *text)
 {
     char *start = reading->text + reading->scan.begin;
     size_t bytes = 0;
@@ -64,7 +64,7 @@ static bool take_text(struct reading *reading, struct weir_slice *text)
     }
 }
 
-static bool take_name(struct reading *reading)
+static bool take_name(struct job_line_reader *reading)
 {
     reading->name_bytes = 0;
     for (;;) {
@@ -82,7 +82,7 @@ static bool take_name(struct reading *reading)
 }
 
 /* A number as it stands there. Its token comes when what follows has been seen. */
-static struct weir_slice number_of(const struct reading *reading)
+static struct weir_slice number_of(const struct job_line_reader *reading)
 {
     const char *start = reading->text + reading->scan.begin;
     size_t bytes = 0;
@@ -94,7 +94,8 @@ static struct weir_slice number_of(const struct reading *reading)
 }
 
 /* A value that is kept as JSON, whose first token has been read. */
-static bool take_json(struct reading *reading, enum weir_json_token token, struct weir_slice *json)
+static bool take_json(struct job_line_reader *reading, enum weir_json_token token,
+                      struct weir_slice *json)
 {
     size_t start = (size_t)reading->scan.begin;
     if (token == WEIR_JSON_NUMBER) {
@@ -111,7 +112,7 @@ static bool take_json(struct reading *reading, enum weir_json_token token, struc
     return true;
 }
 
-static bool take_body(struct reading *reading, enum weir_json_token token,
+static bool take_body(struct job_line_reader *reading, enum weir_json_token token,
                       struct weir_job_line *line)
 {
     if (reading->has_body) {
@@ -123,7 +124,7 @@ static bool take_body(struct reading *reading, enum weir_json_token token,
 }
 
 /* All are texts but for two, which may be numbers as well. */
-static bool take_field(struct reading *reading, enum weir_json_token token,
+static bool take_field(struct job_line_reader *reading, enum weir_json_token token,
                        struct weir_job_line *line)
 {
     struct weir_slice name = {reading->name, reading->name_bytes};
@@ -149,7 +150,7 @@ static bool take_field(struct reading *reading, enum weir_json_token token,
     return wrong == NULL || fail(reading, wrong);
 }
 
-static bool take_member(struct reading *reading, struct weir_job_line *line)
+static bool take_member(struct job_line_reader *reading, struct weir_job_line *line)
 {
     static const char body[] = "body";
     if (!take_name(reading)) {
@@ -165,7 +166,7 @@ static bool take_member(struct reading *reading, struct weir_job_line *line)
 }
 
 /* A line that names one of the two means that one, whatever was meant for all. */
-static bool settle_dates(struct reading *reading, struct weir_job_params *params)
+static bool settle_dates(struct job_line_reader *reading, struct weir_job_params *params)
 {
     const uint32_t both = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
     if ((reading->seen & both) == both) {
@@ -182,7 +183,7 @@ static bool settle_dates(struct reading *reading, struct weir_job_params *params
 bool weir_job_line_read(struct weir_job_line *line, char *text, size_t bytes, char *wrong,
                         size_t wrong_bytes)
 {
-    struct reading reading = {
+    struct job_line_reader reading = {
         .text = text, .bytes = bytes, .wrong = wrong, .wrong_bytes = wrong_bytes};
     weir_json_scan_init(&reading.scan);
     line->body = (struct weir_slice){"", 0};

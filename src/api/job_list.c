@@ -108,7 +108,7 @@ bool weir_job_filter_read(struct weir_call *call, struct weir_job_filter *filter
 
 /* ---- the answer ---- */
 
-struct listing {
+struct job_listing {
     struct weir_job_call job;
     struct weir_job_filter filter;
 };
@@ -151,7 +151,7 @@ static void tell(struct weir_job_call *job)
 
 void weir_job_list(struct weir_call *call, int state)
 {
-    struct listing *listing = weir_job_begin(call, sizeof *listing);
+    struct job_listing *listing = weir_job_begin(call, sizeof *listing);
     if (listing == NULL) {
         return;
     }

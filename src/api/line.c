@@ -8,7 +8,7 @@
 #define PLACES_MAX 200
 
 /* What is kept of one who waits after the key's lock is let go. */
-struct entry {
+struct line_entry {
     uint64_t entered_ns;
     uint64_t deadline_ns;
     uint32_t position;
@@ -20,14 +20,14 @@ struct entry {
     char text[2 * WEIR_NAME_BYTES_MAX]; /* the tenant, then the flow */
 };
 
-struct line {
+struct line_view {
     uint64_t now_ns;
     struct weir_key_stats stats;
     struct weir_slice own; /* the only tenant that is told of; empty: all are */
     uint32_t seen;
     uint32_t count; /* of those seen that are told of */
     struct weir_place places[PLACES_MAX];
-    struct entry entries[PLACES_MAX];
+    struct line_entry entries[PLACES_MAX];
 };
 
 static const struct weir_allocator *const memory = &weir_allocator_libc;
@@ -35,20 +35,20 @@ static const struct weir_allocator *const memory = &weir_allocator_libc;
 static void note(void *context, const struct weir_place *place,
                  const struct weir_gate_ticket *gate_ticket)
 {
-    struct line *line = context;
+    struct line_view *line = context;
     line->seen++;
     if (line->own.bytes > 0 && !weir_slice_equal(line->own, place->tenant)) {
         return;
     }
-    struct entry *entry = &line->entries[line->count++];
-    *entry = (struct entry){.entered_ns = place->ticket->entered_ns,
-                            .deadline_ns = place->ticket->deadline_ns,
-                            .position = line->seen,
-                            .why = place->why,
-                            .cost = place->ticket->cost,
-                            .priority = (enum weir_priority)place->ticket->priority,
-                            .tenant_bytes = (uint8_t)place->tenant.bytes,
-                            .flow_bytes = (uint8_t)gate_ticket->flow.bytes};
+    struct line_entry *entry = &line->entries[line->count++];
+    *entry = (struct line_entry){.entered_ns = place->ticket->entered_ns,
+                                 .deadline_ns = place->ticket->deadline_ns,
+                                 .position = line->seen,
+                                 .why = place->why,
+                                 .cost = place->ticket->cost,
+                                 .priority = (enum weir_priority)place->ticket->priority,
+                                 .tenant_bytes = (uint8_t)place->tenant.bytes,
+                                 .flow_bytes = (uint8_t)gate_ticket->flow.bytes};
     if (entry->tenant_bytes > 0) {
         memcpy(entry->text, place->tenant.data, entry->tenant_bytes);
     }
@@ -62,11 +62,11 @@ static uint64_t ms_between(uint64_t earlier_ns, uint64_t later_ns)
     return later_ns > earlier_ns ? (later_ns - earlier_ns) / 1000000 : 0;
 }
 
-static void put_entry(struct weir_json *json, const struct line *line, uint32_t index)
+static void put_entry(struct weir_json *json, const struct line_view *line, uint32_t index)
 {
     static const char *const bindings[WEIR_BINDING_COUNT] = {
         "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
-    const struct entry *entry = &line->entries[index];
+    const struct line_entry *entry = &line->entries[index];
     weir_json_open(json, '{');
     weir_json_put_number(json, "position", entry->position);
     weir_json_put_string(json, "tenant", (struct weir_slice){entry->text, entry->tenant_bytes});
@@ -93,7 +93,7 @@ static void put_entry(struct weir_json *json, const struct line *line, uint32_t 
 
 static bool produce_line(struct weir_call *call, struct weir_json *json)
 {
-    const struct line *line = call->extra;
+    const struct line_view *line = call->extra;
     if (call->step == 0) {
         weir_json_open(json, '{');
         weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, call->gate));
@@ -118,7 +118,7 @@ void weir_api_get_line(struct weir_call *call)
     if (!weir_api_find_key(call)) {
         return;
     }
-    struct line *line = weir_allocate(memory, sizeof *line);
+    struct line_view *line = weir_allocate(memory, sizeof *line);
     if (line == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory to list who waits. Try again later.");

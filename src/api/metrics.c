@@ -16,7 +16,7 @@ struct sample {
 
 /* One metric: a line for each of `samples` and each record of the kind, with its numbers from
  * `first` on. */
-struct family {
+struct metric_family {
     const char *name;
     const char *type;
     const char *help;
@@ -145,7 +145,7 @@ static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name"
 static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAIT_HISTOGRAM_BOUNDS + 1,
               "a histogram's numbers follow each other");
 
-static const struct family families[] = {
+static const struct metric_family families[] = {
     {"weir_gate_active", "gauge", "Permits that are held.", WEIR_RECORD_KEY, WEIR_RECORD_ACTIVE, 1,
      plain, NONE},
     {"weir_gate_waiting", "gauge", "Tickets that stand in line.", WEIR_RECORD_KEY,
@@ -245,18 +245,18 @@ static const struct family families[] = {
 static_assert(LINE_BYTES_MAX <= WEIR_BUFFER_SMALL, "a piece of a reply has many lines");
 
 /* How far a reply is. */
-struct progress {
+struct metrics_progress {
     struct weir_metrics_snapshot *snapshot;
     bool looked; /* the snapshot is complete */
     uint32_t family;
     bool headed; /* the family's help and type are written */
     uint32_t sample;
-    const struct weir_record *record; /* the one to be written; null: the next one */
-    uint32_t found;                   /* of the family's kind, up to that one */
+    const struct weir_snapshot_record *record; /* the one to be written; null: the next one */
+    uint32_t found;                            /* of the family's kind, up to that one */
     struct weir_metrics_snapshot_cursor cursor;
 };
 
-static char *put_head(char *to, const struct family *family)
+static char *put_head(char *to, const struct metric_family *family)
 {
     const char *const parts[] = {"# HELP ",    family->name, " ",
                                  family->help, "\n# TYPE ",  family->name,
@@ -267,11 +267,11 @@ static char *put_head(char *to, const struct family *family)
     return to;
 }
 
-static char *put_sample(char *to, const struct family *family, const struct weir_record *record,
-                        uint32_t index)
+static char *put_sample(char *to, const struct metric_family *family,
+                        const struct weir_snapshot_record *record, uint32_t index)
 {
     const struct sample *sample = &family->samples[index];
-    struct weir_slice labels = weir_record_label(record);
+    struct weir_slice labels = weir_snapshot_record_label(record);
     struct weir_slice label = weir_slice_of(sample->label);
     uint64_t number = record->numbers[family->first + index];
     if (number == WEIR_SNAPSHOT_ABSENT) {
@@ -302,10 +302,10 @@ static char *put_sample(char *to, const struct family *family, const struct weir
 
 /* The next record of the family's kind, or null. Others are passed over, but not those behind the
  * last one of it: there may be many thousands. */
-static const struct weir_record *find_record(struct progress *progress)
+static const struct weir_snapshot_record *find_record(struct metrics_progress *progress)
 {
-    const struct family *family = &families[progress->family];
-    const struct weir_record *record = progress->record;
+    const struct metric_family *family = &families[progress->family];
+    const struct weir_snapshot_record *record = progress->record;
     if (record == NULL &&
         progress->found < weir_metrics_snapshot_count(progress->snapshot, family->kind)) {
         do {
@@ -318,14 +318,14 @@ static const struct weir_record *find_record(struct progress *progress)
 }
 
 /* Writes one line, or goes on to the next family. */
-static char *put_line(char *to, struct progress *progress)
+static char *put_line(char *to, struct metrics_progress *progress)
 {
-    const struct family *family = &families[progress->family];
+    const struct metric_family *family = &families[progress->family];
     if (!progress->headed) {
         progress->headed = true;
         return put_head(to, family);
     }
-    const struct weir_record *record = find_record(progress);
+    const struct weir_snapshot_record *record = find_record(progress);
     if (record == NULL) {
         progress->family++;
         progress->headed = false;
@@ -344,7 +344,7 @@ static char *put_line(char *to, struct progress *progress)
 /* First all is looked at, some of it a turn; then it is written, a buffer a turn. */
 static bool produce_metrics(struct weir_call *call, struct weir_json *json)
 {
-    struct progress *progress = call->extra;
+    struct metrics_progress *progress = call->extra;
     if (!progress->looked) {
         enum weir_metrics_snapshot_progress look = weir_metrics_snapshot_look(progress->snapshot);
         call->failed = look == WEIR_SNAPSHOT_NO_MEMORY;
@@ -362,13 +362,14 @@ static bool produce_metrics(struct weir_call *call, struct weir_json *json)
 
 static void drop_progress(void *extra)
 {
-    struct progress *progress = extra;
+    struct metrics_progress *progress = extra;
     weir_metrics_snapshot_destroy(progress->snapshot);
 }
 
 void weir_api_get_metrics(struct weir_call *call)
 {
-    struct progress *progress = weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
+    struct metrics_progress *progress =
+        weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
     struct weir_metrics_snapshot *snapshot =
         progress == NULL ? NULL
                          : weir_metrics_snapshot_create(call->worker, call->credential.tenant);

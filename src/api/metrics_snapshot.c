@@ -34,7 +34,7 @@ struct weir_metrics_snapshot_block {
 static_assert(sizeof(struct weir_metrics_snapshot_block) <= BLOCK_BYTES,
               "what is asked of the allocator");
 
-enum step {
+enum snapshot_step {
     PROCESS,
     LISTENERS,
     WORKERS, /* one after the other: what each has counted */
@@ -52,11 +52,11 @@ struct weir_metrics_snapshot {
     uint32_t counts[WEIR_RECORD_KINDS];
     bool failed; /* there was no memory for a record */
     bool hides;  /* keys of the gate that is looked at may be hidden from `own` */
-    enum step step;
+    enum snapshot_step step;
     struct weir_process process;
 
     struct weir_meter_cursor series;             /* of LLMs */
-    struct weir_record **lanes;                  /* LANE_SLOTS of them; null before the first */
+    struct weir_snapshot_record **lanes;         /* LANE_SLOTS of them; null before the first */
     uint64_t seed[2];                            /* of that table's hashes */
     uint32_t index;                              /* of the worker or the gate that is looked at */
     struct weir_metrics_snapshot_cursor tallies; /* before the first record of a tally */
@@ -90,11 +90,13 @@ static struct weir_metrics_snapshot_block *add_block(struct weir_metrics_snapsho
 }
 
 /* Adds a record. Null without memory. */
-static struct weir_record *add_labelled(struct weir_metrics_snapshot *snapshot,
-                                        enum weir_record_kind kind, const uint64_t *numbers,
-                                        uint32_t number_count, struct weir_slice label)
+static struct weir_snapshot_record *add_labelled(struct weir_metrics_snapshot *snapshot,
+                                                 enum weir_record_kind kind,
+                                                 const uint64_t *numbers, uint32_t number_count,
+                                                 struct weir_slice label)
 {
-    size_t bytes = sizeof(struct weir_record) + number_count * sizeof *numbers + label.bytes;
+    size_t bytes =
+        sizeof(struct weir_snapshot_record) + number_count * sizeof *numbers + label.bytes;
     struct weir_metrics_snapshot_block *block = snapshot->last;
     assert(label.bytes <= WEIR_SNAPSHOT_LABEL_BYTES_MAX);
     bytes = (bytes + sizeof *numbers - 1) / sizeof *numbers * sizeof *numbers;
@@ -105,8 +107,8 @@ static struct weir_record *add_labelled(struct weir_metrics_snapshot *snapshot,
             return NULL;
         }
     }
-    struct weir_record *record =
-        (struct weir_record *)(block->data + block->used / sizeof *numbers);
+    struct weir_snapshot_record *record =
+        (struct weir_snapshot_record *)(block->data + block->used / sizeof *numbers);
     block->used += bytes;
     record->bytes = (uint32_t)bytes;
     record->kind = (uint8_t)kind;
@@ -119,9 +121,9 @@ static struct weir_record *add_labelled(struct weir_metrics_snapshot *snapshot,
 }
 
 /* The same with the snapshot's label, which ends at `label_end`. */
-static struct weir_record *add(struct weir_metrics_snapshot *snapshot, enum weir_record_kind kind,
-                               const uint64_t *numbers, uint32_t number_count,
-                               const char *label_end)
+static struct weir_snapshot_record *add(struct weir_metrics_snapshot *snapshot,
+                                        enum weir_record_kind kind, const uint64_t *numbers,
+                                        uint32_t number_count, const char *label_end)
 {
     struct weir_slice label = {snapshot->label, (size_t)(label_end - snapshot->label)};
     return add_labelled(snapshot, kind, numbers, number_count, label);
@@ -133,8 +135,9 @@ uint32_t weir_metrics_snapshot_count(const struct weir_metrics_snapshot *snapsho
     return snapshot->counts[kind];
 }
 
-const struct weir_record *weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
-                                                     struct weir_metrics_snapshot_cursor *cursor)
+const struct weir_snapshot_record *
+weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
+                           struct weir_metrics_snapshot_cursor *cursor)
 {
     if (cursor->block == NULL) {
         cursor->block = snapshot->first;
@@ -148,8 +151,8 @@ const struct weir_record *weir_metrics_snapshot_next(const struct weir_metrics_s
     if (cursor->block == NULL || cursor->at == cursor->block->used) {
         return NULL;
     }
-    const struct weir_record *record =
-        (const struct weir_record *)(cursor->block->data + cursor->at / sizeof(uint64_t));
+    const struct weir_snapshot_record *record =
+        (const struct weir_snapshot_record *)(cursor->block->data + cursor->at / sizeof(uint64_t));
     cursor->at += record->bytes;
     return record;
 }
@@ -209,22 +212,22 @@ static void add_listeners(struct weir_metrics_snapshot *snapshot)
 }
 
 /* Whether the next record of a tally has the label; if so the cursor is behind it. */
-static struct weir_record *match(const struct weir_metrics_snapshot *snapshot,
-                                 struct weir_metrics_snapshot_cursor *cursor,
-                                 struct weir_slice label)
+static struct weir_snapshot_record *match(const struct weir_metrics_snapshot *snapshot,
+                                          struct weir_metrics_snapshot_cursor *cursor,
+                                          struct weir_slice label)
 {
-    const struct weir_record *record = weir_metrics_snapshot_next(snapshot, cursor);
-    return record != NULL && weir_slice_equal(weir_record_label(record), label)
-               ? (struct weir_record *)record
+    const struct weir_snapshot_record *record = weir_metrics_snapshot_next(snapshot, cursor);
+    return record != NULL && weir_slice_equal(weir_snapshot_record_label(record), label)
+               ? (struct weir_snapshot_record *)record
                : NULL;
 }
 
 /* The workers' tallies are nearly always in the same order, so the one that is looked for is mostly
  * the next. */
-static struct weir_record *find_tally(struct weir_metrics_snapshot *snapshot,
-                                      struct weir_slice label)
+static struct weir_snapshot_record *find_tally(struct weir_metrics_snapshot *snapshot,
+                                               struct weir_slice label)
 {
-    struct weir_record *record = match(snapshot, &snapshot->last_tally, label);
+    struct weir_snapshot_record *record = match(snapshot, &snapshot->last_tally, label);
     struct weir_metrics_snapshot_cursor end = end_of(snapshot);
     if (record != NULL) {
         return record;
@@ -251,7 +254,7 @@ static void note_tally(void *context, const struct weir_tally *tally)
     }
     /* The names of one worker differ, so for the first there is nothing to look for. */
     struct weir_slice label = {snapshot->label, (size_t)(end - snapshot->label)};
-    struct weir_record *record = snapshot->index == 0 ? NULL : find_tally(snapshot, label);
+    struct weir_snapshot_record *record = snapshot->index == 0 ? NULL : find_tally(snapshot, label);
     if (record == NULL) {
         add(snapshot, is_route ? WEIR_RECORD_ROUTE : WEIR_RECORD_UPSTREAM, numbers,
             WEIR_TALLY_COUNTS, end);
@@ -384,11 +387,12 @@ static void describe(const struct weir_control_stats *control, uint32_t active,
 }
 
 /* Where the record with that label is, or will be. Null without memory. */
-static struct weir_record **find_lane(struct weir_metrics_snapshot *snapshot,
-                                      struct weir_slice label)
+static struct weir_snapshot_record **find_lane(struct weir_metrics_snapshot *snapshot,
+                                               struct weir_slice label)
 {
     if (snapshot->lanes == NULL) {
-        snapshot->lanes = weir_allocate_zeroed(memory, LANE_SLOTS * sizeof(struct weir_record *));
+        snapshot->lanes =
+            weir_allocate_zeroed(memory, LANE_SLOTS * sizeof(struct weir_snapshot_record *));
     }
     if (snapshot->lanes == NULL) {
         snapshot->failed = true;
@@ -396,19 +400,20 @@ static struct weir_record **find_lane(struct weir_metrics_snapshot *snapshot,
     }
     uint64_t at = weir_hash(snapshot->seed, label);
     while (snapshot->lanes[at % LANE_SLOTS] != NULL &&
-           !weir_slice_equal(weir_record_label(snapshot->lanes[at % LANE_SLOTS]), label)) {
+           !weir_slice_equal(weir_snapshot_record_label(snapshot->lanes[at % LANE_SLOTS]), label)) {
         at++;
     }
     return &snapshot->lanes[at % LANE_SLOTS];
 }
 
 /* The record of lanes with these names, which may be new. Null without memory. */
-static struct weir_record *lane_record(struct weir_metrics_snapshot *snapshot,
-                                       const struct weir_meter_labels *labels, uint32_t most)
+static struct weir_snapshot_record *lane_record(struct weir_metrics_snapshot *snapshot,
+                                                const struct weir_meter_labels *labels,
+                                                uint32_t most)
 {
     char text[WEIR_SNAPSHOT_LABEL_BYTES_MAX];
     struct weir_slice label = {text, (size_t)(put_llm_labels(text, labels) - text)};
-    struct weir_record **slot = find_lane(snapshot, label);
+    struct weir_snapshot_record **slot = find_lane(snapshot, label);
     if (slot != NULL && *slot == NULL && snapshot->counts[WEIR_RECORD_LANE] < most) {
         uint64_t none[WEIR_RECORD_LANE_NUMBERS];
         static_assert(WEIR_SNAPSHOT_ABSENT == UINT64_MAX, "all bits are set");
@@ -431,7 +436,7 @@ static void note_lane(struct weir_metrics_snapshot *snapshot,
 {
     struct weir_slice other = weir_slice_of(OTHER);
     struct weir_meter_labels others = {other, other, labels->tenant};
-    struct weir_record *record = lane_record(snapshot, labels, WEIR_SNAPSHOT_LANES_MAX);
+    struct weir_snapshot_record *record = lane_record(snapshot, labels, WEIR_SNAPSHOT_LANES_MAX);
     if (record == NULL) {
         record = lane_record(snapshot, &others, WEIR_SNAPSHOT_LANES_MAX + 1);
     }
@@ -637,7 +642,7 @@ void weir_metrics_snapshot_destroy(struct weir_metrics_snapshot *snapshot)
     if (snapshot->key != NULL) {
         weir_key_give(snapshot->key);
     }
-    weir_release(memory, snapshot->lanes, LANE_SLOTS * sizeof(struct weir_record *));
+    weir_release(memory, snapshot->lanes, LANE_SLOTS * sizeof(struct weir_snapshot_record *));
     while (snapshot->first != NULL) {
         struct weir_metrics_snapshot_block *block = snapshot->first;
         snapshot->first = block->next;
@@ -646,7 +651,7 @@ void weir_metrics_snapshot_destroy(struct weir_metrics_snapshot *snapshot)
     weir_release(memory, snapshot, sizeof *snapshot);
 }
 
-static enum step take_step(struct weir_metrics_snapshot *snapshot)
+static enum snapshot_step take_step(struct weir_metrics_snapshot *snapshot)
 {
     switch (snapshot->step) {
     case PROCESS:

@@ -127,7 +127,7 @@ enum {
     WEIR_RECORD_STORE_NUMBERS
 };
 
-struct weir_record {
+struct weir_snapshot_record {
     uint32_t bytes; /* of all of it */
     uint8_t kind;   /* enum weir_record_kind */
     uint8_t number_count;
@@ -135,7 +135,8 @@ struct weir_record {
     uint64_t numbers[]; /* and then the labels */
 };
 
-static inline struct weir_slice weir_record_label(const struct weir_record *record)
+static inline struct weir_slice
+weir_snapshot_record_label(const struct weir_snapshot_record *record)
 {
     return (struct weir_slice){(const char *)(record->numbers + record->number_count),
                                record->label_bytes};
@@ -179,7 +180,8 @@ uint32_t weir_metrics_snapshot_count(const struct weir_metrics_snapshot *snapsho
                                      enum weir_record_kind kind);
 
 /* The next record, or null after the last. */
-const struct weir_record *weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
-                                                     struct weir_metrics_snapshot_cursor *cursor);
+const struct weir_snapshot_record *
+weir_metrics_snapshot_next(const struct weir_metrics_snapshot *snapshot,
+                           struct weir_metrics_snapshot_cursor *cursor);
 
 #endif

@@ -401,13 +401,13 @@ static bool prepare_room(struct weir_session *session)
     return weir_buffer_reserve(&session->worker->buffers, in, wanted);
 }
 
-enum reading {
+enum read_result {
     READ_SOMETHING,
     READ_NOTHING, /* yet */
     READ_END
 };
 
-static enum reading read_some(struct weir_session *session)
+static enum read_result read_some(struct weir_session *session)
 {
     struct weir_stream *stream = &session->client->stream;
     struct weir_buffer *in = &session->client->in;
@@ -438,7 +438,7 @@ static void read_on(struct weir_session *session)
         if (take_event(session)) {
             continue;
         }
-        enum reading reading = read_some(session);
+        enum read_result reading = read_some(session);
         if (reading == READ_END) {
             session->ending = true;
         }

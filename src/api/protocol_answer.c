@@ -158,12 +158,12 @@ void weir_protocol_look(struct weir_slot *slot)
 /* ---- lines of answers ---- */
 
 /* A line in the making; what does not fit is left out, which the bounds of its parts prevent. */
-struct line {
+struct answer_line {
     char *data;
     size_t bytes;
 };
 
-static void put(struct line *line, struct weir_slice text)
+static void put(struct answer_line *line, struct weir_slice text)
 {
     size_t room = WEIR_PROTOCOL_LINE_MAX - 1 - line->bytes;
     size_t bytes = text.bytes < room ? text.bytes : room;
@@ -171,7 +171,7 @@ static void put(struct line *line, struct weir_slice text)
     line->bytes += bytes;
 }
 
-static void put_name(struct line *line, const char *name)
+static void put_name(struct answer_line *line, const char *name)
 {
     put(line, weir_slice_of(" "));
     put(line, weir_slice_of(name));
@@ -179,7 +179,7 @@ static void put_name(struct line *line, const char *name)
 }
 
 /* Written as in a URL; what there is none of is left out. */
-static void put_text(struct line *line, const char *name, struct weir_slice text)
+static void put_text(struct answer_line *line, const char *name, struct weir_slice text)
 {
     static const char digits[] = "0123456789ABCDEF";
     if (text.bytes == 0) {
@@ -195,7 +195,7 @@ static void put_text(struct line *line, const char *name, struct weir_slice text
     }
 }
 
-static void put_number(struct line *line, const char *name, uint64_t number)
+static void put_number(struct answer_line *line, const char *name, uint64_t number)
 {
     char text[24];
     int bytes = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
@@ -203,7 +203,7 @@ static void put_number(struct line *line, const char *name, uint64_t number)
     put(line, (struct weir_slice){text, (size_t)bytes});
 }
 
-static void put_live(struct line *line, const struct weir_job_row *row,
+static void put_live(struct answer_line *line, const struct weir_job_row *row,
                      const struct weir_job_service_live *live)
 {
     char text[24];
@@ -217,7 +217,7 @@ static void put_live(struct line *line, const struct weir_job_row *row,
     }
 }
 
-static void put_row(struct line *line, const struct weir_job_row *row,
+static void put_row(struct answer_line *line, const struct weir_job_row *row,
                     const struct weir_job_service_live *live)
 {
     static const char *const priorities[] = {[WEIR_PRIORITY_NORMAL] = "normal",
@@ -241,7 +241,7 @@ static void put_row(struct line *line, const struct weir_job_row *row,
     put_text(line, "error", row->error);
 }
 
-static void write_status(struct weir_slot *slot, struct line *line)
+static void write_status(struct weir_slot *slot, struct answer_line *line)
 {
     struct weir_job_service_live live;
     weir_job_service_live(slot->job_service, slot->request.look.row.number, &live);
@@ -250,7 +250,8 @@ static void write_status(struct weir_slot *slot, struct line *line)
 }
 
 /* Why a queue accepts nothing, if that is so. */
-static void put_wrong(struct line *line, struct weir_job_service *job_service, uint32_t queue)
+static void put_wrong(struct answer_line *line, struct weir_job_service *job_service,
+                      uint32_t queue)
 {
     struct weir_job_service_counts counts;
     weir_job_service_count(job_service, &counts);
@@ -262,7 +263,7 @@ static void put_wrong(struct line *line, struct weir_job_service *job_service, u
 }
 
 /* False after the last queue. */
-static bool write_queue(struct weir_slot *slot, struct line *line)
+static bool write_queue(struct weir_slot *slot, struct answer_line *line)
 {
     struct weir_slice name;
     struct weir_schedule_stats stats;
@@ -295,7 +296,7 @@ void weir_protocol_capacity(struct weir_slot *slot)
 
 bool weir_protocol_write(struct weir_slot *slot, char *data, size_t *bytes)
 {
-    struct line line = {data, 0};
+    struct answer_line line = {data, 0};
     bool more = false;
     if (slot->command == WEIR_LINE_STATUS) {
         write_status(slot, &line);

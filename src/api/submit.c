@@ -19,7 +19,7 @@
 
 #include <stdio.h>
 
-enum place {
+enum queue_place {
     NOWHERE, /* no places are its own */
     AT_DOOR, /* it waits for one */
     INSIDE   /* it has one */
@@ -29,7 +29,7 @@ struct submission {
     struct weir_job_call job;
     struct weir_submit_head head;
     bool made; /* its id is a new one */
-    enum place place;
+    enum queue_place place;
     struct weir_job_admission door;
     struct weir_job_order order;
     struct weir_acceptance acceptance;
@@ -141,7 +141,7 @@ static void drop(struct weir_job_call *job)
 static void leave(struct weir_job_call *job)
 {
     struct submission *submission = submission_of(job);
-    enum place place = submission->place;
+    enum queue_place place = submission->place;
     submission->place = NOWHERE;
     if (place != NOWHERE && weir_job_service_leave_admission(job->job_service, &submission->door) &&
         place == AT_DOOR) {

@@ -27,8 +27,7 @@ static int print_permit(const char *permit)
 /* Nobody has heard of it, so nobody else would. */
 static void give_back(const struct weir_api_client *client)
 {
-    struct weir_request_path path = {client->options->words[0], client->options->words[1],
-                                     "release"};
+    struct weir_api_path path = {client->options->words[0], client->options->words[1], "release"};
     json_t *wish = json_pack("{s:s}", "permit", weir_show_string(client->document, "permit"));
     struct weir_options quiet = *client->options;
     struct weir_api_client second;

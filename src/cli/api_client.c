@@ -25,7 +25,7 @@ void weir_api_client_deinit(struct weir_api_client *client)
     json_decref(client->document);
     client->document = NULL;
     free(client->answer.body);
-    client->answer = (struct weir_answer){0};
+    client->answer = (struct weir_api_reply){0};
 }
 
 /* ---- the question ---- */
@@ -134,7 +134,7 @@ static int explain_problem(struct weir_api_client *client)
 
 static bool print_answer(const struct weir_api_client *client)
 {
-    const struct weir_answer *answer = &client->answer;
+    const struct weir_api_reply *answer = &client->answer;
     bool ended = answer->bytes > 0 && answer->body[answer->bytes - 1] == '\n';
     return fprintf(client->out, "%s%s", answer->body, ended ? "" : "\n") >= 0 &&
            fflush(client->out) == 0;
@@ -142,7 +142,7 @@ static bool print_answer(const struct weir_api_client *client)
 
 static int judge(struct weir_api_client *client)
 {
-    const struct weir_answer *answer = &client->answer;
+    const struct weir_api_reply *answer = &client->answer;
     client->document =
         json_loadb(answer->body, answer->bytes, JSON_ALLOW_NUL, NULL); /* keys are bytes */
     if (!json_is_object(client->document)) {
@@ -202,7 +202,7 @@ int weir_api_client_report(struct weir_api_client *client)
     return client->exit_status == 0 ? 0 : complain(client, client->wrong, client->exit_status);
 }
 
-int weir_api_client_call(struct weir_api_client *client, const struct weir_call *call)
+int weir_api_client_call(struct weir_api_client *client, const struct weir_api_call *call)
 {
     char path[PATH_BYTES_MAX];
     if (!make_path(path, call->segments, call->parameters)) {
@@ -218,13 +218,13 @@ int weir_api_client_call(struct weir_api_client *client, const struct weir_call 
     return put(client, &question);
 }
 
-int weir_api_client_do(struct weir_api_client *client, const struct weir_call *call)
+int weir_api_client_do(struct weir_api_client *client, const struct weir_api_call *call)
 {
     (void)!weir_api_client_call(client, call);
     return weir_api_client_report(client);
 }
 
-static int ask(struct weir_api_client *client, struct weir_request_path parts, json_t *wish,
+static int ask(struct weir_api_client *client, struct weir_api_path parts, json_t *wish,
                struct weir_question *question)
 {
     bool of_gates = parts.gate != NULL || parts.what == NULL;
@@ -250,7 +250,7 @@ static int ask(struct weir_api_client *client, struct weir_request_path parts, j
     return status;
 }
 
-int weir_api_client_ask(struct weir_api_client *client, struct weir_request_path path, json_t *wish)
+int weir_api_client_ask(struct weir_api_client *client, struct weir_api_path path, json_t *wish)
 {
     struct weir_question question = {0};
     return ask(client, path, wish, &question);
@@ -259,7 +259,7 @@ int weir_api_client_ask(struct weir_api_client *client, struct weir_request_path
 int weir_api_client_query(struct weir_api_client *client, const char *what,
                           const struct weir_parameter *parameters)
 {
-    struct weir_call call = {.method = "GET", .segments = {what}, .parameters = parameters};
+    struct weir_api_call call = {.method = "GET", .segments = {what}, .parameters = parameters};
     return weir_api_client_do(client, &call);
 }
 
@@ -272,8 +272,8 @@ int weir_api_client_follow(struct weir_api_client *client, const char *path, wei
     return weir_api_client_report(client);
 }
 
-int weir_api_client_wait(struct weir_api_client *client, struct weir_request_path path,
-                         json_t *wish, bool hold)
+int weir_api_client_wait(struct weir_api_client *client, struct weir_api_path path, json_t *wish,
+                         bool hold)
 {
     struct weir_question question = {.waits = true, .line_only = hold};
     return ask(client, path, wish, &question);

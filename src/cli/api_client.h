@@ -14,21 +14,21 @@
 struct weir_api_client {
     const char *command;
     const struct weir_options *options;
-    FILE *out;                 /* where --json prints to; stdout */
-    int stop_fd;               /* as the caller's; -1: none */
-    uint32_t patience_ms;      /* for the answers to questions; 0: as usual */
-    struct weir_caller caller; /* open after a question that is held */
-    struct weir_answer answer; /* the last one; without a body if there was none */
-    uint16_t status;           /* of the last answer; 0: there was none */
-    json_t *document;          /* the same, parsed; an object */
-    bool stopped;              /* by stop_fd; nothing was said then */
-    int exit_status;           /* of a command to which this happens */
-    char wrong[700];           /* what went wrong, a sentence; if something did */
+    FILE *out;                    /* where --json prints to; stdout */
+    int stop_fd;                  /* as the caller's; -1: none */
+    uint32_t patience_ms;         /* for the answers to questions; 0: as usual */
+    struct weir_caller caller;    /* open after a question that is held */
+    struct weir_api_reply answer; /* the last one; without a body if there was none */
+    uint16_t status;              /* of the last answer; 0: there was none */
+    json_t *document;             /* the same, parsed; an object */
+    bool stopped;                 /* by stop_fd; nothing was said then */
+    int exit_status;              /* of a command to which this happens */
+    char wrong[700];              /* what went wrong, a sentence; if something did */
 };
 
 /* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
  * null, each a name as people write it; or of /what, if there is no gate. */
-struct weir_request_path {
+struct weir_api_path {
     const char *gate;
     const char *key;
     const char *what;
@@ -43,7 +43,7 @@ struct weir_parameter {
 #define WEIR_CALL_SEGMENTS_MAX 4
 
 /* Any call: of the path that the segments make, those that are null left out. */
-struct weir_call {
+struct weir_api_call {
     const char *method;
     const char *segments[WEIR_CALL_SEGMENTS_MAX];
     const struct weir_parameter *parameters; /* may be null */
@@ -58,8 +58,8 @@ void weir_api_client_init(struct weir_api_client *client, const char *command,
 
 /* 0, and then `document` is what the API said; otherwise the exit status, and it has been said why.
  * Takes over `wish`, which may be null. */
-WEIR_MUST_CHECK int weir_api_client_ask(struct weir_api_client *client,
-                                        struct weir_request_path path, json_t *wish);
+WEIR_MUST_CHECK int weir_api_client_ask(struct weir_api_client *client, struct weir_api_path path,
+                                        json_t *wish);
 
 /* The same for GET /what with parameters. */
 WEIR_MUST_CHECK int weir_api_client_query(struct weir_api_client *client, const char *what,
@@ -67,8 +67,8 @@ WEIR_MUST_CHECK int weir_api_client_query(struct weir_api_client *client, const 
 
 /* The same for an answer that may take as long as it likes. With `hold`, it goes on: its first line
  * is the document, and the connection stays open. */
-WEIR_MUST_CHECK int weir_api_client_wait(struct weir_api_client *client,
-                                         struct weir_request_path path, json_t *wish, bool hold);
+WEIR_MUST_CHECK int weir_api_client_wait(struct weir_api_client *client, struct weir_api_path path,
+                                         json_t *wish, bool hold);
 
 /* The same for what `path` leads to, as HTTP has it, if that answers in lines without end: `line`
  * is told each as it comes, until it wants no more. */
@@ -78,7 +78,7 @@ WEIR_MUST_CHECK int weir_api_client_follow(struct weir_api_client *client, const
 /* Calls and says nothing, neither of what went wrong nor for --json. 0, or the exit status that a
  * command would end with; then `wrong` says why. 200 and 202 are success. */
 WEIR_MUST_CHECK int weir_api_client_call(struct weir_api_client *client,
-                                         const struct weir_call *call);
+                                         const struct weir_api_call *call);
 
 /* Says what the last call, which said nothing, would have: prints the document with --json, and on
  * stderr what went wrong. The exit status. */
@@ -86,7 +86,7 @@ WEIR_MUST_CHECK int weir_api_client_report(struct weir_api_client *client);
 
 /* The same two at once. */
 WEIR_MUST_CHECK int weir_api_client_do(struct weir_api_client *client,
-                                       const struct weir_call *call);
+                                       const struct weir_api_call *call);
 
 void weir_api_client_deinit(struct weir_api_client *client);
 

@@ -48,9 +48,9 @@ static bool add(struct weir_bodies *bodies, char *path)
 {
     if (bodies->count == bodies->capacity && path != NULL) {
         size_t capacity = bodies->capacity == 0 ? 16 : bodies->capacity * 2;
-        struct weir_body *list = bodies->count >= WEIR_BODIES_MAX
-                                     ? NULL
-                                     : realloc(bodies->list, capacity * sizeof *list);
+        struct weir_upload_body *list = bodies->count >= WEIR_BODIES_MAX
+                                            ? NULL
+                                            : realloc(bodies->list, capacity * sizeof *list);
         if (list == NULL) {
             free(path);
             return fail(bodies, "that are too many at once: at most %d", WEIR_BODIES_MAX);
@@ -61,7 +61,7 @@ static bool add(struct weir_bodies *bodies, char *path)
     if (path == NULL) {
         return fail(bodies, "there is no memory for so many names");
     }
-    bodies->list[bodies->count++] = (struct weir_body){.path = path};
+    bodies->list[bodies->count++] = (struct weir_upload_body){.path = path};
     return true;
 }
 
@@ -78,7 +78,8 @@ static char *join(const char *folder, const char *name)
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct weir_body *)a)->path, ((const struct weir_body *)b)->path);
+    return strcmp(((const struct weir_upload_body *)a)->path,
+                  ((const struct weir_upload_body *)b)->path);
 }
 
 static bool add_entry(struct weir_bodies *bodies, const char *folder, const char *name)
@@ -129,7 +130,7 @@ static bool add_word(struct weir_bodies *bodies, const char *word)
 /* ---- their ids ---- */
 
 /* Nobody else's, whoever else does this. */
-static bool draw_id(struct weir_bodies *bodies, struct weir_body *body)
+static bool draw_id(struct weir_bodies *bodies, struct weir_upload_body *body)
 {
     unsigned char drawn[16];
     if (getrandom(drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) {
@@ -141,7 +142,7 @@ static bool draw_id(struct weir_bodies *bodies, struct weir_body *body)
     return true;
 }
 
-static bool make_id(struct weir_bodies *bodies, struct weir_body *body, const char *pattern)
+static bool make_id(struct weir_bodies *bodies, struct weir_upload_body *body, const char *pattern)
 {
     const char *mark = strstr(pattern, NAME_MARK);
     const char *slash = strrchr(body->path, '/');
@@ -162,15 +163,15 @@ static bool make_id(struct weir_bodies *bodies, struct weir_body *body, const ch
 
 static int by_id(const void *a, const void *b)
 {
-    return strcmp((*(const struct weir_body *const *)a)->id,
-                  (*(const struct weir_body *const *)b)->id);
+    return strcmp((*(const struct weir_upload_body *const *)a)->id,
+                  (*(const struct weir_upload_body *const *)b)->id);
 }
 
 /* Two bodies under one id would be one job, or a conflict after half of them is sent. */
 static bool check_ids(struct weir_bodies *bodies)
 {
     bool differ = true;
-    const struct weir_body **sorted = calloc(bodies->count, sizeof *sorted);
+    const struct weir_upload_body **sorted = calloc(bodies->count, sizeof *sorted);
     if (sorted == NULL) {
         return fail(bodies, "there is no memory for so many names");
     }
@@ -201,7 +202,7 @@ bool weir_bodies_find(struct weir_bodies *bodies, char **words, const char *id)
         good = add_word(bodies, *words);
     }
     for (size_t i = 0; good && i < bodies->count; i++) {
-        struct weir_body *body = &bodies->list[i];
+        struct weir_upload_body *body = &bodies->list[i];
         good = id == NULL ? draw_id(bodies, body) : make_id(bodies, body, id);
     }
     return good && (id == NULL || check_ids(bodies));
@@ -227,7 +228,7 @@ static bool copy(int from, int to, uint64_t *bytes)
 }
 
 /* What cannot be read twice goes to a file that nobody else sees. */
-static bool keep(struct weir_bodies *bodies, const struct weir_body *body, int from,
+static bool keep(struct weir_bodies *bodies, const struct weir_upload_body *body, int from,
                  struct weir_upload *upload)
 {
     const char *set = getenv("TMPDIR");
@@ -245,8 +246,8 @@ static bool keep(struct weir_bodies *bodies, const struct weir_body *body, int f
                 folder, strerror(error));
 }
 
-bool weir_body_open(struct weir_bodies *bodies, const struct weir_body *body,
-                    struct weir_upload *upload)
+bool weir_upload_body_open(struct weir_bodies *bodies, const struct weir_upload_body *body,
+                           struct weir_upload *upload)
 {
     struct stat status;
     int fd = is_stdin(body->path) ? dup(STDIN_FILENO) : open(body->path, O_RDONLY | O_CLOEXEC);

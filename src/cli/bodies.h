@@ -14,13 +14,13 @@
 /* Of one call. */
 #define WEIR_BODIES_MAX 100000
 
-struct weir_body {
+struct weir_upload_body {
     char *path; /* as it was written; "-" is standard input */
     char id[WEIR_JOB_ID_BYTES_MAX + 1];
 };
 
 struct weir_bodies {
-    struct weir_body *list;
+    struct weir_upload_body *list;
     size_t count;
     size_t capacity;
     char wrong[600];
@@ -33,8 +33,9 @@ struct weir_bodies {
 WEIR_MUST_CHECK bool weir_bodies_find(struct weir_bodies *bodies, char **words, const char *id);
 
 /* False, with `wrong`. After success the descriptor is the caller's to close. */
-WEIR_MUST_CHECK bool weir_body_open(struct weir_bodies *bodies, const struct weir_body *body,
-                                    struct weir_upload *upload);
+WEIR_MUST_CHECK bool weir_upload_body_open(struct weir_bodies *bodies,
+                                           const struct weir_upload_body *body,
+                                           struct weir_upload *upload);
 
 /* Safe after a failure, and when zeroed. */
 void weir_bodies_deinit(struct weir_bodies *bodies);

@@ -431,14 +431,14 @@ static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
 
 /* How far a body has come: which of what was received has been looked at, and what of that is
  * body, which is moved together at the front. */
-struct progress {
+struct body_progress {
     struct weir_chunked chunked;
     size_t looked;
     size_t body;
     bool complete;
 };
 
-static bool take_chunks(struct progress *progress, struct receipt *receipt)
+static bool take_chunks(struct body_progress *progress, struct receipt *receipt)
 {
     for (;;) {
         struct weir_slice fresh = {receipt->data + progress->looked,
@@ -462,7 +462,7 @@ static bool take_chunks(struct progress *progress, struct receipt *receipt)
 }
 
 /* False if it is no body. */
-static bool take_body(struct progress *progress, struct receipt *receipt, bool ended)
+static bool take_body(struct body_progress *progress, struct receipt *receipt, bool ended)
 {
     const struct weir_http1_head *head = &receipt->head;
     if (head->framing == WEIR_FRAMING_CHUNKED) {
@@ -482,7 +482,7 @@ static bool take_body(struct progress *progress, struct receipt *receipt, bool e
 static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bool line_only,
                          size_t *body_bytes)
 {
-    struct progress progress = {0};
+    struct body_progress progress = {0};
     bool ended = false;
     weir_chunked_init(&progress.chunked, WEIR_ANSWER_BODY_MAX);
     for (;;) {
@@ -503,7 +503,7 @@ static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bo
 }
 
 /* Tells the whole lines that have come, and keeps the rest. False if `line` wants no more. */
-static bool tell_lines(const struct weir_question *question, struct progress *progress,
+static bool tell_lines(const struct weir_question *question, struct body_progress *progress,
                        struct receipt *receipt)
 {
     size_t told = 0;
@@ -528,7 +528,7 @@ static bool tell_lines(const struct weir_question *question, struct progress *pr
 static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
                           const struct weir_question *question)
 {
-    struct progress progress = {0};
+    struct body_progress progress = {0};
     bool ended = false;
     weir_chunked_init(&progress.chunked, UINT64_MAX);
     receipt->until_ns = WEIR_NEVER;
@@ -548,7 +548,7 @@ static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
 }
 
 /* Takes what has come of the body: `piece` is what is new of it. False if it is no body. */
-static bool take_piece(struct progress *progress, struct receipt *receipt, bool ended,
+static bool take_piece(struct body_progress *progress, struct receipt *receipt, bool ended,
                        uint64_t told, struct weir_slice *piece)
 {
     const struct weir_http1_head *head = &receipt->head;
@@ -570,7 +570,7 @@ static bool take_piece(struct progress *progress, struct receipt *receipt, bool 
 static bool receive_pieces(struct weir_caller *caller, struct receipt *receipt,
                            const struct weir_question *question)
 {
-    struct progress progress = {0};
+    struct body_progress progress = {0};
     uint64_t told = 0;
     bool ended = false;
     weir_chunked_init(&progress.chunked, UINT64_MAX);
@@ -607,7 +607,7 @@ static bool receive(struct weir_caller *caller, struct receipt *receipt,
 }
 
 bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *question,
-                     struct weir_answer *answer)
+                     struct weir_api_reply *answer)
 {
     struct receipt receipt = {0};
     enum weir_http_method method =
@@ -627,7 +627,7 @@ bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *que
         return false;
     }
     receipt.data[body_bytes] = '\0';
-    *answer =
-        (struct weir_answer){receipt.head.status, receipt.retry_after_s, receipt.data, body_bytes};
+    *answer = (struct weir_api_reply){receipt.head.status, receipt.retry_after_s, receipt.data,
+                                      body_bytes};
     return true;
 }

@@ -52,7 +52,7 @@ struct weir_question {
     uint32_t patience_ms;     /* how long nothing may happen; 0: WEIR_ANSWER_PATIENCE_MS */
 };
 
-struct weir_answer {
+struct weir_api_reply {
     uint16_t status;
     uint32_t retry_after_s; /* what the reply asks for; 0: nothing */
     char *body;             /* terminated by a zero that does not count; libc's memory */
@@ -70,7 +70,7 @@ WEIR_MUST_CHECK bool weir_caller_open(struct weir_caller *caller, const char *ad
  * keeps it. */
 WEIR_MUST_CHECK bool weir_caller_ask(struct weir_caller *caller,
                                      const struct weir_question *question,
-                                     struct weir_answer *answer);
+                                     struct weir_api_reply *answer);
 
 /* Ends the connection so that the other side notices, and waits a moment until it has. */
 void weir_caller_finish(struct weir_caller *caller);

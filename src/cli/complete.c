@@ -22,7 +22,7 @@
 static const struct weir_flag flags[] = {{0}};
 
 /* What is known of the call from the words before the last. */
-struct call {
+struct completion_call {
     const struct weir_command *command;
     const struct weir_flag *flag; /* whose value comes next, or null */
     uint32_t word_count;
@@ -63,8 +63,8 @@ static bool offer(const struct stem *stem, struct weir_slice word, const char *w
 /* ---- names, by asking ---- */
 
 /* Offers what is called `name` in each object of a list that the API has. */
-static void offer_names(const struct call *call, const struct stem *stem,
-                        const struct weir_call *question, const char *list, const char *name)
+static void offer_names(const struct completion_call *call, const struct stem *stem,
+                        const struct weir_api_call *question, const char *list, const char *name)
 {
     struct itimerspec patience = {.it_value = {.tv_sec = PATIENCE_S}};
     struct weir_api_client client;
@@ -88,29 +88,32 @@ static void offer_names(const struct call *call, const struct stem *stem,
 }
 
 /* The gates; the keys of one; the oldest jobs, or those that failed; the queues. */
-static void offer_gates(const struct call *call, const struct stem *stem)
+static void offer_gates(const struct completion_call *call, const struct stem *stem)
 {
-    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"gates"}}, "gates",
-                "gate");
+    offer_names(call, stem, &(struct weir_api_call){.method = "GET", .segments = {"gates"}},
+                "gates", "gate");
 }
 
-static void offer_keys(const struct call *call, const struct stem *stem, const char *gate)
+static void offer_keys(const struct completion_call *call, const struct stem *stem,
+                       const char *gate)
 {
-    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"gates", gate}},
+    offer_names(call, stem, &(struct weir_api_call){.method = "GET", .segments = {"gates", gate}},
                 "keys", "key");
 }
 
-static void offer_jobs(const struct call *call, const struct stem *stem, const char *what)
+static void offer_jobs(const struct completion_call *call, const struct stem *stem,
+                       const char *what)
 {
     static const struct weir_parameter parameters[] = {{"limit", "1000"}, {0}};
-    offer_names(call, stem,
-                &(struct weir_call){.method = "GET", .segments = {what}, .parameters = parameters},
-                "jobs", "id");
+    offer_names(
+        call, stem,
+        &(struct weir_api_call){.method = "GET", .segments = {what}, .parameters = parameters},
+        "jobs", "id");
 }
 
-static void offer_queues(const struct call *call, const struct stem *stem)
+static void offer_queues(const struct completion_call *call, const struct stem *stem)
 {
-    offer_names(call, stem, &(struct weir_call){.method = "GET", .segments = {"capacity"}},
+    offer_names(call, stem, &(struct weir_api_call){.method = "GET", .segments = {"capacity"}},
                 "queues", "queue");
 }
 
@@ -145,7 +148,8 @@ static void offer_choices(const struct stem *stem, const char *choices, const ch
 }
 
 /* Offers what is called so in a usage; nothing for what only the caller can know. */
-static void offer_kind(const struct call *call, const struct stem *stem, const char *kind)
+static void offer_kind(const struct completion_call *call, const struct stem *stem,
+                       const char *kind)
 {
     const char *gate = call->options.gate != NULL ? call->options.gate : call->words[0];
     if (strcmp(kind, "GATE") == 0) {
@@ -165,14 +169,14 @@ static void offer_kind(const struct call *call, const struct stem *stem, const c
     }
 }
 
-static void offer_value(const struct call *call, const struct weir_flag *flag,
+static void offer_value(const struct completion_call *call, const struct weir_flag *flag,
                         const struct stem *stem)
 {
     offer_choices(stem, flag->value, flag->what);
     offer_kind(call, stem, flag->value);
 }
 
-static void offer_flags(const struct call *call, const struct stem *stem)
+static void offer_flags(const struct completion_call *call, const struct stem *stem)
 {
     const struct weir_flag *flag;
     for (size_t i = 0; (flag = weir_flags_at(call->command, i)) != NULL; i++) {
@@ -182,14 +186,15 @@ static void offer_flags(const struct call *call, const struct stem *stem)
 
 /* ---- the words before ---- */
 
-static void keep_value(struct call *call, const struct weir_flag *flag, const char *value)
+static void keep_value(struct completion_call *call, const struct weir_flag *flag,
+                       const char *value)
 {
     if (flag->kind == WEIR_FLAG_TEXT) {
         *(const char **)((char *)&call->options + flag->at) = value;
     }
 }
 
-static void take_flag(struct call *call, const char *argument)
+static void take_flag(struct completion_call *call, const char *argument)
 {
     size_t bytes = strcspn(argument, "=");
     const struct weir_flag *flag =
@@ -204,7 +209,7 @@ static void take_flag(struct call *call, const char *argument)
     }
 }
 
-static void take(struct call *call, const char *argument)
+static void take(struct completion_call *call, const char *argument)
 {
     if (call->flag != NULL) {
         keep_value(call, call->flag, argument);
@@ -221,7 +226,7 @@ static void take(struct call *call, const char *argument)
 }
 
 /* What the next word is; null: there is none. */
-static const char *next_word(const struct call *call)
+static const char *next_word(const struct completion_call *call)
 {
     uint32_t next = call->word_count;
     if (call->command->many) {
@@ -232,7 +237,7 @@ static const char *next_word(const struct call *call)
     return next < WEIR_WORDS_MAX ? call->command->words[next] : NULL;
 }
 
-static void complete(struct call *call, const char *last)
+static void complete(struct completion_call *call, const char *last)
 {
     struct stem stem = {.kept = {"", 0}, .text = last};
     const char *equals = strchr(last, '=');
@@ -257,7 +262,7 @@ static void complete(struct call *call, const char *last)
 
 static int run_complete(char **arguments)
 {
-    struct call call = {0};
+    struct completion_call call = {0};
     struct stem first = {.kept = {"", 0}, .text = arguments[0] == NULL ? "" : arguments[0]};
     if (arguments[0] == NULL || arguments[1] == NULL) {
         offer_commands(&first);

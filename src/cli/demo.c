@@ -60,7 +60,7 @@ struct moment {
 };
 
 /* Some seconds in short. */
-struct part {
+struct demo_part {
     uint32_t seconds;
     double used_percent;
     uint64_t refused;
@@ -81,9 +81,9 @@ struct demo {
     char api_address[WEIR_ADDRESS_TEXT_MAX];
     struct weir_load_generator load;
     uint64_t direct_seconds;
-    struct part direct;    /* what they were like */
-    uint32_t moment_count; /* so far; the last ones are kept */
-    uint32_t first_moment; /* of the callers that are there now */
+    struct demo_part direct; /* what they were like */
+    uint32_t moment_count;   /* so far; the last ones are kept */
+    uint32_t first_moment;   /* of the callers that are there now */
     struct moment moments[MOMENTS_MAX];
 };
 
@@ -216,7 +216,7 @@ static json_t *ask(const char *address, const char *path, int stop_fd)
 {
     struct weir_caller caller;
     struct weir_question question = {.method = "GET", .path = path};
-    struct weir_answer answer = {0};
+    struct weir_api_reply answer = {0};
     json_t *document = NULL;
     bool usage;
     if (weir_caller_open(&caller, address, stop_fd, &usage) &&
@@ -364,18 +364,18 @@ static double evenness(const double got[WEIR_LOAD_TENANTS])
 
 /* What the last seconds of the callers that are there now were like. Not the very first one, in
  * which they get what the provider has saved up before anybody came. */
-static struct part part_of(struct demo *demo)
+static struct demo_part part_of(struct demo *demo)
 {
     double got[WEIR_LOAD_TENANTS];
     uint32_t seconds = demo->moment_count == 0 ? 0 : moments_back(demo);
     if (seconds == 0) {
-        return (struct part){0};
+        return (struct demo_part){0};
     }
     seconds -= seconds > 1 && seconds + 1 == demo->moment_count;
     struct second lately = between(moment_before(demo, seconds), moment_before(demo, 0));
     shares(demo, seconds, got);
-    return (struct part){seconds, percent(lately.used_per_s, lately.allowed_per_s), lately.refused,
-                         evenness(got)};
+    return (struct demo_part){seconds, percent(lately.used_per_s, lately.allowed_per_s),
+                              lately.refused, evenness(got)};
 }
 
 static void draw_second(FILE *out, const struct moment *before, const struct moment *now)
@@ -495,7 +495,7 @@ static int draw(void *context, int stop_fd, FILE *out)
 
 /* ---- the whole ---- */
 
-static void tell_part(const char *which, const struct part *part)
+static void tell_part(const char *which, const struct demo_part *part)
 {
     if (part->seconds > 0) {
         printf("%s Weir, in the last %u s: %.0f %% of the allowed rate used, %llu refusals (429), "
@@ -508,10 +508,10 @@ static void tell_part(const char *which, const struct part *part)
 /* On a terminal, below what was drawn last. */
 static void sum_up(struct demo *demo)
 {
-    struct part now = part_of(demo);
+    struct demo_part now = part_of(demo);
     fputs(demo->terminal ? "\n" : "", stdout);
     tell_part("Without", demo->by_weir ? &demo->direct : &now);
-    tell_part("With", demo->by_weir ? &now : &(struct part){0});
+    tell_part("With", demo->by_weir ? &now : &(struct demo_part){0});
 }
 
 static int show(struct demo *demo)

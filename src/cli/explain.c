@@ -204,7 +204,7 @@ static int run_explain(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    struct weir_request_path path = {options.words[0], options.words[1], NULL};
+    struct weir_api_path path = {options.words[0], options.words[1], NULL};
     json_t *key = NULL;
     int status = 0;
     weir_api_client_init(&client, weir_command_explain.name, &options);

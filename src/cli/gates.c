@@ -226,7 +226,7 @@ static int draw(void *context, int stop_fd, FILE *out)
     client.out = out;
     client.stop_fd = stop_fd;
     int status = weir_api_client_ask(
-        &client, (struct weir_request_path){options->words[0], options->words[1], NULL}, NULL);
+        &client, (struct weir_api_path){options->words[0], options->words[1], NULL}, NULL);
     if (status == 0 && !options->json) {
         printed = options->words[1] != NULL   ? print_key(client.document, out)
                   : options->words[0] != NULL ? print_keys(client.document, out)

@@ -22,7 +22,8 @@ int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits)
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", WEIR_CLI_JOB_LOOK_S);
     struct weir_parameter parameters[] = {{"wait", waits ? seconds : NULL}, {0}};
-    struct weir_call call = {.method = "GET", .segments = {"status", id}, .parameters = parameters};
+    struct weir_api_call call = {
+        .method = "GET", .segments = {"status", id}, .parameters = parameters};
     int status = weir_persist_call(persist, &call);
     if (waits && status == 0 && !weir_cli_job_is_over(persist->client->document) &&
         weir_clock_ns() - began_ns < WEIR_CLI_JOB_LOOK_S * WEIR_NS_PER_SECOND / 2) {
@@ -116,10 +117,10 @@ int weir_cli_job_fetch(struct weir_persist *persist, const char *id, const char 
 {
     struct weir_api_client *client = persist->client;
     struct weir_output output;
-    struct weir_call call = {.method = "GET",
-                             .segments = {"result", id},
-                             .piece = weir_output_write,
-                             .context = &output};
+    struct weir_api_call call = {.method = "GET",
+                                 .segments = {"result", id},
+                                 .piece = weir_output_write,
+                                 .context = &output};
     if (!weir_output_open(&output, path)) {
         return complain_of_output(client, path);
     }
@@ -203,7 +204,8 @@ void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job)
 static int do_one(struct weir_api_client *client, const char *id,
                   const struct weir_cli_job_deed *deed)
 {
-    struct weir_call call = {.method = deed->method, .segments = {deed->first, id, deed->second}};
+    struct weir_api_call call = {.method = deed->method,
+                                 .segments = {deed->first, id, deed->second}};
     int status = weir_api_client_do(client, &call);
     if (status != 0 || client->options->json) {
         return status;

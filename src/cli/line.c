@@ -56,7 +56,7 @@ static int run_line(char **arguments)
     }
     weir_api_client_init(&client, weir_command_line.name, &options);
     int status = weir_api_client_ask(
-        &client, (struct weir_request_path){options.words[0], options.words[1], "line"}, NULL);
+        &client, (struct weir_api_path){options.words[0], options.words[1], "line"}, NULL);
     if (status == 0 && !options.json && !print_line(client.document)) {
         status = WEIR_EXIT_FAILED;
     }

@@ -21,7 +21,7 @@
 /* Reads of one caller before the others have their turn. */
 #define READS_MAX 8
 
-enum phase {
+enum load_phase {
     ASKING,  /* the request is being written */
     HEARING, /* the head of the reply is read */
     PASSING, /* its body is read and forgotten */
@@ -29,17 +29,17 @@ enum phase {
 };
 
 /* What all callers share. */
-struct place {
+struct load_run {
     const struct weir_load_generator *generator;
     struct weir_loop loop;
     struct weir_buffer_pool buffers;
 };
 
-struct caller {
-    struct place *place;
+struct load_caller {
+    struct load_run *place;
     struct weir_stream stream; /* its fd is -1 while there is no connection */
     struct weir_timer timer;
-    enum phase phase;
+    enum load_phase phase;
     uint32_t tenant;
     size_t sent_bytes;
     struct weir_buffer in;
@@ -49,7 +49,7 @@ struct caller {
     char request[REQUEST_BYTES_MAX];
 };
 
-static void step(struct caller *caller);
+static void step(struct load_caller *caller);
 
 const char *weir_load_generator_tenant(uint32_t tenant)
 {
@@ -93,7 +93,7 @@ static size_t write_body(const struct weir_load_generator *generator, char body[
     return json.bytes;
 }
 
-static void write_request(struct caller *caller)
+static void write_request(struct load_caller *caller)
 {
     char body[REQUEST_BYTES_MAX];
     size_t body_bytes = write_body(caller->place->generator, body);
@@ -120,7 +120,7 @@ static void write_request(struct caller *caller)
 /* ---- callers ---- */
 
 /* Without a connection until the moment has come. */
-static void rest(struct caller *caller)
+static void rest(struct load_caller *caller)
 {
     weir_buffer_release(&caller->place->buffers, &caller->in);
     if (caller->stream.watch.fd != -1) {
@@ -134,12 +134,12 @@ static void rest(struct caller *caller)
 static void on_ready(struct weir_watch *watch, uint32_t what)
 {
     struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
-    struct caller *caller = weir_container_of(stream, struct caller, stream);
+    struct load_caller *caller = weir_container_of(stream, struct load_caller, stream);
     weir_stream_note(stream, what);
     step(caller);
 }
 
-static void begin(struct caller *caller)
+static void begin(struct load_caller *caller)
 {
     caller->phase = ASKING;
     caller->sent_bytes = 0;
@@ -148,7 +148,7 @@ static void begin(struct caller *caller)
 
 static void connect_anew(struct weir_timer *timer)
 {
-    struct caller *caller = weir_container_of(timer, struct caller, timer);
+    struct load_caller *caller = weir_container_of(timer, struct load_caller, timer);
     int fd = weir_socket_connect(&caller->place->generator->address);
     weir_stream_init(&caller->stream, fd, on_ready);
     begin(caller);
@@ -157,7 +157,7 @@ static void connect_anew(struct weir_timer *timer)
     }
 }
 
-static void ask(struct caller *caller)
+static void ask(struct load_caller *caller)
 {
     struct iovec part = {caller->request + caller->sent_bytes,
                          caller->request_bytes - caller->sent_bytes};
@@ -171,7 +171,7 @@ static void ask(struct caller *caller)
 }
 
 /* The whole reply has come. */
-static void finish(struct caller *caller)
+static void finish(struct load_caller *caller)
 {
     if (caller->head.status == 200 && caller->head.persists) {
         begin(caller);
@@ -180,7 +180,7 @@ static void finish(struct caller *caller)
     }
 }
 
-static void hear(struct caller *caller)
+static void hear(struct load_caller *caller)
 {
     struct weir_slice bytes = weir_buffer_slice(&caller->in);
     enum weir_http1_result result = weir_http1_parse(&caller->head, bytes.data, bytes.bytes);
@@ -193,7 +193,7 @@ static void hear(struct caller *caller)
     }
 }
 
-static void gate_ticket(struct caller *caller)
+static void gate_ticket(struct load_caller *caller)
 {
     size_t used;
     enum weir_http1_result result =
@@ -206,7 +206,7 @@ static void gate_ticket(struct caller *caller)
     }
 }
 
-static bool receive(struct caller *caller)
+static bool receive(struct load_caller *caller)
 {
     struct weir_buffer *in = &caller->in;
     weir_buffer_compact(in);
@@ -225,7 +225,7 @@ static bool receive(struct caller *caller)
 }
 
 /* What has come already, as far as it goes. */
-static void read_on(struct caller *caller)
+static void read_on(struct load_caller *caller)
 {
     if (caller->phase == HEARING) {
         hear(caller);
@@ -235,7 +235,7 @@ static void read_on(struct caller *caller)
     }
 }
 
-static void step(struct caller *caller)
+static void step(struct load_caller *caller)
 {
     for (int reads = 0; reads < READS_MAX; reads++) {
         if (caller->phase == ASKING) {
@@ -257,7 +257,7 @@ static void step(struct caller *caller)
 
 static void on_time(struct weir_timer *timer)
 {
-    struct caller *caller = weir_container_of(timer, struct caller, timer);
+    struct load_caller *caller = weir_container_of(timer, struct load_caller, timer);
     if (caller->phase == RESTING) {
         connect_anew(timer);
     } else {
@@ -267,9 +267,9 @@ static void on_time(struct weir_timer *timer)
 
 /* ---- all of them ---- */
 
-static bool open_caller(struct place *place, struct caller *caller, uint32_t tenant)
+static bool open_caller(struct load_run *place, struct load_caller *caller, uint32_t tenant)
 {
-    *caller = (struct caller){.place = place, .tenant = tenant, .stream.watch.fd = -1};
+    *caller = (struct load_caller){.place = place, .tenant = tenant, .stream.watch.fd = -1};
     if (!weir_timer_init(&place->loop, &caller->timer, on_time)) {
         return false;
     }
@@ -287,8 +287,8 @@ static int complain(void)
 int weir_load_generator_run(void *context)
 {
     const struct weir_load_generator *generator = context;
-    struct place *place = calloc(1, sizeof *place);
-    struct caller *callers = calloc(WEIR_LOAD_CALLERS_MAX, sizeof *callers);
+    struct load_run *place = calloc(1, sizeof *place);
+    struct load_caller *callers = calloc(WEIR_LOAD_CALLERS_MAX, sizeof *callers);
     uint32_t count = 0;
     if (place == NULL || callers == NULL || !weir_loop_init(&place->loop, &weir_allocator_libc)) {
         return complain(); /* the process ends, and with it the memory */

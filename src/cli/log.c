@@ -29,10 +29,10 @@ static int run_log(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    struct weir_call call = {.method = "GET",
-                             .segments = {"log", options.words[0]},
-                             .piece = print_piece,
-                             .context = &terminal};
+    struct weir_api_call call = {.method = "GET",
+                                 .segments = {"log", options.words[0]},
+                                 .piece = print_piece,
+                                 .context = &terminal};
     weir_api_client_init(&client, weir_command_log.name, &options);
     int status = weir_api_client_do(&client, &call);
     weir_api_client_deinit(&client);

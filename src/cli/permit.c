@@ -42,8 +42,7 @@ int weir_permit_acquire(struct weir_api_client *client, const char *gate, const 
     if (hold) {
         json_object_set_new(wish, "hold", json_true());
     }
-    return weir_api_client_wait(client, (struct weir_request_path){gate, key, "acquire"}, wish,
-                                hold);
+    return weir_api_client_wait(client, (struct weir_api_path){gate, key, "acquire"}, wish, hold);
 }
 
 int weir_permit_change(struct weir_api_client *client, const struct weir_command *command)
@@ -56,6 +55,6 @@ int weir_permit_change(struct weir_api_client *client, const struct weir_command
     }
     json_t *wish = make_wish(options);
     put_text(wish, "permit", permit);
-    struct weir_request_path path = {options->words[0], options->words[1], command->name};
+    struct weir_api_path path = {options->words[0], options->words[1], command->name};
     return weir_api_client_ask(client, path, wish);
 }

@@ -85,7 +85,7 @@ void weir_persist_succeeded(struct weir_persist *persist)
     persist->away_until_ns = 0;
 }
 
-int weir_persist_call(struct weir_persist *persist, const struct weir_call *call)
+int weir_persist_call(struct weir_persist *persist, const struct weir_api_call *call)
 {
     int status;
     persist->refusals = 0;

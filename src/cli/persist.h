@@ -30,7 +30,8 @@ void weir_persist_init(struct weir_persist *persist, struct weir_api_client *cli
                        struct weir_progress *progress);
 
 /* As weir_api_client_call(), again and again where that helps. */
-WEIR_MUST_CHECK int weir_persist_call(struct weir_persist *persist, const struct weir_call *call);
+WEIR_MUST_CHECK int weir_persist_call(struct weir_persist *persist,
+                                      const struct weir_api_call *call);
 
 /* After a call of the call's that failed: whether to make it again. It has been waited then. */
 WEIR_MUST_CHECK bool weir_persist_again(struct weir_persist *persist);

@@ -16,7 +16,7 @@ static int redrive_all(const struct weir_options *options)
     struct weir_api_client client;
     struct weir_parameter parameters[] = {
         {"queue", options->queue}, {"tenant", options->tenant}, {0}};
-    struct weir_call call = {
+    struct weir_api_call call = {
         .method = "POST", .segments = {"dlq", "redrive"}, .parameters = parameters};
     weir_api_client_init(&client, weir_command_redrive.name, options);
     int status = weir_api_client_do(&client, &call);

@@ -30,7 +30,7 @@ static int run_reload(char **arguments)
     }
     weir_api_client_init(&client, weir_command_reload.name, &options);
     int status =
-        weir_api_client_ask(&client, (struct weir_request_path){.what = "reload"}, json_object());
+        weir_api_client_ask(&client, (struct weir_api_path){.what = "reload"}, json_object());
     if (status == 0 && !options.json) {
         print_outcome(client.document);
     }

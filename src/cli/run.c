@@ -39,7 +39,7 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-struct run {
+struct permit_run {
     struct weir_api_client client;
     sigset_t watched;
     sigset_t before; /* what was blocked when we began: the command gets it so */
@@ -52,7 +52,7 @@ struct run {
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-static bool watch_signals(struct run *run)
+static bool watch_signals(struct permit_run *run)
 {
     sigemptyset(&run->watched);
     sigaddset(&run->watched, SIGCHLD);
@@ -65,7 +65,7 @@ static bool watch_signals(struct run *run)
     return run->signal_fd != -1;
 }
 
-_Noreturn static void become(const struct run *run, char **command, pid_t parent)
+_Noreturn static void become(const struct permit_run *run, char **command, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &run->before, NULL);
@@ -78,7 +78,7 @@ _Noreturn static void become(const struct run *run, char **command, pid_t parent
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE);
 }
 
-static bool start(struct run *run, char **command)
+static bool start(struct permit_run *run, char **command)
 {
     pid_t parent = getpid();
     if (setenv("WEIR_PERMIT", weir_show_string(run->client.document, "permit"), 1) == -1) {
@@ -101,7 +101,7 @@ static bool has_it_already(const struct signalfd_siginfo *info)
 }
 
 /* True once the command has ended. */
-static bool take_signals(struct run *run)
+static bool take_signals(struct permit_run *run)
 {
     struct signalfd_siginfo info;
     bool ended = false;
@@ -119,7 +119,7 @@ static bool take_signals(struct run *run)
 }
 
 /* Nothing is expected there but the end. */
-static void take_news(struct run *run)
+static void take_news(struct permit_run *run)
 {
     char rest[1024];
     ssize_t got = recv(run->client.caller.fd, rest, sizeof rest, 0);
@@ -131,7 +131,7 @@ static void take_news(struct run *run)
     weir_caller_close(&run->client.caller);
 }
 
-static void attend(struct run *run)
+static void attend(struct permit_run *run)
 {
     for (;;) {
         struct pollfd polled[] = {{.fd = run->signal_fd, .events = POLLIN},
@@ -156,13 +156,13 @@ static int exit_status(int status)
 /* A command that ended well counts as a success; the end of a connection alone does not, because it
  * may be that of a caller that has died. If the gateway has gone, there is nobody to tell; and the
  * next signal, which there is no command left for, is for us. */
-static void report_success(struct run *run)
+static void report_success(struct permit_run *run)
 {
     if (run->client.caller.fd < 0) {
         return;
     }
     struct weir_options quiet = *run->client.options;
-    struct weir_request_path path = {quiet.gate, quiet.key, "release"};
+    struct weir_api_path path = {quiet.gate, quiet.key, "release"};
     struct weir_api_client client;
     quiet.json = false;
     weir_api_client_init(&client, weir_command_run.name, &quiet);
@@ -176,7 +176,7 @@ static void report_success(struct run *run)
     weir_api_client_deinit(&client);
 }
 
-static int run_command(struct run *run, char **command)
+static int run_command(struct permit_run *run, char **command)
 {
     if (!watch_signals(run) || !start(run, command)) {
         fprintf(stderr, "weir run: cannot start a command: %s\n", strerror(errno));
@@ -202,7 +202,7 @@ static bool is_unavailable(uint16_t status)
 static int run_with_permit(char **arguments)
 {
     struct weir_options options;
-    struct run run = {.signal_fd = -1};
+    struct permit_run run = {.signal_fd = -1};
     enum weir_flags_result read = weir_flags_read(&weir_command_run, arguments, &options);
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);

@@ -90,7 +90,7 @@ static int run_status(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    struct weir_call call = {.method = "GET", .segments = {"status", options.words[0]}};
+    struct weir_api_call call = {.method = "GET", .segments = {"status", options.words[0]}};
     weir_api_client_init(&client, weir_command_status.name, &options);
     int status = weir_api_client_do(&client, &call);
     if (status == 0 && !options.json) {

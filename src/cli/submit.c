@@ -85,7 +85,7 @@ static const char *show_duration(struct weir_duration_text *text, uint64_t durat
     return text->text;
 }
 
-static int send_body(struct submit *submit, const struct weir_body *body,
+static int send_body(struct submit *submit, const struct weir_upload_body *body,
                      const struct weir_upload *upload)
 {
     const struct weir_options *options = submit->options;
@@ -103,16 +103,16 @@ static int send_body(struct submit *submit, const struct weir_body *body,
         {"key", options->key},
         {"cost", show_duration(&texts.cost, options->cost_ns)},
         {0}};
-    struct weir_call call = {.method = "POST",
-                             .segments = {"submit", body->id},
-                             .parameters = parameters,
-                             .upload = upload,
-                             .patience_ms = SUBMIT_PATIENCE_MS};
+    struct weir_api_call call = {.method = "POST",
+                                 .segments = {"submit", body->id},
+                                 .parameters = parameters,
+                                 .upload = upload,
+                                 .patience_ms = SUBMIT_PATIENCE_MS};
     return weir_persist_call(&submit->persist, &call);
 }
 
 /* Says which of several it was. */
-static int report(struct submit *submit, const struct weir_body *body)
+static int report(struct submit *submit, const struct weir_upload_body *body)
 {
     struct weir_api_client *client = &submit->client;
     char wrong[sizeof client->wrong];
@@ -125,7 +125,7 @@ static int report(struct submit *submit, const struct weir_body *body)
     return weir_api_client_report(client);
 }
 
-static int say_accepted(struct submit *submit, const struct weir_body *body)
+static int say_accepted(struct submit *submit, const struct weir_upload_body *body)
 {
     if (submit->options->wait) {
         return 0;
@@ -139,10 +139,10 @@ static int say_accepted(struct submit *submit, const struct weir_body *body)
                : 0;
 }
 
-static int send_one(struct submit *submit, const struct weir_body *body)
+static int send_one(struct submit *submit, const struct weir_upload_body *body)
 {
     struct weir_upload upload;
-    if (!weir_body_open(&submit->bodies, body, &upload)) {
+    if (!weir_upload_body_open(&submit->bodies, body, &upload)) {
         return fail(submit, submit->bodies.wrong);
     }
     int status = send_body(submit, body, &upload);

@@ -125,14 +125,14 @@ static int compare_text(struct weir_slice a, struct weir_slice b)
 }
 
 /* What a pattern has at that place, from the most specific on. */
-enum step {
+enum pattern_step {
     STEP_LITERAL,
     STEP_CAPTURE,
     STEP_BELOW,
     STEP_END
 };
 
-static enum step step_at(const struct weir_pattern *pattern, uint32_t depth)
+static enum pattern_step step_at(const struct weir_pattern *pattern, uint32_t depth)
 {
     if (depth == pattern->segment_count) {
         return pattern->below ? STEP_BELOW : STEP_END;
@@ -143,8 +143,8 @@ static enum step step_at(const struct weir_pattern *pattern, uint32_t depth)
 int weir_pattern_compare(const struct weir_pattern *a, const struct weir_pattern *b)
 {
     for (uint32_t depth = 0;; depth++) {
-        enum step step_a = step_at(a, depth);
-        enum step step_b = step_at(b, depth);
+        enum pattern_step step_a = step_at(a, depth);
+        enum pattern_step step_b = step_at(b, depth);
         if (step_a != step_b) {
             return step_a < step_b ? -1 : 1;
         }

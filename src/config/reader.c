@@ -48,13 +48,13 @@ static struct found describe(const struct weir_yaml *node)
 }
 
 /* The path of a node and a space, or what the root is called. */
-struct place {
+struct field_path {
     char text[sizeof(struct weir_yaml_path) + 1];
 };
 
-static struct place place_of(const struct weir_yaml *node)
+static struct field_path place_of(const struct weir_yaml *node)
 {
-    struct place place = {"the file "};
+    struct field_path place = {"the file "};
     if (node->parent != NULL) {
         snprintf(place.text, sizeof place.text, "%s ", weir_yaml_path(node).text);
     }

@@ -24,7 +24,7 @@ struct preparation {
     struct weir_lane_memory memory[WEIR_LANES_MAX];
     struct spare *spares;
     struct weir_event_ring *recorder;
-    struct weir_meter *meter;
+    struct weir_key_estimates *meter;
 };
 
 static struct weir_lane *find_lane(const struct weir_key *key, uint16_t id)

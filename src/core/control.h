@@ -36,7 +36,7 @@ struct weir_control_kind {
     void (*succeeded)(struct weir_control *control, const struct weir_echo *echo);
     void (*lost)(struct weir_control *control, const struct weir_echo *echo);
     double (*refused)(struct weir_control *control, const struct weir_echo *echo,
-                      const struct weir_refusal *refusal);
+                      const struct weir_pacer_refusal *refusal);
     double (*window)(const struct weir_control *control, enum weir_limit_reason *reason);
     void (*describe)(const struct weir_control *control, struct weir_control_stats *stats);
 };

@@ -74,7 +74,7 @@ static void aimd_lost(struct weir_control *control, const struct weir_echo *echo
 }
 
 static double aimd_refused(struct weir_control *control, const struct weir_echo *echo,
-                           const struct weir_refusal *refusal)
+                           const struct weir_pacer_refusal *refusal)
 {
     weir_aimd_refuse(&control->aimd, echo);
     return refusal->retry_after_known ? refusal->retry_after_s : 0.0;

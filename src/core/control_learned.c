@@ -77,7 +77,7 @@ static void learned_lost(struct weir_control *control, const struct weir_echo *e
 }
 
 static double learned_refused(struct weir_control *control, const struct weir_echo *echo,
-                              const struct weir_refusal *refusal)
+                              const struct weir_pacer_refusal *refusal)
 {
     struct weir_window *window = &control->learned.window;
     if (refusal->retry_after_known) {

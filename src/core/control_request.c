@@ -127,7 +127,7 @@ static double believed_s(uint64_t duration_ns)
 static double refuse(struct weir_control *control, const struct weir_ticket *ticket,
                      const struct weir_reply *reply, const struct weir_echo *echo)
 {
-    struct weir_refusal refusal = {
+    struct weir_pacer_refusal refusal = {
         .number = ticket->sent_number,
         .sent_last = control->ledger.number,
         .bill = weir_ticket_bill(ticket),

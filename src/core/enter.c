@@ -56,7 +56,7 @@ static void estimate(const struct weir_key *key, struct weir_ticket *ticket,
                      const struct weir_request *request)
 {
     struct weir_estimator own = weir_tenant_outputs(ticket->turn->tenant);
-    const struct weir_meter *meter = key->meter;
+    const struct weir_key_estimates *meter = key->meter;
     struct weir_estimator others = {0};
     if (own.count == 0 && meter->count > 0) {
         others = (struct weir_estimator){(float)(meter->output_sum / (double)meter->count), 1};

@@ -218,7 +218,7 @@ struct weir_explanation weir_key_explain_within(const struct weir_key *key,
 
 /* Those of one priority: a part of the list, in the order in which they go. Until all are there,
  * `start_ns` of a place is its virtual time. */
-struct listing {
+struct priority_listing {
     struct weir_place *places;
     uint32_t count;
     uint32_t max;
@@ -231,7 +231,7 @@ static bool goes_before(const struct weir_place *a, const struct weir_place *b)
 }
 
 /* Puts it where it belongs. False if that is behind as many as are wanted. */
-static bool list_place(struct listing *listing, const struct weir_place *place)
+static bool list_place(struct priority_listing *listing, const struct weir_place *place)
 {
     uint32_t at = listing->count;
     if (at == listing->max && (at == 0 || !goes_before(place, &listing->places[at - 1]))) {
@@ -247,7 +247,7 @@ static bool list_place(struct listing *listing, const struct weir_place *place)
 }
 
 /* Those of one turn, of which each goes after the one before, which is charged first. */
-static void list_turn(const struct weir_turn *turn, struct listing *listing)
+static void list_turn(const struct weir_turn *turn, struct priority_listing *listing)
 {
     uint64_t virtual_time = turn->virtual_time;
     uint32_t before = 0;
@@ -267,7 +267,7 @@ static void list_turn(const struct weir_turn *turn, struct listing *listing)
  * `order` is whose each one is. Returns how many there are. */
 static uint32_t list_priorities(const struct weir_key *key, uint32_t places_max,
                                 uint8_t order[WEIR_PLACES_MAX],
-                                struct listing parts[WEIR_PRIORITY_COUNT])
+                                struct priority_listing parts[WEIR_PRIORITY_COUNT])
 {
     uint32_t all = (uint32_t)smaller(key->share_heap.tickets, places_max);
     uint32_t slot = key->cursor;
@@ -285,7 +285,7 @@ static uint32_t list_priorities(const struct weir_key *key, uint32_t places_max,
 /* Each part is in order; puts them together as the priorities take turns. */
 static void mix_parts(struct weir_place *places, uint32_t count,
                       const uint8_t order[WEIR_PLACES_MAX],
-                      const struct listing parts[WEIR_PRIORITY_COUNT])
+                      const struct priority_listing parts[WEIR_PRIORITY_COUNT])
 {
     uint16_t target[WEIR_PLACES_MAX]; /* where what stands here belongs */
     uint32_t next[WEIR_PRIORITY_COUNT];
@@ -326,7 +326,7 @@ static void explain_places(const struct weir_key *key, struct weir_place *places
 uint32_t weir_key_line(const struct weir_key *key, uint64_t now_ns, struct weir_place *places,
                        uint32_t places_max)
 {
-    struct listing parts[WEIR_PRIORITY_COUNT] = {0};
+    struct priority_listing parts[WEIR_PRIORITY_COUNT] = {0};
     uint8_t order[WEIR_PLACES_MAX];
     assert(places_max >= 1);
     assert(places_max <= WEIR_PLACES_MAX);

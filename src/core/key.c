@@ -73,7 +73,7 @@ static bool result_valid(const struct weir_result *result)
 static void measure_output(struct weir_key *key, const struct weir_ticket *ticket,
                            const struct weir_result *result, uint32_t output)
 {
-    struct weir_meter *meter = key->meter;
+    struct weir_key_estimates *meter = key->meter;
     bool known =
         result->usage_known || (weir_lane_listens(ticket->lane, ticket) && ticket->output_seen > 0);
     if (meter->since_epoch > ticket->settings_epoch || result->outcome != WEIR_OUTCOME_SUCCESS ||

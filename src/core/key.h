@@ -44,7 +44,7 @@ struct weir_drain {
 };
 
 /* What outputs are predicted to be at a key, and how far off that was. */
-struct weir_meter {
+struct weir_key_estimates {
     uint32_t since_epoch; /* the key's count of changes when this began */
     uint64_t count;       /* outputs, of all tenants */
     double output_sum;    /* their mean is what a new tenant's are expected to be */
@@ -83,7 +83,7 @@ struct weir_key {
     struct weir_map tenants;           /* by name */
     struct weir_link all_tenants;
     struct weir_drain drain;
-    struct weir_meter *meter; /* null where nothing is estimated */
+    struct weir_key_estimates *meter; /* null where nothing is estimated */
 
     /* What the gate keeps with it. */
     struct weir_gate *gate;

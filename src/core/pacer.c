@@ -195,20 +195,20 @@ void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill
 
 /* ---- refusals ---- */
 
-static double cost_mean(const struct weir_refusal *refusal)
+static double cost_mean(const struct weir_pacer_refusal *refusal)
 {
     double cost = (double)(refusal->bill.at_once + refusal->bill.later);
     return refusal->cost_mean > 0.0 ? refusal->cost_mean : weir_larger(cost, 1.0);
 }
 
 /* How much of what is open to wait for. */
-static double awaited_open(const struct weir_pacer *pacer, const struct weir_refusal *refusal)
+static double awaited_open(const struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal)
 {
     double charged_by_then = OPEN_DELAYS * refusal->delay_s * pacer->measured;
     return refusal->delay_s > 0.0 ? weir_smaller(pacer->open, charged_by_then) : pacer->open;
 }
 
-static double pause(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+static double pause(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal)
 {
     double cost = (double)(refusal->bill.at_once + refusal->bill.later);
     double mean = cost_mean(refusal);
@@ -222,7 +222,7 @@ static double pause(struct weir_pacer *pacer, const struct weir_refusal *refusal
     return wait_s;
 }
 
-static void bound_span(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+static void bound_span(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal)
 {
     double request_s = cost_mean(refusal) / pacer->measured;
     double least = weir_larger(SPAN_MIN_S, SPAN_MIN_REQUESTS * request_s);
@@ -248,7 +248,8 @@ static void measure(struct weir_pacer *pacer, double delivered, double count)
 }
 
 /* The other bucket is empty then. */
-static void anchor(struct weir_pacer *pacer, int64_t empty_ns, const struct weir_refusal *refusal)
+static void anchor(struct weir_pacer *pacer, int64_t empty_ns,
+                   const struct weir_pacer_refusal *refusal)
 {
     pacer->anchor_ns = empty_ns;
     pacer->anchor_charged = pacer->charged;
@@ -268,15 +269,15 @@ static void wake(struct weir_pacer *pacer, double stated)
 }
 
 /* From the anchor until a refusal. */
-struct stretch {
+struct pace_stretch {
     int64_t empty_ns; /* when that request would have been accepted */
     bool drought;     /* nothing to measure */
     double count;     /* of requests that were charged */
     double delivered; /* per second */
 };
 
-static struct stretch since_anchor(const struct weir_pacer *pacer,
-                                   const struct weir_refusal *refusal)
+static struct pace_stretch since_anchor(const struct weir_pacer *pacer,
+                                        const struct weir_pacer_refusal *refusal)
 {
     double until_empty_s =
         refusal->retry_after_known ? refusal->retry_after_s - refusal->rounding_s / 2.0 : 0.0;
@@ -289,16 +290,17 @@ static struct stretch since_anchor(const struct weir_pacer *pacer,
     /* Where it is not told until when it is empty, it may have been for long, unless somebody was
      * accepted meanwhile. */
     uint64_t seen = refusal->retry_after_known ? count : pacer->accepted;
-    return (struct stretch){.empty_ns = empty_ns,
-                            .drought = seen < DROUGHT_REQUESTS,
-                            .count = (double)count,
-                            .delivered = weir_larger(amount, 1.0) / weir_larger(passed_s, 1e-3)};
+    return (struct pace_stretch){.empty_ns = empty_ns,
+                                 .drought = seen < DROUGHT_REQUESTS,
+                                 .count = (double)count,
+                                 .delivered =
+                                     weir_larger(amount, 1.0) / weir_larger(passed_s, 1e-3)};
 }
 
 /* The first refusal that tells anything: it began from a full bucket, so this is a rough measure.
  * Where little was delivered because little was asked for it is none, so it is not less than what
  * we began with. */
-static void measure_first(struct weir_pacer *pacer, const struct weir_refusal *refusal,
+static void measure_first(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal,
                           double delivered)
 {
     double first = weir_smaller(weir_larger(delivered, pacer->start), pacer->rate);
@@ -309,7 +311,7 @@ static void measure_first(struct weir_pacer *pacer, const struct weir_refusal *r
 
 /* Still refused, with next to nothing charged in between: there is nothing to measure. Who had not
  * measured anything before knows of an empty moment now, and begins anew. */
-static void suffer_drought(struct weir_pacer *pacer, const struct weir_refusal *refusal,
+static void suffer_drought(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal,
                            int64_t empty_ns)
 {
     pacer->span_s /= 2.0;
@@ -320,14 +322,14 @@ static void suffer_drought(struct weir_pacer *pacer, const struct weir_refusal *
     }
 }
 
-double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal)
+double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal)
 {
     if (refusal->number <= pacer->reacted) { /* the same refusal once more */
         return refusal->retry_after_known ? refusal->retry_after_s : 0.0;
     }
     bool woken = pacer->asleep && refusal->stated > 0.0;
     wake(pacer, refusal->stated);
-    struct stretch stretch = since_anchor(pacer, refusal);
+    struct pace_stretch stretch = since_anchor(pacer, refusal);
     pacer->spent_s = 0.0;
     pacer->reacted = refusal->sent_last;
     pacer->accepted = 0;

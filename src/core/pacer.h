@@ -41,7 +41,7 @@ struct weir_pacer {
 };
 
 /* A refused request. */
-struct weir_refusal {
+struct weir_pacer_refusal {
     uint64_t number;
     uint64_t sent_last; /* the last number that has been sent by now */
     struct weir_bill bill;
@@ -80,6 +80,6 @@ void weir_pacer_accept(struct weir_pacer *pacer, uint64_t number);
 void weir_pacer_undo(struct weir_pacer *pacer, uint64_t number, struct weir_bill bill, bool free);
 
 /* Learns from a refusal, after weir_pacer_undo(). Returns for how many seconds to pause. */
-double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_refusal *refusal);
+double weir_pacer_refuse(struct weir_pacer *pacer, const struct weir_pacer_refusal *refusal);
 
 #endif

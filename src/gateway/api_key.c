@@ -132,7 +132,7 @@ static bool begins_as_key(struct weir_slice text)
 /* ---- the table ---- */
 
 /* A place of the table; ids are random, so they are their own hash. */
-struct entry {
+struct key_slot {
     uint64_t id;
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
     struct weir_slice tenant; /* null data: the place is free */
@@ -143,7 +143,7 @@ struct weir_api_keys {
     uint32_t count;
     uint32_t mask;
     char *names;
-    struct entry entries[];
+    struct key_slot entries[];
 };
 
 /* A power of two of which at most half is used. */
@@ -175,7 +175,7 @@ static void put(struct weir_api_keys *table, const struct weir_api_key *key, cha
     while (table->entries[place].tenant.data != NULL) {
         place = (place + 1) & table->mask;
     }
-    struct entry *entry = &table->entries[place];
+    struct key_slot *entry = &table->entries[place];
     entry->id = id;
     memcpy(entry->digest, key->digest, sizeof entry->digest);
     if (key->tenant.bytes > 0) {
@@ -229,7 +229,7 @@ uint32_t weir_api_keys_count(const struct weir_api_keys *keys)
     return keys->count;
 }
 
-static const struct entry *find_entry(const struct weir_api_keys *keys, uint64_t id)
+static const struct key_slot *find_entry(const struct weir_api_keys *keys, uint64_t id)
 {
     uint32_t place = (uint32_t)id & keys->mask;
     while (keys->entries[place].tenant.data != NULL) {
@@ -244,15 +244,15 @@ static const struct entry *find_entry(const struct weir_api_keys *keys, uint64_t
 bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *hasher,
                         struct weir_slice text, struct weir_slice *tenant)
 {
-    static const struct entry nobody;
+    static const struct key_slot nobody;
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
     uint64_t id;
     if (text.bytes != WEIR_API_KEY_TEXT_BYTES || !begins_as_key(text) ||
         !read_id(text.data + PREFIX_BYTES, &id) || !weir_hasher_digest(hasher, text, digest)) {
         return false;
     }
-    const struct entry *entry = find_entry(keys, id);
-    const struct entry *compared = entry == NULL ? &nobody : entry;
+    const struct key_slot *entry = find_entry(keys, id);
+    const struct key_slot *compared = entry == NULL ? &nobody : entry;
     bool same = CRYPTO_memcmp(compared->digest, digest, sizeof digest) == 0;
     if (!same || entry == NULL) {
         return false;

@@ -147,13 +147,13 @@ static bool prepare_room(struct weir_client *client)
     return weir_buffer_reserve(&client->worker->buffers, in, wanted);
 }
 
-enum progress {
+enum head_progress {
     HEAD_COMPLETE,
     HEAD_WANTS_MORE,
     HEAD_HOPELESS
 };
 
-static enum progress parse(struct weir_client *client)
+static enum head_progress parse(struct weir_client *client)
 {
     struct weir_slice bytes = weir_buffer_slice(&client->in);
     if (bytes.bytes == 0) {
@@ -185,7 +185,7 @@ static void advance(struct weir_client *client)
         client->listener->service->begin(client);
         return;
     }
-    enum progress progress = parse(client);
+    enum head_progress progress = parse(client);
     while (progress == HEAD_WANTS_MORE) {
         if (!client->stream.readable) {
             await_more(client);

@@ -9,7 +9,7 @@
 /* How many names are asked for at once. */
 #define CALLERS 8
 
-struct caller {
+struct name_request {
     struct weir_name_waiter waiter;
     struct weir_dns_preload *dns_preload;
     const struct weir_origin *origin; /* whose name it waits for */
@@ -19,7 +19,7 @@ struct weir_dns_preload {
     struct weir_site *site;
     uint32_t upstream; /* the next to be called */
     uint32_t url;
-    struct caller callers[CALLERS];
+    struct name_request callers[CALLERS];
 };
 
 static const struct weir_origin *next_origin(struct weir_dns_preload *dns_preload)
@@ -41,7 +41,7 @@ static const struct weir_origin *next_origin(struct weir_dns_preload *dns_preloa
 }
 
 /* Asks for names until there is one to wait for. */
-static void call_next(struct caller *caller)
+static void call_next(struct name_request *caller)
 {
     do {
         caller->origin = next_origin(caller->dns_preload);
@@ -53,7 +53,7 @@ static void call_next(struct caller *caller)
 
 static void on_told(struct weir_name_waiter *waiter, const char *wrong)
 {
-    struct caller *caller = weir_container_of(waiter, struct caller, waiter);
+    struct name_request *caller = weir_container_of(waiter, struct name_request, waiter);
     if (wrong != NULL) {
         struct weir_slice upstream = caller->origin->upstream->config->name;
         struct weir_slice host = caller->origin->host;
@@ -73,7 +73,7 @@ struct weir_dns_preload *weir_dns_preload_begin(struct weir_site *site)
     dns_preload->site = site;
     for (size_t i = 0; i < CALLERS; i++) {
         dns_preload->callers[i] =
-            (struct caller){.waiter = {.told = on_told}, .dns_preload = dns_preload};
+            (struct name_request){.waiter = {.told = on_told}, .dns_preload = dns_preload};
         call_next(&dns_preload->callers[i]);
     }
     return dns_preload;

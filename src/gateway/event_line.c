@@ -61,21 +61,21 @@ static enum weir_event_type type_of(const struct weir_event *event)
 }
 
 /* The names that follow each other in a note. */
-struct names {
+struct note_names {
     struct weir_slice key;
     struct weir_slice flow;
     struct weir_slice tenant;
     struct weir_slice error;
 };
 
-static struct names names_of(const struct weir_note *note)
+static struct note_names names_of(const struct weir_note *note)
 {
     const char *flow = note->names + note->key_bytes;
     struct weir_slice tenant = weir_note_tenant(note);
-    return (struct names){{note->names, note->key_bytes},
-                          {flow, note->flow_bytes},
-                          tenant,
-                          {tenant.data + tenant.bytes, note->error_bytes}};
+    return (struct note_names){{note->names, note->key_bytes},
+                               {flow, note->flow_bytes},
+                               tenant,
+                               {tenant.data + tenant.bytes, note->error_bytes}};
 }
 
 static uint64_t ms_of(uint64_t ns)
@@ -171,7 +171,7 @@ static void put_details(struct weir_json *json, const struct weir_note *note,
 }
 
 static void put_ticket(struct weir_json *json, const struct weir_event *event,
-                       const struct names *names)
+                       const struct note_names *names)
 {
     weir_json_put_string(json, "flow", names->flow);
     weir_json_put_string(json, "tenant", names->tenant);
@@ -188,7 +188,7 @@ static void put_own(struct weir_json *json, const struct weir_note *note,
                     const struct weir_gates *gates, uint64_t epoch_ns)
 {
     const struct weir_event *event = &note->event;
-    struct names names = names_of(note);
+    struct note_names names = names_of(note);
     enum weir_event_type type = type_of(event);
     begin(json, type);
     weir_json_put_string(json, "gate", weir_gates_name(gates, note->gate));
@@ -208,7 +208,7 @@ static void put_a2a(struct weir_json *json, const struct weir_note *note, enum w
                     uint64_t epoch_ns)
 {
     const struct weir_event *event = &note->event;
-    struct names names = names_of(note);
+    struct note_names names = names_of(note);
     begin(json, type);
     weir_json_put_string(json, "agentId", names.key);
     weir_json_put_string(json, "flowId", names.flow);
@@ -234,7 +234,7 @@ static enum weir_event_type job_type(const struct weir_note *note)
 
 static void put_job(struct weir_json *json, const struct weir_note *note, uint64_t epoch_ns)
 {
-    struct names names = names_of(note);
+    struct note_names names = names_of(note);
     begin(json, job_type(note));
     weir_json_put_string(json, "id", names.flow);
     weir_json_put_string(json, "queue", names.key);

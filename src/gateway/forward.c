@@ -62,18 +62,18 @@ static bool replaced(const struct weir_forward_request *request, struct weir_sli
 
 /* Fields that pass are copied as they stand, lines that follow each other at once: the parser has
  * accepted them, so there is one reading of them only. */
-struct run {
+struct field_run {
     struct weir_head_writer *writer;
     const struct weir_http1_head *head;
     const char *data;
     uint16_t begin; /* where those that pass begin, up to the line that is looked at */
 };
 
-static void begin_run(struct run *run, struct weir_head_writer *writer,
+static void begin_run(struct field_run *run, struct weir_head_writer *writer,
                       const struct weir_http1_head *head, const char *data)
 {
     uint16_t first = head->field_count > 0 ? head->fields[0].name_at : 0;
-    *run = (struct run){.writer = writer, .head = head, .data = data, .begin = first};
+    *run = (struct field_run){.writer = writer, .head = head, .data = data, .begin = first};
 }
 
 /* Where the line of a field begins; behind the last one the empty line does. */
@@ -84,7 +84,7 @@ static uint16_t line_at(const struct weir_http1_head *head, uint16_t index)
 }
 
 /* The field at `index` does not pass, or is the end: copies those before it. */
-static void end_run(struct run *run, uint16_t index)
+static void end_run(struct field_run *run, uint16_t index)
 {
     uint16_t end = line_at(run->head, index);
     weir_head_copy(run->writer,
@@ -338,7 +338,7 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     struct field_filter filter = {.unwanted = WRITTEN_ANEW | set | (llm ? NOT_FOR_LLM : 0),
                                   .imitations = may_imitate(request)};
     uint64_t said = set; /* these names, and those that pass, need no word of ours */
-    struct run run;
+    struct field_run run;
     begin_run(&run, &writer, request->head, request->data);
     for (uint16_t i = 0; i < request->head->field_count; i++) {
         if (passes(request, i, &filter)) {
@@ -454,7 +454,7 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     write_status(&writer, reply);
-    struct run run;
+    struct field_run run;
     begin_run(&run, &writer, head, reply->data);
     for (uint16_t i = 0; i < head->field_count; i++) {
         if (stays_behind(reply, i)) {

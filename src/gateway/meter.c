@@ -58,12 +58,12 @@ struct weir_meter {
 
 /* ---- names ---- */
 
-struct names {
+struct label_names {
     size_t bytes;
     char text[NAMES_BYTES_MAX];
 };
 
-static void put_name(struct names *names, struct weir_slice name)
+static void put_name(struct label_names *names, struct weir_slice name)
 {
     assert(name.bytes <= WEIR_NAME_BYTES_MAX);
     char *to = names->text + names->bytes;
@@ -73,7 +73,7 @@ static void put_name(struct names *names, struct weir_slice name)
     names->bytes += 2 + name.bytes;
 }
 
-static void join(struct names *names, const struct weir_meter_labels *labels)
+static void join(struct label_names *names, const struct weir_meter_labels *labels)
 {
     names->bytes = 0;
     put_name(names, labels->provider);
@@ -112,7 +112,8 @@ static struct weir_slice named(struct weir_slice name)
 
 /* ---- the table ---- */
 
-static struct series *find(const struct weir_meter *meter, const struct names *names, uint64_t hash)
+static struct series *find(const struct weir_meter *meter, const struct label_names *names,
+                           uint64_t hash)
 {
     struct weir_map_node *node = weir_map_first(&meter->map, hash);
     while (node != NULL) {
@@ -197,7 +198,7 @@ static bool find_slot(struct weir_meter *meter, uint32_t most, uint64_t now_ns, 
     return most == WEIR_METER_TENANTS_MAX && forget_one(meter, now_ns, slot);
 }
 
-static struct series *make(struct weir_meter *meter, const struct names *names, uint64_t hash,
+static struct series *make(struct weir_meter *meter, const struct label_names *names, uint64_t hash,
                            uint32_t most, uint64_t now_ns)
 {
     struct series *series = weir_allocate(meter->allocator, series_bytes(names->bytes));
@@ -221,7 +222,7 @@ static struct series *make(struct weir_meter *meter, const struct names *names, 
 static struct series *find_or_make(struct weir_meter *meter, const struct weir_meter_labels *labels,
                                    uint32_t most, uint64_t now_ns)
 {
-    struct names names;
+    struct label_names names;
     join(&names, labels);
     uint64_t hash = weir_hash(meter->seed, (struct weir_slice){names.text, names.bytes});
     struct series *series = find(meter, &names, hash);
@@ -259,7 +260,7 @@ struct weir_meter_part *weir_meter_take(struct weir_meter *meter, uint32_t worke
     assert(worker < meter->worker_count);
     struct weir_meter_labels all = {named(labels->provider), named(labels->model),
                                     named(labels->tenant)};
-    struct names names;
+    struct label_names names;
     join(&names, &all);
     uint64_t hash = weir_hash(meter->seed, (struct weir_slice){names.text, names.bytes});
     struct weir_meter_part *part = NULL;

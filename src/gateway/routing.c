@@ -103,7 +103,7 @@ static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_s
 }
 
 /* What the head says, as far as it is needed after the head is gone. */
-struct reading {
+struct request_facts {
     struct weir_http1_head *head;
     char *data; /* the head's bytes, in which the path may be rewritten */
     struct weir_match match;
@@ -123,7 +123,7 @@ static bool asks_for_options(const struct weir_http1_head *head)
 
 /* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
  * duration. */
-static bool set_deadline(struct weir_exchange *exchange, const struct reading *reading)
+static bool set_deadline(struct weir_exchange *exchange, const struct request_facts *reading)
 {
     uint64_t now_ns = exchange->worker->loop.now_ns;
     uint64_t timeout_ns = exchange->route->deadline_ns;
@@ -140,7 +140,7 @@ static bool set_deadline(struct weir_exchange *exchange, const struct reading *r
     return true;
 }
 
-static bool make_request(struct weir_exchange *exchange, const struct reading *reading)
+static bool make_request(struct weir_exchange *exchange, const struct request_facts *reading)
 {
     struct weir_worker *worker = exchange->worker;
     uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
@@ -204,7 +204,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
 }
 
 /* Whether the flow ends with this request. False if Weir-Flow says something else. */
-static bool read_flow_end(struct weir_exchange *exchange, const struct reading *reading)
+static bool read_flow_end(struct weir_exchange *exchange, const struct request_facts *reading)
 {
     const struct weir_http1_field *said = weir_http1_find(reading->head, WEIR_FIELD_WEIR_FLOW);
     exchange->flow_last = said != NULL;
@@ -214,7 +214,7 @@ static bool read_flow_end(struct weir_exchange *exchange, const struct reading *
 }
 
 /* Who asks, as far as the client is believed. */
-static void identify(struct weir_exchange *exchange, struct reading *reading)
+static void identify(struct weir_exchange *exchange, struct request_facts *reading)
 {
     const struct weir_config_route *found = exchange->route;
     const struct weir_http1_head *head = reading->head;
@@ -248,7 +248,7 @@ struct refusal {
     const char *detail; /* null: there is none */
 };
 
-static bool begin_llm(struct weir_exchange *exchange, const struct reading *reading)
+static bool begin_llm(struct weir_exchange *exchange, const struct request_facts *reading)
 {
     struct weir_llm_head head = {.head = reading->head,
                                  .path = weir_http1_slice(reading->data, reading->head->path),
@@ -259,7 +259,7 @@ static bool begin_llm(struct weir_exchange *exchange, const struct reading *read
 }
 
 /* On routes that ask for a key, it says who asks, and nothing else does. */
-static struct refusal check_key(struct weir_exchange *exchange, const struct reading *reading)
+static struct refusal check_key(struct weir_exchange *exchange, const struct request_facts *reading)
 {
     struct weir_worker *worker = exchange->worker;
     struct weir_slice tenant;
@@ -297,7 +297,7 @@ static bool adds_fields(const struct weir_exchange *exchange)
 }
 
 /* What is against passing the request on by the route that was found. */
-static struct refusal check_route(struct weir_exchange *exchange, struct reading *reading)
+static struct refusal check_route(struct weir_exchange *exchange, struct request_facts *reading)
 {
     const struct weir_http1_head *head = reading->head;
     const struct weir_config_route *found = exchange->route;
@@ -351,7 +351,8 @@ static struct refusal check_route(struct weir_exchange *exchange, struct reading
 }
 
 /* Whether the request may come to this listener at all. */
-static struct refusal check_caller(struct weir_exchange *exchange, const struct reading *reading)
+static struct refusal check_caller(struct weir_exchange *exchange,
+                                   const struct request_facts *reading)
 {
     const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
                                              reading->head, reading->data);
@@ -359,7 +360,7 @@ static struct refusal check_caller(struct weir_exchange *exchange, const struct 
 }
 
 /* Reads from the head where the request goes, and on whose behalf. */
-static struct refusal find_route(struct weir_exchange *exchange, struct reading *reading)
+static struct refusal find_route(struct weir_exchange *exchange, struct request_facts *reading)
 {
     const struct weir_http1_head *head = reading->head;
     if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
@@ -389,7 +390,7 @@ static struct refusal find_route(struct weir_exchange *exchange, struct reading 
     return check_route(exchange, reading);
 }
 
-static void go(struct weir_exchange *exchange, struct reading *reading)
+static void go(struct weir_exchange *exchange, struct request_facts *reading)
 {
     const struct weir_http1_head *head = reading->head;
     struct refusal refusal = check_caller(exchange, reading);
@@ -449,7 +450,7 @@ void weir_exchange_begin(struct weir_client *client)
     exchange->deadline_ns = WEIR_NEVER;
     client->call = exchange;
     client->head = NULL;
-    struct reading reading = {.head = head, .data = client->in.data + client->in.begin};
+    struct request_facts reading = {.head = head, .data = client->in.data + client->in.begin};
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
         exchange->request_body.state = WEIR_BODY_GOES_ON;
         answer_fault(exchange, head->fault);

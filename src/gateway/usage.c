@@ -32,7 +32,7 @@ struct tenant {
 };
 
 /* A tenant's use of a model on a day. */
-struct row {
+struct usage_row {
     struct weir_map_node node; /* in the day's `rows` */
     struct tenant *tenant;
     struct weir_slice model;
@@ -45,7 +45,7 @@ struct day {
     struct weir_arena arena;
     struct weir_map tenants;
     struct weir_map rows;
-    struct row **order; /* as they came */
+    struct usage_row **order; /* as they came */
     uint32_t count;
     uint32_t capacity;
     uint64_t changes;
@@ -220,12 +220,12 @@ static uint64_t hash_row(const struct weir_usage_book *usage, const struct tenan
     return weir_hash(usage->seed, model) + tenant->node.hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static struct row *find_row(const struct weir_usage_book *usage, const struct day *day,
-                            const struct tenant *tenant, struct weir_slice model)
+static struct usage_row *find_row(const struct weir_usage_book *usage, const struct day *day,
+                                  const struct tenant *tenant, struct weir_slice model)
 {
     struct weir_map_node *node = weir_map_first(&day->rows, hash_row(usage, tenant, model));
     for (; node != NULL; node = weir_map_next(node)) {
-        struct row *row = weir_container_of(node, struct row, node);
+        struct usage_row *row = weir_container_of(node, struct usage_row, node);
         if (row->tenant == tenant && weir_slice_equal(row->model, model)) {
             return row;
         }
@@ -239,7 +239,7 @@ static bool reserve_order(struct day *day)
         return true;
     }
     uint32_t capacity = day->capacity == 0 ? 16 : 2 * day->capacity;
-    struct row **order = realloc(day->order, capacity * sizeof *order);
+    struct usage_row **order = realloc(day->order, capacity * sizeof *order);
     if (order == NULL) {
         return false;
     }
@@ -248,10 +248,10 @@ static bool reserve_order(struct day *day)
     return true;
 }
 
-static struct row *make_row(struct weir_usage_book *usage, struct day *day, struct tenant *tenant,
-                            struct weir_slice model)
+static struct usage_row *make_row(struct weir_usage_book *usage, struct day *day,
+                                  struct tenant *tenant, struct weir_slice model)
 {
-    struct row *row = weir_arena_allocate(&day->arena, 1, sizeof *row);
+    struct usage_row *row = weir_arena_allocate(&day->arena, 1, sizeof *row);
     if (row == NULL || !weir_arena_keep(&day->arena, &model) ||
         !weir_map_reserve(&day->rows, memory) || !reserve_order(day)) {
         return NULL;
@@ -276,12 +276,12 @@ static bool has_room(struct weir_usage_book *usage, const struct day *day)
 }
 
 /* The row of a tenant that is there already or may be; null if there is no room for it. */
-static struct row *take_row(struct weir_usage_book *usage, struct day *day, struct weir_slice name,
-                            struct weir_slice model)
+static struct usage_row *take_row(struct weir_usage_book *usage, struct day *day,
+                                  struct weir_slice name, struct weir_slice model)
 {
     struct weir_slice other = weir_slice_of(WEIR_USAGE_OTHER);
     struct tenant *tenant = find_tenant(usage, day, name);
-    struct row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
     if (row != NULL) {
         return row;
     }
@@ -297,12 +297,12 @@ static struct row *take_row(struct weir_usage_book *usage, struct day *day, stru
 }
 
 /* Of all that do not fit: one row, for which there is always room. */
-static struct row *take_other(struct weir_usage_book *usage, struct day *day)
+static struct usage_row *take_other(struct weir_usage_book *usage, struct day *day)
 {
     struct weir_slice other = weir_slice_of(WEIR_USAGE_OTHER);
     struct tenant *tenant = find_tenant(usage, day, other);
     tenant = tenant == NULL ? make_tenant(usage, day, other) : tenant;
-    struct row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, other);
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, other);
     return row != NULL || tenant == NULL ? row : make_row(usage, day, tenant, other);
 }
 
@@ -314,7 +314,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
     return b > INT64_MAX || a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-static void count(struct row *row, const struct weir_usage_counts *more)
+static void count(struct usage_row *row, const struct weir_usage_counts *more)
 {
     struct weir_usage_counts *counts = &row->counts;
     counts->requests = sum(counts->requests, more->requests);
@@ -338,7 +338,7 @@ void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_s
     struct day *day = find_day(usage, number);
     day = day == NULL ? make_day(usage, number) : day;
     if (day != NULL) {
-        struct row *row = take_row(usage, day, fitting(tenant), fitting(model));
+        struct usage_row *row = take_row(usage, day, fitting(tenant), fitting(model));
         row = row == NULL ? take_other(usage, day) : row;
         if (row != NULL) {
             count(row, counts);
@@ -364,13 +364,13 @@ uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct 
 
 /* ---- reading ---- */
 
-static bool is_wanted(const struct row *row, const struct weir_usage_filter *filter)
+static bool is_wanted(const struct usage_row *row, const struct weir_usage_filter *filter)
 {
     return (filter->tenant == NULL || weir_slice_equal(row->tenant->name, *filter->tenant)) &&
            (filter->model == NULL || weir_slice_equal(row->model, *filter->model));
 }
 
-static void copy_row(struct weir_usage_row *to, const struct day *day, const struct row *row)
+static void copy_row(struct weir_usage_row *to, const struct day *day, const struct usage_row *row)
 {
     to->day = day->number;
     to->counts = row->counts;
@@ -414,7 +414,7 @@ uint32_t weir_usage_page(struct weir_usage_book *usage, const struct weir_usage_
             looked++;
             continue;
         }
-        const struct row *row = day->order[cursor->row++];
+        const struct usage_row *row = day->order[cursor->row++];
         looked++;
         if (is_wanted(row, filter)) {
             copy_row(&rows[found++], day, row);
@@ -460,7 +460,7 @@ static bool restore(struct weir_usage_book *usage, struct day *day,
         return false;
     }
     tenant = tenant == NULL ? make_tenant(usage, day, name) : tenant;
-    struct row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
     row = row == NULL && tenant != NULL ? make_row(usage, day, tenant, model) : row;
     if (row == NULL) {
         return false;

@@ -262,20 +262,20 @@ static json_t *take_line(struct weir_slice *text)
     return line;
 }
 
-enum reading {
+enum usage_file_state {
     GOOD,
     DAMAGED,
     FOREIGN, /* of another version */
     FULL     /* the ledger has no more room */
 };
 
-static enum reading read_first_line(struct weir_slice *text, const char *name)
+static enum usage_file_state read_first_line(struct weir_slice *text, const char *name)
 {
     json_t *line = take_line(text);
     const char *kind = json_string_value(json_object_get(line, "weir"));
     const char *day = json_string_value(json_object_get(line, "day"));
     const json_t *version = json_object_get(line, "version");
-    enum reading result = GOOD;
+    enum usage_file_state result = GOOD;
     if (kind == NULL || strcmp(kind, "usage") != 0 || !json_is_integer(version)) {
         result = DAMAGED;
     } else if (json_integer_value(version) != VERSION) {
@@ -287,7 +287,8 @@ static enum reading read_first_line(struct weir_slice *text, const char *name)
     return result;
 }
 
-static enum reading read_rows(struct weir_usage_file *file, struct weir_slice text, uint32_t day)
+static enum usage_file_state read_rows(struct weir_usage_file *file, struct weir_slice text,
+                                       uint32_t day)
 {
     struct weir_usage_row row = {.day = day};
     for (uint64_t rows = 0;; rows++) {
@@ -310,7 +311,7 @@ static enum reading read_rows(struct weir_usage_file *file, struct weir_slice te
 }
 
 /* What is wrong with a day; what had been put back of it by then is taken out again. */
-static enum reading load_day(struct weir_usage_file *file, const char *name, uint32_t day)
+static enum usage_file_state load_day(struct weir_usage_file *file, const char *name, uint32_t day)
 {
     char path[PATH_MAX];
     size_t bytes;
@@ -320,7 +321,7 @@ static enum reading load_day(struct weir_usage_file *file, const char *name, uin
         return DAMAGED;
     }
     struct weir_slice rest = {text, bytes};
-    enum reading result = read_first_line(&rest, name);
+    enum usage_file_state result = read_first_line(&rest, name);
     if (result == GOOD) {
         result = read_rows(file, rest, day);
         if (result != GOOD) {

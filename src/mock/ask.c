@@ -23,7 +23,7 @@
     X(TOOL_CHOICE, "tool_choice") \
     X(ENCODING_FORMAT, "encoding_format")
 
-enum step {
+enum ask_path_step {
     STEP_BEFORE = WEIR_JSON_FIRST_NAME - 1,
 #define STEP(name, text) STEP_##name,
     NAMES(STEP)

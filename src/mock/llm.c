@@ -62,14 +62,14 @@ static void make_changes(struct weir_timer *timer)
 
 /* ---- requests ---- */
 
-struct call {
+struct llm_call {
     const char *path;
     enum weir_mock_dialect dialect;
     enum weir_llm_api api;
     const struct weir_mock_speech *speech;
 };
 
-static const struct call calls[] = {
+static const struct llm_call calls[] = {
     {"/v1/chat/completions", WEIR_MOCK_OPENAI, WEIR_LLM_API_OPENAI_CHAT, &weir_mock_chat},
     {"/v1/responses", WEIR_MOCK_OPENAI, WEIR_LLM_API_OPENAI_RESPONSES, &weir_mock_responses},
     {"/v1/completions", WEIR_MOCK_OPENAI, WEIR_LLM_API_OPENAI_COMPLETIONS, &weir_mock_completions},
@@ -83,7 +83,7 @@ static bool is_at(const struct weir_visit *visit, const char *path)
     return weir_slice_equal(asked, weir_slice_of(path));
 }
 
-static const struct call *call_of(const struct weir_visit *visit)
+static const struct llm_call *call_of(const struct weir_visit *visit)
 {
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         if (calls[i].dialect == visit->mock->llm->settings->dialect &&
@@ -102,7 +102,7 @@ static void look(void *context, struct weir_slice bytes)
 static void begin(struct weir_visit *visit)
 {
     struct weir_mock_llm *llm = visit->mock->llm;
-    const struct call *call = visit->head.method == WEIR_METHOD_POST ? call_of(visit) : NULL;
+    const struct llm_call *call = visit->head.method == WEIR_METHOD_POST ? call_of(visit) : NULL;
     assert(visit->turn == NULL);
     visit->turn = call == NULL ? NULL : weir_slab_take(&llm->turns);
     if (visit->turn == NULL) {

@@ -223,7 +223,7 @@ static void echo(struct weir_visit *visit)
 void weir_visit_echo(struct weir_visit *visit)
 {
     weir_buffer_consume(&visit->in, visit->head.head_bytes);
-    visit->echo = (struct weir_echo){0};
+    visit->echo = (struct weir_websocket_echo){0};
     visit->state = WEIR_VISIT_ECHOING;
     echo(visit);
 }

@@ -106,7 +106,7 @@ struct weir_visit {
     uint64_t filler_bytes; /* of the body, to be written behind `out` */
     uint64_t number;       /* of the reply */
     uint32_t events_left;  /* to be written */
-    struct weir_echo echo;
+    struct weir_websocket_echo echo;
     struct weir_discard body;
     struct weir_mock_turn *turn; /* of a provider: the request as its own; or null */
     struct weir_http1_head head;

@@ -74,12 +74,12 @@ static size_t length_bytes(uint8_t length)
 }
 
 /* How long the head at hand is, as far as is known yet. */
-static size_t head_wanted(const struct weir_echo *echo)
+static size_t head_wanted(const struct weir_websocket_echo *echo)
 {
     return echo->head_bytes < 2 ? 2 : 2 + length_bytes(echo->head[1] & LENGTH_BITS) + 4;
 }
 
-static bool is_allowed(const struct weir_echo *echo)
+static bool is_allowed(const struct weir_websocket_echo *echo)
 {
     uint8_t opcode = echo->head[0] & OPCODE_BITS;
     bool is_data = opcode == CONTINUATION || opcode == TEXT || opcode == BINARY;
@@ -91,7 +91,7 @@ static bool is_allowed(const struct weir_echo *echo)
 }
 
 /* Says the head back: the same frame without a mask; a ping becomes a pong. */
-static void begin_payload(struct weir_echo *echo, struct weir_buffer *out)
+static void begin_payload(struct weir_websocket_echo *echo, struct weir_buffer *out)
 {
     uint8_t opcode = echo->head[0] & OPCODE_BITS;
     uint8_t length = echo->head[1] & LENGTH_BITS;
@@ -113,14 +113,14 @@ static void begin_payload(struct weir_echo *echo, struct weir_buffer *out)
     }
 }
 
-static void end_payload(struct weir_echo *echo)
+static void end_payload(struct weir_websocket_echo *echo)
 {
     echo->in_payload = false;
     echo->head_bytes = 0;
     echo->ended = echo->ending;
 }
 
-static void refuse(struct weir_echo *echo, struct weir_buffer *out)
+static void refuse(struct weir_websocket_echo *echo, struct weir_buffer *out)
 {
     static const uint8_t protocol_error[] = {FINAL_BIT | CLOSE, 2, 1002 >> 8, 1002 & 0xff};
     put(out, protocol_error, sizeof protocol_error);
@@ -128,7 +128,8 @@ static void refuse(struct weir_echo *echo, struct weir_buffer *out)
 }
 
 /* Takes a byte of the head at a time: heads are short. */
-static void take_head(struct weir_echo *echo, struct weir_buffer *in, struct weir_buffer *out)
+static void take_head(struct weir_websocket_echo *echo, struct weir_buffer *in,
+                      struct weir_buffer *out)
 {
     echo->head[echo->head_bytes++] = (uint8_t)in->data[in->begin];
     weir_buffer_consume(in, 1);
@@ -139,7 +140,8 @@ static void take_head(struct weir_echo *echo, struct weir_buffer *in, struct wei
     }
 }
 
-static void take_payload(struct weir_echo *echo, struct weir_buffer *in, struct weir_buffer *out)
+static void take_payload(struct weir_websocket_echo *echo, struct weir_buffer *in,
+                         struct weir_buffer *out)
 {
     size_t count = weir_buffer_bytes(in);
     count = count < echo->left_bytes ? count : (size_t)echo->left_bytes;
@@ -162,7 +164,8 @@ static void take_payload(struct weir_echo *echo, struct weir_buffer *in, struct 
     echo->left_bytes -= count;
 }
 
-void weir_echo_feed(struct weir_echo *echo, struct weir_buffer *in, struct weir_buffer *out)
+void weir_echo_feed(struct weir_websocket_echo *echo, struct weir_buffer *in,
+                    struct weir_buffer *out)
 {
     while (!echo->ended) {
         if (echo->in_payload && echo->left_bytes == 0) {

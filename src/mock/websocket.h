@@ -13,7 +13,7 @@
 /* The longest head of a frame that a client sends: two bytes, a length of eight, a mask. */
 #define WEIR_WEBSOCKET_HEAD_BYTES_MAX 14
 
-struct weir_echo {
+struct weir_websocket_echo {
     uint8_t head[WEIR_WEBSOCKET_HEAD_BYTES_MAX]; /* of the frame at hand, as far as it is there */
     uint8_t head_bytes;
     bool in_payload;
@@ -29,6 +29,7 @@ void weir_websocket_accept(struct weir_slice key, char accept[WEIR_WEBSOCKET_ACC
 
 /* Takes from `in` and appends to `out` until one is empty or the other full. A zeroed echo begins a
  * connection. Frames that the protocol forbids are answered with a close frame that says so. */
-void weir_echo_feed(struct weir_echo *echo, struct weir_buffer *in, struct weir_buffer *out);
+void weir_echo_feed(struct weir_websocket_echo *echo, struct weir_buffer *in,
+                    struct weir_buffer *out);
 
 #endif

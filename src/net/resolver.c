@@ -31,7 +31,7 @@
 #define ROUNDS_MAX 16
 #define EVENTS_MAX 16
 
-enum family {
+enum address_family {
     V4,
     V6,
     FAMILY_COUNT
@@ -46,7 +46,7 @@ struct host {
 /* What is asked about a name; c-ares holds on to it. */
 struct question {
     struct weir_name *name;
-    enum family family;
+    enum address_family family;
 };
 
 struct weir_name {
@@ -219,7 +219,7 @@ static void tell_settled(struct weir_resolver *resolver)
 /* ---- answers ---- */
 
 /* What a family of a name has now. */
-static void replace(struct weir_name *name, enum family family, const struct host *hosts,
+static void replace(struct weir_name *name, enum address_family family, const struct host *hosts,
                     uint32_t count)
 {
     bool changed = count != name->counts[family];
@@ -241,7 +241,7 @@ static void shorten_ttl(struct weir_name *name, int seconds)
     }
 }
 
-static void take_addresses(struct weir_name *name, enum family family,
+static void take_addresses(struct weir_name *name, enum address_family family,
                            const struct ares_addrinfo *result)
 {
     struct host hosts[WEIR_NAME_ADDRESSES_MAX];
@@ -461,7 +461,7 @@ static void ask(struct weir_name *name)
         struct ares_addrinfo_hints hints = {.ai_family = families[i],
                                             .ai_socktype = SOCK_STREAM,
                                             .ai_flags = ARES_AI_NOSORT | ARES_AI_ENVHOSTS};
-        name->questions[i] = (struct question){name, (enum family)i};
+        name->questions[i] = (struct question){name, (enum address_family)i};
         ares_getaddrinfo(resolver->channel, name->host, NULL, &hints, on_answer,
                          &name->questions[i]);
     }

@@ -36,7 +36,7 @@
 #define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
 #define ARENA_BYTES (4 << 20) /* of arguments and environment; the kernel takes less */
 
-enum state {
+enum command_state {
     PREPARING,
     RUNNING,
     SEALING,
@@ -44,9 +44,9 @@ enum state {
     RESTING
 };
 
-struct weir_command {
+struct weir_command_attempt {
     struct weir_command_options options;
-    enum state state;
+    enum command_state state;
     bool cancelled;
     bool abandoned; /* nobody is told any more */
     bool overdue;
@@ -85,13 +85,14 @@ struct weir_command {
 
 /* ---- sentences ---- */
 
-static void fail(struct weir_command *command, enum weir_attempt_end end, const char *sentence)
+static void fail(struct weir_command_attempt *command, enum weir_attempt_end end,
+                 const char *sentence)
 {
     command->end = end;
     snprintf(command->sentence, sizeof command->sentence, "%s", sentence);
 }
 
-static void fail_to_start(struct weir_command *command, const char *step, int error)
+static void fail_to_start(struct weir_command_attempt *command, const char *step, int error)
 {
     char name[101];
     size_t bytes = weir_command_text_clean(command->options.kind->run[0], name, sizeof name - 1);
@@ -102,7 +103,7 @@ static void fail_to_start(struct weir_command *command, const char *step, int er
 }
 
 /* With the last of what it said, which is mostly the reason. */
-static void fail_by_status(struct weir_command *command, int status)
+static void fail_by_status(struct weir_command_attempt *command, int status)
 {
     char last[301];
     struct weir_slice line = weir_command_text_last_line(weir_command_log_kept(&command->log));
@@ -113,7 +114,7 @@ static void fail_by_status(struct weir_command *command, int status)
              "the command ended with exit status %d%s%s", status, bytes == 0 ? "" : ": ", last);
 }
 
-static void fail_by_signal(struct weir_command *command, int number, uint64_t cpu_seconds)
+static void fail_by_signal(struct weir_command_attempt *command, int number, uint64_t cpu_seconds)
 {
     const struct weir_command_limits *limits = &command->options.kind->limits;
     char *to = command->sentence;
@@ -139,7 +140,8 @@ static void fail_by_signal(struct weir_command *command, int number, uint64_t cp
 
 static void bury(struct weir_dead *dead)
 {
-    struct weir_command *command = weir_container_of(dead, struct weir_command, dead);
+    struct weir_command_attempt *command =
+        weir_container_of(dead, struct weir_command_attempt, dead);
     weir_command_log_deinit(&command->log);
     weir_arena_deinit(&command->arena);
     free(command->result.memory);
@@ -147,7 +149,7 @@ static void bury(struct weir_dead *dead)
 }
 
 /* Nothing of it is known to the loop any more. */
-static void let_go(struct weir_command *command)
+static void let_go(struct weir_command_attempt *command)
 {
     weir_watch_close(&command->process);
     weir_watch_close(&command->chatter);
@@ -163,7 +165,7 @@ static void let_go(struct weir_command *command)
     weir_loop_bury(command->options.loop, &command->dead, bury);
 }
 
-static void tell(struct weir_command *command)
+static void tell(struct weir_command_attempt *command)
 {
     if (command->cancelled) {
         fail(command, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
@@ -182,7 +184,7 @@ static void tell(struct weir_command *command)
 /* ---- in disk threads ---- */
 
 /* The arena is the task's own while it lasts, and its memory is libc's. */
-static int outfit_and_folder(struct weir_command *command)
+static int outfit_and_folder(struct weir_command_attempt *command)
 {
     const struct weir_command_kind *kind = command->options.kind;
     struct weir_exec_env *exec_env = &command->exec_env;
@@ -216,7 +218,7 @@ static int outfit_and_folder(struct weir_command *command)
     return weir_folder_make(&order, &command->folder);
 }
 
-static int name_files(struct weir_command *command)
+static int name_files(struct weir_command_attempt *command)
 {
     char in[PATH_MAX + 8];
     char out[PATH_MAX + 8];
@@ -233,7 +235,8 @@ static int name_files(struct weir_command *command)
 
 static void prepare(struct weir_disk_task *task)
 {
-    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    struct weir_command_attempt *command =
+        weir_container_of(task, struct weir_command_attempt, task);
     command->error = outfit_and_folder(command);
     if (command->error == 0) {
         command->folder.step = "its arguments could not be made";
@@ -244,19 +247,21 @@ static void prepare(struct weir_disk_task *task)
 
 static void seal(struct weir_disk_task *task)
 {
-    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    struct weir_command_attempt *command =
+        weir_container_of(task, struct weir_command_attempt, task);
     command->error = weir_folder_seal(command->folder.fd, &command->result) ? 0 : errno;
     weir_loop_post(command->options.loop, &command->done);
 }
 
 static void discard(struct weir_disk_task *task)
 {
-    struct weir_command *command = weir_container_of(task, struct weir_command, task);
+    struct weir_command_attempt *command =
+        weir_container_of(task, struct weir_command_attempt, task);
     unlink(command->result_path);
     weir_loop_post(command->options.loop, &command->done);
 }
 
-static void hand_over(struct weir_command *command, enum state state,
+static void hand_over(struct weir_command_attempt *command, enum command_state state,
                       void (*work)(struct weir_disk_task *task))
 {
     command->state = state;
@@ -268,7 +273,7 @@ static void hand_over(struct weir_command *command, enum state state,
 /* ---- the log ---- */
 
 /* Reads what is there, up to a bound; whether there may be more. */
-static bool read_log(struct weir_command *command, int reads_max)
+static bool read_log(struct weir_command_attempt *command, int reads_max)
 {
     char buffer[READ_BYTES];
     for (int reads = 0; reads < reads_max; reads++) {
@@ -284,7 +289,7 @@ static bool read_log(struct weir_command *command, int reads_max)
     return true;
 }
 
-static void tell_progress(struct weir_command *command)
+static void tell_progress(struct weir_command_attempt *command)
 {
     double progress;
     struct weir_slice text;
@@ -294,7 +299,7 @@ static void tell_progress(struct weir_command *command)
     }
 }
 
-static void hear(struct weir_command *command)
+static void hear(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
     if (command->chatter.fd >= 0 && read_log(command, READS_MAX)) {
@@ -306,17 +311,17 @@ static void hear(struct weir_command *command)
 static void hear_chatter(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
-    hear(weir_container_of(watch, struct weir_command, chatter));
+    hear(weir_container_of(watch, struct weir_command_attempt, chatter));
 }
 
 static void hear_more(struct weir_timer *timer)
 {
-    hear(weir_container_of(timer, struct weir_command, more));
+    hear(weir_container_of(timer, struct weir_command_attempt, more));
 }
 
 /* ---- the process ---- */
 
-static void ask_to_end(struct weir_command *command)
+static void ask_to_end(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
     if (command->asked) {
@@ -329,7 +334,8 @@ static void ask_to_end(struct weir_command *command)
 
 static void fire_clock(struct weir_timer *timer)
 {
-    struct weir_command *command = weir_container_of(timer, struct weir_command, clock);
+    struct weir_command_attempt *command =
+        weir_container_of(timer, struct weir_command_attempt, clock);
     if (command->state == RESTING) {
         tell(command);
         return;
@@ -345,7 +351,7 @@ static void fire_clock(struct weir_timer *timer)
     ask_to_end(command);
 }
 
-static void judge(struct weir_command *command, const struct weir_launch_end *end)
+static void judge(struct weir_command_attempt *command, const struct weir_launch_end *end)
 {
     command->end = WEIR_ATTEMPT_SUCCESS;
     if (command->overdue) {
@@ -365,7 +371,7 @@ static void judge(struct weir_command *command, const struct weir_launch_end *en
 
 /* All that has written to the log has ended. Should a process of another job's hold its other end,
  * what is in it now is read, and no more. */
-static void finish_log(struct weir_command *command)
+static void finish_log(struct weir_command_attempt *command)
 {
     (void)!read_log(command, READS_MAX);
     weir_command_log_end(&command->log);
@@ -375,7 +381,8 @@ static void finish_log(struct weir_command *command)
 }
 
 /* One that was asked to end something may hear of it only now. */
-static void release_supervisor(struct weir_command *command, const struct weir_launch_end *end)
+static void release_supervisor(struct weir_command_attempt *command,
+                               const struct weir_launch_end *end)
 {
     int fd = weir_watch_release(&command->process);
     if (end->lost || command->asked) {
@@ -388,7 +395,8 @@ static void release_supervisor(struct weir_command *command, const struct weir_l
 static void notice_end(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
-    struct weir_command *command = weir_container_of(watch, struct weir_command, process);
+    struct weir_command_attempt *command =
+        weir_container_of(watch, struct weir_command_attempt, process);
     struct weir_launch_end end;
     if (!weir_launch_ended(watch->fd, &end)) {
         return;
@@ -413,7 +421,7 @@ static void close_file(int *fd)
 }
 
 /* The end of the log that is the command's, or -1; ours is in `chatter`. */
-static int open_log(struct weir_command *command)
+static int open_log(struct weir_command_attempt *command)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -430,7 +438,8 @@ static int open_log(struct weir_command *command)
     return ends[1];
 }
 
-static int start_process(struct weir_command *command, int log, struct weir_spawned *spawned)
+static int start_process(struct weir_command_attempt *command, int log,
+                         struct weir_spawned *spawned)
 {
     const struct weir_exec_env *exec_env = &command->exec_env;
     struct weir_spawn spawn = {
@@ -450,7 +459,7 @@ static int start_process(struct weir_command *command, int log, struct weir_spaw
     return weir_launcher_start(command->options.launcher, &spawn, spawned);
 }
 
-static void rest(struct weir_command *command)
+static void rest(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
     command->state = RESTING;
@@ -458,7 +467,7 @@ static void rest(struct weir_command *command)
 }
 
 /* It was not begun. */
-static void give_up(struct weir_command *command, const char *step, int error, bool want)
+static void give_up(struct weir_command_attempt *command, const char *step, int error, bool want)
 {
     fail_to_start(command, step, error);
     if (want) {
@@ -470,7 +479,7 @@ static void give_up(struct weir_command *command, const char *step, int error, b
 }
 
 /* Without a watch its end would not be noticed. */
-static int watch_process(struct weir_command *command, int fd)
+static int watch_process(struct weir_command_attempt *command, int fd)
 {
     command->process.fd = fd;
     if (weir_loop_watch(command->options.loop, &command->process)) {
@@ -483,7 +492,7 @@ static int watch_process(struct weir_command *command, int fd)
     return why;
 }
 
-static void run(struct weir_command *command)
+static void run(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
     struct weir_spawned spawned = {.step = "its log could not be opened"};
@@ -510,7 +519,7 @@ static void run(struct weir_command *command)
 
 /* ---- after a disk thread ---- */
 
-static void end_preparing(struct weir_command *command)
+static void end_preparing(struct weir_command_attempt *command)
 {
     if (command->error != 0) {
         bool want = weir_folder_lacks(command->error) && !command->folder.body_lost;
@@ -523,7 +532,7 @@ static void end_preparing(struct weir_command *command)
 }
 
 /* Its result is not whole on the disk. If that is the disk's fault, it has to be run again. */
-static void lose_result(struct weir_command *command)
+static void lose_result(struct weir_command_attempt *command)
 {
     char sentence[200];
     const char *wrong = command->result.wrong;
@@ -534,7 +543,7 @@ static void lose_result(struct weir_command *command)
          wrong == NULL ? sentence : wrong);
 }
 
-static void tell_or_rest(struct weir_command *command)
+static void tell_or_rest(struct weir_command_attempt *command)
 {
     if (command->end == WEIR_ATTEMPT_UNABLE && !command->cancelled) {
         rest(command);
@@ -543,7 +552,7 @@ static void tell_or_rest(struct weir_command *command)
     }
 }
 
-static void end_sealing(struct weir_command *command)
+static void end_sealing(struct weir_command_attempt *command)
 {
     if (command->error != 0) {
         lose_result(command);
@@ -557,7 +566,8 @@ static void end_sealing(struct weir_command *command)
 
 static void arrive(struct weir_post *post)
 {
-    struct weir_command *command = weir_container_of(post, struct weir_command, done);
+    struct weir_command_attempt *command =
+        weir_container_of(post, struct weir_command_attempt, done);
     if (command->abandoned) {
         let_go(command);
     } else if (command->state == PREPARING) {
@@ -572,7 +582,8 @@ static void arrive(struct weir_post *post)
 /* ---- calls ---- */
 
 /* Copies of what is good during the call only. */
-static bool keep_all(struct weir_command *command, const struct weir_command_options *options)
+static bool keep_all(struct weir_command_attempt *command,
+                     const struct weir_command_options *options)
 {
     struct weir_arena *arena = &command->arena;
     const struct weir_job_order *order = &options->row->order;
@@ -603,7 +614,7 @@ static bool keep_all(struct weir_command *command, const struct weir_command_opt
     return true;
 }
 
-static bool init_timers(struct weir_command *command)
+static bool init_timers(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
     if (!weir_timer_init(loop, &command->clock, fire_clock)) {
@@ -616,14 +627,14 @@ static bool init_timers(struct weir_command *command)
     return true;
 }
 
-struct weir_command *weir_command_start(const struct weir_command_options *options)
+struct weir_command_attempt *weir_command_start(const struct weir_command_options *options)
 {
-    struct weir_command *command = malloc(sizeof *command);
+    struct weir_command_attempt *command = malloc(sizeof *command);
     assert(options->kind->run_count > 0);
     if (command == NULL) {
         return NULL;
     }
-    *command = (struct weir_command){
+    *command = (struct weir_command_attempt){
         .options = *options,
         .number = options->row->number,
         .attempt = options->row->attempts,
@@ -648,7 +659,7 @@ struct weir_command *weir_command_start(const struct weir_command_options *optio
     return command;
 }
 
-void weir_command_cancel(struct weir_command *command)
+void weir_command_cancel(struct weir_command_attempt *command)
 {
     command->cancelled = true;
     if (command->state == RUNNING) {
@@ -656,7 +667,7 @@ void weir_command_cancel(struct weir_command *command)
     }
 }
 
-bool weir_command_destroy(struct weir_command *command)
+bool weir_command_destroy(struct weir_command_attempt *command)
 {
     switch (command->state) {
     case PREPARING:

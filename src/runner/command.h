@@ -48,7 +48,7 @@ struct weir_command_kind {
  */
 const char *weir_command_kind_objection(const struct weir_command_kind *kind);
 
-struct weir_command;
+struct weir_command_attempt;
 
 /* How it ended. What it points at is good during the call. */
 struct weir_command_report {
@@ -79,17 +79,17 @@ struct weir_command_options {
 };
 
 /* Null without memory; else it has begun, and `ended` will be called, never within this call. */
-struct weir_command *weir_command_start(const struct weir_command_options *options);
+struct weir_command_attempt *weir_command_start(const struct weir_command_options *options);
 
 /* SIGTERM to its process group, SIGKILL to all that it has started after the grace. Its end is then
  * CANCELLED, however it has
  * ended meanwhile. May be called again. */
-void weir_command_cancel(struct weir_command *command);
+void weir_command_cancel(struct weir_command_attempt *command);
 
 /* At once, and `ended` is not called any more: Weir ends. Its processes are gone when it returns.
  * The disk threads rest meanwhile, and what they have told the loop is settled afterwards. False
  * for a command that has ended by itself: it tells its end then, as ever. */
-WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command *command);
+WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command_attempt *command);
 
 /* An attempt whose end is not on record. */
 struct weir_command_find {

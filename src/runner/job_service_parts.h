@@ -108,7 +108,7 @@ struct weir_run {
 
     /* Its loop's own. */
     struct weir_command_kind kind;
-    struct weir_command *command;
+    struct weir_command_attempt *command;
     struct weir_route_attempt *route_attempt;
     struct weir_disk_task sweep;
 };

@@ -45,7 +45,7 @@ enum timer_kind {
     REDRIVE
 };
 
-enum phase {
+enum sim_worker_phase {
     IDLE,
     TAKING,
     WORKING,
@@ -74,7 +74,7 @@ struct weir_sim_client {
 struct weir_sim_run {
     struct weir_sim_timer timer;
     struct weir_sim_life *world;
-    enum phase phase;
+    enum sim_worker_phase phase;
     bool cancelled;
     bool lapsed; /* before it was known that it had begun */
     bool silent; /* its attempt renews its lease no more */

@@ -93,7 +93,7 @@ void weir_sim_job_drop_oldest(struct weir_sim_life *w)
 }
 
 /* It is on record: the schedule follows. */
-static void follow_record(struct weir_sim_run *run, enum phase phase)
+static void follow_record(struct weir_sim_run *run, enum sim_worker_phase phase)
 {
     struct weir_sim_life *w = run->world;
     bool again = run->settle.after == WEIR_JOB_QUEUED;

@@ -8,7 +8,7 @@
 
 #define MS UINT64_C(1000000)
 
-struct row {
+struct sim_job_row {
     char id[WEIR_JOB_ID_BYTES_MAX];
     struct weir_job_order order;
     struct weir_sim_record saved; /* what a crash leaves */
@@ -21,7 +21,7 @@ struct weir_sim_store {
     struct weir_sim_timer timer;
     struct weir_sim_clock *clock;
     struct weir_sim_random random;
-    struct row *rows;
+    struct sim_job_row *rows;
     uint32_t rows_max;
     uint32_t row_count;
     uint32_t boot;
@@ -51,16 +51,16 @@ static void plan(struct weir_sim_store *store, uint64_t delay_ns)
 
 /* ---- rows ---- */
 
-static struct row *find_number(struct weir_sim_store *store, uint64_t number)
+static struct sim_job_row *find_number(struct weir_sim_store *store, uint64_t number)
 {
     bool there = number >= 1 && number <= store->row_count && store->rows[number - 1].now.present;
     return there ? &store->rows[number - 1] : NULL;
 }
 
-static struct row *find_id(struct weir_sim_store *store, struct weir_slice id)
+static struct sim_job_row *find_id(struct weir_sim_store *store, struct weir_slice id)
 {
     for (uint32_t i = 0; i < store->row_count; i++) {
-        struct row *row = &store->rows[i];
+        struct sim_job_row *row = &store->rows[i];
         if (row->now.present && weir_slice_equal(row->order.id, id)) {
             return row;
         }
@@ -68,12 +68,13 @@ static struct row *find_id(struct weir_sim_store *store, struct weir_slice id)
     return NULL;
 }
 
-static uint64_t number_of(const struct weir_sim_store *store, const struct row *row)
+static uint64_t number_of(const struct weir_sim_store *store, const struct sim_job_row *row)
 {
     return (uint64_t)(row - store->rows) + 1;
 }
 
-static struct weir_job_row face_of(const struct weir_sim_store *store, const struct row *row,
+static struct weir_job_row face_of(const struct weir_sim_store *store,
+                                   const struct sim_job_row *row,
                                    const struct weir_sim_record *record)
 {
     return (struct weir_job_row){.number = number_of(store, row),
@@ -92,7 +93,7 @@ static enum weir_store_end judge_order(struct weir_sim_store *store,
                                        const struct weir_job_order *order,
                                        struct weir_acceptance *acceptance)
 {
-    const struct row *row = find_id(store, order->id);
+    const struct sim_job_row *row = find_id(store, order->id);
     *acceptance = (struct weir_acceptance){.fresh = row == NULL};
     if (row != NULL) {
         acceptance->conflict = memcmp(row->order.digest, order->digest, sizeof order->digest) != 0;
@@ -105,10 +106,11 @@ static enum weir_store_end judge_order(struct weir_sim_store *store,
 static void write_order(struct weir_sim_store *store, const struct weir_job_order *order,
                         struct weir_acceptance *acceptance)
 {
-    struct row *row = find_id(store, order->id); /* the same id may come twice in one operation */
+    struct sim_job_row *row =
+        find_id(store, order->id); /* the same id may come twice in one operation */
     if (row == NULL) {
         row = &store->rows[store->row_count++];
-        *row = (struct row){.order = *order, .dirty = true};
+        *row = (struct sim_job_row){.order = *order, .dirty = true};
         memcpy(row->id, order->id.data, order->id.bytes);
         row->order.id.data = row->id;
         row->now = (struct weir_sim_record){
@@ -139,7 +141,7 @@ static enum weir_store_end accept(struct weir_sim_store *store, struct weir_stor
 
 static enum weir_store_end take(struct weir_sim_store *store, struct weir_store_take *take)
 {
-    struct row *row = find_number(store, take->number);
+    struct sim_job_row *row = find_number(store, take->number);
     if (row == NULL || row->now.state != WEIR_JOB_QUEUED) {
         return row == NULL ? WEIR_STORE_UNKNOWN : WEIR_STORE_STALE;
     }
@@ -154,7 +156,7 @@ static enum weir_store_end take(struct weir_sim_store *store, struct weir_store_
 
 static enum weir_store_end settle(struct weir_sim_store *store, struct weir_store_settle *settle)
 {
-    struct row *row = find_number(store, settle->number);
+    struct sim_job_row *row = find_number(store, settle->number);
     if (row == NULL) {
         return WEIR_STORE_UNKNOWN;
     }
@@ -169,7 +171,7 @@ static enum weir_store_end settle(struct weir_sim_store *store, struct weir_stor
     return WEIR_STORE_DONE;
 }
 
-static void queue_again(struct row *row)
+static void queue_again(struct sim_job_row *row)
 {
     row->now.state = WEIR_JOB_QUEUED;
     row->now.attempts = 0;
@@ -189,7 +191,7 @@ static enum weir_store_end redrive(struct weir_sim_store *store, struct weir_sto
         return WEIR_STORE_FAILED;
     }
     for (uint32_t i = 0; i < store->row_count; i++) {
-        struct row *row = &store->rows[i];
+        struct sim_job_row *row = &store->rows[i];
         bool asked = redrive->number == 0 ? i + 1 > redrive->after : i + 1 == redrive->number;
         if (!asked || row->now.state != WEIR_JOB_FAILED || row->now.forgotten) {
             continue;
@@ -208,7 +210,7 @@ static enum weir_store_end redrive(struct weir_sim_store *store, struct weir_sto
 static enum weir_store_end remove_job(struct weir_sim_store *store,
                                       struct weir_store_remove *removal)
 {
-    struct row *row = find_number(store, removal->number);
+    struct sim_job_row *row = find_number(store, removal->number);
     if (row == NULL || row->now.state != WEIR_JOB_FAILED || row->now.forgotten) {
         return row == NULL ? WEIR_STORE_UNKNOWN : WEIR_STORE_STALE;
     }
@@ -219,7 +221,7 @@ static enum weir_store_end remove_job(struct weir_sim_store *store,
 
 static enum weir_store_end look(struct weir_sim_store *store, struct weir_store_look *look)
 {
-    const struct row *row =
+    const struct sim_job_row *row =
         look->id.bytes > 0 ? find_id(store, look->id) : find_number(store, look->number);
     if (row == NULL) {
         return WEIR_STORE_UNKNOWN;
@@ -235,7 +237,7 @@ static enum weir_store_end list(struct weir_sim_store *store, struct weir_store_
     list->rows = calloc(list->rows_max + 1, sizeof *list->rows);
     list->op.memory = list->rows;
     for (uint64_t i = list->after; i < store->row_count && list->rows != NULL; i++) {
-        const struct row *row = &store->rows[i];
+        const struct sim_job_row *row = &store->rows[i];
         if (row->now.forgotten ||
             (list->filter.state >= 0 && list->filter.state != (int)row->now.state)) {
             continue;
@@ -328,7 +330,7 @@ static void begin(struct weir_sim_store *store)
 static void roll_back(struct weir_sim_store *store)
 {
     for (uint32_t i = 0; i < store->row_count; i++) {
-        struct row *row = &store->rows[i];
+        struct sim_job_row *row = &store->rows[i];
         if (row->dirty) {
             struct weir_epoch epoch = row->now.epoch;
             row->now = row->saved;
@@ -348,7 +350,7 @@ static void roll_back(struct weir_sim_store *store)
 static void save(struct weir_sim_store *store)
 {
     for (uint32_t i = 0; i < store->row_count; i++) {
-        struct row *row = &store->rows[i];
+        struct sim_job_row *row = &store->rows[i];
         if (row->dirty) {
             row->saved = row->now;
             row->dirty = false;
@@ -480,7 +482,7 @@ uint64_t weir_sim_store_failed(const struct weir_sim_store *store)
 struct weir_sim_store *weir_sim_store_create(const struct weir_sim_store_options *options)
 {
     struct weir_sim_store *store = calloc(1, sizeof *store);
-    struct row *rows = calloc(options->rows_max, sizeof *rows);
+    struct sim_job_row *rows = calloc(options->rows_max, sizeof *rows);
     if (store == NULL || rows == NULL) {
         free(store);
         free(rows);

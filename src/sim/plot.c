@@ -95,16 +95,16 @@ static struct weir_slice tenant_name(const struct picture *picture, uint32_t ban
 }
 
 /* The seconds that make up one point. */
-struct stretch {
+struct plot_interval {
     uint32_t from;
     uint32_t until;
 };
 
-static struct stretch stretch_of(const struct weir_sim_measure *measure, uint32_t point)
+static struct plot_interval stretch_of(const struct weir_sim_measure *measure, uint32_t point)
 {
     uint32_t from = (uint32_t)((uint64_t)point * measure->second_count / POINTS);
     uint32_t until = (uint32_t)((uint64_t)(point + 1) * measure->second_count / POINTS);
-    return (struct stretch){from, until > from ? until : from + 1};
+    return (struct plot_interval){from, until > from ? until : from + 1};
 }
 
 /* What one second contributes to a column: to the curve, and to the one under it. */
@@ -134,7 +134,7 @@ static void fill_curves(const struct weir_sim_measure *measure, enum column colu
                         struct curves *curves)
 {
     for (uint32_t point = 0; point < POINTS; point++) {
-        struct stretch stretch = stretch_of(measure, point);
+        struct plot_interval stretch = stretch_of(measure, point);
         double over = 0;
         double under = 0;
         for (uint32_t i = stretch.from; i < stretch.until && i < measure->second_count; i++) {

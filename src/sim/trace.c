@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum column {
+enum trace_column {
     COLUMN_TIME,
     COLUMN_TENANT,
     COLUMN_INPUT,
@@ -70,7 +70,7 @@ static uint32_t split(struct weir_slice line, struct weir_slice *cells)
 }
 
 static bool complain(struct reader *reader, struct weir_slice line, struct weir_slice cell,
-                     enum column column, const char *expected)
+                     enum trace_column column, const char *expected)
 {
     uint32_t at = (uint32_t)(cell.data - line.data) + 1;
     weir_config_errors_add(reader->errors, reader->line, at, "%s is \"%s\"; expected %s",
@@ -156,7 +156,7 @@ static bool find_tenant(struct reader *reader, struct weir_slice name, uint32_t 
 }
 
 static bool read_tokens(struct reader *reader, struct weir_slice line, struct weir_slice cell,
-                        enum column column, uint32_t least, uint32_t *tokens)
+                        enum trace_column column, uint32_t least, uint32_t *tokens)
 {
     uint64_t number;
     if (!weir_scalar_number(cell, &number) || number < least || number > WEIR_SIM_TOKENS_MAX) {

@@ -25,7 +25,7 @@
 #define COUNT_PART 4
 
 /* What a timer belongs to. */
-enum kind {
+enum sim_world_timer {
     KIND_TENANT,
     KIND_TRACE,
     KIND_REQUEST,
@@ -435,7 +435,7 @@ static void tick(struct weir_sim_site *site)
 static void handle(struct weir_sim_world *world, struct weir_sim_timer *timer)
 {
     struct weir_sim_wish wish;
-    switch ((enum kind)timer->kind) {
+    switch ((enum sim_world_timer)timer->kind) {
     case KIND_TENANT:
         wish = weir_sim_demand_next(
             &world->demand, weir_container_of(timer, struct weir_sim_tenant, timer), &world->clock);

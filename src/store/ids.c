@@ -17,27 +17,27 @@
 #define DEPTH_MAX 22 /* 32 MiB of places, for more ids than memory holds */
 
 /* A number of 48 bits and as many of the hash, in 12 bytes. Number 0: empty. */
-struct slot {
+struct id_slot {
     uint32_t hash_low;
     uint32_t number_low;
     uint16_t hash_high;
     uint16_t number_high;
 };
 
-static_assert(sizeof(struct slot) == 12, "what an id costs");
+static_assert(sizeof(struct id_slot) == 12, "what an id costs");
 
 struct weir_ids_segment {
     uint32_t depth;
     uint32_t count;
-    struct slot slots[SLOTS];
+    struct id_slot slots[SLOTS];
 };
 
-static uint64_t number_of(const struct slot *slot)
+static uint64_t number_of(const struct id_slot *slot)
 {
     return (uint64_t)slot->number_high << 32 | slot->number_low;
 }
 
-static uint64_t hash_of(const struct slot *slot)
+static uint64_t hash_of(const struct id_slot *slot)
 {
     return (uint64_t)slot->hash_high << 32 | slot->hash_low;
 }
@@ -112,7 +112,7 @@ uint64_t weir_ids_next(const struct weir_ids *ids, struct weir_ids_search *searc
     return 0;
 }
 
-static void put(struct weir_ids_segment *segment, struct slot slot)
+static void put(struct weir_ids_segment *segment, struct id_slot slot)
 {
     uint32_t at = home_of(hash_of(&slot));
     while (number_of(&segment->slots[at]) != 0) {
@@ -183,10 +183,10 @@ bool weir_ids_insert(struct weir_ids *ids, uint64_t hash, uint64_t number)
     if (segment->count >= SLOTS - 1) {
         return false; /* all entries went to the same half: one in 2^3583 */
     }
-    put(segment, (struct slot){.hash_low = (uint32_t)hash,
-                               .hash_high = (uint16_t)(hash >> 32),
-                               .number_low = (uint32_t)number,
-                               .number_high = (uint16_t)(number >> 32)});
+    put(segment, (struct id_slot){.hash_low = (uint32_t)hash,
+                                  .hash_high = (uint16_t)(hash >> 32),
+                                  .number_low = (uint32_t)number,
+                                  .number_high = (uint16_t)(number >> 32)});
     ids->count++;
     return true;
 }
@@ -202,7 +202,7 @@ static void take_out(struct weir_ids_segment *segment, uint32_t hole)
             hole = at;
         }
     }
-    segment->slots[hole] = (struct slot){0};
+    segment->slots[hole] = (struct id_slot){0};
     segment->count--;
 }
 

@@ -27,7 +27,7 @@
 #define TABLES 4
 
 /* The statements of a table follow each other, from WEIR_SQL_PACK_... on. */
-enum step {
+enum pack_step {
     TAKE_OUT,
     ASK_LAST,
     CLEAR,
@@ -35,7 +35,7 @@ enum step {
     EMPTY
 };
 
-static const struct table {
+static const struct packed_table {
     enum weir_sql first;
     uint32_t rows_max; /* of a whole step: bodies and results are up to 64 KiB each */
 } tables[TABLES] = {
@@ -121,7 +121,7 @@ static bool move(struct weir_store *store, enum weir_sql sql, uint64_t count)
 }
 
 /* Takes some rows out, and tells which: none, and the table is done. */
-static bool take_out(struct weir_store *store, const struct table *table, uint32_t part,
+static bool take_out(struct weir_store *store, const struct packed_table *table, uint32_t part,
                      uint64_t *last, uint64_t *count)
 {
     struct weir_database *database = &store->database;
@@ -142,7 +142,7 @@ static bool take_out(struct weir_store *store, const struct table *table, uint32
 static bool pack_some(struct weir_store *store, uint32_t part)
 {
     struct weir_packing *packing = &store->packing;
-    const struct table *table = &tables[packing->table];
+    const struct packed_table *table = &tables[packing->table];
     uint64_t last, count;
     if (!weir_batch_begin(store) || !take_out(store, table, part, &last, &count)) {
         return false;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* What the next byte is expected to be. */
-enum state {
+enum chunked_state {
     SIZE_FIRST, /* digit of a size */
     SIZE,       /* another digit, or what ends them */
     NAME_FIRST, /* character of an extension's name, behind a semicolon */
@@ -34,7 +34,7 @@ void weir_chunked_init(struct weir_chunked *chunked, uint64_t body_bytes_max)
     *chunked = (struct weir_chunked){.body_bytes_max = body_bytes_max, .state = SIZE_FIRST};
 }
 
-static enum weir_http_fault become(struct weir_chunked *chunked, enum state state)
+static enum weir_http_fault become(struct weir_chunked *chunked, enum chunked_state state)
 {
     chunked->state = (uint8_t)state;
     return WEIR_HTTP_FAULT_NONE;
@@ -76,7 +76,8 @@ static enum weir_http_fault step_size(struct weir_chunked *chunked, char c)
 }
 
 /* The first character of a name or an unquoted value, after which `state` takes the others. */
-static enum weir_http_fault step_word(struct weir_chunked *chunked, char c, enum state state)
+static enum weir_http_fault step_word(struct weir_chunked *chunked, char c,
+                                      enum chunked_state state)
 {
     if (!weir_char_is(c, WEIR_CHAR_TOKEN)) {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_CHUNK_EXTENSION;
@@ -141,14 +142,14 @@ static enum weir_http_fault step_line_lf(struct weir_chunked *chunked, char c)
 }
 
 static enum weir_http_fault step_data_end(struct weir_chunked *chunked, char c, char expected,
-                                          enum state state)
+                                          enum chunked_state state)
 {
     return c == expected ? become(chunked, state) : WEIR_HTTP_FAULT_CHUNK_END;
 }
 
 static enum weir_http_fault step(struct weir_chunked *chunked, char c)
 {
-    switch ((enum state)chunked->state) {
+    switch ((enum chunked_state)chunked->state) {
     case SIZE_FIRST:
         return step_digit(chunked, c);
     case SIZE:

@@ -14,7 +14,7 @@
 #include <assert.h>
 
 /* What the next byte is expected to be. */
-enum state {
+enum http1_state {
     /* the first line; its length is limited until FIELD_START */
     START, /* of a message, or CR of the one empty line that may stand before a request */
     EMPTY_LINE_LF,
@@ -199,14 +199,14 @@ static void take_fields(struct weir_http1_head *head, const char *data, size_t e
 
 /* ---- the slow way: each function takes the byte `c` at `head->at` ---- */
 
-static enum weir_http_fault become(struct weir_http1_head *head, enum state state)
+static enum weir_http_fault become(struct weir_http1_head *head, enum http1_state state)
 {
     head->state = (uint8_t)state;
     return WEIR_HTTP_FAULT_NONE;
 }
 
 /* The same, and what comes next begins behind this byte. */
-static enum weir_http_fault begin(struct weir_http1_head *head, enum state state)
+static enum weir_http_fault begin(struct weir_http1_head *head, enum http1_state state)
 {
     head->mark = (uint16_t)(head->at + 1);
     return become(head, state);
@@ -219,7 +219,7 @@ static struct weir_http1_span marked(const struct weir_http1_head *head)
 }
 
 /* A line feed where it belongs, after CR. */
-static enum weir_http_fault expect_lf(struct weir_http1_head *head, char c, enum state state)
+static enum weir_http_fault expect_lf(struct weir_http1_head *head, char c, enum http1_state state)
 {
     return c == '\n' ? become(head, state) : WEIR_HTTP_FAULT_BARE_CR;
 }
@@ -282,7 +282,7 @@ static enum weir_http_fault step_target(struct weir_http1_head *head, char c)
 
 /* HTTP/ and two digits with a point between them, then `next`. */
 static enum weir_http_fault step_version(struct weir_http1_head *head, const char *data, char c,
-                                         enum state next)
+                                         enum http1_state next)
 {
     static const char form[VERSION_BYTES] = {'H', 'T', 'T', 'P', '/', '0', '.', '0'};
     size_t index = (size_t)(head->at - head->mark);
@@ -437,7 +437,7 @@ static enum weir_http_fault step_end_lf(struct weir_http1_head *head, const char
 static enum weir_http_fault step(struct weir_http1_head *head, const char *data)
 {
     char c = data[head->at];
-    switch ((enum state)head->state) {
+    switch ((enum http1_state)head->state) {
     case START:
         return step_start(head, data, c);
     case EMPTY_LINE_LF:
@@ -552,7 +552,7 @@ bool weir_http1_limits_valid(struct weir_http1_limits limits)
 
 /* The fields need no clearing: those below field_count are written before they are read. */
 static void init(struct weir_http1_head *head, struct weir_http1_limits limits,
-                 enum weir_http1_kind kind, enum state state)
+                 enum weir_http1_kind kind, enum http1_state state)
 {
     assert(weir_http1_limits_valid(limits));
     memset(head, 0, offsetof(struct weir_http1_head, fields));

@@ -2,17 +2,17 @@
 
 #include <assert.h>
 
-struct entry {
+struct fault_text {
     uint16_t status;
     const char *name;
     const char *text;
 };
 
 #define ENTRY(name, status, text) {status, #name, text},
-static const struct entry entries[WEIR_HTTP_FAULT_COUNT] = {WEIR_HTTP_FAULTS(ENTRY)};
+static const struct fault_text entries[WEIR_HTTP_FAULT_COUNT] = {WEIR_HTTP_FAULTS(ENTRY)};
 #undef ENTRY
 
-static const struct entry *entry_of(enum weir_http_fault fault)
+static const struct fault_text *entry_of(enum weir_http_fault fault)
 {
     assert(fault < WEIR_HTTP_FAULT_COUNT);
     return &entries[fault];

@@ -24,13 +24,13 @@ enum number_state {
 #define REPLACEMENT UINT32_C(0xfffd)
 
 /* The input of one call, and how far it is used. */
-struct cursor {
+struct json_cursor {
     const char *at;
     const char *end;
     uint64_t end_offset; /* of the document at `end` */
 };
 
-static uint64_t offset_of(const struct cursor *cursor)
+static uint64_t offset_of(const struct json_cursor *cursor)
 {
     return cursor->end_offset - (uint64_t)(cursor->end - cursor->at);
 }
@@ -49,7 +49,7 @@ static WEIR_COLD enum weir_json_token fail(struct weir_json_scan *scan, enum wei
 
 /* ---- brackets ---- */
 
-static enum weir_json_token open_bracket(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token open_bracket(struct weir_json_scan *scan, struct json_cursor *cursor,
                                          bool object)
 {
     if (scan->depth == WEIR_JSON_DEPTH_MAX) {
@@ -59,7 +59,7 @@ static enum weir_json_token open_bracket(struct weir_json_scan *scan, struct cur
     return weir_json_open(scan, object);
 }
 
-static enum weir_json_token close_bracket(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token close_bracket(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     scan->begin = offset_of(cursor);
     cursor->at++;
@@ -96,7 +96,7 @@ static bool begin_character(struct weir_json_scan *scan, uint8_t byte)
 
 /* The rest of a character as far as it is there. Returns how many bytes that was, and leaves
  * `expected` at what is still to come; if the input goes on then, it is wrong. */
-static size_t finish_character(struct weir_json_scan *scan, struct cursor *cursor)
+static size_t finish_character(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     const char *from = cursor->at;
     while (scan->expected > 0 && cursor->at < cursor->end) {
@@ -115,7 +115,7 @@ static size_t finish_character(struct weir_json_scan *scan, struct cursor *curso
 /* Passes over characters of two and three bytes, and returns how many of the bytes were not their
  * first. Four bytes are looked at as one number, the first byte lowest: bits that mark a character,
  * then those that would make it overlong or half of a surrogate pair. */
-static size_t pass_characters(struct cursor *cursor)
+static size_t pass_characters(struct json_cursor *cursor)
 {
     size_t continued = 0;
     const char *at = cursor->at;
@@ -141,7 +141,7 @@ static size_t pass_characters(struct cursor *cursor)
 
 /* Passes over text up to a quote, a backslash, something wrong or the end of the input. Returns how
  * many of its bytes were not the first of their character. */
-static size_t pass_text(struct weir_json_scan *scan, struct cursor *cursor)
+static size_t pass_text(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     size_t continued = 0;
     if (weir_unlikely(scan->expected > 0)) {
@@ -165,7 +165,7 @@ static size_t pass_text(struct weir_json_scan *scan, struct cursor *cursor)
 }
 
 /* What stands behind a run of text, once what was before it has been told. */
-static enum weir_json_token end_text(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token end_text(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     if (cursor->at == cursor->end) {
         return WEIR_JSON_MORE;
@@ -225,7 +225,7 @@ static enum weir_json_token tell_lone_half(struct weir_json_scan *scan, struct w
     return tell_decoded(scan, encode(REPLACEMENT, scan->decoded), 1, piece);
 }
 
-static enum weir_json_token take_text(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token take_text(struct weir_json_scan *scan, struct json_cursor *cursor,
                                       struct weir_slice *piece)
 {
     const char *from = cursor->at;
@@ -252,7 +252,7 @@ static enum weir_json_token take_text(struct weir_json_scan *scan, struct cursor
     return string_token(scan);
 }
 
-static enum weir_json_token take_escape(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token take_escape(struct weir_json_scan *scan, struct json_cursor *cursor,
                                         struct weir_slice *piece)
 {
     if (cursor->at == cursor->end) {
@@ -303,7 +303,7 @@ static enum weir_json_token take_unit(struct weir_json_scan *scan, struct weir_s
     return bytes > 0 ? tell_decoded(scan, bytes, characters, piece) : WEIR_JSON_MORE;
 }
 
-static enum weir_json_token take_unicode(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token take_unicode(struct weir_json_scan *scan, struct json_cursor *cursor,
                                          struct weir_slice *piece)
 {
     while (cursor->at < cursor->end) {
@@ -385,7 +385,7 @@ static bool step_number(struct weir_json_scan *scan, char c)
     return false;
 }
 
-static enum weir_json_token take_number(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token take_number(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     while (cursor->at < cursor->end) {
         if (!step_number(scan, *cursor->at)) {
@@ -413,7 +413,7 @@ static const struct literal literals[] = {
     {"null", WEIR_JSON_NULL},
 };
 
-static enum weir_json_token take_literal(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token take_literal(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     const struct literal *literal = &literals[scan->literal];
     while (cursor->at < cursor->end) {
@@ -430,7 +430,7 @@ static enum weir_json_token take_literal(struct weir_json_scan *scan, struct cur
     return WEIR_JSON_MORE;
 }
 
-static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct json_cursor *cursor,
                                           uint8_t literal)
 {
     cursor->at++;
@@ -442,7 +442,7 @@ static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct cu
 
 /* ---- what stands between ---- */
 
-static enum weir_json_token begin_string(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token begin_string(struct weir_json_scan *scan, struct json_cursor *cursor,
                                          bool name, struct weir_slice *piece)
 {
     cursor->at++;
@@ -451,7 +451,7 @@ static enum weir_json_token begin_string(struct weir_json_scan *scan, struct cur
     return take_text(scan, cursor, piece);
 }
 
-static enum weir_json_token begin_value(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token begin_value(struct weir_json_scan *scan, struct json_cursor *cursor,
                                         struct weir_slice *piece)
 {
     char c = *cursor->at;
@@ -478,7 +478,7 @@ static enum weir_json_token begin_value(struct weir_json_scan *scan, struct curs
     }
 }
 
-static enum weir_json_token begin_name(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token begin_name(struct weir_json_scan *scan, struct json_cursor *cursor,
                                        struct weir_slice *piece)
 {
     if (*cursor->at != '"') {
@@ -489,7 +489,7 @@ static enum weir_json_token begin_name(struct weir_json_scan *scan, struct curso
 }
 
 /* Behind a value inside of brackets. */
-static enum weir_json_token take_comma(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token take_comma(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     bool object = scan->in_object;
     if (*cursor->at == ',') {
@@ -503,7 +503,7 @@ static enum weir_json_token take_comma(struct weir_json_scan *scan, struct curso
     return close_bracket(scan, cursor);
 }
 
-static enum weir_json_token take_colon(struct weir_json_scan *scan, struct cursor *cursor)
+static enum weir_json_token take_colon(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     if (*cursor->at != ':') {
         return fail(scan, WEIR_JSON_FAULT_SYNTAX);
@@ -514,7 +514,7 @@ static enum weir_json_token take_colon(struct weir_json_scan *scan, struct curso
 }
 
 /* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */
-static enum weir_json_token take(struct weir_json_scan *scan, struct cursor *cursor,
+static enum weir_json_token take(struct weir_json_scan *scan, struct json_cursor *cursor,
                                  struct weir_slice *piece)
 {
     switch ((enum weir_json_state)scan->state) {
@@ -552,7 +552,7 @@ enum weir_json_token weir_json_scan_slowly(struct weir_json_scan *scan, struct w
                                            size_t *used, struct weir_slice *piece)
 {
     enum weir_json_token token = WEIR_JSON_MORE;
-    struct cursor cursor = {input.data, input.data + input.bytes, scan->offset + input.bytes};
+    struct json_cursor cursor = {input.data, input.data + input.bytes, scan->offset + input.bytes};
     while (token == WEIR_JSON_MORE) {
         while (scan->state <= WEIR_JSON_STATE_DONE && cursor.at < cursor.end &&
                weir_json_is_white(*cursor.at)) {

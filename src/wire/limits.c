@@ -27,7 +27,7 @@
  * of its own, and a row of `dialects` and `hosts` if the same names mean something else there. */
 
 /* What a unit is. Those without a period of their own have the one of the dialect. */
-enum slot {
+enum quota_slot {
     REQUESTS,
     TOKENS,
     INPUT_TOKENS,
@@ -103,7 +103,7 @@ struct text_entry {
     X(ANTHROPIC, "anthropic-ratelimit-", true, SLOT_COUNT) \
     X(RATELIMIT, "ratelimit-", false, PLAIN)
 
-enum family {
+enum field_family {
 #define FAMILY_MEMBER(name, prefix, unit_first, plain) FAMILY_##name,
     FAMILIES(FAMILY_MEMBER)
 };
@@ -111,7 +111,7 @@ enum family {
 static const struct family_entry {
     struct text_entry prefix;
     bool unit_first;
-    enum slot plain;
+    enum quota_slot plain;
 } families[] = {
 #define FAMILY_ENTRY(name, prefix, unit_first, plain) {TEXT(prefix), unit_first, plain},
     FAMILIES(FAMILY_ENTRY)};
@@ -184,7 +184,7 @@ static const struct unit_entry {
     [UNIT_PLACE(sizeof(text) - 1, first, last)] = {TEXT(text), slot},
     UNITS(UNIT_ENTRY)};
 
-enum part {
+enum quota_part {
     LIMIT,
     REMAINING,
     RESET,
@@ -192,9 +192,9 @@ enum part {
 };
 
 /* What a field tells of. */
-struct meaning {
-    enum slot slot; /* SLOT_COUNT: of nothing that is known */
-    enum part part;
+struct field_meaning {
+    enum quota_slot slot; /* SLOT_COUNT: of nothing that is known */
+    enum quota_part part;
 };
 
 static const struct text_entry parts[] = {TEXT("limit"), TEXT("remaining"), TEXT("reset")};
@@ -216,45 +216,45 @@ static bool begins_with(struct weir_slice name, const struct text_entry *entry)
     return name.bytes >= entry->bytes && weir_field_same(name.data, entry->bytes, entry->text);
 }
 
-static enum slot find_unit(const char *at, size_t bytes)
+static enum quota_slot find_unit(const char *at, size_t bytes)
 {
     unsigned first = (uint8_t)lower(at[0]);
     unsigned last = (uint8_t)lower(at[bytes - 1]);
     const struct unit_entry *entry = &units[UNIT_PLACE((unsigned)bytes, first, last)];
-    return is_text(at, bytes, &entry->name) ? (enum slot)entry->slot : SLOT_COUNT;
+    return is_text(at, bytes, &entry->name) ? (enum quota_slot)entry->slot : SLOT_COUNT;
 }
 
 /* limit-requests: the kind is told by its first and third character. */
-static struct meaning read_kind_first(const char *at, size_t bytes, enum slot plain)
+static struct field_meaning read_kind_first(const char *at, size_t bytes, enum quota_slot plain)
 {
-    struct meaning none = {SLOT_COUNT, LIMIT};
+    struct field_meaning none = {SLOT_COUNT, LIMIT};
     if (bytes < 5) {
         return none;
     }
-    enum part part = lower(at[0]) == 'l' ? LIMIT : lower(at[2]) == 'm' ? REMAINING : RESET;
+    enum quota_part part = lower(at[0]) == 'l' ? LIMIT : lower(at[2]) == 'm' ? REMAINING : RESET;
     size_t part_bytes = parts[part].bytes;
     if (bytes < part_bytes || !weir_field_same(at, part_bytes, parts[part].text)) {
         return none;
     }
     if (bytes == part_bytes) {
-        return (struct meaning){plain, part};
+        return (struct field_meaning){plain, part};
     }
     if (bytes < part_bytes + 4 || at[part_bytes] != '-') {
         return none;
     }
-    return (struct meaning){find_unit(at + part_bytes + 1, bytes - part_bytes - 1), part};
+    return (struct field_meaning){find_unit(at + part_bytes + 1, bytes - part_bytes - 1), part};
 }
 
 /* input-tokens-limit: the kind is told by its last two characters. */
-static struct meaning read_unit_first(const char *at, size_t bytes)
+static struct field_meaning read_unit_first(const char *at, size_t bytes)
 {
-    struct meaning none = {SLOT_COUNT, LIMIT};
+    struct field_meaning none = {SLOT_COUNT, LIMIT};
     if (bytes < 9) {
         return none;
     }
-    enum part part = lower(at[bytes - 1]) == 'g'   ? REMAINING
-                     : lower(at[bytes - 2]) == 'i' ? LIMIT
-                                                   : RESET;
+    enum quota_part part = lower(at[bytes - 1]) == 'g'   ? REMAINING
+                           : lower(at[bytes - 2]) == 'i' ? LIMIT
+                                                         : RESET;
     size_t part_bytes = parts[part].bytes;
     if (bytes < part_bytes + 4) {
         return none;
@@ -264,7 +264,7 @@ static struct meaning read_unit_first(const char *at, size_t bytes)
         !weir_field_same(at + unit_bytes + 1, part_bytes, parts[part].text)) {
         return none;
     }
-    return (struct meaning){find_unit(at, unit_bytes), part};
+    return (struct field_meaning){find_unit(at, unit_bytes), part};
 }
 
 /* The family that a name can be of, by its first character and its third. */
@@ -282,11 +282,11 @@ static const struct family_entry *guess_family(struct weir_slice name)
     }
 }
 
-static struct meaning find_meaning(struct weir_slice name)
+static struct field_meaning find_meaning(struct weir_slice name)
 {
     const struct family_entry *family = name.bytes > 10 ? guess_family(name) : NULL;
     if (family == NULL || !begins_with(name, &family->prefix)) {
-        return (struct meaning){SLOT_COUNT, LIMIT};
+        return (struct field_meaning){SLOT_COUNT, LIMIT};
     }
     const char *at = name.data + family->prefix.bytes;
     size_t bytes = name.bytes - family->prefix.bytes;
@@ -304,7 +304,7 @@ struct collected {
     enum weir_reset reset;
 };
 
-struct reading {
+struct limits_reader {
     const struct weir_limits_source *source;
     const struct weir_http1_head *head;
     const char *data;
@@ -322,7 +322,7 @@ struct reading {
 #define LIMIT_BITS UINT64_C(01111111111111)
 static_assert(SLOT_COUNT == 13 && PART_COUNT == 3, "a digit for each slot");
 
-static uint64_t told_bit(enum slot slot, enum part part)
+static uint64_t told_bit(enum quota_slot slot, enum quota_part part)
 {
     return UINT64_C(1) << (slot * PART_COUNT + part);
 }
@@ -351,7 +351,7 @@ static bool read_amount(struct weir_slice text, int64_t *amount)
 
 /* What time it is by the clock that wrote the reply's moments. Ours is finer than a Date of whole
  * seconds, so it is used unless the two disagree. */
-static void find_now(struct reading *reading)
+static void find_now(struct limits_reader *reading)
 {
     const struct weir_http1_field *field = weir_http1_find(reading->head, WEIR_FIELD_DATE);
     struct weir_time_text date;
@@ -368,7 +368,7 @@ static void find_now(struct reading *reading)
     }
 }
 
-static void count_from_now(struct reading *reading, struct weir_time_text *time)
+static void count_from_now(struct limits_reader *reading, struct weir_time_text *time)
 {
     if (!reading->now_known) {
         find_now(reading);
@@ -378,7 +378,7 @@ static void count_from_now(struct reading *reading, struct weir_time_text *time)
 }
 
 /* Any form of time, as a wait. */
-static enum weir_time_form read_wait(struct reading *reading, struct weir_slice text,
+static enum weir_time_form read_wait(struct limits_reader *reading, struct weir_slice text,
                                      struct weir_time_text *time)
 {
     enum weir_time_form form = weir_time_text_read(text, time);
@@ -390,7 +390,7 @@ static enum weir_time_form read_wait(struct reading *reading, struct weir_slice 
 
 /* Those who tell a plain number count in windows, and it leads to the end of one; so do those who
  * name the window. The others have buckets, and the time leads to when it is full. */
-static bool read_reset(struct reading *reading, enum slot slot, struct weir_slice text)
+static bool read_reset(struct limits_reader *reading, enum quota_slot slot, struct weir_slice text)
 {
     struct collected *quota = &reading->slots[slot];
     struct weir_time_text time;
@@ -406,7 +406,8 @@ static bool read_reset(struct reading *reading, enum slot slot, struct weir_slic
 }
 
 /* The first field of a name counts. */
-static void read_part(struct reading *reading, struct meaning meaning, struct weir_slice text)
+static void read_part(struct limits_reader *reading, struct field_meaning meaning,
+                      struct weir_slice text)
 {
     struct collected *quota = &reading->slots[meaning.slot];
     uint64_t bit = told_bit(meaning.slot, meaning.part);
@@ -431,7 +432,7 @@ static void read_part(struct reading *reading, struct meaning meaning, struct we
 
 /* ---- Retry-After ---- */
 
-static void set_retry_after(struct reading *reading, const struct weir_time_text *time)
+static void set_retry_after(struct limits_reader *reading, const struct weir_time_text *time)
 {
     struct weir_limits *limits = reading->limits;
     limits->retry_after_known = true;
@@ -440,7 +441,7 @@ static void set_retry_after(struct reading *reading, const struct weir_time_text
     limits->retry_after_rounding_ns = time->rounding_ns;
 }
 
-static void read_retry_after(struct reading *reading, struct weir_slice text)
+static void read_retry_after(struct limits_reader *reading, struct weir_slice text)
 {
     struct weir_time_text time;
     if (!reading->limits->retry_after_known && read_wait(reading, text, &time) != WEIR_TIME_NONE) {
@@ -448,7 +449,7 @@ static void read_retry_after(struct reading *reading, struct weir_slice text)
     }
 }
 
-static void read_retry_after_millis(struct reading *reading, struct weir_slice text)
+static void read_retry_after_millis(struct limits_reader *reading, struct weir_slice text)
 {
     struct weir_time_text time;
     if (!reading->millis_told && weir_time_text_number(text, WEIR_NS_PER_SECOND / 1000, &time)) {
@@ -460,7 +461,8 @@ static void read_retry_after_millis(struct reading *reading, struct weir_slice t
 /* ---- fields ---- */
 
 /* Names that are the same in all dialects. */
-static void read_standard(struct reading *reading, struct weir_slice name, struct weir_slice value)
+static void read_standard(struct limits_reader *reading, struct weir_slice name,
+                          struct weir_slice value)
 {
     static const struct text_entry millis = TEXT("retry-after-ms");
     static const struct text_entry retry = TEXT("x-should-retry");
@@ -489,26 +491,27 @@ static void read_standard(struct reading *reading, struct weir_slice name, struc
     }
 }
 
-static struct meaning find_custom(const struct weir_limits_names *names, struct weir_slice name)
+static struct field_meaning find_custom(const struct weir_limits_names *names,
+                                        struct weir_slice name)
 {
     const struct weir_slice all[] = {names->requests_limit,   names->requests_remaining,
                                      names->requests_reset,   names->tokens_limit,
                                      names->tokens_remaining, names->tokens_reset};
     for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].bytes == name.bytes && weir_text_same(all[i], name)) {
-            return (struct meaning){i < PART_COUNT ? REQUESTS : TOKENS,
-                                    (enum part)(i % PART_COUNT)};
+            return (struct field_meaning){i < PART_COUNT ? REQUESTS : TOKENS,
+                                          (enum quota_part)(i % PART_COUNT)};
         }
     }
-    return (struct meaning){SLOT_COUNT, LIMIT};
+    return (struct field_meaning){SLOT_COUNT, LIMIT};
 }
 
-static void read_field(struct reading *reading, const struct weir_http1_field *field)
+static void read_field(struct limits_reader *reading, const struct weir_http1_field *field)
 {
     struct weir_slice name = weir_http1_name(reading->data, field);
     struct weir_slice value = weir_http1_value(reading->data, field);
     char first = lower(name.data[0]);
-    struct meaning meaning = {SLOT_COUNT, LIMIT};
+    struct field_meaning meaning = {SLOT_COUNT, LIMIT};
     if (reading->source->dialect == WEIR_LIMITS_CUSTOM) {
         meaning = find_custom(&reading->source->names, name);
     } else if (first != 'x' && first != 'r' && first != 'a') {
@@ -542,12 +545,12 @@ static void add_quota(struct weir_limits *limits, const struct weir_quota *quota
 
 /* That nothing at all is allowed can only be meant by who refuses: others write 0 where they have
  * no limit. */
-static bool is_believable(const struct reading *reading, int64_t limit)
+static bool is_believable(const struct limits_reader *reading, int64_t limit)
 {
     return limit > 0 || reading->head->status >= 400;
 }
 
-static void finish_slot(struct reading *reading, enum slot slot)
+static void finish_slot(struct limits_reader *reading, enum quota_slot slot)
 {
     const struct dialect_entry *dialect = &dialects[reading->source->dialect];
     const struct collected *told = &reading->slots[slot];
@@ -569,12 +572,12 @@ static void finish_slot(struct reading *reading, enum slot slot)
     add_quota(reading->limits, &quota);
 }
 
-static void finish(struct reading *reading)
+static void finish(struct limits_reader *reading)
 {
     /* Where what remains is told as well. */
     uint64_t left = reading->told & (reading->told >> REMAINING) & LIMIT_BITS;
     while (left != 0) {
-        finish_slot(reading, (enum slot)((unsigned)__builtin_ctzll(left) / PART_COUNT));
+        finish_slot(reading, (enum quota_slot)((unsigned)__builtin_ctzll(left) / PART_COUNT));
         left &= left - 1;
     }
     for (uint32_t i = 0; i < reading->ratelimit.service_count; i++) {
@@ -611,7 +614,7 @@ enum weir_limits_dialect weir_limits_dialect_of(struct weir_slice host,
 void weir_limits_read(const struct weir_limits_source *source, const struct weir_http1_head *head,
                       const char *data, uint64_t wall_ns, struct weir_limits *limits)
 {
-    struct reading reading;
+    struct limits_reader reading;
     assert(source->dialect < WEIR_LIMITS_DIALECT_COUNT);
     limits->quota_count = 0;
     limits->retry_after_known = false;

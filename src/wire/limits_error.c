@@ -48,7 +48,7 @@ static const struct weir_json_names names = {
     WEIR_JSON_PATH6(NAME_ERROR, NAME_DETAILS, WEIR_JSON_ELEMENT, NAME_VIOLATIONS, \
                     WEIR_JSON_ELEMENT, NAME_QUOTA_VALUE)
 
-struct reading {
+struct error_reader {
     struct weir_json_walk walk;
     struct weir_limits found; /* believed once the document is whole */
     char text[TEXT_BYTES_MAX];
@@ -69,7 +69,7 @@ static bool contains(struct weir_slice text, const char *part)
     return false;
 }
 
-static void end_violation(struct reading *reading)
+static void end_violation(struct error_reader *reading)
 {
     struct weir_slice id = {reading->id, reading->id_bytes};
     bool by_day = contains(id, "PerDay");
@@ -104,7 +104,7 @@ static int64_t number_of(struct weir_slice text)
     return number;
 }
 
-static void end_text(struct reading *reading, uint64_t path)
+static void end_text(struct error_reader *reading, uint64_t path)
 {
     struct weir_slice text = {reading->text, reading->text_bytes};
     struct weir_time_text delay;
@@ -125,7 +125,7 @@ static void end_text(struct reading *reading, uint64_t path)
     }
 }
 
-static void take_piece(struct reading *reading, struct weir_slice piece)
+static void take_piece(struct error_reader *reading, struct weir_slice piece)
 {
     if (reading->text_bytes + piece.bytes <= TEXT_BYTES_MAX) {
         memcpy(reading->text + reading->text_bytes, piece.data, piece.bytes);
@@ -133,7 +133,8 @@ static void take_piece(struct reading *reading, struct weir_slice piece)
     reading->text_bytes += piece.bytes;
 }
 
-static void take_token(struct reading *reading, enum weir_json_token token, struct weir_slice piece)
+static void take_token(struct error_reader *reading, enum weir_json_token token,
+                       struct weir_slice piece)
 {
     uint64_t path = reading->walk.path;
     if ((path & 0xff) == WEIR_JSON_ELEMENT) {
@@ -180,7 +181,7 @@ static void believe(struct weir_limits *limits, struct weir_limits *found)
 
 void weir_limits_read_error(struct weir_slice body, struct weir_limits *limits)
 {
-    struct reading reading;
+    struct error_reader reading;
     reading.found.quota_count = 0;
     reading.found.retry_after_known = false;
     reading.text_bytes = 0;

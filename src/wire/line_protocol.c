@@ -7,7 +7,7 @@
 /*     LINE --SUBMIT--> BODY --all of it--> BODY_END --line's end--> LINE
  *     LINE --other commands--> LINE
  *     any --fault--> BROKEN */
-enum state {
+enum line_state {
     LINE,
     BODY,
     BODY_END,
@@ -189,7 +189,7 @@ enum weir_line_event weir_lines_next(struct weir_lines *lines, struct weir_slice
     if (lines->state == BODY && lines->left_bytes == 0) {
         lines->state = BODY_END;
     }
-    switch ((enum state)lines->state) {
+    switch ((enum line_state)lines->state) {
     case LINE:
         return find_line(lines, input, used);
     case BODY:

@@ -2,7 +2,7 @@
 
 #include "wire/json_usual.h"
 
-enum state {
+enum cut_state {
     NONE,  /* has come */
     ENDS,  /* in the piece that is being read */
     FIRST, /* it is the object's first member: white space and the comma behind it belong to it */
@@ -14,7 +14,7 @@ enum state {
 static const char name[] = "\"usage\"";
 #define NAME_BYTES (sizeof name - 1)
 
-static void become(struct weir_llm_cut *cut, enum state state)
+static void become(struct weir_llm_cut *cut, enum cut_state state)
 {
     cut->state = (uint8_t)state;
 }
@@ -103,7 +103,7 @@ static void find_end(struct weir_llm_cut *cut, struct weir_slice piece, uint64_t
             become(cut, WHOLE);
             return;
         }
-        become(cut, comma ? COMMA : (enum state)cut->state);
+        become(cut, comma ? COMMA : (enum cut_state)cut->state);
         cut->end++;
     }
 }

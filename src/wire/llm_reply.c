@@ -128,7 +128,7 @@ static bool take_word(struct weir_llm_reply *reply, enum weir_json_token token,
     return true;
 }
 
-struct meaning {
+struct error_word {
     struct weir_slice word;
     uint8_t means;
 };
@@ -139,7 +139,7 @@ struct meaning {
     }
 
 /* What a word means; 0: nothing. */
-static uint8_t meaning_of(struct weir_slice word, const struct meaning *meanings, size_t count)
+static uint8_t meaning_of(struct weir_slice word, const struct error_word *meanings, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (weir_slice_equal(word, meanings[i].word)) {
@@ -149,7 +149,7 @@ static uint8_t meaning_of(struct weir_slice word, const struct meaning *meanings
     return 0;
 }
 
-static const struct meaning types[] = {
+static const struct error_word types[] = {
     {WORD("response.completed"), TYPE_LAST},
     {WORD("response.incomplete"), TYPE_LAST},
     {WORD("response.failed"), TYPE_FAILED},
@@ -162,7 +162,7 @@ static enum type type_of(struct weir_slice word)
     return (enum type)meaning_of(word, types, sizeof types / sizeof types[0]);
 }
 
-static const struct meaning errors[] = {
+static const struct error_word errors[] = {
     {WORD("rate_limit_error"), WEIR_LLM_ERROR_RATE_LIMIT},
     {WORD("rate_limit_exceeded"), WEIR_LLM_ERROR_RATE_LIMIT},
     {WORD("insufficient_quota"), WEIR_LLM_ERROR_RATE_LIMIT},

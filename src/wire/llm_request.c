@@ -6,7 +6,7 @@
 #include <assert.h>
 
 /* What stands at a place that may be edited. */
-enum kind {
+enum edit_kind {
     KIND_NONE,
     KIND_NULL,
     KIND_TRUE,
@@ -157,7 +157,7 @@ static void take_choices(struct weir_llm_request *request)
     request->choices = most > 0 ? most : 1;
 }
 
-static enum kind kind_of(enum weir_json_token token)
+static enum edit_kind kind_of(enum weir_json_token token)
 {
     switch (token) {
     case WEIR_JSON_NULL:

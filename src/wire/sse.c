@@ -3,7 +3,7 @@
 #include "wire/scan.h"
 
 /* What the next byte is expected to be. */
-enum state {
+enum sse_state {
     MARK,  /* of the byte order mark, before the first line */
     LINE,  /* the first of a line */
     FIELD, /* of a field's name that is known so far */
@@ -31,7 +31,7 @@ static const struct weir_slice usual[] = {
 };
 
 /* The input of one call, and how far it is used. */
-struct cursor {
+struct sse_cursor {
     const char *at;
     const char *end;
 };
@@ -50,7 +50,7 @@ void weir_sse_init(struct weir_sse *sse)
     sse->after_cr = false;
 }
 
-static void become(struct weir_sse *sse, enum state state)
+static void become(struct weir_sse *sse, enum sse_state state)
 {
     sse->state = (uint8_t)state;
 }
@@ -73,7 +73,7 @@ static enum weir_sse_token begin_value(struct weir_sse *sse, struct weir_slice *
 
 /* At a CR or LF. An empty line ends the event; a field without a colon has an empty value, which is
  * told before the line ends. */
-static enum weir_sse_token end_line(struct weir_sse *sse, struct cursor *cursor,
+static enum weir_sse_token end_line(struct weir_sse *sse, struct sse_cursor *cursor,
                                     struct weir_slice *data)
 {
     if (sse->state == FIELD && fields[sse->field][sse->matched] == '\0') {
@@ -92,7 +92,7 @@ static enum weir_sse_token end_line(struct weir_sse *sse, struct cursor *cursor,
 }
 
 /* The first byte of a line decides which field it may be. */
-static enum weir_sse_token begin_line(struct weir_sse *sse, struct cursor *cursor,
+static enum weir_sse_token begin_line(struct weir_sse *sse, struct sse_cursor *cursor,
                                       struct weir_slice *data)
 {
     enum field field = *cursor->at == 'e' ? FIELD_EVENT : FIELD_DATA;
@@ -108,7 +108,7 @@ static enum weir_sse_token begin_line(struct weir_sse *sse, struct cursor *curso
     return begin_value(sse, data);
 }
 
-static enum weir_sse_token take_field(struct weir_sse *sse, struct cursor *cursor,
+static enum weir_sse_token take_field(struct weir_sse *sse, struct sse_cursor *cursor,
                                       struct weir_slice *data)
 {
     char expected = fields[sse->field][sse->matched];
@@ -128,7 +128,7 @@ static enum weir_sse_token take_field(struct weir_sse *sse, struct cursor *curso
 }
 
 /* A mark that does not become one is a field that nobody knows. */
-static void take_mark(struct weir_sse *sse, struct cursor *cursor)
+static void take_mark(struct weir_sse *sse, struct sse_cursor *cursor)
 {
     if (*cursor->at == mark[sse->matched]) {
         cursor->at++;
@@ -139,7 +139,7 @@ static void take_mark(struct weir_sse *sse, struct cursor *cursor)
     }
 }
 
-static void take_space(struct weir_sse *sse, struct cursor *cursor)
+static void take_space(struct weir_sse *sse, struct sse_cursor *cursor)
 {
     if (*cursor->at == ' ') {
         cursor->at++;
@@ -148,7 +148,7 @@ static void take_space(struct weir_sse *sse, struct cursor *cursor)
 }
 
 /* The rest of the line as far as it is there. */
-static struct weir_slice take_rest(struct cursor *cursor)
+static struct weir_slice take_rest(struct sse_cursor *cursor)
 {
     const char *from = cursor->at;
     cursor->at = weir_scan_line(from, cursor->end);
@@ -166,13 +166,13 @@ static void add_name(struct weir_sse *sse, struct weir_slice piece)
 }
 
 /* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */
-static enum weir_sse_token take(struct weir_sse *sse, struct cursor *cursor,
+static enum weir_sse_token take(struct weir_sse *sse, struct sse_cursor *cursor,
                                 struct weir_slice *data)
 {
     if (*cursor->at == '\n' || *cursor->at == '\r') {
         return end_line(sse, cursor, data);
     }
-    switch ((enum state)sse->state) {
+    switch ((enum sse_state)sse->state) {
     case MARK:
         take_mark(sse, cursor);
         return WEIR_SSE_MORE;
@@ -206,7 +206,7 @@ static void begin_event(struct weir_sse *sse)
 }
 
 /* Whether the byte at the cursor is the LF of a CRLF whose CR has ended the line. */
-static bool passes_lf(struct weir_sse *sse, const struct cursor *cursor)
+static bool passes_lf(struct weir_sse *sse, const struct sse_cursor *cursor)
 {
     bool passes = sse->after_cr && *cursor->at == '\n';
     sse->after_cr = false;
@@ -224,7 +224,7 @@ enum weir_sse_token weir_sse_next(struct weir_sse *sse, struct weir_slice input,
     if (sse->ended) {
         begin_event(sse);
     }
-    struct cursor cursor = {input.data, input.data + input.bytes};
+    struct sse_cursor cursor = {input.data, input.data + input.bytes};
     while (token == WEIR_SSE_MORE && cursor.at < cursor.end) {
         if (passes_lf(sse, &cursor)) {
             cursor.at++;

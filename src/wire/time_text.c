@@ -24,7 +24,7 @@
 
 static_assert(YEAR_MAX < 1970 + WEIR_DURATION_MAX_NS / (366 * DAY), "every date fits");
 
-struct cursor {
+struct text_cursor {
     const char *at;
     const char *end;
 };
@@ -38,7 +38,7 @@ struct number {
     unsigned places;      /* digits behind the point, at most 9 */
 };
 
-static bool take_whole(struct cursor *cursor, uint64_t *value)
+static bool take_whole(struct text_cursor *cursor, uint64_t *value)
 {
     const char *at = cursor->at;
     uint64_t whole = 0;
@@ -52,7 +52,7 @@ static bool take_whole(struct cursor *cursor, uint64_t *value)
 }
 
 /* What stands behind the point, of which nine places count. */
-static bool take_fraction(struct cursor *cursor, struct number *number)
+static bool take_fraction(struct text_cursor *cursor, struct number *number)
 {
     const char *start = cursor->at;
     uint64_t scale = 1000000000;
@@ -69,7 +69,7 @@ static bool take_fraction(struct cursor *cursor, struct number *number)
     return cursor->at > start;
 }
 
-static bool take_number(struct cursor *cursor, struct number *number)
+static bool take_number(struct text_cursor *cursor, struct number *number)
 {
     number->fraction_ns = 0;
     number->places = 0;
@@ -112,7 +112,7 @@ static bool scale(const struct number *number, uint64_t unit_ns, struct weir_tim
 
 bool weir_time_text_number(struct weir_slice text, uint64_t unit_ns, struct weir_time_text *time)
 {
-    struct cursor cursor = {text.data, text.data + text.bytes};
+    struct text_cursor cursor = {text.data, text.data + text.bytes};
     struct number number;
     return text.bytes > 0 && text.bytes <= WEIR_TIME_TEXT_BYTES_MAX &&
            take_number(&cursor, &number) && cursor.at == cursor.end &&
@@ -132,7 +132,7 @@ static enum weir_time_form read_plain(const struct number *number, struct weir_t
 
 /* The unit at the cursor, which moves behind it; 0: there is none. Micro is written with one of two
  * characters, each of two bytes. */
-static uint64_t take_unit(struct cursor *cursor)
+static uint64_t take_unit(struct text_cursor *cursor)
 {
     size_t left = (size_t)(cursor->end - cursor->at);
     const char *at = cursor->at;
@@ -162,7 +162,8 @@ static uint64_t take_unit(struct cursor *cursor)
 }
 
 /* From the largest unit to the smallest, each at most once: what Go writes. */
-static bool read_duration(struct cursor *cursor, struct number *number, struct weir_time_text *time)
+static bool read_duration(struct text_cursor *cursor, struct number *number,
+                          struct weir_time_text *time)
 {
     uint64_t larger_ns = UINT64_MAX;
     uint64_t sum_ns = 0;
@@ -195,7 +196,7 @@ struct date {
 };
 
 /* Two digits, or four. */
-static bool take_digits(struct cursor *cursor, unsigned count, uint64_t *value)
+static bool take_digits(struct text_cursor *cursor, unsigned count, uint64_t *value)
 {
     *value = 0;
     if (cursor->end - cursor->at < (ptrdiff_t)count) {
@@ -211,14 +212,14 @@ static bool take_digits(struct cursor *cursor, unsigned count, uint64_t *value)
     return true;
 }
 
-static bool take_char(struct cursor *cursor, char c)
+static bool take_char(struct text_cursor *cursor, char c)
 {
     bool there = cursor->at < cursor->end && *cursor->at == c;
     cursor->at += there;
     return there;
 }
 
-static bool take_clock(struct cursor *cursor, struct date *date)
+static bool take_clock(struct text_cursor *cursor, struct date *date)
 {
     return take_digits(cursor, 2, &date->hour) && take_char(cursor, ':') &&
            take_digits(cursor, 2, &date->minute) && take_char(cursor, ':') &&
@@ -260,7 +261,7 @@ static bool date_to_time(const struct date *date, struct weir_time_text *time)
 }
 
 /* Z, or hours and minutes. */
-static bool take_offset(struct cursor *cursor, struct date *date)
+static bool take_offset(struct text_cursor *cursor, struct date *date)
 {
     if (cursor->at == cursor->end) {
         return false;
@@ -289,7 +290,7 @@ static uint64_t two_digits(const char *at)
 }
 
 /* 2025-08-21T12:40:59 takes the first 19 bytes; two digits that are none fit nowhere. */
-static bool read_rfc3339(struct cursor *cursor, struct weir_time_text *time)
+static bool read_rfc3339(struct text_cursor *cursor, struct weir_time_text *time)
 {
     const char *at = cursor->at;
     if (cursor->end - at < 20 || at[7] != '-' || (at[10] | 0x20) != 't' || at[13] != ':' ||
@@ -311,7 +312,7 @@ static bool read_rfc3339(struct cursor *cursor, struct weir_time_text *time)
 }
 
 /* The month by its three letters, as HTTP writes them: with a capital. */
-static bool take_month(struct cursor *cursor, uint64_t *month)
+static bool take_month(struct text_cursor *cursor, uint64_t *month)
 {
     static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     if (cursor->end - cursor->at < 3) {
@@ -327,14 +328,14 @@ static bool take_month(struct cursor *cursor, uint64_t *month)
     return false;
 }
 
-static bool take_gmt(struct cursor *cursor)
+static bool take_gmt(struct text_cursor *cursor)
 {
     return take_char(cursor, ' ') && take_char(cursor, 'G') && take_char(cursor, 'M') &&
            take_char(cursor, 'T');
 }
 
 /* Behind the comma: 06 Nov 1994 08:49:37 GMT, or 06-Nov-94 08:49:37 GMT. */
-static bool read_day_first(struct cursor *cursor, struct date *date)
+static bool read_day_first(struct text_cursor *cursor, struct date *date)
 {
     if (!take_char(cursor, ' ') || !take_digits(cursor, 2, &date->day)) {
         return false;
@@ -352,7 +353,7 @@ static bool read_day_first(struct cursor *cursor, struct date *date)
 }
 
 /* Behind the weekday: Nov  6 08:49:37 1994. */
-static bool read_month_first(struct cursor *cursor, struct date *date)
+static bool read_month_first(struct text_cursor *cursor, struct date *date)
 {
     if (!take_char(cursor, ' ') || !take_month(cursor, &date->month) || !take_char(cursor, ' ')) {
         return false;
@@ -364,7 +365,7 @@ static bool read_month_first(struct cursor *cursor, struct date *date)
 }
 
 /* The weekday adds nothing: it is passed over, whatever it is. */
-static bool read_http_date(struct cursor *cursor, struct weir_time_text *time)
+static bool read_http_date(struct text_cursor *cursor, struct weir_time_text *time)
 {
     struct date date = {0};
     const char *start = cursor->at;
@@ -384,7 +385,7 @@ static bool read_http_date(struct cursor *cursor, struct weir_time_text *time)
 
 enum weir_time_form weir_time_text_read(struct weir_slice text, struct weir_time_text *time)
 {
-    struct cursor cursor = {text.data, text.data + text.bytes};
+    struct text_cursor cursor = {text.data, text.data + text.bytes};
     struct number number;
     if (text.bytes == 0 || text.bytes > WEIR_TIME_TEXT_BYTES_MAX) {
         return WEIR_TIME_NONE;

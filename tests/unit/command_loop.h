@@ -100,7 +100,7 @@ struct trial {
     enum then then;
 
     /* What came of it. */
-    struct weir_command *command;
+    struct weir_command_attempt *command;
     bool ended;
     enum weir_attempt_end end;
     char error[WEIR_JOB_ERROR_BYTES_MAX + 1];

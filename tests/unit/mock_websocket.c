@@ -59,7 +59,7 @@ static void expect_pieces(struct weir_slice input, struct weir_slice wanted, boo
                           size_t piece, uint32_t room)
 {
     static char in_data[1024], out_data[1024], said[4096];
-    struct weir_echo echo = {0};
+    struct weir_websocket_echo echo = {0};
     struct weir_buffer in = {.data = in_data, .capacity = sizeof in_data};
     struct weir_buffer out = {.data = out_data, .capacity = room};
     size_t given = 0, said_bytes = 0;

@@ -36,14 +36,14 @@ static double refuse(struct weir_pacer *pacer, uint64_t number, double retry_aft
 {
     weir_pacer_send(pacer, thousand, false, now_ns);
     weir_pacer_undo(pacer, number, thousand, false);
-    struct weir_refusal refusal = {.number = number,
-                                   .sent_last = number,
-                                   .bill = thousand,
-                                   .retry_after_known = retry_after_s > 0.0,
-                                   .retry_after_s = retry_after_s,
-                                   .rounding_s = 1.0,
-                                   .cost_mean = 1000.0,
-                                   .now_ns = now_ns};
+    struct weir_pacer_refusal refusal = {.number = number,
+                                         .sent_last = number,
+                                         .bill = thousand,
+                                         .retry_after_known = retry_after_s > 0.0,
+                                         .retry_after_s = retry_after_s,
+                                         .rounding_s = 1.0,
+                                         .cost_mean = 1000.0,
+                                         .now_ns = now_ns};
     return weir_pacer_refuse(pacer, &refusal);
 }
 
@@ -201,12 +201,12 @@ TEST(refusals_of_what_was_sent_before_the_reaction_are_the_same_refusal)
     struct weir_pacer pacer = fresh();
     pacer.rate = 1000.0;
     send(&pacer, 10, SECOND);
-    struct weir_refusal refusal = {.number = 9,
-                                   .sent_last = 10,
-                                   .bill = thousand,
-                                   .retry_after_known = true,
-                                   .retry_after_s = 1.0,
-                                   .now_ns = 5 * SECOND};
+    struct weir_pacer_refusal refusal = {.number = 9,
+                                         .sent_last = 10,
+                                         .bill = thousand,
+                                         .retry_after_known = true,
+                                         .retry_after_s = 1.0,
+                                         .now_ns = 5 * SECOND};
     weir_pacer_undo(&pacer, 9, thousand, false);
     weir_pacer_refuse(&pacer, &refusal);
     struct weir_pacer before = pacer;
@@ -311,15 +311,15 @@ static double refuse_later(struct weir_pacer *pacer, uint64_t number, double del
 {
     weir_pacer_send(pacer, at_the_end, false, now_ns);
     weir_pacer_undo(pacer, number, at_the_end, false);
-    struct weir_refusal refusal = {.number = number,
-                                   .sent_last = number,
-                                   .bill = at_the_end,
-                                   .retry_after_known = true,
-                                   .retry_after_s = 1.0,
-                                   .rounding_s = 1.0,
-                                   .cost_mean = 1000.0,
-                                   .delay_s = delay_s,
-                                   .now_ns = now_ns};
+    struct weir_pacer_refusal refusal = {.number = number,
+                                         .sent_last = number,
+                                         .bill = at_the_end,
+                                         .retry_after_known = true,
+                                         .retry_after_s = 1.0,
+                                         .rounding_s = 1.0,
+                                         .cost_mean = 1000.0,
+                                         .delay_s = delay_s,
+                                         .now_ns = now_ns};
     return weir_pacer_refuse(pacer, &refusal);
 }
 
@@ -400,13 +400,13 @@ TEST(it_sleeps_while_quotas_rule_and_wakes_at_a_refusal_with_what_they_state)
     assert_true(pacer.asleep);
     expect_near(weir_pacer_wait(&pacer, 1e9, false), 0.0);
     send(&pacer, 5, SECOND);
-    struct weir_refusal refusal = {.number = 5,
-                                   .sent_last = 5,
-                                   .bill = thousand,
-                                   .retry_after_known = true,
-                                   .retry_after_s = 1.0,
-                                   .stated = 8000.0,
-                                   .now_ns = 5 * SECOND};
+    struct weir_pacer_refusal refusal = {.number = 5,
+                                         .sent_last = 5,
+                                         .bill = thousand,
+                                         .retry_after_known = true,
+                                         .retry_after_s = 1.0,
+                                         .stated = 8000.0,
+                                         .now_ns = 5 * SECOND};
     weir_pacer_undo(&pacer, 5, thousand, false);
     weir_pacer_refuse(&pacer, &refusal);
     assert_false(pacer.asleep);
