@@ -21,17 +21,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         give_back(&input);
         return 0;
     }
-    const struct weir_job_params *wish = &line.wish;
-    must(lies_in(wish->id, &input) && lies_in(wish->queue, &input));
-    must(lies_in(wish->tenant, &input) && lies_in(wish->key, &input));
+    const struct weir_job_params *params = &line.params;
+    must(lies_in(params->id, &input) && lies_in(params->queue, &input));
+    must(lies_in(params->tenant, &input) && lies_in(params->key, &input));
     must(lies_in(line.body, &input));
-    must(wish->id.bytes == 0 || weir_job_id_valid(wish->id));
-    must(wish->tenant.bytes <= WEIR_NAME_BYTES_MAX && wish->key.bytes <= WEIR_NAME_BYTES_MAX);
-    must(wish->attempts <= WEIR_JOB_ATTEMPTS_MAX);
+    must(params->id.bytes == 0 || weir_job_id_valid(params->id));
+    must(params->tenant.bytes <= WEIR_NAME_BYTES_MAX && params->key.bytes <= WEIR_NAME_BYTES_MAX);
+    must(params->attempts <= WEIR_JOB_ATTEMPTS_MAX);
     must(weir_text_is_utf8(line.body));
     must(!line.is_json || line.body.bytes > 0);
     struct weir_job_order order = {.created_ms = 1};
-    weir_job_params_apply(wish, &order);
+    weir_job_params_apply(params, &order);
     must(order.due_ms >= 0);
     if (line.is_json) { /* which is JSON by itself */
         struct weir_job_line again = {0};
