@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS   UINT64_C(1000000)
+#define PATIENCE_MS 10000 /* as long as the kernel may take to end what was killed */
 #define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
 #define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
@@ -380,7 +381,7 @@ static void finish_log(struct weir_command_attempt *command)
     weir_timer_set(command->options.loop, &command->more, WEIR_NEVER);
 }
 
-/* One that was asked to end something may hear of it only now. */
+/* A supervisor that was asked to end its command may read that byte only now; it is not reused. */
 static void release_supervisor(struct weir_command_attempt *command,
                                const struct weir_launch_end *end)
 {
@@ -467,9 +468,14 @@ static void rest(struct weir_command_attempt *command)
 }
 
 /* It was not begun. */
-static void give_up(struct weir_command_attempt *command, const char *step, int error, bool want)
+static void give_up(struct weir_command_attempt *command, const struct weir_spawned *spawned,
+                    int error, bool want)
 {
-    fail_to_start(command, step, error);
+    if (spawned->late) {
+        fail(command, WEIR_ATTEMPT_FAILURE, spawned->step);
+    } else {
+        fail_to_start(command, spawned->step, error);
+    }
     if (want) {
         command->end = WEIR_ATTEMPT_UNABLE;
         rest(command);
@@ -478,7 +484,8 @@ static void give_up(struct weir_command_attempt *command, const char *step, int 
     }
 }
 
-/* Without a watch its end would not be noticed. */
+/* Without a watch Weir would not notice the end of the command, so it closes the socket, upon which
+ * the supervisor kills the command. */
 static int watch_process(struct weir_command_attempt *command, int fd)
 {
     command->process.fd = fd;
@@ -486,7 +493,6 @@ static int watch_process(struct weir_command_attempt *command, int fd)
         return 0;
     }
     int why = errno;
-    weir_launch_finish(fd);
     close(fd);
     command->process.fd = -1;
     return why;
@@ -495,7 +501,7 @@ static int watch_process(struct weir_command_attempt *command, int fd)
 static void run(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
-    struct weir_spawned spawned = {.step = "its log could not be opened"};
+    struct weir_spawned spawned = {.fd = -1, .step = "its log could not be opened"};
     int log = open_log(command);
     int error = log == -1 ? errno : start_process(command, log, &spawned);
     close_file(&log);
@@ -506,9 +512,10 @@ static void run(struct weir_command_attempt *command)
     close_file(&command->folder.in_fd);
     close_file(&command->folder.out_fd);
     if (error != 0) {
-        /* A process that is there has met its own limit on how many there may be. */
+        /* A command whose process exists has met its own limit on processes. */
         bool crowded = error == EAGAIN && spawned.pid == 0;
-        give_up(command, spawned.step, error, weir_folder_lacks(error) || crowded);
+        bool begun = spawned.late || spawned.fd != -1; /* its attempt counts */
+        give_up(command, &spawned, error, !begun && (weir_folder_lacks(error) || crowded));
         return;
     }
     command->state = RUNNING;
@@ -523,7 +530,8 @@ static void end_preparing(struct weir_command_attempt *command)
 {
     if (command->error != 0) {
         bool want = weir_folder_lacks(command->error) && !command->folder.body_lost;
-        give_up(command, command->folder.step, command->error, want);
+        give_up(command, &(struct weir_spawned){.fd = -1, .step = command->folder.step},
+                command->error, want);
     } else if (command->cancelled) {
         tell(command);
     } else {
@@ -677,7 +685,7 @@ bool weir_command_destroy(struct weir_command_attempt *command)
     case DISCARDING:
         return false;
     case RUNNING:
-        weir_launch_finish(command->process.fd);
+        weir_launch_finish(command->process.fd, PATIENCE_MS);
         break;
     case RESTING:
         break;

@@ -115,6 +115,22 @@ static bool hold(const struct weir_launcher *launcher)
     return launcher->held == -1 || ask(launcher, WEIR_LAUNCH_HOLD, launcher->held);
 }
 
+/* A launcher that does not keep the descriptor open must not start anything: the lock would not
+ * last as long as its commands. */
+static bool replace(struct weir_launcher *launcher)
+{
+    if (!begin(launcher)) {
+        return false;
+    }
+    if (!hold(launcher)) {
+        int why = errno;
+        end(launcher);
+        errno = why;
+        return false;
+    }
+    return true;
+}
+
 struct weir_launcher *weir_launcher_create(void)
 {
     struct weir_launcher *launcher = malloc(sizeof *launcher);
@@ -154,10 +170,8 @@ void weir_launcher_destroy(struct weir_launcher *launcher)
 static bool ask_for_supervisor(struct weir_launcher *launcher, int fd)
 {
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        if (launcher->socket == -1 && (!begin(launcher) || !hold(launcher))) {
-            return false;
-        }
-        if (ask(launcher, WEIR_LAUNCH_SUPERVISE, fd)) {
+        if ((launcher->socket != -1 || replace(launcher)) &&
+            ask(launcher, WEIR_LAUNCH_SUPERVISE, fd)) {
             return true;
         }
         if (errno != EPIPE && errno != ECONNRESET) {
@@ -315,16 +329,42 @@ static int send_order(int socket, const struct weir_spawn *spawn)
     return error;
 }
 
-/* What has begun by then, without having said so, ends when the socket is closed. */
+/* Returns errno: ETIMEDOUT after 10 s, EAGAIN if the supervisor has ended without an answer. */
+static int receive_begun(int socket, struct weir_launch_begun *begun)
+{
+    ssize_t got;
+    do {
+        got = recv(socket, begun, sizeof *begun, MSG_WAITALL);
+    } while (got == -1 && errno == EINTR);
+    if (got == -1) {
+        return errno == EAGAIN ? ETIMEDOUT : errno;
+    }
+    return got == (ssize_t)sizeof *begun ? 0 : EAGAIN;
+}
+
+/* The command may begin at any moment, or run already. So the supervisor has to kill it before the
+ * attempt is given up: another attempt must not run beside it. */
+static int end_late(int socket, struct weir_launch_begun *begun, struct weir_spawned *spawned)
+{
+    weir_launch_kill(socket);
+    if (receive_begun(socket, begun) == 0 && begun->error == 0) {
+        spawned->pid = begun->pid;
+        weir_launch_finish(socket, PATIENCE_SECONDS * 1000);
+    }
+    spawned->late = true;
+    spawned->step = "the supervisor did not start the command within 10 s";
+    return ETIMEDOUT;
+}
+
 static int await_begun(int socket, struct weir_spawned *spawned)
 {
     static _Thread_local struct weir_launch_begun begun;
-    ssize_t got;
-    do {
-        got = recv(socket, &begun, sizeof begun, MSG_WAITALL);
-    } while (got == -1 && errno == EINTR);
-    if (got != (ssize_t)sizeof begun) {
-        return got == -1 && errno != EAGAIN ? errno : EAGAIN;
+    int error = receive_begun(socket, &begun);
+    if (error == ETIMEDOUT) {
+        return end_late(socket, &begun, spawned);
+    }
+    if (error != 0) {
+        return error;
     }
     spawned->pid = begun.pid;
     spawned->step = begun.step;
@@ -378,10 +418,10 @@ bool weir_launch_ended(int fd, struct weir_launch_end *end)
     return true;
 }
 
-void weir_launch_finish(int fd)
+void weir_launch_finish(int fd, int patience_ms)
 {
     struct weir_launch_end end;
     weir_launch_kill(fd);
-    (void)!poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE_SECONDS * 1000);
+    (void)!poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, patience_ms);
     (void)!weir_launch_ended(fd, &end);
 }

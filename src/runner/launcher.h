@@ -1,8 +1,9 @@
 /* launcher.h - the process that starts commands for Weir, and ends all that they have started.
  *
- * Weir forks the launcher once, before it has grown. For each command that runs the launcher has
- * forked a supervisor, which starts the command and is the ancestor of every process that comes of
- * it; it serves another command when nothing is left of the first:
+ * Weir forks the launcher once, before it has grown, and again only if it was killed. For each
+ * command that runs the launcher has forked a supervisor, which starts the command and is the
+ * ancestor of every process that comes of it; it serves another command when nothing is left of the
+ * first:
  *
  *     weir --- launcher --- supervisor --- command --- whatever it starts
  *                      \--- supervisor --- command
@@ -13,11 +14,13 @@
  * socket between the two closes), the supervisor kills what is left, waits for it, and only then
  * ends. So the end of an attempt is the end of everything that it has started.
  *
- * Launcher and supervisors have a session of their own and take no signal but SIGKILL. They are not
- * dumpable, so a command cannot trace them; a command with `user` has no right to kill them.
+ * Launcher and supervisors have a session of their own, and block all signals that can be blocked:
+ * all but SIGKILL and SIGSTOP. They are not dumpable, so a command cannot trace them; a command
+ * with `user` has no right to kill them.
  *
  * A lock that the launcher holds (weir_launcher_hold()) is let go by the kernel when the launcher
- * and the last supervisor have ended: whoever gets it knows that no command is left. */
+ * and the last supervisor have ended: a process that gets the lock knows that no command is left.
+ */
 #ifndef WEIR_RUNNER_LAUNCHER_H
 #define WEIR_RUNNER_LAUNCHER_H
 
@@ -44,13 +47,15 @@ struct weir_launch_end {
 
 /* Starts a command. Returns 0, or why not as errno. `spawned->fd` is then the socket to its
  * supervisor: readable when the command and all that it has started have ended; closing it ends
- * them. Blocks until the program has begun, or for 10 s. */
+ * them. Blocks until the program has begun, or for 10 s: then `spawned->late` is set, and what may
+ * have begun meanwhile is killed and awaited, up to 20 s more. */
 WEIR_MUST_CHECK int weir_launcher_start(struct weir_launcher *launcher,
                                         const struct weir_spawn *spawn,
                                         struct weir_spawned *spawned);
 
-/* Takes the socket back after the end, for the next command, or closes it. It is not for those to
- * whose supervisor anything was said. */
+/* Takes the socket back after the end, for the next command, or closes it. Must not be called after
+ * weir_launch_ask_to_end() or weir_launch_kill() on this socket: the supervisor might apply that to
+ * the next command. */
 void weir_launcher_reuse(struct weir_launcher *launcher, int fd);
 
 /* Sends SIGTERM to the command's process group, and SIGCONT, since a stopped process would not
@@ -63,7 +68,7 @@ void weir_launch_kill(int fd);
 /* Whether it has ended, and how. */
 WEIR_MUST_CHECK bool weir_launch_ended(int fd, struct weir_launch_end *end);
 
-/* Kills it and waits until all of it is gone, up to 10 s. */
-void weir_launch_finish(int fd);
+/* Kills the command and waits until all that it has started is gone, up to `patience_ms`. */
+void weir_launch_finish(int fd, int patience_ms);
 
 #endif
