@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #define NS_PER_MS   UINT64_C(1000000)
-#define PATIENCE_MS 10000 /* as long as the kernel may take to end what was killed */
 #define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
 #define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
@@ -675,7 +674,15 @@ void weir_command_cancel(struct weir_command_attempt *command)
     }
 }
 
-bool weir_command_destroy(struct weir_command_attempt *command)
+void weir_command_kill(struct weir_command_attempt *command)
+{
+    if (command->state == RUNNING) {
+        weir_launch_kill(command->process.fd);
+        command->asked = true; /* its supervisor is not reused */
+    }
+}
+
+bool weir_command_destroy(struct weir_command_attempt *command, int patience_ms)
 {
     switch (command->state) {
     case PREPARING:
@@ -685,7 +692,7 @@ bool weir_command_destroy(struct weir_command_attempt *command)
     case DISCARDING:
         return false;
     case RUNNING:
-        weir_launch_finish(command->process.fd, PATIENCE_MS);
+        weir_launch_finish(command->process.fd, patience_ms);
         break;
     case RESTING:
         break;

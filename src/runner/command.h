@@ -44,8 +44,7 @@ struct weir_command_kind {
     uint64_t grace_ns; /* between SIGTERM and SIGKILL */
 };
 
-/* Tells of `run` and `user` what is wrong with them now, or null: for `weir check` and the start.
- */
+/* What is wrong with `run` or `user` now, or null: for `weir check` and the start. */
 const char *weir_command_kind_objection(const struct weir_command_kind *kind);
 
 struct weir_command_attempt;
@@ -82,14 +81,18 @@ struct weir_command_options {
 struct weir_command_attempt *weir_command_start(const struct weir_command_options *options);
 
 /* SIGTERM to its process group, SIGKILL to all that it has started after the grace. Its end is then
- * CANCELLED, however it has
- * ended meanwhile. May be called again. */
+ * CANCELLED, however it has ended meanwhile. May be called again. */
 void weir_command_cancel(struct weir_command_attempt *command);
 
-/* At once, and `ended` is not called any more: Weir ends. Its processes are gone when it returns.
- * The disk threads rest meanwhile, and what they have told the loop is settled afterwards. False
- * for a command that has ended by itself: it tells its end then, as ever. */
-WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command_attempt *command);
+/* SIGKILL to all that it has started, without waiting; for the end of Weir, which then destroys
+ * each command: so the commands of a Weir end side by side. */
+void weir_command_kill(struct weir_command_attempt *command);
+
+/* At once, and `ended` is not called any more: Weir ends. Its processes are gone when it returns,
+ * or are being killed for longer than `patience_ms`. The disk threads rest meanwhile, and what they
+ * have told the loop is settled afterwards. False for a command that has ended already: it tells
+ * its end then. */
+WEIR_MUST_CHECK bool weir_command_destroy(struct weir_command_attempt *command, int patience_ms);
 
 /* An attempt whose end is not on record. */
 struct weir_command_find {

@@ -10,6 +10,10 @@
 /* Without memory for a run, its job waits for that long. */
 #define NO_MEMORY_MS 1000
 
+/* How long a Weir that ends waits for all commands that it has killed, together. */
+#define HALT_NS   (10 * WEIR_NS_PER_SECOND)
+#define NS_PER_MS UINT64_C(1000000)
+
 /* ---- runs ---- */
 
 static bool is_busy(enum weir_run_state state)
@@ -409,10 +413,27 @@ struct weir_run *weir_run_lapse(struct weir_job_service *service,
     return weir_run_stop(run, WEIR_HALT_LAPSE) ? run : NULL;
 }
 
-/* At once. False: it has ended by itself, and tells so when its loop is settled. */
-static bool destroy_work(struct weir_run *run)
+static int remaining_ms(uint64_t deadline_ns)
 {
-    if (run->command != NULL && !weir_command_destroy(run->command)) {
+    uint64_t now_ns = weir_clock_ns();
+    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / NS_PER_MS);
+}
+
+/* Kills all commands before the first of them is awaited. */
+static void kill_commands(struct weir_link *runs)
+{
+    for (struct weir_link *at = runs->next; at != runs; at = at->next) {
+        struct weir_run *run = weir_container_of(at, struct weir_run, link);
+        if (run->command != NULL) {
+            weir_command_kill(run->command);
+        }
+    }
+}
+
+/* False: the work has ended already, and tells its end when its loop is settled. */
+static bool destroy_work(struct weir_run *run, uint64_t deadline_ns)
+{
+    if (run->command != NULL && !weir_command_destroy(run->command, remaining_ms(deadline_ns))) {
         return false;
     }
     if (run->route_attempt != NULL) {
@@ -437,10 +458,12 @@ bool weir_job_service_halt_all(struct weir_job_service *service)
     }
     pthread_mutex_unlock(&service->lock);
     bool any = !weir_list_empty(&found);
+    uint64_t deadline_ns = weir_clock_ns() + HALT_NS;
+    kill_commands(&found);
     while (!weir_list_empty(&found)) {
         struct weir_run *run = weir_container_of(found.next, struct weir_run, link);
         weir_list_unlink(&run->link);
-        if (destroy_work(run)) {
+        if (destroy_work(run, deadline_ns)) {
             weir_run_end(run, run->state == WEIR_RUN_GOING ? &unbegun : &lost);
         }
     }

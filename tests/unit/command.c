@@ -137,7 +137,7 @@ TEST(a_command_that_is_destroyed_is_gone_and_tells_nothing)
     run(&trial);
     assert_int_equal(sscanf(trial.text, "is %d", &pid), 1);
     assert_true(is_alive(pid));
-    assert_true(weir_command_destroy(trial.command));
+    assert_true(weir_command_destroy(trial.command, 10000));
     assert_false(is_alive(pid));
     expect_only_the_launcher();
     turn_for(20 * MS);
@@ -150,7 +150,7 @@ TEST(a_command_that_is_destroyed_while_its_folder_is_made_tells_nothing)
     struct trial trial = {.run = {"/bin/true"}};
     start(&trial);
     weir_disk_rest(command_loop.disk);
-    assert_true(weir_command_destroy(trial.command));
+    assert_true(weir_command_destroy(trial.command, 10000));
     weir_loop_settle(&command_loop.loop);
     assert_false(trial.ended);
     finish(&trial);
@@ -213,7 +213,7 @@ TEST(a_command_that_has_ended_well_is_not_destroyed_any_more)
     for (size_t before = open_files(); open_files() == before;) { /* its log is closed */
         turn_for(MS);
     }
-    assert_false(weir_command_destroy(trial.command));
+    assert_false(weir_command_destroy(trial.command, 10000));
     assert_false(trial.ended);
     let_disk_work();
     weir_loop_settle(&command_loop.loop);
@@ -557,7 +557,7 @@ TEST(a_result_that_cannot_be_kept_is_told_after_a_rest_and_does_not_count)
             weir_loop_run(&command_loop.loop);
             expect_failed(&trial, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
         } else {
-            assert_true(weir_command_destroy(trial.command));
+            assert_true(weir_command_destroy(trial.command, 10000));
             turn_for(SECOND);
             assert_false(trial.ended);
         }
@@ -579,7 +579,7 @@ TEST(a_command_that_cannot_be_begun_can_be_cancelled_and_destroyed)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         assert_false(trial.ended);
         if (destroyed) {
-            assert_true(weir_command_destroy(trial.command));
+            assert_true(weir_command_destroy(trial.command, 10000));
             turn_for(SECOND);
             assert_false(trial.ended);
         } else {
