@@ -115,14 +115,20 @@ static const char *missing_capability(void)
     return NULL;
 }
 
+/* What getpwnam_r() may return for a name that it does not know, besides 0. */
+static bool is_unknown_user(int error)
+{
+    return error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM;
+}
+
 static int take_user(struct weir_exec_env *exec_env, struct weir_arena *arena, const char *name,
                      char *room, size_t room_bytes)
 {
     struct passwd entry;
     struct passwd *found = NULL;
     int error = getpwnam_r(name, &entry, room, room_bytes, &found);
-    if (error != 0 || found == NULL) {
-        return error != 0 ? error : ENOENT;
+    if (found == NULL) {
+        return is_unknown_user(error) ? ENOENT : error;
     }
     bool itself = found->pw_uid == geteuid();
     if (!itself && missing_capability() != NULL) {
@@ -352,10 +358,12 @@ static void explain_user(char *sentence, size_t bytes, struct weir_slice user, i
 {
     int shown = (int)(user.bytes < 100 ? user.bytes : 100);
     if (error == EPERM) {
+        const char *missing = missing_capability();
+        assert(missing != NULL);
         snprintf(sentence, bytes,
                  "commands cannot run as the user \"%.*s\": Weir runs as user %u without %s; start "
                  "Weir as root, or remove `user`",
-                 shown, user.data, (unsigned)geteuid(), missing_capability());
+                 shown, user.data, (unsigned)geteuid(), missing);
     } else if (error == ENOENT) {
         snprintf(sentence, bytes,
                  "commands cannot run as the user \"%.*s\": there is no such user; create it, or "

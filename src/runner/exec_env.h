@@ -25,7 +25,7 @@ struct weir_exec_env {
     const char *path;
     char **argv;
     char **envp;
-    bool other_user; /* one is named that is not the one Weir runs as */
+    bool other_user; /* run as uid: a user is named, and it is another one or root */
     uid_t uid;
     gid_t gid;
     gid_t *groups;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "unit/command_loop.h"
 
+#include <dlfcn.h>
+
 /* ---- limits ---- */
 
 TEST(a_command_that_writes_too_much_fails)
@@ -220,6 +222,41 @@ TEST(a_command_dies_with_weir)
     expect_gone_soon(pid);
 }
 
+/* What the list of users answers, with no entry; -1: as it is. */
+static int no_user_error = -1;
+
+int getpwnam_r(const char *name, struct passwd *entry, char *room, size_t bytes,
+               struct passwd **found)
+{
+    int (*real)(const char *, struct passwd *, char *, size_t, struct passwd **);
+    if (no_user_error != -1) {
+        *found = NULL;
+        return no_user_error;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "getpwnam_r");
+    return real(name, entry, room, bytes, found);
+}
+
+TEST(every_answer_that_means_no_such_user_is_told_as_that)
+{
+    static const int answers[] = {0, ENOENT, ESRCH, EBADF, EPERM};
+    struct weir_slice program = weir_slice_of("/bin/true");
+    struct weir_command_kind kind = {
+        .run = &program, .run_count = 1, .user = weir_slice_of("stranger")};
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        no_user_error = answers[i];
+        const char *objection = weir_command_kind_objection(&kind);
+        no_user_error = -1;
+        assert_string_equal(objection, "commands cannot run as the user \"stranger\": there is no "
+                                       "such user; create it, or correct `user`");
+    }
+    no_user_error = EIO;
+    const char *objection = weir_command_kind_objection(&kind);
+    no_user_error = -1;
+    assert_string_equal(objection,
+                        "commands cannot run as the user \"stranger\": Input/output error");
+}
+
 TEST(a_command_runs_as_the_user_that_is_named)
 {
     struct trial trial = {.run = {SCRIPT("id -un; id -Gn; cat \"$1\"; echo changed >\"$1\"; test "
@@ -382,6 +419,7 @@ int main(void)
         IN_YARD(signals_are_neither_ignored_nor_blocked_in_a_command),
         IN_YARD(a_command_has_a_session_a_group_and_no_way_to_more_rights),
         IN_YARD(a_command_dies_with_weir),
+        cmocka_unit_test(every_answer_that_means_no_such_user_is_told_as_that),
         IN_YARD(a_command_runs_as_the_user_that_is_named),
         IN_YARD(another_user_reads_a_long_body_and_cannot_change_it),
         IN_YARD(another_user_works_in_a_folder_that_it_cannot_reach_from_the_root),
