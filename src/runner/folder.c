@@ -20,6 +20,9 @@
 #define COPY_RANGE_BYTES (1 << 30)
 #define SWEEPS_MAX       100000 /* passes over what a command left: as deep as folders may be nested */
 
+static_assert(WEIR_API_KEY_DIGEST_BYTES == WEIR_JOB_DIGEST_BYTES,
+              "the hasher for API keys computes the digests of bodies too");
+
 /* Work folders may be passed through, not looked into, so that commands of other users reach their
  * own; those are for their owner. */
 #define WORK_MODE   0711
@@ -82,8 +85,7 @@ static bool move_up(int from, const char *name, int top, uint64_t *counter)
             return true;
         }
         if (errno == EACCES) {
-            int changed = fchmodat(from, name, 0700, 0);
-            (void)changed;
+            (void)!fchmodat(from, name, 0700, 0);
         }
     }
     return false;
@@ -352,20 +354,41 @@ static bool link_body(const struct weir_folder_order *order, int folder)
            linkat(AT_FDCWD, order->body_path, folder, "in", 0) == 0;
 }
 
-/* Hashes all of a file. 0, or why not as errno. */
-static int hash_file(int fd, struct weir_hasher *hasher, char *buffer)
+/* Adds a part of a file to what is computed of it. False without memory. */
+typedef bool add_part(void *context, struct weir_slice part);
+
+/* Reads all of a file from its beginning, part by part. 0, or why not as errno. */
+static int read_file(int fd, add_part *add, void *context)
 {
-    ssize_t bytes = 1;
-    for (off_t at = 0; bytes != 0; at += bytes > 0 ? bytes : 0) {
-        bytes = pread(fd, buffer, COPY_BYTES, at);
-        if (bytes == -1 && errno != EINTR) {
-            return errno;
+    char *buffer = malloc(COPY_BYTES);
+    int error = buffer == NULL ? ENOMEM : 0;
+    off_t at = 0;
+    while (error == 0) {
+        ssize_t bytes = pread(fd, buffer, COPY_BYTES, at);
+        if (bytes == 0) {
+            break;
         }
-        if (bytes > 0 && !weir_hasher_add(hasher, (struct weir_slice){buffer, (size_t)bytes})) {
-            return ENOMEM;
+        if (bytes > 0) {
+            at += bytes;
+            error = add(context, (struct weir_slice){buffer, (size_t)bytes}) ? 0 : ENOMEM;
+        } else if (errno != EINTR) {
+            error = errno;
         }
     }
-    return 0;
+    free(buffer);
+    return error;
+}
+
+static bool add_to_hash(void *context, struct weir_slice part)
+{
+    return weir_hasher_add(context, part);
+}
+
+static bool add_to_sum(void *context, struct weir_slice part)
+{
+    uint32_t *sum = context;
+    *sum = weir_crc32c(*sum, part);
+    return true;
 }
 
 /* Whether a file is the body that was handed in: 0, EBADMSG, or why that cannot be seen. It has
@@ -376,10 +399,9 @@ static int check_digest(const struct weir_folder_order *order, int fd)
     if (order->body_digest == NULL) {
         return 0;
     }
-    char *buffer = malloc(COPY_BYTES);
     struct weir_hasher *hasher = weir_hasher_create();
-    int error = buffer == NULL || hasher == NULL || !weir_hasher_begin(hasher) ? ENOMEM : 0;
-    error = error != 0 ? error : hash_file(fd, hasher, buffer);
+    int error = hasher == NULL || !weir_hasher_begin(hasher) ? ENOMEM : 0;
+    error = error != 0 ? error : read_file(fd, add_to_hash, hasher);
     if (error == 0 && !weir_hasher_end(hasher, digest)) {
         error = ENOMEM;
     }
@@ -387,7 +409,6 @@ static int check_digest(const struct weir_folder_order *order, int fd)
         error = EBADMSG;
     }
     weir_hasher_destroy(hasher);
-    free(buffer);
     return error;
 }
 
@@ -632,20 +653,13 @@ static bool link_result(int fd, const char *path)
 static bool sum_result(int fd, struct weir_folder_result *result)
 {
     uint32_t sum = 0;
-    ssize_t bytes = 1;
-    char *buffer = malloc(COPY_BYTES);
-    for (off_t at = 0; buffer != NULL && bytes != 0; at += bytes > 0 ? bytes : 0) {
-        bytes = pread(fd, buffer, COPY_BYTES, at);
-        if (bytes == -1 && errno != EINTR) {
-            break;
-        }
-        sum = bytes > 0 ? weir_crc32c(sum, (struct weir_slice){buffer, (size_t)bytes}) : sum;
+    int error = read_file(fd, add_to_sum, &sum);
+    if (error != 0) {
+        errno = error;
+        return false;
     }
-    int why = buffer == NULL ? ENOMEM : errno;
-    free(buffer);
-    errno = why;
     result->bytes.checksum = WEIR_JOB_CHECKSUM_KNOWN | sum;
-    return buffer != NULL && bytes == 0;
+    return true;
 }
 
 /* A file that has other names, which are somebody's, is copied, and so is one where links cannot be
