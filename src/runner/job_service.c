@@ -449,9 +449,15 @@ static bool lock_work(struct weir_job_service *service, bool search, char *wrong
 {
     service->work_lock =
         weir_leftovers_end(service->folder, search, LEFTOVERS_MS, wrong, wrong_bytes);
-    return service->work_lock != -1 &&
-           (weir_launcher_hold(service->launcher, service->work_lock) ||
-            say(wrong, wrong_bytes, "the process that starts commands", strerror(errno)));
+    if (service->work_lock == -1) {
+        return false;
+    }
+    if (!weir_launcher_hold(service->launcher, service->work_lock)) {
+        snprintf(wrong, wrong_bytes, "Cannot hand %s/work.lock to the job launcher: %s",
+                 service->folder, strerror(errno));
+        return false;
+    }
+    return true;
 }
 
 static bool open_store(struct weir_job_service *service,
@@ -546,7 +552,7 @@ static bool open_parts(struct weir_job_service *service,
     /* First, since a fork is the dearer the larger the process is. */
     service->launcher = weir_launcher_create();
     if (service->launcher == NULL) {
-        return say(wrong, wrong_bytes, "the process that starts commands", strerror(errno));
+        return say(wrong, wrong_bytes, "Cannot start the job launcher", strerror(errno));
     }
     if (!make_parts(service, wrong, wrong_bytes)) {
         return false;
