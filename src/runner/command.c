@@ -5,9 +5,11 @@
  *         |            |           +--> DISCARDING --> told, gone
  *         +------------+-----------+--> told, gone
  *         +------------+-----------+--> RESTING --> told, gone
+ *                      +--> CLEARING --> told, gone
  *
- * PREPARING, SEALING and DISCARDING are in the hands of a disk thread, and nothing but `cancelled`
- * and `abandoned` is touched here meanwhile. DISCARDING is for a result that is not wanted any
+ * PREPARING, SEALING, DISCARDING and CLEARING are in the hands of a disk thread, and nothing but
+ * `cancelled` and `abandoned` is touched here meanwhile. CLEARING ends what a command has started
+ * whose supervisor was killed. DISCARDING is for a result that is not wanted any
  * more, RESTING for an attempt that could not be begun, or whose result could not be kept, for want
  * of disk or descriptors, so that it does not count: it is told a little later, so that those who
  * are tried instead do not ask a full disk all the time. */
@@ -20,6 +22,7 @@
 #include "runner/exec_env.h"
 #include "runner/folder.h"
 #include "runner/launcher.h"
+#include "runner/leftovers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -31,6 +34,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS   UINT64_C(1000000)
+#define PATIENCE_MS 10000 /* as long as the kernel may take to end what was killed */
 #define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
 #define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
@@ -41,6 +45,7 @@ enum command_state {
     RUNNING,
     SEALING,
     DISCARDING,
+    CLEARING,
     RESTING
 };
 
@@ -71,6 +76,8 @@ struct weir_command_attempt {
     struct weir_command_log log;
 
     struct weir_watch process; /* the socket to its supervisor */
+    pid_t supervisor;
+    pid_t launcher;            /* while CLEARING */
     struct weir_watch chatter; /* its stderr */
     struct weir_timer clock;
     struct weir_timer more; /* there is more to read of the log */
@@ -261,6 +268,24 @@ static void discard(struct weir_disk_task *task)
     weir_loop_post(command->options.loop, &command->done);
 }
 
+static void clear(struct weir_disk_task *task)
+{
+    struct weir_command_attempt *command =
+        weir_container_of(task, struct weir_command_attempt, task);
+    struct weir_leftovers_attempt attempt = {.folder_fd = command->folder.fd,
+                                             .supervisor = command->supervisor,
+                                             .launcher = command->launcher};
+    char wrong[200];
+    if (!weir_leftovers_end_attempt(&attempt, PATIENCE_MS, wrong, sizeof wrong) &&
+        command->end == WEIR_ATTEMPT_KILLED) {
+        snprintf(command->sentence, sizeof command->sentence,
+                 "The job supervisor was killed, and what the command had started may still run: "
+                 "%s.",
+                 wrong);
+    }
+    weir_loop_post(command->options.loop, &command->done);
+}
+
 static void hand_over(struct weir_command_attempt *command, enum command_state state,
                       void (*work)(struct weir_disk_task *task))
 {
@@ -361,7 +386,8 @@ static void judge(struct weir_command_attempt *command, const struct weir_launch
                  (double)command->timeout_ns / (double)WEIR_NS_PER_SECOND);
     } else if (end->lost) {
         fail(command, WEIR_ATTEMPT_KILLED,
-             "the process that supervises the command was killed, and the command with it");
+             "The job supervisor was killed (by the kernel for want of memory, or by another "
+             "process); what the command had started was killed too.");
     } else if (WIFSIGNALED(end->status)) {
         fail_by_signal(command, WTERMSIG(end->status), end->cpu_seconds);
     } else if (WEXITSTATUS(end->status) != 0) {
@@ -405,7 +431,10 @@ static void notice_end(struct weir_watch *watch, uint32_t what)
     weir_timer_set(command->options.loop, &command->clock, WEIR_NEVER);
     finish_log(command);
     judge(command, &end);
-    if (command->end == WEIR_ATTEMPT_SUCCESS && !command->cancelled) {
+    if (end.lost) {
+        command->launcher = weir_launcher_pid(command->options.launcher);
+        hand_over(command, CLEARING, clear);
+    } else if (command->end == WEIR_ATTEMPT_SUCCESS && !command->cancelled) {
         hand_over(command, SEALING, seal);
     } else {
         tell(command);
@@ -506,6 +535,7 @@ static void run(struct weir_command_attempt *command)
     close_file(&log);
     if (error == 0) {
         spawned.step = "it could not be watched";
+        command->supervisor = spawned.supervisor;
         error = watch_process(command, spawned.fd);
     }
     close_file(&command->folder.in_fd);
@@ -690,6 +720,7 @@ bool weir_command_destroy(struct weir_command_attempt *command, int patience_ms)
         return true;
     case SEALING:
     case DISCARDING:
+    case CLEARING:
         return false;
     case RUNNING:
         weir_launch_finish(command->process.fd, patience_ms);

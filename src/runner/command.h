@@ -9,8 +9,11 @@
  *
  * It has a session and process group of its own, a clean environment, no_new_privs and the limits
  * that are named. When it has ended, or Weir has, all that it has started is killed (launcher.h);
- * an attempt is over only then. When it has ended well, `out` is made durable and then `.done`, so
- * that an attempt whose end was not recorded need not be repeated.
+ * an attempt is over only then, also if its supervisor was killed (leftovers.h). There are two
+ * exceptions: a process that the kernel cannot end within 10 s; and, if launcher and supervisor
+ * were both killed, a process that has cleared its environment. When it has ended well, `out` is
+ * made durable and then `.done`, so that an attempt whose end was not recorded need not be
+ * repeated.
  *
  * Everything happens in one loop; files are written and made durable by disk threads. */
 #ifndef WEIR_RUNNER_COMMAND_H

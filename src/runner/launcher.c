@@ -154,6 +154,11 @@ bool weir_launcher_hold(struct weir_launcher *launcher, int fd)
     return hold(launcher);
 }
 
+pid_t weir_launcher_pid(const struct weir_launcher *launcher)
+{
+    return launcher->socket == -1 ? 0 : launcher->pid;
+}
+
 void weir_launcher_destroy(struct weir_launcher *launcher)
 {
     while (launcher->idle_count > 0) {
@@ -367,6 +372,7 @@ static int await_begun(int socket, struct weir_spawned *spawned)
         return error;
     }
     spawned->pid = begun.pid;
+    spawned->supervisor = begun.supervisor;
     spawned->step = begun.step;
     return begun.error;
 }

@@ -35,6 +35,9 @@ struct weir_launcher *weir_launcher_create(void);
  * who keeps it open as long as the launcher is there. False, with errno. */
 WEIR_MUST_CHECK bool weir_launcher_hold(struct weir_launcher *launcher, int fd);
 
+/* The process, or 0 if there is none at present. */
+pid_t weir_launcher_pid(const struct weir_launcher *launcher);
+
 /* Ends everything that it has started, and waits for that, up to 10 s. */
 void weir_launcher_destroy(struct weir_launcher *launcher);
 
@@ -42,7 +45,8 @@ void weir_launcher_destroy(struct weir_launcher *launcher);
 struct weir_launch_end {
     int status; /* as waitpid() tells */
     uint64_t cpu_seconds;
-    bool lost; /* its supervisor was killed, so nothing is known */
+    bool lost; /* its supervisor was killed: the status is not known, and what the command has
+                  started may still run (leftovers.h) */
 };
 
 /* Starts a command. Returns 0, or why not as errno. `spawned->fd` is then the socket to its

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h> /* PATH_MAX, which C17 alone does not have */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #define VARIABLE              "WEIR_JOB_DIR="
 
 struct search {
-    char prefix[PATH_MAX + 8]; /* of the folders of attempts: DATA/work/ */
+    char prefix[PATH_MAX + 8]; /* DATA/work/ for all attempts, DATA/work/NUMBER-ATTEMPT for one */
     char *environment;         /* room for that of a process */
 };
 
@@ -34,29 +35,40 @@ static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes_max)
     if (fd == -1) {
         return 0;
     }
-    for (ssize_t got = 1; got > 0 && bytes<bytes_max; bytes += got> 0 ? (size_t)got : 0) {
-        got = read(fd, to + bytes, bytes_max - bytes);
+    while (bytes < bytes_max) {
+        ssize_t got = read(fd, to + bytes, bytes_max - bytes);
+        if (got <= 0) {
+            break;
+        }
+        bytes += (size_t)got;
     }
     close(fd);
     return bytes;
 }
 
-/* Whether it stands in the folder of an attempt. */
+/* Whether a path leads into the folder of an attempt that is looked for. */
+static bool is_inside(const struct search *search, const char *path)
+{
+    size_t bytes = strlen(search->prefix);
+    return strncmp(path, search->prefix, bytes) == 0 &&
+           (search->prefix[bytes - 1] == '/' || path[bytes] == '\0' || path[bytes] == '/');
+}
+
+/* Whether the process has its working directory there. */
 static bool stands_there(const struct search *search, pid_t pid)
 {
     char path[64], folder[PATH_MAX + 8];
     snprintf(path, sizeof path, "/proc/%d/cwd", (int)pid);
     ssize_t bytes = readlink(path, folder, sizeof folder - 1);
     folder[bytes > 0 ? bytes : 0] = '\0';
-    return strncmp(folder, search->prefix, strlen(search->prefix)) == 0;
+    return is_inside(search, folder);
 }
 
 /* The value is relative for a user who cannot reach the folder from the root. That alone tells
  * nothing, and somebody who looks around in the folder is not to be killed; both together do. */
 static bool is_ours(const struct search *search, pid_t pid, const char *value)
 {
-    return strcmp(value, ".") == 0 ? stands_there(search, pid)
-                                   : strncmp(value, search->prefix, strlen(search->prefix)) == 0;
+    return strcmp(value, ".") == 0 ? stands_there(search, pid) : is_inside(search, value);
 }
 
 static bool belongs_to_attempt(const struct search *search, pid_t pid)
@@ -89,12 +101,16 @@ static bool kill_leftover(const struct search *search, pid_t pid)
     return found;
 }
 
-/* Kills what it finds; returns one that was there, or 0. A zombie has no environment. */
+/* Kills what it finds; returns one that was there, 0 if there was none, or -1 with errno. A zombie
+ * has no environment. */
 static pid_t kill_leftovers(const struct search *search)
 {
     pid_t found = 0;
     DIR *all = opendir("/proc");
-    for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+    if (all == NULL) {
+        return -1;
+    }
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
         if (!isdigit((unsigned char)entry->d_name[0])) {
             continue;
         }
@@ -103,9 +119,7 @@ static pid_t kill_leftovers(const struct search *search)
             found = pid;
         }
     }
-    if (all != NULL) {
-        closedir(all);
-    }
+    closedir(all);
     return found;
 }
 
@@ -114,12 +128,73 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = TRY_EVERY_MS * 1000000}, NULL);
 }
 
-/* Returns 0 when none is left, or one that is. */
+/* Returns 0 when none is left, one that is, or -1 with errno. */
 static pid_t kill_until_none(const struct search *search, uint64_t patience_ms)
 {
     for (uint64_t waited_ms = 0;; waited_ms += TRY_EVERY_MS) {
         pid_t pid = kill_leftovers(search);
-        if (pid == 0 || waited_ms >= patience_ms) {
+        if (pid <= 0 || waited_ms >= patience_ms) {
+            return pid;
+        }
+        rest();
+    }
+}
+
+/* ---- one attempt ---- */
+
+/* A process hands its children on before it counts as ended. */
+static bool has_ended(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    bool ended = fd == -1 || poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+    if (fd != -1) {
+        close(fd);
+    }
+    return ended;
+}
+
+/* A child of the launcher's that is no supervisor, or 0: the launcher is about to kill it.
+ * Supervisors are in the launcher's session, commands are not. */
+static pid_t find_stray(const struct search *search, pid_t launcher)
+{
+    char name[40];
+    char *text = search->environment;
+    snprintf(name, sizeof name, "task/%d/children", (int)launcher);
+    text[read_file(launcher, name, text, ENVIRONMENT_BYTES_MAX - 1)] = '\0';
+    for (char *end = text;; text = end) {
+        pid_t pid = (pid_t)strtol(text, &end, 10);
+        if (end == text) {
+            return 0;
+        }
+        pid_t session = getsid(pid);
+        if (session != launcher && session != -1) {
+            return pid;
+        }
+    }
+}
+
+/* What must end before the attempt is over; 0: nothing, -1: it cannot be seen. */
+static pid_t find_remaining(const struct search *search,
+                            const struct weir_leftovers_attempt *attempt)
+{
+    if (!has_ended(attempt->supervisor)) {
+        return attempt->supervisor;
+    }
+    pid_t stray = attempt->launcher == 0 ? 0 : find_stray(search, attempt->launcher);
+    pid_t leftover = kill_leftovers(search);
+    return leftover != 0 ? leftover : stray;
+}
+
+/* The kernel may leave out a child of the launcher's while another one ends; so nothing must be
+ * found twice. */
+static pid_t end_remaining(const struct search *search,
+                           const struct weir_leftovers_attempt *attempt, uint64_t patience_ms)
+{
+    int clean = 0;
+    for (uint64_t waited_ms = 0;; waited_ms += TRY_EVERY_MS) {
+        pid_t pid = find_remaining(search, attempt);
+        clean = pid == 0 ? clean + 1 : 0;
+        if (pid == -1 || clean == 2 || (pid != 0 && waited_ms >= patience_ms)) {
             return pid;
         }
         rest();
@@ -175,12 +250,21 @@ static bool end_unsupervised(const char *folder, uint64_t patience_ms, char *wro
     snprintf(search.prefix, sizeof search.prefix, "%s/work/", folder);
     search.environment = malloc(ENVIRONMENT_BYTES_MAX);
     if (search.environment == NULL) {
-        snprintf(wrong, wrong_bytes, "there is no memory to look for processes of commands");
+        snprintf(wrong, wrong_bytes,
+                 "Out of memory while looking for processes of an earlier Weir. Free 256 KiB, then "
+                 "start Weir again.");
         return false;
     }
     pid_t pid = kill_until_none(&search, patience_ms);
+    int why = errno;
     free(search.environment);
-    if (pid != 0) {
+    if (pid == -1) {
+        snprintf(
+            wrong, wrong_bytes,
+            "Cannot list /proc to look for processes of an earlier Weir: %s. Mount /proc, then "
+            "start Weir again.",
+            strerror(why));
+    } else if (pid != 0) {
         snprintf(wrong, wrong_bytes,
                  "Process %d belongs to a command that an earlier Weir started on %s, and cannot "
                  "be killed: end it, then start Weir again",
@@ -198,4 +282,32 @@ int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms, ch
         return -1;
     }
     return fd;
+}
+
+bool weir_leftovers_end_attempt(const struct weir_leftovers_attempt *attempt, uint64_t patience_ms,
+                                char *wrong, size_t wrong_bytes)
+{
+    struct search search;
+    char name[40];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", attempt->folder_fd);
+    ssize_t bytes = readlink(name, search.prefix, sizeof search.prefix - 1);
+    if (bytes <= 0) {
+        snprintf(wrong, wrong_bytes, "cannot read %s: %s", name, strerror(errno));
+        return false;
+    }
+    search.prefix[bytes] = '\0';
+    search.environment = malloc(ENVIRONMENT_BYTES_MAX);
+    if (search.environment == NULL) {
+        snprintf(wrong, wrong_bytes, "out of memory");
+        return false;
+    }
+    pid_t pid = end_remaining(&search, attempt, patience_ms);
+    int why = errno;
+    free(search.environment);
+    if (pid == -1) {
+        snprintf(wrong, wrong_bytes, "cannot list /proc: %s", strerror(why));
+    } else if (pid != 0) {
+        snprintf(wrong, wrong_bytes, "process %d cannot be killed", (int)pid);
+    }
+    return pid == 0;
 }

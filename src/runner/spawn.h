@@ -28,6 +28,7 @@ struct weir_spawned {
     pid_t pid;        /* also of its process group and session */
     int fd;           /* readable when it has ended */
     const char *step; /* on failure: what could not be done, "its user could not be set" */
+    pid_t supervisor; /* of a command that the launcher has started */
     bool late;        /* on failure: it may have run for a while (launcher.h) */
 };
 

@@ -1,5 +1,5 @@
-/* The launcher is forked from a process that may have threads, so nothing here allocates memory or
- * takes a lock: system calls only, and memory from mmap().
+/* The launcher is forked from a process that may have threads, so nothing here takes a lock or
+ * calls malloc(): only system calls, functions such as memcpy(), and memory from mmap().
  *
  * A supervisor:
  *
@@ -20,7 +20,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -316,8 +315,10 @@ static void release_order(struct order *order)
 
 static void tell_begun(int socket, int error, pid_t pid, const char *step)
 {
-    struct weir_launch_begun begun = {.error = error, .pid = pid};
-    snprintf(begun.step, sizeof begun.step, "%s", step == NULL ? "" : step);
+    struct weir_launch_begun begun = {.error = error, .pid = pid, .supervisor = getpid()};
+    if (step != NULL) {
+        memcpy(begun.step, step, strnlen(step, sizeof begun.step - 1));
+    }
     (void)!send(socket, &begun, sizeof begun, MSG_NOSIGNAL);
 }
 

@@ -42,6 +42,7 @@ struct weir_launch_order {
 struct weir_launch_begun {
     int error; /* errno; 0: it has begun */
     pid_t pid; /* 0: there was never a process */
+    pid_t supervisor;
     char step[64];
 };
 

@@ -106,21 +106,6 @@ TEST(a_command_that_is_cancelled_before_it_runs_does_not_run)
     finish(&trial);
 }
 
-static void stop_loop(struct weir_timer *timer)
-{
-    (void)timer;
-    weir_loop_stop(&command_loop.loop);
-}
-
-static void turn_for(uint64_t ns)
-{
-    struct weir_timer timer;
-    assert_true(weir_timer_init(&command_loop.loop, &timer, stop_loop));
-    weir_timer_set(&command_loop.loop, &timer, command_loop.loop.now_ns + ns);
-    weir_loop_run(&command_loop.loop);
-    weir_timer_deinit(&command_loop.loop, &timer);
-}
-
 /* The launcher is the only child, and there is no zombie. */
 static void expect_only_the_launcher(void)
 {

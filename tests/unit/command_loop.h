@@ -222,6 +222,21 @@ static inline void run(struct trial *trial)
     weir_loop_run(&command_loop.loop);
 }
 
+static inline void stop_loop(struct weir_timer *timer)
+{
+    (void)timer;
+    weir_loop_stop(&command_loop.loop);
+}
+
+static inline void turn_for(uint64_t ns)
+{
+    struct weir_timer timer;
+    assert_true(weir_timer_init(&command_loop.loop, &timer, stop_loop));
+    weir_timer_set(&command_loop.loop, &timer, command_loop.loop.now_ns + ns);
+    weir_loop_run(&command_loop.loop);
+    weir_timer_deinit(&command_loop.loop, &timer);
+}
+
 static inline void finish(struct trial *trial)
 {
     free(trial->result);

@@ -45,15 +45,22 @@ static int start_sleep(struct weir_launcher *launcher, struct weir_spawned *spaw
     return error;
 }
 
-/* The launcher is the only child. It is left as a zombie, so that nothing else gets its number. */
-static void kill_launcher(void)
+/* The launcher is the only child. */
+static pid_t find_launcher(void)
 {
-    siginfo_t info;
     pid_t pid = 0;
     FILE *children = fopen("/proc/thread-self/children", "re");
     assert_non_null(children);
     assert_int_equal(fscanf(children, "%d", &pid), 1);
     fclose(children);
+    return pid;
+}
+
+/* It is left as a zombie, so that nothing else gets its number. */
+static void kill_launcher(void)
+{
+    siginfo_t info;
+    pid_t pid = find_launcher();
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
@@ -133,12 +140,76 @@ TEST(a_start_that_timed_out_is_an_attempt)
     finish(&trial);
 }
 
+/* ---- a supervisor that is killed ---- */
+
+#define KILLED                                                                \
+    "The job supervisor was killed (by the kernel for want of memory, or by " \
+    "another process); what the command had started was killed too."
+
+struct family {
+    struct trial trial;
+    char script[300];
+    pid_t supervisor;
+    pid_t left; /* a process in a session of its own */
+};
+
+/* A command that has left a process, started with `how`; both sleep. */
+static void begin_family(struct family *family, const char *how)
+{
+    *family = (struct family){.left = 0};
+    snprintf(family->script, sizeof family->script,
+             "setsid %s /bin/sh -c 'while :; do sleep 1000; done' & "
+             "echo weir-progress: 0 $PPID $! >&2; while :; do sleep 1000; done",
+             how);
+    family->trial = (struct trial){.run = {"/bin/sh", "-c", family->script}, .then = KILL};
+    run(&family->trial);
+    assert_int_equal(sscanf(family->trial.text, "%d %d", &family->supervisor, &family->left), 2);
+    assert_true(is_alive(family->left));
+}
+
+static void expect_killed(struct family *family)
+{
+    if (!family->trial.ended) {
+        weir_loop_run(&command_loop.loop);
+    }
+    assert_false(is_alive(family->left));
+    expect_failed(&family->trial, WEIR_ATTEMPT_KILLED, KILLED);
+    finish(&family->trial);
+}
+
+TEST(without_its_supervisor_an_attempt_lasts_until_the_launcher_has_killed_all_of_it)
+{
+    static const char *const ways[] = {"", "env -i"};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct family family;
+        pid_t launcher = find_launcher();
+        begin_family(&family, ways[i]);
+        assert_int_equal(kill(launcher, SIGSTOP), 0);
+        assert_int_equal(kill(family.supervisor, SIGKILL), 0);
+        turn_for(100 * MS);
+        assert_false(family.trial.ended);
+        assert_int_equal(kill(launcher, SIGCONT), 0);
+        expect_killed(&family);
+    }
+}
+
+TEST(without_its_supervisor_and_the_launcher_an_attempt_ends_with_its_processes)
+{
+    struct family family;
+    begin_family(&family, "");
+    kill_launcher();
+    assert_int_equal(kill(family.supervisor, SIGKILL), 0);
+    expect_killed(&family);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_command_runs_without_the_lock_whichever_message_fails),
         cmocka_unit_test(a_command_whose_start_timed_out_is_gone_when_that_is_told),
         IN_YARD(a_start_that_timed_out_is_an_attempt),
+        IN_YARD(without_its_supervisor_an_attempt_lasts_until_the_launcher_has_killed_all_of_it),
+        IN_YARD(without_its_supervisor_and_the_launcher_an_attempt_ends_with_its_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,9 @@
 
 #include "runner/leftovers.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -13,6 +16,20 @@
 static char folder[64];
 static char attempt[96];
 static char wrong[1000];
+
+/* As where /proc is not mounted, if the test says so. */
+static bool proc_is_missing;
+
+DIR *opendir(const char *path)
+{
+    DIR *(*real)(const char *);
+    if (proc_is_missing && strcmp(path, "/proc") == 0) {
+        errno = ENOENT;
+        return NULL;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "opendir");
+    return real(path);
+}
 
 static int make_folder(void **state)
 {
@@ -99,6 +116,54 @@ TEST(what_was_started_in_an_attempt_is_killed_and_nothing_else)
     expect_untouched(elsewhere);
 }
 
+TEST(without_a_list_of_processes_nothing_begins_and_the_reason_is_told)
+{
+    proc_is_missing = true;
+    int fd = weir_leftovers_end(folder, true, 10000, wrong, sizeof wrong);
+    proc_is_missing = false;
+    assert_int_equal(fd, -1);
+    assert_string_equal(wrong,
+                        "Cannot list /proc to look for processes of an earlier Weir: No such "
+                        "file or directory. Mount /proc, then start Weir again.");
+}
+
+/* A supervisor that has ended: no process has that number. */
+#define NO_PROCESS 0x7ffffff0
+
+TEST(one_attempt_is_ended_and_no_other)
+{
+    char other[160], inside[160];
+    snprintf(other, sizeof other, "%s0", attempt); /* 7-10 */
+    snprintf(inside, sizeof inside, "%s/inside", attempt);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    pid_t reached = begin_in("/", attempt);
+    pid_t unreached = begin_in(inside, ".");
+    pid_t neighbour = begin_in("/", other);
+    pid_t unreached_neighbour = begin_in(other, ".");
+    struct weir_leftovers_attempt ended = {.folder_fd = open(attempt, O_RDONLY | O_CLOEXEC),
+                                           .supervisor = NO_PROCESS};
+    assert_true(weir_leftovers_end_attempt(&ended, 10000, wrong, sizeof wrong));
+    close(ended.folder_fd);
+    expect_killed(reached);
+    expect_killed(unreached);
+    expect_untouched(neighbour);
+    expect_untouched(unreached_neighbour);
+    rmdir(other);
+    rmdir(inside);
+}
+
+TEST(an_attempt_whose_supervisor_goes_on_is_not_over)
+{
+    struct weir_leftovers_attempt going = {.folder_fd = open(attempt, O_RDONLY | O_CLOEXEC),
+                                           .supervisor = getpid()};
+    char expected[80];
+    snprintf(expected, sizeof expected, "process %d cannot be killed", (int)getpid());
+    assert_false(weir_leftovers_end_attempt(&going, 20, wrong, sizeof wrong));
+    assert_string_equal(wrong, expected);
+    close(going.folder_fd);
+}
+
 TEST(without_folders_of_attempts_no_process_is_looked_at)
 {
     pid_t pid = begin_in("/", attempt);
@@ -135,6 +200,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(what_was_started_in_an_attempt_is_killed_and_nothing_else),
+        IN_FOLDER(without_a_list_of_processes_nothing_begins_and_the_reason_is_told),
+        IN_FOLDER(one_attempt_is_ended_and_no_other),
+        IN_FOLDER(an_attempt_whose_supervisor_goes_on_is_not_over),
         IN_FOLDER(without_folders_of_attempts_no_process_is_looked_at),
         IN_FOLDER(as_long_as_the_lock_is_held_nothing_begins_and_the_reason_is_told),
         IN_FOLDER(a_lock_that_cannot_be_opened_is_told_with_its_path),
