@@ -16,10 +16,10 @@
 /* How many reads in a row may throw something away before others have their turn. */
 #define DISCARDS_MAX 16
 
-/* A client that is new, or has sent a part of a head, is not closed for a newcomer before this
- * time: what it sends may be on its way, and a flood of newcomers must not push out those who have
- * just come. */
-#define START_LEAST_NS WEIR_NS_PER_SECOND
+/* A client is not closed for a newcomer before it has been idle, or has owed the rest of its head,
+ * for this long: its next request may be on its way, and a flood of newcomers must push out neither
+ * those who have just come nor clients that keep their connection busy. */
+#define DISPLACE_AGE_NS WEIR_NS_PER_SECOND
 
 /* How many clients are looked at in search of one to close. Only those are passed over whose next
  * request waits in the socket, and they leave the list in the same turn. */
@@ -354,8 +354,12 @@ bool weir_client_displace(struct weir_listener *listener, struct weir_worker *wo
 {
     struct weir_waiting_clients *all = &listener->waiting[worker->index];
     uint64_t now_ns = worker->loop.now_ns;
-    return displace_from(&all->idle, now_ns) ||
-           (now_ns >= START_LEAST_NS && displace_from(&all->starting, now_ns - START_LEAST_NS));
+    if (now_ns < DISPLACE_AGE_NS) {
+        return false;
+    }
+    /* A client that has never sent a request goes before one that has. */
+    uint64_t since_ns = now_ns - DISPLACE_AGE_NS;
+    return displace_from(&all->starting, since_ns) || displace_from(&all->idle, since_ns);
 }
 
 static bool begins_with(const uint8_t *bytes, const uint8_t *network, uint32_t bits)

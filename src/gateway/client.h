@@ -72,9 +72,9 @@ void weir_client_open_loopback(struct weir_worker *worker, struct weir_listener 
                                struct weir_loopback_client *loopback);
 
 /* Closes one of the worker's clients of this listener to make room for a newcomer: the one that has
- * been idle for longest, or, if none is idle, the one that owes the rest of a request's head for
- * longest, if that is at least a second. A client whose next request waits in the socket is left
- * alone, as is every client with a request under way. False if there is none to close. */
+ * owed the rest of a request's head for longest, or, if there is none, the one that has been idle
+ * for longest; either for at least a second. A client whose next request waits in the socket is
+ * left alone, as is every client with a request under way. False if there is none to close. */
 bool weir_client_displace(struct weir_listener *listener, struct weir_worker *worker);
 
 /* The worker's config has changed, and with it perhaps whose word is taken: from the next request

@@ -90,6 +90,31 @@ async def test_a_connection_that_sends_nothing_makes_room_after_a_second():
 
 
 @run
+async def test_a_connection_that_has_never_asked_goes_before_one_that_has():
+    async with upstream() as server, front(server, listen=limited(2)) as gateway:
+        async with connect(gateway.port) as kept:
+            assert await say(kept) == 200  # idle for longer than the next one is there
+            async with connect(gateway.port) as silent:
+                await until_still(gateway.process.pid)
+                async with connect(gateway.port) as newcomer:
+                    assert await say(newcomer) == 200
+                    await silent.ended()
+                    assert [await say(kept), await say(newcomer)] == [200, 200]
+
+
+@run
+async def test_a_connection_that_was_busy_a_moment_ago_is_not_closed_for_a_newcomer():
+    async with upstream() as server, front(server, listen=limited(1)) as gateway:
+        async with connect(gateway.port) as kept:
+            assert await say(kept) == 200
+            began = time.monotonic()
+            async with connect(gateway.port) as newcomer:
+                assert await say(newcomer) == 200
+                assert time.monotonic() - began >= 0.9  # a second, but for what it took to say 200
+                await kept.ended()
+
+
+@run
 async def test_a_connection_with_a_request_under_way_is_not_closed_for_a_newcomer():
     async with held() as server, front(server, listen=limited(2)) as gateway:
         async with wires(*[gateway.port] * 2) as busy:
@@ -111,11 +136,12 @@ async def test_a_connection_with_a_request_under_way_is_not_closed_for_a_newcome
 @run
 async def test_an_idle_connection_on_another_thread_makes_room():
     async with upstream() as server, front(server, listen=limited(1), threads=4) as gateway:
-        for _ in range(40):  # the kernel deals them out to the threads
+        before = await open_wire(gateway.port)
+        assert await say(before) == 200
+        for _ in range(10):  # the kernel deals them out to the threads; each has its second
             wire = await open_wire(gateway.port)
             assert await asyncio.wait_for(say(wire), 20) == 200
-            if _ > 0:
-                await before.ended()
+            await before.ended()
             before = wire
         before.close()
 
