@@ -26,7 +26,6 @@ static uint64_t waited_ns(const struct weir_body_pace *pace, uint64_t now_ns)
 /* What the bytes earn. They are those of one read, so the product fits. */
 static uint64_t earned_ns(const struct weir_config_listener *config, uint64_t bytes)
 {
-    assert(bytes <= UINT32_MAX);
     return bytes * WEIR_NS_PER_SECOND / config->body_rate_bytes;
 }
 
@@ -71,13 +70,22 @@ uint64_t weir_body_pace_wait(struct weir_body_pace *pace, const struct weir_conf
 void weir_body_pace_receive(struct weir_body_pace *pace, const struct weir_config_listener *config,
                             uint64_t bytes, uint64_t now_ns)
 {
+    assert(bytes >= 1);
+    assert(bytes <= UINT32_MAX);
+    weir_body_pace_stop(pace, config, now_ns);
+    if (counts_rate(pace, config)) {
+        pace->spent_ns = left_ns(pace->spent_ns, earned_ns(config, bytes));
+    }
+}
+
+void weir_body_pace_stop(struct weir_body_pace *pace, const struct weir_config_listener *config,
+                         uint64_t now_ns)
+{
     uint64_t now_waited_ns = waited_ns(pace, now_ns);
     pace->waited_ns += now_waited_ns;
     pace->waits = false;
     if (counts_rate(pace, config)) {
-        uint64_t window_ns = weir_body_pace_window_ns(config);
-        uint64_t spent_ns = least(pace->spent_ns + now_waited_ns, window_ns);
-        pace->spent_ns = left_ns(spent_ns, earned_ns(config, bytes));
+        pace->spent_ns = least(pace->spent_ns + now_waited_ns, weir_body_pace_window_ns(config));
     }
 }
 

@@ -35,16 +35,21 @@ struct weir_body_pace {
 uint64_t weir_body_pace_window_ns(const struct weir_config_listener *config);
 
 /* Nothing is there, and Weir could read: it waits from now on, if it does not yet. With `holds`
- * (first said, it stays) the rate counts from now on. Returns by when the client has to go on;
- * WEIR_NEVER if there is no such time. */
+ * the rate counts from now on. Once `holds` was true it stays true. Returns by when the client has
+ * to go on; WEIR_NEVER if there is no such time. */
 uint64_t weir_body_pace_wait(struct weir_body_pace *pace, const struct weir_config_listener *config,
                              bool holds, uint64_t now_ns);
 
-/* So many bytes have come; or, with 0, Weir no longer waits for any. */
+/* So many bytes have come, at least 1: they pay for the wait before them, which ends. */
 void weir_body_pace_receive(struct weir_body_pace *pace, const struct weir_config_listener *config,
                             uint64_t bytes, uint64_t now_ns);
 
-/* The client has only now been told to send: the window and the wait begin again. */
+/* Weir does not read the body for now, so the wait ends. What it took so far stays counted; the
+ * time until weir_body_pace_wait() is not. Changes nothing if Weir does not wait. */
+void weir_body_pace_stop(struct weir_body_pace *pace, const struct weir_config_listener *config,
+                         uint64_t now_ns);
+
+/* Weir or the upstream has just sent 100 Continue: the wait and the window start again. */
 void weir_body_pace_restart(struct weir_body_pace *pace, uint64_t now_ns);
 
 /* Whether the client is late, and in what. */

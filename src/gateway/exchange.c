@@ -324,11 +324,10 @@ static bool awaits_body(const struct weir_exchange *exchange)
     return exchange->state == WEIR_EXCHANGE_READING || weir_exchange_wants_body(exchange);
 }
 
-/* Weir does not wait for the body: what the upstream does meanwhile is no fault of the client. */
-static void stop_waiting(struct weir_exchange *exchange)
+void weir_exchange_pause_body(struct weir_exchange *exchange)
 {
-    weir_body_pace_receive(&exchange->body_pace, exchange->client->listener->config, 0,
-                           exchange->worker->loop.now_ns);
+    weir_body_pace_stop(&exchange->body_pace, exchange->client->listener->config,
+                        exchange->worker->loop.now_ns);
 }
 
 /* A client that others wait for has a limited time to go on. */
@@ -345,13 +344,13 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
         }
     } else if (weir_exchange_wants_reader(exchange)) {
         bool waited = exchange->body_pace.waits; /* for a body that nobody wants any more */
-        stop_waiting(exchange);
+        weir_exchange_pause_body(exchange);
         if (waited || client->timer.due_ns == WEIR_NEVER) {
             weir_client_press(client); /* what the server does is no step of its own */
         }
     } else if (client->timer.due_ns != WEIR_NEVER) {
         weir_client_relax(client);
-        stop_waiting(exchange);
+        weir_exchange_pause_body(exchange);
     }
 }
 

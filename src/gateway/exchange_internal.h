@@ -69,6 +69,9 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
  */
 void weir_exchange_watch_client(struct weir_exchange *exchange);
 
+/* Weir does not read the client's body for now: the time until it does costs the client nothing. */
+void weir_exchange_pause_body(struct weir_exchange *exchange);
+
 /* ---- exchange_flow.c ---- */
 
 /* It goes on its flow's permit, or waits for it. */

@@ -391,6 +391,7 @@ static void wait_for_large(struct weir_exchange *exchange)
         return;
     }
     llm->waits_for_large = true;
+    weir_exchange_pause_body(exchange);
     weir_list_push_back(&worker->large_waiters, &llm->large_link);
     uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
     weir_timer_set(&worker->loop, &exchange->client->timer,

@@ -168,6 +168,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
 {
     struct weir_worker *worker = exchange->worker;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
+    weir_exchange_pause_body(exchange);
     if (exchange->route->gate == WEIR_CONFIG_NONE) {
         weir_exchange_admitted(exchange);
         return;

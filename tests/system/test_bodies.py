@@ -380,10 +380,10 @@ def announce(length, sent):
 
 
 @contextlib.asynccontextmanager
-async def unfinished(gateway, count, start):
+async def unfinished(gateway, count, start, port=None):
     """So many connections on which `start` has been said, and read as far as it will be."""
     async with contextlib.AsyncExitStack() as stack:
-        wires = [await stack.enter_async_context(connect(gateway.port)) for _ in range(count)]
+        wires = [await stack.enter_async_context(connect(port or gateway.port)) for _ in range(count)]
         for wire in wires:
             await wire.send(start)
         await until_still(gateway.process.pid)
@@ -457,6 +457,31 @@ async def test_a_client_that_leaves_while_it_waits_for_a_large_buffer_leaves_not
             wires[7].reset()
             await asked
     assert [message.body for message in server.seen] == [LARGE]
+
+
+# Of one worker: the first address for those that hold the large buffers, the second for one that waits for a buffer.
+TWO = '[{ address: 127.0.0.1:0, body_rate: none, timeouts: { stall: 10m } }, ' \
+      '{ address: 127.0.0.1:0, body_rate: none, timeouts: { body: 2s } }]'
+
+
+@run
+async def test_a_client_does_not_pay_for_the_wait_for_a_large_buffer():
+    # Exactly what fits the buffer before the large one, with the room that is kept for changes (EDIT_BYTES_MAX).
+    sent = 64 * KIB - (64 + 6 * 255 + 2)
+    async with upstream(reply(completion(), JSON)) as server, llm(server, listen=TWO) as gateway:
+        first, second = (int(address.rsplit(':', 1)[1]) for address in gateway.addresses['listening'])
+        async with unfinished(gateway, LARGE_BUFFERS, announce(900_000, 70_000), port=first) as holders, \
+                unfinished(gateway, 1, announce(len(LARGE), sent), port=second) as [wire]:
+            await wire.send(LARGE[sent:sent + 8 * KIB])
+            await until_still(gateway.process.pid)
+            late = await ask(second, post(10, target=CHAT, body=b'{'))
+            assert late.status == 408  # so timeouts.body of that address has passed
+            holders[7].reset()
+            await until_still(gateway.process.pid)
+            await wire.send(LARGE[sent + 8 * KIB:])
+            assert (await wire.message()).status == 200
+            assert await keys_of(gateway) == ['gpt-4o']
+    assert server.seen[0].body == LARGE
 
 
 @run

@@ -84,9 +84,22 @@ TEST(time_in_which_weir_does_not_wait_is_free)
     struct weir_config_listener config = listener();
     struct weir_body_pace pace = {0};
     weir_body_pace_wait(&pace, &config, true, SECOND);
-    weir_body_pace_receive(&pace, &config, 0, 3 * SECOND); /* two seconds are spent */
+    weir_body_pace_stop(&pace, &config, 3 * SECOND); /* two seconds are spent */
     assert_int_equal(weir_body_pace_judge(&pace, &config, DAY), WEIR_BODY_LATE_NOT);
     assert_int_equal(weir_body_pace_wait(&pace, &config, true, DAY), DAY + WINDOW - 2 * SECOND);
+}
+
+TEST(stopping_ends_the_wait_once_and_bytes_that_follow_still_pay)
+{
+    struct weir_config_listener config = listener();
+    struct weir_body_pace pace = {0};
+    weir_body_pace_wait(&pace, &config, true, SECOND);
+    weir_body_pace_stop(&pace, &config, 3 * SECOND); /* two seconds are spent */
+    weir_body_pace_stop(&pace, &config, 20 * SECOND);
+    assert_int_equal(pace.waited_ns, 2 * SECOND);
+    weir_body_pace_receive(&pace, &config, RATE_BYTES, 20 * SECOND); /* and one is earned */
+    assert_int_equal(pace.waited_ns, 2 * SECOND);
+    assert_int_equal(weir_body_pace_wait(&pace, &config, true, DAY), DAY + WINDOW - SECOND);
 }
 
 TEST(before_anything_is_held_only_the_pause_and_the_total_count)
@@ -204,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_client_at_the_rate_goes_on_and_one_just_below_does_not),
         cmocka_unit_test(bytes_that_came_early_are_worth_one_window_at_most),
         cmocka_unit_test(time_in_which_weir_does_not_wait_is_free),
+        cmocka_unit_test(stopping_ends_the_wait_once_and_bytes_that_follow_still_pay),
         cmocka_unit_test(before_anything_is_held_only_the_pause_and_the_total_count),
         cmocka_unit_test(the_window_begins_when_something_is_held),
         cmocka_unit_test(a_restart_gives_the_window_anew_but_not_the_total),
