@@ -32,16 +32,22 @@ uint64_t weir_descriptors_count(void)
     return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
+/* Whether fewer than so many are taken, besides what the API has of its part of the reserve: that
+ * is in `count`, and must neither keep other clients out nor take from the half of upstreams. */
+static bool count_is_below(uint64_t bound)
+{
+    uint64_t api = atomic_load_explicit(&reserved, memory_order_relaxed);
+    return weir_descriptors_count() < bound + api;
+}
+
 bool weir_descriptors_left_for_client(void)
 {
-    /* The API's part of the reserve is counted there, or its clients would keep all others out. */
-    uint64_t api = atomic_load_explicit(&reserved, memory_order_relaxed);
-    return weir_descriptors_count() < limit - reserve + api;
+    return count_is_below(limit - reserve);
 }
 
 bool weir_descriptors_left_for_upstream(void)
 {
-    return weir_descriptors_count() < limit - reserve / 2;
+    return count_is_below(limit - reserve / 2);
 }
 
 bool weir_descriptors_take_reserved(void)

@@ -1,14 +1,15 @@
 /* descriptors.h - how many descriptors the event loops of this process hold, and who may take more.
  *
  * The system's limit holds for the whole process, so the count is the process's, too. As long as
- * the limit is far, everybody may take descriptors. The last of them are a reserve, so that clients
- * that are served find a connection to an upstream, files can be opened, and the API answers, when
- * clients have taken all the others:
+ * the limit is far, any caller may take descriptors. The last of them are a reserve, so that
+ * clients that are served find a connection to an upstream, files can be opened, and the API
+ * answers, when clients have taken all the others:
  *
  *     traffic            |  upstreams, the API's clients  |  files and what nobody counts
  *     0 ............ limit - reserve .............. limit - reserve / 4 ............ limit
  *
  * Connections to upstreams may use a half of the reserve, and the API's clients a quarter of it.
+ * Neither takes from the other's part.
  * All functions are cheap and may be called in any thread; none makes a system call. */
 #ifndef WEIR_NET_DESCRIPTORS_H
 #define WEIR_NET_DESCRIPTORS_H

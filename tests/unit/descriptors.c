@@ -61,6 +61,26 @@ TEST(the_api_has_a_quarter_of_the_reserve_which_is_not_counted_for_other_clients
     remove_all();
 }
 
+TEST(upstreams_have_a_half_of_the_reserve_also_when_the_api_has_its_quarter)
+{
+    weir_descriptors_set_limit(LIMIT);
+    add(LIMIT - RESERVE);
+    for (int i = 0; i < RESERVE / 4; i++) {
+        assert_true(weir_descriptors_take_reserved());
+        weir_descriptors_add();
+    }
+    add(RESERVE / 2 - 1);
+    assert_true(weir_descriptors_left_for_upstream());
+    add(1);
+    assert_int_equal(weir_descriptors_count(), LIMIT - RESERVE / 4); /* the rest is for files */
+    assert_false(weir_descriptors_left_for_upstream());
+    for (int i = 0; i < RESERVE / 4; i++) {
+        weir_descriptors_give_reserved();
+    }
+    assert_false(weir_descriptors_left_for_upstream());
+    remove_all();
+}
+
 TEST(of_a_low_limit_a_half_is_the_reserve)
 {
     weir_descriptors_set_limit(100);
@@ -78,6 +98,7 @@ int main(void)
         cmocka_unit_test(clients_leave_the_reserve_and_upstreams_a_half_of_it),
         cmocka_unit_test(
             the_api_has_a_quarter_of_the_reserve_which_is_not_counted_for_other_clients),
+        cmocka_unit_test(upstreams_have_a_half_of_the_reserve_also_when_the_api_has_its_quarter),
         cmocka_unit_test(of_a_low_limit_a_half_is_the_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
