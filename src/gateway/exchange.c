@@ -369,7 +369,8 @@ static void tell_to_send(struct weir_exchange *exchange)
     weir_exchange_watch_client(exchange);
 }
 
-/* The body that Weir waits for has not come in time. */
+/* The body that Weir waits for has not come in time, or the deadline has passed before it was
+ * there, or the client has not read an interim reply in time. */
 static void body_late(struct weir_exchange *exchange)
 {
     const struct weir_listener *listener = exchange->client->listener;
@@ -379,17 +380,16 @@ static void body_late(struct weir_exchange *exchange)
         tell_to_send(exchange);
         return;
     }
-    if (exchange->reply_begun) {
-        weir_exchange_abandon(exchange);
+    bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
+    if (exchange->reply_begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
+        weir_exchange_abandon(exchange); /* it would not read an answer either */
         return;
     }
     char text[WEIR_BODY_LATE_TEXT_BYTES] =
         "The deadline of the request (deadline of its route, or Weir-Timeout) passed before its "
         "body was there. Send it faster, or ask for more time.";
-    bool expired = exchange->deadline_ns <= now_ns;
-    if (late != WEIR_BODY_LATE_NOT || !expired) { /* else it has an interim reply to read */
-        weir_body_late_text(late == WEIR_BODY_LATE_NOT ? WEIR_BODY_LATE_STALL : late,
-                            listener->config, text);
+    if (late != WEIR_BODY_LATE_NOT) {
+        weir_body_late_text(late, listener->config, text);
     }
     exchange->keep_client = false;
     weir_exchange_answer(exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);

@@ -1,11 +1,13 @@
 """Where something ends: descriptors, connections, the grace, a reader's time, an upstream's last words."""
 import asyncio
 import contextlib
+import fcntl
 import itertools
 import pathlib
 import signal
 import socket
 import struct
+import termios
 import time
 
 import pytest
@@ -314,6 +316,39 @@ async def test_an_interim_reply_that_is_cut_is_not_followed_by_an_answer():
         await gateway.until('f', active=0)
         assert await read_interim(wire, LONG_HINTS) < sent // len(LONG_HINTS)  # at least one was cut
         wire.close()
+
+
+def unread(wire):
+    """How many bytes have come that the kernel still has."""
+    return struct.unpack('i', fcntl.ioctl(wire.writer.get_extra_info('socket').fileno(), termios.FIONREAD, bytes(4)))[0]
+
+
+@run
+async def test_a_client_that_does_not_read_interim_replies_is_not_told_that_its_body_is_late(tmp_path):
+    length = 10_000_000
+    hints = b'HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n' % (b'l' * 4000)
+
+    async def serve(upstream_wire):
+        upstream_wire.writer.transport.pause_reading()  # so Weir does not wait for more of the body
+        sent = 0
+        while sent == unread(wire):
+            await upstream_wire.send(hints)
+            sent += len(hints)
+            await until_still(gateway.process.pid)
+        await asyncio.Event().wait()
+    listen = f'{{ address: "unix:{tmp_path}/weir.sock", timeouts: {{ stall: 1s }} }}'
+    async with upstream(serve) as server, front(server, listen=listen) as gateway:
+        async with connect(f'unix:{tmp_path}/weir.sock') as wire:
+            wire.writer.transport.pause_reading()  # a Unix socket takes each of these replies whole, or not at all
+            wire.writer.write(request('/functions/f', f'Content-Length: {length}', method='POST', body=b'x' * length))
+            await gateway.until('f', active=1)
+            await gateway.until('f', active=0)
+            wire.writer.transport.resume_reading()
+            said = b''
+            with contextlib.suppress(ConnectionError):
+                while some := await asyncio.wait_for(wire.reader.read(1 << 16), PATIENCE):
+                    said += some
+            check_cut(said, hints)
 
 
 PROCESSING = b'HTTP/1.1 102 Processing\r\n\r\n'
