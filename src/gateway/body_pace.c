@@ -121,14 +121,14 @@ void weir_body_late_text(enum weir_body_late late, const struct weir_config_list
     switch (late) {
     case WEIR_BODY_LATE_RATE:
         snprintf(text, WEIR_BODY_LATE_TEXT_BYTES,
-                 "The request's body came more slowly than %s a second (body_rate of listen), over "
-                 "%s. Send it faster, or have body_rate lowered.",
+                 "The request's body came more slowly than %s a second (body_rate of the "
+                 "listener), over %s. Send it faster, or have body_rate lowered.",
                  weir_scalar_show_size(config->body_rate_bytes).text, window.text);
         return;
     case WEIR_BODY_LATE_TOTAL:
         snprintf(text, WEIR_BODY_LATE_TEXT_BYTES,
-                 "The request's body took longer than %s (timeouts.body of listen). Send it "
-                 "faster, or have timeouts.body raised.",
+                 "The request's body took longer than %s (timeouts.body of the listener). "
+                 "Send it faster, or have timeouts.body raised.",
                  weir_scalar_show_duration(config->patience.body_ns).text);
         return;
     case WEIR_BODY_LATE_STALL:
@@ -138,6 +138,6 @@ void weir_body_late_text(enum weir_body_late late, const struct weir_config_list
     assert(late == WEIR_BODY_LATE_STALL);
     snprintf(text, WEIR_BODY_LATE_TEXT_BYTES,
              "The next part of the request's body did not come within %s (timeouts.stall of "
-             "listen). Send it without long pauses.",
+             "the listener). Send it without long pauses.",
              weir_scalar_show_duration(config->patience.stall_ns).text);
 }

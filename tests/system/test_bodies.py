@@ -139,7 +139,7 @@ async def test_a_pause_before_the_line_ends_with_a_408_that_says_why():
         assert (message.status, message.one('connection')) == (408, 'close')
         problem = problem_of(message)
         assert problem['type'] == 'urn:weir:request-timeout'
-        assert 'within 400ms (timeouts.stall of listen)' in problem['detail']
+        assert 'within 400ms (timeouts.stall of the listener)' in problem['detail']
     assert server.connections == 0
 
 
@@ -150,7 +150,7 @@ async def test_the_total_time_ends_a_body_that_always_goes_on():
         async with trickling(gateway, 1, post(10_000)) as [wire]:
             message = await wire.message()
             assert message.status == 408
-            assert 'longer than 500ms (timeouts.body of listen)' in problem_of(message)['detail']
+            assert 'longer than 500ms (timeouts.body of the listener)' in problem_of(message)['detail']
     assert server.connections == 0
 
 
@@ -200,7 +200,7 @@ async def test_a_trickle_behind_a_full_buffer_is_cut_off_and_gives_the_permit_ba
             assert (message.status, message.one('connection')) == (408, 'close')
             problem = problem_of(message)
             assert problem['type'] == 'urn:weir:request-timeout'
-            assert 'slowly than 8KiB a second (body_rate of listen), over 400ms' in problem['detail']
+            assert 'slowly than 8KiB a second (body_rate of the listener), over 400ms' in problem['detail']
             await gateway.until('f', active=0)
             await until(lambda: server.ended == 1, 'the connection to the upstream is closed')
         assert await status_of(gateway, post(5, body=b'hello')) == 200

@@ -199,14 +199,16 @@ TEST(each_way_to_be_late_names_its_setting)
     config.body_rate_bytes = 8192;
     char text[WEIR_BODY_LATE_TEXT_BYTES];
     weir_body_late_text(WEIR_BODY_LATE_RATE, &config, text);
-    assert_string_equal(text, "The request's body came more slowly than 8KiB a second (body_rate "
-                              "of listen), over 5s. Send it faster, or have body_rate lowered.");
+    assert_string_equal(text,
+                        "The request's body came more slowly than 8KiB a second (body_rate "
+                        "of the listener), over 5s. Send it faster, or have body_rate lowered.");
     weir_body_late_text(WEIR_BODY_LATE_TOTAL, &config, text);
-    assert_string_equal(text, "The request's body took longer than 1m (timeouts.body of listen). "
-                              "Send it faster, or have timeouts.body raised.");
+    assert_string_equal(text,
+                        "The request's body took longer than 1m (timeouts.body of the listener). "
+                        "Send it faster, or have timeouts.body raised.");
     weir_body_late_text(WEIR_BODY_LATE_STALL, &config, text);
     assert_string_equal(text, "The next part of the request's body did not come within 30s "
-                              "(timeouts.stall of listen). Send it without long pauses.");
+                              "(timeouts.stall of the listener). Send it without long pauses.");
 }
 
 int main(void)
