@@ -12,7 +12,7 @@
 static bool open_socket(struct weir_backend *backend, const struct weir_address *address)
 {
     struct weir_worker *worker = backend->origin->worker;
-    if (!weir_listener_spare_for_upstream(worker)) {
+    if (!weir_listener_make_room_for_upstream(worker)) {
         errno = EMFILE;
         return false;
     }

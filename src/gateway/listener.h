@@ -75,9 +75,9 @@ void weir_listener_forget(struct weir_listener *listener, const struct weir_work
 /* Says on stderr that the call `what` lacks a descriptor, the numbers, and what to do. */
 void weir_listener_log_descriptors(const char *what, uint64_t now_ns);
 
-/* Whether another connection to an upstream may be opened. When there are too few descriptors, one
- * of the worker's clients without a request is closed for it. */
-bool weir_listener_spare_for_upstream(struct weir_worker *worker);
+/* Returns whether another connection to an upstream may be opened. May close an idle client of this
+ * worker to make room; logs that, at most once a minute. */
+bool weir_listener_make_room_for_upstream(struct weir_worker *worker);
 
 /* Safe to call on a closed one. */
 void weir_acceptor_close(struct weir_acceptor *acceptor);

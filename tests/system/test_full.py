@@ -219,8 +219,8 @@ async def test_the_api_answers_while_two_listeners_are_flooded():
         for _ in range(30):
             assert await is_healthy(gateway)
         errors = gateway.complaints()
-        assert errors.count('no descriptor left') == 1
-        assert f'of {LIMIT} are used by connections, and the last {LIMIT // 2} are kept' in errors
+        assert errors.count('out of file descriptors') == 1
+        assert f'of {LIMIT} in use; the last {LIMIT // 2} are kept' in errors
         assert 'ulimit -n' in errors
         server.door.set()
 
