@@ -132,8 +132,9 @@ void weir_api_forget_events(struct weir_call *call)
 
 /* ---- lines ---- */
 
-/* Whether it may be told to a caller that speaks for one tenant: what happens to a ticket or a job
- * is its own tenant's, what happens to a lane belongs to everybody to whom its key is open. */
+/* Whether the caller may read this event. To one that speaks for one tenant, what happens to a
+ * ticket or a job is shown if it is that tenant's own; what happens to a lane is shown to every
+ * caller that may see the key. */
 static bool may_know(const struct weir_call *call, const struct weir_note *note)
 {
     struct weir_slice own = call->credential.tenant;

@@ -13,8 +13,8 @@ static void refuse_params(struct weir_call *call, const struct weir_permit_param
     weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400, params->wrong);
 }
 
-/* The permit's name as the parameters have it. False if it has none, or two; that has been said
- * then. */
+/* The permit's name as the parameters have it. False if it has none, or two; then the error reply
+ * has been written. */
 static bool name_permit(struct weir_call *call, const struct weir_permit_params *params,
                         struct weir_api_permit_name *name)
 {
@@ -32,8 +32,9 @@ static bool name_permit(struct weir_call *call, const struct weir_permit_params 
     return true;
 }
 
-/* Finds the gate. Whether there is one, and a key may be called so; if not, that has been said. A
- * longer name would be refused by the gate as if it were full, and fits nowhere else. */
+/* Finds the gate. Whether there is one, and a key may be called so; if not, the error reply
+ * has been written. A longer name would be refused by the gate as if it were full, and fits nowhere
+ * else. */
 static bool find_place(struct weir_call *call)
 {
     size_t bytes = call->segments[2].bytes;
@@ -48,7 +49,7 @@ static bool find_place(struct weir_call *call)
     return true;
 }
 
-/* Whether the caller may take permits at the key; if not, that has been said. */
+/* Whether the caller may take permits at the key; if not, the error reply has been written. */
 static bool may_use_key(struct weir_call *call)
 {
     if (weir_api_key_open(call, call->segments[2])) {

@@ -4,8 +4,7 @@
  * body. A body of up to 16 KiB is read as a whole, so that nothing depends on the client once there
  * is a permit; of a longer one only what fits the buffer that the head came in, since waiting with
  * a long body must not cost more memory than waiting. What is needed to enter the line is kept here
- * meanwhile. Four kinds of requests enter
- * at once, as their heads are complete:
+ * meanwhile. Four kinds of requests enter at once, as their heads are complete:
  *
  *   - without a gate: there is no permit to hold;
  *   - of a client that waits for a 100: the upstream decides whether the body is sent at all;
@@ -47,13 +46,13 @@ static bool is_full(const struct weir_client *client, uint32_t capacity)
                                    : weir_buffer_bytes(in) == in->capacity;
 }
 
-enum progress {
+enum body_start_progress {
     START_IS_THERE,
     START_WAITS, /* for the client */
     START_OVER   /* the exchange took another way */
 };
 
-static enum progress read_start(struct weir_exchange *exchange)
+static enum body_start_progress read_start(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
     for (;;) {

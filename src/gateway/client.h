@@ -41,8 +41,8 @@ struct weir_client {
     struct weir_post resume; /* to go on with the next request */
     struct weir_dead dead;
     struct weir_link link;     /* in the worker's list */
-    struct weir_link waiting;  /* in one of the listener's, by `wait`, */
-    uint64_t waiting_since_ns; /* since then */
+    struct weir_link waiting;  /* in listener->waiting[]: idle or starting, as `wait` says */
+    uint64_t waiting_since_ns; /* when it was put there */
     struct weir_worker *worker;
     struct weir_listener *listener;
     struct weir_buffer in;

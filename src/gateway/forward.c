@@ -256,8 +256,9 @@ static bool imitates_source(const struct weir_config_source *source, struct weir
            !weir_scalar_same_word(source->text, name);
 }
 
-/* Two names that are alike and not the same have a character between them that is neither a letter,
- * a digit nor '-'. Hardly any request or route has one. False: there is nothing to look for. */
+/* If two names are alike but not equal, at least one of them contains a character other than a
+ * letter, a digit or '-'. Hardly any request or route has one. False: there is nothing to look for.
+ */
 static bool may_imitate(const struct weir_forward_request *request)
 {
     const struct weir_config_route *route = request->route;

@@ -49,7 +49,7 @@ struct entrance {
     struct weir_gate *gate;
     struct weir_monotonic_sum rest; /* under the lock */
     atomic_bool a2a;
-    uint64_t displaced; /* keys of which `displacing` has told; under the lock */
+    uint64_t displaced; /* weir_gate_displaced() when it was last reported; under the lock */
     struct weir_rate_limited_log displacing;
     struct weir_rate_limited_log refusing;
     size_t name_bytes;

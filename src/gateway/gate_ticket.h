@@ -93,10 +93,10 @@ struct weir_destination {
 };
 
 /* As weir_key_enter(), but that a deadline only shortens the key's own timeout, and that the tag is
- * used here. Also refused, with
- * the reason in the ticket, if the key cannot be had; with WEIR_TOO_MANY_KEYS the ticket's
- * `retry_at_ns` is what weir_gate_room_ns() says. A gate ticket that was refused, or was told that
- * it has ended, is closed with weir_gate_ticket_close(); until then its key can be asked. */
+ * used here. Also refused, with the reason in the ticket, if the key cannot be had; with
+ * WEIR_TOO_MANY_KEYS the ticket's `retry_at_ns` is what weir_gate_room_ns() says. A gate ticket
+ * that was refused, or was told that it has ended, is closed with weir_gate_ticket_close(); until
+ * then its key can be asked. */
 WEIR_MUST_CHECK enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
                                                          struct weir_gate_ticket *gate_ticket,
                                                          const struct weir_destination *where,

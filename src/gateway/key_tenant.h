@@ -1,7 +1,9 @@
 /* key_tenant.h - which keys of a gate are open to a caller that speaks for one tenant.
  *
  * Where a route puts {tenant} into its keys, a key belongs to the tenant whose name stands there.
- * A token of one tenant neither sees nor uses the keys of others at such a gate. */
+ * A token of one tenant neither sees nor uses the keys of others at such a gate. A template without
+ * a separator that tenant names cannot contain, such as "{tenant}-{function}", is ambiguous: then
+ * several tenants see the key. See docs/API.md. */
 #ifndef WEIR_GATEWAY_KEY_TENANT_H
 #define WEIR_GATEWAY_KEY_TENANT_H
 

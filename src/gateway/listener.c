@@ -76,7 +76,7 @@ static void give_place(struct weir_listener *listener, bool reserved)
     }
 }
 
-enum place {
+enum client_slot {
     PLACE_TAKEN,
     PLACE_RESERVED, /* taken, with a descriptor of the reserve */
     PLACE_FULL,     /* the listener has as many connections as it may */
@@ -85,9 +85,9 @@ enum place {
 
 /* Takes a place before it is known whether somebody comes for it, so that threads do not give the
  * last one twice. */
-static enum place take_place(struct weir_listener *listener)
+static enum client_slot take_place(struct weir_listener *listener)
 {
-    enum place place = PLACE_FULL;
+    enum client_slot place = PLACE_FULL;
     if (atomic_fetch_add_explicit(&listener->connections, 1, memory_order_relaxed) <
         listener->config->connections_max) {
         if (weir_descriptors_left_for_client()) {
@@ -249,7 +249,7 @@ static void ask_others(struct weir_acceptor *acceptor, bool all)
 
 /* ---- accepting ---- */
 
-static void warn_full(struct weir_listener *listener, enum place place, uint64_t now_ns)
+static void warn_full(struct weir_listener *listener, enum client_slot place, uint64_t now_ns)
 {
     if (place == PLACE_NO_DESCRIPTOR) {
         weir_listener_log_descriptors("accept", now_ns);
@@ -272,9 +272,9 @@ static bool anybody_waits(const struct weir_acceptor *acceptor)
     return poll(&polled, 1, 0) > 0;
 }
 
-/* There is no place for whoever waits outside: closes a client that has no request under way. False
- * if that has to be waited for, and the caller looks again later. */
-static bool make_room(struct weir_acceptor *acceptor, enum place place)
+/* The listener is full and a client waits in the backlog: closes a client that has no request under
+ * way. False if that has to be waited for, and the caller looks again later. */
+static bool make_room(struct weir_acceptor *acceptor, enum client_slot place)
 {
     struct weir_worker *worker = acceptor->worker;
     bool all = place == PLACE_NO_DESCRIPTOR;
@@ -319,7 +319,7 @@ static void accept_all(struct weir_acceptor *acceptor)
     uint32_t displaced = 0;
     bool more = true;
     while (more) {
-        enum place place = take_place(acceptor->listener);
+        enum client_slot place = take_place(acceptor->listener);
         if (place == PLACE_TAKEN || place == PLACE_RESERVED) {
             more = accept_one(acceptor, place == PLACE_RESERVED);
             if (!more && errno == EAGAIN) {

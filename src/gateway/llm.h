@@ -46,8 +46,8 @@ struct weir_llm {
     uint8_t attempts;               /* so far */
     bool wants_continue;
     bool reads_large;     /* has a large buffer for a body that is not complete */
-    bool waits_for_large; /* for such a buffer, before the next part of the body is read, */
-    bool in_large_line;   /* and nothing has happened that may have made one free */
+    bool waits_for_large; /* waits for a large buffer; the body is not read meanwhile */
+    bool in_large_line;   /* still in the worker's large_waiters; false once woken */
     bool keep_client;     /* as it was before any reply */
     bool has_body;
     bool is_read;     /* the body is JSON, and the following is known */

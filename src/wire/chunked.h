@@ -7,9 +7,9 @@
  *
  * What a body may cost besides its data is bounded. A chunk size has at most 16 digits. Extensions
  * are checked, bounded per chunk and otherwise ignored; the decoder says where they are, so that a
- * caller can leave them out. They and long-winded sizes may not outweigh
- * the data: a body of a million chunks of one byte is fine, one that hides a gigabyte in
- * extensions, where no limit of the body would see it, is not. */
+ * caller can leave them out. They and long-winded sizes may not outweigh the data: a body of a
+ * million chunks of one byte is fine, one that hides a gigabyte in extensions, where no limit of
+ * the body would see it, is not. */
 #ifndef WEIR_WIRE_CHUNKED_H
 #define WEIR_WIRE_CHUNKED_H
 
