@@ -354,15 +354,23 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
     }
 }
 
+bool weir_exchange_send_continue(struct weir_exchange *exchange)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {(char *)go_on, sizeof go_on - 1};
+    if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
+        weir_exchange_abandon(exchange); /* it does not even read that */
+        return false;
+    }
+    return true;
+}
+
 /* The upstream leaves a client without its 100 for so long that the client is told to send by Weir:
  * else one that holds a permit could wait for ever. */
 static void tell_to_send(struct weir_exchange *exchange)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct iovec part = {(char *)go_on, sizeof go_on - 1};
     exchange->expects = false;
-    if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
-        weir_exchange_abandon(exchange); /* it does not even read that */
+    if (!weir_exchange_send_continue(exchange)) {
         return;
     }
     weir_client_relax(exchange->client);

@@ -69,6 +69,9 @@ bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
  */
 void weir_exchange_watch_client(struct weir_exchange *exchange);
 
+/* Sends the client 100 Continue. False if it does not take that: then the exchange is over. */
+WEIR_MUST_CHECK bool weir_exchange_send_continue(struct weir_exchange *exchange);
+
 /* Weir does not read the client's body for now: the time until it does costs the client nothing. */
 void weir_exchange_pause_body(struct weir_exchange *exchange);
 

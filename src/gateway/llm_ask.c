@@ -506,14 +506,8 @@ void weir_llm_read_again(struct weir_exchange *exchange)
 
 void weir_llm_go(struct weir_exchange *exchange)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct weir_llm *llm = exchange->llm;
-    if (llm->wants_continue && llm->has_body) {
-        struct iovec part = {(char *)go_on, sizeof go_on - 1};
-        if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
-            weir_exchange_abandon(exchange); /* it does not read, before anything was said */
-            return;
-        }
+    if (!llm->wants_continue || !llm->has_body || weir_exchange_send_continue(exchange)) {
+        weir_llm_read(exchange);
     }
-    weir_llm_read(exchange);
 }
