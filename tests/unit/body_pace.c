@@ -143,6 +143,18 @@ TEST(a_restart_gives_the_window_anew_but_not_the_total)
     assert_int_equal(weir_body_pace_wait(&pace, &config, true, 5 * SECOND), 7 * SECOND);
 }
 
+TEST(a_late_100_does_not_shorten_the_time_to_answer_it)
+{
+    struct weir_config_listener config = listener();
+    config.patience.stall_ns = 4 * SECOND;
+    struct weir_body_pace pace = {0};
+    weir_body_pace_wait(&pace, &config, true, SECOND);
+    weir_body_pace_restart(&pace, 2 * SECOND); /* a part of the window has passed */
+    assert_int_equal(weir_body_pace_judge(&pace, &config, 6 * SECOND - 1), WEIR_BODY_LATE_NOT);
+    assert_int_equal(weir_body_pace_judge(&pace, &config, 6 * SECOND), WEIR_BODY_LATE_RATE);
+    assert_int_equal(weir_body_pace_wait(&pace, &config, true, 3 * SECOND), 6 * SECOND);
+}
+
 TEST(without_a_rate_or_a_total_only_the_pause_counts)
 {
     struct weir_config_listener config = listener();
@@ -223,6 +235,7 @@ int main(void)
         cmocka_unit_test(before_anything_is_held_only_the_pause_and_the_total_count),
         cmocka_unit_test(the_window_begins_when_something_is_held),
         cmocka_unit_test(a_restart_gives_the_window_anew_but_not_the_total),
+        cmocka_unit_test(a_late_100_does_not_shorten_the_time_to_answer_it),
         cmocka_unit_test(without_a_rate_or_a_total_only_the_pause_counts),
         cmocka_unit_test(the_window_is_no_longer_than_the_pause_that_is_allowed),
         cmocka_unit_test(time_that_stands_still_or_steps_back_makes_nobody_late),
