@@ -3,8 +3,8 @@
  *
  * A key is at rest when nothing is held, waits, is owed or paused there. A key at rest is forgotten
  * after the time that its settings name; when the table is full, the key at rest that was taken
- * longest ago makes room for a new one, whatever its age. So names that somebody invents cost the
- * gate its memory of idle keys, and never a new key's admission.
+ * longest ago makes room for a new one, whatever its age. So a client that invents key names pushes
+ * out idle keys, but never keeps a new key from being admitted.
  *
  * A key is pinned from weir_gate_take() until weir_key_give(); a pinned key is not forgotten, and
  * whoever holds or waits for a permit keeps a pin. In a program with threads the calls on the gate
@@ -42,7 +42,8 @@ WEIR_API void weir_gate_destroy(struct weir_gate *gate);
 
 /* The key with that name, pinned; made if there is none. At the most keys that the gate may keep,
  * the key at rest that was taken longest ago is forgotten for it. WEIR_TOO_MANY_KEYS if no key is
- * at rest. Takes constant time on average, however many keys are in use or in debt. */
+ * at rest. Takes O(log keys) on average, however many keys are in use or in debt. One call looks at
+ * 256 keys at most; while it has not looked at all of them, the gate may keep 1 key in 128 more. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_take(struct weir_gate *gate,
                                                          struct weir_slice name, uint64_t now_ns,
                                                          struct weir_key **key);
@@ -93,8 +94,8 @@ WEIR_API uint32_t weir_gate_keys_max(const struct weir_gate *gate);
 WEIR_API uint64_t weir_gate_displaced(const struct weir_gate *gate);
 
 /* After WEIR_TOO_MANY_KEYS: when the first of the keys will be at rest, if all of them only wait
- * for debts to be paid or pauses to end. WEIR_NEVER, which is to say that it cannot be known, if a
- * permit is held or waited for at one of them. */
+ * for debts to be paid or pauses to end. WEIR_NEVER (unknown) while a permit is held or waited for
+ * at any key. */
 WEIR_API uint64_t weir_gate_room_ns(const struct weir_gate *gate);
 
 #ifdef __cplusplus

@@ -12,9 +12,15 @@
  *
  * A full table looks at the front of `by_use` only. What it finds there is at rest and is
  * forgotten, or moves to T2 or T3, from where it comes back after its moment has passed or its pins
- * are gone. So each look either makes room or is paid for by a later use of that key, which is why
- * a full table costs the same on average however many keys cannot be forgotten. A key of T4 is
- * freed by nobody, because the thread that has taken back the last pin may still have to push it.
+ * are gone. So each look either makes room or is paid for by a later use of that key: on average a
+ * new key costs one look and O(log keys) steps in the heap, however many keys cannot be forgotten.
+ * A key of T4 is never freed, because the thread that has taken back the last pin may still have to
+ * push it.
+ *
+ * One call looks at LOOKS_AT_ONCE keys at most, because the caller holds the gate's lock. If it
+ * finds no key at rest among them and others are left, the new key is added beyond `keys_max`, up
+ * to KEYS_OVER_PART; the next call goes on where this one ended. KEYS_OVER_PART lets one pass over
+ * the whole table end before a new key is refused.
  */
 #include "weir/gate.h"
 
@@ -32,8 +38,22 @@
 #define PIN_RETURNED (UINT32_C(1) << 30)
 #define PIN_COUNT    (PIN_RETURNED - 1)
 
+/* How many keys one call takes out of each place: some 50 us under the gate's lock. */
+#define LOOKS_AT_ONCE 256u
+
 /* How many keys whose debts should be paid by now are looked at again for each new key. */
 #define RESTED_AT_ONCE 64
+
+/* What part of `keys_max` a table may hold beyond it while it has not looked at all keys. */
+#define KEYS_OVER_PART 128u
+static_assert(KEYS_OVER_PART < LOOKS_AT_ONCE, "a pass over all keys ends before a key is refused");
+
+/* What a full table has found. */
+enum room {
+    ROOM_MADE, /* a key was forgotten */
+    ROOM_NONE, /* no key is at rest */
+    ROOM_LATER /* none so far, and there are keys that were not looked at */
+};
 
 /* Settings of its own for one key. */
 struct override {
@@ -58,6 +78,7 @@ struct weir_gate {
     struct weir_link by_use;   /* T1: the first was taken longest ago */
     struct weir_heap by_rest;  /* T2 */
     struct weir_key *returned; /* T4: atomic, the stack's top */
+    struct weir_key *popped;   /* T4: taken off the stack, to be moved to T1 */
     uint64_t displaced;
 };
 
@@ -235,17 +256,19 @@ static bool set_aside(struct weir_gate *gate, struct weir_key *key)
     return true;
 }
 
-/* Moves the keys of T4 to T1, in the order in which they were given back; those that have been
- * pinned again, back to T3. */
+/* Moves keys of T4 to T1, in the order in which they were given back; those that have been pinned
+ * again, back to T3. Of more keys than LOOKS_AT_ONCE, those that were given back last go to the end
+ * of T1 now; the others go to its front in later calls, because they were used before the rest. */
 static void collect_returned(struct weir_gate *gate)
 {
-    if (__atomic_load_n(&gate->returned, __ATOMIC_RELAXED) == NULL) {
-        return;
+    struct weir_link *place = &gate->by_use; /* each key goes before those given back after it */
+    if (gate->popped == NULL && __atomic_load_n(&gate->returned, __ATOMIC_RELAXED) != NULL) {
+        gate->popped = __atomic_exchange_n(&gate->returned, NULL, __ATOMIC_ACQUIRE);
+        place = gate->by_use.previous;
     }
-    struct weir_link *end = gate->by_use.previous; /* what was given back last comes first */
-    struct weir_key *key = __atomic_exchange_n(&gate->returned, NULL, __ATOMIC_ACQUIRE);
-    while (key != NULL) {
-        struct weir_key *next = key->next_returned;
+    for (uint32_t i = 0; i < LOOKS_AT_ONCE && gate->popped != NULL; i++) {
+        struct weir_key *key = gate->popped;
+        gate->popped = key->next_returned;
         uint32_t pins = __atomic_load_n(&key->pins, __ATOMIC_RELAXED);
         uint32_t count;
         do {
@@ -253,10 +276,15 @@ static void collect_returned(struct weir_gate *gate)
         } while (!__atomic_compare_exchange_n(&key->pins, &pins, count == 0 ? 0 : count | PIN_ASIDE,
                                               true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
         if (count == 0) {
-            weir_list_insert_after(end, &key->used);
+            weir_list_insert_after(place, &key->used);
         }
-        key = next;
     }
+}
+
+/* Whether T4 has keys. */
+static bool any_returned(const struct weir_gate *gate)
+{
+    return gate->popped != NULL || __atomic_load_n(&gate->returned, __ATOMIC_RELAXED) != NULL;
 }
 
 /* Moves keys whose moment has passed from T2 to T1, but not all of them at once. */
@@ -284,15 +312,16 @@ static void set_at_rest_later(struct weir_gate *gate, struct weir_key *key, uint
     }
 }
 
-/* Forgets the key at rest that was taken longest ago, whatever its age. False if none is at rest.
- * A key in debt is judged by the latest time that it has seen, so that a clock that steps back
- * never forgets one too early (G8). */
-static bool forget_oldest(struct weir_gate *gate, uint64_t now_ns)
+/* Forgets the key at rest that was taken longest ago, whatever its age; looks at `*looks` keys at
+ * most, and takes those off it. A key in debt is judged by the latest time that it has seen, so
+ * that a clock that steps back never forgets one too early (G8). */
+static enum room forget_oldest(struct weir_gate *gate, uint64_t now_ns, uint32_t *looks)
 {
     collect_returned(gate);
     collect_rested(gate, now_ns);
     /* Without memory for the heap, keys in debt stay in the list. Each is looked at once. */
-    for (uint32_t looks = gate->keys.count; looks > 0 && !weir_list_empty(&gate->by_use); looks--) {
+    uint32_t unseen = gate->keys.count;
+    for (; *looks > 0 && unseen > 0 && !weir_list_empty(&gate->by_use); --*looks, unseen--) {
         struct weir_key *key = weir_container_of(gate->by_use.next, struct weir_key, used);
         if (set_aside(gate, key)) {
             continue;
@@ -302,11 +331,27 @@ static bool forget_oldest(struct weir_gate *gate, uint64_t now_ns)
         if (rest_ns <= seen_ns) {
             gate->displaced += !weir_key_forgettable(key, now_ns);
             forget_key(gate, key);
-            return true;
+            return ROOM_MADE;
         }
         set_at_rest_later(gate, key, rest_ns);
     }
-    return false;
+    bool all = unseen == 0 || weir_list_empty(&gate->by_use);
+    return all && !any_returned(gate) && weir_heap_next(&gate->by_rest) > now_ns ? ROOM_NONE
+                                                                                 : ROOM_LATER;
+}
+
+/* Makes room for a new key in a full table. False: there is none. If the bound was lowered or
+ * passed, two keys go for each new one. */
+static bool make_room(struct weir_gate *gate, uint64_t now_ns)
+{
+    uint32_t looks = LOOKS_AT_ONCE;
+    enum room room = forget_oldest(gate, now_ns, &looks);
+    if (room == ROOM_MADE && gate->keys.count >= gate->keys_max) {
+        (void)forget_oldest(gate, now_ns, &looks);
+    }
+    return room == ROOM_MADE ||
+           (room == ROOM_LATER &&
+            gate->keys.count < gate->keys_max + gate->keys_max / KEYS_OVER_PART);
 }
 
 /* ---- taking ---- */
@@ -324,11 +369,8 @@ enum weir_status weir_gate_take(struct weir_gate *gate, struct weir_slice name, 
         *result = weir_key_pin(key);
         return WEIR_OK;
     }
-    if (gate->keys.count >= gate->keys_max && !forget_oldest(gate, now_ns)) {
+    if (gate->keys.count >= gate->keys_max && !make_room(gate, now_ns)) {
         return WEIR_TOO_MANY_KEYS;
-    }
-    if (gate->keys.count >= gate->keys_max) {
-        forget_oldest(gate, now_ns); /* the bound was lowered: there is one key fewer each time */
     }
     if (!weir_map_reserve(&gate->keys, gate->allocator)) {
         return WEIR_NO_MEMORY;
@@ -368,9 +410,11 @@ struct weir_key *weir_gate_next(struct weir_gate *gate, struct weir_key *key)
 uint32_t weir_gate_sweep(struct weir_gate *gate, uint32_t keys_max, uint64_t now_ns)
 {
     uint32_t forgotten = 0;
+    uint32_t oldest_looks = keys_max < gate->keys.count ? keys_max : gate->keys.count;
+    oldest_looks += LOOKS_AT_ONCE; /* a sweep that forgets nothing still gets on */
     collect_returned(gate);
     while (gate->keys.count > gate->keys_max && forgotten < keys_max &&
-           forget_oldest(gate, now_ns)) {
+           forget_oldest(gate, now_ns, &oldest_looks) == ROOM_MADE) {
         forgotten++;
     }
     uint32_t looks = keys_max < gate->keys.count ? keys_max : gate->keys.count;
@@ -542,7 +586,9 @@ void weir_gate_destroy(struct weir_gate *gate)
     if (gate == NULL) {
         return;
     }
-    collect_returned(gate);
+    while (any_returned(gate)) {
+        collect_returned(gate);
+    }
     while (!weir_list_empty(&gate->all_keys)) {
         forget_key(gate, weir_container_of(gate->all_keys.next, struct weir_key, link));
     }

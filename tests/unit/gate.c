@@ -198,20 +198,17 @@ TEST(a_full_gate_finds_a_key_to_forget_wherever_it_stands)
         keys[i] = take(&t, name, 1);
     }
     weir_key_give(keys[700]);
-    /* Each try looks at some, going round; in the end it is found. */
-    struct weir_key *key = NULL;
-    int tries = 0;
-    while (weir_gate_take(t.gate, weir_slice_of("new"), 100, &key) == WEIR_TOO_MANY_KEYS) {
-        tries++;
-        assert_true(tries < most);
+    /* Each new name looks at some; before they are too many it is found. */
+    for (int i = 0; knows(&t, "key 700"); i++) {
+        assert_true(i < most / 128);
+        snprintf(name, sizeof name, "new %d", i);
+        weir_key_give(take(&t, name, 100));
     }
-    assert_false(knows(&t, "key 700"));
     for (int i = 0; i < most; i++) {
         if (i != 700) {
             weir_key_give(keys[i]);
         }
     }
-    weir_key_give(key);
     close_table(&t);
 }
 
@@ -241,8 +238,8 @@ TEST(a_hundred_thousand_keys_come_without_a_stall)
      * That the table's chains move a few at a time is tested with the map. */
     assert_true(most_calls <= 6);
     assert_true(most_blocks_back <= 1);
-    struct weir_key *extra = NULL;
-    assert_int_equal(weir_gate_take(t.gate, weir_slice_of("extra"), 1, &extra), WEIR_TOO_MANY_KEYS);
+    /* Not all keys have been looked at, so that there is room for one more. */
+    weir_key_give(take(&t, "extra", 1));
     for (int i = 0; i < many; i++) {
         snprintf(name, sizeof name, "key %d", i);
         struct weir_key *found = weir_gate_find(t.gate, weir_slice_of(name));
@@ -250,7 +247,7 @@ TEST(a_hundred_thousand_keys_come_without_a_stall)
         weir_key_give(found);
         weir_key_give(keys[i]);
     }
-    assert_int_equal(weir_gate_sweep(t.gate, many, 1 + HOUR), many);
+    assert_int_equal(weir_gate_sweep(t.gate, many, 1 + HOUR), many + 1);
     assert_int_equal(weir_gate_key_count(t.gate), 0);
     free(keys);
     close_table(&t);

@@ -211,6 +211,84 @@ TEST(a_full_table_costs_the_same_however_many_keys_are_in_use)
     close_table(&t);
 }
 
+enum {
+    crowd = 20000,
+    crowd_over = crowd / 128 /* new keys beyond the bound, while not all keys were looked at */
+};
+
+/* Fills the table with `crowd` keys, which are held but for the last `idle`. */
+static struct weir_key **fill_with_crowd(struct table *t, int idle)
+{
+    struct weir_key **keys = calloc(crowd, sizeof(struct weir_key *));
+    char name[24];
+    assert_non_null(keys);
+    for (int i = 0; i < crowd; i++) {
+        snprintf(name, sizeof name, "key %d", i);
+        keys[i] = take(t, name, 1);
+        if (i >= crowd - idle) {
+            weir_key_give(keys[i]);
+        }
+    }
+    return keys;
+}
+
+static void give_crowd(struct weir_key **keys, int held)
+{
+    for (int i = 0; i < held; i++) {
+        weir_key_give(keys[i]);
+    }
+}
+
+/* New names are admitted beyond the bound until every key was looked at, a few in each call. */
+TEST(one_call_looks_at_few_keys_of_a_full_table)
+{
+    struct table t;
+    struct weir_key *beyond[crowd_over + 1];
+    char name[24];
+    int admitted = 0;
+    open_table(&t, (struct weir_gate_options){.keys_max = crowd}, (struct weir_settings){0});
+    struct weir_key **keys = fill_with_crowd(&t, 0);
+    for (; admitted <= crowd_over; admitted++) {
+        snprintf(name, sizeof name, "new %d", admitted);
+        if (weir_gate_take(t.gate, weir_slice_of(name), 2, &beyond[admitted]) != WEIR_OK) {
+            break;
+        }
+    }
+    assert_in_range(admitted, crowd / 1000, crowd_over);
+    assert_int_equal(weir_gate_key_count(t.gate), crowd + admitted);
+    assert_int_equal(try_new(&t, 2), WEIR_TOO_MANY_KEYS);
+    assert_int_equal(weir_gate_room_ns(t.gate), WEIR_NEVER);
+    /* All of them come back at once. The table is at its bound again before long. */
+    give_crowd(keys, crowd);
+    give_crowd(beyond, admitted);
+    for (int i = 0; i < crowd_over; i++) {
+        snprintf(name, sizeof name, "later %d", i);
+        use(&t, name, 3);
+    }
+    assert_int_equal(weir_gate_key_count(t.gate), crowd);
+    free(keys);
+    close_table(&t);
+}
+
+TEST(a_key_at_rest_behind_a_crowd_in_use_makes_room_and_no_new_name_is_refused)
+{
+    struct table t;
+    char name[24];
+    open_table(&t, (struct weir_gate_options){.keys_max = crowd}, (struct weir_settings){0});
+    struct weir_key **keys = fill_with_crowd(&t, 1);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "new %d", i);
+        use(&t, name, 2);
+        assert_in_range(weir_gate_key_count(t.gate), crowd, crowd + crowd_over);
+    }
+    snprintf(name, sizeof name, "key %d", crowd - 1);
+    assert_false(knows(&t, name));
+    assert_int_equal(weir_gate_key_count(t.gate), crowd);
+    give_crowd(keys, crowd - 1);
+    free(keys);
+    close_table(&t);
+}
+
 TEST(a_lower_bound_shrinks_the_table_by_sweeps_and_by_new_keys)
 {
     struct table t;
@@ -266,6 +344,8 @@ int main(void)
             a_full_table_keeps_a_key_where_a_permit_is_out_and_one_where_a_ticket_waits),
         cmocka_unit_test(keys_that_are_aside_and_pinned_again_come_back_once),
         cmocka_unit_test(a_full_table_costs_the_same_however_many_keys_are_in_use),
+        cmocka_unit_test(one_call_looks_at_few_keys_of_a_full_table),
+        cmocka_unit_test(a_key_at_rest_behind_a_crowd_in_use_makes_room_and_no_new_name_is_refused),
         cmocka_unit_test(a_lower_bound_shrinks_the_table_by_sweeps_and_by_new_keys),
         cmocka_unit_test(a_full_table_without_memory_to_remember_debts_still_finds_a_key_at_rest),
     };
