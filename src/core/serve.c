@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+static_assert(WEIR_CYCLE_MAX <= UINT16_MAX, "a key's cursor has 16 bits");
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
