@@ -39,17 +39,17 @@
 /* Every row may have no checksum: what is known of that is lost. */
 #define UNCHECKED_ALL WEIR_IDS_NUMBER_MAX
 
-enum kind {
-    KIND_JOBS,
-    KIND_BODIES,
-    KIND_RESULTS,
-    KIND_REMEMBERED,
-    KIND_COUNT,
-    KIND_NONE = KIND_COUNT
+enum salvage_table {
+    TABLE_JOBS,
+    TABLE_BODIES,
+    TABLE_RESULTS,
+    TABLE_REMEMBERED,
+    TABLE_COUNT,
+    TABLE_NONE = TABLE_COUNT
 };
 
 /* Values of a row, in the order in which its table was made; the first one is the number. */
-struct row {
+struct salvage_row {
     uint64_t number;
     int column_count;
     struct {
@@ -59,16 +59,16 @@ struct row {
     } columns[COLUMNS_MAX];
 };
 
-struct copy {
+struct salvage_copy {
     int fd;
     uint32_t page_count;
     unsigned char *pages; /* of each: IN_USE, INNER */
     char *payload;
     sqlite3 *to;
-    sqlite3_stmt *read[KIND_COUNT];    /* the values as columns that record.h can read */
-    sqlite3_stmt *replace[KIND_COUNT]; /* of rows that are whole */
-    sqlite3_stmt *add[KIND_COUNT];     /* unless the number is there */
-    struct weir_database rules;        /* only its `unchecked` */
+    sqlite3_stmt *read[TABLE_COUNT];    /* the values as columns that record.h can read */
+    sqlite3_stmt *replace[TABLE_COUNT]; /* of rows that are whole */
+    sqlite3_stmt *add[TABLE_COUNT];     /* unless the number is there */
+    struct weir_database rules;         /* only its `unchecked` */
     struct weir_salvage *salvage;
     bool failed;
 };
@@ -78,33 +78,60 @@ struct copy {
 
 /* ---- the new database ---- */
 
-static const char *const texts[3][KIND_COUNT] = {
-    {"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"
-     " ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?10, ?33, ?34, ?32",
-     "SELECT ?1, ?2, ?3", "SELECT ?1, ?2, ?3, ?4", "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"},
-    {"INSERT OR REPLACE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-     " ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
-     " ?32, ?33, ?34)",
-     "INSERT OR REPLACE INTO bodies VALUES(?1, ?2, ?3)",
-     "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)",
-     "INSERT OR REPLACE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
-    {"INSERT OR IGNORE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-     " ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
-     " ?32, ?33, ?34)",
-     "INSERT OR IGNORE INTO bodies VALUES(?1, ?2, ?3)",
-     "INSERT OR IGNORE INTO results VALUES(?1, ?2, ?3, ?4)",
-     "INSERT OR IGNORE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
+enum salvage_statement {
+    STATEMENT_READ,
+    STATEMENT_REPLACE,
+    STATEMENT_ADD,
+    STATEMENT_COUNT
 };
 
-static const int column_counts[KIND_COUNT] = {34, 3, 4, 8};
+static const char *const statement_texts[STATEMENT_COUNT][TABLE_COUNT] = {
+    [STATEMENT_READ] =
+        {
+            [TABLE_JOBS] =
+                "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+                " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?10, ?33, ?34,"
+                " ?32",
+            [TABLE_BODIES] = "SELECT ?1, ?2, ?3",
+            [TABLE_RESULTS] = "SELECT ?1, ?2, ?3, ?4",
+            [TABLE_REMEMBERED] = "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8",
+        },
+    [STATEMENT_REPLACE] =
+        {
+            [TABLE_JOBS] =
+                "INSERT OR REPLACE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+                " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,"
+                " ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+            [TABLE_BODIES] = "INSERT OR REPLACE INTO bodies VALUES(?1, ?2, ?3)",
+            [TABLE_RESULTS] = "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)",
+            [TABLE_REMEMBERED] =
+                "INSERT OR REPLACE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        },
+    [STATEMENT_ADD] =
+        {
+            [TABLE_JOBS] =
+                "INSERT OR IGNORE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+                " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, "
+                "?28,"
+                " ?29, ?30, ?31, ?32, ?33, ?34)",
+            [TABLE_BODIES] = "INSERT OR IGNORE INTO bodies VALUES(?1, ?2, ?3)",
+            [TABLE_RESULTS] = "INSERT OR IGNORE INTO results VALUES(?1, ?2, ?3, ?4)",
+            [TABLE_REMEMBERED] =
+                "INSERT OR IGNORE INTO remembered VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        },
+};
 
-static bool prepare(struct copy *copy)
+static const int column_counts[TABLE_COUNT] = {34, 3, 4, 8};
+
+static bool prepare_statements(struct salvage_copy *copy)
 {
-    sqlite3_stmt **const into[3] = {copy->read, copy->replace, copy->add};
-    for (int i = 0; i < 3; i++) {
-        for (int kind = 0; kind < KIND_COUNT; kind++) {
-            if (sqlite3_prepare_v2(copy->to, texts[i][kind], -1, &into[i][kind], NULL) !=
-                SQLITE_OK) {
+    sqlite3_stmt **const into[STATEMENT_COUNT] = {[STATEMENT_READ] = copy->read,
+                                                  [STATEMENT_REPLACE] = copy->replace,
+                                                  [STATEMENT_ADD] = copy->add};
+    for (int i = 0; i < STATEMENT_COUNT; i++) {
+        for (int table = 0; table < TABLE_COUNT; table++) {
+            if (sqlite3_prepare_v2(copy->to, statement_texts[i][table], -1, &into[i][table],
+                                   NULL) != SQLITE_OK) {
                 return false;
             }
         }
@@ -112,7 +139,8 @@ static bool prepare(struct copy *copy)
     return true;
 }
 
-static void bind(sqlite3_stmt *statement, int index, int serial, const char *data, size_t bytes)
+static void bind_column(sqlite3_stmt *statement, int index, int serial, const char *data,
+                        size_t bytes)
 {
     int64_t number = 0;
     double real;
@@ -136,42 +164,45 @@ static void bind(sqlite3_stmt *statement, int index, int serial, const char *dat
     }
 }
 
-static void bind_row(sqlite3_stmt *statement, enum kind kind, const struct row *row)
+static void bind_row(sqlite3_stmt *statement, enum salvage_table table,
+                     const struct salvage_row *row)
 {
     sqlite3_clear_bindings(statement);
     weir_bind_number(statement, 1, row->number);
-    for (int i = 1; i < row->column_count && i < column_counts[kind]; i++) {
-        bind(statement, i + 1, row->columns[i].serial, row->columns[i].data, row->columns[i].bytes);
+    for (int i = 1; i < row->column_count && i < column_counts[table]; i++) {
+        bind_column(statement, i + 1, row->columns[i].serial, row->columns[i].data,
+                    row->columns[i].bytes);
     }
 }
 
 /* Whether the checksum matches. */
-static bool is_whole(struct copy *copy, enum kind kind, const struct row *row)
+static bool row_checksum_matches(struct salvage_copy *copy, enum salvage_table table,
+                                 const struct salvage_row *row)
 {
-    sqlite3_stmt *statement = copy->read[kind];
+    sqlite3_stmt *statement = copy->read[table];
     struct weir_record record;
     struct weir_remembered remembered;
     uint64_t sum;
     bool whole = false;
-    bind_row(statement, kind, row);
+    bind_row(statement, table, row);
     if (sqlite3_step(statement) == SQLITE_ROW) {
-        switch (kind) {
-        case KIND_JOBS:
+        switch (table) {
+        case TABLE_JOBS:
             whole = weir_record_read(&copy->rules, statement, &record);
             break;
-        case KIND_REMEMBERED:
+        case TABLE_REMEMBERED:
             whole = weir_remembered_read(&copy->rules, statement, &remembered);
             break;
-        case KIND_BODIES:
+        case TABLE_BODIES:
             sum = weir_body_sum(row->number, weir_column_bytes(statement, 1));
             whole = weir_sum_matches(&copy->rules, statement, 2, row->number, sum);
             break;
-        case KIND_RESULTS:
+        case TABLE_RESULTS:
             sum = weir_result_sum(row->number, weir_column_bytes(statement, 1),
                                   weir_column_bytes(statement, 2));
             whole = weir_sum_matches(&copy->rules, statement, 3, row->number, sum);
             break;
-        case KIND_COUNT:
+        case TABLE_COUNT:
             break;
         }
     }
@@ -179,18 +210,19 @@ static bool is_whole(struct copy *copy, enum kind kind, const struct row *row)
     return whole;
 }
 
-static void put_row(struct copy *copy, enum kind kind, const struct row *row)
+static void put_row(struct salvage_copy *copy, enum salvage_table table,
+                    const struct salvage_row *row)
 {
-    bool whole = is_whole(copy, kind, row);
-    sqlite3_stmt *statement = whole ? copy->replace[kind] : copy->add[kind];
-    bind_row(statement, kind, row);
+    bool whole = row_checksum_matches(copy, table, row);
+    sqlite3_stmt *statement = whole ? copy->replace[table] : copy->add[table];
+    bind_row(statement, table, row);
     copy->failed = copy->failed || sqlite3_step(statement) != SQLITE_DONE;
     sqlite3_reset(statement);
 }
 
 /* ---- pages ---- */
 
-static bool read_page(const struct copy *copy, uint32_t page, unsigned char *bytes)
+static bool read_page(const struct salvage_copy *copy, uint32_t page, unsigned char *bytes)
 {
     return page >= 1 && page <= copy->page_count &&
            pread(copy->fd, bytes, PAGE_BYTES, (off_t)(page - 1) * PAGE_BYTES) == PAGE_BYTES;
@@ -212,7 +244,7 @@ static bool is_map(uint32_t page)
 }
 
 /* Which pages the map says are parts of trees. */
-static void read_map(struct copy *copy)
+static void read_map(struct salvage_copy *copy)
 {
     unsigned char map[PAGE_BYTES];
     for (uint32_t at = 2; at <= copy->page_count; at += MAP_ENTRIES + 1) {
@@ -226,7 +258,7 @@ static void read_map(struct copy *copy)
     }
 }
 
-static void use(struct copy *copy, uint32_t page)
+static void mark_in_use(struct salvage_copy *copy, uint32_t page)
 {
     if (page >= 2 && page <= copy->page_count && !is_map(page)) {
         copy->pages[page] |= IN_USE;
@@ -234,28 +266,28 @@ static void use(struct copy *copy, uint32_t page)
 }
 
 /* The first pages of the tables: with auto_vacuum they are the first of the file and stay there. */
-static void use_roots(struct copy *copy)
+static void mark_roots_in_use(struct salvage_copy *copy)
 {
     for (uint32_t page = ROOT_FIRST; page < ROOT_FIRST + ROOT_COUNT; page++) {
-        use(copy, page);
+        mark_in_use(copy, page);
     }
 }
 
 /* The pages below an inner page of a table. */
-static void use_children(struct copy *copy, const unsigned char *page)
+static void mark_children_in_use(struct salvage_copy *copy, const unsigned char *page)
 {
     uint32_t count = get_16(page + 3);
-    use(copy, get_32(page + 8));
+    mark_in_use(copy, get_32(page + 8));
     for (uint32_t i = 0; i < count && INNER_HEAD_BYTES + 2 * i + 2 <= PAGE_BYTES; i++) {
         uint32_t at = get_16(page + INNER_HEAD_BYTES + 2 * i);
         if (at >= INNER_HEAD_BYTES && at + 4 <= PAGE_BYTES) {
-            use(copy, get_32(page + at));
+            mark_in_use(copy, get_32(page + at));
         }
     }
 }
 
 /* Which pages pages in use say are below them; the map may be damaged as well. */
-static void follow_trees(struct copy *copy)
+static void follow_trees(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
     for (uint32_t at = 2; at <= copy->page_count; at++) {
@@ -266,14 +298,14 @@ static void follow_trees(struct copy *copy)
     for (int depth = 0; depth < DEPTH_MAX; depth++) {
         for (uint32_t at = 2; at <= copy->page_count; at++) {
             if (copy->pages[at] == (IN_USE | INNER) && read_page(copy, at, page)) {
-                use_children(copy, page);
+                mark_children_in_use(copy, page);
             }
         }
     }
 }
 
 /* Pages below others that the file does not have any more: it was cut short. */
-static void count_missing(struct copy *copy)
+static void count_missing(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
     uint32_t last = 0;
@@ -320,7 +352,7 @@ static size_t bytes_of(uint64_t serial)
 }
 
 /* The payload's columns. False: it makes no sense. */
-static bool split(const char *payload, size_t bytes, struct row *row)
+static bool split_columns(const char *payload, size_t bytes, struct salvage_row *row)
 {
     const unsigned char *at = (const unsigned char *)payload;
     const unsigned char *end = at + bytes;
@@ -345,7 +377,7 @@ static bool split(const char *payload, size_t bytes, struct row *row)
 }
 
 /* Adds what does not fit into the row's own page. */
-static bool read_overflow(const struct copy *copy, uint32_t page, size_t have, size_t bytes)
+static bool read_overflow(const struct salvage_copy *copy, uint32_t page, size_t have, size_t bytes)
 {
     unsigned char part[PAGE_BYTES];
     while (have < bytes) {
@@ -371,13 +403,13 @@ static size_t local_bytes(size_t bytes)
 }
 
 /* One row of a page. False: only its number is known, and 0 if not even that. */
-static bool read_row(const struct copy *copy, const unsigned char *page, uint32_t offset,
-                     struct row *row)
+static bool read_row(const struct salvage_copy *copy, const unsigned char *page, uint32_t offset,
+                     struct salvage_row *row)
 {
     const unsigned char *at = page + offset;
     const unsigned char *end = page + PAGE_BYTES;
     uint64_t bytes;
-    *row = (struct row){0};
+    *row = (struct salvage_row){0};
     if (offset < LEAF_HEAD_BYTES || offset >= PAGE_BYTES || !get_number(&at, end, &bytes) ||
         !get_number(&at, end, &row->number)) {
         return false;
@@ -392,29 +424,29 @@ static bool read_row(const struct copy *copy, const unsigned char *page, uint32_
     }
     memcpy(copy->payload, at, local);
     return (!more || read_overflow(copy, get_32(at + local), local, (size_t)bytes)) &&
-           split(copy->payload, (size_t)bytes, row);
+           split_columns(copy->payload, (size_t)bytes, row);
 }
 
 /* Which table it is of. Version 1 had no checksums, and so fewer columns. */
-static enum kind kind_of(const struct row *row)
+static enum salvage_table table_of_row(const struct salvage_row *row)
 {
     int serial;
     switch (row->column_count) {
     case 32:
     case 34:
-        return KIND_JOBS;
+        return TABLE_JOBS;
     case 7:
     case 8:
-        return KIND_REMEMBERED;
+        return TABLE_REMEMBERED;
     case 4:
-        return KIND_RESULTS;
+        return TABLE_RESULTS;
     case 2:
-        return KIND_BODIES;
+        return TABLE_BODIES;
     case 3: /* a checksum, or the log of version 1 */
         serial = row->columns[2].serial;
-        return serial != 0 && serial < 12 ? KIND_BODIES : KIND_RESULTS;
+        return serial != 0 && serial < 12 ? TABLE_BODIES : TABLE_RESULTS;
     default:
-        return KIND_NONE;
+        return TABLE_NONE;
     }
 }
 
@@ -424,42 +456,44 @@ static bool is_number(uint64_t number)
 }
 
 /* Which table most of a page's rows are of. */
-static enum kind kind_of_page(const struct copy *copy, const unsigned char *page, uint32_t count)
+static enum salvage_table table_of_page(const struct salvage_copy *copy, const unsigned char *page,
+                                        uint32_t count)
 {
-    uint32_t counts[KIND_COUNT + 1] = {0};
-    enum kind most = KIND_NONE;
-    struct row row;
+    uint32_t counts[TABLE_COUNT + 1] = {0};
+    enum salvage_table most = TABLE_NONE;
+    struct salvage_row row;
     for (uint32_t i = 0; i < count; i++) {
         if (read_row(copy, page, get_16(page + LEAF_HEAD_BYTES + 2 * i), &row)) {
-            counts[kind_of(&row)]++;
+            counts[table_of_row(&row)]++;
         }
     }
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        most = counts[kind] > (most == KIND_NONE ? 0 : counts[most]) ? (enum kind)kind : most;
+    for (int table = 0; table < TABLE_COUNT; table++) {
+        most = counts[table] > (most == TABLE_NONE ? 0 : counts[most]) ? (enum salvage_table)table
+                                                                       : most;
     }
     return most;
 }
 
 /* Of a row that makes no sense the number is kept, if it is one: recovery tells of it. */
-static void copy_leaf(struct copy *copy, const unsigned char *page)
+static void copy_leaf(struct salvage_copy *copy, const unsigned char *page)
 {
-    struct row row;
+    struct salvage_row row;
     uint32_t count = get_16(page + 3);
     uint32_t most = (PAGE_BYTES - LEAF_HEAD_BYTES) / 2;
     count = count < most ? count : most;
-    enum kind kind = kind_of_page(copy, page, count);
-    for (uint32_t i = 0; i < count && kind != KIND_NONE; i++) {
+    enum salvage_table table = table_of_page(copy, page, count);
+    for (uint32_t i = 0; i < count && table != TABLE_NONE; i++) {
         bool read = read_row(copy, page, get_16(page + LEAF_HEAD_BYTES + 2 * i), &row);
-        row.column_count = read && kind_of(&row) == kind ? row.column_count : 0;
+        row.column_count = read && table_of_row(&row) == table ? row.column_count : 0;
         if (is_number(row.number)) {
-            put_row(copy, kind, &row);
+            put_row(copy, table, &row);
         } else {
             copy->salvage->rows_lost++;
         }
     }
 }
 
-static void copy_pages(struct copy *copy)
+static void copy_pages(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
     for (uint32_t at = 3; at <= copy->page_count && !copy->failed; at++) {
@@ -518,14 +552,14 @@ static bool apply_journal(const char *path, uint64_t meta[3])
     return !any || (result == SQLITE_OK && stat(journal, &about) == 0 && about.st_size == 0);
 }
 
-static bool run(struct copy *copy, const char *sql)
+static bool run_sql(struct salvage_copy *copy, const char *sql)
 {
     copy->failed = copy->failed || sqlite3_exec(copy->to, sql, NULL, NULL, NULL) != SQLITE_OK;
     return !copy->failed;
 }
 
 /* What follows from the rows. */
-static void finish_rows(struct copy *copy, const uint64_t meta[3])
+static void finish_rows(struct salvage_copy *copy, const uint64_t meta[3])
 {
     char sql[300];
     uint64_t boot = meta[0] < UINT32_MAX / 2 ? meta[0] : 0;
@@ -535,32 +569,32 @@ static void finish_rows(struct copy *copy, const uint64_t meta[3])
              "UPDATE meta SET value = %" PRIu64 " WHERE name = 'forgotten';"
              "UPDATE meta SET value = %" PRIu64 " WHERE name LIKE 'unchecked%%'",
              boot, forgotten, copy->rules.unchecked);
-    run(copy, sql);
-    run(copy, "INSERT OR IGNORE INTO agenda SELECT keep_ms, number FROM jobs"
-              " WHERE state IN (2, 4) AND typeof(keep_ms) = 'integer'");
-    run(copy, "INSERT OR IGNORE INTO agenda SELECT forget_ms, number FROM remembered"
-              " WHERE typeof(forget_ms) = 'integer'");
+    run_sql(copy, sql);
+    run_sql(copy, "INSERT OR IGNORE INTO agenda SELECT keep_ms, number FROM jobs"
+                  " WHERE state IN (2, 4) AND typeof(keep_ms) = 'integer'");
+    run_sql(copy, "INSERT OR IGNORE INTO agenda SELECT forget_ms, number FROM remembered"
+                  " WHERE typeof(forget_ms) = 'integer'");
 }
 
-static bool fill(struct copy *copy, const uint64_t meta[3])
+static bool fill_new_database(struct salvage_copy *copy, const uint64_t meta[3])
 {
     /* A file that was not finished is made again, so that nothing of it must survive. */
-    if (!run(copy, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN") ||
-        !prepare(copy)) {
+    if (!run_sql(copy, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN") ||
+        !prepare_statements(copy)) {
         return false;
     }
     copy->rules.unchecked = meta[2];
     read_map(copy);
-    use_roots(copy);
+    mark_roots_in_use(copy);
     follow_trees(copy);
     count_missing(copy);
     copy_pages(copy);
     finish_rows(copy, meta);
-    return run(copy, "COMMIT");
+    return run_sql(copy, "COMMIT");
 }
 
-static bool open_copy(struct copy *copy, const char *path, const char *fresh, char *wrong,
-                      size_t wrong_bytes)
+static bool open_salvage(struct salvage_copy *copy, const char *path, const char *fresh,
+                         char *wrong, size_t wrong_bytes)
 {
     struct stat about;
     copy->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -578,12 +612,12 @@ static bool open_copy(struct copy *copy, const char *path, const char *fresh, ch
     return weir_database_make(fresh, &copy->to, wrong, wrong_bytes);
 }
 
-static void close_copy(struct copy *copy)
+static void close_salvage(struct salvage_copy *copy)
 {
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        sqlite3_finalize(copy->read[kind]);
-        sqlite3_finalize(copy->replace[kind]);
-        sqlite3_finalize(copy->add[kind]);
+    for (int table = 0; table < TABLE_COUNT; table++) {
+        sqlite3_finalize(copy->read[table]);
+        sqlite3_finalize(copy->replace[table]);
+        sqlite3_finalize(copy->add[table]);
     }
     sqlite3_close(copy->to);
     free(copy->pages);
@@ -616,7 +650,7 @@ bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong, s
 {
     char fresh[PATH_MAX + 8];
     uint64_t meta[3] = {0};
-    struct copy copy = {.fd = -1, .salvage = salvage};
+    struct salvage_copy copy = {.fd = -1, .salvage = salvage};
     *salvage = (struct weir_salvage){0};
     snprintf(fresh, sizeof fresh, "%s.new", path);
     if (!apply_journal(path, meta)) {
@@ -627,9 +661,9 @@ bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong, s
                  path);
         return false;
     }
-    bool opened = open_copy(&copy, path, fresh, wrong, wrong_bytes);
-    bool good = opened && fill(&copy, meta);
-    close_copy(&copy);
+    bool opened = open_salvage(&copy, path, fresh, wrong, wrong_bytes);
+    bool good = opened && fill_new_database(&copy, meta);
+    close_salvage(&copy);
     if (good && put_in_place(path, fresh, salvage)) {
         return true;
     }
