@@ -70,7 +70,8 @@ struct salvage_copy {
     sqlite3_stmt *add[TABLE_COUNT];     /* unless the number is there */
     struct weir_database rules;         /* only its `unchecked` */
     struct weir_salvage *salvage;
-    bool failed;
+    int failure; /* SQLite's first error in the new database; SQLITE_OK: none */
+    int error;   /* the system's errno with it, or 0 */
 };
 
 #define IN_USE 1u
@@ -111,9 +112,8 @@ static const char *const statement_texts[STATEMENT_COUNT][TABLE_COUNT] = {
         {
             [TABLE_JOBS] =
                 "INSERT OR IGNORE INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
-                " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, "
-                "?28,"
-                " ?29, ?30, ?31, ?32, ?33, ?34)",
+                " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,"
+                " ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
             [TABLE_BODIES] = "INSERT OR IGNORE INTO bodies VALUES(?1, ?2, ?3)",
             [TABLE_RESULTS] = "INSERT OR IGNORE INTO results VALUES(?1, ?2, ?3, ?4)",
             [TABLE_REMEMBERED] =
@@ -123,6 +123,15 @@ static const char *const statement_texts[STATEMENT_COUNT][TABLE_COUNT] = {
 
 static const int column_counts[TABLE_COUNT] = {34, 3, 4, 8};
 
+static bool note_result(struct salvage_copy *copy, int result)
+{
+    if (result != SQLITE_OK && copy->failure == SQLITE_OK) {
+        copy->failure = result;
+        copy->error = sqlite3_system_errno(copy->to);
+    }
+    return result == SQLITE_OK;
+}
+
 static bool prepare_statements(struct salvage_copy *copy)
 {
     sqlite3_stmt **const into[STATEMENT_COUNT] = {[STATEMENT_READ] = copy->read,
@@ -130,8 +139,8 @@ static bool prepare_statements(struct salvage_copy *copy)
                                                   [STATEMENT_ADD] = copy->add};
     for (int i = 0; i < STATEMENT_COUNT; i++) {
         for (int table = 0; table < TABLE_COUNT; table++) {
-            if (sqlite3_prepare_v2(copy->to, statement_texts[i][table], -1, &into[i][table],
-                                   NULL) != SQLITE_OK) {
+            if (!note_result(copy, sqlite3_prepare_v2(copy->to, statement_texts[i][table], -1,
+                                                      &into[i][table], NULL))) {
                 return false;
             }
         }
@@ -216,8 +225,8 @@ static void put_row(struct salvage_copy *copy, enum salvage_table table,
     bool whole = row_checksum_matches(copy, table, row);
     sqlite3_stmt *statement = whole ? copy->replace[table] : copy->add[table];
     bind_row(statement, table, row);
-    copy->failed = copy->failed || sqlite3_step(statement) != SQLITE_DONE;
-    sqlite3_reset(statement);
+    (void)sqlite3_step(statement);
+    (void)note_result(copy, sqlite3_reset(statement)); /* what the step has met */
 }
 
 /* ---- pages ---- */
@@ -496,7 +505,7 @@ static void copy_leaf(struct salvage_copy *copy, const unsigned char *page)
 static void copy_pages(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
-    for (uint32_t at = 3; at <= copy->page_count && !copy->failed; at++) {
+    for (uint32_t at = 3; at <= copy->page_count && copy->failure == SQLITE_OK; at++) {
         if (is_map(at) || (copy->pages[at] & IN_USE) == 0) {
             continue;
         }
@@ -508,6 +517,146 @@ static void copy_pages(struct salvage_copy *copy)
             copy->salvage->pages_lost++;
         }
     }
+}
+
+/* ---- files ---- */
+
+struct salvage_paths {
+    char path[PATH_MAX + 16];
+    char journal[PATH_MAX + 16];
+    char work[PATH_MAX + 16]; /* a copy of both, made if there is a journal */
+    char work_journal[PATH_MAX + 16];
+    char fresh[PATH_MAX + 16];
+    const char *source; /* `work` if there is a journal, else `path` */
+    bool has_journal;
+};
+
+static void find_paths(struct salvage_paths *paths, const char *path)
+{
+    struct stat about;
+    snprintf(paths->path, sizeof paths->path, "%s", path);
+    snprintf(paths->journal, sizeof paths->journal, "%s-wal", path);
+    snprintf(paths->work, sizeof paths->work, "%s.copy", path);
+    snprintf(paths->work_journal, sizeof paths->work_journal, "%s.copy-wal", path);
+    snprintf(paths->fresh, sizeof paths->fresh, "%s.new", path);
+    paths->has_journal = stat(paths->journal, &about) == 0 && about.st_size > 0;
+    paths->source = paths->has_journal ? paths->work : paths->path;
+}
+
+static bool write_all(int fd, const char *bytes, size_t count)
+{
+    for (size_t at = 0; at < count;) {
+        ssize_t written = write(fd, bytes + at, count - at);
+        if (written == 0) {
+            errno = ENOSPC;
+        }
+        if (written <= 0 && errno != EINTR) {
+            return false;
+        }
+        at += written < 0 ? 0 : (size_t)written;
+    }
+    return true;
+}
+
+static bool copy_bytes(int from, int to)
+{
+    char bytes[16 * PAGE_BYTES];
+    ssize_t count;
+    while ((count = read(from, bytes, sizeof bytes)) != 0) {
+        if (count < 0 ? errno != EINTR : !write_all(to, bytes, (size_t)count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* False, with errno. */
+static bool copy_file(const char *path, const char *copy_path)
+{
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int to = from < 0 ? -1 : open(copy_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good = to >= 0 && copy_bytes(from, to);
+    int error = errno;
+    if (to >= 0) {
+        close(to);
+    }
+    if (from >= 0) {
+        close(from);
+    }
+    errno = error;
+    return good;
+}
+
+/* SQLite applies a journal by writing into its database, and the damaged one must stay as it is. */
+static bool make_work(const struct salvage_paths *paths, char *wrong, size_t wrong_bytes)
+{
+    const char *failed = NULL;
+    if (!paths->has_journal) {
+        return true;
+    }
+    if (!copy_file(paths->path, paths->work)) {
+        failed = paths->work;
+    } else if (!copy_file(paths->journal, paths->work_journal)) {
+        failed = paths->work_journal;
+    }
+    if (failed != NULL) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is damaged, and making the working copy %s failed: %s. Free disk space if it"
+                 " is full, then start Weir again.",
+                 paths->path, failed, strerror(errno));
+    }
+    return failed == NULL;
+}
+
+static void remove_work(const struct salvage_paths *paths)
+{
+    (void)unlink(paths->fresh);
+    (void)unlink(paths->work);
+    (void)unlink(paths->work_journal);
+}
+
+static bool sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = error;
+    return synced;
+}
+
+static bool sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX + 16];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    assert(slash != NULL); /* the path ends with /jobs.db */
+    slash[slash == folder ? 1 : 0] = '\0';
+    return sync_path(folder);
+}
+
+/* Puts the working copy, to which the journal was applied, where the damaged database was, and the
+ * journal aside: beside the new database, it would be applied to that. After each step the database
+ * and its journal together are what they were before. */
+static bool set_journal_aside(const struct salvage_paths *paths, const char *aside)
+{
+    char aside_journal[PATH_MAX + 80];
+    snprintf(aside_journal, sizeof aside_journal, "%s-wal", aside);
+    return rename(paths->work, paths->path) == 0 && sync_folder_of(paths->path) &&
+           rename(paths->journal, aside_journal) == 0 && sync_folder_of(paths->path);
+}
+
+/* The database is never missing in between, except where files cannot have two names. False, with
+ * errno; then the damaged file is under its own name, or under `aside`. */
+static bool put_in_place(const struct salvage_paths *paths, char *aside, size_t aside_bytes)
+{
+    snprintf(aside, aside_bytes, "%s.damaged-%" PRId64, paths->path, weir_wall_ms());
+    return sync_path(paths->fresh) && (!paths->has_journal || sync_path(paths->work)) &&
+           (link(paths->path, aside) == 0 || rename(paths->path, aside) == 0) &&
+           (!paths->has_journal || set_journal_aside(paths, aside)) &&
+           rename(paths->fresh, paths->path) == 0;
 }
 
 /* ---- the whole ---- */
@@ -527,35 +676,42 @@ static void read_meta(sqlite3 *from, const char *name, uint64_t *value)
     sqlite3_finalize(statement);
 }
 
-/* The journal goes into the old file first: it has the latest pages. */
-static bool apply_journal(const char *path, uint64_t meta[3])
+/* Puts the journal of the working copy into it, because the journal has the latest pages. False:
+ * the journal cannot be used. */
+static bool apply_journal(sqlite3 *from, const struct salvage_paths *paths)
 {
-    sqlite3 *from = NULL;
-    char journal[PATH_MAX + 8];
     struct stat about;
-    snprintf(journal, sizeof journal, "%s-wal", path);
-    bool any = stat(journal, &about) == 0 && about.st_size > 0;
-    int result = sqlite3_open_v2(path, &from, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
-    if (result == SQLITE_OK) {
-        sqlite3_db_config(from, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        result = sqlite3_exec(from, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_count", NULL,
-                              NULL, NULL);
-    }
+    int result =
+        sqlite3_exec(from, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_count", NULL, NULL, NULL);
     if (result == SQLITE_OK) {
         result = sqlite3_wal_checkpoint_v2(from, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }
+    return result == SQLITE_OK && stat(paths->work_journal, &about) == 0 && about.st_size == 0;
+}
+
+/* Applies the journal if there is one, and reads `meta`. False: the journal cannot be used. */
+static bool read_source(const struct salvage_paths *paths, uint64_t meta[3])
+{
+    sqlite3 *from = NULL;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
+    bool opened = sqlite3_open_v2(paths->source, &from, flags, NULL) == SQLITE_OK;
+    bool applied = !paths->has_journal;
     meta[2] = UNCHECKED_ALL;
-    read_meta(from, "boot", &meta[0]);
-    read_meta(from, "forgotten", &meta[1]);
-    read_meta(from, "unchecked", &meta[2]);
+    if (opened) {
+        sqlite3_db_config(from, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        applied = applied || apply_journal(from, paths);
+        read_meta(from, "boot", &meta[0]);
+        read_meta(from, "forgotten", &meta[1]);
+        read_meta(from, "unchecked", &meta[2]);
+    }
     sqlite3_close(from);
-    return !any || (result == SQLITE_OK && stat(journal, &about) == 0 && about.st_size == 0);
+    return applied;
 }
 
 static bool run_sql(struct salvage_copy *copy, const char *sql)
 {
-    copy->failed = copy->failed || sqlite3_exec(copy->to, sql, NULL, NULL, NULL) != SQLITE_OK;
-    return !copy->failed;
+    return copy->failure == SQLITE_OK &&
+           note_result(copy, sqlite3_exec(copy->to, sql, NULL, NULL, NULL));
 }
 
 /* What follows from the rows. */
@@ -593,23 +749,25 @@ static bool fill_new_database(struct salvage_copy *copy, const uint64_t meta[3])
     return run_sql(copy, "COMMIT");
 }
 
-static bool open_salvage(struct salvage_copy *copy, const char *path, const char *fresh,
-                         char *wrong, size_t wrong_bytes)
+static bool open_salvage(struct salvage_copy *copy, const struct salvage_paths *paths, char *wrong,
+                         size_t wrong_bytes)
 {
     struct stat about;
-    copy->fd = open(path, O_RDONLY | O_CLOEXEC);
+    copy->fd = open(paths->source, O_RDONLY | O_CLOEXEC);
     if (copy->fd < 0 || fstat(copy->fd, &about) != 0) {
-        snprintf(wrong, wrong_bytes, "%s cannot be read: %s", path, strerror(errno));
+        snprintf(wrong, wrong_bytes, "%s cannot be read: %s", paths->source, strerror(errno));
         return false;
     }
     copy->page_count = (uint32_t)(about.st_size / PAGE_BYTES);
     copy->pages = calloc(copy->page_count + 1, 1);
     copy->payload = malloc(PAYLOAD_BYTES_MAX);
     if (copy->pages == NULL || copy->payload == NULL) {
-        snprintf(wrong, wrong_bytes, "there is no memory to read %s, which is damaged", path);
+        snprintf(wrong, wrong_bytes,
+                 "Out of memory reading %s, which is damaged (needs 1 byte per 4 KiB page).",
+                 paths->path);
         return false;
     }
-    return weir_database_make(fresh, &copy->to, wrong, wrong_bytes);
+    return weir_database_make(paths->fresh, &copy->to, wrong, wrong_bytes);
 }
 
 static void close_salvage(struct salvage_copy *copy)
@@ -627,53 +785,57 @@ static void close_salvage(struct salvage_copy *copy)
     }
 }
 
-static bool sync_file(const char *path)
+/* Why the new database could not be filled, or not be put in its place (`error`). */
+static void explain_failure(const struct salvage_copy *copy, const struct salvage_paths *paths,
+                            int error, char *wrong, size_t wrong_bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool synced = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) {
-        close(fd);
+    char cause[200];
+    if (copy->failure == SQLITE_OK) {
+        snprintf(cause, sizeof cause, "%s", strerror(error));
+    } else {
+        const char *system = copy->error == 0 ? "the database reports" : strerror(copy->error);
+        snprintf(cause, sizeof cause, "%s (SQLite: %s)", system, sqlite3_errstr(copy->failure));
     }
-    return synced;
+    snprintf(wrong, wrong_bytes,
+             "%s is damaged, and copying what can be read into %s failed: %s. Free disk space if it"
+             " is full, then start Weir again.",
+             paths->path, paths->fresh, cause);
 }
 
-/* The database is never missing in between, except where files cannot have two names. */
-static bool put_in_place(const char *path, const char *fresh, struct weir_salvage *salvage)
+static bool make_new_database(struct salvage_copy *copy, const struct salvage_paths *paths,
+                              char *wrong, size_t wrong_bytes)
 {
-    snprintf(salvage->aside, sizeof salvage->aside, "%s.damaged-%" PRId64, path, weir_wall_ms());
-    return sync_file(fresh) &&
-           (link(path, salvage->aside) == 0 || rename(path, salvage->aside) == 0) &&
-           rename(fresh, path) == 0;
+    uint64_t meta[3] = {0};
+    if (!read_source(paths, meta)) {
+        snprintf(wrong, wrong_bytes,
+                 "%s is damaged so that its journal jobs.db-wal cannot be used; both were left as"
+                 " they are. Restore a backup of their folder, or move it away and see what"
+                 " `sqlite3 jobs.db .recover` finds.",
+                 paths->path);
+        return false;
+    }
+    bool opened = open_salvage(copy, paths, wrong, wrong_bytes);
+    bool good = opened && fill_new_database(copy, meta);
+    close_salvage(copy);
+    if (opened && !good) {
+        explain_failure(copy, paths, 0, wrong, wrong_bytes);
+    }
+    return good;
 }
 
 bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong, size_t wrong_bytes)
 {
-    char fresh[PATH_MAX + 8];
-    uint64_t meta[3] = {0};
+    struct salvage_paths paths;
     struct salvage_copy copy = {.fd = -1, .salvage = salvage};
     *salvage = (struct weir_salvage){0};
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    if (!apply_journal(path, meta)) {
-        snprintf(wrong, wrong_bytes,
-                 "%s is damaged so that its journal jobs.db-wal cannot be used, and was left as it"
-                 " is: restore a backup of its folder, or move the folder away and see what"
-                 " `sqlite3 jobs.db .recover` finds",
-                 path);
-        return false;
+    find_paths(&paths, path);
+    remove_work(&paths); /* of a start that was killed */
+    bool good = make_work(&paths, wrong, wrong_bytes) &&
+                make_new_database(&copy, &paths, wrong, wrong_bytes);
+    if (good && !put_in_place(&paths, salvage->aside, sizeof salvage->aside)) {
+        explain_failure(&copy, &paths, errno, wrong, wrong_bytes);
+        good = false;
     }
-    bool opened = open_salvage(&copy, path, fresh, wrong, wrong_bytes);
-    bool good = opened && fill_new_database(&copy, meta);
-    close_salvage(&copy);
-    if (good && put_in_place(path, fresh, salvage)) {
-        return true;
-    }
-    if (opened) {
-        snprintf(wrong, wrong_bytes,
-                 "%s is damaged, and what can be read of it could not be copied into a new file:"
-                 " see that its folder has as much free room as the file has bytes, then start"
-                 " again",
-                 path);
-    }
-    unlink(fresh);
-    return false;
+    remove_work(&paths);
+    return good;
 }

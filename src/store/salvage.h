@@ -6,7 +6,9 @@
  * checksum matches win over others with the same number; rows whose checksum does not match are
  * copied as well, and recovery makes dead letters of them. The agenda is made again from the rows.
  *
- * The new file takes the damaged one's place; that is kept as jobs.db.damaged-TIME. */
+ * The new file takes the damaged one's place; that is kept as jobs.db.damaged-TIME, and its journal
+ * as jobs.db.damaged-TIME-wal, both as they were found. SQLite applies a journal by writing into
+ * its database, so if there is one, a copy of both is made and read: jobs.db.copy. */
 #ifndef WEIR_STORE_SALVAGE_H
 #define WEIR_STORE_SALVAGE_H
 
@@ -22,7 +24,8 @@ struct weir_salvage {
 };
 
 /* No connection to the database may be open. False, with a sentence that says what to do; then the
- * damaged file is as it was. */
+ * damaged file and its journal are as they were. (If a file could not be renamed at the very end,
+ * the damaged file may be under the name `aside` already.) */
 WEIR_MUST_CHECK bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong,
                                   size_t wrong_bytes);
 

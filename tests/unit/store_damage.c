@@ -150,6 +150,50 @@ TEST(what_is_left_of_a_database_that_was_cut_short_is_served)
     assert_int_equal(counts_now().pages_lost, 0);
 }
 
+/* What a Weir leaves that was killed: a database, and a journal with the latest jobs. One page of
+ * the database, which the journal does not have, is damaged. */
+static void leave_journal_and_damage(void)
+{
+    fill_store(300);
+    open_store();
+    submit_job("late", "a body that is as long as the others");
+    shell("cp jobs.db cut && cp jobs.db-wal cut-wal");
+    close_store();
+    shell("rm jobs.db* && test -s cut-wal"
+          " && dd if=/dev/zero of=cut bs=4096 seek=12 count=1 conv=notrunc status=none"
+          " && cp cut jobs.db && cp cut-wal jobs.db-wal");
+}
+
+TEST(a_damaged_database_and_its_journal_are_kept_as_they_were_found)
+{
+    leave_journal_and_damage();
+    open_store();
+    assert_true(counts_now().pages_lost > 0);
+    assert_int_equal(state_of("late"), WEIR_JOB_QUEUED);
+    assert_int_equal(count_kept(), 2);
+    shell("cmp cut jobs.db.damaged-*[0-9] && cmp cut-wal jobs.db.damaged-*-wal");
+    shell("test ! -e jobs.db.copy && test ! -e jobs.db.copy-wal");
+    reopen();
+    assert_int_equal(state_of("late"), WEIR_JOB_QUEUED);
+    assert_int_equal(count_kept(), 2);
+}
+
+TEST(a_damaged_database_that_cannot_be_copied_stays_as_it_was_and_the_cause_is_told)
+{
+    static const char *const names[] = {"jobs.db.new", "jobs.db.copy"};
+    leave_journal_and_damage();
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        assert_int_equal(mkdir(path_of(names[i]), 0700), 0);
+        expect_refusal("Is a directory");
+        assert_non_null(strstr(wrong, names[i]));
+        shell("cmp cut jobs.db && cmp cut-wal jobs.db-wal");
+        assert_int_equal(rmdir(path_of(names[i])), 0);
+        assert_int_equal(count_kept(), 0);
+    }
+    open_store();
+    assert_int_equal(state_of("late"), WEIR_JOB_QUEUED);
+}
+
 TEST(a_database_whose_tables_have_other_names_gives_its_rows)
 {
     fill_store(3);
@@ -655,6 +699,8 @@ int main(void)
         LIFE(the_database_of_another_program_is_left_as_it_is),
         LIFE(the_database_of_a_later_version_is_left_as_it_is),
         LIFE(what_is_left_of_a_database_that_was_cut_short_is_served),
+        LIFE(a_damaged_database_and_its_journal_are_kept_as_they_were_found),
+        LIFE(a_damaged_database_that_cannot_be_copied_stays_as_it_was_and_the_cause_is_told),
         LIFE(a_database_whose_tables_have_other_names_gives_its_rows),
         LIFE(a_row_that_cannot_be_ours_is_a_dead_letter),
         LIFE(a_row_that_is_damaged_later_is_a_dead_letter_when_it_is_read),
