@@ -60,8 +60,8 @@ static bool find_damage(struct weir_store *store, struct weir_store_look *look,
     look->op.wrong = damage == WEIR_DAMAGE_RESULT
                          ? "the result of this job is damaged on disk: redrive the job from the"
                            " dead letter queue to get it again"
-                         : "the record of this job is damaged on disk: submit the job again if it"
-                           " is still needed";
+                         : "the record of this job is damaged on disk: submit the job again under"
+                           " another id if it is still needed";
     return true;
 }
 

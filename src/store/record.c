@@ -304,7 +304,8 @@ bool weir_remembered_read(const struct weir_database *database, sqlite3_stmt *st
 
 /* ---- damaged rows ---- */
 
-#define DAMAGED_ERROR "its record is damaged on disk: submit the job again if it is still needed"
+#define DAMAGED_ERROR \
+    "its record is damaged on disk: submit the job again under another id if it is still needed"
 
 static void become_dead_letter(struct weir_record *record)
 {

@@ -121,6 +121,7 @@ static void expect_dead_letter(const char *id, const char *queue)
     assert_int_equal(look.row.state, WEIR_JOB_FAILED);
     assert_true(look.row.error.bytes > 0);
     assert_non_null(strstr(look.row.error.data, "damaged on disk"));
+    assert_non_null(strstr(look.row.error.data, "under another id")); /* this one is taken */
     expect_slice(look.row.order.queue, queue);
     free(look.op.memory);
 }
@@ -628,6 +629,7 @@ TEST(an_id_whose_record_is_damaged_is_forgotten)
     fill_all_tables();
     change_database("update remembered set tenant = x'41' where number = 3");
     open_store();
+    assert_int_equal(counts_now().ids_lost, 1);
     assert_int_equal(look_at(name_of(2), 0, &look), WEIR_STORE_UNKNOWN);
     assert_true(look_is_forgotten(name_of(12)));
     submit_job(name_of(2), "again");
