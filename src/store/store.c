@@ -425,7 +425,7 @@ static void tell_failure(const struct weir_store *store)
 }
 
 /* One line when it begins to fail and one when it works again. A disk that comes and goes makes two
- * lines in that time. */
+ * lines within TELL_AGAIN_NS. */
 static void tell_health(struct weir_store *store)
 {
     if (works(store) == !store->failure_told) {
@@ -621,8 +621,9 @@ static bool open_database(struct weir_store *store, const struct weir_store_opti
            weir_store_recover(store, options, wrong, wrong_bytes);
 }
 
-/* What is in memory goes; what was found in order is known to have been. */
-static bool forget_all(struct weir_store *store, char *wrong, size_t wrong_bytes)
+/* Drops everything read so far, so that recovery can start over on the new file. Remembers up to
+ * which job `found` was called, so that no job is reported twice. */
+static bool reset_recovery(struct weir_store *store, char *wrong, size_t wrong_bytes)
 {
     struct weir_recovery recovery = {.salvaged = true, .found_last = store->recovery.found_last};
     uint64_t seed[2] = {store->ids.seed[0], store->ids.seed[1]};
@@ -646,7 +647,7 @@ static bool open_copy(struct weir_store *store, const struct weir_store_options 
     char path[PATH_MAX];
     struct weir_salvage salvage;
     snprintf(path, sizeof path, "%s", store->database.path);
-    if (!forget_all(store, wrong, wrong_bytes) ||
+    if (!reset_recovery(store, wrong, wrong_bytes) ||
         !weir_salvage(path, &salvage, wrong, wrong_bytes)) {
         return false;
     }
