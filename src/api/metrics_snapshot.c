@@ -356,6 +356,7 @@ static void add_jobs(struct weir_metrics_snapshot *snapshot, struct weir_job_ser
         [WEIR_RECORD_STORE_STALE] = counts.stale,
         [WEIR_RECORD_STORE_DAMAGED] = counts.store.damaged,
         [WEIR_RECORD_STORE_LOST] = counts.store.lost,
+        [WEIR_RECORD_STORE_IDS_LOST] = counts.store.ids_lost,
         [WEIR_RECORD_STORE_PAGES_LOST] = counts.store.pages_lost};
     add(snapshot, WEIR_RECORD_STORE, numbers, WEIR_RECORD_STORE_NUMBERS, snapshot->label);
 }
