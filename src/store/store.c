@@ -671,12 +671,15 @@ static void tell_recovery(struct weir_store *store)
     if (!recovery->salvaged && recovery->damaged == 0 && recovery->ids_lost == 0) {
         return;
     }
+    /* Lost jobs are counted by gaps in the numbers of those that were found, and behind the last of
+     * these there is no gap to see. */
+    const char *at_least = recovery->pages_lost > 0 ? "at least " : "";
     fprintf(stderr,
             "weir: %s: %" PRIu64 " ids of jobs could be read; %" PRIu64
-            " jobs are damaged and are dead letters now; %" PRIu64 " jobs and %" PRIu64
+            " jobs are damaged and are dead letters now; %s%" PRIu64 " jobs and %s%" PRIu64
             " remembered ids are lost, %" PRIu64 " pages could not be read\n",
-            store->database.path, store->ids.count - recovery->damaged, recovery->damaged,
-            recovery->lost, recovery->ids_lost, recovery->pages_lost);
+            store->database.path, store->ids.count - recovery->damaged, recovery->damaged, at_least,
+            recovery->lost, at_least, recovery->ids_lost, recovery->pages_lost);
     atomic_store(&store->damaged, recovery->damaged);
 }
 
