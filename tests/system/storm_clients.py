@@ -14,6 +14,7 @@ from storm_upstream import LARGE, fill
 KEYS = [f'k{i}' for i in range(10)]
 TENANTS = ['whale'] * 6 + ['pike', 'perch', 'trout', 'roach']  # one has more than its share of the lines
 PATIENCE = 90  # for one answer; only to end what hangs
+BODY_WINDOW = 4.5  # seconds, a little less than Weir waits for a body at the least: docs/PROXY.md
 
 # What the upstream shall do with a request, how often, and which answers that may have besides those of
 # the gate. None is a reply that breaks off.
@@ -38,6 +39,7 @@ class Wish:
     def __init__(self, rng, fate=None, **more):
         Wish.serial += 1
         self.id = f'r{Wish.serial}'
+        self.began = None  # when a slow sender sent the head
         self.key = rng.choice(KEYS)
         self.fate = fate or rng.choices(list(FATES), [often for often, _ in FATES.values()])[0]
         self.length = rng.choice([1, 20, 300, 5000, 40_000])
@@ -197,6 +199,9 @@ class Storm:
             check(body == wish.answer(), f'{len(body)} bytes, not {len(wish.answer())}')
             self.counts['answer: 200'] += 1
             return
+        if status == 408 and wish.began is not None and time.monotonic() - wish.began >= BODY_WINDOW:
+            self.counts['answer: 408 (slow machine)'] += 1  # this client had no processor for so long
+            return
         check(status in PROBLEMS, 'unexpected')
         check(fields.get(b'content-type') == b'application/problem+json', 'no problem')
         if status == 502:
@@ -263,6 +268,7 @@ class Storm:
         async with self.wire() as wire:
             answered = asyncio.create_task(self.answer(wire, wish))
             with contextlib.suppress(ConnectionError):
+                wish.began = time.monotonic()
                 await wire.send(wish.head())
                 for piece in wish.pieces(rng.randrange(2, 8)):
                     await asyncio.sleep(rng.uniform(0, 0.06))
