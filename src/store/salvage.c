@@ -28,6 +28,7 @@
 #define PAGE_INDEX_LEAF   0x0au
 #define PAGE_TABLE_LEAF   0x0du
 #define LEAF_HEAD_BYTES   8u
+#define FRAGMENTS_MAX     60 /* SQLite tidies a page before it has more bytes in fragments */
 #define INNER_HEAD_BYTES  12u
 #define LOCAL_BYTES_MAX   (PAGE_BYTES - 35)
 #define LOCAL_BYTES_MIN   ((PAGE_BYTES - 12) * 32 / 255 - 23)
@@ -502,6 +503,24 @@ static void copy_leaf(struct salvage_copy *copy, const unsigned char *page)
     }
 }
 
+/* Whether the head and the cell pointers of a page of a tree are such as SQLite writes. The kind of
+ * a page is one byte, which a page of chance has right now and then. */
+static bool page_is_sound(const unsigned char *page)
+{
+    bool inner = page[0] == PAGE_TABLE_INNER || page[0] == PAGE_INDEX_INNER;
+    bool leaf = page[0] == PAGE_TABLE_LEAF || page[0] == PAGE_INDEX_LEAF;
+    uint32_t head_bytes = inner ? INNER_HEAD_BYTES : LEAF_HEAD_BYTES;
+    uint32_t count = get_16(page + 3);
+    uint32_t content = get_16(page + 5);
+    bool sound = (inner || leaf) && page[7] <= FRAGMENTS_MAX && content <= PAGE_BYTES &&
+                 content >= head_bytes + 2 * count;
+    for (uint32_t i = 0; sound && i < count; i++) {
+        uint32_t cell = get_16(page + head_bytes + 2 * i);
+        sound = cell >= content && cell < PAGE_BYTES;
+    }
+    return sound;
+}
+
 static void copy_pages(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
@@ -511,11 +530,9 @@ static void copy_pages(struct salvage_copy *copy)
         }
         bool read = read_page(copy, at, page);
         if (read && page[0] == PAGE_TABLE_LEAF) {
-            copy_leaf(copy, page);
-        } else if (!read || (page[0] != PAGE_TABLE_INNER && page[0] != PAGE_INDEX_INNER &&
-                             page[0] != PAGE_INDEX_LEAF)) {
-            copy->salvage->pages_lost++;
+            copy_leaf(copy, page); /* also of a page that is damaged: rows have their checksums */
         }
+        copy->salvage->pages_lost += !read || !page_is_sound(page);
     }
 }
 

@@ -546,8 +546,24 @@ TEST(a_bit_that_is_flipped_anywhere_is_found)
     assert_true(dead > flips / 20);
 }
 
+/* Fills the page at an offset of the database with bytes that follow from `seed`, the first being
+ * `kind`; with `seed` 0 all are zeros. */
+static void overwrite_page(off_t at, uint64_t seed, unsigned char kind)
+{
+    unsigned char page[4096] = {0};
+    for (size_t i = 0; seed != 0 && i < sizeof page; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        page[i] = (unsigned char)(seed >> 56);
+    }
+    page[0] = kind;
+    int fd = open(path_of("jobs.db"), O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, page, sizeof page, at), sizeof page);
+    close(fd);
+}
+
 /* A whole page, of every kind. */
-static void lose_pages(bool zero)
+static void lose_pages(uint64_t seed, unsigned char kind)
 {
     struct stat about;
     int right = 0, pages = 0;
@@ -555,12 +571,8 @@ static void lose_pages(bool zero)
     assert_int_equal(stat(path_of("jobs.db"), &about), 0);
     shell("mv jobs.db good");
     for (off_t at = 4096; at < about.st_size; at += 4096, pages++) {
-        char command[200];
         restore();
-        snprintf(command, sizeof command,
-                 "dd if=%s of=jobs.db bs=4096 seek=%ld count=1 conv=notrunc status=none",
-                 zero ? "/dev/zero" : "/dev/urandom", (long)(at / 4096));
-        shell(command);
+        overwrite_page(at, seed == 0 ? 0 : seed + (uint64_t)at, kind);
         open_store();
         right += check_all().right;
     }
@@ -570,12 +582,28 @@ static void lose_pages(bool zero)
 
 TEST(a_page_of_zeros_costs_what_was_in_it)
 {
-    lose_pages(true);
+    lose_pages(0, 0);
 }
 
 TEST(a_page_of_chance_costs_what_was_in_it)
 {
-    lose_pages(false);
+    lose_pages(1, 0xff);
+}
+
+/* The first byte of a page says what it is. */
+TEST(a_page_of_chance_that_looks_like_an_inner_one_is_told)
+{
+    lose_pages(2, 0x05);
+}
+
+TEST(a_page_of_chance_that_looks_like_a_leaf_is_told)
+{
+    lose_pages(3, 0x0d);
+}
+
+TEST(a_page_of_chance_that_looks_like_an_index_is_told)
+{
+    lose_pages(4, 0x0a);
 }
 
 /* ---- version 1 ---- */
@@ -709,6 +737,9 @@ int main(void)
         LIFE(a_bit_that_is_flipped_anywhere_is_found),
         LIFE(a_page_of_zeros_costs_what_was_in_it),
         LIFE(a_page_of_chance_costs_what_was_in_it),
+        LIFE(a_page_of_chance_that_looks_like_an_inner_one_is_told),
+        LIFE(a_page_of_chance_that_looks_like_a_leaf_is_told),
+        LIFE(a_page_of_chance_that_looks_like_an_index_is_told),
         LIFE(a_database_of_version_1_is_read_and_goes_on),
         LIFE(a_damaged_database_of_version_1_gives_what_can_be_read),
         LIFE(an_id_whose_record_is_damaged_is_forgotten),
