@@ -9,6 +9,7 @@
 #include "gateway/api_key.h"
 #include "gateway/guard.h"
 #include "gateway/site.h"
+#include "gateway/token.h"
 #include "wire/path.h"
 
 #include <assert.h>

@@ -5,6 +5,7 @@
 #include "base/slice.h"
 #include "gateway/flow.h"
 #include "gateway/refusal.h"
+#include "gateway/site.h"
 
 /* ---- who asks, and for what ---- */
 

@@ -4,6 +4,7 @@
 #include "base/slice.h"
 #include "gateway/api_key.h"
 #include "gateway/site.h"
+#include "gateway/token.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -14,6 +14,7 @@
 #include "api/usage.h"
 #include "base/slice.h"
 #include "gateway/site.h"
+#include "gateway/token.h"
 
 static bool produce_health(struct weir_call *call, struct weir_json *json)
 {

@@ -2,7 +2,6 @@
 #include "gateway/loopback_client.h"
 
 #include "gateway/client.h"
-#include "gateway/exchange.h"
 #include "gateway/site.h"
 
 #include <errno.h>
@@ -24,8 +23,10 @@ static const struct weir_config_listener settings = {
     .body_rate_bytes = WEIR_NEVER,
 };
 
-/* What such clients have come by: nobody else can. Only its counts change. */
-static struct weir_listener listener = {.config = &settings, .service = &weir_proxy};
+void weir_loopback_listener_init(struct weir_listener *listener, const struct weir_service *service)
+{
+    *listener = (struct weir_listener){.config = &settings, .service = service};
+}
 
 int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_client *loopback)
 {
@@ -34,8 +35,8 @@ int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_c
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         return -1;
     }
-    weir_listener_admit(&listener, worker);
-    weir_client_open_loopback(worker, &listener, ends[0], &peer, loopback);
+    weir_listener_admit(worker->loopback_listener, worker);
+    weir_client_open_loopback(worker, worker->loopback_listener, ends[0], &peer, loopback);
     if (loopback->client == NULL) {
         close(ends[1]);
         errno = ENOMEM;

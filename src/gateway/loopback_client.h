@@ -7,7 +7,7 @@
 #ifndef WEIR_GATEWAY_LOOPBACK_CLIENT_H
 #define WEIR_GATEWAY_LOOPBACK_CLIENT_H
 
-#include "gateway/worker.h"
+#include "gateway/listener.h"
 
 struct weir_client;
 
@@ -20,6 +20,11 @@ struct weir_loopback_client {
     struct weir_client *client; /* private: null once it has closed */
     struct weir_site *site;     /* private: whose routes it is for */
 };
+
+/* What such clients have come by, and nobody else can; `service` answers them. One for the process,
+ * which the workers share; only its counts change. */
+void weir_loopback_listener_init(struct weir_listener *listener,
+                                 const struct weir_service *service);
 
 /* The other end of the pair, which does not block and is not watched yet; -1, with errno, on
  * failure. Called in the worker's loop. `inner`, and what it points at, must stay until

@@ -2,9 +2,9 @@
 #ifndef WEIR_GATEWAY_REFUSAL_H
 #define WEIR_GATEWAY_REFUSAL_H
 
+#include "config/config.h"
 #include "gateway/gate_ticket.h"
 #include "gateway/problem.h"
-#include "gateway/site.h"
 
 /* A problem document with the counts of its key; must not be copied. */
 struct weir_refusal {

@@ -3,7 +3,7 @@
 #include "gateway/client.h"
 #include "gateway/event_file.h"
 #include "gateway/server_internal.h"
-#include "gateway/site.h"
+#include "gateway/plan.h"
 #include "gateway/upstream.h"
 #include "gateway/usage_file.h"
 

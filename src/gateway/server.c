@@ -6,9 +6,10 @@
 #include "gateway/client.h"
 #include "gateway/event_file.h"
 #include "gateway/exchange.h"
+#include "gateway/loopback_client.h"
 #include "gateway/llm.h"
 #include "gateway/meter.h"
-#include "gateway/site.h"
+#include "gateway/plan.h"
 #include "gateway/upstream.h"
 #include "gateway/usage_file.h"
 #include "net/descriptors.h"
@@ -367,7 +368,9 @@ static int open_gates(struct weir_server *server)
     if (server->meter == NULL) {
         return weir_server_complain("metrics", "there is no memory left");
     }
+    weir_loopback_listener_init(&server->loopback_listener, &weir_proxy);
     for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.loopback_listener = &server->loopback_listener;
         server->threads[i].worker.usage = server->usage;
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.flows = server->flows;

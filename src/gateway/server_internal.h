@@ -57,6 +57,7 @@ struct weir_server {
     struct weir_meter *meter;
     void *api;                            /* what its service keeps */
     struct weir_job_service *job_service; /* of jobs; null before a config names queues */
+    struct weir_listener loopback_listener;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;

@@ -14,6 +14,17 @@
 #include "net/tls.h"
 #include "wire/http1.h"
 
+struct weir_origin;
+
+/* One upstream as a worker sees it. */
+struct weir_upstream {
+    const struct weir_config_upstream *config;
+    struct weir_site *site;
+    struct weir_origin *origins; /* one for each url */
+    struct weir_tally *tally;
+    uint32_t next; /* where choosing among equals begins */
+};
+
 /* One server of an upstream. */
 struct weir_origin {
     struct weir_upstream *upstream;

@@ -59,6 +59,7 @@ struct weir_worker {
     struct weir_job_service
         *job_service; /* where jobs are handed in; shared; null: there are no queues */
     struct weir_reloader *reloader;
+    struct weir_listener *loopback_listener; /* of clients that are part of this process; shared */
     struct weir_link all_clients;
     uint32_t awaited; /* clients that draining waits for */
     struct weir_guard_memory guard;
