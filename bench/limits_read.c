@@ -4,7 +4,7 @@
  *
  * WHAT is `read`, all limits of a reply, or `hides`, the question asked of each of its fields. Only
  * measured_*() is counted. bench/limits_table makes a table of these. */
-#include "wire/limits.h"
+#include "llm/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

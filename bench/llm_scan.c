@@ -7,8 +7,8 @@
  * streams with the fate of every byte. jansson only gets what is JSON: the body, or the data of
  * each event, found beforehand. Only measured_*() is counted. bench/llm_table makes a table of
  * these. */
-#include "wire/llm_reply.h"
-#include "wire/llm_request.h"
+#include "llm/llm_reply.h"
+#include "llm/llm_request.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
  * - jansson passes over a NUL behind a number.
  * Where a name is repeated both accept, but jansson keeps one of the values only, so that documents
  * are not compared. */
+#include "llm/llm_names.h"
 #include "wire.h"
 #include "wire/json_walk.h"
-#include "wire/llm_names.h"
 
 #include <jansson.h>
 

@@ -2,8 +2,8 @@
  * not depend on where the head stands in memory or on the case of its names, and is never read
  * beyond its end. */
 #include "core/mirror.h"
+#include "llm/limits.h"
 #include "wire.h"
-#include "wire/limits.h"
 
 #define WALL_NS UINT64_C(1755780060123456789)
 

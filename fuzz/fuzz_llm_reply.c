@@ -3,8 +3,8 @@
  * chunk with nothing but usage to jansson as well, or what is left is to jansson the same object
  * without its usage, which was null; and nothing that is left would be hidden. The usage of a plain
  * document is what jansson finds in it. */
+#include "llm/llm_reply.h"
 #include "wire.h"
-#include "wire/llm_reply.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* Any bytes as the body of an LLM request, whose first byte says to which call: the same facts
  * however it arrives, the facts that jansson finds, and edits that make of it what jansson reads as
  * the old document with another model and with include_usage, nothing else changed. */
+#include "llm/llm_request.h"
 #include "wire.h"
-#include "wire/llm_request.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* Any bytes as the body of a request to the emulated provider, whose call the first byte chooses:
  * the same facts however they arrive, and none that is out of its bounds. */
-#include "mock/ask.h"
+#include "lab/mock/ask.h"
 #include "wire.h"
 
 static struct weir_mock_ask_names names;

@@ -1,7 +1,7 @@
 /* Any bytes as a change of the emulated provider's rules: whatever is accepted is a rule by which
  * an account can be kept. */
-#include "mock/mock.h"
-#include "mock/settings.h"
+#include "lab/mock/mock.h"
+#include "lab/mock/settings.h"
 #include "wire.h"
 
 static void check(const struct weir_mock_rules *rules)

@@ -1,9 +1,9 @@
 /* Any bytes are either a scenario or have at least one mistake, in bounded memory; and so are they
  * as the trace of a good scenario. What is a scenario and small enough can be run for a moment
  * under every policy, and gives its memory back. */
-#include "sim/load.h"
-#include "sim/trace.h"
-#include "sim/world.h"
+#include "lab/sim/load.h"
+#include "lab/sim/trace.h"
+#include "lab/sim/world.h"
 
 #include <assert.h>
 #include <stdlib.h>

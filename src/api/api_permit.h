@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "gateway/gate_ticket.h"
+#include "gates/gate_ticket.h"
 
 #define WEIR_API_PERMITS_MAX       UINT32_C(1000000)
 #define WEIR_API_PERMIT_TEXT_BYTES 32 /* of an id, in hexadecimal */

@@ -6,11 +6,11 @@
 #include "api/job_call.h"
 #include "api/reload.h"
 #include "base/alloc.h"
-#include "gateway/api_key.h"
-#include "gateway/guard.h"
-#include "gateway/site.h"
-#include "gateway/token.h"
+#include "frontend/guard.h"
+#include "tenants/api_key.h"
+#include "tenants/token.h"
 #include "wire/path.h"
+#include "worker/site.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -8,11 +8,11 @@
 #define WEIR_API_CALL_H
 
 #include "api/api_permit.h"
-#include "gateway/body.h"
-#include "gateway/body_pace.h"
-#include "gateway/client.h"
-#include "gateway/problem.h"
-#include "gateway/token.h"
+#include "frontend/body_pace.h"
+#include "frontend/client.h"
+#include "gates/problem.h"
+#include "proxy/body.h"
+#include "tenants/token.h"
 #include "wire/head_writer.h"
 #include "wire/json_writer.h"
 

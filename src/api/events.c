@@ -1,10 +1,10 @@
 #include "api/events.h"
 
 #include "base/slice.h"
-#include "gateway/event_line.h"
-#include "gateway/key_tenant.h"
-#include "gateway/site.h"
+#include "gates/event_line.h"
 #include "wire/query.h"
+#include "worker/key_tenant.h"
+#include "worker/site.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 #include "api/gates.h"
 
 #include "base/slice.h"
-#include "gateway/key_tenant.h"
-#include "gateway/site.h"
+#include "worker/key_tenant.h"
+#include "worker/site.h"
 
 #include <stdio.h>
 

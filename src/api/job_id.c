@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* getrandom */
 #include "api/job_id.h"
 
-#include "gateway/api_key.h"
+#include "tenants/api_key.h"
 
 #include <stdio.h>
 #include <sys/random.h>

@@ -69,7 +69,7 @@ static const struct sample states[] = {
     [WEIR_TALLY_ACTIVE] = {"", "state=\"active\""},
 };
 
-/* As weir_meter_wait_ns and weir_meter_latency_ns. */
+/* As weir_llm_metrics_wait_ns and weir_llm_metrics_latency_ns. */
 static const struct sample llm_waits[] = {
     {"_bucket", "le=\"0.005\""},
     {"_bucket", "le=\"0.01\""},

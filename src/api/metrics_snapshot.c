@@ -5,10 +5,10 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/slice.h"
-#include "gateway/key_tenant.h"
-#include "gateway/listener.h"
+#include "frontend/listener.h"
 #include "wire/chars.h"
 #include "wire/exposition.h"
+#include "worker/key_tenant.h"
 
 #include <assert.h>
 
@@ -55,7 +55,7 @@ struct weir_metrics_snapshot {
     enum snapshot_step step;
     struct weir_process process;
 
-    struct weir_meter_cursor series;             /* of LLMs */
+    struct weir_llm_metrics_cursor series;       /* of LLMs */
     struct weir_snapshot_record **lanes;         /* LANE_SLOTS of them; null before the first */
     uint64_t seed[2];                            /* of that table's hashes */
     uint32_t index;                              /* of the worker or the gate that is looked at */
@@ -267,7 +267,7 @@ static void note_tally(void *context, const struct weir_tally *tally)
 
 /* ---- LLMs ---- */
 
-static char *put_llm_labels(char *to, const struct weir_meter_labels *labels)
+static char *put_llm_labels(char *to, const struct weir_llm_metrics_labels *labels)
 {
     to = put_label(to, "provider", labels->provider);
     *to++ = ',';
@@ -290,22 +290,23 @@ static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t bo
     return to;
 }
 
-static void note_series(void *context, const struct weir_meter_labels *labels,
-                        const uint64_t sums[WEIR_METER_COUNTS])
+static void note_series(void *context, const struct weir_llm_metrics_labels *labels,
+                        const uint64_t sums[WEIR_LLM_METRICS_COUNTS])
 {
     struct weir_metrics_snapshot *snapshot = context;
     if (snapshot->own.bytes > 0 && !weir_slice_equal(snapshot->own, labels->tenant)) {
         return;
     }
     uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
-    uint64_t *to = put_histogram(numbers, sums + WEIR_METER_WAIT, WEIR_WAIT_BUCKETS);
-    to = put_histogram(to, sums + WEIR_METER_FIRST, WEIR_LATENCY_BUCKETS);
-    to = put_histogram(to, sums + WEIR_METER_TOTAL, WEIR_LATENCY_BUCKETS);
+    uint64_t *to = put_histogram(numbers, sums + WEIR_LLM_METRICS_WAIT, WEIR_WAIT_BUCKETS);
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_FIRST, WEIR_LATENCY_BUCKETS);
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_TOTAL, WEIR_LATENCY_BUCKETS);
     static_assert(WEIR_RECORD_LLM_NUMBERS - WEIR_RECORD_LLM_ERRORS ==
-                      WEIR_METER_COUNTS - WEIR_METER_ERRORS,
+                      WEIR_LLM_METRICS_COUNTS - WEIR_LLM_METRICS_ERRORS,
                   "what follows is the same");
     assert(to == numbers + WEIR_RECORD_LLM_ERRORS);
-    memcpy(to, sums + WEIR_METER_ERRORS, (WEIR_METER_COUNTS - WEIR_METER_ERRORS) * sizeof *sums);
+    memcpy(to, sums + WEIR_LLM_METRICS_ERRORS,
+           (WEIR_LLM_METRICS_COUNTS - WEIR_LLM_METRICS_ERRORS) * sizeof *sums);
     add(snapshot, WEIR_RECORD_LLM, numbers, WEIR_RECORD_LLM_NUMBERS,
         put_llm_labels(snapshot->label, labels));
 }
@@ -409,7 +410,7 @@ static struct weir_snapshot_record **find_lane(struct weir_metrics_snapshot *sna
 
 /* The record of lanes with these names, which may be new. Null without memory. */
 static struct weir_snapshot_record *lane_record(struct weir_metrics_snapshot *snapshot,
-                                                const struct weir_meter_labels *labels,
+                                                const struct weir_llm_metrics_labels *labels,
                                                 uint32_t most)
 {
     char text[WEIR_SNAPSHOT_LABEL_BYTES_MAX];
@@ -432,11 +433,11 @@ static void add_decimal(uint64_t *to, double number)
 
 /* Adds a lane to those of the same names. */
 static void note_lane(struct weir_metrics_snapshot *snapshot,
-                      const struct weir_meter_labels *labels,
+                      const struct weir_llm_metrics_labels *labels,
                       const struct weir_control_stats *control, uint32_t active)
 {
     struct weir_slice other = weir_slice_of(OTHER);
-    struct weir_meter_labels others = {other, other, labels->tenant};
+    struct weir_llm_metrics_labels others = {other, other, labels->tenant};
     struct weir_snapshot_record *record = lane_record(snapshot, labels, WEIR_SNAPSHOT_LANES_MAX);
     if (record == NULL) {
         record = lane_record(snapshot, &others, WEIR_SNAPSHOT_LANES_MAX + 1);
@@ -467,8 +468,8 @@ static uint32_t look_at_lanes(struct weir_metrics_snapshot *snapshot, const stru
     struct weir_lane_stats lane;
     uint32_t index = 0;
     for (; weir_gates_lane(key, index, now_ns, &lane); index++) {
-        struct weir_meter_labels labels = {weir_lane_names_name(all, lane_names, lane.id), model,
-                                           weir_slice_of(ALL)};
+        struct weir_llm_metrics_labels labels = {weir_lane_names_name(all, lane_names, lane.id),
+                                                 model, weir_slice_of(ALL)};
         labels.model = can_be_named(model) ? model : weir_slice_of(OTHER);
         if (weir_gates_control(key, index, now_ns, &control)) {
             note_lane(snapshot, &labels, &control, lane.active);
@@ -679,7 +680,8 @@ static enum snapshot_step take_step(struct weir_metrics_snapshot *snapshot)
         }
         return LLMS;
     case LLMS:
-        return weir_meter_visit(snapshot->worker->meter, &snapshot->series, note_series, snapshot)
+        return weir_llm_metrics_visit(snapshot->worker->meter, &snapshot->series, note_series,
+                                      snapshot)
                    ? LLMS
                    : KEYS;
     case KEYS:

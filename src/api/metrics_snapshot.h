@@ -7,7 +7,7 @@
  * What is written afterwards takes no lock, and no label is escaped twice.
  *
  * Of LLMs there are two more kinds: what was measured of requests, by provider, model and tenant
- * (gateway/meter.h); and what the controllers of lanes believe now. A lane's provider is the
+ * (llm/llm_metrics.h); and what the controllers of lanes believe now. A lane's provider is the
  * upstream that it leads to, its model the key's name; several lanes of the same names are summed
  * up.
  *
@@ -18,9 +18,9 @@
 #ifndef WEIR_API_METRICS_SNAPSHOT_H
 #define WEIR_API_METRICS_SNAPSHOT_H
 
-#include "gateway/meter.h"
-#include "gateway/worker.h"
+#include "llm/llm_metrics.h"
 #include "runner/job_service.h"
+#include "worker/worker.h"
 
 #define WEIR_SNAPSHOT_GATE_KEYS_MAX 1000
 #define WEIR_SNAPSHOT_KEYS_MAX      16384
@@ -71,7 +71,7 @@ enum {
     WEIR_RECORD_PROCESS_NUMBERS
 };
 
-/* And of an LLM: as in gateway/meter.h, but that buckets count up to each bound and that all of
+/* And of an LLM: as in llm/llm_metrics.h, but that buckets count up to each bound and that all of
  * them are counted. */
 enum {
     WEIR_RECORD_LLM_WAIT,

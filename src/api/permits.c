@@ -3,9 +3,9 @@
 #include "api/gates.h"
 #include "api/permit_params.h"
 #include "base/slice.h"
-#include "gateway/flow.h"
-#include "gateway/refusal.h"
-#include "gateway/site.h"
+#include "gates/flow.h"
+#include "gates/refusal.h"
+#include "worker/site.h"
 
 /* ---- who asks, and for what ---- */
 

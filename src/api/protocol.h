@@ -2,7 +2,7 @@
 #ifndef WEIR_API_PROTOCOL_H
 #define WEIR_API_PROTOCOL_H
 
-#include "gateway/client.h"
+#include "frontend/client.h"
 
 extern const struct weir_service weir_protocol;
 

@@ -2,9 +2,9 @@
 #include "api/protocol_parts.h"
 
 #include "base/slice.h"
-#include "gateway/api_key.h"
-#include "gateway/site.h"
-#include "gateway/token.h"
+#include "tenants/api_key.h"
+#include "tenants/token.h"
+#include "worker/site.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -9,9 +9,9 @@
 
 #include "api/job_params.h"
 #include "api/spool.h"
-#include "gateway/client.h"
-#include "gateway/token.h"
+#include "frontend/client.h"
 #include "runner/job_service.h"
+#include "tenants/token.h"
 #include "wire/line_protocol.h"
 
 /* At once, of one connection. */

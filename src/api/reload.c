@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "gateway/reload.h"
+#include "server/reload.h"
 
 static const struct weir_allocator *const memory = &weir_allocator_libc;
 

@@ -13,8 +13,8 @@
 #include "api/submit.h"
 #include "api/usage.h"
 #include "base/slice.h"
-#include "gateway/site.h"
-#include "gateway/token.h"
+#include "tenants/token.h"
+#include "worker/site.h"
 
 static bool produce_health(struct weir_call *call, struct weir_json *json)
 {

@@ -6,10 +6,10 @@
 #ifndef WEIR_API_SPOOL_H
 #define WEIR_API_SPOOL_H
 
-#include "gateway/api_key.h"
 #include "net/loop.h"
 #include "store/disk.h"
 #include "store/store.h"
+#include "tenants/api_key.h"
 
 struct weir_spool {
     struct weir_disk_task task; /* private, as all up to `told` */

@@ -14,7 +14,7 @@
 #include "api/submit.h"
 #include "api/submit_head.h"
 #include "base/slice.h"
-#include "gateway/api_key.h"
+#include "tenants/api_key.h"
 
 #include <assert.h>
 #include <stdatomic.h>

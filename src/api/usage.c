@@ -3,7 +3,7 @@
 #include "api/gates.h"
 #include "base/alloc.h"
 #include "base/slice.h"
-#include "gateway/usage.h"
+#include "tenants/usage.h"
 #include "wire/query.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "gateway/trust.h"
 #include "runner/job_service.h"
+#include "upstream/trust.h"
 
 /* Room for every mistake that is told. */
 #define WRONG_BYTES_MAX 65536

@@ -8,7 +8,7 @@
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "sim/shipped.h"
+#include "lab/sim/shipped.h"
 
 #include <string.h>
 #include <sys/timerfd.h>

@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "gateway/key_file.h"
+#include "tenants/key_file.h"
 
 #include <jansson.h>
 #include <string.h>

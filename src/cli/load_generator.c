@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "mock/discard.h"
+#include "lab/mock/discard.h"
 #include "net/buffer.h"
 #include "net/stream.h"
 #include "wire/head_writer.h"

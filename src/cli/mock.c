@@ -1,8 +1,8 @@
-#include "mock/mock.h"
+#include "lab/mock/mock.h"
 #include "base/slice.h"
 #include "cli/commands.h"
 #include "config/scalars.h"
-#include "mock/settings.h"
+#include "lab/mock/settings.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:9001"
 

@@ -1,8 +1,8 @@
 #include "api/api.h"
 #include "api/protocol.h"
 #include "cli/commands.h"
-#include "gateway/server.h"
 #include "runner/job_service.h"
+#include "server/server.h"
 
 static const struct weir_flag flags[] = {{0}};
 

@@ -5,11 +5,11 @@
 #include "cli/sim_report.h"
 #include "cli/table.h"
 #include "config/scalars.h"
-#include "sim/job_world.h"
-#include "sim/load.h"
-#include "sim/plot.h"
-#include "sim/shipped.h"
-#include "sim/trace.h"
+#include "lab/sim/job_world.h"
+#include "lab/sim/load.h"
+#include "lab/sim/plot.h"
+#include "lab/sim/shipped.h"
+#include "lab/sim/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>

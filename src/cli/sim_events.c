@@ -2,7 +2,7 @@
 
 #include "cli/sim_events.h"
 
-#include "sim/scenario.h"
+#include "lab/sim/scenario.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/sim_jobs.h"
 
 #include "cli/commands.h"
-#include "sim/job_world.h"
+#include "lab/sim/job_world.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #ifndef WEIR_CLI_SIM_REPORT_H
 #define WEIR_CLI_SIM_REPORT_H
 
-#include "sim/study.h"
+#include "lab/sim/study.h"
 
 #include <stdio.h>
 

@@ -35,7 +35,7 @@ enum weir_config_half_close {
     WEIR_CONFIG_HALF_CLOSE_KEEP
 };
 
-/* What becomes of paths that upstreams read differently: gateway/request_path.h. */
+/* What becomes of paths that upstreams read differently: proxy/request_path.h. */
 enum weir_config_paths {
     WEIR_CONFIG_PATHS_NORMALIZE,
     WEIR_CONFIG_PATHS_REFUSE,

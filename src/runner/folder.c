@@ -1,8 +1,8 @@
 #define _GNU_SOURCE /* copy_file_range(), O_PATH */
 #include "runner/folder.h"
 
-#include "gateway/api_key.h"
 #include "store/crc32c.h"
+#include "tenants/api_key.h"
 
 #include <assert.h>
 #include <dirent.h>

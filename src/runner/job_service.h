@@ -18,12 +18,12 @@
 #define WEIR_RUNNER_JOB_SERVICE_H
 
 #include "base/map.h"
-#include "gateway/server.h"
-#include "gateway/site.h"
 #include "jobs/port.h"
 #include "jobs/schedule.h"
 #include "jobs/waiters.h"
+#include "server/server.h"
 #include "store/disk.h"
+#include "worker/site.h"
 
 #define WEIR_JOB_SERVICE_ORDERS_MAX 10000 /* of one submission */
 

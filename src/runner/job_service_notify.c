@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
-#include "gateway/event_log.h"
+#include "gates/event_log.h"
 
 #include <assert.h>
 

@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "config/match.h"
-#include "gateway/api_key.h"
-#include "gateway/site.h"
 #include "runner/folder.h"
+#include "tenants/api_key.h"
 #include "wire/chars.h"
 #include "wire/head_writer.h"
+#include "worker/site.h"
 
 #include <assert.h>
 #include <errno.h>

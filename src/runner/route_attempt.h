@@ -3,7 +3,7 @@
  *
  * The request enters like any other, by a connection that never leaves the process: one end of a
  * pair of sockets is a client of the proxy, the other is here. So lines, lanes, retries and all
- * counts are those of every request. The client is believed (gateway/loopback_client.h): it asks
+ * counts are those of every request. The client is believed (frontend/loopback_client.h): it asks
  * for the job's tenant and with its priority, whatever the route reads them from.
  *
  * 2xx is success; 408, 425, 429 and 5xx, and a connection that breaks, are failures, with what
@@ -11,9 +11,9 @@
 #ifndef WEIR_RUNNER_ROUTE_ATTEMPT_H
 #define WEIR_RUNNER_ROUTE_ATTEMPT_H
 
-#include "gateway/worker.h"
 #include "jobs/verdict.h"
 #include "store/disk.h"
+#include "worker/worker.h"
 
 struct weir_route_attempt;
 

@@ -6,7 +6,7 @@
 #ifndef WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 #define WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 
-#include "gateway/loopback_client.h"
+#include "frontend/loopback_client.h"
 #include "net/stream.h"
 #include "runner/route_attempt.h"
 #include "wire/chunked.h"

@@ -2,11 +2,11 @@
 #include "runner/route_attempt_parts.h"
 
 #include "base/clock.h"
+#include "llm/limits.h"
 #include "runner/command_log.h"
 #include "runner/folder.h"
 #include "store/crc32c.h"
 #include "wire/head_writer.h"
-#include "wire/limits.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * A route that looks at a path has to see the same path as the upstream will. The flaws below are
  * the ways in which programs differ: some merge slashes, some drop path parameters, most decode
  * escapes. A flaw is refused, is taken out by weir_path_normalize(), or makes the caller compare
- * the route of the path with that of weir_path_read_loosely(); gateway/request_path.h decides
+ * the route of the path with that of weir_path_read_loosely(); proxy/request_path.h decides
  * which. */
 #ifndef WEIR_WIRE_PATH_H
 #define WEIR_WIRE_PATH_H

@@ -238,7 +238,7 @@ def test_what_is_got_is_as_documented(seen):
 
 def test_events_are_as_documented(seen):
     types = DOCUMENT['components']['schemas']['EventType']['enum']
-    code = (ROOT / 'src/gateway/event_line.c').read_text()
+    code = (ROOT / 'src/gates/event_line.c').read_text()
     table = re.search(r'names\[WEIR_EVENT_TYPE_COUNT\] = {(.*?)};', code, flags=re.S)[1]
     assert re.findall(r'"([^"]+)"', table) == types
 

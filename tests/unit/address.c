@@ -1,5 +1,5 @@
 /* Addresses of the config, as text for others. */
-#include "gateway/address.h"
+#include "worker/address.h"
 
 #include "unit/helpers.h"
 

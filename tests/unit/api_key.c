@@ -1,5 +1,5 @@
 /* API keys: how they are made, and that exactly they are believed. */
-#include "gateway/api_key.h"
+#include "tenants/api_key.h"
 
 #include "unit/wire.h"
 

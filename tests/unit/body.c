@@ -1,6 +1,6 @@
 /* Bodies: every message is read at once, one byte at a time and in every two parts, with another
  * message right behind it, and from memory that ends where the input does. */
-#include "gateway/body.h"
+#include "proxy/body.h"
 
 #include "unit/wire.h"
 

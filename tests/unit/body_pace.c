@@ -1,5 +1,5 @@
 /* The pace of a request's body: who may go on, and who is cut off when. */
-#include "gateway/body_pace.h"
+#include "frontend/body_pace.h"
 
 #include "unit/helpers.h"
 

@@ -1,5 +1,5 @@
 /* The event log: everything in order, or a true count of what was missed. */
-#include "gateway/event_log.h"
+#include "gates/event_log.h"
 
 #include "unit/helpers.h"
 

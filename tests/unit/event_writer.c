@@ -1,8 +1,8 @@
 /* What is written down of a key's decisions: all of it, but of limits that are learned one a second
  * for each lane, and where they have got to. */
-#include "gateway/event_writer.h"
+#include "gates/event_writer.h"
 
-#include "gateway/gate_ticket.h"
+#include "gates/gate_ticket.h"
 #include "unit/helpers.h"
 
 #define MS UINT64_C(1000000)

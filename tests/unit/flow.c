@@ -1,7 +1,7 @@
 /* Flows and their requests: on two loops in one thread, where every order of things can be chosen,
  * and on several threads, where none can. */
 #define _GNU_SOURCE
-#include "gateway/flow.h"
+#include "gates/flow.h"
 
 #include "unit/shared_memory.h"
 

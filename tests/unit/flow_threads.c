@@ -1,6 +1,6 @@
 /* Flows and their requests on several threads, where no order of things can be chosen. */
 #define _GNU_SOURCE
-#include "gateway/flow.h"
+#include "gates/flow.h"
 
 #include "unit/shared_memory.h"
 #include "unit/storm.h"

@@ -4,7 +4,7 @@
 #ifndef WEIR_TESTS_FORWARD_HELPERS_H
 #define WEIR_TESTS_FORWARD_HELPERS_H
 
-#include "gateway/forward.h"
+#include "proxy/forward.h"
 
 #include "unit/wire.h"
 

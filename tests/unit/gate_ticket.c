@@ -1,7 +1,7 @@
 /* Passes: the hand-over between a key and the loops of those who wait there; on one loop, where
  * every order of things can be chosen, and on several threads, where none can. */
 #define _GNU_SOURCE
-#include "gateway/gate_ticket.h"
+#include "gates/gate_ticket.h"
 
 #include "unit/gate_ticket_helpers.h"
 

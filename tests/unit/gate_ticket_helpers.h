@@ -3,7 +3,7 @@
 #ifndef WEIR_TESTS_PASS_HELPERS_H
 #define WEIR_TESTS_PASS_HELPERS_H
 
-#include "gateway/gate_ticket.h"
+#include "gates/gate_ticket.h"
 #include "unit/shared_memory.h"
 
 /* Called a, b and so on, with the numbers from 0. */

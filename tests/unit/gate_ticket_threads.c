@@ -1,7 +1,7 @@
 /* Passes on several threads, each with a loop: permits are handed over in any order, and none is
  * lost. */
 #define _GNU_SOURCE
-#include "gateway/gate_ticket.h"
+#include "gates/gate_ticket.h"
 
 #include "unit/gate_ticket_helpers.h"
 #include "unit/storm.h"

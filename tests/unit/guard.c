@@ -1,6 +1,6 @@
 /* Who may call on loopback. Every name is asked about as a parsed head has it, and once more in
  * memory that ends where the name does. */
-#include "gateway/guard.h"
+#include "frontend/guard.h"
 
 #include "unit/wire.h"
 #include "wire/authority.h"

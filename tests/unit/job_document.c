@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* timegm, strptime */
 #include "api/job_document.h"
 #include "api/job_id.h"
-#include "gateway/api_key.h"
+#include "tenants/api_key.h"
 
 #include "unit/helpers.h"
 

@@ -1,7 +1,7 @@
 #include "wire/json_walk.h"
 
+#include "llm/llm_names.h"
 #include "unit/wire.h"
-#include "wire/llm_names.h"
 
 #include <assert.h>
 

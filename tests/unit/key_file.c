@@ -1,6 +1,6 @@
 /* Where API keys are kept. */
 #define _GNU_SOURCE
-#include "gateway/key_file.h"
+#include "tenants/key_file.h"
 
 #include "base/slice.h"
 #include "unit/folder.h"

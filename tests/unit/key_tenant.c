@@ -1,5 +1,5 @@
 /* Which keys belong to a tenant, by the template that makes them. */
-#include "gateway/key_tenant.h"
+#include "worker/key_tenant.h"
 #include "unit/helpers.h"
 
 #define SLICE(text) ((struct weir_slice){text, sizeof(text) - 1})

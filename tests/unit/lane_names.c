@@ -1,5 +1,5 @@
 /* Where lanes lead: lists of names that keep their numbers. */
-#include "gateway/lane_names.h"
+#include "gates/lane_names.h"
 
 #include "base/slice.h"
 #include "unit/helpers.h"

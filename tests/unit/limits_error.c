@@ -1,6 +1,6 @@
 /* What Google's refusals say in their bodies. */
+#include "llm/limits.h"
 #include "unit/wire.h"
-#include "wire/limits.h"
 
 #define DAY_S UINT64_C(86400)
 

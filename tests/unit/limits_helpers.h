@@ -2,7 +2,7 @@
 #ifndef WEIR_TESTS_LIMITS_HELPERS_H
 #define WEIR_TESTS_LIMITS_HELPERS_H
 
-#include "wire/limits.h"
+#include "llm/limits.h"
 
 #include "unit/wire.h"
 

@@ -1,4 +1,4 @@
-#include "wire/llm.h"
+#include "llm/llm.h"
 
 #include "unit/wire.h"
 

@@ -3,8 +3,8 @@
 #ifndef WEIR_TESTS_LLM_READING_H
 #define WEIR_TESTS_LLM_READING_H
 
+#include "llm/llm_reply.h"
 #include "unit/wire.h"
-#include "wire/llm_reply.h"
 
 /* ---- reading ---- */
 

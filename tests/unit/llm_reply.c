@@ -1,4 +1,4 @@
-#include "wire/llm_reply.h"
+#include "llm/llm_reply.h"
 
 #include "unit/llm_reading.h"
 

@@ -1,4 +1,4 @@
-#include "wire/llm_request.h"
+#include "llm/llm_request.h"
 
 #include "unit/wire.h"
 

@@ -1,6 +1,6 @@
 /* What requests to the emulated provider ask for: each body in pieces of every size, from memory
  * that ends where the piece does. */
-#include "mock/ask.h"
+#include "lab/mock/ask.h"
 
 #include "unit/wire.h"
 

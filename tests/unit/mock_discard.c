@@ -1,6 +1,6 @@
 /* Bodies that are thrown away: each in pieces of every size, with another message right behind it,
  * and from memory that ends where the input does. */
-#include "mock/discard.h"
+#include "lab/mock/discard.h"
 
 #include "unit/wire.h"
 

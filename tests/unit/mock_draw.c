@@ -1,5 +1,5 @@
 /* Numbers that look random. */
-#include "mock/draw.h"
+#include "lab/mock/draw.h"
 
 #include "unit/helpers.h"
 

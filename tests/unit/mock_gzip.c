@@ -1,5 +1,5 @@
 /* gzip that compresses nothing. */
-#include "mock/gzip.h"
+#include "lab/mock/gzip.h"
 
 #include "unit/wire.h"
 

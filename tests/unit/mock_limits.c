@@ -1,8 +1,8 @@
 /* What replies say of limits, to the byte. */
-#include "mock/limits.h"
+#include "lab/mock/limits.h"
 
+#include "llm/limits.h"
 #include "unit/helpers.h"
-#include "wire/limits.h"
 
 #define MS (SECOND / 1000)
 

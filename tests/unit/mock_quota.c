@@ -1,6 +1,6 @@
 /* A provider's account, with values worked out by hand. The clock starts at an odd moment, so that
  * nothing depends on its being 0. */
-#include "mock/quota.h"
+#include "lab/mock/quota.h"
 
 #include "unit/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "mock/rate.h"
+#include "lab/mock/rate.h"
 
 #include "unit/helpers.h"
 

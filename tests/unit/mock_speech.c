@@ -1,8 +1,8 @@
 /* What providers say, as any reader of JSON reads it. Whether clients of theirs understand it is
  * tested with those clients (tests/system/test_mock_llm.py). */
-#include "mock/dialect.h"
+#include "lab/mock/dialect.h"
 
-#include "mock/visit.h"
+#include "lab/mock/visit.h"
 #include "unit/helpers.h"
 #include "weir/settings.h"
 

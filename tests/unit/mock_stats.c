@@ -1,5 +1,5 @@
 /* What an emulated provider counts, second by second. */
-#include "mock/stats.h"
+#include "lab/mock/stats.h"
 
 #include "unit/helpers.h"
 

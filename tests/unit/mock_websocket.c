@@ -1,8 +1,8 @@
 /* The mock's WebSocket: the handshake against published vectors, and frames in every way in which
  * they may arrive and with every room that there may be for the answer. */
-#include "mock/websocket.h"
+#include "lab/mock/websocket.h"
 
-#include "mock/sha1.h"
+#include "lab/mock/sha1.h"
 #include "unit/helpers.h"
 
 #define BYTES(text) ((struct weir_slice){text, sizeof(text) - 1})

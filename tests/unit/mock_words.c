@@ -1,7 +1,7 @@
 /* The rules of an emulated provider, as words. */
-#include "mock/settings.h"
+#include "lab/mock/settings.h"
 
-#include "mock/mock.h"
+#include "lab/mock/mock.h"
 #include "unit/helpers.h"
 
 static const char *apply(struct weir_mock_rules *rules, const char *name, const char *value)

@@ -1,5 +1,5 @@
 /* Sums over keys that come and go never fall. */
-#include "gateway/monotonic_sum.h"
+#include "gates/monotonic_sum.h"
 
 #include "unit/helpers.h"
 

@@ -1,6 +1,6 @@
 /* What the gateway answers for itself: every reply is read by the parser, and its document by a
  * JSON library that is not ours. */
-#include "gateway/problem.h"
+#include "gates/problem.h"
 
 #include "unit/wire.h"
 

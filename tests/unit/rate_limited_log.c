@@ -1,6 +1,6 @@
 /* Lines on stderr about what happens again and again. */
 #define _GNU_SOURCE /* mkstemp, pread */
-#include "gateway/rate_limited_log.h"
+#include "gates/rate_limited_log.h"
 #include "unit/helpers.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "gateway/request_path.h"
+#include "proxy/request_path.h"
 
 #include "base/slice.h"
 #include "config/config.h"

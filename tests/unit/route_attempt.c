@@ -5,8 +5,8 @@
 #include "api/api.h"
 #include "base/list.h"
 #include "config/errors.h"
-#include "gateway/server.h"
 #include "runner/route_attempt.h"
+#include "server/server.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

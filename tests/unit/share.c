@@ -1,5 +1,5 @@
 /* A tenant's own limits, as header fields. */
-#include "gateway/share.h"
+#include "gates/share.h"
 #include "unit/helpers.h"
 
 static void expect_written(struct weir_share share, struct weir_share_budget budget,

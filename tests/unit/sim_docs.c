@@ -2,8 +2,8 @@
 #define _GNU_SOURCE /* memmem() */
 
 #include "config/reader.h"
-#include "sim/load.h"
-#include "sim/world.h"
+#include "lab/sim/load.h"
+#include "lab/sim/world.h"
 #include "unit/helpers.h"
 
 static char page[65536];

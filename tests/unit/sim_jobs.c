@@ -1,8 +1,8 @@
 /* Durable jobs on the virtual clock: lives with crashes, the store that forgets what was not
  * committed, and the observer, who must notice what is wrong. */
 #include "base/alloc.h"
-#include "sim/job_check.h"
-#include "sim/job_world.h"
+#include "lab/sim/job_check.h"
+#include "lab/sim/job_world.h"
 #include "unit/helpers.h"
 
 /* ---- lives ---- */

@@ -2,8 +2,8 @@
  */
 #include "unit/config_helpers.h"
 
-#include "sim/load.h"
-#include "sim/world.h"
+#include "lab/sim/load.h"
+#include "lab/sim/world.h"
 
 #include <dirent.h>
 

@@ -1,7 +1,7 @@
-#include "sim/measure.h"
+#include "lab/sim/measure.h"
 
-#include "sim/clock.h"
-#include "sim/policies.h"
+#include "lab/sim/clock.h"
+#include "lab/sim/policies.h"
 #include "unit/helpers.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-#include "sim/number.h"
-#include "sim/random.h"
+#include "lab/sim/number.h"
+#include "lab/sim/random.h"
 #include "unit/helpers.h"
 
 #include <math.h>

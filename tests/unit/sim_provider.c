@@ -1,5 +1,5 @@
 /* Every rule of the modelled provider against values that were worked out by hand. */
-#include "sim/provider.h"
+#include "lab/sim/provider.h"
 
 #include "unit/helpers.h"
 

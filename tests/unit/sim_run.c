@@ -1,9 +1,9 @@
 /* Whole runs: the same seed gives the same bytes, nothing leaks, and what policies reach stays
  * within bounds. A figure that leaves its bounds is either a fault or an improvement to write down.
  */
-#include "sim/load.h"
-#include "sim/policies.h"
-#include "sim/world.h"
+#include "lab/sim/load.h"
+#include "lab/sim/policies.h"
+#include "lab/sim/world.h"
 #include "unit/helpers.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
 /* Studies, their pictures, and traces. */
 #define _GNU_SOURCE /* open_memstream() */
 
-#include "sim/study.h"
+#include "lab/sim/study.h"
 
-#include "sim/load.h"
-#include "sim/plot.h"
-#include "sim/trace.h"
+#include "lab/sim/load.h"
+#include "lab/sim/plot.h"
+#include "lab/sim/trace.h"
 #include "unit/helpers.h"
 
 #define SMALL                                                    \

@@ -1,5 +1,5 @@
 /* Lists of structured fields. */
-#include "wire/structured.h"
+#include "llm/structured.h"
 
 #include "unit/wire.h"
 

@@ -1,5 +1,5 @@
 /* Tallies: by name, for as long as somebody uses it, and never more than so many. */
-#include "gateway/tally.h"
+#include "worker/tally.h"
 
 #include "base/slice.h"
 #include "unit/helpers.h"

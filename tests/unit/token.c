@@ -1,6 +1,6 @@
 /* Tokens: where they come from, and that exactly they are believed. */
 #define _GNU_SOURCE
-#include "gateway/token.h"
+#include "tenants/token.h"
 
 #include "unit/wire.h"
 

@@ -1,6 +1,6 @@
 /* What tenants have used. */
 #define _GNU_SOURCE
-#include "gateway/usage.h"
+#include "tenants/usage.h"
 
 #include "base/slice.h"
 #include "unit/helpers.h"

@@ -1,6 +1,6 @@
 /* What tenants have used, across restarts. */
 #define _GNU_SOURCE
-#include "gateway/usage_file.h"
+#include "tenants/usage_file.h"
 
 #include "unit/folder.h"
 

@@ -1,5 +1,5 @@
 /* How long tickets waited: which bucket a wait goes to, and what passes count. */
-#include "gateway/wait_histogram.h"
+#include "gates/wait_histogram.h"
 
 #include "unit/helpers.h"
 

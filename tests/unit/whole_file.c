@@ -1,6 +1,6 @@
 /* Files that are there as a whole or not at all. */
 #define _GNU_SOURCE
-#include "gateway/whole_file.h"
+#include "tenants/whole_file.h"
 
 #include "unit/folder.h"
 

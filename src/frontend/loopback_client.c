@@ -1,0 +1,59 @@
+#define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
+#include "frontend/loopback_client.h"
+
+#include "frontend/client.h"
+#include "worker/site.h"
+
+#include <errno.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Both ends are ours, and whoever holds the other one has a time of his own. */
+#define PATIENCE_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+
+static const struct weir_config_listener settings = {
+    .address = {.kind = WEIR_CONFIG_ADDRESS_UNIX},
+    .half_close = WEIR_CONFIG_HALF_CLOSE_CLOSE,
+    .paths = WEIR_CONFIG_PATHS_NORMALIZE,
+    .connections_max = UINT32_MAX,
+    .patience = {.head_ns = PATIENCE_NS,
+                 .idle_ns = PATIENCE_NS,
+                 .stall_ns = PATIENCE_NS,
+                 .body_ns = WEIR_NEVER},
+    .body_rate_bytes = WEIR_NEVER,
+};
+
+void weir_loopback_listener_init(struct weir_listener *listener, const struct weir_service *service)
+{
+    *listener = (struct weir_listener){.config = &settings, .service = service};
+}
+
+int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_client *loopback)
+{
+    int ends[2];
+    struct weir_address peer = {.storage = {.ss_family = AF_UNIX}, .bytes = sizeof(sa_family_t)};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return -1;
+    }
+    weir_listener_admit(worker->loopback_listener, worker);
+    weir_client_open_loopback(worker, worker->loopback_listener, ends[0], &peer, loopback);
+    if (loopback->client == NULL) {
+        close(ends[1]);
+        errno = ENOMEM;
+        return -1;
+    }
+    loopback->cut = loopback->lacking = false;
+    loopback->site = weir_site_take(worker->site);
+    return ends[1];
+}
+
+void weir_loopback_client_close(struct weir_loopback_client *loopback)
+{
+    if (loopback->client != NULL) {
+        weir_client_close(loopback->client);
+    }
+    if (loopback->site != NULL) {
+        weir_site_give(loopback->site);
+        loopback->site = NULL;
+    }
+}

@@ -1,0 +1,42 @@
+/* event_writer.h - writes down what a call at a key has decided: its events, with the names that
+ * they need, into the event log.
+ *
+ * A limit that is learned may change with every reply, and nobody reads a thousand lines a second
+ * that say so. Of each lane, one such change a second is written down; what comes within that
+ * second is passed over, and where it has led to is told at its end. So `before` of an event is
+ * always what the last one of the lane has told. What is set by somebody is always written. */
+#ifndef WEIR_GATES_EVENT_WRITER_H
+#define WEIR_GATES_EVENT_WRITER_H
+
+#include "gates/event_log.h"
+#include "weir/key.h"
+
+#define WEIR_EVENT_WRITER_INTERVAL_NS WEIR_NS_PER_SECOND
+
+/* What is kept with each key. Zeroed at first. */
+struct weir_event_writer {
+    uint64_t due_ns; /* when a limit that was passed over has to be told; 0: none */
+};
+
+/* Where and for whom it is written. */
+struct weir_event_context {
+    struct weir_event_log *event_log;
+    uint32_t gate;
+    struct weir_key *key;
+};
+
+/* Whether there is anything to write. */
+static inline bool weir_event_writer_wanted(const struct weir_event_writer *event_writer,
+                                            const struct weir_event_ring *ring)
+{
+    return ring->written > ring->read || event_writer->due_ns != 0;
+}
+
+/* Writes what is in the ring, and what has become due. Called under the key's lock, which keeps
+ * those whom the events are about: the tag of a ticket is its gate ticket. Afterwards it is to be
+ * called again when `due_ns` has come. Returns whether weir_event_log_wake() is due. */
+WEIR_MUST_CHECK bool weir_event_writer_write(struct weir_event_writer *event_writer,
+                                             const struct weir_event_context *state,
+                                             struct weir_event_ring *ring);
+
+#endif

@@ -1,0 +1,152 @@
+#include "gates/problem.h"
+
+#include "wire/head_writer.h"
+#include "wire/json_writer.h"
+
+#define URN "urn:weir:"
+
+static const struct {
+    const char *type;
+    const char *title;
+} problems[WEIR_PROBLEM_COUNT] = {
+#define WEIR_PROBLEM_TEXT(name, type, title) {URN type, title},
+    WEIR_PROBLEMS(WEIR_PROBLEM_TEXT)
+#undef WEIR_PROBLEM_TEXT
+};
+
+const char *weir_problem_name(enum weir_problem_kind kind)
+{
+    return problems[kind].type + sizeof URN - 1;
+}
+
+/* A document is short: what it is made of is bounded, names by 255 bytes of up to six each. */
+#define DOCUMENT_BYTES_MAX 8192
+
+static void put_ticket(struct weir_json *json, const struct weir_problem *problem)
+{
+    const struct weir_key_stats *stats = problem->stats;
+    weir_json_put_string(json, "gate", problem->gate);
+    weir_json_put_string(json, "key", problem->key);
+    weir_json_put_string(json, "flow", problem->flow);
+    weir_json_put_string(json, "tenant", problem->tenant);
+    weir_json_put_number(json, "active", stats->active);
+    weir_json_put_number(json, "waiting", stats->waiting);
+    if (stats->limit == WEIR_LIMIT_NONE) {
+        weir_json_put_null(json, "limit");
+    } else {
+        weir_json_put_number(json, "limit", stats->limit);
+    }
+    weir_json_put_number(json, "waited_ms", problem->waited_ns / 1000000);
+    if (problem->timeout_ns == WEIR_NEVER) {
+        weir_json_put_null(json, "timeout_ms");
+    } else {
+        weir_json_put_number(json, "timeout_ms", problem->timeout_ns / 1000000);
+    }
+}
+
+/* OpenAI's and Anthropic's clients both understand these words. */
+static const char *error_type(uint16_t status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    default:
+        return status < 500 ? "invalid_request_error" : "api_error";
+    }
+}
+
+/* What the clients of LLMs show to their users, who would see an empty message otherwise. */
+static void put_error(struct weir_json *json, const struct weir_problem *problem)
+{
+    weir_json_name(json, "error");
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "message", weir_slice_of(problem->detail));
+    weir_json_put_string(json, "type", weir_slice_of(error_type(problem->status)));
+    weir_json_put_null(json, "param");
+    weir_json_put_string(json, "code", weir_slice_of(weir_problem_name(problem->kind)));
+    weir_json_close(json, '}');
+}
+
+static void compose(struct weir_json *json, const struct weir_problem *problem)
+{
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "type", weir_slice_of(problems[problem->kind].type));
+    weir_json_put_string(json, "title", weir_slice_of(problems[problem->kind].title));
+    weir_json_put_number(json, "status", problem->status);
+    weir_json_put_string(json, "detail", weir_slice_of(problem->detail));
+    if (problem->stats != NULL) {
+        put_ticket(json, problem);
+    }
+    if (problem->llm) {
+        put_error(json, problem);
+    }
+    weir_json_close(json, '}');
+    weir_json_raw(json, weir_slice_of("\n"));
+}
+
+/* Whole seconds, at least one. */
+static uint64_t retry_seconds(uint64_t retry_ns)
+{
+    uint64_t seconds = retry_ns / WEIR_NS_PER_SECOND + (retry_ns % WEIR_NS_PER_SECOND != 0);
+    return seconds == 0 ? 1 : seconds;
+}
+
+/* Whether it goes away by itself, so that it can be told when to come back. */
+static bool passes(const struct weir_problem *problem)
+{
+    switch (problem->kind) {
+    case WEIR_PROBLEM_BUDGET_SPENT:
+    case WEIR_PROBLEM_TOO_MANY_KEYS:
+    case WEIR_PROBLEM_QUEUE_FULL:
+    case WEIR_PROBLEM_QUEUE_BLOCKED:
+    case WEIR_PROBLEM_RATE:
+    case WEIR_PROBLEM_STORE_FAILED:
+    case WEIR_PROBLEM_TOO_MANY_READERS:
+        return true;
+    default:
+        return problem->stats != NULL;
+    }
+}
+
+bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, bool with_body,
+                        struct weir_buffer *buffer)
+{
+    char document[DOCUMENT_BYTES_MAX];
+    struct weir_json json;
+    weir_json_init(&json, document, sizeof document);
+    compose(&json, problem);
+    if (json.failed) {
+        return false;
+    }
+    struct weir_head_writer head;
+    weir_head_init(&head, buffer->data + buffer->end, weir_buffer_room(buffer));
+    weir_head_status(&head, problem->status, (struct weir_slice){"", 0});
+    weir_head_field(&head, weir_slice_of("content-type"),
+                    weir_slice_of("application/problem+json"));
+    weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
+    if (passes(problem) && problem->retry_ns != WEIR_NEVER) {
+        weir_head_field_number(&head, weir_slice_of("retry-after"),
+                               retry_seconds(problem->retry_ns));
+    }
+    if (problem->allow != NULL) {
+        weir_head_field(&head, weir_slice_of("allow"), weir_slice_of(problem->allow));
+    }
+    if (problem->kind == WEIR_PROBLEM_UNAUTHORIZED) {
+        weir_head_field(&head, weir_slice_of("www-authenticate"), weir_slice_of("Bearer"));
+    }
+    if (problem->share != NULL) {
+        weir_share_write(&head, problem->share, problem->budget);
+    }
+    weir_head_field(&head, weir_slice_of("connection"),
+                    weir_slice_of(keep_alive ? "keep-alive" : "close"));
+    bool fits = weir_head_end(&head) &&
+                (!with_body || weir_head_copy(&head, (struct weir_slice){document, json.bytes}));
+    buffer->end += fits ? (uint32_t)head.bytes : 0;
+    return fits;
+}

@@ -1,0 +1,38 @@
+/* refusal.h - a ticket that did not get through, in words. */
+#ifndef WEIR_GATES_REFUSAL_H
+#define WEIR_GATES_REFUSAL_H
+
+#include "config/config.h"
+#include "gates/gate_ticket.h"
+#include "gates/problem.h"
+
+/* A problem document with the counts of its key; must not be copied. */
+struct weir_refusal {
+    struct weir_problem problem;
+    struct weir_key_stats stats;
+    char detail[512]; /* of a problem that names numbers */
+};
+
+/* Who was refused, and where. */
+struct weir_refused {
+    const struct weir_config_gate *gate;
+    const struct weir_gate_ticket
+        *gate_ticket; /* not closed; its key is null if there could not be one */
+    uint64_t arrived_ns;
+    uint64_t now_ns;
+};
+
+/* As what a ticket is refused that the door does not let in, for this reason. */
+enum weir_problem_kind weir_refusal_kind(enum weir_status why);
+
+void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
+                       const char *detail, const struct weir_refused *refused);
+
+/* The same for one that the door refused, and for one that was told of its end in line. */
+void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused);
+void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused);
+
+/* The same for a request whose flow has as many as it may. */
+void weir_refusal_too_deep(struct weir_refusal *refusal, const struct weir_refused *refused);
+
+#endif

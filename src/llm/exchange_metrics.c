@@ -1,0 +1,65 @@
+/* exchange_metrics.c - what is counted of requests to LLMs: each attempt by itself, since each may
+ * go to another provider. */
+#include "llm/llm_exchange.h"
+
+#include "llm/llm_metrics.h"
+#include "proxy/exchange_internal.h"
+
+static uint64_t since(const struct weir_exchange *exchange, uint64_t then_ns)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+void weir_llm_meter_begin(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    uint32_t upstream = weir_exchange_lane(exchange);
+    struct weir_llm_metrics_labels labels = {.provider =
+                                                 exchange->site->config->upstreams[upstream].name,
+                                             .model = {llm->model, llm->model_bytes},
+                                             .tenant = exchange->gate_ticket.tenant};
+    llm->meter = weir_llm_metrics_take(worker->meter, worker->index, &labels, worker->loop.now_ns);
+    if (llm->meter != NULL && exchange->has_ticket) {
+        const struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
+        uint64_t wait_ns = ticket->admitted_ns - ticket->entered_ns;
+        weir_llm_metrics_wait(llm->meter, ticket->admitted_ns > ticket->entered_ns ? wait_ns : 0);
+    }
+}
+
+void weir_llm_meter_head(struct weir_exchange *exchange)
+{
+    struct weir_llm_metrics_part *meter = exchange->llm->meter;
+    if (meter != NULL) {
+        weir_llm_metrics_first_token(meter, since(exchange, exchange->admitted_ns));
+    }
+}
+
+void weir_llm_meter_retry(struct weir_exchange *exchange)
+{
+    if (exchange->llm->meter != NULL) {
+        weir_llm_metrics_add(exchange->llm->meter, WEIR_LLM_METRICS_RETRIES, 1);
+    }
+}
+
+void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_llm_metrics_part *meter = llm->meter;
+    if (meter == NULL) {
+        return;
+    }
+    if (outcome == WEIR_OUTCOME_SUCCESS) {
+        weir_llm_metrics_total(meter, since(exchange, exchange->admitted_ns));
+    } else {
+        weir_llm_metrics_add(
+            meter, WEIR_LLM_METRICS_ERRORS + (uint32_t)outcome - WEIR_OUTCOME_RATE_LIMIT, 1);
+    }
+    struct weir_usage_counts used = weir_llm_used(exchange);
+    weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_INPUT, used.input - used.cached);
+    weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_CACHED, used.cached);
+    weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_OUTPUT, used.output);
+    llm->meter = NULL;
+    weir_llm_metrics_give(meter, exchange->worker->loop.now_ns);
+}

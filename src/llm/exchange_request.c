@@ -1,0 +1,513 @@
+/* exchange_request.c - a request to an LLM: held, read, changed where it must be, and priced. */
+#include "llm/llm_exchange.h"
+
+#include "base/list.h"
+#include "base/slice.h"
+#include "llm/llm_request.h"
+#include "proxy/exchange_internal.h"
+#include "weir/estimate.h"
+#include "wire/json_writer.h"
+
+#include <assert.h>
+
+/* Room for what is put into a body: a few words of ours, and the name of a model. */
+#define EDIT_BYTES_MAX (64 + 6 * WEIR_NAME_BYTES_MAX + 2)
+
+/* What a body counts for at most that nobody reads. No model takes more; what is longer has
+ * pictures or files in it, or only claims to be. */
+#define UNREAD_TOKENS_MAX (UINT32_C(1) << 20)
+
+static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE <= WEIR_BUFFER_HUGE,
+              "a held body has room for changes, and for what its chunks take");
+
+static void stop_reading(struct weir_exchange *exchange);
+
+bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *head)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = weir_slab_take(&worker->llms);
+    if (llm == NULL) {
+        return false;
+    }
+    memset(llm, 0, offsetof(struct weir_llm, key)); /* the texts need not be */
+    size_t route = (size_t)(exchange->route - exchange->site->config->routes);
+    llm->dialect = &exchange->site->plan->dialects[route];
+    llm->api = (uint8_t)weir_llm_api_of(llm->dialect->dialect, head->path);
+    llm->priority = (uint8_t)head->priority;
+    llm->deadline_ns = WEIR_NEVER;
+    llm->exchange = exchange;
+    llm->wants_continue = head->head->expects_continue;
+    llm->keep_client = exchange->keep_client;
+    llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
+    llm->key_bytes = (uint16_t)head->key.bytes;
+    llm->model_at = head->model_at;
+    memcpy(llm->key, head->key.data, head->key.bytes);
+    exchange->llm = llm;
+    return true;
+}
+
+void weir_llm_end(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    weir_llm_book(exchange);
+    assert(llm->meter == NULL);
+    stop_reading(exchange);
+    exchange->llm = NULL;
+    if (llm->parser != NULL) {
+        weir_buffer_release(&worker->buffers, &llm->parser->held);
+        weir_slab_give(&worker->reply_parsers, llm->parser);
+    }
+    weir_slab_give(&worker->llms, llm);
+}
+
+/* ---- changing the body ---- */
+
+static char *body_of(const struct weir_exchange *exchange)
+{
+    return exchange->client->in.data + exchange->client->in.begin;
+}
+
+/* The body becomes so many bytes longer or shorter at `end`; what follows it moves. */
+static void resize_body(struct weir_exchange *exchange, size_t end, ptrdiff_t by)
+{
+    struct weir_buffer *in = &exchange->client->in;
+    char *rest = body_of(exchange) + end;
+    memmove(rest + by, rest, weir_buffer_bytes(in) - end);
+    in->end = (uint32_t)(in->end + by);
+    exchange->body_ready = (uint32_t)(exchange->body_ready + by);
+    exchange->request_body.bytes = exchange->body_ready;
+}
+
+/* Replaces a part of the body. False if there is no room; then nothing has changed. */
+static bool replace(struct weir_exchange *exchange, const struct weir_edit *edit)
+{
+    struct weir_buffer *in = &exchange->client->in;
+    ptrdiff_t by = (ptrdiff_t)edit->text.bytes - (ptrdiff_t)(edit->end - edit->begin);
+    size_t wanted = (size_t)((ptrdiff_t)weir_buffer_bytes(in) + by);
+    if (by > 0 && (wanted > WEIR_BUFFER_HUGE ||
+                   !weir_buffer_reserve(&exchange->worker->buffers, in, (uint32_t)wanted))) {
+        return false;
+    }
+    resize_body(exchange, edit->end, by);
+    memcpy(body_of(exchange) + edit->begin, edit->text.data, edit->text.bytes);
+    struct weir_llm *llm = exchange->llm;
+    if (edit->begin <= llm->model_begin && edit->end <= llm->model_begin) {
+        llm->model_begin = (uint32_t)(llm->model_begin + by);
+        llm->model_end = (uint32_t)(llm->model_end + by);
+    } else if (edit->begin == llm->model_begin) {
+        llm->model_end = (uint32_t)(llm->model_end + by);
+    }
+    return true;
+}
+
+/* A body that came in chunks and is complete loses their frames, and its trailers. */
+static void take_frames_away(struct weir_exchange *exchange)
+{
+    char *body = body_of(exchange);
+    struct weir_slice rest = {body, exchange->body_ready};
+    struct weir_chunked chunked;
+    weir_chunked_init(&chunked, UINT64_MAX);
+    size_t bytes = 0;
+    enum weir_chunked_event event;
+    do {
+        size_t used;
+        struct weir_slice data;
+        event = weir_chunked_next(&chunked, rest, &used, &data);
+        if (event == WEIR_CHUNKED_BODY) {
+            memmove(body + bytes, data.data, data.bytes);
+            bytes += data.bytes;
+        }
+        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
+    } while (event == WEIR_CHUNKED_BODY);
+    assert(event == WEIR_CHUNKED_END); /* it has been checked before */
+    resize_body(exchange, exchange->body_ready, (ptrdiff_t)bytes - exchange->body_ready);
+    exchange->request_body.framing = WEIR_FRAMING_LENGTH;
+    exchange->request_body.left_bytes = 0;
+}
+
+/* The model as a JSON string. */
+static struct weir_slice quote(struct weir_slice name, char room[6 * WEIR_NAME_BYTES_MAX + 2])
+{
+    struct weir_json json;
+    weir_json_init(&json, room, 6 * WEIR_NAME_BYTES_MAX + 2);
+    weir_json_string(&json, name);
+    assert(!json.failed);
+    return (struct weir_slice){room, json.bytes};
+}
+
+bool weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_slice model = {llm->model, llm->model_bytes};
+    bool renames = false;
+    llm->attempts += !exchange->retried; /* another server of the same lane is no other attempt */
+    if (!exchange->keeps_body || llm->model_bytes == 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i < upstream->model_count && !renames; i++) {
+        if (weir_slice_equal(upstream->models[i].from, model)) {
+            model = upstream->models[i].to;
+            renames = true;
+        }
+    }
+    if (!renames && !llm->renamed) {
+        return true;
+    }
+    char room[6 * WEIR_NAME_BYTES_MAX + 2];
+    struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
+    llm->renamed = renames;
+    return replace(exchange, &edit);
+}
+
+/* ---- reading the body ---- */
+
+static uint32_t cost_of(uint64_t tokens)
+{
+    return tokens < WEIR_COST_MAX ? (uint32_t)tokens : WEIR_COST_MAX;
+}
+
+/* At most `output_max` for each of several choices. */
+static uint32_t output_max_of(const struct weir_llm_request *request)
+{
+    if (!request->has_max_tokens || request->max_tokens == 0) {
+        return 0;
+    }
+    bool many = request->choices > 1 && request->max_tokens > WEIR_COST_MAX / request->choices;
+    return many ? WEIR_COST_MAX : cost_of(request->max_tokens * request->choices);
+}
+
+static void keep_facts(struct weir_llm *llm, const struct weir_llm_request *request)
+{
+    llm->is_read = true;
+    llm->input = cost_of(weir_estimate_input(request->characters) + request->token_count);
+    llm->output_max = output_max_of(request);
+    llm->hides_usage = weir_llm_request_hides_usage(request);
+    if (request->has_model && !request->model_long) {
+        llm->model_bytes = request->model_bytes;
+        memcpy(llm->model, request->model, request->model_bytes);
+        llm->model_begin = (uint32_t)request->model_place.begin;
+        llm->model_end = (uint32_t)request->model_place.end;
+    }
+}
+
+/* Reads a body that is complete, and asks for its usage. What is not JSON passes as it is. */
+static void read_body(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_llm_request request;
+    weir_llm_request_init(&request, (enum weir_llm_api)llm->api, weir_dialect_custom(llm->dialect));
+    weir_llm_request_feed(&request, (struct weir_slice){body_of(exchange), exchange->body_ready});
+    if (!weir_llm_request_end(&request)) {
+        return;
+    }
+    keep_facts(llm, &request);
+    struct weir_edit edits[WEIR_LLM_EDITS_MAX];
+    size_t count = weir_llm_request_edits(&request, (struct weir_slice){"", 0}, edits);
+    while (count > 0) {
+        llm->hides_usage = replace(exchange, &edits[--count]) && llm->hides_usage;
+    }
+}
+
+/* ---- into the line ---- */
+
+/* The key with the model in it. 0 if that is too long. */
+static size_t complete_key(const struct weir_exchange *exchange, char key[WEIR_NAME_BYTES_MAX])
+{
+    const struct weir_llm *llm = exchange->llm;
+    struct weir_slice model = {llm->model, llm->model_bytes};
+    if (llm->model_at == WEIR_LLM_NO_MODEL) {
+        model.bytes = 0;
+    } else if (llm->model_bytes == 0) {
+        model = exchange->route->default_key;
+    }
+    if (llm->key_bytes + model.bytes > WEIR_NAME_BYTES_MAX) {
+        return 0;
+    }
+    size_t at = model.bytes == 0 ? llm->key_bytes : llm->model_at;
+    assert(at <= llm->key_bytes);
+    memcpy(key, llm->key, at);
+    if (model.bytes > 0) {
+        memcpy(key + at, model.data, model.bytes);
+    }
+    memcpy(key + at + model.bytes, llm->key + at, llm->key_bytes - at);
+    return llm->key_bytes + model.bytes;
+}
+
+void weir_llm_enter(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    char key[WEIR_NAME_BYTES_MAX];
+    size_t key_bytes = complete_key(exchange, key);
+    assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
+    if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
+        weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
+                             "The key that its route makes of the model's name has no byte, or "
+                             "more than 255. Name another model.");
+        return;
+    }
+    bool again = llm->attempts > 0 || exchange->failovers > 0;
+    struct weir_request request = {.priority = (enum weir_priority)llm->priority,
+                                   .input = llm->input,
+                                   .output_max = llm->output_max,
+                                   .deadline_ns = again ? llm->deadline_ns : exchange->deadline_ns,
+                                   .retry = again};
+    if (!llm->has_body || llm->api == WEIR_LLM_API_COUNT) {
+        request.cost = 1; /* a list of models, say */
+    } else if (llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
+        request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
+    }
+    weir_exchange_enter(exchange, (struct weir_slice){key, key_bytes}, &request);
+    if (exchange->llm != NULL && exchange->has_ticket && !again) {
+        llm->deadline_ns = exchange->gate_ticket.ticket.deadline_ns;
+    }
+}
+
+/* Whether the body is longer than what is held and read; its frames may take a little more. */
+static bool is_too_long(const struct weir_exchange *exchange)
+{
+    const struct weir_body *body = &exchange->request_body;
+    if (body->framing == WEIR_FRAMING_LENGTH) {
+        return body->bytes + body->left_bytes > WEIR_LLM_BODY_BYTES_MAX;
+    }
+    return body->chunked.body_bytes > WEIR_LLM_BODY_BYTES_MAX ||
+           exchange->body_ready > WEIR_LLM_BODY_BYTES_MAX + WEIR_BUFFER_MIDDLE;
+}
+
+/* Whether the tenant may use the model; where there are rules, one that is not read is none. */
+static bool may_ask(const struct weir_exchange *exchange)
+{
+    const struct weir_llm *llm = exchange->llm;
+    const struct weir_config_tenant *tenant =
+        weir_config_find_tenant(exchange->site->config, exchange->gate_ticket.tenant);
+    return !llm->has_body || tenant->model_count == 0 ||
+           weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
+}
+
+bool weir_llm_refuse_spent(struct weir_exchange *exchange)
+{
+    struct weir_share_budget budget = weir_llm_budget(exchange);
+    bool spent = exchange->llm->has_body && budget.exists && budget.spent >= budget.tokens;
+    if (spent) {
+        weir_exchange_refuse_budget(exchange, budget.left_ns);
+    }
+    return spent;
+}
+
+/* Answers a request that may not even stand in line. False if it may. */
+static bool turn_away(struct weir_exchange *exchange)
+{
+    if (!may_ask(exchange)) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_FORBIDDEN, 403,
+            "This tenant may not use this model, or the request does not name one "
+            "where it can be read. Name a model that the tenant may use, in a JSON "
+            "body of at most 1 MiB.");
+        return true;
+    }
+    return weir_llm_refuse_spent(exchange);
+}
+
+/* As much of the body has been read as will be. */
+static void ask(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    struct weir_body *body = &exchange->request_body;
+    weir_client_relax(exchange->client);
+    stop_reading(exchange);
+    weir_retry_budget_earn(&exchange->worker->retry_budget);
+    exchange->keeps_body = body->state == WEIR_BODY_ENDED;
+    if (exchange->keeps_body && llm->has_body && !is_too_long(exchange)) {
+        if (body->framing == WEIR_FRAMING_CHUNKED) {
+            take_frames_away(exchange);
+        }
+        read_body(exchange);
+    }
+    if (llm->has_body && !llm->is_read) {
+        uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
+        llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
+    }
+    llm->input = llm->api == WEIR_LLM_API_COUNT ? 0 : llm->input;
+    if (!turn_away(exchange)) {
+        weir_llm_enter(exchange);
+    }
+}
+
+/* ---- large buffers ----
+ *
+ * A loop has WEIR_BUFFERS_HUGE_MAX buffers for bodies of more than 64 KiB. A request takes one only
+ * once 64 KiB of its body are there, and its client has to keep the least rate from 16 KiB on. If
+ * all are taken, and some by bodies that are still being read, one of those will soon be free: the
+ * request waits for it, in order, and its client's bytes wait in the socket. If all are taken by
+ * requests that are complete, which may stand in line for long, it passes unread at once. */
+
+/* How long a request waits for a large buffer before it passes unread: twice the time after which
+ * clients that send nothing are cut off. */
+#define LARGE_WAIT_NS (2 * WEIR_BODY_PACE_WINDOW_NS)
+
+static bool has_large(const struct weir_exchange *exchange)
+{
+    return exchange->client->in.capacity > WEIR_BUFFER_LARGE;
+}
+
+void weir_llm_wake_reader(struct weir_worker *worker)
+{
+    if (weir_list_empty(&worker->large_waiters)) {
+        return;
+    }
+    struct weir_llm *llm =
+        weir_container_of(worker->large_waiters.next, struct weir_llm, large_link);
+    weir_list_unlink(&llm->large_link);
+    llm->in_large_line = false;
+    weir_exchange_defer(llm->exchange);
+}
+
+/* The body is no longer read, or the exchange is over. A buffer may be free now, or it is known
+ * that none will be. */
+static void stop_reading(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    if (llm->in_large_line) {
+        weir_list_unlink(&llm->large_link);
+        llm->in_large_line = false;
+    }
+    llm->waits_for_large = false;
+    if (llm->reads_large) {
+        llm->reads_large = false;
+        exchange->worker->large_reads--;
+    }
+    weir_llm_wake_reader(exchange->worker);
+}
+
+/* Stands in line for a large buffer; one that was woken and found none keeps its place. */
+static void wait_for_large(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    llm->in_large_line = true;
+    if (llm->waits_for_large) {
+        weir_list_push_front(&worker->large_waiters, &llm->large_link);
+        return;
+    }
+    llm->waits_for_large = true;
+    weir_exchange_pause_body(exchange);
+    weir_list_push_back(&worker->large_waiters, &llm->large_link);
+    uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
+    weir_timer_set(&worker->loop, &exchange->client->timer,
+                   until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns);
+}
+
+void weir_llm_large_late(struct weir_exchange *exchange)
+{
+    ask(exchange); /* unread */
+}
+
+/* How large the client's buffer must be for what comes next of the body. One larger than most
+ * bodies need is taken only when the one before is full, not for a length that is only announced.
+ */
+static uint32_t capacity_for(const struct weir_exchange *exchange)
+{
+    const struct weir_body *body = &exchange->request_body;
+    uint64_t have = weir_buffer_bytes(&exchange->client->in);
+    uint64_t whole = body->framing == WEIR_FRAMING_LENGTH ? have + body->left_bytes + EDIT_BYTES_MAX
+                                                          : WEIR_BUFFER_HUGE;
+    uint32_t steps[] = {WEIR_BUFFER_MIDDLE, WEIR_BUFFER_LARGE};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (whole <= steps[i]) {
+            return (uint32_t)whole;
+        }
+        if (have + EDIT_BYTES_MAX < steps[i]) {
+            return steps[i];
+        }
+    }
+    return whole < WEIR_BUFFER_HUGE ? (uint32_t)whole : WEIR_BUFFER_HUGE;
+}
+
+/* Whether as much of the body is there as is read of it: all, or, of one that is too long to be
+ * held, the start (see body_start.c). */
+static bool is_there(const struct weir_exchange *exchange)
+{
+    const struct weir_client *client = exchange->client;
+    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+        return true;
+    }
+    bool started = weir_buffer_bytes(&client->in) + EDIT_BYTES_MAX >= WEIR_BUFFER_MIDDLE;
+    return is_too_long(exchange) &&
+           (started || client->listener->config->body_rate_bytes == WEIR_NEVER);
+}
+
+/* There is no buffer for the next part of the body. */
+static void lack_buffer(struct weir_exchange *exchange, uint32_t capacity)
+{
+    if (capacity > WEIR_BUFFER_LARGE && exchange->worker->large_reads > 0) {
+        wait_for_large(exchange);
+    } else {
+        ask(exchange);
+    }
+}
+
+static void read_on(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    struct weir_worker *worker = exchange->worker;
+    struct weir_llm *llm = exchange->llm;
+    for (;;) {
+        weir_exchange_check_body(exchange);
+        if (exchange->request_body.state == WEIR_BODY_FAULT) {
+            weir_exchange_answer_body_fault(exchange);
+            return;
+        }
+        if (is_there(exchange)) {
+            ask(exchange);
+            return;
+        }
+        uint32_t capacity = capacity_for(exchange);
+        if (capacity > WEIR_BUFFER_LARGE && !has_large(exchange) && !llm->waits_for_large &&
+            !weir_list_empty(&worker->large_waiters)) {
+            wait_for_large(exchange); /* behind those who came before */
+            return;
+        }
+        bool came = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
+        if (exchange->client == NULL) {
+            return;
+        }
+        if (!llm->reads_large && has_large(exchange)) {
+            llm->reads_large = true;
+            llm->waits_for_large = false;
+            weir_client_relax(client); /* it had a time to wait for the buffer */
+            worker->large_reads++;
+        }
+        if (came) {
+            continue;
+        }
+        if (client->stream.readable && client->in.capacity < capacity) {
+            lack_buffer(exchange, capacity);
+        } else {
+            weir_exchange_watch_client(exchange);
+        }
+        return;
+    }
+}
+
+void weir_llm_read(struct weir_exchange *exchange)
+{
+    if (!exchange->llm->waits_for_large) {
+        read_on(exchange);
+    }
+}
+
+void weir_llm_read_again(struct weir_exchange *exchange)
+{
+    if (exchange->llm->waits_for_large && !exchange->llm->in_large_line) {
+        read_on(exchange);
+    }
+}
+
+void weir_llm_go(struct weir_exchange *exchange)
+{
+    struct weir_llm *llm = exchange->llm;
+    if (!llm->wants_continue || !llm->has_body || weir_exchange_send_continue(exchange)) {
+        weir_llm_read(exchange);
+    }
+}

@@ -1,0 +1,202 @@
+/* exchange_retry.c - whether a request to an LLM is sent again, and when.
+ *
+ * A reply that may lead to another attempt (429, 503, 529) waits in the server's buffer, with its
+ * body, until that is decided: so the connection can be kept, and what is said in the body about
+ * when to come back is heard. Between two attempts nothing is held: neither permit nor connection.
+ */
+#include "llm/llm_exchange.h"
+
+#include "proxy/exchange_internal.h"
+#include "weir/retry.h"
+
+#include <assert.h>
+
+/* ---- what the refusal says ---- */
+
+/* The body of a refusal without its frames, as far as it fits. */
+static struct weir_slice plain_body(const struct weir_exchange *exchange,
+                                    char room[WEIR_LIMITS_ERROR_BYTES_MAX])
+{
+    struct weir_slice rest = {exchange->backend->in.data + exchange->backend->in.begin,
+                              exchange->reply_ready};
+    if (exchange->reply_body.framing != WEIR_FRAMING_CHUNKED) {
+        return rest;
+    }
+    struct weir_chunked chunked;
+    weir_chunked_init(&chunked, UINT64_MAX);
+    size_t bytes = 0;
+    size_t used;
+    struct weir_slice data;
+    while (weir_chunked_next(&chunked, rest, &used, &data) == WEIR_CHUNKED_BODY &&
+           bytes + data.bytes <= WEIR_LIMITS_ERROR_BYTES_MAX) {
+        memcpy(room + bytes, data.data, data.bytes);
+        bytes += data.bytes;
+        rest = (struct weir_slice){rest.data + used, rest.bytes - used};
+    }
+    return (struct weir_slice){room, bytes};
+}
+
+/* Reads the refusal's body to its end, or as much as is looked at. False if more has to come, for
+ * which the server has no more time than it had for its first byte. */
+static bool gather(struct weir_exchange *exchange)
+{
+    struct weir_body *body = &exchange->reply_body;
+    for (;;) {
+        struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
+        struct weir_slice fresh = {all.data + exchange->reply_ready,
+                                   all.bytes - exchange->reply_ready};
+        exchange->reply_ready += (uint32_t)weir_body_accept(body, fresh);
+        if (body->state != WEIR_BODY_GOES_ON ||
+            exchange->reply_ready >= WEIR_LIMITS_ERROR_BYTES_MAX) {
+            return true;
+        }
+        ssize_t got;
+        if (weir_exchange_read_backend(exchange, &got)) {
+            continue;
+        }
+        if (got == WEIR_STREAM_AGAIN) {
+            return false;
+        }
+        weir_body_close(body);
+    }
+}
+
+/* ---- another attempt ---- */
+
+static bool may_try_again(struct weir_exchange *exchange, struct weir_retry_question *question,
+                          uint64_t *at_ns)
+{
+    struct weir_worker *worker = exchange->worker;
+    question->attempt = exchange->llm->attempts;
+    question->deadline_ns = exchange->deadline_ns < exchange->llm->deadline_ns
+                                ? exchange->deadline_ns
+                                : exchange->llm->deadline_ns;
+    question->now_ns = worker->loop.now_ns;
+    question->random = (uint32_t)weir_worker_random(worker);
+    return exchange->llm->attempts <= exchange->route->retries &&
+           weir_retry_decide(&worker->retry_budget, question, at_ns) == WEIR_RETRY_YES;
+}
+
+/* The server is done with: its connection is kept if nothing is left on it. */
+static void let_go(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    bool whole = exchange->head_done && exchange->request_sent && backend->head.persists &&
+                 exchange->reply_body.state == WEIR_BODY_ENDED &&
+                 exchange->reply_body.framing != WEIR_FRAMING_UNTIL_CLOSE &&
+                 weir_buffer_bytes(&backend->in) == exchange->reply_ready;
+    exchange->backend = NULL;
+    if (whole) {
+        weir_buffer_release(&exchange->worker->buffers, &backend->in);
+        weir_backend_keep(backend);
+    } else {
+        weir_backend_drop(backend);
+    }
+}
+
+static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir_outcome outcome)
+{
+    assert(!exchange->reply_begun);
+    assert(!exchange->interim_cut);
+    let_go(exchange);
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
+    weir_llm_meter_retry(exchange);
+    weir_exchange_end_ticket(exchange, outcome);
+    exchange->request_sent = false;
+    exchange->request_sent_bytes = 0;
+    exchange->body_sent = 0;
+    exchange->head_done = false;
+    exchange->heard = false;
+    exchange->retried = false;
+    exchange->server_failed = false;
+    exchange->keep_client = exchange->llm->keep_client;
+    exchange->reply_ready = 0;
+    exchange->status = 0;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
+    weir_timer_set(&exchange->worker->loop, &exchange->client->timer, at_ns);
+}
+
+/* The reply goes on for good, so the request will not be needed again. */
+static void let_body_go(struct weir_exchange *exchange)
+{
+    struct weir_buffer *in = &exchange->client->in;
+    if (!exchange->keeps_body || !exchange->request_sent) {
+        return;
+    }
+    exchange->keeps_body = false;
+    weir_buffer_consume(in, exchange->body_ready);
+    exchange->body_ready = 0;
+    exchange->body_sent = 0;
+    if (weir_buffer_bytes(in) == 0) {
+        weir_buffer_release(&exchange->worker->buffers, in);
+        weir_llm_wake_reader(exchange->worker);
+    }
+}
+
+/* Decides on a refusal, with as much of its body as there will be. True if there is another
+ * attempt. */
+static bool judge(struct weir_exchange *exchange)
+{
+    struct weir_limits *limits = &exchange->llm->parser->limits;
+    exchange->judging = false;
+    if (exchange->reply_body.state == WEIR_BODY_ENDED) {
+        char room[WEIR_LIMITS_ERROR_BYTES_MAX];
+        weir_limits_read_error(plain_body(exchange, room), limits);
+    }
+    weir_llm_tell(exchange, false);
+    /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
+    bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
+    struct weir_retry_question question = {
+        .answer = {.status = exchange->status, .do_not_retry = limits->do_not_retry},
+        .retry_after_known = limits->retry_after_known,
+        .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
+    uint64_t at_ns;
+    if (!may_try_again(exchange, &question, &at_ns)) {
+        return false;
+    }
+    wait_until(exchange, at_ns, weir_signal_outcome(&question.answer));
+    return true;
+}
+
+bool weir_llm_judged(struct weir_exchange *exchange)
+{
+    bool judging = exchange->judging;
+    if (judging && (!gather(exchange) || judge(exchange))) {
+        return false;
+    }
+    if (judging && exchange->reply_body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
+        exchange->server_failed = true;
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream refused the request, and its reply was cut off. Try "
+                             "again later.");
+        return false;
+    }
+    let_body_go(exchange);
+    return true;
+}
+
+bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired)
+{
+    struct weir_retry_question question = {
+        .answer = {.timed_out = true, .bytes_passed_on = exchange->head_done}};
+    uint64_t at_ns;
+    if (exchange->judging) { /* what has come of the refusal has to do */
+        return judge(exchange);
+    }
+    if (expired || !exchange->keeps_body || !may_try_again(exchange, &question, &at_ns)) {
+        return false;
+    }
+    wait_until(exchange, at_ns, WEIR_OUTCOME_SOFT_LOSS);
+    return true;
+}
+
+void weir_llm_again(struct weir_exchange *exchange)
+{
+    weir_client_relax(exchange->client);
+    if (exchange->ticket_pending) { /* the last permit's lease was over in the same moment */
+        weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
+                       exchange->worker->loop.now_ns + WEIR_NS_PER_SECOND / 1000);
+        return;
+    }
+    weir_llm_enter(exchange);
+}

@@ -1,0 +1,178 @@
+/* llm_exchange.h - what an exchange with an LLM has besides: its body is read before it stands in
+ * line, its reply while it passes, and it may be sent more than once. docs/LLM.md tells the whole.
+ *
+ *   exchange_request.c     the request: held, read, changed where it must be, and its price
+ *   exchange_reply.c  the reply: what it says of the limits, what was used, what the client is
+ * shown exchange_retry.c   whether there is another attempt, and when exchange_usage.c    what was
+ * used in the tenant's name exchange_metrics.c   what is counted of all that
+ *
+ * The body of a request stays in the client's buffer until it is clear that no other attempt will
+ * need it. */
+#ifndef WEIR_LLM_LLM_EXCHANGE_H
+#define WEIR_LLM_LLM_EXCHANGE_H
+
+#include "gates/share.h"
+#include "llm/dialect.h"
+#include "llm/limits.h"
+#include "llm/llm_reply.h"
+#include "proxy/exchange.h"
+#include "tenants/usage.h"
+
+/* The most of a body that is held and read. Longer ones pass unread. */
+#define WEIR_LLM_BODY_BYTES_MAX (1024 * 1024)
+
+/* In `model_at`: the key does not name the model. */
+#define WEIR_LLM_NO_MODEL UINT16_MAX
+
+/* What is there from the head of a reply on. */
+struct weir_llm_reply_parser {
+    struct weir_llm_reply reply; /* of a success */
+    struct weir_limits limits;
+    struct weir_chunked chunked; /* takes the frames away */
+    struct weir_buffer held;     /* of the reply: whether the client sees it is not known yet */
+    uint32_t chunk_begin;        /* of what is added for the client: the chunk's line */
+    uint32_t chunk_data;         /* and what is behind that */
+};
+
+struct weir_llm {
+    struct weir_llm_reply_parser *parser; /* null before there is a reply */
+    struct weir_llm_metrics_part *meter;  /* of the attempt that is under way; else null */
+    const struct weir_dialect *dialect;
+    struct weir_exchange *exchange; /* whose it is */
+    struct weir_link large_link;    /* in the worker's `large_waiters`, if in_large_line */
+    uint8_t api;                    /* enum weir_llm_api */
+    uint8_t priority;               /* enum weir_priority */
+    uint8_t attempts;               /* so far */
+    bool wants_continue;
+    bool reads_large;     /* has a large buffer for a body that is not complete */
+    bool waits_for_large; /* waits for a large buffer; the body is not read meanwhile */
+    bool in_large_line;   /* still in the worker's large_waiters; false once woken */
+    bool keep_client;     /* as it was before any reply */
+    bool has_body;
+    bool is_read;     /* the body is JSON, and the following is known */
+    bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
+    bool renamed;     /* the body names the model as some lane calls it */
+    bool listens;     /* to the body of the reply */
+    bool rewrites;    /* that body goes on without what is hidden, in frames of ours */
+    uint16_t key_bytes;
+    uint16_t model_at; /* of the key */
+    uint16_t model_bytes;
+    uint32_t model_begin; /* of the body: the value with its quotes */
+    uint32_t model_end;
+    uint32_t input;
+    uint32_t output_max;
+    uint32_t told;        /* output that the lane knows of */
+    uint64_t deadline_ns; /* in line, of the first attempt */
+    char key[WEIR_NAME_BYTES_MAX];
+    char model[WEIR_NAME_BYTES_MAX]; /* as the client calls it */
+};
+
+/* ---- exchange_request.c ---- */
+
+/* What the head says, for weir_llm_begin(). */
+struct weir_llm_head {
+    const struct weir_http1_head *head;
+    struct weir_slice path;
+    struct weir_slice key; /* without the model */
+    uint16_t model_at;
+    enum weir_priority priority;
+};
+
+/* Begins, from the head of a request. False without memory. */
+WEIR_MUST_CHECK bool weir_llm_begin(struct weir_exchange *exchange,
+                                    const struct weir_llm_head *head);
+
+/* The head has been taken off: reads the body as far as it is there, and goes into the line once
+ * all of it is. */
+void weir_llm_go(struct weir_exchange *exchange);
+
+/* The client has sent more of it. */
+void weir_llm_read(struct weir_exchange *exchange);
+
+/* It goes on reading after something has happened for which it waited. */
+void weir_llm_read_again(struct weir_exchange *exchange);
+
+/* It has waited for a large buffer for as long as it may. */
+void weir_llm_large_late(struct weir_exchange *exchange);
+
+/* A large buffer may be free: the first that waits for one goes on, in a later step. */
+void weir_llm_wake_reader(struct weir_worker *worker);
+
+/* Into the line, for the first attempt or another one. */
+void weir_llm_enter(struct weir_exchange *exchange);
+
+/* Answers a request whose tenant has used what it may use today. False if it has not: then it goes
+ * on. Asked before the line and behind it, where others of the tenant may have used it up. */
+bool weir_llm_refuse_spent(struct weir_exchange *exchange);
+
+/* An attempt begins: the model is called as the upstream calls it. False without memory. */
+WEIR_MUST_CHECK bool weir_llm_address(struct weir_exchange *exchange,
+                                      const struct weir_config_upstream *upstream);
+
+/* Lets go of everything. */
+void weir_llm_end(struct weir_exchange *exchange);
+
+/* ---- exchange_reply.c ---- */
+
+/* The final head of a reply is there: tells the lane, unless the reply is judged first. False
+ * without memory. */
+WEIR_MUST_CHECK bool weir_llm_hear(struct weir_exchange *exchange,
+                                   const struct weir_http1_head *head);
+
+/* Tells the lane what the head said. */
+void weir_llm_tell(struct weir_exchange *exchange, bool streamed);
+
+/* Which fields of replies the client is not to see. */
+struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange);
+
+/* Bytes of the reply's body have come and were checked. With `rewrites` those that the client is to
+ * see are in the exchange's `reply` afterwards, else they go on as they are. False without memory.
+ */
+WEIR_MUST_CHECK bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes);
+
+/* There are no more. */
+WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_exchange *exchange);
+
+/* What it came to, for whoever takes the permit back. */
+void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result);
+
+/* ---- exchange_usage.c ---- */
+
+/* What the tenant may use today; zeroed where there is no bound. */
+struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange);
+
+/* What an attempt has used: what its reply says; else what was expected of the input, and what was
+ * seen of the output. Nothing where it failed, but for a client that left before there was a reply:
+ * the provider has all of its request. */
+struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange);
+
+/* It is over, or was refused by us: that is written down. */
+void weir_llm_book(const struct weir_exchange *exchange);
+void weir_llm_book_refusal(const struct weir_exchange *exchange);
+
+/* ---- exchange_retry.c ---- */
+
+/* Whether the reply may go on. If not, it waits for more of it, or there is another attempt. */
+bool weir_llm_judged(struct weir_exchange *exchange);
+
+/* The server took too long, or the deadline has come. True if there is another attempt. */
+bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired);
+
+/* The time of the other attempt has come. */
+void weir_llm_again(struct weir_exchange *exchange);
+
+/* ---- exchange_metrics.c ---- */
+
+/* An attempt begins: it has been admitted. */
+void weir_llm_meter_begin(struct weir_exchange *exchange);
+
+/* The head of a stream is there. */
+void weir_llm_meter_head(struct weir_exchange *exchange);
+
+/* There will be another attempt, and this one is about to end. */
+void weir_llm_meter_retry(struct weir_exchange *exchange);
+
+/* The attempt is over, if there is one. */
+void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+#endif

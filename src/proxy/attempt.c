@@ -1,0 +1,351 @@
+/* attempt.c - an exchange and a server: finding one, connecting, going on as far as both sides
+ * allow, and losing it again. */
+#include "proxy/exchange_internal.h"
+
+#include "base/list.h"
+#include "frontend/loopback_client.h"
+#include "llm/llm_exchange.h"
+#include "proxy/forward.h"
+#include "upstream/connect.h"
+
+#include <errno.h>
+
+/* How many reads and writes of one exchange may follow each other before others have their turn. */
+#define ROUNDS_MAX 16
+
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
+                       const char *wrong);
+
+/* ---- how long anything may take ---- */
+
+const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange)
+{
+    return exchange->backend->origin->upstream->config;
+}
+
+/* Whether the deadline still counts: it is for the first byte that the client gets. */
+static bool has_deadline(const struct weir_exchange *exchange)
+{
+    return !exchange->head_done || exchange->judging;
+}
+
+void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
+{
+    uint64_t due_ns = exchange->worker->loop.now_ns + timeout_ns;
+    if (has_deadline(exchange) && exchange->deadline_ns < due_ns) {
+        due_ns = exchange->deadline_ns;
+    }
+    weir_timer_set(&exchange->worker->loop, &exchange->backend->timer, due_ns);
+}
+
+static void on_again(struct weir_post *post)
+{
+    struct weir_exchange *exchange = weir_container_of(post, struct weir_exchange, again);
+    exchange->again_pending = false;
+    if (exchange->state == WEIR_EXCHANGE_OVER) {
+        weir_exchange_bury_if_free(exchange);
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_READING) {
+        weir_llm_read_again(exchange);
+        return;
+    }
+    if (exchange->backend != NULL) {
+        weir_exchange_go_on(exchange);
+    } else {
+        weir_exchange_pump_reply(exchange);
+    }
+    weir_exchange_watch_client(exchange);
+}
+
+void weir_exchange_defer(struct weir_exchange *exchange)
+{
+    if (!exchange->again_pending) {
+        exchange->again_pending = true;
+        exchange->again = (struct weir_post){.arrive = on_again};
+        weir_loop_defer(&exchange->worker->loop, &exchange->again);
+    }
+}
+
+/* A transfer whose two sides both keep up must not keep the loop from everybody else. */
+bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
+{
+    if (rounds < ROUNDS_MAX) {
+        return false;
+    }
+    /* Bytes flow, so nobody is idle. But interim replies are not what is waited for. */
+    bool awaits_head = exchange->request_sent && !exchange->head_done;
+    if (exchange->backend != NULL && !awaits_head) {
+        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+    }
+    weir_exchange_defer(exchange);
+    return true;
+}
+
+/* ---- a server ---- */
+
+/* Whether a server may get the request twice without doing more than once (RFC 9110, section
+ * 9.2.2). */
+static bool is_idempotent(enum weir_http_method method)
+{
+    return method == WEIR_METHOD_GET || method == WEIR_METHOD_HEAD || method == WEIR_METHOD_PUT ||
+           method == WEIR_METHOD_DELETE || method == WEIR_METHOD_OPTIONS ||
+           method == WEIR_METHOD_TRACE;
+}
+
+/* The connection broke before anything of a reply came, for a reason that may be known. A pooled
+ * one was probably closed before it took anything; nobody knows, so what must not happen twice is
+ * not sent again. */
+static void lose_backend(struct weir_exchange *exchange, const char *wrong)
+{
+    struct weir_origin *origin = exchange->backend->origin;
+    bool fresh = !exchange->backend->reused;
+    bool untouched = exchange->request_sent_bytes == 0;
+    weir_backend_drop(exchange->backend);
+    exchange->backend = NULL;
+    if (fresh) {
+        weir_origin_failed(origin);
+    }
+    bool harmless = untouched || (!fresh && !exchange->heard &&
+                                  is_idempotent((enum weir_http_method)exchange->method));
+    bool whole = exchange->keeps_body || exchange->request_body.bytes == exchange->body_ready;
+    if (!exchange->retried && harmless && whole) {
+        exchange->retried = true;
+        exchange->server_failed = fresh; /* should there be no other */
+        exchange->request_sent = false;
+        exchange->request_sent_bytes = 0;
+        exchange->body_sent = 0;
+        connect_to(exchange, fresh ? origin : NULL, wrong);
+        return;
+    }
+    exchange->server_failed = true;
+    if (untouched && weir_exchange_fail_over(exchange)) {
+        return;
+    }
+    weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                         wrong != NULL
+                             ? wrong
+                             : "The upstream closed the connection or refused it. Check that it is "
+                               "running, and try again.");
+}
+
+void weir_exchange_lose_backend(struct weir_exchange *exchange)
+{
+    lose_backend(exchange, NULL);
+}
+
+/* Whether the connection is there. If not, it goes on by itself, or has been lost. */
+static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progress progress,
+                         const char *wrong)
+{
+    if (progress == WEIR_CONNECT_FAILED) {
+        lose_backend(exchange, wrong);
+    } else if (progress == WEIR_CONNECT_UNDER_WAY) {
+        weir_exchange_set_timer(exchange, weir_connect_patience_ns(exchange->backend));
+    }
+    return progress == WEIR_CONNECT_DONE;
+}
+
+void weir_exchange_go_on(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    if (!backend->connected) {
+        const char *wrong;
+        enum weir_connect_progress progress = weir_connect_go_on(backend, &wrong);
+        if (!is_connected(exchange, progress, wrong)) {
+            return;
+        }
+        weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
+    }
+    if (!weir_exchange_pump_request(exchange) || exchange->backend == NULL) {
+        return;
+    }
+    if (exchange->head_done || weir_exchange_read_head(exchange)) {
+        if (exchange->llm != NULL && !weir_llm_judged(exchange)) {
+            return;
+        }
+        bool opened = exchange->upgraded && !exchange->reply_begun;
+        weir_exchange_pump_reply(exchange);
+        if (opened && exchange->backend != NULL) {
+            weir_exchange_pump_request(exchange); /* what the client has sent ahead */
+        }
+    } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->minor > 0 &&
+               weir_buffer_bytes(&exchange->reply) > 0) {
+        (void)!weir_exchange_write(exchange); /* an interim reply goes on at once */
+    }
+}
+
+static void serve_backend(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    weir_exchange_go_on(exchange);
+    weir_exchange_watch_client(exchange);
+}
+
+static void backend_late(struct weir_backend *backend)
+{
+    struct weir_exchange *exchange = backend->user;
+    bool by_client = weir_exchange_wants_body(exchange) || weir_exchange_wants_reader(exchange);
+    /* A deadline is the client's or the route's, and says nothing about the server. */
+    bool expired = has_deadline(exchange) && exchange->deadline_ns <= exchange->worker->loop.now_ns;
+    if (!backend->connected && !expired) {
+        const char *wrong;
+        enum weir_connect_progress progress = weir_connect_late(backend, &wrong);
+        (void)is_connected(exchange, progress, wrong);
+        return;
+    }
+    if (by_client && !expired) {
+        /* The client is what everybody waits for, and it has a time of its own. */
+        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+        return;
+    }
+    if (!expired && !exchange->upgraded) {
+        weir_origin_failed(backend->origin);
+        exchange->server_failed = true;
+    }
+    if (exchange->llm != NULL && weir_llm_timed_out(exchange, expired)) {
+        return; /* there will be another attempt */
+    }
+    if (exchange->reply_begun) {
+        weir_exchange_abandon(exchange);
+    } else {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
+            "The upstream took longer than its timeouts allow. Try again, or raise "
+            "first_byte or deadline.");
+    }
+}
+
+/* Puts the upstream's prefix before the path, in place of another lane's. There is room. */
+static void set_prefix(struct weir_exchange *exchange, struct weir_slice prefix)
+{
+    struct weir_buffer *request = &exchange->request;
+    char *line = request->data + request->begin;
+    char *path = (char *)memchr(line, ' ', exchange->open_bytes) + 1;
+    char *rest = path + exchange->prefix_bytes;
+    size_t rest_bytes = exchange->open_bytes - (size_t)(rest - line);
+    memmove(path + prefix.bytes, rest, rest_bytes);
+    if (prefix.bytes > 0) {
+        memcpy(path, prefix.data, prefix.bytes);
+    }
+    exchange->open_bytes = (uint32_t)((size_t)(path - line) + prefix.bytes + rest_bytes);
+    exchange->prefix_bytes = (uint32_t)prefix.bytes;
+}
+
+/* Ends the request's head as this server is to see it. False if it does not fit. */
+static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
+{
+    struct weir_buffer *request = &exchange->request;
+    const struct weir_body *body = &exchange->request_body;
+    struct weir_forward_end end = {.upstream = origin->upstream->config,
+                                   .authority = origin->authority,
+                                   .framing = body->framing,
+                                   .content_length = body->bytes + body->left_bytes};
+    struct weir_slice prefix = end.upstream->prefix;
+    size_t wanted = exchange->open_bytes + prefix.bytes + weir_forward_end_bytes(&end);
+    request->end = request->begin + exchange->open_bytes;
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted)) {
+        return false;
+    }
+    if (prefix.bytes > 0 || exchange->prefix_bytes > 0) {
+        set_prefix(exchange, prefix);
+        request->end = request->begin + exchange->open_bytes;
+    }
+    return weir_forward_end(&end, request);
+}
+
+static void begin_sending(struct weir_exchange *exchange, struct weir_backend *backend)
+{
+    exchange->backend = backend;
+    exchange->server_failed = false;
+    backend->ready = serve_backend;
+    backend->late = backend_late;
+    weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
+                             (enum weir_http_method)exchange->method);
+    if (backend->connected) {
+        weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
+        serve_backend(backend);
+    } else {
+        weir_exchange_set_timer(exchange, weir_connect_patience_ns(backend));
+    }
+}
+
+/* Whether a connection could not even begin for a reason that is not the server's. */
+static bool is_our_lack(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == EAGAIN;
+}
+
+uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
+{
+    uint32_t lane = exchange->has_ticket ? exchange->gate_ticket.ticket.lane_id : 0;
+    return exchange->route->upstreams[lane % exchange->route->upstream_count];
+}
+
+/* Finds a server and a connection, and begins to send. `wrong` is why the server before could not
+ * be used, if that is known. */
+static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
+                       const char *wrong)
+{
+    uint32_t index = weir_exchange_lane(exchange);
+    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
+    weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
+    if (exchange->llm != NULL &&
+        !weir_llm_address(exchange, exchange->site->upstreams[index].config)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                             "There is no memory left to name the model as this upstream calls it. "
+                             "Try again.");
+        return;
+    }
+    if (origin != NULL && !finish_head(exchange, origin)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+                             "The header section is too long to be passed on.");
+        return;
+    }
+    struct weir_backend *backend =
+        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
+    bool our_lack = backend == NULL && origin != NULL && is_our_lack(errno);
+    if (backend == NULL && origin != NULL && !our_lack) {
+        weir_origin_failed(origin);
+        exchange->server_failed = true;
+        if (!exchange->retried) {
+            exchange->retried = true;
+            connect_to(exchange, origin, wrong);
+            return;
+        }
+    }
+    if (our_lack) {
+        if (exchange->client->loopback != NULL) {
+            exchange->client->loopback->lacking = true;
+        }
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
+            "This gateway has no descriptor or memory left for a connection to the "
+            "upstream. Try again, or raise its limit of open files.");
+        return;
+    }
+    if (backend == NULL && weir_exchange_fail_over(exchange)) {
+        return;
+    }
+    if (backend == NULL) {
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+            wrong != NULL ? wrong
+                          : "No server of the upstream can be reached. Check that one is running.");
+        return;
+    }
+    begin_sending(exchange, backend);
+}
+
+void weir_exchange_admitted(struct weir_exchange *exchange)
+{
+    exchange->admitted_ns = exchange->worker->loop.now_ns;
+    if (exchange->llm != NULL) {
+        weir_llm_meter_begin(exchange);
+        if (weir_llm_refuse_spent(exchange)) {
+            return;
+        }
+    }
+    connect_to(exchange, NULL, NULL);
+}

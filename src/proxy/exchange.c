@@ -1,0 +1,486 @@
+#include "proxy/exchange_internal.h"
+
+#include "base/list.h"
+#include "frontend/loopback_client.h"
+#include "gates/refusal.h"
+#include "llm/llm_exchange.h"
+#include "wire/head_writer.h"
+
+#include <assert.h>
+
+void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state)
+{
+    /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
+     * whose lane leads nowhere. */
+    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
+           ((exchange->llm != NULL || exchange->failovers > 0) && state == WEIR_EXCHANGE_WAITING));
+    exchange->state = (uint8_t)state;
+}
+
+/* ---- its end ---- */
+
+static void free_exchange(struct weir_dead *dead)
+{
+    struct weir_exchange *exchange = weir_container_of(dead, struct weir_exchange, dead);
+    weir_site_give(exchange->site);
+    weir_slab_give(&exchange->worker->exchanges, exchange);
+}
+
+/* Once it is over and nothing to it is under way. */
+void weir_exchange_bury_if_free(struct weir_exchange *exchange)
+{
+    if (exchange->state == WEIR_EXCHANGE_OVER && !exchange->ticket_pending &&
+        !exchange->again_pending) {
+        weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
+    }
+}
+
+/* The gate ticket goes back, if there is one. */
+void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    struct weir_result result = {.outcome =
+                                     exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
+    if (exchange->llm != NULL && (exchange->has_ticket || exchange->llm->meter != NULL)) {
+        weir_llm_settle(exchange, &result);
+        weir_llm_meter_end(exchange, result.outcome);
+    }
+    if (!exchange->has_ticket) {
+        return;
+    }
+    exchange->has_ticket = false;
+    if (exchange->uses_flow) {
+        weir_exchange_leave_flow(exchange, result.outcome);
+        return;
+    }
+    exchange->ticket_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
+                                   ? !weir_gate_ticket_cancel(&exchange->gate_ticket)
+                                   : !weir_gate_ticket_leave(&exchange->gate_ticket, &result);
+}
+
+static void release_memory(struct weir_exchange *exchange)
+{
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    weir_buffer_release(buffers, &exchange->request);
+    weir_buffer_release(buffers, &exchange->reply);
+    weir_buffer_release(buffers, &exchange->tail);
+}
+
+/* Lets go of everything. The client has been told, or is about to be closed by its owner. */
+static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    exchange->client = NULL;
+    weir_tally_reply(exchange->tally, exchange->status);
+    if (exchange->backend != NULL) {
+        weir_backend_drop(exchange->backend);
+        exchange->backend = NULL;
+    }
+    release_memory(exchange);
+    if (exchange->body_start != NULL) {
+        weir_exchange_drop_start(exchange);
+    }
+    weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
+    weir_exchange_end_ticket(exchange, outcome);
+    if (exchange->llm != NULL) {
+        weir_llm_end(exchange);
+    }
+    weir_exchange_bury_if_free(exchange);
+}
+
+static void abort_call(struct weir_client *client)
+{
+    struct weir_exchange *exchange = client->call;
+    /* A reply that ends with the connection has no other end than that: a part of it must not look
+     * like the whole. */
+    if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
+        weir_socket_reset(client->stream.watch.fd);
+    }
+    if (client->loopback != NULL) {
+        client->loopback->cut = true;
+    }
+    finish(exchange, WEIR_OUTCOME_CANCELLED);
+}
+
+/* The client's connection cannot go on: closing it ends the exchange as well. */
+void weir_exchange_abandon(struct weir_exchange *exchange)
+{
+    weir_client_close(exchange->client);
+}
+
+/* What was checked of the body but never sent is not the beginning of the next request. */
+static void drop_body(struct weir_exchange *exchange)
+{
+    weir_buffer_consume(&exchange->client->in, exchange->body_ready);
+    exchange->body_ready = 0;
+    exchange->body_sent = 0;
+}
+
+void weir_exchange_complete(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED;
+    drop_body(exchange);
+    client->unfinished = exchange->request_body.state != WEIR_BODY_ENDED;
+    finish(exchange, WEIR_OUTCOME_CANCELLED);
+    weir_client_done(client, keep);
+}
+
+/* ---- answers of our own ---- */
+
+/* Leaves the upstream, and decides whether the client's connection stays open. False if it is too
+ * late for an answer: the exchange is over then. */
+static bool begin_answer(struct weir_exchange *exchange)
+{
+    struct weir_worker *worker = exchange->worker;
+    if (exchange->backend != NULL) {
+        weir_backend_drop(exchange->backend);
+        exchange->backend = NULL;
+    }
+    if (exchange->reply_begun || exchange->interim_cut) {
+        weir_exchange_abandon(exchange);
+        return false;
+    }
+    weir_buffer_release(&worker->buffers, &exchange->reply);
+    exchange->reply_frames = WEIR_FRAMING_LENGTH;
+    exchange->keep_client = exchange->keep_client && !worker->draining &&
+                            exchange->request_body.state == WEIR_BODY_ENDED;
+    return true;
+}
+
+/* Sends the answer that has been written to the reply's buffer. */
+static void end_answer(struct weir_exchange *exchange, uint16_t status)
+{
+    /* The server has no more part in it. After the document, which names the key. */
+    weir_exchange_end_ticket(exchange, WEIR_OUTCOME_CANCELLED);
+    exchange->status = status;
+    exchange->head_done = true;
+    exchange->judging = false;
+    exchange->upstream_done = true;
+    drop_body(exchange);
+    exchange->reply_ready = 0;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+    weir_exchange_pump_reply(exchange);
+    weir_exchange_watch_client(exchange);
+}
+
+static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
+{
+    if (!begin_answer(exchange)) {
+        return;
+    }
+    if (exchange->llm != NULL && exchange->llm->attempts == 0) {
+        weir_llm_book_refusal(exchange);
+    }
+    problem->llm = exchange->route != NULL && exchange->route->llm != WEIR_CONFIG_LLM_NONE;
+    struct weir_share share;
+    struct weir_share_budget budget;
+    if (exchange->llm != NULL) {
+        share = weir_gate_ticket_share(&exchange->gate_ticket);
+        budget = weir_llm_budget(exchange);
+        problem->share = &share;
+        problem->budget = &budget;
+    }
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
+        !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
+                            &exchange->reply)) {
+        weir_exchange_abandon(exchange);
+        return;
+    }
+    end_answer(exchange, problem->status);
+}
+
+void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          uint16_t status, const char *detail)
+{
+    struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
+    answer(exchange, &problem);
+}
+
+void weir_exchange_answer_options(struct weir_exchange *exchange)
+{
+    struct weir_buffer_pool *buffers = &exchange->worker->buffers;
+    struct weir_head_writer head;
+    if (!begin_answer(exchange)) {
+        return;
+    }
+    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_SMALL)) {
+        weir_exchange_abandon(exchange);
+        return;
+    }
+    weir_head_init(&head, exchange->reply.data, weir_buffer_room(&exchange->reply));
+    weir_head_status(&head, 204, (struct weir_slice){"", 0});
+    weir_head_field(&head, weir_slice_of("allow"),
+                    weir_slice_of("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    weir_head_field(&head, weir_slice_of("connection"),
+                    weir_slice_of(exchange->keep_client ? "keep-alive" : "close"));
+    bool fits = weir_head_end(&head);
+    assert(fits);
+    exchange->reply.end = (uint32_t)head.bytes;
+    end_answer(exchange, 204);
+}
+
+void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns)
+{
+    struct weir_problem problem = {
+        .kind = WEIR_PROBLEM_BUDGET_SPENT,
+        .status = 429,
+        .detail =
+            "This tenant has used all tokens that it may use today (tokens_per_day). Come back "
+            "after Retry-After, when another day of UTC has begun, or have it raised.",
+        .retry_ns = left_ns};
+    answer(exchange, &problem);
+}
+
+static struct weir_refused refused_of(const struct weir_exchange *exchange)
+{
+    return (struct weir_refused){.gate = &exchange->site->config->gates[exchange->route->gate],
+                                 .gate_ticket = &exchange->gate_ticket,
+                                 .arrived_ns = exchange->arrived_ns,
+                                 .now_ns = exchange->worker->loop.now_ns};
+}
+
+void weir_exchange_refuse(struct weir_exchange *exchange)
+{
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_at_door(&refusal, &refused);
+    answer(exchange, &refusal.problem);
+}
+
+void weir_exchange_refuse_in_line(struct weir_exchange *exchange)
+{
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_in_line(&refusal, &refused);
+    answer(exchange, &refusal.problem);
+}
+
+void weir_exchange_refuse_depth(struct weir_exchange *exchange)
+{
+    struct weir_refused refused = refused_of(exchange);
+    struct weir_refusal refusal;
+    weir_refusal_too_deep(&refusal, &refused);
+    answer(exchange, &refusal.problem);
+}
+
+/* ---- the gate ---- */
+
+void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+{
+    struct weir_exchange *exchange =
+        weir_container_of(gate_ticket, struct weir_exchange, gate_ticket);
+    if (state == WEIR_TICKET_IDLE) {
+        exchange->ticket_pending = false;
+        weir_exchange_bury_if_free(exchange);
+        return;
+    }
+    if (state == WEIR_TICKET_ADMITTED) {
+        weir_exchange_admitted(exchange);
+        return;
+    }
+    exchange->has_ticket = false;
+    weir_exchange_refuse_in_line(exchange);
+    if (exchange->gate_ticket.key != NULL) {
+        weir_gate_ticket_close(&exchange->gate_ticket);
+    }
+}
+
+/* ---- the client's side ---- */
+
+/* Whether there is nothing to send until the client has sent more of its body. */
+bool weir_exchange_wants_body(const struct weir_exchange *exchange)
+{
+    return !exchange->upgraded && !exchange->request_sent &&
+           exchange->request_body.state == WEIR_BODY_GOES_ON && exchange->body_ready == 0 &&
+           exchange->backend != NULL && exchange->backend->connected;
+}
+
+/* Whether there is something that the client has not read yet. */
+bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
+{
+    return !exchange->judging &&
+           (weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0);
+}
+
+/* By when the client has to go on with the body that Weir waits for. While the request holds a
+ * permit, or a buffer larger than most requests need, it has to keep the least rate. */
+static uint64_t body_due_ns(struct weir_exchange *exchange)
+{
+    const struct weir_client *client = exchange->client;
+    const struct weir_config_listener *config = client->listener->config;
+    bool holds =
+        exchange->state >= WEIR_EXCHANGE_CONNECTING || client->in.capacity > WEIR_BUFFER_MIDDLE;
+    uint64_t due_ns =
+        weir_body_pace_wait(&exchange->body_pace, config, holds, exchange->worker->loop.now_ns);
+    if (exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns < due_ns) {
+        due_ns = exchange->deadline_ns;
+    }
+    uint64_t tell_ns = exchange->body_pace.since_ns + weir_body_pace_window_ns(config) / 2;
+    return exchange->expects && tell_ns < due_ns ? tell_ns : due_ns;
+}
+
+static bool awaits_body(const struct weir_exchange *exchange)
+{
+    return exchange->state == WEIR_EXCHANGE_READING || weir_exchange_wants_body(exchange);
+}
+
+void weir_exchange_pause_body(struct weir_exchange *exchange)
+{
+    weir_body_pace_stop(&exchange->body_pace, exchange->client->listener->config,
+                        exchange->worker->loop.now_ns);
+}
+
+/* A client that others wait for has a limited time to go on. */
+void weir_exchange_watch_client(struct weir_exchange *exchange)
+{
+    struct weir_client *client = exchange->client;
+    if (client == NULL || exchange->state == WEIR_EXCHANGE_WAITING) {
+        return; /* nobody waits for who waits */
+    }
+    if (awaits_body(exchange)) {
+        uint64_t due_ns = body_due_ns(exchange);
+        if (due_ns < client->timer.due_ns) { /* else it has to read sooner than that */
+            weir_timer_set(&exchange->worker->loop, &client->timer, due_ns);
+        }
+    } else if (weir_exchange_wants_reader(exchange)) {
+        bool waited = exchange->body_pace.waits; /* for a body that nobody wants any more */
+        weir_exchange_pause_body(exchange);
+        if (waited || client->timer.due_ns == WEIR_NEVER) {
+            weir_client_press(client); /* what the server does is no step of its own */
+        }
+    } else if (client->timer.due_ns != WEIR_NEVER) {
+        weir_client_relax(client);
+        weir_exchange_pause_body(exchange);
+    }
+}
+
+bool weir_exchange_send_continue(struct weir_exchange *exchange)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {(char *)go_on, sizeof go_on - 1};
+    if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
+        weir_exchange_abandon(exchange); /* it does not even read that */
+        return false;
+    }
+    return true;
+}
+
+/* The upstream leaves a client without its 100 for so long that the client is told to send by Weir:
+ * else one that holds a permit could wait for ever. */
+static void tell_to_send(struct weir_exchange *exchange)
+{
+    exchange->expects = false;
+    if (!weir_exchange_send_continue(exchange)) {
+        return;
+    }
+    weir_client_relax(exchange->client);
+    weir_exchange_watch_client(exchange);
+}
+
+/* The body that Weir waits for has not come in time, or the deadline has passed before it was
+ * there, or the client has not read an interim reply in time. */
+static void body_late(struct weir_exchange *exchange)
+{
+    const struct weir_listener *listener = exchange->client->listener;
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    enum weir_body_late late = weir_body_pace_judge(&exchange->body_pace, listener->config, now_ns);
+    if (late == WEIR_BODY_LATE_NOT && exchange->expects && !exchange->interim_cut) {
+        tell_to_send(exchange);
+        return;
+    }
+    bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
+    if (exchange->reply_begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
+        weir_exchange_abandon(exchange); /* it would not read an answer either */
+        return;
+    }
+    char text[WEIR_BODY_LATE_TEXT_BYTES] =
+        "The deadline of the request (deadline of its route, or Weir-Timeout) passed before its "
+        "body was there. Send it faster, or ask for more time.";
+    if (late != WEIR_BODY_LATE_NOT) {
+        weir_body_late_text(late, listener->config, text);
+    }
+    exchange->keep_client = false;
+    weir_exchange_answer(exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
+}
+
+static void client_late(struct weir_client *client)
+{
+    struct weir_exchange *exchange = client->call;
+    if (exchange->state == WEIR_EXCHANGE_WAITING && exchange->llm != NULL) {
+        weir_llm_again(exchange);
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_WAITING) {
+        weir_exchange_late_for_flow(exchange);
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_READING && exchange->llm != NULL &&
+        exchange->llm->waits_for_large) {
+        weir_llm_large_late(exchange);
+        return;
+    }
+    if (exchange->reply_begun || exchange->upstream_done) {
+        weir_exchange_abandon(exchange);
+        return;
+    }
+    body_late(exchange);
+}
+
+static void client_ready(struct weir_client *client)
+{
+    struct weir_exchange *exchange = client->call;
+    if (exchange->upgraded && exchange->backend != NULL && !client->stream.broken &&
+        client->stream.hung) {
+        (void)!weir_exchange_pump_request(exchange); /* its last words; they end with its close */
+        weir_exchange_watch_client(exchange);
+        return;
+    }
+    if (weir_client_gone(client) && !exchange->upstream_done) {
+        weir_exchange_abandon(exchange); /* out of the line, or from under the upstream's hands */
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_READING) {
+        if (exchange->llm != NULL) {
+            weir_llm_read(exchange);
+        } else {
+            weir_exchange_read_start(exchange);
+        }
+        return;
+    }
+    if (exchange->state == WEIR_EXCHANGE_REPLYING && !exchange->judging) {
+        weir_exchange_pump_reply(exchange);
+    } else if (weir_exchange_wants_reader(exchange) && !weir_exchange_write(exchange) &&
+               exchange->client == NULL) {
+        return; /* an interim reply, of which the client has made room for more */
+    }
+    if (exchange->backend != NULL && exchange->backend->connected && !exchange->request_sent) {
+        weir_exchange_go_on(exchange);
+    }
+    weir_exchange_watch_client(exchange);
+}
+
+/* Whoever still stands in line when the program ends, or on the way there, is told so. */
+static void dismiss(struct weir_client *client)
+{
+    static const char going_away[] = "This server is going away, and its grace period is over. Try "
+                                     "again, and another one will answer.";
+    struct weir_exchange *exchange = client->call;
+    if (exchange->state > WEIR_EXCHANGE_WAITING) {
+        return;
+    }
+    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_DRAINING, 503, going_away);
+    } else {
+        struct weir_refused refused = refused_of(exchange);
+        struct weir_refusal refusal;
+        weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING, going_away, &refused);
+        answer(exchange, &refusal.problem);
+    }
+}
+
+const struct weir_service weir_proxy = {.begin = weir_exchange_begin,
+                                        .ready = client_ready,
+                                        .late = client_late,
+                                        .abort = abort_call,
+                                        .dismiss = dismiss,
+                                        .awaited = true};

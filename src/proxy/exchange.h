@@ -1,0 +1,112 @@
+/* exchange.h - one request and its reply, from the moment its head is complete. docs/PROXY.md tells
+ * how it lives.
+ *
+ * An exchange owns its gate ticket, so whatever ends it gives the permit back; where permits belong
+ * to flows, it is a request of one, and its gate ticket only stands for the key. It reads what its
+ * client sends through the client's buffer, and what the upstream sends through the backend's;
+ * nothing is copied in between. */
+#ifndef WEIR_PROXY_EXCHANGE_H
+#define WEIR_PROXY_EXCHANGE_H
+
+#include "frontend/body_pace.h"
+#include "frontend/client.h"
+#include "gates/flow.h"
+#include "gates/gate_ticket.h"
+#include "gates/problem.h"
+#include "proxy/body.h"
+#include "upstream/upstream.h"
+
+enum weir_exchange_state {
+    WEIR_EXCHANGE_READING,    /* its body, or the start of it, is read before it stands in line */
+    WEIR_EXCHANGE_WAITING,    /* in line, or until another attempt */
+    WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
+    WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
+    WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
+    WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
+};
+
+struct weir_llm;
+
+/* What a request needs to stand in line, kept while the start of its body is read. */
+struct weir_body_start {
+    uint16_t key_bytes;
+    uint8_t priority; /* enum weir_priority */
+    char key[WEIR_NAME_BYTES_MAX];
+};
+
+struct weir_exchange {
+    struct weir_gate_ticket gate_ticket;
+    struct weir_dead dead;
+    struct weir_post again;     /* to go on after others have had their turn */
+    struct weir_client *client; /* null once it is over */
+    struct weir_worker *worker;
+    struct weir_site *site;
+    const struct weir_config_route *route;
+    struct weir_tally *tally; /* the route's, or that of requests without any; the site's */
+    struct weir_backend *backend;
+    uint8_t state;        /* enum weir_exchange_state */
+    uint8_t minor;        /* of the client's version */
+    uint8_t method;       /* enum weir_http_method */
+    uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
+    bool has_ticket;      /* stands at a gate */
+    bool uses_flow;       /* the same with its flow, as `request` */
+    bool flow_last;       /* the flow ends with it */
+    bool ticket_pending;  /* it has left, and a post to it is still under way */
+    bool again_pending;   /* `again` is under way */
+    bool request_sent;    /* all of it */
+    bool reply_begun;     /* bytes of a final reply have gone to the client */
+    bool interim_cut;     /* a part of an interim one has, and the rest is in `reply` */
+    bool head_done;       /* the final reply's head is in `reply` */
+    bool upstream_done;   /* the upstream's part is over */
+    bool keep_client;     /* the connection goes on afterwards */
+    bool heard;           /* bytes of a reply have come, if only of an interim one */
+    bool retried;         /* on another server */
+    bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
+    bool keeps_body;      /* all of the body stays in the client's buffer, for another attempt */
+    bool judging;         /* there may be another attempt: the reply in `reply` waits for that */
+    bool upgrading;       /* to a WebSocket */
+    bool upgraded;        /* bytes go both ways until one side closes */
+    bool expects;         /* the client waits for a 100 before it sends the body */
+    uint8_t failovers;    /* how often its lane's upstream could not be reached */
+    uint16_t status;      /* of the reply */
+    uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
+    uint32_t body_sent;   /* of these, while they are kept */
+    uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
+    struct weir_llm *llm; /* null unless the route leads to one */
+    struct weir_body_start *body_start; /* while it is read; else null */
+    struct weir_body request_body;
+    struct weir_body_pace body_pace; /* of the client, while it sends the body */
+    struct weir_body reply_body;
+    struct weir_buffer request; /* the head for the server */
+    uint32_t open_bytes;        /* of it: what does not depend on which server */
+    uint32_t prefix_bytes;      /* of these, and does: what the path has in front now */
+    uint32_t request_sent_bytes;
+    struct weir_buffer reply; /* head of the reply, or all of our own */
+    struct weir_buffer tail;  /* what is left of the reply once the backend is gone */
+    uint64_t arrived_ns;
+    uint64_t admitted_ns;
+    uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
+    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
+    char flow_text[WEIR_NAME_BYTES_MAX];
+    struct weir_flow_request flow_request; /* if it rides */
+};
+
+/* The proxy: each request is an exchange. */
+extern const struct weir_service weir_proxy;
+
+/* Begins the exchange of the head that the client has read, and leaves the client without it. */
+void weir_exchange_begin(struct weir_client *client);
+
+/* The steps that follow the beginning, in routing.c and exchange.c: it has been admitted; another
+ * call has changed its ticket; it is answered by us, for itself or for a ticket that was not
+ * admitted. */
+void weir_exchange_admitted(struct weir_exchange *exchange);
+void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
+void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          uint16_t status, const char *detail);
+void weir_exchange_refuse(struct weir_exchange *exchange);
+
+/* Answers a request for the options of the server as a whole (RFC 9110, section 9.3.7). */
+void weir_exchange_answer_options(struct weir_exchange *exchange);
+
+#endif

@@ -1,0 +1,149 @@
+/* exchange_internal.h - the steps of an exchange, between the files that together make it:
+ *
+ *   routing.c     where a request goes, on whose behalf, and into which line
+ *   body_start.c  the start of a body, read before the request stands in line
+ *   llm_*.c       what is read of an LLM's requests and replies, and another attempt; see
+ * llm_exchange.h exchange_flow.c        the same line and permit for all requests of a flow
+ *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
+ *   attempt.c     a server: finding one, connecting, and losing it
+ *   lane_failover.c      another lane, if none of the lane's servers can be reached
+ *   request.c     the request, on its way to the server
+ *   reply.c       the reply, on its way to the client
+ *
+ * Any step may end the exchange, after which its client is null; its memory stays until the end of
+ * the turn. */
+#ifndef WEIR_PROXY_EXCHANGE_INTERNAL_H
+#define WEIR_PROXY_EXCHANGE_INTERNAL_H
+
+#include "proxy/exchange.h"
+
+/* ---- routing.c ---- */
+
+/* Stands in line for the key, or goes on at once where there is no gate. The tenant is the
+ * exchange's. */
+void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
+                         struct weir_request *request);
+
+/* ---- body_start.c ---- */
+
+/* Requires a body: enters the line, after the start of that has been read if it has to be. */
+void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice key,
+                               struct weir_request *request);
+
+/* The client has sent more of it. */
+void weir_exchange_read_start(struct weir_exchange *exchange);
+
+/* Gives back what is kept meanwhile. */
+void weir_exchange_drop_start(struct weir_exchange *exchange);
+
+/* ---- exchange.c ---- */
+
+/* The one place that changes its state. */
+void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);
+
+/* The client's connection cannot go on: closes it, which ends the exchange as well. */
+void weir_exchange_abandon(struct weir_exchange *exchange);
+
+/* The reply has been written; the client goes on. */
+void weir_exchange_complete(struct weir_exchange *exchange);
+
+/* The gate ticket goes back, if there is one. */
+void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+/* Frees it at the end of the turn, once it is over and nothing to it is under way. */
+void weir_exchange_bury_if_free(struct weir_exchange *exchange);
+
+/* Answers for a ticket that ended in line, and for a request that is one too many of its flow. */
+void weir_exchange_refuse_in_line(struct weir_exchange *exchange);
+void weir_exchange_refuse_depth(struct weir_exchange *exchange);
+
+/* The same for a tenant that has used what it may use today; the day has so much left. */
+void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns);
+
+/* Whether there is nothing to send until the client has sent more of its body; and whether there is
+ * something that it has not read yet. */
+bool weir_exchange_wants_body(const struct weir_exchange *exchange);
+bool weir_exchange_wants_reader(const struct weir_exchange *exchange);
+
+/* A client that others wait for has a limited time to go on. After each step, also when it is over.
+ */
+void weir_exchange_watch_client(struct weir_exchange *exchange);
+
+/* Sends the client 100 Continue. False if it does not take that: then the exchange is over. */
+WEIR_MUST_CHECK bool weir_exchange_send_continue(struct weir_exchange *exchange);
+
+/* Weir does not read the client's body for now: the time until it does costs the client nothing. */
+void weir_exchange_pause_body(struct weir_exchange *exchange);
+
+/* ---- exchange_flow.c ---- */
+
+/* It goes on its flow's permit, or waits for it. */
+void weir_exchange_enter_flow(struct weir_exchange *exchange, const struct weir_destination *where,
+                              const struct weir_request *request);
+
+/* It has waited for its flow's permit for as long as it may. */
+void weir_exchange_late_for_flow(struct weir_exchange *exchange);
+
+/* It leaves its flow. */
+void weir_exchange_leave_flow(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+/* ---- attempt.c ---- */
+
+const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange);
+
+/* How long the server has from now on; the deadline may be sooner. */
+void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns);
+
+/* Whether it has gone on for so long that others come first; then it goes on later by itself. */
+bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);
+
+/* Goes on in a later step of this turn or the next. */
+void weir_exchange_defer(struct weir_exchange *exchange);
+
+/* Goes on as far as both sides allow. Requires a server's connection. */
+void weir_exchange_go_on(struct weir_exchange *exchange);
+
+/* The connection broke before anything of a reply came: another attempt, or a 502. */
+void weir_exchange_lose_backend(struct weir_exchange *exchange);
+
+/* Which of the config's upstreams the lane that admitted it leads to. */
+uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
+
+/* ---- lane_failover.c ---- */
+
+/* The upstream of its lane cannot be reached, and nothing has been sent: it goes to another lane,
+ * if one is open. False if it has to be answered. */
+bool weir_exchange_fail_over(struct weir_exchange *exchange);
+
+/* ---- request.c ---- */
+
+/* Reads more of the request's body into the client's buffer, which is made so large first and keeps
+ * `spare` bytes of room. False if there is nothing now, no room, or the exchange is over. */
+bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare);
+
+/* What is said of a body that is too long, also of one that only says so. */
+#define WEIR_BODY_TOO_LONG \
+    "The body is longer than the route's max_body. Send less, or have it raised."
+
+/* Looks at what has come of the body; and the answer if there is something wrong with it. */
+void weir_exchange_check_body(struct weir_exchange *exchange);
+void weir_exchange_answer_body_fault(struct weir_exchange *exchange);
+
+/* Sends what can be sent. False if the exchange took another way on it. */
+bool weir_exchange_pump_request(struct weir_exchange *exchange);
+
+/* ---- reply.c ---- */
+
+/* Reads more from the server into its buffer. False if nothing came; `*got` says why. */
+bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got);
+
+/* Reads heads until the final one. False if it is not there yet, or another way was taken. */
+bool weir_exchange_read_head(struct weir_exchange *exchange);
+
+/* Writes what is there to the client. True if all of it went. */
+bool weir_exchange_write(struct weir_exchange *exchange);
+
+/* Passes on what comes, until the reply's end. */
+void weir_exchange_pump_reply(struct weir_exchange *exchange);
+
+#endif

@@ -1,0 +1,344 @@
+/* reply.c - an exchange's reply, on its way to the client. */
+#include "proxy/exchange_internal.h"
+
+#include "llm/llm_exchange.h"
+#include "proxy/forward.h"
+#include "weir/retry.h"
+
+/* Up to so many bytes of a body are sent in one part with the head. */
+#define JOIN_BYTES_MAX 1024
+
+bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
+{
+    struct weir_backend *backend = exchange->backend;
+    struct weir_buffer *in = &backend->in;
+    *got = WEIR_STREAM_AGAIN;
+    if (!backend->stream.readable) {
+        return false;
+    }
+    weir_buffer_compact(in);
+    uint32_t wanted =
+        in->capacity == 0 || weir_buffer_room(in) > 0 ? WEIR_BUFFER_MIDDLE : WEIR_BUFFER_LARGE;
+    if (weir_buffer_room(in) == 0 && !weir_buffer_reserve(&exchange->worker->buffers, in, wanted)) {
+        return false;
+    }
+    if (weir_buffer_room(in) == 0) {
+        return false;
+    }
+    *got = weir_stream_read(&backend->stream, in->data + in->end, weir_buffer_room(in));
+    if (*got > 0) {
+        in->end += (uint32_t)*got;
+        exchange->heard = true;
+    }
+    return *got > 0;
+}
+
+static bool write_head(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_backend *backend = exchange->backend;
+    uint64_t now_ns = worker->loop.now_ns;
+    uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply);
+    wanted += exchange->llm != NULL ? WEIR_SHARE_BYTES_MAX : 0;
+    if (wanted > WEIR_BUFFER_LARGE ||
+        !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
+        return false;
+    }
+    struct weir_forward_reply reply = {.head = head,
+                                       .framing = (enum weir_http1_framing)exchange->reply_frames,
+                                       .data = backend->in.data + backend->in.begin,
+                                       .keep_alive = exchange->keep_client,
+                                       .line_ns = exchange->admitted_ns - exchange->arrived_ns,
+                                       .upstream_ns = now_ns - exchange->admitted_ns};
+    struct weir_limits_source limits;
+    struct weir_share share;
+    struct weir_share_budget budget;
+    if (exchange->llm != NULL) {
+        limits = weir_llm_limits(exchange);
+        reply.llm = &limits;
+        share = weir_gate_ticket_share(&exchange->gate_ticket);
+        budget = weir_llm_budget(exchange);
+        reply.share = &share;
+        reply.budget = &budget;
+    }
+    return weir_forward_reply(&reply, &exchange->reply);
+}
+
+/* From now on both sides send what they like until one of them closes: bodies without a frame. The
+ * permit is held meanwhile. */
+static void open_tunnel(struct weir_exchange *exchange)
+{
+    static const struct weir_http1_head unframed = {.framing = WEIR_FRAMING_UNTIL_CLOSE};
+    weir_body_init(&exchange->request_body, &unframed, UINT64_MAX);
+    weir_body_init(&exchange->reply_body, &unframed, UINT64_MAX);
+    exchange->request_sent = false;
+    exchange->keep_client = false;
+    exchange->upgraded = true;
+}
+
+/* How it went, as far as the status tells. */
+static enum weir_outcome outcome_of(uint16_t status)
+{
+    return weir_signal_outcome(&(struct weir_answer){.status = status});
+}
+
+/* Lanes that learn hear of the head when it comes, not when the reply has ended. False without
+ * memory. */
+static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
+{
+    if (exchange->llm != NULL) {
+        return weir_llm_hear(exchange, head);
+    }
+    if (exchange->has_ticket && !exchange->uses_flow &&
+        exchange->site->plan->learns[exchange->route->gate]) {
+        struct weir_reply reply = {.outcome = outcome_of(head->status)};
+        weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
+    }
+    return true;
+}
+
+/* Where something may be taken out of a body, the length that the server names does not hold. */
+static enum weir_http1_framing framing_for_client(const struct weir_exchange *exchange,
+                                                  const struct weir_http1_head *head)
+{
+    bool rewrites = exchange->llm != NULL && exchange->llm->rewrites;
+    if (!rewrites || head->framing != WEIR_FRAMING_LENGTH) {
+        return head->framing;
+    }
+    return exchange->minor == 0 ? WEIR_FRAMING_UNTIL_CLOSE : WEIR_FRAMING_CHUNKED;
+}
+
+/* A head of the upstream's is complete. False if the exchange took another way on it. */
+static bool take_head(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    struct weir_http1_head *head = &backend->head;
+    bool switches = head->status == 101;
+    bool final = head->status >= 200 || switches;
+    if (switches && !(exchange->upgrading && head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream switched to a protocol that it was not asked for.");
+        return false;
+    }
+    if (final && exchange->minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream answered HTTP/1.0 in chunks, which only HTTP/1.1 has. "
+                             "Send the request in HTTP/1.1.");
+        return false;
+    }
+    if (final && !tell_lane(exchange, head)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                             "There is no memory left for this reply. Try again.");
+        return false;
+    }
+    exchange->reply_frames = (uint8_t)framing_for_client(exchange, head);
+    if (final) {
+        exchange->keep_client =
+            exchange->keep_client && exchange->reply_frames != WEIR_FRAMING_UNTIL_CLOSE &&
+            exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
+    }
+    if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
+                             "The upstream's header section is too long to be passed on.");
+        return false;
+    }
+    uint16_t head_bytes = head->head_bytes;
+    if (head->status == 100 && exchange->expects) {
+        exchange->expects = false;
+        weir_body_pace_restart(&exchange->body_pace, exchange->worker->loop.now_ns);
+        weir_client_relax(exchange->client);
+    }
+    if (final) {
+        exchange->status = head->status;
+        exchange->head_done = true;
+        weir_body_init(&exchange->reply_body, head, UINT64_MAX);
+        weir_origin_worked(backend->origin);
+        weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+        if (switches) {
+            open_tunnel(exchange);
+        }
+    } else {
+        weir_http1_init_response(head, WEIR_HTTP1_LIMITS_DEFAULT,
+                                 (enum weir_http_method)exchange->method);
+    }
+    weir_buffer_consume(&backend->in, head_bytes);
+    return true;
+}
+
+/* Reads heads until the final one. False if it is not there yet, or another way was taken. */
+bool weir_exchange_read_head(struct weir_exchange *exchange)
+{
+    for (uint32_t rounds = 0; !exchange->head_done;) {
+        struct weir_backend *backend = exchange->backend;
+        struct weir_slice bytes = weir_buffer_slice(&backend->in);
+        enum weir_http1_result result =
+            bytes.bytes == 0 ? WEIR_HTTP1_NEED_MORE
+                             : weir_http1_parse(&backend->head, bytes.data, bytes.bytes);
+        if (result == WEIR_HTTP1_DONE) {
+            if (!take_head(exchange)) {
+                return false;
+            }
+            continue;
+        }
+        if (result == WEIR_HTTP1_FAULT) {
+            weir_origin_failed(backend->origin);
+            exchange->server_failed = true;
+            weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                                 weir_http_fault_text(backend->head.fault));
+            return false;
+        }
+        ssize_t got;
+        if (weir_exchange_had_turn(exchange, rounds++)) {
+            return false;
+        }
+        if (!weir_exchange_read_backend(exchange, &got)) {
+            if (got != WEIR_STREAM_AGAIN) {
+                weir_exchange_lose_backend(exchange);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The upstream has said everything: its connection and the permit are free before the client has
+ * read it all. */
+static void end_upstream(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    bool keep = backend->head.persists && exchange->request_sent &&
+                exchange->request_body.state == WEIR_BODY_ENDED &&
+                exchange->reply_body.framing != WEIR_FRAMING_UNTIL_CLOSE &&
+                weir_buffer_bytes(&backend->in) == exchange->reply_ready;
+    exchange->tail = backend->in;
+    backend->in = (struct weir_buffer){0};
+    exchange->backend = NULL;
+    exchange->upstream_done = true;
+    if (keep) {
+        weir_backend_keep(backend);
+    } else {
+        weir_backend_drop(backend);
+    }
+    weir_exchange_end_ticket(exchange, outcome_of(exchange->status));
+}
+
+static struct weir_buffer *reply_source(struct weir_exchange *exchange)
+{
+    return exchange->upstream_done ? &exchange->tail : &exchange->backend->in;
+}
+
+/* Checks what has come of the body. False if it cannot go on. */
+static bool check_reply(struct weir_exchange *exchange)
+{
+    if (exchange->upstream_done) {
+        return true;
+    }
+    struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
+    struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
+    fresh.bytes = weir_body_accept(&exchange->reply_body, fresh);
+    if (exchange->llm != NULL && fresh.bytes > 0 && !weir_llm_listen(exchange, fresh)) {
+        weir_exchange_abandon(exchange);
+        return false;
+    }
+    if (exchange->llm != NULL && exchange->llm->rewrites) {
+        weir_buffer_consume(&exchange->backend->in, fresh.bytes);
+    } else {
+        exchange->reply_ready += (uint32_t)fresh.bytes;
+    }
+    bool ended = exchange->reply_body.state == WEIR_BODY_ENDED;
+    bool broken = exchange->reply_body.state == WEIR_BODY_FAULT;
+    exchange->server_failed =
+        exchange->server_failed || broken; /* it is not the client that left */
+    if (broken && !exchange->reply_begun) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             weir_http_fault_text(exchange->reply_body.fault));
+        return false;
+    }
+    if (broken || (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
+        weir_exchange_abandon(exchange);
+        return false;
+    }
+    if (ended) {
+        end_upstream(exchange);
+    }
+    return true;
+}
+
+/* A short body goes behind its head: copying it costs less than a second part does. */
+static void join_if_short(struct weir_exchange *exchange, struct weir_buffer *source)
+{
+    struct weir_buffer *reply = &exchange->reply;
+    uint32_t bytes = exchange->reply_ready;
+    if (bytes > 0 && bytes <= JOIN_BYTES_MAX && weir_buffer_bytes(reply) > 0 &&
+        bytes <= weir_buffer_room(reply)) {
+        memcpy(reply->data + reply->end, source->data + source->begin, bytes);
+        reply->end += bytes;
+        weir_buffer_consume(source, bytes);
+        exchange->reply_ready = 0;
+    }
+}
+
+/* Writes what is there to the client. True if all of it went. */
+bool weir_exchange_write(struct weir_exchange *exchange)
+{
+    struct weir_buffer *source = reply_source(exchange);
+    join_if_short(exchange, source);
+    struct iovec parts[2];
+    int count = 0;
+    struct weir_slice head = weir_buffer_slice(&exchange->reply);
+    if (head.bytes > 0) {
+        parts[count++] = (struct iovec){(char *)head.data, head.bytes};
+    }
+    if (exchange->reply_ready > 0) {
+        parts[count++] = (struct iovec){source->data + source->begin, exchange->reply_ready};
+    }
+    if (count == 0) {
+        return true;
+    }
+    ssize_t sent = weir_stream_write(&exchange->client->stream, parts, count);
+    if (sent == WEIR_STREAM_AGAIN) {
+        return false;
+    }
+    if (sent < 0) {
+        weir_exchange_abandon(exchange);
+        return false;
+    }
+    exchange->reply_begun = exchange->head_done; /* an interim reply does not begin the final one */
+    size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
+    weir_buffer_consume(&exchange->reply, of_head);
+    size_t of_body = (size_t)sent - of_head;
+    exchange->reply_ready -= (uint32_t)of_body;
+    weir_buffer_consume(source, of_body);
+    exchange->interim_cut = !exchange->head_done && weir_buffer_bytes(&exchange->reply) > 0;
+    weir_client_relax(exchange->client); /* it has gone on: its time begins anew */
+    return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
+}
+
+void weir_exchange_pump_reply(struct weir_exchange *exchange)
+{
+    for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_REPLYING; rounds++) {
+        if (weir_exchange_had_turn(exchange, rounds)) {
+            return;
+        }
+        if (!check_reply(exchange) || !weir_exchange_write(exchange)) {
+            return;
+        }
+        if (exchange->upstream_done) {
+            weir_exchange_complete(exchange);
+            return;
+        }
+        ssize_t got;
+        if (!weir_exchange_read_backend(exchange, &got)) {
+            if (got == WEIR_STREAM_AGAIN) {
+                weir_exchange_set_timer(exchange,
+                                        weir_exchange_upstream(exchange)->idle_timeout_ns);
+                return;
+            }
+            if (got == WEIR_STREAM_BROKEN && !exchange->upgraded) {
+                weir_exchange_abandon(exchange);
+                return;
+            }
+            weir_body_close(&exchange->reply_body);
+        }
+    }
+}

@@ -1,0 +1,467 @@
+/* routing.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
+#include "proxy/exchange_internal.h"
+
+#include "base/slice.h"
+#include "config/match.h"
+#include "config/scalars.h"
+#include "frontend/guard.h"
+#include "frontend/loopback_client.h"
+#include "llm/llm_exchange.h"
+#include "proxy/forward.h"
+#include "proxy/request_path.h"
+#include "tenants/api_key.h"
+#include "wire/path.h"
+
+/* The text that a source stands for. */
+static struct weir_slice text_of(const struct weir_config_source *source,
+                                 const struct weir_http1_head *head, const char *data,
+                                 const struct weir_match *match)
+{
+    const struct weir_http1_field *field;
+    switch (source->kind) {
+    case WEIR_CONFIG_SOURCE_CONSTANT:
+        return source->text;
+    case WEIR_CONFIG_SOURCE_CAPTURE:
+        return match->captures[source->capture];
+    case WEIR_CONFIG_SOURCE_HEADER:
+        field = weir_http1_find_name(head, data, source->text, NULL);
+        return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
+    default:
+        return (struct weir_slice){"", 0};
+    }
+}
+
+#define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
+
+/* The key cannot be made, and so has no place for a model. */
+static size_t no_key(uint16_t *model_at)
+{
+    *model_at = WEIR_LLM_NO_MODEL;
+    return 0;
+}
+
+/* Puts the key together from its parts. 0 if it is empty or too long. The model is not known yet:
+ * `*model_at` is where it goes. */
+static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX],
+                          uint16_t *model_at)
+{
+    const struct weir_config_route *route = exchange->route;
+    size_t bytes = 0;
+    *model_at = WEIR_LLM_NO_MODEL;
+    for (uint32_t i = 0; i < route->key_parts; i++) {
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
+            *model_at = (uint16_t)bytes;
+            continue;
+        }
+        struct weir_slice part = text_of(&route->key[i], head, data, match);
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
+            part = exchange->gate_ticket.tenant;
+        } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
+            part = exchange->site->config->upstreams[route->upstreams[0]].name;
+        }
+        if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
+            /* What it stands for: %c3 and %C3 are one key. */
+            size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
+            if (decoded == 0) {
+                return no_key(model_at);
+            }
+            bytes += decoded;
+            continue;
+        }
+        if (bytes + part.bytes > KEY_BYTES_MAX) {
+            return no_key(model_at);
+        }
+        if (part.bytes > 0) { /* a tenant that is not believed has no text */
+            memcpy(key + bytes, part.data, part.bytes);
+            bytes += part.bytes;
+        }
+    }
+    return bytes;
+}
+
+static enum weir_priority priority_of(const struct weir_config_route *route, struct weir_slice text)
+{
+    if (route->priority.kind != WEIR_CONFIG_SOURCE_HEADER) {
+        return route->priority_constant;
+    }
+    if (text.bytes == 4 && memcmp(text.data, "high", 4) == 0) {
+        return WEIR_PRIORITY_HIGH;
+    }
+    return text.bytes == 3 && memcmp(text.data, "low", 3) == 0 ? WEIR_PRIORITY_LOW
+                                                               : WEIR_PRIORITY_NORMAL;
+}
+
+/* Keeps a piece of the head beyond the head itself. */
+static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_slice text)
+{
+    size_t bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
+    if (bytes > 0) {
+        memcpy(room, text.data, bytes);
+    }
+    return (struct weir_slice){room, bytes};
+}
+
+/* What the head says, as far as it is needed after the head is gone. */
+struct request_facts {
+    struct weir_http1_head *head;
+    char *data; /* the head's bytes, in which the path may be rewritten */
+    struct weir_match match;
+    struct weir_slice key;
+    char key_text[KEY_BYTES_MAX];
+    uint16_t model_at; /* of the key, where the model goes; see llm_exchange.h */
+    enum weir_priority priority;
+};
+
+/* Whether it asks about the server as a whole: OPTIONS *, or its absolute form (RFC 9112, section
+ * 3.2.4). */
+static bool asks_for_options(const struct weir_http1_head *head)
+{
+    bool bare = head->form == WEIR_TARGET_ABSOLUTE && head->path.bytes == 0 && !head->has_query;
+    return head->method == WEIR_METHOD_OPTIONS && (bare || head->form == WEIR_TARGET_ASTERISK);
+}
+
+/* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
+ * duration. */
+static bool set_deadline(struct weir_exchange *exchange, const struct request_facts *reading)
+{
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    uint64_t timeout_ns = exchange->route->deadline_ns;
+    const struct weir_http1_field *asked = weir_http1_find(reading->head, WEIR_FIELD_WEIR_TIMEOUT);
+    if (asked != NULL) {
+        uint64_t asked_ns;
+        if ((reading->head->repeated & WEIR_FIELD_BIT(WEIR_TIMEOUT)) != 0 ||
+            !weir_scalar_duration(weir_http1_value(reading->data, asked), &asked_ns)) {
+            return false;
+        }
+        timeout_ns = asked_ns < timeout_ns ? asked_ns : timeout_ns;
+    }
+    exchange->deadline_ns = timeout_ns == WEIR_NEVER ? WEIR_NEVER : now_ns + timeout_ns;
+    return true;
+}
+
+static bool make_request(struct weir_exchange *exchange, const struct request_facts *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
+    wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
+    struct weir_forward_request request = {.config = exchange->site->config,
+                                           .route = exchange->route,
+                                           .head = reading->head,
+                                           .data = reading->data,
+                                           .peer = exchange->client->peer,
+                                           .peer_is_unix =
+                                               exchange->client->listener->config->address.kind ==
+                                               WEIR_CONFIG_ADDRESS_UNIX,
+                                           .trusted = exchange->client->trusted,
+                                           .request_id = weir_worker_random(worker)};
+    if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
+        !weir_forward_request(&request, &exchange->request)) {
+        return false;
+    }
+    exchange->open_bytes = weir_buffer_bytes(&exchange->request);
+    return true;
+}
+
+void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
+                         struct weir_request *request)
+{
+    struct weir_worker *worker = exchange->worker;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
+    weir_exchange_pause_body(exchange);
+    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+        weir_exchange_admitted(exchange);
+        return;
+    }
+    const struct weir_plan *plan = exchange->site->plan;
+    request->tenant = exchange->gate_ticket.tenant;
+    struct weir_destination where = {.gate = plan->gates[exchange->route->gate],
+                                     .loop_index = worker->index,
+                                     .lane_names =
+                                         plan->lane_names[exchange->route - plan->config->routes],
+                                     .key = key};
+    if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
+        exchange->gate_ticket.flow.bytes > 0) {
+        weir_exchange_enter_flow(exchange, &where, request);
+        return;
+    }
+    exchange->gate_ticket.told = weir_exchange_told;
+    switch (weir_gate_ticket_enter(worker->gates, &exchange->gate_ticket, &where, request)) {
+    case WEIR_ADMITTED:
+        exchange->has_ticket = true;
+        weir_exchange_admitted(exchange);
+        break;
+    case WEIR_WAITING:
+        exchange->has_ticket = true;
+        if (weir_buffer_bytes(&exchange->client->in) == 0) {
+            weir_buffer_release(&worker->buffers, &exchange->client->in);
+        }
+        break;
+    case WEIR_REFUSED:
+        weir_exchange_refuse(exchange);
+        weir_gate_ticket_close(&exchange->gate_ticket);
+        break;
+    }
+}
+
+/* Whether the flow ends with this request. False if Weir-Flow says something else. */
+static bool read_flow_end(struct weir_exchange *exchange, const struct request_facts *reading)
+{
+    const struct weir_http1_field *said = weir_http1_find(reading->head, WEIR_FIELD_WEIR_FLOW);
+    exchange->flow_last = said != NULL;
+    return said == NULL ||
+           ((reading->head->repeated & WEIR_FIELD_BIT(WEIR_FLOW)) == 0 &&
+            weir_slice_equal(weir_http1_value(reading->data, said), weir_slice_of("end")));
+}
+
+/* Who asks, as far as the client is believed. */
+static void identify(struct weir_exchange *exchange, struct request_facts *reading)
+{
+    const struct weir_config_route *found = exchange->route;
+    const struct weir_http1_head *head = reading->head;
+    const char *data = reading->data;
+    bool trusted = exchange->client->trusted;
+    bool by_key = found->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY; /* see check_key() */
+    if (!by_key && (trusted || found->tenant.kind == WEIR_CONFIG_SOURCE_CONSTANT)) {
+        exchange->gate_ticket.tenant =
+            keep_text(exchange->tenant_text, text_of(&found->tenant, head, data, &reading->match));
+    }
+    exchange->gate_ticket.flow =
+        keep_text(exchange->flow_text, text_of(&found->flow, head, data, &reading->match));
+    reading->priority = priority_of(found, text_of(&found->priority, head, data, &reading->match));
+    if (!trusted && found->priority.kind == WEIR_CONFIG_SOURCE_HEADER) {
+        reading->priority = WEIR_PRIORITY_NORMAL;
+    }
+    const struct weir_loopback_client *loopback = exchange->client->loopback;
+    if (loopback != NULL) {
+        reading->priority = loopback->priority;
+        if (loopback->tenant.bytes > 0) {
+            exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, loopback->tenant);
+        }
+    }
+    reading->priority = weir_config_tenant_priority(
+        exchange->site->config, exchange->gate_ticket.tenant, reading->priority);
+}
+
+struct refusal {
+    enum weir_problem_kind kind;
+    uint16_t status;
+    const char *detail; /* null: there is none */
+};
+
+static bool begin_llm(struct weir_exchange *exchange, const struct request_facts *reading)
+{
+    struct weir_llm_head head = {.head = reading->head,
+                                 .path = weir_http1_slice(reading->data, reading->head->path),
+                                 .key = reading->key,
+                                 .model_at = reading->model_at,
+                                 .priority = reading->priority};
+    return weir_llm_begin(exchange, &head);
+}
+
+/* On routes that ask for a key, it says who asks, and nothing else does. */
+static struct refusal check_key(struct weir_exchange *exchange, const struct request_facts *reading)
+{
+    struct weir_worker *worker = exchange->worker;
+    struct weir_slice tenant;
+    if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY ||
+        exchange->client->loopback != NULL) {
+        return (struct refusal){0};
+    }
+    switch (
+        weir_api_keys_see(worker->keys, worker->hasher, reading->head, reading->data, &tenant)) {
+    case WEIR_API_KEY_GOOD:
+        exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, tenant);
+        return (struct refusal){0};
+    case WEIR_API_KEY_WRONG:
+        return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
+                                "The API key is not known here, or has been revoked. Ask whoever "
+                                "runs this gateway for another one."};
+    case WEIR_API_KEY_NONE:
+        break;
+    }
+    return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
+                            "This route asks for an API key of this gateway, which begins with "
+                            "weir_. Send it as Authorization: Bearer KEY, X-Api-Key: KEY or "
+                            "Api-Key: KEY."};
+}
+
+/* Whether one of the route's upstreams is sent fields of its own, which may be secrets. */
+static bool adds_fields(const struct weir_exchange *exchange)
+{
+    const struct weir_config_route *route = exchange->route;
+    bool adds = false;
+    for (uint32_t i = 0; i < route->upstream_count; i++) {
+        adds = adds || exchange->site->config->upstreams[route->upstreams[i]].header_count > 0;
+    }
+    return adds;
+}
+
+/* What is against passing the request on by the route that was found. */
+static struct refusal check_route(struct weir_exchange *exchange, struct request_facts *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    const struct weir_config_route *found = exchange->route;
+    struct refusal unknown = check_key(exchange, reading);
+    if (unknown.detail != NULL) {
+        return unknown;
+    }
+    if (head->method == WEIR_METHOD_TRACE && adds_fields(exchange)) {
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 501,
+            "TRACE has a server say back what it was sent, and this route's upstream is sent more "
+            "than you know. It is not passed on."};
+    }
+    if (head->upgrade == WEIR_UPGRADE_WEBSOCKET && !found->websocket) {
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 400,
+            "This route does not let WebSockets through. Set websocket: true on "
+            "it if it should."};
+    }
+    if (!set_deadline(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "Weir-Timeout is one duration, such as 250ms, 10s or 1m."};
+    }
+    if (found->permit == WEIR_CONFIG_PERMIT_FLOW && !read_flow_end(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "Weir-Flow is end, on the last request of a flow."};
+    }
+    identify(exchange, reading);
+    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
+    if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413, WEIR_BODY_TOO_LONG};
+    }
+    size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
+                                   reading->key_text, &reading->model_at);
+    reading->key = (struct weir_slice){reading->key_text, key_bytes};
+    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE &&
+        reading->model_at == WEIR_LLM_NO_MODEL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
+                                "The request does not name the key that its route asks for, or one "
+                                "of more than 255 bytes."};
+    }
+    if (!make_request(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
+                                "The header section is too long to be passed on."};
+    }
+    if (found->llm != WEIR_CONFIG_LLM_NONE && !begin_llm(exchange, reading)) {
+        return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                                "There is no memory left for this request. Try again."};
+    }
+    return (struct refusal){0};
+}
+
+/* Whether the request may come to this listener at all. */
+static struct refusal check_caller(struct weir_exchange *exchange,
+                                   const struct request_facts *reading)
+{
+    const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
+                                             reading->head, reading->data);
+    return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
+}
+
+/* Reads from the head where the request goes, and on whose behalf. */
+static struct refusal find_route(struct weir_exchange *exchange, struct request_facts *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 501, "CONNECT is not served here."};
+    }
+    struct weir_request_path request_path;
+    enum weir_config_paths paths = exchange->client->listener->config->paths;
+    const char *wrong =
+        weir_request_path_settle(&request_path, paths, reading->head, reading->data);
+    if (wrong != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
+    }
+    struct weir_slice path = weir_http1_slice(reading->data, head->path);
+    path = path.bytes == 0 ? weir_slice_of("/") : path;
+    if (!weir_matcher_find(exchange->site->config->matcher, path, &reading->match)) {
+        return (struct refusal){WEIR_PROBLEM_NO_ROUTE, 404,
+                                "The path matches no route of the config. Check its spelling, or "
+                                "add a route for it."};
+    }
+    wrong =
+        weir_request_path_objection(&request_path, exchange->site->config, path, &reading->match);
+    if (wrong != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
+    }
+    exchange->route = &exchange->site->config->routes[reading->match.route];
+    exchange->tally = exchange->site->routes[reading->match.route];
+    return check_route(exchange, reading);
+}
+
+static void go(struct weir_exchange *exchange, struct request_facts *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    struct refusal refusal = check_caller(exchange, reading);
+    bool options = refusal.detail == NULL && asks_for_options(head);
+    if (refusal.detail == NULL && !options) {
+        refusal = find_route(exchange, reading);
+    }
+    /* Before any answer: after it, the connection goes on with what follows the head. */
+    weir_buffer_consume(&exchange->client->in, head->head_bytes);
+    if (refusal.detail != NULL) {
+        weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
+        return;
+    }
+    if (options) {
+        weir_exchange_answer_options(exchange);
+        return;
+    }
+    exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
+    if (exchange->llm != NULL) {
+        weir_llm_go(exchange);
+        return;
+    }
+    struct weir_request request = {.priority = reading->priority,
+                                   .deadline_ns = exchange->deadline_ns};
+    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+        weir_exchange_enter(exchange, reading->key, &request);
+        return;
+    }
+    exchange->expects = head->expects_continue;
+    weir_exchange_begin_start(exchange, reading->key, &request);
+}
+
+static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
+{
+    exchange->keep_client = false;
+    weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
+                         weir_http_fault_text(fault));
+}
+
+void weir_exchange_begin(struct weir_client *client)
+{
+    struct weir_worker *worker = client->worker;
+    struct weir_http1_head *head = client->head;
+    struct weir_exchange *exchange = weir_slab_take(&worker->exchanges);
+    if (exchange == NULL) {
+        weir_client_close(client);
+        return;
+    }
+    memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
+    exchange->client = client;
+    exchange->worker = worker;
+    exchange->site =
+        weir_site_take(client->loopback == NULL ? worker->site : client->loopback->site);
+    exchange->tally = exchange->site->routes[exchange->site->config->route_count];
+    exchange->arrived_ns = worker->loop.now_ns;
+    exchange->admitted_ns = worker->loop.now_ns;
+    exchange->deadline_ns = WEIR_NEVER;
+    client->call = exchange;
+    client->head = NULL;
+    struct request_facts reading = {.head = head, .data = client->in.data + client->in.begin};
+    if (head->fault != WEIR_HTTP_FAULT_NONE) {
+        exchange->request_body.state = WEIR_BODY_GOES_ON;
+        answer_fault(exchange, head->fault);
+    } else {
+        exchange->minor = head->minor;
+        exchange->method = (uint8_t)head->method;
+        exchange->keep_client = head->persists;
+        exchange->request_body.state =
+            head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
+        go(exchange, &reading);
+    }
+    weir_slab_give(&worker->heads, head);
+}

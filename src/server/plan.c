@@ -1,0 +1,319 @@
+#include "server/plan.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "llm/dialect.h"
+#include "server/settings.h"
+#include "tenants/token.h"
+#include "upstream/trust.h"
+#include "upstream/upstream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- plans ---- */
+
+static bool learns(const struct weir_config_gate *gate)
+{
+    bool any = gate->rules.controller != WEIR_CONTROLLER_NONE;
+    for (uint32_t i = 0; !any && i < gate->key_count; i++) {
+        any = gate->keys[i].rules.controller != WEIR_CONTROLLER_NONE;
+    }
+    return any;
+}
+
+/* Where the lanes of a route lead. */
+static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
+                              struct weir_gates *gates)
+{
+    const struct weir_config_route *route = &config->routes[index];
+    struct weir_slice names[WEIR_LANES_MAX];
+    assert(route->upstream_count <= WEIR_LANES_MAX);
+    for (uint32_t i = 0; i < route->upstream_count; i++) {
+        names[i] = config->upstreams[route->upstreams[i]].name;
+    }
+    struct weir_lane_name_spec lane_names = {names, route->upstream_count,
+                                             route->llm != WEIR_CONFIG_LLM_NONE};
+    return weir_gates_add_lane_names(gates, &lane_names);
+}
+
+static void destroy_plan(struct weir_plan *plan)
+{
+    weir_trust_destroy(plan->trust);
+    weir_config_destroy(plan->config);
+    weir_tokens_destroy(plan->tokens);
+    free(plan->dialects);
+    free(plan->lane_names);
+    free(plan->learns);
+    free(plan->gates);
+    free(plan);
+}
+
+struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
+                                   const char **wrong)
+{
+    struct weir_plan *plan = calloc(1, sizeof *plan);
+    uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
+    uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
+    bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
+    struct weir_dialect *dialects = weir_dialects_create(config);
+    struct weir_tokens *tokens = weir_tokens_load(config, wrong);
+    struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, wrong);
+    if (trust == NULL) {
+        goto failed;
+    }
+    if (plan == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
+        dialects == NULL) {
+        *wrong = "there is no memory left";
+        goto failed;
+    }
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        enum weir_status status = weir_gates_add(gates, config->gates[i].name, &numbers[i]);
+        if (status != WEIR_OK) {
+            *wrong = weir_status_text(status);
+            goto failed;
+        }
+        learning[i] = learns(&config->gates[i]);
+    }
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        lane_names[i] = lane_names_of(config, i, gates);
+    }
+    plan->config = config;
+    plan->gates = numbers;
+    plan->learns = learning;
+    plan->dialects = dialects;
+    plan->lane_names = lane_names;
+    plan->tokens = tokens;
+    plan->trust = trust;
+    plan->destroy = destroy_plan;
+    atomic_init(&plan->users, 1);
+    return plan;
+
+failed:
+    weir_trust_destroy(trust);
+    weir_tokens_destroy(tokens);
+    free(dialects);
+    free(learning);
+    free(lane_names);
+    free(numbers);
+    free(plan);
+    weir_config_destroy(config);
+    return NULL;
+}
+
+static const struct weir_config_gate *find_gate(const struct weir_config *config,
+                                                struct weir_slice name)
+{
+    for (uint32_t i = 0; i < config->gate_count; i++) {
+        if (weir_slice_equal(config->gates[i].name, name)) {
+            return &config->gates[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_key(const struct weir_config_gate *gate, struct weir_slice name)
+{
+    for (uint32_t i = 0; i < gate->key_count; i++) {
+        if (weir_slice_equal(gate->keys[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keys that have lost their own settings follow the gate's again. */
+static enum weir_status forget_overrides(const struct weir_config_gate *gate,
+                                         const struct weir_config_gate *before,
+                                         struct weir_gates *gates, uint32_t number)
+{
+    enum weir_status status = WEIR_OK;
+    for (uint32_t i = 0; before != NULL && status == WEIR_OK && i < before->key_count; i++) {
+        if (!has_key(gate, before->keys[i].name)) {
+            status = weir_gates_override(gates, number, before->keys[i].name, NULL);
+        }
+    }
+    return status;
+}
+
+/* Those of gates that are no longer named: should one come back, it comes without them. */
+static enum weir_status forget_gates(const struct weir_plan *plan, const struct weir_plan *before,
+                                     struct weir_gates *gates)
+{
+    static const struct weir_config_gate nothing;
+    enum weir_status status = WEIR_OK;
+    for (uint32_t i = 0; before != NULL && status == WEIR_OK && i < before->config->gate_count;
+         i++) {
+        const struct weir_config_gate *gate = &before->config->gates[i];
+        if (find_gate(plan->config, gate->name) == NULL) {
+            status = forget_overrides(&nothing, gate, gates, before->gates[i]);
+        }
+    }
+    return status;
+}
+
+enum weir_status weir_plan_apply(const struct weir_plan *plan, const struct weir_plan *before,
+                                 struct weir_gates *gates, uint32_t loop_index)
+{
+    const struct weir_config *config = plan->config;
+    enum weir_status status = forget_gates(plan, before, gates);
+    for (uint32_t i = 0; status == WEIR_OK && i < config->gate_count; i++) {
+        const struct weir_config_gate *gate = &config->gates[i];
+        uint32_t number = plan->gates[i];
+        struct weir_gate_settings made;
+        weir_gates_set_a2a(gates, number, gate->events_a2a);
+        weir_gates_set_keys_max(gates, number, gate->keys_max);
+        status = forget_overrides(
+            gate, before == NULL ? NULL : find_gate(before->config, gate->name), gates, number);
+        for (uint32_t j = 0; status == WEIR_OK && j < gate->key_count; j++) {
+            weir_gate_settings_make(&made, config, i, &gate->keys[j].rules);
+            status = weir_gates_override(gates, number, gate->keys[j].name, &made.settings);
+        }
+        if (status == WEIR_OK) {
+            weir_gate_settings_make(&made, config, i, &gate->rules);
+            status = weir_gates_configure(gates, number, &made.settings, loop_index);
+        }
+    }
+    return status;
+}
+
+static bool same_address(const struct weir_config_address *a, const struct weir_config_address *b)
+{
+    return a->kind == b->kind && weir_slice_equal(a->host, b->host) && a->port == b->port &&
+           weir_slice_equal(a->path, b->path);
+}
+
+static bool same_listeners(const struct weir_config_listener *a, uint32_t a_count,
+                           const struct weir_config_listener *b, uint32_t b_count)
+{
+    if (a_count != b_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a_count; i++) {
+        if (!same_address(&a[i].address, &b[i].address) || a[i].half_close != b[i].half_close ||
+            a[i].paths != b[i].paths || a[i].connections_max != b[i].connections_max ||
+            a[i].host_count != b[i].host_count || a[i].patience.head_ns != b[i].patience.head_ns ||
+            a[i].patience.idle_ns != b[i].patience.idle_ns ||
+            a[i].patience.stall_ns != b[i].patience.stall_ns ||
+            a[i].patience.body_ns != b[i].patience.body_ns ||
+            a[i].body_rate_bytes != b[i].body_rate_bytes) {
+            return false;
+        }
+        for (uint32_t j = 0; j < a[i].host_count; j++) {
+            if (!weir_slice_equal(a[i].hosts[j], b[i].hosts[j])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+const char *weir_plan_needs_restart(const struct weir_config *before,
+                                    const struct weir_config *after)
+{
+    if (!same_listeners(before->listen, before->listen_count, after->listen, after->listen_count)) {
+        return "listen";
+    }
+    if (!same_listeners(before->api, before->api_count, after->api, after->api_count)) {
+        return "api";
+    }
+    if (!same_listeners(before->protocol, before->protocol_count, after->protocol,
+                        after->protocol_count)) {
+        return "protocol";
+    }
+    if (!weir_slice_equal(before->data, after->data)) {
+        return "data";
+    }
+    return before->threads != after->threads ? "threads" : NULL;
+}
+
+bool weir_plan_same_trust(const struct weir_config *before, const struct weir_config *after)
+{
+    if (before->trusted_count != after->trusted_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < before->trusted_count; i++) {
+        const struct weir_config_network *a = &before->trusted[i], *b = &after->trusted[i];
+        if (a->kind != b->kind || a->bits != b->bits ||
+            memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- sites ---- */
+
+/* What requests that no route leads on are counted as; a route's own match begins with a slash. */
+#define NO_ROUTE "_none"
+
+static bool open_routes(struct weir_site *site)
+{
+    struct weir_worker *worker = site->worker;
+    uint32_t count = site->config->route_count;
+    site->routes = weir_allocate_zeroed(worker->allocator,
+                                        (count + UINT32_C(1)) * sizeof(struct weir_tally *));
+    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
+        struct weir_slice name =
+            i < count ? site->config->routes[i].match : weir_slice_of(NO_ROUTE);
+        site->routes[i] =
+            weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_ROUTE, name);
+        if (site->routes[i] == NULL) {
+            return false;
+        }
+    }
+    return site->routes != NULL;
+}
+
+static void close_routes(struct weir_site *site)
+{
+    struct weir_worker *worker = site->worker;
+    uint32_t count = site->config->route_count;
+    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
+        weir_tally_give(&worker->tallies, worker->allocator, site->routes[i]);
+    }
+    weir_release(worker->allocator, site->routes,
+                 (count + UINT32_C(1)) * sizeof(struct weir_tally *));
+}
+
+struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,
+                                   const char **wrong)
+{
+    struct weir_site *site = weir_allocate_zeroed(worker->allocator, sizeof *site);
+    if (site == NULL) {
+        *wrong = "there is no memory left";
+        return NULL;
+    }
+    site->plan = weir_plan_take(plan);
+    site->config = plan->config;
+    site->worker = worker;
+    site->destroy = weir_site_destroy;
+    *wrong = open_routes(site) ? weir_upstreams_open(site) : "there is no memory left";
+    if (*wrong != NULL) {
+        weir_site_destroy(site);
+        return NULL;
+    }
+    return site;
+}
+
+void weir_site_destroy(struct weir_site *site)
+{
+    if (site != NULL) {
+        const struct weir_allocator *allocator = site->worker->allocator;
+        assert(site->users == 0);
+        weir_upstreams_free(site);
+        close_routes(site);
+        weir_plan_give(site->plan);
+        weir_release(allocator, site, sizeof *site);
+    }
+}
+
+void weir_site_retire(struct weir_site *site)
+{
+    assert(!site->retired);
+    weir_upstreams_close(site);
+    site->users++; /* by way of the one above */
+    site->retired = true;
+    weir_site_give(site);
+}

@@ -1,0 +1,343 @@
+/* reload.c - a config's way into the server: the plan made of it, what that needs besides itself,
+ * and how the threads take it up, at the start and while they run. */
+#include "frontend/client.h"
+#include "gates/event_file.h"
+#include "server/plan.h"
+#include "server/server_internal.h"
+#include "tenants/usage_file.h"
+#include "upstream/upstream.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/* ---- what a plan needs ---- */
+
+/* What will write events where the config says: what does so already, a new one, or null for
+ * nothing. False, with a sentence, if it cannot be had. */
+static bool prepare_events(const struct weir_server *server,
+                           const struct weir_config_events *config, struct weir_event_file **next,
+                           const char **wrong)
+{
+    *next = server->event_file;
+    if (config->file.bytes == 0) {
+        *next = NULL;
+    } else if (*next == NULL || !weir_event_file_is(*next, config->file)) {
+        *next = weir_event_file_open(config, server->gates, wrong);
+        return *next != NULL;
+    }
+    return true;
+}
+
+static void adopt_events(struct weir_server *server, const struct weir_config_events *config,
+                         struct weir_event_file *next)
+{
+    if (next != server->event_file) {
+        weir_event_file_close(server->event_file);
+        server->event_file = next;
+    } else if (next != NULL) {
+        weir_event_file_refresh(next, config);
+    }
+}
+
+static void destroy_sites(struct weir_server *server)
+{
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        weir_site_destroy(server->threads[i].next);
+    }
+}
+
+/* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
+static bool make_sites(struct weir_server *server, struct weir_plan *plan, const char **wrong)
+{
+    *wrong = NULL;
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        struct weir_thread *thread = &server->threads[i];
+        thread->next = *wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, wrong);
+    }
+    if (*wrong != NULL) {
+        destroy_sites(server);
+    }
+    return *wrong == NULL;
+}
+
+/* Whoever turns the check of certificates off is told what that means, each time. */
+static void warn_of_strangers(const struct weir_config *config)
+{
+    for (uint32_t i = 0; i < config->upstream_count; i++) {
+        const struct weir_config_upstream *upstream = &config->upstreams[i];
+        if (!upstream->tls.verify) {
+            fprintf(stderr,
+                    "weir: upstream %.*s: certificates are not checked (tls.verify is false), so "
+                    "anybody on the way can pass for it\n",
+                    (int)upstream->name.bytes, upstream->name.data);
+        }
+    }
+}
+
+/* Jobs of a plan, which no worker need know yet. Nothing is done while no plan has named queues. */
+static bool prepare_jobs(struct weir_server *server, struct weir_plan *plan, char *wrong,
+                         size_t wrong_bytes)
+{
+    const struct weir_extension *jobs = server->options->jobs;
+    struct weir_worker *workers[WEIR_LOOPS_MAX];
+    if (server->job_service != NULL) {
+        return jobs->configure(server->job_service, plan, wrong, wrong_bytes);
+    }
+    if (plan->config->queue_count == 0 || jobs == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        workers[i] = &server->threads[i].worker;
+    }
+    server->job_service =
+        jobs->open(&(struct weir_extension_options){.plan = plan,
+                                                    .workers = workers,
+                                                    .worker_count = server->thread_count,
+                                                    .event_log = server->event_log},
+                   wrong, wrong_bytes);
+    return server->job_service != NULL;
+}
+
+void weir_server_resume_jobs(const struct weir_server *server)
+{
+    if (server->job_service != NULL) {
+        server->options->jobs->resume(server->job_service);
+    }
+}
+
+/* ---- the first one ---- */
+
+int weir_server_adopt_first(struct weir_server *server, struct weir_config *config)
+{
+    const char *wrong;
+    server->plan = weir_plan_create(config, server->gates, &wrong);
+    if (server->plan == NULL) {
+        return weir_server_complain("config", wrong);
+    }
+    server->first = weir_plan_take(server->plan);
+    enum weir_status status = weir_plan_apply(server->plan, NULL, server->gates, 0);
+    if (status != WEIR_OK) {
+        return weir_server_complain("gates", weir_status_text(status));
+    }
+    if (!make_sites(server, server->plan, &wrong)) {
+        return weir_server_complain("upstreams", wrong);
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.site = server->threads[i].next;
+        weir_upstreams_adopt(server->threads[i].next);
+    }
+    struct weir_key_file_fault fault;
+    if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
+        return weir_server_complain("keys", fault.wrong);
+    }
+    server->usage_file = weir_usage_file_open(server->usage, server->first->config->data, &wrong);
+    if (server->usage_file == NULL) {
+        return weir_server_complain("usage", wrong);
+    }
+    if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
+        return weir_server_complain("events", wrong);
+    }
+    char why[WEIR_RELOAD_WRONG_MAX];
+    if (!prepare_jobs(server, server->plan, why, sizeof why)) {
+        return weir_server_complain("jobs", why);
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.job_service = server->job_service;
+    }
+    warn_of_strangers(server->first->config);
+    return 0;
+}
+
+/* ---- the next one ---- */
+
+static void on_apply(struct weir_post *post)
+{
+    struct weir_reload *reload = weir_container_of(post, struct weir_reload, apply);
+    struct weir_server *server = weir_container_of(reload, struct weir_server, reload);
+    reload->status = weir_plan_apply(reload->plan, server->plan, server->gates, 0);
+    sem_post(&reload->done);
+}
+
+/* Whose word is taken on connections that stay. */
+static void judge_clients(struct weir_worker *worker)
+{
+    struct weir_link *list = &worker->all_clients;
+    for (struct weir_link *at = list->next; at != list; at = at->next) {
+        weir_client_judge(weir_container_of(at, struct weir_client, link));
+    }
+}
+
+static void on_adopt(struct weir_post *post)
+{
+    struct weir_thread *thread = weir_container_of(post, struct weir_thread, adopt);
+    struct weir_site *before = thread->worker.site;
+    thread->worker.job_service = thread->server->job_service;
+    bool same = weir_plan_same_trust(before->config, thread->next->config);
+    thread->worker.site = thread->next;
+    weir_upstreams_adopt(thread->next);
+    weir_site_retire(before);
+    if (!same) {
+        judge_clients(&thread->worker);
+    }
+    sem_post(&thread->server->reload.done);
+}
+
+static void await(sem_t *done, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        while (sem_wait(done) != 0) {
+        }
+    }
+}
+
+static void adopt(struct weir_server *server, struct weir_plan *plan)
+{
+    struct weir_reload *reload = &server->reload;
+    reload->apply = (struct weir_post){.arrive = on_apply};
+    reload->plan = plan;
+    sem_init(&reload->done, 0, 0);
+    weir_loop_post(server->loops[0], &reload->apply);
+    await(&reload->done, 1);
+    if (reload->status !=
+        WEIR_OK) { /* out of memory: some keys follow the new settings, some not */
+        weir_server_complain("reload", weir_status_text(reload->status));
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].adopt = (struct weir_post){.arrive = on_adopt};
+        weir_loop_post(server->loops[i], &server->threads[i].adopt);
+    }
+    await(&reload->done, server->thread_count);
+    sem_destroy(&reload->done);
+    weir_plan_give(server->plan);
+    server->plan = plan;
+}
+
+/* All that a plan needs besides itself. False, with nothing left, if something cannot be had. */
+static bool prepare(struct weir_server *server, struct weir_plan *plan,
+                    struct weir_event_file **events, char *wrong, size_t wrong_bytes)
+{
+    const char *why = NULL;
+    *events = server->event_file;
+    if (prepare_events(server, &plan->config->events, events, &why) &&
+        make_sites(server, plan, &why)) {
+        if (prepare_jobs(server, plan, wrong, wrong_bytes)) {
+            return true;
+        }
+        destroy_sites(server);
+    } else {
+        snprintf(wrong, wrong_bytes, "%s", why);
+    }
+    if (*events != NULL && *events != server->event_file) {
+        weir_event_file_close(*events);
+    }
+    return false;
+}
+
+/* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
+static void reload_config(struct weir_server *server, struct weir_reload_outcome *outcome)
+{
+    const struct weir_serve_options *options = server->options;
+    *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_REFUSED};
+    struct weir_config *config =
+        options->load(options->context, outcome->wrong, sizeof outcome->wrong);
+    if (config == NULL) {
+        return;
+    }
+    const char *why = NULL;
+    const char *fixed = weir_plan_needs_restart(server->first->config, config);
+    struct weir_plan *plan = weir_plan_create(config, server->gates, &why);
+    struct weir_event_file *events;
+    if (plan == NULL) {
+        snprintf(outcome->wrong, sizeof outcome->wrong, "%s", why);
+        return;
+    }
+    if (!prepare(server, plan, &events, outcome->wrong, sizeof outcome->wrong)) {
+        weir_plan_give(plan);
+        return;
+    }
+    *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_DONE,
+                                            .gates = config->gate_count,
+                                            .routes = config->route_count,
+                                            .upstreams = config->upstream_count,
+                                            .needs_restart = fixed};
+    warn_of_strangers(config);
+    adopt(server, plan);
+    weir_server_resume_jobs(server);
+    adopt_events(server, &plan->config->events, events);
+}
+
+/* Says on the server's own streams what became of it. */
+static void report(const struct weir_reload_outcome *outcome)
+{
+    if (outcome->end == WEIR_RELOAD_REFUSED) {
+        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->wrong);
+        return;
+    }
+    if (outcome->needs_restart != NULL) {
+        fprintf(stderr, "weir: reload: a change of %s needs a restart; it is not in force\n",
+                outcome->needs_restart);
+    }
+    printf("weir: reloaded\n");
+    fflush(stdout);
+}
+
+/* ---- who asks ---- */
+
+static struct weir_reload_request *take_asked(struct weir_reload *reload, bool over)
+{
+    pthread_mutex_lock(&reload->lock);
+    struct weir_reload_request *asked = reload->asked;
+    reload->asked = NULL;
+    reload->over = over;
+    pthread_mutex_unlock(&reload->lock);
+    return asked;
+}
+
+static void tell(struct weir_reload_request *asked, const struct weir_reload_outcome *outcome)
+{
+    while (asked != NULL) {
+        struct weir_reload_request *next = asked->next;
+        asked->outcome = *outcome;
+        weir_loop_post(asked->loop, &asked->told);
+        asked = next;
+    }
+}
+
+void weir_server_reload(struct weir_server *server)
+{
+    struct weir_reload_outcome outcome;
+    struct weir_reload_request *asked = take_asked(&server->reload, false);
+    weir_key_feed_refresh(&server->keys);
+    reload_config(server, &outcome);
+    report(&outcome);
+    tell(asked, &outcome);
+}
+
+static const struct weir_reload_outcome draining = {.end = WEIR_RELOAD_DRAINING};
+
+/* Called in a loop: the main thread wakes up as for a signal from outside. */
+static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *request)
+{
+    struct weir_reload *reload = weir_container_of(reloader, struct weir_reload, reloader);
+    pthread_mutex_lock(&reload->lock);
+    bool over = reload->over;
+    request->next = over ? NULL : reload->asked;
+    reload->asked = over ? reload->asked : request;
+    pthread_mutex_unlock(&reload->lock);
+    if (over) {
+        tell(request, &draining);
+    } else {
+        pthread_kill(reload->thread, SIGHUP);
+    }
+}
+
+void weir_reload_init(struct weir_reload *reload)
+{
+    *reload = (struct weir_reload){.reloader = {on_ask}, .thread = pthread_self()};
+    pthread_mutex_init(&reload->lock, NULL);
+}
+
+void weir_reload_end(struct weir_reload *reload)
+{
+    tell(take_asked(reload, true), &draining);
+}

@@ -1,0 +1,44 @@
+/* reload.h - asking for the config to be taken up anew, from within a loop.
+ *
+ * The main thread does it, as for a SIGHUP, since it may take long: files are read and names looked
+ * up. What became of it is told in the loop that asked. */
+#ifndef WEIR_SERVER_RELOAD_H
+#define WEIR_SERVER_RELOAD_H
+
+#include "net/loop.h"
+
+#define WEIR_RELOAD_WRONG_MAX 2048
+
+enum weir_reload_end {
+    WEIR_RELOAD_DONE,
+    WEIR_RELOAD_REFUSED,  /* and everything goes on as before */
+    WEIR_RELOAD_DRAINING, /* this server takes up nothing any more */
+};
+
+/* What became of it. */
+struct weir_reload_outcome {
+    enum weir_reload_end end;
+
+    /* When it is done: what is in force, and a field whose change needs a restart, or null. */
+    uint32_t gates;
+    uint32_t routes;
+    uint32_t upstreams;
+    const char *needs_restart;
+
+    /* When it is refused: what is wrong, a line for each mistake, terminated. */
+    char wrong[WEIR_RELOAD_WRONG_MAX];
+};
+
+struct weir_reload_request {
+    struct weir_post told; /* the asker's `arrive`, called once */
+    struct weir_loop *loop;
+    struct weir_reload_request *next;
+    struct weir_reload_outcome outcome;
+};
+
+/* Whom a worker asks; shared. */
+struct weir_reloader {
+    void (*ask)(struct weir_reloader *reloader, struct weir_reload_request *request);
+};
+
+#endif

@@ -1,0 +1,500 @@
+#define _GNU_SOURCE
+#include "server/server_internal.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "frontend/client.h"
+#include "frontend/loopback_client.h"
+#include "gates/event_file.h"
+#include "llm/llm_exchange.h"
+#include "llm/llm_metrics.h"
+#include "net/descriptors.h"
+#include "proxy/exchange.h"
+#include "server/plan.h"
+#include "tenants/usage_file.h"
+#include "upstream/upstream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Connections and exchanges at once, per worker; the descriptor limit is usually lower. */
+#define CONNECTIONS_MAX 65536
+
+/* How often keys that nobody uses are looked for. */
+#define SWEEP_NS WEIR_NS_PER_SECOND
+
+/* How often it is looked whether API keys have been made or revoked. */
+#define KEY_FILE_S 1
+
+int weir_server_complain(const char *what, const char *why)
+{
+    fprintf(stderr, "weir: %s: %s\n", what, why);
+    return 1;
+}
+
+/* ---- listening ---- */
+
+static int open_listener(struct weir_server *server, const struct weir_config_listener *config,
+                         const struct weir_service *service, const char *what)
+{
+    uint32_t index = server->listener_count;
+    struct weir_listener *listener = &server->listeners[index];
+    char text[WEIR_ADDRESS_TEXT_MAX];
+    assert(index < WEIR_LISTENERS_MAX);
+    const char *wrong = weir_listener_init(listener, config, service);
+    if (wrong != NULL) {
+        return weir_server_complain(what, wrong);
+    }
+    server->listener_count++;
+    /* Threads cannot share a path. */
+    uint32_t count = config->address.kind == WEIR_CONFIG_ADDRESS_UNIX ? 1 : server->thread_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct weir_thread *thread = &server->threads[i];
+        if (!weir_acceptor_open(&thread->acceptors[index], &thread->worker, listener)) {
+            int why = errno;
+            weir_address_format(&listener->address, text);
+            return weir_server_complain(text, strerror(why));
+        }
+    }
+    weir_address_format(&listener->address, text);
+    printf("weir: %s on %s\n", what, text);
+    return 0;
+}
+
+static int open_listeners(struct weir_server *server)
+{
+    const struct weir_config *config = server->first->config;
+    for (uint32_t i = 0; i < config->listen_count; i++) {
+        if (open_listener(server, &config->listen[i], &weir_proxy, "listening") != 0) {
+            return 1;
+        }
+    }
+    for (uint32_t i = 0; i < config->api_count; i++) {
+        if (open_listener(server, &config->api[i], server->options->api, "api") != 0) {
+            return 1;
+        }
+    }
+    for (uint32_t i = 0; i < config->protocol_count; i++) {
+        if (open_listener(server, &config->protocol[i], server->options->protocol, "protocol") !=
+            0) {
+            return 1;
+        }
+    }
+    fflush(stdout);
+    return 0;
+}
+
+/* ---- draining ---- */
+
+static void on_stop(struct weir_post *post)
+{
+    weir_loop_stop(&weir_container_of(post, struct weir_thread, stop)->worker.loop);
+}
+
+/* One more has nothing left to do; after the last one all loops stop. */
+static void count_drained(struct weir_server *server)
+{
+    uint32_t all = server->thread_count + (server->job_service != NULL ? 1 : 0);
+    if (atomic_fetch_add(&server->drained, 1) + 1 < all) {
+        return;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].stop = (struct weir_post){.arrive = on_stop};
+        weir_loop_post(server->loops[i], &server->threads[i].stop);
+    }
+}
+
+/* A thread that has nobody left goes on until none has: it may have set the timer by which a line
+ * of the others moves, its part of the API still answers, and jobs may need it. */
+static void stop_when_empty(struct weir_thread *thread)
+{
+    if (!thread->drained && thread->worker.awaited == 0) {
+        thread->drained = true;
+        count_drained(thread->server);
+    }
+}
+
+static void on_jobs_drained(void *context)
+{
+    count_drained(context);
+}
+
+static void on_grace_over(struct weir_timer *timer)
+{
+    struct weir_thread *thread = weir_container_of(timer, struct weir_thread, grace);
+    struct weir_link *list = &thread->worker.all_clients;
+    for (struct weir_link *at = list->next; at != list;) {
+        struct weir_client *client = weir_container_of(at, struct weir_client, link);
+        at = at->next;
+        if (client->call != NULL && client->listener->service->dismiss != NULL) {
+            client->listener->service->dismiss(client);
+        }
+    }
+    weir_loop_stop(&thread->worker.loop);
+}
+
+/* Of connections without a request, those close at once that the end waits for; a request from
+ * within is on its way as soon as there is a connection. What is not awaited stays open until the
+ * end, to tell how far it is; but whoever waits there for something new would not get it. */
+static void send_home(struct weir_worker *worker)
+{
+    struct weir_link *list = &worker->all_clients;
+    for (struct weir_link *at = list->next; at != list;) {
+        struct weir_client *client = weir_container_of(at, struct weir_client, link);
+        const struct weir_service *service = client->listener->service;
+        at = at->next;
+        if (service->awaited && client->call == NULL && client->loopback == NULL) {
+            weir_client_close(client);
+        } else if (!service->awaited && client->call != NULL && service->dismiss != NULL) {
+            service->dismiss(client);
+        }
+    }
+}
+
+/* No new work; what is under way goes on until it has been served. */
+static void on_drain(struct weir_post *post)
+{
+    struct weir_thread *thread = weir_container_of(post, struct weir_thread, drain);
+    struct weir_worker *worker = &thread->worker;
+    worker->draining = true;
+    for (uint32_t i = 0; i < thread->server->listener_count; i++) {
+        if (thread->server->listeners[i].service->awaited) {
+            weir_acceptor_close(&thread->acceptors[i]);
+        }
+    }
+    send_home(worker);
+    weir_flows_drain(worker->flows, worker->index);
+    weir_timer_set(&worker->loop, &thread->grace,
+                   worker->loop.now_ns + worker->site->config->grace_ns);
+    stop_when_empty(thread);
+}
+
+static void on_client_gone(struct weir_worker *worker)
+{
+    if (worker->draining) {
+        stop_when_empty(weir_container_of(worker, struct weir_thread, worker));
+    }
+}
+
+static void on_sweep(struct weir_timer *timer)
+{
+    struct weir_thread *thread = weir_container_of(timer, struct weir_thread, sweep);
+    struct weir_loop *loop = &thread->worker.loop;
+    weir_gates_sweep(thread->server->gates, loop->now_ns);
+    weir_timer_set(loop, timer, loop->now_ns + SWEEP_NS);
+}
+
+/* ---- threads ---- */
+
+static const char *open_worker(struct weir_server *server, struct weir_thread *thread,
+                               uint32_t index)
+{
+    struct weir_worker *worker = &thread->worker;
+    thread->server = server;
+    *worker = (struct weir_worker){.index = index,
+                                   .allocator = &weir_allocator_libc,
+                                   .client_gone = on_client_gone,
+                                   .make_room = weir_listener_make_room_for_upstream};
+    weir_list_init(&worker->all_clients);
+    weir_list_init(&worker->large_waiters);
+    weir_buffer_pool_init(&worker->buffers, CONNECTIONS_MAX * 2, worker->allocator);
+    weir_slab_init(&worker->clients, sizeof(struct weir_client), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_slab_init(&worker->exchanges, sizeof(struct weir_exchange), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_slab_init(&worker->backends, sizeof(struct weir_backend), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_slab_init(&worker->body_starts, sizeof(struct weir_body_start), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
+    weir_slab_init(&worker->reply_parsers, sizeof(struct weir_llm_reply_parser), CONNECTIONS_MAX,
+                   worker->allocator);
+    weir_retry_budget_init(&worker->retry_budget);
+    weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
+                   worker->allocator);
+    if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
+        worker->random = index;
+    }
+    worker->hasher = weir_hasher_create();
+    if (worker->hasher == NULL) {
+        return "there is no memory left";
+    }
+    if (!weir_loop_init(&worker->loop, worker->allocator) ||
+        !weir_timer_init(&worker->loop, &thread->grace, on_grace_over) ||
+        !weir_timer_init(&worker->loop, &thread->sweep, on_sweep)) {
+        return strerror(errno);
+    }
+    if (index == 0) {
+        weir_timer_set(&worker->loop, &thread->sweep, worker->loop.now_ns + SWEEP_NS);
+    }
+    worker->resolver = weir_resolver_create(&worker->loop);
+    if (worker->resolver == NULL) {
+        return "there is no memory left";
+    }
+    server->loops[index] = &worker->loop;
+    weir_key_feed_add(&server->keys, worker);
+    return NULL;
+}
+
+static void *run_thread(void *context)
+{
+    struct weir_thread *thread = context;
+    weir_loop_run(&thread->worker.loop);
+    return NULL;
+}
+
+/* What is still there when the grace is over, is closed. */
+static void close_clients(struct weir_thread *thread)
+{
+    struct weir_worker *worker = &thread->worker;
+    while (!weir_list_empty(&worker->all_clients)) {
+        weir_client_close(weir_container_of(worker->all_clients.next, struct weir_client, link));
+    }
+}
+
+static void close_connections(struct weir_thread *thread)
+{
+    if (thread->worker.site != NULL) {
+        weir_upstreams_close(thread->worker.site);
+    }
+    for (uint32_t i = 0; i < thread->server->listener_count; i++) {
+        weir_acceptor_close(&thread->acceptors[i]);
+    }
+    weir_timer_deinit(&thread->worker.loop, &thread->grace);
+    weir_timer_deinit(&thread->worker.loop, &thread->sweep);
+}
+
+static void free_worker(struct weir_thread *thread)
+{
+    struct weir_worker *worker = &thread->worker;
+    weir_site_destroy(worker->site);
+    weir_resolver_destroy(worker->resolver);
+    weir_api_keys_give(worker->keys);
+    weir_hasher_destroy(worker->hasher);
+    weir_slab_deinit(&worker->clients);
+    weir_slab_deinit(&worker->exchanges);
+    weir_slab_deinit(&worker->backends);
+    weir_slab_deinit(&worker->body_starts);
+    weir_slab_deinit(&worker->heads);
+    weir_slab_deinit(&worker->llms);
+    weir_slab_deinit(&worker->reply_parsers);
+    weir_slab_deinit(&worker->calls);
+    weir_buffer_pool_deinit(&worker->buffers);
+    weir_loop_deinit(&worker->loop);
+}
+
+/* Until nothing that is told to one loop tells another something any more. */
+static void settle_all(struct weir_server *server)
+{
+    for (bool settled = false; !settled;) {
+        settled = true;
+        for (uint32_t i = 0; i < server->thread_count; i++) {
+            settled = !weir_loop_settle(&server->threads[i].worker.loop) && settled;
+        }
+    }
+}
+
+/* After the threads have ended: closing a client may tell another thread's exchange something, so
+ * all loops settle before any of their memory goes. */
+static void close_threads(struct weir_server *server)
+{
+    if (server->job_service != NULL) {
+        server->options->jobs->stop(server->job_service);
+    }
+    void (*const steps[])(struct weir_thread *) = {close_clients, close_connections};
+    for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
+        for (uint32_t i = 0; i < server->thread_count; i++) {
+            steps[step](&server->threads[i]);
+        }
+        settle_all(server);
+    }
+    if (server->job_service != NULL) {
+        server->options->jobs->close(server->job_service);
+    }
+    server->options->api->close(server->api);
+    weir_usage_file_close(server->usage_file);
+    weir_usage_destroy(server->usage);
+    weir_flows_destroy(server->flows);
+    weir_llm_metrics_destroy(server->meter);
+    weir_event_file_close(server->event_file);
+    weir_gates_destroy(server->gates);
+    weir_event_log_destroy(server->event_log);
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        free_worker(&server->threads[i]);
+    }
+    free(server->threads);
+}
+
+/* ---- what the threads share ---- */
+
+static int open_gates(struct weir_server *server)
+{
+    server->event_log = weir_event_log_create();
+    if (server->event_log == NULL) {
+        return weir_server_complain("events", "there is no memory left");
+    }
+    struct weir_gates_options options = {.allocator = &weir_allocator_libc,
+                                         .loops = server->loops,
+                                         .loop_count = server->thread_count,
+                                         .event_log = server->event_log};
+    if (getrandom(options.seed, sizeof options.seed, 0) != sizeof options.seed) {
+        return weir_server_complain("random", strerror(errno));
+    }
+    enum weir_status status = weir_gates_create(&options, &server->gates);
+    if (status != WEIR_OK) {
+        return weir_server_complain("gates", weir_status_text(status));
+    }
+    server->api = server->options->api->open();
+    if (server->api == NULL) {
+        return weir_server_complain("api", "there is no memory left");
+    }
+    server->flows = weir_flows_create(server->gates, &weir_allocator_libc);
+    if (server->flows == NULL) {
+        return weir_server_complain("flows", "there is no memory left");
+    }
+    server->usage = weir_usage_create(WEIR_USAGE_ROWS_MAX);
+    if (server->usage == NULL) {
+        return weir_server_complain("usage", "there is no memory left");
+    }
+    server->meter =
+        weir_llm_metrics_create(&weir_allocator_libc, server->thread_count, options.seed);
+    if (server->meter == NULL) {
+        return weir_server_complain("metrics", "there is no memory left");
+    }
+    weir_loopback_listener_init(&server->loopback_listener, &weir_proxy);
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        server->threads[i].worker.loopback_listener = &server->loopback_listener;
+        server->threads[i].worker.usage = server->usage;
+        server->threads[i].worker.gates = server->gates;
+        server->threads[i].worker.flows = server->flows;
+        server->threads[i].worker.meter = server->meter;
+        server->threads[i].worker.api = server->api;
+        server->threads[i].worker.reloader = &server->reload.reloader;
+    }
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+/* Until one comes that ends the program. */
+static void obey_signals(struct weir_server *server, const sigset_t *signals)
+{
+    const struct timespec patience = {.tv_sec = KEY_FILE_S};
+    int which = SIGHUP;
+    while (which == SIGHUP || which < 0) {
+        which = sigtimedwait(signals, NULL, &patience);
+        if (which == SIGHUP) {
+            weir_server_reload(server);
+        } else if (which < 0) {
+            weir_key_feed_refresh(&server->keys);
+        }
+    }
+    weir_reload_end(&server->reload);
+    printf("weir: draining\n");
+    fflush(stdout);
+    signal(SIGHUP, SIG_IGN);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends the program at once */
+}
+
+static int run(struct weir_server *server, const sigset_t *signals)
+{
+    if (open_listeners(server) != 0) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        struct weir_thread *thread = &server->threads[i];
+        if (pthread_create(&thread->id, NULL, run_thread, thread) != 0) {
+            exit(weir_server_complain("thread", strerror(errno))); /* others may run already */
+        }
+    }
+    weir_server_resume_jobs(server);
+    obey_signals(server, signals);
+    if (server->job_service != NULL) {
+        server->options->jobs->drain(server->job_service, on_jobs_drained, server);
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        struct weir_thread *thread = &server->threads[i];
+        thread->drain = (struct weir_post){.arrive = on_drain};
+        weir_loop_post(&thread->worker.loop, &thread->drain);
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        pthread_join(server->threads[i].id, NULL);
+    }
+    return 0;
+}
+
+static uint32_t thread_count(const struct weir_config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t count = config->threads != 0 ? config->threads : cores > 0 ? (uint32_t)cores : 1;
+    return count < WEIR_LOOPS_MAX ? count : WEIR_LOOPS_MAX;
+}
+
+static int open_threads(struct weir_server *server)
+{
+    server->threads = calloc(server->thread_count, sizeof *server->threads);
+    if (server->threads == NULL) {
+        return weir_server_complain("start", "there is no memory left");
+    }
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        const char *wrong = open_worker(server, &server->threads[i], i);
+        if (wrong != NULL) {
+            return weir_server_complain("start", wrong);
+        }
+    }
+    return 0;
+}
+
+/* Up to what the system allows: the usual 1,024 is meant for programs that use select(). */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        weir_descriptors_set_limit(limit.rlim_cur);
+    }
+}
+
+int weir_serve(const struct weir_serve_options *options)
+{
+    raise_descriptor_limit();
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN); /* what reads our events or our output may go; we do not */
+    char wrong[WEIR_RELOAD_WRONG_MAX];
+    struct weir_config *config = options->load(options->context, wrong, sizeof wrong);
+    if (config == NULL) {
+        fprintf(stderr, "%s\n", wrong);
+        return 1;
+    }
+    struct weir_server server = {.options = options, .thread_count = thread_count(config)};
+    weir_reload_init(&server.reload);
+    if (open_threads(&server) != 0 || open_gates(&server) != 0) {
+        return 1; /* the machine lacks what every process has; what was made goes with this one */
+    }
+    int status = weir_server_adopt_first(&server, config);
+    if (status == 0) {
+        status = run(&server, &signals);
+    }
+    close_threads(&server);
+    weir_plan_give(server.plan);
+    weir_plan_give(server.first);
+    return status;
+}

@@ -1,0 +1,120 @@
+#include "server/settings.h"
+
+/* Each upstream of a route is one lane, and a gate serves the route with most of them. */
+static uint32_t count_lanes(const struct weir_config *config, uint32_t gate)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        const struct weir_config_route *route = &config->routes[i];
+        if (route->gate == gate && route->upstream_count > most) {
+            most = route->upstream_count;
+        }
+    }
+    return most < WEIR_LANES_MAX ? most : WEIR_LANES_MAX;
+}
+
+static struct weir_rate rate_of(const struct weir_config_bucket *bucket, enum weir_unit unit,
+                                enum weir_settle settle)
+{
+    return (struct weir_rate){.tokens = bucket->start.tokens,
+                              .period_ns = bucket->start.period_ns,
+                              .burst = bucket->burst,
+                              .unit = unit,
+                              .settle = settle};
+}
+
+static uint32_t make_rates(struct weir_gate_settings *made, const struct weir_config_rules *rules)
+{
+    uint32_t count = 0;
+    if (rules->rate.kind == WEIR_CONFIG_KIND_FIXED) {
+        made->rates[count++] = rate_of(&rules->rate, WEIR_UNIT_REQUESTS, rules->settle);
+    }
+    if (rules->tokens.kind == WEIR_CONFIG_KIND_FIXED) {
+        made->rates[count++] = rate_of(&rules->tokens, WEIR_UNIT_COST, rules->settle);
+    }
+    return count;
+}
+
+/* Per second, and at least 1. */
+static uint64_t per_second(const struct weir_config_rate *rate)
+{
+    uint64_t seconds = rate->period_ns / WEIR_NS_PER_SECOND;
+    return rate->tokens == 0 ? 0 : rate->tokens < seconds ? 1 : rate->tokens / seconds;
+}
+
+/* A window of the user's own, or a rate of the user's own, makes the lane learn. What is fixed
+ * stays fixed: a window that is nailed to a number, and a bucket besides. */
+static struct weir_control_settings control_of(const struct weir_config_rules *rules)
+{
+    struct weir_control_settings control = {.controller = rules->controller,
+                                            .settle = rules->settle};
+    control.window = (struct weir_window_settings){
+        .start = rules->limit.start, .min = rules->limit.min, .max = rules->limit.max};
+    if (rules->limit.kind == WEIR_CONFIG_KIND_NONE) {
+        control.window =
+            (struct weir_window_settings){WEIR_WINDOW_MAX, WEIR_WINDOW_MAX, WEIR_WINDOW_MAX};
+    }
+    if (rules->tokens.kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+        control.rate = (struct weir_rate_settings){.start = per_second(&rules->tokens.start),
+                                                   .min = per_second(&rules->tokens.min),
+                                                   .max = per_second(&rules->tokens.max),
+                                                   .burst = rules->tokens.burst};
+    }
+    if (rules->tokens.kind != WEIR_CONFIG_KIND_ADAPTIVE && rules->estimate == WEIR_ESTIMATE_NONE) {
+        /* Requests that nobody prices have no rate to be found carefully: only refusals slow them
+         * down. */
+        control.rate = (struct weir_rate_settings){.start = WEIR_CONTROL_RATE_MAX,
+                                                   .max = WEIR_CONTROL_RATE_MAX,
+                                                   .burst = WEIR_CONTROL_RATE_MAX};
+    }
+    return control;
+}
+
+/* The rule by which the upstream charges is the lane's. Where several routes lead through a gate by
+ * different upstreams in one place, the first route's counts. */
+static enum weir_charge charge_of(const struct weir_config *config, uint32_t gate, uint32_t lane)
+{
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        const struct weir_config_route *route = &config->routes[i];
+        if (route->gate == gate && lane < route->upstream_count) {
+            return config->upstreams[route->upstreams[lane]].charge;
+        }
+    }
+    return WEIR_CHARGE_ESTIMATE;
+}
+
+void weir_gate_settings_make(struct weir_gate_settings *made, const struct weir_config *config,
+                             uint32_t gate, const struct weir_config_rules *rules)
+{
+    const struct weir_config_gate *named = &config->gates[gate];
+    *made = (struct weir_gate_settings){0};
+    struct weir_settings *settings = &made->settings;
+    uint32_t rate_count = make_rates(made, rules);
+    settings->lane_count = count_lanes(config, gate);
+    settings->lanes = made->lanes;
+    for (uint32_t i = 0; i < settings->lane_count; i++) {
+        made->lanes[i] =
+            (struct weir_lane_settings){.id = (uint16_t)i,
+                                        .no_limit = rules->limit.kind == WEIR_CONFIG_KIND_NONE,
+                                        .rates = made->rates,
+                                        .rate_count = rate_count,
+                                        .breaker = rules->breaker,
+                                        .control = control_of(rules)};
+        made->lanes[i].limit = made->lanes[i].no_limit ? 0 : rules->limit.start;
+        made->lanes[i].control.charge = charge_of(config, gate, i);
+    }
+    settings->choice = rules->choice;
+    settings->line = rules->line.max;
+    settings->line_by_tenant.tickets = rules->line.by_tenant;
+    for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
+        settings->priority_weights[i] = rules->weights[i];
+        settings->line_by_priority[i].tickets = rules->line.by_priority[i];
+    }
+    settings->timeout_ns = rules->line.timeout_ns;
+    settings->forget_ns = named->forget_ns;
+    settings->early_reject = rules->early_reject;
+    settings->estimate = rules->estimate;
+    settings->tenant_default = named->tenant_default;
+    settings->tenants = named->tenants;
+    settings->tenant_count = named->tenant_count;
+}

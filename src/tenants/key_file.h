@@ -1,0 +1,57 @@
+/* key_file.h - where API keys are kept: DATA/keys, one JSON object a line.
+ *
+ *     {"id":"3f9c21a07be4","sha256":"...","tenant":"acme","name":"ci","created":1755780060,
+ *      "revoked":null}
+ *
+ * A revoked key stays, so that what is listed tells what became of it, and its id is not given
+ * again. The file is replaced as a whole, by one writer at a time; a server notices within a
+ * second. It holds no secrets, but whoever may write it decides who gets in: one that others may
+ * write is refused. Calls block; none belongs into a loop. */
+#ifndef WEIR_TENANTS_KEY_FILE_H
+#define WEIR_TENANTS_KEY_FILE_H
+
+#include "base/arena.h"
+#include "tenants/api_key.h"
+
+#define WEIR_KEY_FILE_WRONG_BYTES 512
+
+/* What went wrong, as a sentence that says what to do. */
+struct weir_key_file_fault {
+    char wrong[WEIR_KEY_FILE_WRONG_BYTES];
+};
+
+struct weir_key_list {
+    struct weir_api_key *keys; /* in the order in which they were made */
+    uint32_t count;
+    struct weir_arena arena; /* private: all of it lives here */
+};
+
+/* The keys of a data folder; none if there is no file. On success the list is the caller's, to be
+ * given back. */
+WEIR_MUST_CHECK bool weir_key_file_read(struct weir_slice data, struct weir_key_list *list,
+                                        struct weir_key_file_fault *fault);
+void weir_key_list_deinit(struct weir_key_list *list);
+
+/* Makes a key for a tenant; `text` is it, terminated, and cannot be had again. */
+WEIR_MUST_CHECK bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant,
+                                       struct weir_slice name,
+                                       char text[WEIR_API_KEY_TEXT_BYTES + 1],
+                                       struct weir_key_file_fault *fault);
+
+/* Revokes the key with that id; one that is revoked already stays as it is, which is no fault. */
+WEIR_MUST_CHECK bool weir_key_file_revoke(struct weir_slice data, struct weir_slice id,
+                                          struct weir_key_file_fault *fault);
+
+/* ---- noticing changes ---- */
+
+/* Which file was there when somebody last looked. Zeroed: nobody has. */
+struct weir_key_watch {
+    bool looked;
+    uint64_t device, inode, bytes;
+    int64_t changed_s, changed_ns;
+};
+
+/* Whether another file is there than at the last look; none is one, too. */
+bool weir_key_watch_look(struct weir_key_watch *watch, struct weir_slice data);
+
+#endif

@@ -1,0 +1,129 @@
+#define _POSIX_C_SOURCE 200809L /* strncasecmp */
+#include "tenants/token.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define TOKEN_BYTES_MAX 4096
+#define TOKEN_BYTES_MIN 16 /* as in the config: fewer could be guessed */
+
+struct token {
+    char *text;
+    size_t bytes;
+    struct weir_credential credential;
+};
+
+struct weir_tokens {
+    uint32_t count;
+    struct token list[];
+};
+
+/* The first line of a file, without blanks at its end. False if it is no token. */
+static bool read_line(struct weir_slice path, char text[TOKEN_BYTES_MAX], size_t *bytes)
+{
+    char name[4096];
+    if (path.bytes >= sizeof name) {
+        return false;
+    }
+    memcpy(name, path.data, path.bytes);
+    name[path.bytes] = '\0';
+    FILE *file = fopen(name, "r");
+    if (file == NULL) {
+        return false;
+    }
+    bool read = fgets(text, TOKEN_BYTES_MAX, file) != NULL;
+    fclose(file);
+    /* A line that fills the room without its end has been cut. */
+    bool whole = read && (strchr(text, '\n') != NULL || strlen(text) < TOKEN_BYTES_MAX - 1);
+    *bytes = whole ? strcspn(text, "\r\n") : 0;
+    while (*bytes > 0 && (text[*bytes - 1] == ' ' || text[*bytes - 1] == '\t')) {
+        --*bytes;
+    }
+    return *bytes >= TOKEN_BYTES_MIN;
+}
+
+static const char *load(struct token *token, const struct weir_config_api_token *config)
+{
+    char text[TOKEN_BYTES_MAX];
+    struct weir_slice secret = config->token;
+    if (config->file.bytes > 0) {
+        if (!read_line(config->file, text, &secret.bytes)) {
+            return "the file of an api token cannot be read, or its first line has not 16 to 4,094 "
+                   "characters";
+        }
+        secret.data = text;
+    }
+    token->text = malloc(secret.bytes);
+    if (token->text == NULL) {
+        return "there is no memory left";
+    }
+    memcpy(token->text, secret.data, secret.bytes);
+    token->bytes = secret.bytes;
+    token->credential = (struct weir_credential){config->scopes, config->tenant};
+    return NULL;
+}
+
+struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **wrong)
+{
+    uint32_t count = config->api_token_count;
+    struct weir_tokens *tokens = calloc(1, sizeof *tokens + count * sizeof tokens->list[0]);
+    if (tokens == NULL) {
+        *wrong = "there is no memory left";
+        return NULL;
+    }
+    tokens->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        *wrong = load(&tokens->list[i], &config->api_tokens[i]);
+        if (*wrong != NULL) {
+            weir_tokens_destroy(tokens);
+            return NULL;
+        }
+    }
+    return tokens;
+}
+
+void weir_tokens_destroy(struct weir_tokens *tokens)
+{
+    for (uint32_t i = 0; tokens != NULL && i < tokens->count; i++) {
+        free(tokens->list[i].text);
+    }
+    free(tokens);
+}
+
+bool weir_tokens_needed(const struct weir_tokens *tokens)
+{
+    return tokens->count > 0;
+}
+
+/* Every byte is looked at, so that the time does not tell how many were right. */
+static bool same_secret(const struct token *token, struct weir_slice text)
+{
+    unsigned char differs = 0;
+    if (token->bytes != text.bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < text.bytes; i++) {
+        differs |= (unsigned char)(token->text[i] ^ text.data[i]);
+    }
+    return differs == 0;
+}
+
+struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,
+                                        struct weir_slice authorization)
+{
+    static const char scheme[] = "Bearer ";
+    size_t bytes = sizeof scheme - 1;
+    struct weir_credential found = {0};
+    if (authorization.bytes <= bytes || strncasecmp(authorization.data, scheme, bytes) != 0) {
+        return found;
+    }
+    struct weir_slice secret = {authorization.data + bytes, authorization.bytes - bytes};
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        if (same_secret(&tokens->list[i], secret)) {
+            found = tokens->list[i].credential;
+        }
+    }
+    return found;
+}

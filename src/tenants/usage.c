@@ -1,0 +1,525 @@
+#define _GNU_SOURCE
+#include "tenants/usage.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/slice.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define SECONDS_A_DAY INT64_C(86400)
+
+#define ARENA_CHUNK     ((size_t)16 << 10)
+#define ARENA_BYTES_MAX ((size_t)256 << 20)
+
+/* The most rows that a reader looks at while it holds the lock: a few microseconds' worth. */
+#define ROWS_AT_ONCE 64
+
+/* A tenant on a day. */
+struct tenant {
+    struct weir_map_node node; /* in the day's `tenants` */
+    struct weir_slice name;
+    uint64_t spent;
+    uint32_t models; /* rows of its own */
+};
+
+/* A tenant's use of a model on a day. */
+struct usage_row {
+    struct weir_map_node node; /* in the day's `rows` */
+    struct tenant *tenant;
+    struct weir_slice model;
+    struct weir_usage_counts counts;
+};
+
+/* Everything of a day lives in its arena, so forgetting it is one call. */
+struct day {
+    uint32_t number;
+    struct weir_arena arena;
+    struct weir_map tenants;
+    struct weir_map rows;
+    struct usage_row **order; /* as they came */
+    uint32_t count;
+    uint32_t capacity;
+    uint64_t changes;
+    uint64_t saved; /* changes that are on the disk */
+};
+
+struct weir_usage_book {
+    pthread_mutex_t lock; /* of all that follows */
+    uint64_t seed[2];
+    uint32_t rows_max;
+    uint32_t rows;                         /* of all days */
+    struct day *days[WEIR_USAGE_DAYS_MAX]; /* in order */
+    uint32_t day_count;
+};
+
+static const struct weir_allocator *const memory = &weir_allocator_libc;
+
+/* ---- days as texts ---- */
+
+uint32_t weir_usage_day(int64_t wall_s)
+{
+    return wall_s < 0 ? 0 : (uint32_t)(wall_s / SECONDS_A_DAY);
+}
+
+struct weir_usage_day_text weir_usage_show_day(uint32_t day)
+{
+    struct weir_usage_day_text shown = {""};
+    time_t moment = (time_t)(day * SECONDS_A_DAY);
+    struct tm parts;
+    if (gmtime_r(&moment, &parts) != NULL) {
+        strftime(shown.text, sizeof shown.text, "%Y-%m-%d", &parts);
+    }
+    return shown;
+}
+
+static bool read_digits(const char *at, unsigned count, int *number)
+{
+    *number = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (at[i] < '0' || at[i] > '9') {
+            return false;
+        }
+        *number = *number * 10 + (at[i] - '0');
+    }
+    return true;
+}
+
+/* What is no day becomes another one on the way there and back. */
+bool weir_usage_read_day(struct weir_slice text, uint32_t *day)
+{
+    struct tm parts = {0};
+    if (text.bytes != 10 || text.data[4] != '-' || text.data[7] != '-' ||
+        !read_digits(text.data, 4, &parts.tm_year) ||
+        !read_digits(text.data + 5, 2, &parts.tm_mon) ||
+        !read_digits(text.data + 8, 2, &parts.tm_mday) || parts.tm_year < 1970) {
+        return false;
+    }
+    parts.tm_year -= 1900;
+    parts.tm_mon -= 1;
+    time_t moment = timegm(&parts);
+    *day = weir_usage_day(moment);
+    return moment >= 0 && weir_slice_equal(weir_slice_of(weir_usage_show_day(*day).text), text);
+}
+
+/* ---- days ---- */
+
+static struct day *create_day(uint32_t number)
+{
+    struct day *day = weir_allocate_zeroed(memory, sizeof *day);
+    if (day != NULL) {
+        day->number = number;
+        weir_arena_init(&day->arena,
+                        &(struct weir_arena_options){memory, ARENA_CHUNK, ARENA_BYTES_MAX});
+    }
+    return day;
+}
+
+static void destroy_day(struct day *day)
+{
+    weir_map_deinit(&day->tenants, memory);
+    weir_map_deinit(&day->rows, memory);
+    weir_arena_deinit(&day->arena);
+    free(day->order);
+    weir_release(memory, day, sizeof *day);
+}
+
+/* Where the day is, or would be. */
+static uint32_t place_of(const struct weir_usage_book *usage, uint32_t number)
+{
+    uint32_t from = 0, to = usage->day_count;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (usage->days[middle]->number < number) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from;
+}
+
+static struct day *find_day(const struct weir_usage_book *usage, uint32_t number)
+{
+    uint32_t place = place_of(usage, number);
+    bool there = place < usage->day_count && usage->days[place]->number == number;
+    return there ? usage->days[place] : NULL;
+}
+
+static void forget_at(struct weir_usage_book *usage, uint32_t place)
+{
+    usage->rows -= usage->days[place]->count;
+    destroy_day(usage->days[place]);
+    usage->day_count--;
+    memmove(&usage->days[place], &usage->days[place + 1],
+            (usage->day_count - place) * sizeof usage->days[0]);
+}
+
+/* A new day, for which the oldest may have to go; null without memory, or if it would be the oldest
+ * itself. */
+static struct day *make_day(struct weir_usage_book *usage, uint32_t number)
+{
+    uint32_t place = place_of(usage, number);
+    if (usage->day_count == WEIR_USAGE_DAYS_MAX) {
+        if (place == 0) {
+            return NULL;
+        }
+        forget_at(usage, 0);
+        place--;
+    }
+    struct day *day = create_day(number);
+    if (day != NULL) {
+        memmove(&usage->days[place + 1], &usage->days[place],
+                (usage->day_count - place) * sizeof usage->days[0]);
+        usage->days[place] = day;
+        usage->day_count++;
+    }
+    return day;
+}
+
+/* ---- tenants and rows ---- */
+
+static struct tenant *find_tenant(const struct weir_usage_book *usage, const struct day *day,
+                                  struct weir_slice name)
+{
+    struct weir_map_node *node = weir_map_first(&day->tenants, weir_hash(usage->seed, name));
+    for (; node != NULL; node = weir_map_next(node)) {
+        struct tenant *tenant = weir_container_of(node, struct tenant, node);
+        if (weir_slice_equal(tenant->name, name)) {
+            return tenant;
+        }
+    }
+    return NULL;
+}
+
+static struct tenant *make_tenant(const struct weir_usage_book *usage, struct day *day,
+                                  struct weir_slice name)
+{
+    struct tenant *tenant = weir_arena_allocate(&day->arena, 1, sizeof *tenant);
+    if (tenant == NULL || !weir_arena_keep(&day->arena, &name) ||
+        !weir_map_reserve(&day->tenants, memory)) {
+        return NULL;
+    }
+    tenant->name = name;
+    weir_map_insert(&day->tenants, &tenant->node, weir_hash(usage->seed, name));
+    return tenant;
+}
+
+/* A model's hash, mixed with whose it is: most tenants use the same few. */
+static uint64_t hash_row(const struct weir_usage_book *usage, const struct tenant *tenant,
+                         struct weir_slice model)
+{
+    return weir_hash(usage->seed, model) + tenant->node.hash * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static struct usage_row *find_row(const struct weir_usage_book *usage, const struct day *day,
+                                  const struct tenant *tenant, struct weir_slice model)
+{
+    struct weir_map_node *node = weir_map_first(&day->rows, hash_row(usage, tenant, model));
+    for (; node != NULL; node = weir_map_next(node)) {
+        struct usage_row *row = weir_container_of(node, struct usage_row, node);
+        if (row->tenant == tenant && weir_slice_equal(row->model, model)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static bool reserve_order(struct day *day)
+{
+    if (day->count < day->capacity) {
+        return true;
+    }
+    uint32_t capacity = day->capacity == 0 ? 16 : 2 * day->capacity;
+    struct usage_row **order = realloc(day->order, capacity * sizeof *order);
+    if (order == NULL) {
+        return false;
+    }
+    day->order = order;
+    day->capacity = capacity;
+    return true;
+}
+
+static struct usage_row *make_row(struct weir_usage_book *usage, struct day *day,
+                                  struct tenant *tenant, struct weir_slice model)
+{
+    struct usage_row *row = weir_arena_allocate(&day->arena, 1, sizeof *row);
+    if (row == NULL || !weir_arena_keep(&day->arena, &model) ||
+        !weir_map_reserve(&day->rows, memory) || !reserve_order(day)) {
+        return NULL;
+    }
+    row->tenant = tenant;
+    row->model = model;
+    weir_map_insert(&day->rows, &row->node, hash_row(usage, tenant, model));
+    day->order[day->count++] = row;
+    tenant->models++;
+    usage->rows++;
+    return row;
+}
+
+/* Whether one more row may be made, for which older days are forgotten. Room is kept for the
+ * day's own _other. */
+static bool has_room(struct weir_usage_book *usage, const struct day *day)
+{
+    while (usage->rows + 1 >= usage->rows_max && usage->days[0] != day) {
+        forget_at(usage, 0);
+    }
+    return usage->rows + 1 < usage->rows_max;
+}
+
+/* The row of a tenant that is there already or may be; null if there is no room for it. */
+static struct usage_row *take_row(struct weir_usage_book *usage, struct day *day,
+                                  struct weir_slice name, struct weir_slice model)
+{
+    struct weir_slice other = weir_slice_of(WEIR_USAGE_OTHER);
+    struct tenant *tenant = find_tenant(usage, day, name);
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
+    if (row != NULL) {
+        return row;
+    }
+    if (tenant != NULL && tenant->models >= WEIR_USAGE_MODELS_MAX) {
+        row = find_row(usage, day, tenant, other);
+        model = other;
+    }
+    if (row != NULL || !has_room(usage, day)) {
+        return row;
+    }
+    tenant = tenant == NULL ? make_tenant(usage, day, name) : tenant;
+    return tenant == NULL ? NULL : make_row(usage, day, tenant, model);
+}
+
+/* Of all that do not fit: one row, for which there is always room. */
+static struct usage_row *take_other(struct weir_usage_book *usage, struct day *day)
+{
+    struct weir_slice other = weir_slice_of(WEIR_USAGE_OTHER);
+    struct tenant *tenant = find_tenant(usage, day, other);
+    tenant = tenant == NULL ? make_tenant(usage, day, other) : tenant;
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, other);
+    return row != NULL || tenant == NULL ? row : make_row(usage, day, tenant, other);
+}
+
+/* ---- counting ---- */
+
+/* Stops where numbers of JSON do. */
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return b > INT64_MAX || a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+static void count(struct usage_row *row, const struct weir_usage_counts *more)
+{
+    struct weir_usage_counts *counts = &row->counts;
+    counts->requests = sum(counts->requests, more->requests);
+    counts->refused = sum(counts->refused, more->refused);
+    counts->input = sum(counts->input, more->input);
+    counts->output = sum(counts->output, more->output);
+    counts->cached = sum(counts->cached, more->cached);
+    row->tenant->spent = sum(row->tenant->spent, sum(more->input, more->output));
+}
+
+static struct weir_slice fitting(struct weir_slice name)
+{
+    return name.bytes > WEIR_NAME_BYTES_MAX ? weir_slice_of(WEIR_USAGE_OTHER) : name;
+}
+
+void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant,
+                    struct weir_slice model, const struct weir_usage_counts *counts)
+{
+    uint32_t number = weir_usage_day(wall_s);
+    pthread_mutex_lock(&usage->lock);
+    struct day *day = find_day(usage, number);
+    day = day == NULL ? make_day(usage, number) : day;
+    if (day != NULL) {
+        struct usage_row *row = take_row(usage, day, fitting(tenant), fitting(model));
+        row = row == NULL ? take_other(usage, day) : row;
+        if (row != NULL) {
+            count(row, counts);
+            day->changes++;
+        }
+    }
+    pthread_mutex_unlock(&usage->lock);
+}
+
+uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant)
+{
+    pthread_mutex_lock(&usage->lock);
+    const struct day *day = find_day(usage, weir_usage_day(wall_s));
+    const struct tenant *found = day == NULL ? NULL : find_tenant(usage, day, fitting(tenant));
+    if (day != NULL && found == NULL && usage->rows + 1 >= usage->rows_max &&
+        usage->days[0] == day) {
+        found = find_tenant(usage, day, weir_slice_of(WEIR_USAGE_OTHER));
+    }
+    uint64_t spent = found == NULL ? 0 : found->spent;
+    pthread_mutex_unlock(&usage->lock);
+    return spent;
+}
+
+/* ---- reading ---- */
+
+static bool is_wanted(const struct usage_row *row, const struct weir_usage_filter *filter)
+{
+    return (filter->tenant == NULL || weir_slice_equal(row->tenant->name, *filter->tenant)) &&
+           (filter->model == NULL || weir_slice_equal(row->model, *filter->model));
+}
+
+static void copy_row(struct weir_usage_row *to, const struct day *day, const struct usage_row *row)
+{
+    to->day = day->number;
+    to->counts = row->counts;
+    to->tenant_bytes = (uint8_t)row->tenant->name.bytes;
+    to->model_bytes = (uint8_t)row->model.bytes;
+    memcpy(to->text, row->tenant->name.data, to->tenant_bytes);
+    memcpy(to->text + to->tenant_bytes, row->model.data, to->model_bytes);
+}
+
+/* The day at the cursor or behind it that is wanted, or null. */
+static const struct day *next_day(const struct weir_usage_book *usage,
+                                  const struct weir_usage_filter *filter,
+                                  struct weir_usage_cursor *cursor)
+{
+    uint32_t from = cursor->day < filter->from_day ? filter->from_day : cursor->day;
+    uint32_t place = place_of(usage, from);
+    if (place == usage->day_count || usage->days[place]->number > filter->to_day) {
+        return NULL;
+    }
+    if (usage->days[place]->number != cursor->day) {
+        *cursor = (struct weir_usage_cursor){.day = usage->days[place]->number};
+    }
+    return usage->days[place];
+}
+
+uint32_t weir_usage_page(struct weir_usage_book *usage, const struct weir_usage_filter *filter,
+                         struct weir_usage_cursor *cursor, struct weir_usage_row *rows,
+                         uint32_t most, bool *over)
+{
+    uint32_t found = 0;
+    *over = false;
+    pthread_mutex_lock(&usage->lock);
+    for (uint32_t looked = 0; looked < ROWS_AT_ONCE && found < most;) {
+        const struct day *day = next_day(usage, filter, cursor);
+        if (day == NULL) {
+            *over = found == 0;
+            break;
+        }
+        if (cursor->row == day->count) {
+            *cursor = (struct weir_usage_cursor){.day = cursor->day + 1};
+            looked++;
+            continue;
+        }
+        const struct usage_row *row = day->order[cursor->row++];
+        looked++;
+        if (is_wanted(row, filter)) {
+            copy_row(&rows[found++], day, row);
+        }
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return found;
+}
+
+/* ---- keeping ---- */
+
+bool weir_usage_changed(struct weir_usage_book *usage, uint32_t *day, uint64_t *state)
+{
+    bool found = false;
+    pthread_mutex_lock(&usage->lock);
+    for (uint32_t i = place_of(usage, *day); i < usage->day_count && !found; i++) {
+        found = usage->days[i]->changes != usage->days[i]->saved;
+        *day = usage->days[i]->number;
+        *state = usage->days[i]->changes;
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return found;
+}
+
+void weir_usage_saved(struct weir_usage_book *usage, uint32_t day, uint64_t state)
+{
+    pthread_mutex_lock(&usage->lock);
+    struct day *found = find_day(usage, day);
+    if (found != NULL) {
+        found->saved = state;
+    }
+    pthread_mutex_unlock(&usage->lock);
+}
+
+/* Into a day that is there; nothing older goes for what is older still. All that was there fits
+ * again, the row for those that did not fit included. */
+static bool restore(struct weir_usage_book *usage, struct day *day,
+                    const struct weir_usage_row *saved)
+{
+    struct weir_slice name = weir_usage_tenant(saved), model = weir_usage_model(saved);
+    struct tenant *tenant = find_tenant(usage, day, name);
+    if (usage->rows >= usage->rows_max) {
+        return false;
+    }
+    tenant = tenant == NULL ? make_tenant(usage, day, name) : tenant;
+    struct usage_row *row = tenant == NULL ? NULL : find_row(usage, day, tenant, model);
+    row = row == NULL && tenant != NULL ? make_row(usage, day, tenant, model) : row;
+    if (row == NULL) {
+        return false;
+    }
+    count(row, &saved->counts);
+    return true;
+}
+
+bool weir_usage_restore(struct weir_usage_book *usage, const struct weir_usage_row *row)
+{
+    bool restored = false;
+    pthread_mutex_lock(&usage->lock);
+    struct day *day = find_day(usage, row->day);
+    if (day == NULL && usage->day_count < WEIR_USAGE_DAYS_MAX) {
+        day = make_day(usage, row->day);
+    }
+    if (day != NULL) {
+        restored = restore(usage, day, row);
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return restored;
+}
+
+void weir_usage_forget(struct weir_usage_book *usage, uint32_t day)
+{
+    pthread_mutex_lock(&usage->lock);
+    uint32_t place = place_of(usage, day);
+    if (place < usage->day_count && usage->days[place]->number == day) {
+        forget_at(usage, place);
+    }
+    pthread_mutex_unlock(&usage->lock);
+}
+
+/* ---- the whole ---- */
+
+struct weir_usage_book *weir_usage_create(uint32_t rows_max)
+{
+    assert(rows_max >= 2);
+    struct weir_usage_book *usage = weir_allocate_zeroed(memory, sizeof *usage);
+    if (usage == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&usage->lock, NULL);
+    usage->rows_max = rows_max;
+    if (getrandom(usage->seed, sizeof usage->seed, 0) != sizeof usage->seed) {
+        usage->seed[0] =
+            (uint64_t)(uintptr_t)usage; /* early at boot: then it is guessed more easily */
+    }
+    return usage;
+}
+
+void weir_usage_destroy(struct weir_usage_book *usage)
+{
+    if (usage == NULL) {
+        return;
+    }
+    while (usage->day_count > 0) {
+        forget_at(usage, usage->day_count - 1);
+    }
+    pthread_mutex_destroy(&usage->lock);
+    weir_release(memory, usage, sizeof *usage);
+}

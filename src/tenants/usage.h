@@ -1,0 +1,116 @@
+/* usage.h - what tenants have used, by tenant, model and day (UTC): a ledger in memory.
+ *
+ * Every thread adds to it under one short lock, in which nothing but counting happens; an exchange
+ * with an LLM does so once or twice. Everything is bounded: rows in all, models of a tenant on a
+ * day, days. What does not fit is counted as _other, and rather than that, the oldest day is
+ * forgotten. usage_file.h keeps it across restarts. */
+#ifndef WEIR_TENANTS_USAGE_H
+#define WEIR_TENANTS_USAGE_H
+
+#include "weir/settings.h"
+
+#define WEIR_USAGE_OTHER "_other"
+
+/* The most rows; a row takes about 150 bytes and its names. */
+#define WEIR_USAGE_ROWS_MAX (UINT32_C(1) << 18)
+
+/* The most models of one tenant on one day: models are named by requests, so by anybody. */
+#define WEIR_USAGE_MODELS_MAX 64
+
+#define WEIR_USAGE_DAYS_MAX 400
+
+struct weir_usage_book;
+
+struct weir_usage_counts {
+    uint64_t requests; /* that reached a provider */
+    uint64_t refused;  /* by us: budgets, models, lines */
+    uint64_t input;    /* tokens, cached ones included */
+    uint64_t output;
+    uint64_t cached; /* of the input */
+};
+
+/* Days count from 1970. */
+uint32_t weir_usage_day(int64_t wall_s);
+
+/* 2025-08-21. */
+struct weir_usage_day_text {
+    char text[16];
+};
+struct weir_usage_day_text weir_usage_show_day(uint32_t day);
+
+/* False if the text is no day between 1970 and 9999. */
+bool weir_usage_read_day(struct weir_slice text, uint32_t *day);
+
+/* An empty ledger, or null without memory. */
+struct weir_usage_book *weir_usage_create(uint32_t rows_max);
+void weir_usage_destroy(struct weir_usage_book *usage);
+
+/* ---- counting, from any thread ---- */
+
+/* Adds to what a tenant has used of a model. Names of more than WEIR_NAME_BYTES_MAX bytes are
+ * counted as _other. Without memory for a new row, the day's _other is added to. */
+void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant,
+                    struct weir_slice model, const struct weir_usage_counts *counts);
+
+/* Input and output tokens of a tenant on that day, of all models. A tenant that is too many has
+ * spent what all such have spent together. Costs the same however much there is. */
+uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant);
+
+/* ---- reading, from any thread ---- */
+
+struct weir_usage_row {
+    uint32_t day;
+    struct weir_usage_counts counts;
+    uint8_t tenant_bytes;
+    uint8_t model_bytes;
+    char text[2 * WEIR_NAME_BYTES_MAX]; /* the tenant, then the model */
+};
+
+static inline struct weir_slice weir_usage_tenant(const struct weir_usage_row *row)
+{
+    return (struct weir_slice){row->text, row->tenant_bytes};
+}
+
+static inline struct weir_slice weir_usage_model(const struct weir_usage_row *row)
+{
+    return (struct weir_slice){row->text + row->tenant_bytes, row->model_bytes};
+}
+
+/* Which rows. The texts must stay while it is used; null: any. */
+struct weir_usage_filter {
+    const struct weir_slice *tenant;
+    const struct weir_slice *model;
+    uint32_t from_day;
+    uint32_t to_day; /* the last one */
+};
+
+/* Where reading has come to. Zeroed: to nothing yet. */
+struct weir_usage_cursor {
+    uint32_t day;
+    uint32_t row;
+};
+
+/* The next rows, oldest day first and within a day in the order in which they came: up to `most`,
+ * and fewer if not many match, since the lock is not held for long. 0 with `*over` set when there
+ * are no more. */
+uint32_t weir_usage_page(struct weir_usage_book *usage, const struct weir_usage_filter *filter,
+                         struct weir_usage_cursor *cursor, struct weir_usage_row *rows,
+                         uint32_t most, bool *over);
+
+/* ---- keeping ---- */
+
+/* The first day from `*day` on that has changed since it was last saved, and a number that stands
+ * for what it has now. False: there is none. */
+bool weir_usage_changed(struct weir_usage_book *usage, uint32_t *day, uint64_t *state);
+
+/* What the number stood for has been saved. */
+void weir_usage_saved(struct weir_usage_book *usage, uint32_t day, uint64_t state);
+
+/* Puts back what was saved. False if there is no room or no memory for it; then nothing changes. */
+WEIR_MUST_CHECK bool weir_usage_restore(struct weir_usage_book *usage,
+                                        const struct weir_usage_row *row);
+
+/* Forgets a day of which only a part could be put back. */
+void weir_usage_forget(struct weir_usage_book *usage, uint32_t day);
+
+#endif

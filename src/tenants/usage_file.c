@@ -1,0 +1,462 @@
+#define _GNU_SOURCE
+#include "tenants/usage_file.h"
+
+#include "base/slice.h"
+#include "tenants/whole_file.h"
+#include "wire/json_writer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VERSION 1
+
+/* What has changed is looked for so often, and saved unless that has been done a moment ago: after
+ * a quiet time at once, and under load not all the time. */
+#define LOOK_S 1
+#define SAVE_S 5
+
+/* The largest file that is read: as many rows as there may be, with names of a usual length. */
+#define FILE_BYTES_MAX ((size_t)128 << 20)
+
+/* The most days that are looked at in the folder; of what is left the newest are taken. */
+#define NAMES_MAX 4096
+
+/* Rows that are written at once; a row has two names, of which JSON may make six bytes of each. */
+#define ROWS_AT_ONCE   32
+#define LINE_BYTES_MAX (2 * 6 * WEIR_NAME_BYTES_MAX + 256)
+
+struct weir_usage_file {
+    struct weir_usage_book *usage;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the next */
+    pthread_cond_t bell;
+    bool stopping;
+
+    /* The thread's own. */
+    int locked;   /* a descriptor, or -1 */
+    bool failing; /* which has been said */
+    struct weir_usage_row rows[ROWS_AT_ONCE];
+    char line[LINE_BYTES_MAX];
+    char folder[PATH_MAX];
+};
+
+/* FOLDER/name. */
+static bool path_of(const struct weir_usage_file *file, const char *name, char path[PATH_MAX])
+{
+    int bytes = snprintf(path, PATH_MAX, "%s/%s", file->folder, name);
+    return bytes > 0 && bytes < PATH_MAX;
+}
+
+/* ---- saving ---- */
+
+static bool put_line(struct weir_whole_file *out, struct weir_json *json)
+{
+    weir_json_raw(json, weir_slice_of("\n"));
+    return !json->failed && fwrite(json->data, 1, json->bytes, out->stream) == json->bytes;
+}
+
+static bool put_first_line(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t day)
+{
+    struct weir_json json;
+    weir_json_init(&json, file->line, sizeof file->line);
+    weir_json_open(&json, '{');
+    weir_json_put_string(&json, "weir", weir_slice_of("usage"));
+    weir_json_put_number(&json, "version", VERSION);
+    weir_json_put_string(&json, "day", weir_slice_of(weir_usage_show_day(day).text));
+    weir_json_close(&json, '}');
+    return put_line(out, &json);
+}
+
+static bool put_row(struct weir_usage_file *file, struct weir_whole_file *out,
+                    const struct weir_usage_row *row)
+{
+    struct weir_json json;
+    weir_json_init(&json, file->line, sizeof file->line);
+    weir_json_open(&json, '{');
+    weir_json_put_string(&json, "tenant", weir_usage_tenant(row));
+    weir_json_put_string(&json, "model", weir_usage_model(row));
+    weir_json_put_number(&json, "requests", row->counts.requests);
+    weir_json_put_number(&json, "refused", row->counts.refused);
+    weir_json_put_number(&json, "input", row->counts.input);
+    weir_json_put_number(&json, "output", row->counts.output);
+    weir_json_put_number(&json, "cached", row->counts.cached);
+    weir_json_close(&json, '}');
+    return put_line(out, &json);
+}
+
+/* How many there were tells whether a file is whole. */
+static bool put_last_line(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t rows)
+{
+    struct weir_json json;
+    weir_json_init(&json, file->line, sizeof file->line);
+    weir_json_open(&json, '{');
+    weir_json_put_number(&json, "rows", rows);
+    weir_json_close(&json, '}');
+    return put_line(out, &json);
+}
+
+static bool put_day(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t day)
+{
+    struct weir_usage_filter filter = {.from_day = day, .to_day = day};
+    struct weir_usage_cursor cursor = {0};
+    uint32_t rows = 0;
+    bool over = false;
+    bool good = put_first_line(file, out, day);
+    while (good && !over) {
+        uint32_t found =
+            weir_usage_page(file->usage, &filter, &cursor, file->rows, ROWS_AT_ONCE, &over);
+        for (uint32_t i = 0; good && i < found; i++) {
+            good = put_row(file, out, &file->rows[i]);
+        }
+        rows += found;
+    }
+    return good && put_last_line(file, out, rows);
+}
+
+static bool save_day(struct weir_usage_file *file, uint32_t day)
+{
+    struct weir_whole_file out;
+    char path[PATH_MAX];
+    if (!path_of(file, weir_usage_show_day(day).text, path) || !weir_whole_file_begin(&out, path)) {
+        return false;
+    }
+    if (!put_day(file, &out, day)) {
+        int why = errno;
+        weir_whole_file_abandon(&out);
+        errno = why;
+        return false;
+    }
+    return weir_whole_file_commit(&out);
+}
+
+/* Two who write one folder would undo each other's work. */
+static bool take_lock(struct weir_usage_file *file)
+{
+    char path[PATH_MAX];
+    if (file->locked < 0 && path_of(file, "lock", path)) {
+        file->locked = weir_whole_file_lock(path, 0);
+    }
+    return file->locked >= 0;
+}
+
+static void say(struct weir_usage_file *file, bool good)
+{
+    if (good != file->failing) {
+        return;
+    }
+    file->failing = !good;
+    if (good) {
+        fprintf(stderr, "weir: what tenants use is kept in %s again\n", file->folder);
+    } else {
+        fprintf(stderr,
+                "weir: what tenants use cannot be kept in %s: %s; it is counted, and will "
+                "be tried again\n",
+                file->folder,
+                errno == EWOULDBLOCK ? "another process keeps its own there" : strerror(errno));
+    }
+}
+
+/* Whether there was anything to save. */
+static bool save(struct weir_usage_file *file)
+{
+    uint64_t state;
+    bool good = true;
+    bool some = false;
+    for (uint32_t day = 0; good && weir_usage_changed(file->usage, &day, &state); day++) {
+        some = true;
+        good = take_lock(file) && save_day(file, day);
+        if (good) {
+            weir_usage_saved(file->usage, day, state);
+        }
+    }
+    if (some) {
+        say(file, good);
+    }
+    return some;
+}
+
+static bool wait(struct weir_usage_file *file)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += LOOK_S;
+    pthread_mutex_lock(&file->lock);
+    int result = 0;
+    while (!file->stopping && result == 0) {
+        result = pthread_cond_timedwait(&file->bell, &file->lock, &until);
+    }
+    bool stopping = file->stopping;
+    pthread_mutex_unlock(&file->lock);
+    return !stopping;
+}
+
+static void *keep(void *context)
+{
+    struct weir_usage_file *file = context;
+    uint32_t since_s = SAVE_S;
+    while (wait(file)) {
+        since_s += LOOK_S;
+        if (since_s >= SAVE_S && save(file)) {
+            since_s = 0;
+        }
+    }
+    (void)save(file);
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static bool read_text(const json_t *line, const char *name, char *room, uint8_t *bytes)
+{
+    const json_t *value = json_object_get(line, name);
+    size_t length = json_string_length(value);
+    if (!json_is_string(value) || length > WEIR_NAME_BYTES_MAX) {
+        return false;
+    }
+    memcpy(room, json_string_value(value), length);
+    *bytes = (uint8_t)length;
+    return true;
+}
+
+static bool read_count(const json_t *line, const char *name, uint64_t *number)
+{
+    const json_t *value = json_object_get(line, name);
+    json_int_t integer = json_integer_value(value);
+    *number = (uint64_t)integer;
+    return json_is_integer(value) && integer >= 0;
+}
+
+static bool read_row(const json_t *line, struct weir_usage_row *row)
+{
+    struct weir_usage_counts *counts = &row->counts;
+    return read_text(line, "tenant", row->text, &row->tenant_bytes) &&
+           read_text(line, "model", row->text + row->tenant_bytes, &row->model_bytes) &&
+           read_count(line, "requests", &counts->requests) &&
+           read_count(line, "refused", &counts->refused) &&
+           read_count(line, "input", &counts->input) &&
+           read_count(line, "output", &counts->output) &&
+           read_count(line, "cached", &counts->cached);
+}
+
+/* Takes the next line off the text; null if there is none that is a JSON object. */
+static json_t *take_line(struct weir_slice *text)
+{
+    const char *end = text->bytes == 0 ? NULL : memchr(text->data, '\n', text->bytes);
+    if (end == NULL) {
+        return NULL;
+    }
+    size_t bytes = (size_t)(end - text->data);
+    json_t *line = json_loadb(text->data, bytes, JSON_REJECT_DUPLICATES, NULL);
+    text->data += bytes + 1;
+    text->bytes -= bytes + 1;
+    if (!json_is_object(line)) {
+        json_decref(line);
+        return NULL;
+    }
+    return line;
+}
+
+enum usage_file_state {
+    GOOD,
+    DAMAGED,
+    FOREIGN, /* of another version */
+    FULL     /* the ledger has no more room */
+};
+
+static enum usage_file_state read_first_line(struct weir_slice *text, const char *name)
+{
+    json_t *line = take_line(text);
+    const char *kind = json_string_value(json_object_get(line, "weir"));
+    const char *day = json_string_value(json_object_get(line, "day"));
+    const json_t *version = json_object_get(line, "version");
+    enum usage_file_state result = GOOD;
+    if (kind == NULL || strcmp(kind, "usage") != 0 || !json_is_integer(version)) {
+        result = DAMAGED;
+    } else if (json_integer_value(version) != VERSION) {
+        result = FOREIGN;
+    } else if (day == NULL || strcmp(day, name) != 0) {
+        result = DAMAGED;
+    }
+    json_decref(line);
+    return result;
+}
+
+static enum usage_file_state read_rows(struct weir_usage_file *file, struct weir_slice text,
+                                       uint32_t day)
+{
+    struct weir_usage_row row = {.day = day};
+    for (uint64_t rows = 0;; rows++) {
+        json_t *line = take_line(&text);
+        uint64_t told;
+        if (line == NULL) {
+            return DAMAGED;
+        }
+        bool last = json_object_get(line, "rows") != NULL;
+        bool good = last ? read_count(line, "rows", &told) && told == rows && text.bytes == 0
+                         : read_row(line, &row);
+        json_decref(line);
+        if (!good || last) {
+            return good ? GOOD : DAMAGED;
+        }
+        if (!weir_usage_restore(file->usage, &row)) {
+            return FULL;
+        }
+    }
+}
+
+/* What is wrong with a day; what had been put back of it by then is taken out again. */
+static enum usage_file_state load_day(struct weir_usage_file *file, const char *name, uint32_t day)
+{
+    char path[PATH_MAX];
+    size_t bytes;
+    char *text =
+        path_of(file, name, path) ? weir_whole_file_read(path, FILE_BYTES_MAX, &bytes) : NULL;
+    if (text == NULL) {
+        return DAMAGED;
+    }
+    struct weir_slice rest = {text, bytes};
+    enum usage_file_state result = read_first_line(&rest, name);
+    if (result == GOOD) {
+        result = read_rows(file, rest, day);
+        if (result != GOOD) {
+            weir_usage_forget(file->usage, day);
+        }
+    }
+    free(text);
+    return result;
+}
+
+static void move_aside(const struct weir_usage_file *file, const char *name)
+{
+    char path[PATH_MAX], aside[PATH_MAX];
+    char renamed[64];
+    snprintf(renamed, sizeof renamed, "%s.damaged", name);
+    bool moved =
+        path_of(file, name, path) && path_of(file, renamed, aside) && rename(path, aside) == 0;
+    fprintf(stderr,
+            "weir: %s/%s is damaged%s, and what tenants used that day begins at nothing; put "
+            "back a copy and start again if there is one\n",
+            file->folder, name, moved ? " and moved aside as NAME.damaged" : "");
+}
+
+/* False once there is no room for older days. */
+static bool load(struct weir_usage_file *file, const char *name)
+{
+    uint32_t day;
+    if (!weir_usage_read_day(weir_slice_of(name), &day)) {
+        return true;
+    }
+    switch (load_day(file, name, day)) {
+    case GOOD:
+        return true;
+    case DAMAGED:
+        move_aside(file, name);
+        return true;
+    case FOREIGN:
+        fprintf(stderr, "weir: %s/%s is of another version of Weir, and is left alone\n",
+                file->folder, name);
+        return true;
+    case FULL:
+        break;
+    }
+    fprintf(stderr, "weir: there is no room for what tenants used up to %s\n", name);
+    return false;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const char *const *a = left, *const *b = right;
+    return strcmp(*b, *a); /* the newest first */
+}
+
+static int is_day(const struct dirent *entry)
+{
+    uint32_t day;
+    return weir_usage_read_day(weir_slice_of(entry->d_name), &day);
+}
+
+static void load_all(struct weir_usage_file *file)
+{
+    char *names[NAMES_MAX];
+    uint32_t count = 0;
+    DIR *folder = opendir(file->folder);
+    for (const struct dirent *entry = folder == NULL ? NULL : readdir(folder);
+         entry != NULL && count < NAMES_MAX; entry = readdir(folder)) {
+        char *name = is_day(entry) ? strdup(entry->d_name) : NULL;
+        if (name != NULL) {
+            names[count++] = name;
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    qsort(names, count, sizeof names[0], compare_names);
+    bool room = true;
+    for (uint32_t i = 0; i < count; i++) {
+        room = room && i < WEIR_USAGE_DAYS_MAX && load(file, names[i]);
+        free(names[i]);
+    }
+}
+
+/* ---- the whole ---- */
+
+static void init_bell(struct weir_usage_file *file)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&file->bell, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&file->lock, NULL);
+}
+
+struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
+                                             const char **wrong)
+{
+    struct weir_usage_file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        *wrong = "there is no memory left";
+        return NULL;
+    }
+    int bytes =
+        snprintf(file->folder, sizeof file->folder, "%.*s/usage", (int)data.bytes, data.data);
+    if (data.bytes >= PATH_MAX || bytes < 0 || bytes >= PATH_MAX - 64) {
+        *wrong = "the path of the data folder is too long";
+        free(file);
+        return NULL;
+    }
+    file->usage = usage;
+    file->locked = -1;
+    load_all(file);
+    init_bell(file);
+    if (pthread_create(&file->thread, NULL, keep, file) != 0) {
+        *wrong = "no thread can be made that keeps what tenants use";
+        free(file);
+        return NULL;
+    }
+    return file;
+}
+
+void weir_usage_file_close(struct weir_usage_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&file->lock);
+    file->stopping = true;
+    pthread_cond_signal(&file->bell);
+    pthread_mutex_unlock(&file->lock);
+    pthread_join(file->thread, NULL);
+    pthread_cond_destroy(&file->bell);
+    pthread_mutex_destroy(&file->lock);
+    if (file->locked >= 0) {
+        close(file->locked);
+    }
+    free(file);
+}

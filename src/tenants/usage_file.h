@@ -1,0 +1,27 @@
+/* usage_file.h - keeps the ledger of usage across restarts: DATA/usage, a file for each day.
+ *
+ *     DATA/usage/2025-08-21:
+ *     {"weir":"usage","version":1,"day":"2025-08-21"}
+ *     {"tenant":"acme","model":"gpt-4o","requests":7,"refused":0,"input":4100,"output":900,"cached":0}
+ *     {"rows":1}
+ *
+ * A thread of its own saves the days that have changed, every few seconds and at the end; each file
+ * is replaced as a whole. So a crash loses a few seconds of counting, and a day that is damaged
+ * takes no other with it: it is moved aside, and said. Files of days that are too many are left
+ * alone. One process at a time writes to a folder; another one counts, and does not keep it. */
+#ifndef WEIR_TENANTS_USAGE_FILE_H
+#define WEIR_TENANTS_USAGE_FILE_H
+
+#include "tenants/usage.h"
+
+struct weir_usage_file;
+
+/* Puts back into the ledger what is kept, and begins to keep it. What is wrong with single files is
+ * said on stderr. Null, with a sentence, if it cannot begin. */
+struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
+                                             const char **wrong);
+
+/* Saves what has not been saved yet, and ends. A null file is none. */
+void weir_usage_file_close(struct weir_usage_file *file);
+
+#endif

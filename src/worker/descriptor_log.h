@@ -1,0 +1,11 @@
+/* descriptor_log.h - the line on stderr that says that file descriptors have run out. */
+#ifndef WEIR_WORKER_DESCRIPTOR_LOG_H
+#define WEIR_WORKER_DESCRIPTOR_LOG_H
+
+#include <stdint.h>
+
+/* Says that the call `what` lacks a descriptor, the numbers, and what to do; at most once a minute
+ * for the whole process. Any thread. */
+void weir_log_descriptors(const char *what, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,93 @@
+/* worker.h - what one thread has of its own: a loop, memory for what lives on it, and its
+ * connections to upstreams. Nothing here is shared but the gates and the config; other threads may
+ * read the acceptors and the tallies, to tell of all. */
+#ifndef WEIR_WORKER_WORKER_H
+#define WEIR_WORKER_WORKER_H
+
+#include "base/slab.h"
+#include "config/config.h"
+#include "gates/gate_ticket.h"
+#include "net/buffer.h"
+#include "net/loop.h"
+#include "weir/retry.h"
+#include "worker/tally.h"
+
+struct weir_api_keys;
+struct weir_job_service;
+struct weir_acceptor;
+struct weir_flows;
+struct weir_hasher;
+struct weir_listener;
+struct weir_llm_metrics;
+struct weir_reloader;
+struct weir_resolver;
+struct weir_site;
+struct weir_usage_book;
+
+/* The name that was last found to be one that a listener serves; see guard.h. */
+struct weir_guard_memory {
+    const struct weir_listener *listener;
+    size_t bytes;
+    char host[64];
+};
+
+struct weir_worker {
+    struct weir_loop loop;
+    uint32_t index;
+    const struct weir_allocator *allocator;
+    struct weir_site *site;     /* the one in force */
+    struct weir_api_keys *keys; /* those in force; never null while the loop runs */
+    struct weir_hasher *hasher; /* for them */
+    struct weir_gates *gates;
+    struct weir_flows *flows;       /* shared, as the gates */
+    struct weir_usage_book *usage;  /* the same */
+    struct weir_llm_metrics *meter; /* the same */
+    struct weir_buffer_pool buffers;
+    struct weir_slab clients;
+    struct weir_slab exchanges;
+    struct weir_slab backends;
+    struct weir_slab body_starts; /* of exchanges that read the start of a body */
+    struct weir_resolver *resolver;
+    struct weir_slab heads;         /* of requests that are being read */
+    struct weir_slab llms;          /* what exchanges with LLMs have besides, */
+    struct weir_slab reply_parsers; /* and from the reply on */
+    struct weir_link
+        large_waiters;      /* of exchanges with LLMs: those that wait for a large buffer, */
+    uint32_t large_reads;   /* and how many read a body into one */
+    struct weir_slab calls; /* of the API */
+    void *api;              /* what the API keeps; shared */
+    struct weir_job_service
+        *job_service; /* where jobs are handed in; shared; null: there are no queues */
+    struct weir_reloader *reloader;
+    struct weir_listener *loopback_listener; /* of clients that are part of this process; shared */
+    struct weir_link all_clients;
+    uint32_t awaited; /* clients that draining waits for */
+    struct weir_guard_memory guard;
+    struct weir_acceptor *acceptors; /* those it has opened, in order; fixed before the loops run */
+    struct weir_tallies tallies;
+    struct weir_retry_budget retry_budget; /* of requests to LLMs */
+    uint64_t random;                       /* see weir_worker_random() */
+    bool draining;
+    void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
+
+    /* Whether there may be another connection to an upstream; may close an idle client for it. */
+    bool (*make_room)(struct weir_worker *worker);
+};
+
+/* Unlikely to repeat, not secret. */
+static inline uint64_t weir_worker_random(struct weir_worker *worker)
+{
+    /* splitmix64: every number once in a while, in an order that looks like none. */
+    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The worker whose loop it is. */
+static inline struct weir_worker *weir_worker_of(struct weir_loop *loop)
+{
+    return weir_container_of(loop, struct weir_worker, loop);
+}
+
+#endif
