@@ -27,7 +27,7 @@ static void put_queue(struct weir_json *json, struct weir_slice name,
 /* `step` is the queue that is told of next; `gate` is 1 once the list has been opened. */
 static bool produce_capacity(struct weir_call *call, struct weir_json *json)
 {
-    struct weir_job_service *job_service = call->worker->job_service;
+    struct weir_job_service *job_service = weir_job_service_of(call->worker);
     struct weir_slice name;
     struct weir_schedule_stats stats;
     uint64_t dead;

@@ -13,7 +13,7 @@
 void *weir_job_begin(struct weir_call *call, size_t bytes)
 {
     struct weir_worker *worker = call->worker;
-    if (worker->job_service == NULL) {
+    if (weir_job_service_of(worker) == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "No queues are configured: add a `queues` section to the config.");
         return NULL;
@@ -26,7 +26,7 @@ void *weir_job_begin(struct weir_call *call, size_t bytes)
     }
     job->call = call;
     job->worker = worker;
-    job->job_service = worker->job_service;
+    job->job_service = weir_job_service_of(worker);
     call->job = job;
     return job;
 }

@@ -675,8 +675,8 @@ static enum snapshot_step take_step(struct weir_metrics_snapshot *snapshot)
         snapshot->index = 0;
         return QUEUES;
     case QUEUES:
-        if (snapshot->worker->job_service != NULL) {
-            add_jobs(snapshot, snapshot->worker->job_service);
+        if (weir_job_service_of(snapshot->worker) != NULL) {
+            add_jobs(snapshot, weir_job_service_of(snapshot->worker));
         }
         return LLMS;
     case LLMS:

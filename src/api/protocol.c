@@ -46,7 +46,7 @@ static struct weir_slot *take_slot(struct weir_session *session)
     }
     *slot = (struct weir_slot){.session = session,
                                .worker = session->worker,
-                               .job_service = session->worker->job_service,
+                               .job_service = weir_job_service_of(session->worker),
                                .command = session->lines.command};
     weir_list_push_back(&session->order, &slot->link);
     session->slot_count++;

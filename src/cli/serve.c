@@ -18,11 +18,12 @@ static int run_serve(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
+    static const struct weir_extension *const extensions[] = {&weir_job_service_extension, NULL};
     struct weir_serve_options serve = {.load = load,
                                        .context = (char *)options.words[0],
                                        .api = &weir_api,
                                        .protocol = &weir_protocol,
-                                       .jobs = &weir_job_service_extension};
+                                       .extensions = extensions};
     return weir_serve(&serve);
 }
 

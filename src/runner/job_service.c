@@ -674,8 +674,13 @@ struct weir_store *weir_job_service_store(struct weir_job_service *service)
 
 /* ---- for the server ---- */
 
-static struct weir_job_service *open_extension(const struct weir_extension_options *extension,
-                                               char *wrong, size_t wrong_bytes)
+static bool wants_jobs(const struct weir_config *config)
+{
+    return config->queue_count > 0;
+}
+
+static void *open_jobs(const struct weir_extension_options *extension, char *wrong,
+                       size_t wrong_bytes)
 {
     struct weir_job_service_options options = {.plan = extension->plan,
                                                .worker_count = extension->worker_count,
@@ -685,9 +690,41 @@ static struct weir_job_service *open_extension(const struct weir_extension_optio
     return weir_job_service_open(&options, wrong, wrong_bytes);
 }
 
-const struct weir_extension weir_job_service_extension = {.open = open_extension,
-                                                          .configure = weir_job_service_configure,
-                                                          .resume = weir_job_service_resume,
-                                                          .drain = weir_job_service_drain,
-                                                          .stop = weir_job_service_stop,
-                                                          .close = weir_job_service_close};
+static bool configure_jobs(void *service, struct weir_plan *plan, char *wrong, size_t wrong_bytes)
+{
+    return weir_job_service_configure(service, plan, wrong, wrong_bytes);
+}
+
+static void resume_jobs(void *service)
+{
+    weir_job_service_resume(service);
+}
+
+static void drain_jobs(void *service, void (*drained)(void *context), void *context)
+{
+    weir_job_service_drain(service, drained, context);
+}
+
+static void stop_jobs(void *service)
+{
+    weir_job_service_stop(service);
+}
+
+static void close_jobs(void *service)
+{
+    weir_job_service_close(service);
+}
+
+const struct weir_extension weir_job_service_extension = {.name = "jobs",
+                                                          .wanted = wants_jobs,
+                                                          .open = open_jobs,
+                                                          .configure = configure_jobs,
+                                                          .resume = resume_jobs,
+                                                          .drain = drain_jobs,
+                                                          .stop = stop_jobs,
+                                                          .close = close_jobs};
+
+struct weir_job_service *weir_job_service_of(const struct weir_worker *worker)
+{
+    return weir_worker_extension(worker, &weir_job_service_extension);
+}

@@ -21,7 +21,6 @@
 #include "jobs/port.h"
 #include "jobs/schedule.h"
 #include "jobs/waiters.h"
-#include "server/server.h"
 #include "store/disk.h"
 #include "worker/site.h"
 
@@ -36,6 +35,9 @@ struct weir_job_service;
 
 /* The server's part in jobs is that of an extension: it knows nothing else of them. */
 extern const struct weir_extension weir_job_service_extension;
+
+/* The job service that the worker's API hands jobs to; null while no config has named queues. */
+struct weir_job_service *weir_job_service_of(const struct weir_worker *worker);
 
 struct weir_job_service_options {
     struct weir_plan

@@ -7,8 +7,10 @@
 #include "tenants/usage_file.h"
 #include "upstream/upstream.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- what a plan needs ---- */
 
@@ -74,34 +76,65 @@ static void warn_of_strangers(const struct weir_config *config)
     }
 }
 
-/* Jobs of a plan, which no worker need know yet. Nothing is done while no plan has named queues. */
-static bool prepare_jobs(struct weir_server *server, struct weir_plan *plan, char *wrong,
-                         size_t wrong_bytes)
+/* Opens an extension that the plan is the first to want. False, with a sentence, on failure. */
+static bool open_extension(struct weir_server *server, struct weir_extension_slot *slot,
+                           struct weir_plan *plan, char *wrong, size_t wrong_bytes)
 {
-    const struct weir_extension *jobs = server->options->jobs;
     struct weir_worker *workers[WEIR_LOOPS_MAX];
-    if (server->job_service != NULL) {
-        return jobs->configure(server->job_service, plan, wrong, wrong_bytes);
-    }
-    if (plan->config->queue_count == 0 || jobs == NULL) {
-        return true;
-    }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         workers[i] = &server->threads[i].worker;
     }
-    server->job_service =
-        jobs->open(&(struct weir_extension_options){.plan = plan,
-                                                    .workers = workers,
-                                                    .worker_count = server->thread_count,
-                                                    .event_log = server->event_log},
-                   wrong, wrong_bytes);
-    return server->job_service != NULL;
+    struct weir_extension_options options = {.plan = plan,
+                                             .workers = workers,
+                                             .worker_count = server->thread_count,
+                                             .event_log = server->event_log};
+    slot->state = slot->kind->open(&options, wrong, wrong_bytes);
+    return slot->state != NULL;
 }
 
-void weir_server_resume_jobs(const struct weir_server *server)
+/* The first `count` extensions have taken up a plan that a later one refused: they get the old one
+ * back, which they had accepted before. */
+static void go_back(struct weir_server *server, uint32_t count)
 {
-    if (server->job_service != NULL) {
-        server->options->jobs->resume(server->job_service);
+    char wrong[WEIR_RELOAD_WRONG_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        struct weir_extension_slot *slot = &server->extensions[i];
+        if (slot->state != NULL &&
+            !slot->kind->configure(slot->state, server->plan, wrong, sizeof wrong)) {
+            weir_server_complain(slot->kind->name, wrong);
+        }
+    }
+}
+
+/* Gives the plan, which no worker need know yet, to the extensions. On failure `*failed` is the
+ * extension that refused it. */
+static bool prepare_extensions(struct weir_server *server, struct weir_plan *plan,
+                               const struct weir_extension **failed, char *wrong,
+                               size_t wrong_bytes)
+{
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX && server->extensions[i].kind != NULL; i++) {
+        struct weir_extension_slot *slot = &server->extensions[i];
+        bool good = true;
+        *failed = slot->kind;
+        if (slot->state != NULL) {
+            good = slot->kind->configure(slot->state, plan, wrong, wrong_bytes);
+        } else if (slot->kind->wanted(plan->config)) {
+            good = open_extension(server, slot, plan, wrong, wrong_bytes);
+        }
+        if (!good) {
+            go_back(server, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+void weir_server_resume_extensions(const struct weir_server *server)
+{
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        if (server->extensions[i].state != NULL) {
+            server->extensions[i].kind->resume(server->extensions[i].state);
+        }
     }
 }
 
@@ -137,12 +170,17 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
         return weir_server_complain("events", wrong);
     }
+    for (uint32_t i = 0; server->options->extensions[i] != NULL; i++) {
+        assert(i < WEIR_EXTENSIONS_MAX);
+        server->extensions[i].kind = server->options->extensions[i];
+    }
     char why[WEIR_RELOAD_WRONG_MAX];
-    if (!prepare_jobs(server, server->plan, why, sizeof why)) {
-        return weir_server_complain("jobs", why);
+    const struct weir_extension *failed;
+    if (!prepare_extensions(server, server->plan, &failed, why, sizeof why)) {
+        return weir_server_complain(failed->name, why);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
-        server->threads[i].worker.job_service = server->job_service;
+        memcpy(server->threads[i].worker.extensions, server->extensions, sizeof server->extensions);
     }
     warn_of_strangers(server->first->config);
     return 0;
@@ -171,7 +209,7 @@ static void on_adopt(struct weir_post *post)
 {
     struct weir_thread *thread = weir_container_of(post, struct weir_thread, adopt);
     struct weir_site *before = thread->worker.site;
-    thread->worker.job_service = thread->server->job_service;
+    memcpy(thread->worker.extensions, thread->server->extensions, sizeof thread->worker.extensions);
     bool same = weir_plan_same_trust(before->config, thread->next->config);
     thread->worker.site = thread->next;
     weir_upstreams_adopt(thread->next);
@@ -220,7 +258,8 @@ static bool prepare(struct weir_server *server, struct weir_plan *plan,
     *events = server->event_file;
     if (prepare_events(server, &plan->config->events, events, &why) &&
         make_sites(server, plan, &why)) {
-        if (prepare_jobs(server, plan, wrong, wrong_bytes)) {
+        const struct weir_extension *failed;
+        if (prepare_extensions(server, plan, &failed, wrong, wrong_bytes)) {
             return true;
         }
         destroy_sites(server);
@@ -262,7 +301,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
                                             .needs_restart = fixed};
     warn_of_strangers(config);
     adopt(server, plan);
-    weir_server_resume_jobs(server);
+    weir_server_resume_extensions(server);
     adopt_events(server, &plan->config->events, events);
 }
 

@@ -102,7 +102,10 @@ static void on_stop(struct weir_post *post)
 /* One more has nothing left to do; after the last one all loops stop. */
 static void count_drained(struct weir_server *server)
 {
-    uint32_t all = server->thread_count + (server->job_service != NULL ? 1 : 0);
+    uint32_t all = server->thread_count;
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        all += server->extensions[i].state != NULL;
+    }
     if (atomic_fetch_add(&server->drained, 1) + 1 < all) {
         return;
     }
@@ -122,7 +125,7 @@ static void stop_when_empty(struct weir_thread *thread)
     }
 }
 
-static void on_jobs_drained(void *context)
+static void on_extension_drained(void *context)
 {
     count_drained(context);
 }
@@ -308,8 +311,10 @@ static void settle_all(struct weir_server *server)
  * all loops settle before any of their memory goes. */
 static void close_threads(struct weir_server *server)
 {
-    if (server->job_service != NULL) {
-        server->options->jobs->stop(server->job_service);
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        if (server->extensions[i].state != NULL) {
+            server->extensions[i].kind->stop(server->extensions[i].state);
+        }
     }
     void (*const steps[])(struct weir_thread *) = {close_clients, close_connections};
     for (size_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
@@ -318,8 +323,10 @@ static void close_threads(struct weir_server *server)
         }
         settle_all(server);
     }
-    if (server->job_service != NULL) {
-        server->options->jobs->close(server->job_service);
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        if (server->extensions[i].state != NULL) {
+            server->extensions[i].kind->close(server->extensions[i].state);
+        }
     }
     server->options->api->close(server->api);
     weir_usage_file_close(server->usage_file);
@@ -417,10 +424,13 @@ static int run(struct weir_server *server, const sigset_t *signals)
             exit(weir_server_complain("thread", strerror(errno))); /* others may run already */
         }
     }
-    weir_server_resume_jobs(server);
+    weir_server_resume_extensions(server);
     obey_signals(server, signals);
-    if (server->job_service != NULL) {
-        server->options->jobs->drain(server->job_service, on_jobs_drained, server);
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        if (server->extensions[i].state != NULL) {
+            server->extensions[i].kind->drain(server->extensions[i].state, on_extension_drained,
+                                              server);
+        }
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];

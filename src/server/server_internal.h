@@ -55,15 +55,15 @@ struct weir_server {
     struct weir_usage_book *usage;
     struct weir_usage_file *usage_file;
     struct weir_llm_metrics *meter;
-    void *api;                            /* what its service keeps */
-    struct weir_job_service *job_service; /* of jobs; null before a config names queues */
+    void *api; /* what its service keeps */
+    struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX];
     struct weir_listener loopback_listener;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     uint32_t listener_count;
     uint32_t thread_count;
     struct weir_thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
-    atomic_uint drained; /* threads, and the job service */
+    atomic_uint drained; /* threads and extensions */
     struct weir_reload reload;
 };
 
@@ -78,8 +78,8 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
  * what became of it. In the main thread, while the others run. */
 void weir_server_reload(struct weir_server *server);
 
-/* Every worker has the plan: jobs of it may be started. */
-void weir_server_resume_jobs(const struct weir_server *server);
+/* Every worker has the plan: extensions may start what it names. */
+void weir_server_resume_extensions(const struct weir_server *server);
 
 /* From now on loops may ask, and the calling thread is woken by a SIGHUP for them. */
 void weir_reload_init(struct weir_reload *reload);

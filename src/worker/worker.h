@@ -10,10 +10,10 @@
 #include "net/buffer.h"
 #include "net/loop.h"
 #include "weir/retry.h"
+#include "worker/extension.h"
 #include "worker/tally.h"
 
 struct weir_api_keys;
-struct weir_job_service;
 struct weir_acceptor;
 struct weir_flows;
 struct weir_hasher;
@@ -51,13 +51,11 @@ struct weir_worker {
     struct weir_slab heads;         /* of requests that are being read */
     struct weir_slab llms;          /* what exchanges with LLMs have besides, */
     struct weir_slab reply_parsers; /* and from the reply on */
-    struct weir_link
-        large_waiters;      /* of exchanges with LLMs: those that wait for a large buffer, */
-    uint32_t large_reads;   /* and how many read a body into one */
-    struct weir_slab calls; /* of the API */
-    void *api;              /* what the API keeps; shared */
-    struct weir_job_service
-        *job_service; /* where jobs are handed in; shared; null: there are no queues */
+    struct weir_link large_waiters; /* exchanges with LLMs that wait for a large buffer */
+    uint32_t large_reads;           /* how many of them read a body into one */
+    struct weir_slab calls;         /* of the API */
+    void *api;                      /* what the API keeps; shared */
+    struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX]; /* as the server's */
     struct weir_reloader *reloader;
     struct weir_listener *loopback_listener; /* of clients that are part of this process; shared */
     struct weir_link all_clients;
@@ -82,6 +80,18 @@ static inline uint64_t weir_worker_random(struct weir_worker *worker)
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
+}
+
+/* The state of an extension; null if no config has wanted it yet. */
+static inline void *weir_worker_extension(const struct weir_worker *worker,
+                                          const struct weir_extension *kind)
+{
+    for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
+        if (worker->extensions[i].kind == kind) {
+            return worker->extensions[i].state;
+        }
+    }
+    return NULL;
 }
 
 /* The worker whose loop it is. */

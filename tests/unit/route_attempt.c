@@ -260,31 +260,35 @@ static void begin(struct weir_post *post)
     start(post);
 }
 
-static struct weir_job_service *open_jobs(const struct weir_extension_options *options, char *wrong,
-                                          size_t wrong_bytes)
+static bool want_jobs(const struct weir_config *config)
+{
+    return config->queue_count > 0;
+}
+
+static void *open_jobs(const struct weir_extension_options *options, char *wrong,
+                       size_t wrong_bytes)
 {
     (void)wrong;
     (void)wrong_bytes;
     trial.worker = options->workers[0];
     trial.disk = weir_disk_create(2);
-    return (struct weir_job_service *)&trial;
+    return &trial;
 }
 
-static void resume_jobs(struct weir_job_service *service)
+static void resume_jobs(void *service)
 {
     (void)service;
     trial.post.arrive = begin;
     weir_loop_post(&trial.worker->loop, &trial.post);
 }
 
-static void drain_jobs(struct weir_job_service *service, void (*drained)(void *context),
-                       void *context)
+static void drain_jobs(void *service, void (*drained)(void *context), void *context)
 {
     (void)service;
     drained(context);
 }
 
-static void stop_jobs(struct weir_job_service *service)
+static void stop_jobs(void *service)
 {
     (void)service;
     if (trial.attempt != NULL) {
@@ -293,7 +297,7 @@ static void stop_jobs(struct weir_job_service *service)
     weir_disk_destroy(trial.disk);
 }
 
-static void close_jobs(struct weir_job_service *service)
+static void close_jobs(void *service)
 {
     (void)service;
 }
@@ -329,11 +333,14 @@ static struct weir_config *load(void *context, char *wrong, size_t wrong_bytes)
  * test's reader. */
 static void run(void)
 {
-    static const struct weir_extension jobs = {.open = open_jobs,
+    static const struct weir_extension jobs = {.name = "jobs",
+                                               .wanted = want_jobs,
+                                               .open = open_jobs,
                                                .resume = resume_jobs,
                                                .drain = drain_jobs,
                                                .stop = stop_jobs,
                                                .close = close_jobs};
+    static const struct weir_extension *const extensions[] = {&jobs, NULL};
     sigset_t end; /* is for the server, also if it does not wait for it yet */
     sigemptyset(&end);
     sigaddset(&end, SIGTERM);
@@ -342,8 +349,8 @@ static void run(void)
     fflush(stdout);
     int saved = dup(1);
     dup2(2, 1);
-    int status =
-        weir_serve(&(struct weir_serve_options){.load = load, .api = &weir_api, .jobs = &jobs});
+    int status = weir_serve(
+        &(struct weir_serve_options){.load = load, .api = &weir_api, .extensions = extensions});
     fflush(stdout);
     dup2(saved, 1);
     close(saved);
