@@ -141,7 +141,7 @@ static bool may_know(const struct weir_call *call, const struct weir_note *note)
     if (own.bytes == 0) {
         return true;
     }
-    if (note->job != WEIR_JOB_NEWS_NONE || note->event.tag != 0) {
+    if (note->kind != NULL || note->event.tag != 0) {
         return weir_slice_equal(own, weir_note_tenant(note));
     }
     struct weir_slice key = {note->names, note->key_bytes};

@@ -60,24 +60,6 @@ static enum weir_event_type type_of(const struct weir_event *event)
     return WEIR_EVENT_TYPE_COUNT;
 }
 
-/* The names that follow each other in a note. */
-struct note_names {
-    struct weir_slice key;
-    struct weir_slice flow;
-    struct weir_slice tenant;
-    struct weir_slice error;
-};
-
-static struct note_names names_of(const struct weir_note *note)
-{
-    const char *flow = note->names + note->key_bytes;
-    struct weir_slice tenant = weir_note_tenant(note);
-    return (struct note_names){{note->names, note->key_bytes},
-                               {flow, note->flow_bytes},
-                               tenant,
-                               {tenant.data + tenant.bytes, note->error_bytes}};
-}
-
 static uint64_t ms_of(uint64_t ns)
 {
     return ns / 1000000;
@@ -171,7 +153,7 @@ static void put_details(struct weir_json *json, const struct weir_note *note,
 }
 
 static void put_ticket(struct weir_json *json, const struct weir_event *event,
-                       const struct note_names *names)
+                       const struct weir_note_names *names)
 {
     weir_json_put_string(json, "flow", names->flow);
     weir_json_put_string(json, "tenant", names->tenant);
@@ -182,13 +164,13 @@ static void put_ticket(struct weir_json *json, const struct weir_event *event,
 
 static_assert(6 * (3 * (size_t)WEIR_NAME_BYTES_MAX + WEIR_NOTE_ERROR_BYTES_MAX) + 512 <=
                   WEIR_EVENT_LINES_MAX,
-              "the line of a job fits");
+              "the line of a note with a kind fits");
 
 static void put_own(struct weir_json *json, const struct weir_note *note,
                     const struct weir_gates *gates, uint64_t epoch_ns)
 {
     const struct weir_event *event = &note->event;
-    struct note_names names = names_of(note);
+    struct weir_note_names names = weir_note_names_of(note);
     enum weir_event_type type = type_of(event);
     begin(json, type);
     weir_json_put_string(json, "gate", weir_gates_name(gates, note->gate));
@@ -208,7 +190,7 @@ static void put_a2a(struct weir_json *json, const struct weir_note *note, enum w
                     uint64_t epoch_ns)
 {
     const struct weir_event *event = &note->event;
-    struct note_names names = names_of(note);
+    struct weir_note_names names = weir_note_names_of(note);
     begin(json, type);
     weir_json_put_string(json, "agentId", names.key);
     weir_json_put_string(json, "flowId", names.flow);
@@ -222,37 +204,19 @@ static void put_a2a(struct weir_json *json, const struct weir_note *note, enum w
     finish(json, event->at_ns + epoch_ns);
 }
 
-static enum weir_event_type job_type(const struct weir_note *note)
+static void put_other(struct weir_json *json, const struct weir_note *note, uint64_t epoch_ns)
 {
-    static const enum weir_event_type types[] = {
-        [WEIR_JOB_NEWS_DONE] = WEIR_EVENT_TYPE_JOB_DONE,
-        [WEIR_JOB_NEWS_FAILED] = WEIR_EVENT_TYPE_JOB_FAILED,
-        [WEIR_JOB_NEWS_CANCELLED] = WEIR_EVENT_TYPE_JOB_CANCELLED,
-        [WEIR_JOB_NEWS_RETRY] = WEIR_EVENT_TYPE_JOB_RETRY};
-    return types[note->job];
-}
-
-static void put_job(struct weir_json *json, const struct weir_note *note, uint64_t epoch_ns)
-{
-    struct note_names names = names_of(note);
-    begin(json, job_type(note));
-    weir_json_put_string(json, "id", names.flow);
-    weir_json_put_string(json, "queue", names.key);
-    weir_json_put_string(json, "tenant", names.tenant);
-    weir_json_put_number(json, "attempt", note->attempt);
-    weir_json_put_number(json, "ran_ms", ms_of(note->event.value));
-    if (names.error.bytes > 0) {
-        weir_json_put_string(json, "error", names.error);
-    }
+    begin(json, (enum weir_event_type)note->kind->type);
+    note->kind->put(json, note);
     finish(json, note->event.at_ns + epoch_ns);
 }
 
 void weir_event_lines(struct weir_json *json, const struct weir_note *note,
                       const struct weir_gates *gates, uint32_t types, uint64_t epoch_ns)
 {
-    if (note->job != WEIR_JOB_NEWS_NONE) {
-        if ((types >> job_type(note) & 1) != 0) {
-            put_job(json, note, epoch_ns);
+    if (note->kind != NULL) {
+        if ((types >> note->kind->type & 1) != 0) {
+            put_other(json, note, epoch_ns);
         }
         return;
     }

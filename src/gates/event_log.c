@@ -34,6 +34,15 @@ struct weir_event_log {
     char *ring;
 };
 
+struct weir_note_names weir_note_names_of(const struct weir_note *note)
+{
+    struct weir_slice tenant = weir_note_tenant(note);
+    return (struct weir_note_names){{note->names, note->key_bytes},
+                                    {note->names + note->key_bytes, note->flow_bytes},
+                                    tenant,
+                                    {tenant.data + tenant.bytes, note->error_bytes}};
+}
+
 struct weir_slice weir_note_tenant(const struct weir_note *note)
 {
     return (struct weir_slice){note->names + note->key_bytes + note->flow_bytes,
@@ -163,7 +172,7 @@ bool weir_event_log_write(struct weir_event_log *event_log, const struct weir_no
                                .flow_bytes = (uint16_t)notice->flow.bytes,
                                .tenant_bytes = (uint16_t)notice->tenant.bytes,
                                .error_bytes = (uint16_t)notice->error.bytes,
-                               .job = (uint8_t)notice->job};
+                               .kind = notice->kind};
     char *to = put_name(note->names, notice->key);
     to = put_name(to, notice->flow);
     to = put_name(to, notice->tenant);

@@ -1,5 +1,4 @@
-/* event_log.h - what the keys decide and what becomes of jobs, in that order, for whoever reads
- * along.
+/* event_log.h - the decisions of the keys and other events, in their order, for every reader.
  *
  * One ring of notes in memory. A note is written under the lock of its key, so that the notes of a
  * key stand in the order of its decisions, and costs a copy of some 150 bytes under the event log's
@@ -17,42 +16,54 @@
 
 struct weir_event_log;
 
-/* What has become of a job. */
-enum weir_job_news {
-    WEIR_JOB_NEWS_NONE, /* the note is a key's */
-    WEIR_JOB_NEWS_DONE,
-    WEIR_JOB_NEWS_FAILED, /* it is a dead letter from now on */
-    WEIR_JOB_NEWS_CANCELLED,
-    WEIR_JOB_NEWS_RETRY, /* an attempt has failed, and another will follow */
+struct weir_json;
+struct weir_note;
+
+/* What a note is about that no key has decided, such as the end of a job. Whoever writes such notes
+ * defines the kind, which must stay as long as the event log. */
+struct weir_note_kind {
+    uint8_t type; /* enum weir_event_type */
+
+    /* Writes the note's own fields, between `type` and `timestamp`. In any thread. */
+    void (*put)(struct weir_json *json, const struct weir_note *note);
 };
 
-/* Where a gate's number stands in the note of a job. */
+/* The gate of a note that no key has decided. */
 #define WEIR_NOTE_NO_GATE UINT32_MAX
 
-/* The longest error of a job. */
+/* The longest error in a note. */
 #define WEIR_NOTE_ERROR_BYTES_MAX 500
 
-/* One decision with the names that it needs to be understood. That of a job has its queue as the
- * key and its id as the flow; of the event only the moment, and as the value how long it has run.
- */
+/* One decision with the names that it needs to be understood. Notes with a kind use the fields as
+ * their kind likes; of the event only `at_ns` is read elsewhere. */
 struct weir_note {
     uint32_t bytes; /* of all of it, a multiple of 8 */
     uint32_t gate;  /* its number */
     struct weir_event event;
-    uint64_t timeout_ns; /* how long its ticket may wait; WEIR_NEVER: no bound */
-    uint32_t attempt;    /* of a job */
+    uint64_t timeout_ns;               /* how long its ticket may wait; WEIR_NEVER: no bound */
+    const struct weir_note_kind *kind; /* null: a key's decision */
+    uint32_t attempt;                  /* the next two are for notes with a kind */
     uint16_t key_bytes;
     uint16_t flow_bytes;
     uint16_t tenant_bytes;
     uint16_t error_bytes;
-    uint8_t job;  /* enum weir_job_news */
     char names[]; /* key, flow, tenant, error */
 };
 
 #define WEIR_NOTE_BYTES_MAX \
     (sizeof(struct weir_note) + 3 * (size_t)WEIR_NAME_BYTES_MAX + WEIR_NOTE_ERROR_BYTES_MAX + 8)
 
-/* Whose ticket or job it is about; empty: nobody's. */
+/* The names in a note. */
+struct weir_note_names {
+    struct weir_slice key;
+    struct weir_slice flow;
+    struct weir_slice tenant; /* empty: the note is about no tenant */
+    struct weir_slice error;
+};
+
+struct weir_note_names weir_note_names_of(const struct weir_note *note);
+
+/* The tenant alone. */
 struct weir_slice weir_note_tenant(const struct weir_note *note);
 
 /* What a note is made of. */
@@ -63,7 +74,7 @@ struct weir_notice {
     struct weir_slice flow;
     struct weir_slice tenant;
     uint64_t timeout_ns;
-    enum weir_job_news job; /* and the next two for it */
+    const struct weir_note_kind *kind; /* null: a key's decision */
     uint32_t attempt;
     struct weir_slice error;
 };

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
+#include "gates/event_line.h"
 #include "gates/event_log.h"
 
 #include <assert.h>
@@ -186,12 +187,29 @@ void weir_job_service_notify_watches(struct weir_map_node *watches)
 
 /* ---- events ---- */
 
+/* A job's note has its queue as the key, its id as the flow, and as the event's value for how long
+ * it has run. */
+static void put_job(struct weir_json *json, const struct weir_note *note)
+{
+    struct weir_note_names names = weir_note_names_of(note);
+    weir_json_put_string(json, "id", names.flow);
+    weir_json_put_string(json, "queue", names.key);
+    weir_json_put_string(json, "tenant", names.tenant);
+    weir_json_put_number(json, "attempt", note->attempt);
+    weir_json_put_number(json, "ran_ms", note->event.value / 1000000);
+    if (names.error.bytes > 0) {
+        weir_json_put_string(json, "error", names.error);
+    }
+}
+
 void weir_job_service_notify_end(const struct weir_run *run)
 {
-    static const enum weir_job_news news[] = {[WEIR_JOB_QUEUED] = WEIR_JOB_NEWS_RETRY,
-                                              [WEIR_JOB_DONE] = WEIR_JOB_NEWS_DONE,
-                                              [WEIR_JOB_FAILED] = WEIR_JOB_NEWS_FAILED,
-                                              [WEIR_JOB_CANCELLED] = WEIR_JOB_NEWS_CANCELLED};
+    /* By the state that the job is in afterwards: queued again is another attempt to come. */
+    static const struct weir_note_kind kinds[] = {
+        [WEIR_JOB_QUEUED] = {WEIR_EVENT_TYPE_JOB_RETRY, put_job},
+        [WEIR_JOB_DONE] = {WEIR_EVENT_TYPE_JOB_DONE, put_job},
+        [WEIR_JOB_FAILED] = {WEIR_EVENT_TYPE_JOB_FAILED, put_job},
+        [WEIR_JOB_CANCELLED] = {WEIR_EVENT_TYPE_JOB_CANCELLED, put_job}};
     struct weir_event_log *event_log = run->service->event_log;
     if (event_log == NULL || !weir_event_log_read_by_any(event_log)) {
         return;
@@ -203,7 +221,7 @@ void weir_job_service_notify_end(const struct weir_run *run)
                                  .flow = run->row.order.id,
                                  .tenant = run->row.order.tenant,
                                  .timeout_ns = WEIR_NEVER,
-                                 .job = news[run->settle.after],
+                                 .kind = &kinds[run->settle.after],
                                  .attempt = run->row.attempts,
                                  .error = run->settle.error};
     if (weir_event_log_write(event_log, &notice)) {
