@@ -276,5 +276,5 @@ int main(void)
         cmocka_unit_test(what_somebody_has_set_is_always_told_and_so_is_every_other_kind),
         cmocka_unit_test(events_that_the_ring_has_lost_are_missed_by_all),
     };
-    return cmocka_run_group_tests_name("scribe", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("event_writer", tests, NULL, NULL);
 }

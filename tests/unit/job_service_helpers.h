@@ -303,7 +303,7 @@ static inline int begin(void **state)
 {
     (void)state;
     memset(&office, 0, sizeof office);
-    memcpy(office.folder, "/tmp/weir-desk-XXXXXX", 22);
+    memcpy(office.folder, "/tmp/weir-jobs-XXXXXX", 22);
     if (mkdtemp(office.folder) == NULL || !weir_loop_init(&office.loop, &weir_allocator_libc) ||
         !weir_timer_init(&office.loop, &office.patience, lose_patience)) {
         return -1;

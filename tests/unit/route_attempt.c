@@ -363,7 +363,7 @@ static int open_all(void **state)
     (void)state;
     memset(&trial, 0, sizeof trial);
     memset(&upstream, 0, sizeof upstream);
-    memcpy(folder, "/tmp/weir-errand-XXXXXX", 24);
+    memcpy(folder, "/tmp/weir-attempt-XXXXXX", 25);
     if (mkdtemp(folder) == NULL) {
         return -1;
     }

@@ -308,64 +308,64 @@ TEST(nothing_is_left_of_what_is_forgotten)
 
 /* ---- the disk's threads ---- */
 
-struct errand {
+struct repeated_task {
     struct weir_disk_task task;
     atomic_int *count;
     struct weir_disk *disk;
     int again;
 };
 
-static void do_errand(struct weir_disk_task *task)
+static void do_task(struct weir_disk_task *task)
 {
-    struct errand *errand = (struct errand *)(void *)task;
-    if (errand->again-- > 0) {
-        weir_disk_submit(errand->disk, task);
+    struct repeated_task *task_again = (struct repeated_task *)(void *)task;
+    if (task_again->again-- > 0) {
+        weir_disk_submit(task_again->disk, task);
         return;
     }
-    atomic_fetch_add(errand->count, 1);
+    atomic_fetch_add(task_again->count, 1);
 }
 
 TEST(the_disks_threads_rest_when_every_task_is_done)
 {
-    static struct errand errands[1000];
+    static struct repeated_task tasks[1000];
     struct weir_disk *threads = weir_disk_create(2);
     assert_non_null(threads);
     weir_disk_rest(threads); /* at once */
     for (int round = 1; round <= 3; round++) {
         atomic_int count = 0;
-        for (size_t i = 0; i < COUNT_OF(errands); i++) {
-            errands[i] = (struct errand){{.work = do_errand}, &count, threads, (int)i % 3};
-            weir_disk_submit(threads, &errands[i].task);
+        for (size_t i = 0; i < COUNT_OF(tasks); i++) {
+            tasks[i] = (struct repeated_task){{.work = do_task}, &count, threads, (int)i % 3};
+            weir_disk_submit(threads, &tasks[i].task);
         }
         weir_disk_rest(threads);
-        assert_int_equal(atomic_load(&count), COUNT_OF(errands));
+        assert_int_equal(atomic_load(&count), COUNT_OF(tasks));
     }
     weir_disk_destroy(threads);
 }
 
 TEST(every_task_for_the_disk_is_done_before_its_threads_end)
 {
-    static struct errand errands[1000];
+    static struct repeated_task tasks[1000];
     for (uint32_t threads_count = 1; threads_count <= 4; threads_count += 3) {
         atomic_int count = 0;
         struct weir_disk *threads = weir_disk_create(threads_count);
         assert_non_null(threads);
-        for (size_t i = 0; i < COUNT_OF(errands); i++) {
-            errands[i] = (struct errand){{.work = do_errand}, &count, threads, (int)i % 3};
-            weir_disk_submit(threads, &errands[i].task);
+        for (size_t i = 0; i < COUNT_OF(tasks); i++) {
+            tasks[i] = (struct repeated_task){{.work = do_task}, &count, threads, (int)i % 3};
+            weir_disk_submit(threads, &tasks[i].task);
         }
         EXPECT_SOON(atomic_load(&count) > 500);
-        EXPECT_SOON(atomic_load(&count) == COUNT_OF(errands));
+        EXPECT_SOON(atomic_load(&count) == COUNT_OF(tasks));
         weir_disk_destroy(threads);
     }
     atomic_int count = 0;
     struct weir_disk *threads = weir_disk_create(2);
-    for (size_t i = 0; i < COUNT_OF(errands); i++) {
-        errands[i] = (struct errand){{.work = do_errand}, &count, threads, 0};
-        weir_disk_submit(threads, &errands[i].task);
+    for (size_t i = 0; i < COUNT_OF(tasks); i++) {
+        tasks[i] = (struct repeated_task){{.work = do_task}, &count, threads, 0};
+        weir_disk_submit(threads, &tasks[i].task);
     }
     weir_disk_destroy(threads);
-    assert_int_equal(atomic_load(&count), COUNT_OF(errands));
+    assert_int_equal(atomic_load(&count), COUNT_OF(tasks));
 }
 
 /* ---- many at once ---- */
