@@ -311,6 +311,39 @@ static inline enum weir_status take_key(struct weir_gates *gates,
     return WEIR_OK;
 }
 
+/* ---- calls at a ticket's key ---- */
+
+/* A call of the core at a key, which goes through three steps: begin_call() takes the lock,
+ * end_decision() collects what the core has decided, and finish_call() lets go of the lock and then
+ * does what must not be done under it. */
+struct key_call {
+    struct weir_key *key;
+    uint64_t now_ns;
+    struct deferred_work work;
+};
+
+static inline struct key_call begin_call(const struct weir_gate_ticket *gate_ticket,
+                                         uint32_t loop_index)
+{
+    struct weir_gates *gates = gate_ticket->gates;
+    struct key_call call = {.key = gate_ticket->key,
+                            .now_ns = loop_of(gates, loop_index)->now_ns,
+                            .work = begin_work(gates, loop_index)};
+    lock_key(call.key);
+    return call;
+}
+
+static inline void end_decision(struct key_call *call)
+{
+    collect(call->key, &call->work);
+}
+
+static inline void finish_call(struct key_call *call)
+{
+    unlock_key(call->key);
+    run(call->key, &call->work);
+}
+
 enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
                                          struct weir_gate_ticket *gate_ticket,
                                          const struct weir_destination *where,
@@ -368,47 +401,32 @@ void weir_gate_ticket_close(struct weir_gate_ticket *gate_ticket)
 
 enum weir_status weir_gate_ticket_extend(struct weir_gate_ticket *gate_ticket, uint64_t until_ns)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
-    lock_key(key);
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
     enum weir_status status =
-        weir_key_extend(key, &gate_ticket->ticket, until_ns,
-                        loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
-    collect(key, &work);
-    unlock_key(key);
-    run(key, &work);
+        weir_key_extend(call.key, &gate_ticket->ticket, until_ns, call.now_ns, &call.work.news);
+    end_decision(&call);
+    finish_call(&call);
     return status;
 }
 
 void weir_gate_ticket_hear(struct weir_gate_ticket *gate_ticket, const struct weir_reply *reply)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
-    lock_key(key);
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
     enum weir_status status =
-        weir_key_hear(key, &gate_ticket->ticket, reply,
-                      loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
+        weir_key_hear(call.key, &gate_ticket->ticket, reply, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &work);
-    unlock_key(key);
-    run(key, &work);
+    end_decision(&call);
+    finish_call(&call);
 }
 
 void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t output)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
-    lock_key(key);
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
     enum weir_status status =
-        weir_key_progress(key, &gate_ticket->ticket, output,
-                          loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
+        weir_key_progress(call.key, &gate_ticket->ticket, output, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &work);
-    unlock_key(key);
-    run(key, &work);
+    end_decision(&call);
+    finish_call(&call);
 }
 
 /* After the owner's own call has ended the ticket: closed at once, or when the post that is under
@@ -425,50 +443,37 @@ static bool close_after(struct weir_gate_ticket *gate_ticket, bool posted)
 
 bool weir_gate_ticket_leave(struct weir_gate_ticket *gate_ticket, const struct weir_result *result)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
-    lock_key(key);
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
     enum weir_status status =
-        weir_key_leave(key, &gate_ticket->ticket, result,
-                       loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
+        weir_key_leave(call.key, &gate_ticket->ticket, result, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &work);
+    end_decision(&call);
     bool posted = gate_ticket->posted;
-    unlock_key(key);
-    run(key, &work);
+    finish_call(&call);
     return close_after(gate_ticket, posted);
 }
 
 bool weir_gate_ticket_cancel(struct weir_gate_ticket *gate_ticket)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, gate_ticket->loop_index);
-    lock_key(key);
-    enum weir_status status = weir_key_cancel(
-        key, &gate_ticket->ticket, loop_of(gates, gate_ticket->loop_index)->now_ns, &work.news);
+    struct key_call call = begin_call(gate_ticket, gate_ticket->loop_index);
+    enum weir_status status =
+        weir_key_cancel(call.key, &gate_ticket->ticket, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
-    collect(key, &work);
+    end_decision(&call);
     bool posted = gate_ticket->posted;
-    unlock_key(key);
-    run(key, &work);
+    finish_call(&call);
     return close_after(gate_ticket, posted);
 }
 
 enum weir_status weir_gate_ticket_release(struct weir_gate_ticket *gate_ticket,
                                           const struct weir_result *result, uint32_t loop_index)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, loop_index);
-    lock_key(key);
-    enum weir_status status = weir_key_leave(key, &gate_ticket->ticket, result,
-                                             loop_of(gates, loop_index)->now_ns, &work.news);
-    collect(key, &work);
+    struct key_call call = begin_call(gate_ticket, loop_index);
+    enum weir_status status =
+        weir_key_leave(call.key, &gate_ticket->ticket, result, call.now_ns, &call.work.news);
+    end_decision(&call);
     assert(status != WEIR_OK || !gate_ticket->posted);
-    unlock_key(key);
-    run(key, &work);
+    finish_call(&call);
     if (status == WEIR_OK) {
         weir_gate_ticket_close(gate_ticket);
     }
@@ -478,15 +483,11 @@ enum weir_status weir_gate_ticket_release(struct weir_gate_ticket *gate_ticket,
 enum weir_status weir_gate_ticket_renew(struct weir_gate_ticket *gate_ticket, uint64_t lease_ns,
                                         uint32_t loop_index)
 {
-    struct weir_gates *gates = gate_ticket->gates;
-    struct weir_key *key = gate_ticket->key;
-    struct deferred_work work = begin_work(gates, loop_index);
-    lock_key(key);
-    enum weir_status status = weir_key_renew(key, &gate_ticket->ticket, lease_ns,
-                                             loop_of(gates, loop_index)->now_ns, &work.news);
-    collect(key, &work);
-    unlock_key(key);
-    run(key, &work);
+    struct key_call call = begin_call(gate_ticket, loop_index);
+    enum weir_status status =
+        weir_key_renew(call.key, &gate_ticket->ticket, lease_ns, call.now_ns, &call.work.news);
+    end_decision(&call);
+    finish_call(&call);
     return status;
 }
 
