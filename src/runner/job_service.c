@@ -2,6 +2,7 @@
 #include "runner/job_service_parts.h"
 
 #include "base/alloc.h"
+#include "base/random.h"
 #include "base/slice.h"
 #include "runner/leftovers.h"
 
@@ -124,11 +125,7 @@ void weir_job_service_complete(struct weir_job_service *service)
 
 uint64_t weir_job_service_random(struct weir_job_service *service)
 {
-    /* splitmix64 */
-    uint64_t x = service->random += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    return weir_random_next(&service->random);
 }
 
 const struct weir_config_queue *weir_job_service_config(const struct weir_job_service *service,

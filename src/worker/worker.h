@@ -4,6 +4,7 @@
 #ifndef WEIR_WORKER_WORKER_H
 #define WEIR_WORKER_WORKER_H
 
+#include "base/random.h"
 #include "base/slab.h"
 #include "config/config.h"
 #include "gates/gate_ticket.h"
@@ -75,11 +76,7 @@ struct weir_worker {
 /* Unlikely to repeat, not secret. */
 static inline uint64_t weir_worker_random(struct weir_worker *worker)
 {
-    /* splitmix64: every number once in a while, in an order that looks like none. */
-    uint64_t x = worker->random += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    return weir_random_next(&worker->random);
 }
 
 /* The state of an extension; null if no config has wanted it yet. */

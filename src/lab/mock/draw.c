@@ -1,16 +1,14 @@
 #include "lab/mock/draw.h"
 
+#include "base/random.h"
+
 #include <math.h>
 
 #define TAU 6.283185307179586
 
-/* splitmix64. */
 uint64_t weir_draw_bits(uint64_t *sequence)
 {
-    uint64_t z = *sequence += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return weir_random_next(sequence);
 }
 
 /* Mixed in between, so that neighbouring seeds and neighbouring numbers do not meet. */

@@ -1,22 +1,15 @@
 #include "lab/sim/random.h"
 
+#include "base/random.h"
 #include "lab/sim/number.h"
-
-static uint64_t mix(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 struct weir_sim_random weir_sim_random_of(uint64_t seed, uint64_t stream)
 {
     struct weir_sim_random random = {0};
     uint64_t state = seed;
-    state = mix(&state) ^ stream;
+    state = weir_random_next(&state) ^ stream;
     for (int i = 0; i < 4; i++) {
-        random.state[i] = mix(&state);
+        random.state[i] = weir_random_next(&state);
     }
     return random;
 }
