@@ -651,7 +651,7 @@ async def test_the_page_lists_every_flag_every_fault_and_every_count():
     flags = re.findall(r'^  (--[\w-]+)', call('--help').stdout, flags=re.M)
     listed = names_in(page, 'Flags') + names_in(page, 'Its flags')
     assert [name for name in listed if name.startswith('--')] == flags[:-1]
-    faults = re.findall(r'^    X\(\w+, "([\w-]+)"\)', (root / 'src' / 'mock' / 'session.h').read_text(), flags=re.M)
+    faults = re.findall(r'^    X\(\w+, "([\w-]+)"\)', (root / 'src/lab/mock/session.h').read_text(), flags=re.M)
     assert sorted(names_in(page, 'Faults')) == sorted(faults)
     async with provider('openai', *QUICK) as (server, _):
         stats = await server.stats()
