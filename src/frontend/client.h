@@ -65,8 +65,8 @@ struct weir_client {
 void weir_client_open(struct weir_worker *worker, struct weir_listener *listener, int fd,
                       const struct weir_address *peer, bool reserved);
 
-/* The same for a client that is part of this process: it is `inner->client`, until it closes. That
- * stays null without memory. */
+/* Takes over one end of a pair of sockets, whose client is part of this process. The client is
+ * `loopback->client` until it closes; that stays null without memory. */
 void weir_client_open_loopback(struct weir_worker *worker, struct weir_listener *listener, int fd,
                                const struct weir_address *peer,
                                struct weir_loopback_client *loopback);
