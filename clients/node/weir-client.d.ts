@@ -69,7 +69,7 @@ export class Permit {
     cost: number | undefined;
 }
 
-/** docs/EVENTS.md names the fields of each type. */
+/** docs/reference/events.md names the fields of each type. */
 export interface WeirEvent {
     type: string;
     /** In milliseconds since 1970. */

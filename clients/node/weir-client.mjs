@@ -1,4 +1,4 @@
-// Permits of a running Weir for Node.js programs (18 or later; no dependencies). docs/API.md is the protocol.
+// Permits of a running Weir for Node.js programs (18 or later; no dependencies). docs/reference/api.md is the protocol.
 //
 //     const gate = new Gate({ gate: 'agents' });
 //     await gate.run('agentB', { flow: 'f', timeoutMs: 5000 }, async (permit) => { ... });
@@ -227,7 +227,7 @@ export class Gate {
         return (await this.#look(key, this.#path(this.gate, key, 'line')))?.line ?? [];
     }
 
-    /** What is decided at the gate from now on, as it happens; of these types, or of all: docs/EVENTS.md. Throws
+    /** What is decided at the gate from now on, as it happens; of these types, or of all: docs/reference/events.md. Throws
      * WeirUnreachable when the server ends.
      *
      *     for await (const event of await gate.events({ types: ['gate.throttle'] })) { ... } */

@@ -6,7 +6,7 @@
 
 Who waits stands in the server's line. By default the connection is the permit: whatever ends the
 process gives it back at once. With `hold=False` it is kept by its lease, and may be given back by
-anybody who knows it. One file, standard library only, Python 3.9 or later; docs/API.md is the protocol.
+anybody who knows it. One file, standard library only, Python 3.9 or later; docs/reference/api.md is the protocol.
 
 A gate may be used by many threads, or by many tasks of one event loop at a time. It keeps up to IDLE_MAX
 idle connections. If one of them turns out dead before anything came, the call is made again, once, on a
@@ -391,7 +391,7 @@ class Gate(_Calls):
     @contextlib.contextmanager
     def events(self, *types: str) -> Iterator[Iterator[Document]]:
         """What is decided at the gate, from the beginning of the block on, as it happens; of these types, or of
-        all: docs/EVENTS.md. Ends with WeirUnreachable when the server does.
+        all: docs/reference/events.md. Ends with WeirUnreachable when the server does.
 
             with gate.events('gate.throttle') as events:
                 for event in events: ..."""

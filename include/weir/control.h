@@ -12,8 +12,8 @@
  *   aimd     grows by addition while it is used and all is well, falls by a factor when it is not.
  *
  * Everything is told as numbers; reading them out of headers is the caller's part. What makes no
- * sense (a limit below zero, a reset after the end of time) is ignored. docs/CONGESTION.md explains
- * the ideas and their figures. */
+ * sense (a limit below zero, a reset after the end of time) is ignored.
+ * docs/internals/congestion.md explains the ideas and their figures. */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
 

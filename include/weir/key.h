@@ -11,7 +11,7 @@
  *
  * Order: the priorities take turns by weight; within a priority the tenant with the least virtual
  * time is next, which is charged with cost over weight; within a tenant it is first come, first
- * served. docs/GATE.md states the invariants G1 to G12. */
+ * served. docs/internals/gate.md states the invariants G1 to G12. */
 #ifndef WEIR_KEY_H
 #define WEIR_KEY_H
 

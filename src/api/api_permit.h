@@ -3,7 +3,7 @@
  * A permit is a gate ticket with an id. While it waits it belongs to its call, and to the loop of
  * that. Once it is held it stands in a table, where any thread finds it by its id, or by gate, key
  * and flow, and ends or renews it under the table's lock. Its own loop hears of the end of its
- * lease; whoever was first, the ticket knows. docs/API.md tells the rest. */
+ * lease; whoever was first, the ticket knows. docs/reference/api.md tells the rest. */
 #ifndef WEIR_API_API_PERMIT_H
 #define WEIR_API_API_PERMIT_H
 

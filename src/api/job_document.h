@@ -1,5 +1,5 @@
-/* job_document.h - a job as the API tells of it, in JSON. docs/JOBS.md lists the fields; what there
- * is none of is absent. */
+/* job_document.h - a job as the API tells of it, in JSON. docs/guides/jobs.md lists the fields;
+ * what there is none of is absent. */
 #ifndef WEIR_API_JOB_DOCUMENT_H
 #define WEIR_API_JOB_DOCUMENT_H
 

@@ -1,5 +1,5 @@
-/* metrics.h - GET /metrics: all that is counted, in Prometheus' text format. docs/METRICS.md lists
- * it. */
+/* metrics.h - GET /metrics: all that is counted, in Prometheus' text format.
+ * docs/reference/metrics.md lists it. */
 #ifndef WEIR_API_METRICS_H
 #define WEIR_API_METRICS_H
 

@@ -1,4 +1,5 @@
-/* protocol.h - the line protocol of jobs, docs/PROTOCOL.md, as a service of its own listeners. */
+/* protocol.h - the line protocol of jobs, docs/reference/job-protocol.md, as a service of its own
+ * listeners. */
 #ifndef WEIR_API_PROTOCOL_H
 #define WEIR_API_PROTOCOL_H
 

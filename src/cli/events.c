@@ -181,7 +181,7 @@ const struct weir_command weir_command_events = {
     .usage = "[FLAG]...",
     .what = "What is decided at the gates from now on, a line for each event, until Ctrl-C or the "
             "end\n"
-            "of the gateway. docs/EVENTS.md names the types and their fields.",
+            "of the gateway. docs/reference/events.md names the types and their fields.",
     .flags = flags,
     .run = run_events,
 };

@@ -119,7 +119,8 @@ static const char rest[] =
     ".Pp\n"
     ".Dl weir gates \\-\\-watch\n"
     ".Sh SEE ALSO\n"
-    "docs/CLI.md, docs/CONFIG.md, docs/JOBS.md and docs/API.md of the source.\n";
+    "docs/reference/cli.md, docs/reference/config.md, docs/guides/jobs.md and "
+    "docs/reference/api.md of the source.\n";
 
 /* Text as it is, with nothing in it that is a command to who formats it. A sentence begins a line,
  * as formatters like it. */

@@ -122,7 +122,8 @@ static int list(void)
 {
     struct weir_sim_scenario *scenario;
     struct weir_config_errors errors;
-    printf("Scenarios, each `weir sim NAME`; or name a file of your own (docs/SIM.md):\n\n");
+    printf("Scenarios, each `weir sim NAME`; or name a file of your own "
+           "(docs/reference/simulator.md):\n\n");
     for (const struct weir_sim_shipped *each = weir_sim_shipped; each->name != NULL; each++) {
         if (weir_sim_load_text(weir_slice_of(each->name), weir_slice_of(each->text), NULL,
                                &scenario, &errors)) {

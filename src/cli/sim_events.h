@@ -1,4 +1,4 @@
-/* sim_events.h - the events that a Weir has recorded (docs/EVENTS.md), as a trace for the
+/* sim_events.h - the events that a Weir has recorded (docs/reference/events.md), as a trace for the
  * simulator.
  *
  * Who had to wait, and who was not let into the line, is an arrival; the cost is the ticket's. Who

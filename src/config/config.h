@@ -2,7 +2,8 @@
  *
  * Every default stands in it, every name that refers to something has become an index, and every
  * value is within the bounds that the rest of the program states, so whoever uses it need not ask
- * again. docs/CONFIG.md describes the file; the comments here only say what differs in the struct.
+ * again. docs/reference/config.md describes the file; the comments here only say what differs in
+ * the struct.
  *
  * A configuration owns all of its memory and may be read from any thread. */
 #ifndef WEIR_CONFIG_CONFIG_H

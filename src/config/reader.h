@@ -45,7 +45,7 @@ struct weir_field {
 };
 
 struct weir_section {
-    const char *title; /* as in docs/CONFIG.md, such as gates.NAME.line */
+    const char *title; /* as in docs/reference/config.md, such as gates.NAME.line */
     const struct weir_field *fields;
     uint32_t field_count;
 };

@@ -1,5 +1,5 @@
 /* event_line.h - a note of the event log as JSON, one object a line: what /events and the event
- * file are made of. docs/EVENTS.md names every field. */
+ * file are made of. docs/reference/events.md names every field. */
 #ifndef WEIR_GATES_EVENT_LINE_H
 #define WEIR_GATES_EVENT_LINE_H
 

@@ -1,4 +1,5 @@
-/* flow.h - permits that belong to a flow rather than to one request. docs/FLOWS.md tells the whole.
+/* flow.h - permits that belong to a flow rather than to one request. docs/internals/flows.md tells
+ * the whole.
  *
  * A flow is what requests of one name at one key have in common: one ticket, and then its permit.
  * Each of its requests is a request. Those who come while the ticket stands in line wait with it,

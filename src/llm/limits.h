@@ -2,7 +2,8 @@
  *
  * Providers say much the same under many names, and write the same numbers in many forms. One table
  * in limits.c has the names; the forms tell themselves apart (6m0s, 12, 0.049,
- * 2025-08-21T12:40:59Z), so that a new provider is a row or two. docs/WIRE.md lists the providers.
+ * 2025-08-21T12:40:59Z), so that a new provider is a row or two. docs/internals/wire.md lists the
+ * providers.
  *
  * What makes no sense is passed over: a number that is none, below zero or beyond 2^53, a moment
  * that does not exist, a limit without what remains of it. One bad field never spoils another.

@@ -1,5 +1,6 @@
 /* llm_exchange.h - what an exchange with an LLM has besides: its body is read before it stands in
- * line, its reply while it passes, and it may be sent more than once. docs/LLM.md tells the whole.
+ * line, its reply while it passes, and it may be sent more than once. docs/guides/llm.md tells the
+ * whole.
  *
  *   exchange_request.c     the request: held, read, changed where it must be, and its price
  *   exchange_reply.c  the reply: what it says of the limits, what was used, what the client is

@@ -1,5 +1,5 @@
-/* exchange.h - one request and its reply, from the moment its head is complete. docs/PROXY.md tells
- * how it lives.
+/* exchange.h - one request and its reply, from the moment its head is complete.
+ * docs/internals/proxy.md tells how it lives.
  *
  * An exchange owns its gate ticket, so whatever ends it gives the permit back; where permits belong
  * to flows, it is a request of one, and its gate ticket only stands for the key. It reads what its

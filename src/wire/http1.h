@@ -8,8 +8,8 @@
  *
  * There is one reading of a message or none. Whatever another program could read differently (RFC
  * 9112 leaves much of that to the recipient) is a fault, and so is everything overlong: see
- * http_fault.h for the list and docs/WIRE.md for the reasons. A complete head has been judged as a
- * whole: how its body is framed, whether its connection persists, whom it addresses. */
+ * http_fault.h for the list and docs/internals/wire.md for the reasons. A complete head has been
+ * judged as a whole: how its body is framed, whether its connection persists, whom it addresses. */
 #ifndef WEIR_WIRE_HTTP1_H
 #define WEIR_WIRE_HTTP1_H
 

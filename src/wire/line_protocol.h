@@ -1,5 +1,5 @@
-/* line_protocol.h - the line protocol for jobs, docs/PROTOCOL.md: bytes in, commands and bodies
- * out.
+/* line_protocol.h - the line protocol for jobs, docs/reference/job-protocol.md: bytes in, commands
+ * and bodies out.
  *
  * A line is words with one space between, ended by LF or CRLF. Behind the line of a SUBMIT come as
  * many bytes as it says, and a line's end. What is at fault stays so: from then on nobody could say

@@ -3,7 +3,7 @@
  * Where a route puts {tenant} into its keys, a key belongs to the tenant whose name stands there.
  * A token of one tenant neither sees nor uses the keys of others at such a gate. A template without
  * a separator that tenant names cannot contain, such as "{tenant}-{function}", is ambiguous: then
- * several tenants see the key. See docs/API.md. */
+ * several tenants see the key. See docs/reference/api.md. */
 #ifndef WEIR_WORKER_KEY_TENANT_H
 #define WEIR_WORKER_KEY_TENANT_H
 

@@ -3,7 +3,7 @@
  * One thread's call admits or ends a ticket that another thread owns, and tells the owner by a
  * post. Meanwhile the owner may end the same ticket and would like its memory back. The model
  * shows that one rule makes this safe: a ticket's memory lives until the post about it has been
- * consumed. It backs promise G5 of docs/GATE.md. tests/model/check searches all of it.
+ * consumed. It backs promise G5 of docs/internals/gate.md. tests/model/check searches all of it.
  *
  * The protocol:
  *

@@ -1,4 +1,5 @@
-/* model.h - a second opinion on one key, written from docs/GATE.md and the public headers alone.
+/* model.h - a second opinion on one key, written from docs/internals/gate.md and the public headers
+ * alone.
  *
  * It is meant to be obviously right, not fast: one array of tickets, one of tenants and one of
  * lanes, and every decision scans them anew. There are no lists, no heaps and nothing cached, so

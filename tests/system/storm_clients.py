@@ -14,7 +14,7 @@ from storm_upstream import LARGE, fill
 KEYS = [f'k{i}' for i in range(10)]
 TENANTS = ['whale'] * 6 + ['pike', 'perch', 'trout', 'roach']  # one has more than its share of the lines
 PATIENCE = 90  # for one answer; only to end what hangs
-BODY_WINDOW = 4.5  # seconds, a little less than Weir waits for a body at the least: docs/PROXY.md
+BODY_WINDOW = 4.5  # seconds, a little less than Weir waits for a body at the least: docs/internals/proxy.md
 
 # What the upstream shall do with a request, how often, and which answers that may have besides those of
 # the gate. None is a reply that breaks off.

@@ -1,4 +1,4 @@
-"""docs/API.md as somebody would paste it: every line of its examples, in order, and what it shows."""
+"""docs/reference/api.md as somebody would paste it: every line of its examples, in order, and what it shows."""
 import asyncio
 import json
 import os
@@ -11,7 +11,7 @@ from raw import run
 from weir import PATIENCE, until, weir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = (ROOT / 'docs/API.md').read_text()
+PAGE = (ROOT / 'docs/reference/api.md').read_text()
 SHOWN = '127.0.0.1:7070'
 CHANGING = {'waited_ms', 'timeout_in_ms', 'start_in_ms', 'interval_us', 'created', 'started', 'ended', 'drain_per_second'}
 
@@ -122,7 +122,7 @@ async def test_every_line_of_the_page_does_what_it_shows():
 
 
 def test_the_page_has_a_line_for_everything():
-    document = yaml.safe_load((ROOT / 'docs/openapi.yaml').read_text())
+    document = yaml.safe_load((ROOT / 'docs/reference/openapi.yaml').read_text())
     asked = set()
     for command, _ in examples():
         assert command.startswith('curl '), command

@@ -1,5 +1,5 @@
 """The commands about jobs: against a real server; and where a server has to refuse, to break off or to be at some
-point at a moment that a test chooses, against one of the tests' own that answers as docs/JOBS.md says."""
+point at a moment that a test chooses, against one of the tests' own that answers as docs/guides/jobs.md says."""
 import asyncio
 import fcntl
 import hashlib

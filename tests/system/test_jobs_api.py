@@ -1,4 +1,4 @@
-"""The HTTP interface of durable jobs, docs/JOBS.md: submitting, waiting, ends, lists and dead letters."""
+"""The HTTP interface of durable jobs, docs/guides/jobs.md: submitting, waiting, ends, lists and dead letters."""
 import asyncio
 import contextlib
 import hashlib

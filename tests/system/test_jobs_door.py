@@ -1,4 +1,4 @@
-"""Submitting jobs to queues that are full, many at once, and by clients that go away at each step; see docs/JOBS.md."""
+"""Submitting jobs to queues that are full, many at once, and by clients that go away at each step; see docs/guides/jobs.md."""
 import asyncio
 import contextlib
 import json

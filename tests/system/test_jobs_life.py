@@ -1,4 +1,4 @@
-"""The life of jobs in a running Weir, docs/JOBS.md: their order, their ends, what survives which end of the program, and
+"""The life of jobs in a running Weir, docs/guides/jobs.md: their order, their ends, what survives which end of the program, and
 how another config is taken up. What the HTTP interface says of it is tested in test_jobs_api.py, crashes under load in
 test_jobs_crash.py."""
 import asyncio

@@ -1,4 +1,4 @@
-"""Jobs that a route does, docs/JOBS.md: the body as a request through the gateway's own gates, the reply as the result."""
+"""Jobs that a route does, docs/guides/jobs.md: the body as a request through the gateway's own gates, the reply as the result."""
 import asyncio
 import contextlib
 

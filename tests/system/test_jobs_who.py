@@ -1,4 +1,4 @@
-"""Who may submit jobs, look at them and deal with dead letters: tokens, tenants and API keys; see docs/JOBS.md."""
+"""Who may submit jobs, look at them and deal with dead letters: tokens, tenants and API keys; see docs/guides/jobs.md."""
 import asyncio
 import json
 import os

@@ -481,7 +481,7 @@ async def test_the_most_series_hold_up_nobody():
 def test_every_metric_is_on_the_page_and_on_the_dashboard():
     root = pathlib.Path(__file__).resolve().parents[2]
     names = set(re.findall(r'\{"((?:weir|llm|process)_\w+)", "\w+",', (root / 'src/api/metrics.c').read_text()))
-    page = (root / 'docs/METRICS.md').read_text()
+    page = (root / 'docs/reference/metrics.md').read_text()
     board = (root / 'examples/grafana.json').read_text()
     assert len(names) > 25
     assert {name for name in names if f'`{name}`' not in page} == set()

@@ -1,4 +1,4 @@
-"""docs/LLM.md and what the README says of LLMs: the configs are good ones, and what is to be tried does what it says."""
+"""docs/guides/llm.md and what the README says of LLMs: the configs are good ones, and what is to be tried does what it says."""
 import asyncio
 import contextlib
 import json
@@ -11,7 +11,7 @@ from raw import run
 from weir import PATIENCE, PROGRAM, weir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = (ROOT / 'docs/LLM.md').read_text()
+PAGE = (ROOT / 'docs/guides/llm.md').read_text()
 PROVIDER = 'http://127.0.0.1:9001'
 
 

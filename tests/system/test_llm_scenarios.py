@@ -1,6 +1,6 @@
 """A gateway in front of an emulated provider, over real sockets, measured at the provider: how much of what the
 account allows is used, how much is refused, and who gets it. The simulator measures the same controllers for
-hours (docs/CONGESTION.md); here minutes of an account are enough to see that the gateway feeds them rightly.
+hours (docs/internals/congestion.md); here minutes of an account are enough to see that the gateway feeds them rightly.
 
 All times are the provider's. The scenarios run side by side, since each of them mostly waits."""
 import asyncio

@@ -647,7 +647,7 @@ def names_in(page, heading):
 @run
 async def test_the_page_lists_every_flag_every_fault_and_every_count():
     root = pathlib.Path(__file__).resolve().parents[2]
-    page = (root / 'docs' / 'MOCK.md').read_text()
+    page = (root / 'docs/reference/mock.md').read_text()
     flags = re.findall(r'^  (--[\w-]+)', call('--help').stdout, flags=re.M)
     listed = names_in(page, 'Flags') + names_in(page, 'Its flags')
     assert [name for name in listed if name.startswith('--')] == flags[:-1]

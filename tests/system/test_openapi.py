@@ -1,4 +1,4 @@
-"""docs/openapi.yaml against a running server: each path, method, status, header and field, in both directions."""
+"""docs/reference/openapi.yaml against a running server: each path, method, status, header and field, in both directions."""
 import asyncio
 import contextlib
 import json
@@ -14,7 +14,7 @@ from raw import run
 from weir import functions, until, weir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENT = yaml.safe_load((ROOT / 'docs/openapi.yaml').read_text())
+DOCUMENT = yaml.safe_load((ROOT / 'docs/reference/openapi.yaml').read_text())
 METHODS = ('get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace')
 GATES = '''
 gates:

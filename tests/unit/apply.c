@@ -1,4 +1,4 @@
-/* A key takes up new settings: every sentence of "New settings" in docs/GATE.md. */
+/* A key takes up new settings: every sentence of "New settings" in docs/internals/gate.md. */
 #include "unit/helpers.h"
 
 #define FOREVER .timeout_ns = WEIR_NEVER

@@ -1,4 +1,4 @@
-/* docs/CONFIG.md lists every field of the schema, and nothing else. */
+/* docs/reference/config.md lists every field of the schema, and nothing else. */
 #include "unit/config_helpers.h"
 
 #include "config/scalars.h"
@@ -25,8 +25,8 @@ static void read_page(const char *name, char *text)
 static int read_pages(void **state)
 {
     (void)state;
-    read_page("CONFIG.md", page);
-    read_page("JOBS.md", jobs_page);
+    read_page("reference/config.md", page);
+    read_page("guides/jobs.md", jobs_page);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* What the controllers come to against a provider under constant overload: the figures that
- * docs/CONGESTION.md promises, on fixed seeds. */
+ * docs/internals/congestion.md promises, on fixed seeds. */
 #include "unit/provider.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* docs/SIM.md lists every field of a scenario and every policy, and nothing else. */
+/* docs/reference/simulator.md lists every field of a scenario and every policy, and nothing else.
+ */
 #define _GNU_SOURCE /* memmem() */
 
 #include "config/reader.h"
@@ -12,7 +13,7 @@ static int read_page(void **state)
 {
     (void)state;
     char path[512];
-    snprintf(path, sizeof path, "%s/docs/SIM.md", getenv("WEIR_ROOT"));
+    snprintf(path, sizeof path, "%s/docs/reference/simulator.md", getenv("WEIR_ROOT"));
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     size_t bytes = fread(page, 1, sizeof page - 1, file);

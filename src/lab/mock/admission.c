@@ -291,7 +291,7 @@ void weir_mock_judge(struct weir_visit *visit)
     if (wrong != NULL) {
         turn_away(visit, wrong);
     } else if (!read_fault(visit)) {
-        turn_away(visit, "X-Mock-Fault is none of those that docs/MOCK.md lists.");
+        turn_away(visit, "X-Mock-Fault is none of those that docs/reference/mock.md lists.");
     } else {
         read_tenant(visit);
         draw(turn);

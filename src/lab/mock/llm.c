@@ -149,8 +149,8 @@ static void reply_otherwise(struct weir_visit *visit)
     } else if (call_of(visit) != NULL) {
         weir_mock_refuse(visit, 405, "This is called by POST.", NULL);
     } else {
-        weir_mock_refuse(visit, 404, "There is nothing here; docs/MOCK.md lists what there is.",
-                         NULL);
+        weir_mock_refuse(
+            visit, 404, "There is nothing here; docs/reference/mock.md lists what there is.", NULL);
     }
 }
 

@@ -1,8 +1,8 @@
 /* llm_exchange.h - the mock as a provider of language models: what it is told to be.
  *
  * The rules are what may change while it runs: each is a word, `tokens=250000/m`, which is the same
- * as a flag, in a schedule and in a call of /mock/set (settings.h). docs/MOCK.md describes all of
- * it from outside. */
+ * as a flag, in a schedule and in a call of /mock/set (settings.h). docs/reference/mock.md
+ * describes all of it from outside. */
 #ifndef WEIR_LAB_MOCK_LLM_H
 #define WEIR_LAB_MOCK_LLM_H
 

@@ -3,7 +3,7 @@
  * It is what Weir is tried, tested and measured with, so it knows everything that makes an upstream
  * scarce, slow or unreliable, and it is cheap: one thread, one read and one write per request, no
  * allocation per request. It has two roles: any upstream, or a provider of language models.
- * docs/MOCK.md describes it from outside. */
+ * docs/reference/mock.md describes it from outside. */
 #ifndef WEIR_LAB_MOCK_MOCK_H
 #define WEIR_LAB_MOCK_MOCK_H
 

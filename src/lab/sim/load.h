@@ -1,5 +1,5 @@
-/* load.h - a scenario from its file. docs/SIM.md describes the file; a test compares it with the
- * tables here. */
+/* load.h - a scenario from its file. docs/reference/simulator.md describes the file; a test
+ * compares it with the tables here. */
 #ifndef WEIR_LAB_SIM_LOAD_H
 #define WEIR_LAB_SIM_LOAD_H
 

@@ -3,7 +3,7 @@
  *
  * It knows nothing of the network or of time passing: a request is asked about at the moment at
  * which it arrives, and settled at the moment at which it ends. All that it does to its
- * buckets is stated in docs/SIM.md and tested against values worked out by hand. */
+ * buckets is stated in docs/reference/simulator.md and tested against values worked out by hand. */
 #ifndef WEIR_LAB_SIM_PROVIDER_H
 #define WEIR_LAB_SIM_PROVIDER_H
 

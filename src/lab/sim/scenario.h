@@ -1,5 +1,6 @@
 /* scenario.h - what is simulated: a provider's account, who asks, how the gateway's line is set,
- * and what changes on the way. docs/SIM.md describes the file that it is read from. */
+ * and what changes on the way. docs/reference/simulator.md describes the file that it is read from.
+ */
 #ifndef WEIR_LAB_SIM_SCENARIO_H
 #define WEIR_LAB_SIM_SCENARIO_H
 
