@@ -9,11 +9,11 @@
  *     door -> body -> submit -> [store: ACCEPT, commit] -> 202, enter the schedule
  *     a turn -> [store: TAKE] -> run -> end -> [store: SETTLE, commit] -> forget or requeue
  *
- * Promises (docs/guides/jobs.md states and tests each): J1 a 202 is on disk. J2 what was accepted
- * is queued, running, done, cancelled or dead, exactly once. J3 an answer counts only under its
- * epoch. J4 a job found running at a start has spent an attempt, unless it had ended well. J5 while
- * the disk fails nothing is accepted and nothing is started, and what runs goes on and is recorded
- * later. */
+ * Promises (docs/internals/jobs.md states and tests each): J1 a 202 is on disk. J2 what was
+ * accepted is queued, running, done, cancelled or dead, exactly once. J3 an answer counts only
+ * under its epoch. J4 a job found running at a start has spent an attempt, unless it had ended
+ * well. J5 while the disk fails nothing is accepted and nothing is started, and what runs goes on
+ * and is recorded later. */
 #ifndef WEIR_RUNNER_JOB_SERVICE_H
 #define WEIR_RUNNER_JOB_SERVICE_H
 

@@ -1,5 +1,5 @@
 """Durable jobs under load while everything around them goes wrong: the power is cut, the disk fails or is full, the clock
-jumps. Nothing that was accepted is lost (docs/guides/jobs.md, J1, J5); history.py says what that means.
+jumps. Nothing that was accepted is lost (docs/internals/jobs.md, J1, J5); history.py says what that means.
 
 WEIR_SEED repeats a run as far as the kernel's timing allows; WEIR_KILLS says how often (in make soak: thousands)."""
 import asyncio

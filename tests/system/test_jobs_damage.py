@@ -1,4 +1,4 @@
-"""A disk that changes what it keeps (docs/guides/jobs.md, J6): what is damaged is never served, sent or run as if it were right;
+"""A disk that changes what it keeps (docs/internals/jobs.md, J6): what is damaged is never served, sent or run as if it were right;
 its job is a dead letter that says so, or counted as lost; everything else goes on."""
 import asyncio
 import contextlib

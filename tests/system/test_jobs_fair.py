@@ -1,4 +1,4 @@
-"""Which job goes next, over real HTTP and with real commands (docs/guides/jobs.md, J8). One worker, whose command notes that
+"""Which job goes next, over real HTTP and with real commands (docs/internals/jobs.md, J8). One worker, whose command notes that
 it begins: what stands in the ledger is the order. A first job holds the worker until all others are queued."""
 import collections
 import contextlib

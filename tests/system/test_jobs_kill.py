@@ -1,5 +1,5 @@
 """Durable jobs under load while Weir is killed, again and again; folders that are another's, or damaged. Nothing that was
-accepted is lost (docs/guides/jobs.md, J2 to J4, J6, J7); history.py says what that means.
+accepted is lost (docs/internals/jobs.md, J2 to J4, J6, J7); history.py says what that means.
 
 WEIR_SEED repeats a run as far as the kernel's timing allows; WEIR_KILLS says how often (in make soak: thousands)."""
 import asyncio

@@ -1,4 +1,4 @@
-"""A route is called once at most for each attempt, also by a Weir that is killed meanwhile (docs/guides/jobs.md, J4)."""
+"""A route is called once at most for each attempt, also by a Weir that is killed meanwhile (docs/internals/jobs.md, J4)."""
 import asyncio
 import collections
 import contextlib

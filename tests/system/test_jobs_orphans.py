@@ -1,4 +1,4 @@
-"""What a command has started ends with Weir, however Weir ends, and before the next attempt begins (docs/guides/jobs.md).
+"""What a command has started ends with Weir, however Weir ends, and before the next attempt begins (docs/internals/jobs.md).
 
 Commands leave processes behind in all the usual ways. Each process writes marks with the time to a file; the checks
 compare the times of attempts that may not overlap."""

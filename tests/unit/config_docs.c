@@ -153,10 +153,18 @@ TEST(the_example_on_the_page_can_be_loaded)
     free(text);
 }
 
-TEST(the_queue_on_the_page_of_jobs_can_be_loaded)
+TEST(the_queues_on_the_page_of_jobs_can_be_loaded)
 {
-    char *text = example_on(jobs_page, API);
+    char *text = example_on(jobs_page, "");
     struct weir_config *config = load(text);
+    assert_int_equal(config->queue_count, 1);
+    unload(config);
+    free(text);
+
+    const char *rest = strstr(jobs_page, "\n## A queue\n");
+    assert_non_null(rest);
+    text = example_on(rest, API);
+    config = load(text);
     assert_int_equal(config->queue_count, 1);
     assert_int_equal(config->protocol_count, 1);
     assert_int_equal(config->queues[0].run_count, 3);
@@ -169,7 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_has_its_row_and_every_row_its_field),
         cmocka_unit_test(the_example_on_the_page_can_be_loaded),
-        cmocka_unit_test(the_queue_on_the_page_of_jobs_can_be_loaded),
+        cmocka_unit_test(the_queues_on_the_page_of_jobs_can_be_loaded),
     };
     return cmocka_run_group_tests_name("config_docs", tests, read_pages, NULL);
 }

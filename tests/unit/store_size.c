@@ -202,7 +202,8 @@ static double file_times(uint64_t live_count)
 }
 
 /* The file gets smaller when the journal is copied to it, which is now and then: so much may have
- * been given back that it does not know of yet. docs/guides/jobs.md allows for eight times as much.
+ * been given back that it does not know of yet. docs/internals/jobs.md allows for eight times as
+ * much.
  */
 #define UNCOPIED_BYTES (UINT64_C(1) << 19)
 
