@@ -1,188 +1,52 @@
-"""What the README shows of a program before and after it has a gate, compiled and run as it stands there."""
+"""The README as a reader would paste it: every block of commands, in order, and what it shows."""
 import asyncio
-import contextlib
-import json
-import os
-import pathlib
 import re
-import shutil
-import subprocess
-import tempfile
+import signal
 
-from raw import open_wire, reply, request, run, upstream
-from weir import PATIENCE, until, weir
+from paste import ROOT, blocks, clone, free_ports, paste
+from raw import run
+from weir import PATIENCE
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / 'README.md').read_text()
-SHOWN = 'http://127.0.0.1:7070'
-FLOWS = 5
-
-# Agents that answer once they may, and count how many run at once.
-AGENTS = '''
-let inside = 0;
-let most = 0;
-let open;
-const opened = new Promise((resolve) => { open = resolve; });
-export const counted = () => most;
-export const letGo = () => open();
-export async function runAgent(agent, question) {
-    most = Math.max(most, ++inside);
-    console.log(inside);
-    await opened;
-    inside--;
-    return `${agent}: ${question}`;
-}
-'''
-TYPES = 'export function runAgent(agent: string, question: string): Promise<string>;\n'
-MAIN = '''
-import { ask } from './ask.js';
-import { counted, letGo } from './agents.js';
-process.stdin.once('data', letGo);
-const answers = Array.from({ length: FLOWS }, (_, i) => ask('agentB', `flow-${i}`, `question ${i}`));
-console.log(JSON.stringify({ answers: await Promise.all(answers), most: counted() }));
-'''.replace('FLOWS', str(FLOWS))
 
 
-def change():
-    """The program before and after, and the lines that differ."""
-    [diff] = re.findall(r'^```diff\n(.*?)^```$', README, flags=re.M | re.S)
-    lines = diff.splitlines()
-    assert all(line[:1] in ' +-' for line in lines)
-    before = '\n'.join(line[1:] for line in lines if line[:1] != '+')
-    after = '\n'.join(line[1:] for line in lines if line[:1] != '-')
-    return before, after, [line for line in lines if line[:1] in ('+', '-')]
+def figures_aside(text):
+    """A text without its numbers, and with one space where there are several."""
+    return re.sub(r'[\d.]+', 'N', ' '.join(text.split()))
 
 
-def compile_all(folder, **programs):
-    """Makes a folder of each program, with what it imports. The compiler, which is strict, reads all at once."""
-    (folder / 'node_modules').mkdir()
-    (folder / 'node_modules/weir-client').symlink_to(ROOT / 'clients/node')
-    (folder / 'package.json').write_text('{ "type": "module" }')
-    for name, program in programs.items():
-        (folder / name).mkdir()
-        (folder / name / 'ask.ts').write_text(program)
-        (folder / name / 'agents.js').write_text(AGENTS)
-        (folder / name / 'agents.d.ts').write_text(TYPES)
-        (folder / name / 'main.js').write_text(MAIN)
-    done = subprocess.run(['tsc', '--strict', '--target', 'es2022', '--module', 'nodenext', '--preserveSymlinks',
-                           '--skipDefaultLibCheck',
-                           *(f'{name}/ask.ts' for name in programs)], cwd=folder, stdout=subprocess.PIPE, text=True,
-                          check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout
-
-
-@contextlib.asynccontextmanager
-async def running(folder):
-    process = await asyncio.create_subprocess_exec('node', folder / 'main.js', stdin=asyncio.subprocess.PIPE,
-                                                   stdout=asyncio.subprocess.PIPE)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def end(process, inside):
-    """Waits until so many run, lets them go, and returns what came of it."""
-    for number in range(1, inside + 1):
-        assert int(await asyncio.wait_for(process.stdout.readline(), PATIENCE)) == number
-    out, _ = await asyncio.wait_for(process.communicate(b'go\n'), PATIENCE)
+@run
+async def test_make_run_starts_a_gateway_which_ends_by_ctrl_c(tmp_path):
+    assert blocks(README, 'sh')[0].startswith('make run ')
+    assert '\t@tools/run\n' in (ROOT / 'Makefile').read_text()
+    clone(tmp_path, free_ports())
+    process = await asyncio.create_subprocess_exec(tmp_path / 'tools/run', stdout=asyncio.subprocess.PIPE,
+                                                   start_new_session=True)
+    said = b''
+    while b'weir: api on' not in said:
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        assert line, said
+        said += line
+    process.send_signal(signal.SIGINT)
+    await asyncio.wait_for(process.communicate(), PATIENCE)  # to the end: nobody holds the output any more
     assert process.returncode == 0
-    return json.loads(out.splitlines()[-1])
 
 
 @run
-async def test_a_change_of_five_lines_puts_agents_behind_a_gate(tmp_path):
-    before, after, changed = change()
-    assert len(changed) <= 5
-    [gates] = re.findall(r'^`(gates: .* } })` and', README, flags=re.M)
-    answers = [f'agentB: question {i}' for i in range(FLOWS)]
-    assert SHOWN in after
-    async with weir(f'api: 127.0.0.1:0\n{gates}\n') as gateway:
-        compile_all(tmp_path, before=before, after=after.replace(SHOWN, gateway.api))
-        async with running(tmp_path / 'before') as process:
-            assert await end(process, FLOWS) == {'answers': answers, 'most': FLOWS}
-        async with running(tmp_path / 'after') as process:
-            await gateway.until('agentB', gate='agents', active=3, waiting=FLOWS - 3)
-            assert await end(process, 3) == {'answers': answers, 'most': 3}
-        await gateway.until('agentB', gate='agents', active=0, waiting=0)
+async def test_every_block_does_what_the_readme_says(tmp_path):
+    demo, functions, llm, jobs = await paste(tmp_path, blocks(README, 'sh')[1:],
+                                             **{'weir demo': 'weir demo --seconds 8'})
 
+    [shown] = blocks(README, 'text')
+    assert demo.count('without Weir') and figures_aside(shown) in figures_aside(demo)
 
-# ---- a proxy in front
+    rows = [line.split() for line in functions.splitlines()]
+    assert ['ready'] in rows and 'a command waits in the same line' in functions
+    assert [row[:4] for row in rows if row[:1] == ['functions']] == [['functions', 'resize', '2', '2']]
+    assert '"most":2,"served":30,' in functions
 
-NGINX = '''
-daemon off; user root; worker_processes 1; pid FOLDER/pid;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path FOLDER/body; proxy_temp_path FOLDER/proxy; fastcgi_temp_path FOLDER/fastcgi;
-    uwsgi_temp_path FOLDER/uwsgi; scgi_temp_path FOLDER/scgi;
-    server {{ listen unix:FOLDER/nginx; location / {{ proxy_pass http://127.0.0.1:{port}; {directives} }} }}
-}}
-'''
-LIES = ('X-Tenant: boss', 'X-Priority: high', 'X-Forwarded-For: 6.6.6.6', 'Forwarded: for=6.6.6.6',
-        'X-Forwarded-Proto: gopher', 'X-Forwarded-Host: evil.example')
+    assert '"object":"chat.completion"' in llm and re.search(r'^llm +gpt-4o ', llm, flags=re.M)
+    assert re.search(r'^[\d-]+ +acme +gpt-4o +1 +0 +\d+ +9 ', llm, flags=re.M)
 
-
-@contextlib.asynccontextmanager
-async def nginx(port, directives):
-    """nginx in front of this port; the address where it listens."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = pathlib.Path(folder) / 'nginx.conf'
-        config.write_text(NGINX.format(port=port, directives=directives).replace('FOLDER', folder))
-        path = shutil.which('nginx', path='/usr/sbin:/usr/bin')
-        process = await asyncio.create_subprocess_exec(path, '-p', folder, '-e', 'stderr', '-c', str(config))
-        try:
-            await until(lambda: process.returncode is not None or os.path.exists(f'{folder}/nginx'), 'it listens')
-            yield f'unix:{folder}/nginx'
-        finally:
-            process.terminate()
-            await asyncio.wait_for(process.wait(), PATIENCE)
-
-
-async def what_is_believed(directives, top=''):
-    """How a stranger's request that lies comes through nginx: its ticket in line, and what the upstream gets."""
-    door = asyncio.Event()
-
-    async def serve(wire, message):
-        if not door.is_set():
-            await door.wait()
-        await wire.send(reply())
-    config = '''
-listen: 127.0.0.1:0
-api: 127.0.0.1:0
-{top}
-upstreams: {{ functions: {{ url: "{url}" }} }}
-gates: {{ functions: {{ limit: 1 }} }}
-routes:
-  - {{ match: /, key: f, tenant: header:X-Tenant, priority: header:X-Priority, gate: functions, upstream: functions }}
-'''
-    async with upstream(serve) as server, weir(config.format(url=server.url, top=top)) as gateway:
-        async with nginx(gateway.port, directives) as front:
-            first, stranger = await open_wire(gateway.port), await open_wire(front)
-            await first.send(request('/'))
-            await gateway.until('f', active=1)
-            await stranger.send(request('/', *LIES))
-            await gateway.until('f', waiting=1)
-            _, line = await gateway.ask_api('/gates/functions/f/line')
-            door.set()
-            assert [(await wire.message()).status for wire in (first, stranger)] == [200, 200]
-            for wire in (first, stranger):
-                wire.close()
-        ticket = line['line'][0]
-        return ticket['tenant'], ticket['priority'], server.seen[1].fields
-
-
-@run
-async def test_what_the_readme_says_of_a_proxy_in_front_is_true():
-    directives = re.search('```nginx\n(.*?)```', README, flags=re.S)[1]
-    tenant, priority, fields = await what_is_believed('')
-    assert (tenant, priority) == ('boss', 'high')  # so something has to be done
-    assert any('6.6.6.6' in value for _, value in fields)
-    for proxy, top in ((directives, ''), ('', 'trusted: []')):
-        tenant, priority, fields = await what_is_believed(proxy, top)
-        assert (tenant, priority) == ('', 'normal')
-        believed = [(name, value) for name, value in fields
-                    if name.lower() in ('forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host')]
-        assert not re.search('6[.]6[.]6[.]6|gopher|evil', str(believed)), believed
+    assert '"id":"order-1"' in jobs and '"state":"queued"' in jobs
+    assert 'screw 300.00 EUR\nbolt 300.00 EUR\nnut 100.00 EUR\nsum 700.00 EUR\n' in jobs
