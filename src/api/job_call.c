@@ -144,7 +144,7 @@ void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
 static void on_told(struct weir_post *post)
 {
     struct weir_job_service_request *request =
-        weir_container_of(post, struct weir_job_service_request, told);
+        weir_container_of(post, struct weir_job_service_request, on_done);
     struct weir_job_call *job = weir_container_of(request, struct weir_job_call, request);
     if (weir_job_release(job)) {
         weir_job_go_on(job, job->next);
@@ -154,8 +154,8 @@ static void on_told(struct weir_post *post)
 struct weir_job_service_request *weir_job_prepare(struct weir_job_call *job)
 {
     free(job->request.op.memory);
-    job->request =
-        (struct weir_job_service_request){.told = {.arrive = on_told}, .loop = &job->worker->loop};
+    job->request = (struct weir_job_service_request){.on_done = {.arrive = on_told},
+                                                     .loop = &job->worker->loop};
     return &job->request;
 }
 
@@ -248,7 +248,7 @@ bool weir_job_is_seen(struct weir_job_call *job)
 static void on_ended(struct weir_post *post)
 {
     struct weir_job_service_watch *watch =
-        weir_container_of(post, struct weir_job_service_watch, told);
+        weir_container_of(post, struct weir_job_service_watch, on_done);
     struct weir_job_call *job = weir_container_of(watch, struct weir_job_call, watch);
     job->watching = false;
     if (weir_job_release(job)) {
@@ -279,7 +279,7 @@ void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *l
         job->has_timer = weir_timer_init(loop, &job->timer, on_time_over);
     }
     job->watch = (struct weir_job_service_watch){
-        .told = {.arrive = on_ended}, .loop = loop, .number = number};
+        .on_done = {.arrive = on_ended}, .loop = loop, .number = number};
     if (!job->has_timer || !weir_job_service_watch(job->job_service, &job->watch)) {
         later(job); /* without memory nobody waits */
         return;

@@ -58,7 +58,7 @@ void weir_job_refuse_gone(struct weir_job_call *job)
  * `reading`, and then outlives the call. */
 struct bytes {
     struct weir_disk_task task;
-    struct weir_post told;
+    struct weir_post on_done;
     struct weir_job_call *job;
     struct weir_store *store;
     uint64_t file;     /* 0: they are at hand */
@@ -202,7 +202,7 @@ static void work(struct weir_disk_task *task)
                                                     : (uint64_t)got < left ? (size_t)got
                                                                            : (size_t)left};
     check_piece(bytes);
-    weir_loop_post(&bytes->job->worker->loop, &bytes->told);
+    weir_loop_post(&bytes->job->worker->loop, &bytes->on_done);
 }
 
 /* The first piece decides whether there is a reply; after that one, what fails ends it. */
@@ -221,7 +221,7 @@ static void decide(struct weir_job_call *job)
 
 static void on_read(struct weir_post *post)
 {
-    struct bytes *bytes = weir_container_of(post, struct bytes, told);
+    struct bytes *bytes = weir_container_of(post, struct bytes, on_done);
     struct weir_job_call *job = bytes->job;
     if (job->call == NULL) { /* it has been left to us */
         drop_bytes(bytes);
@@ -250,7 +250,7 @@ static void leave_bytes(struct weir_job_call *job)
 static void read_piece(struct bytes *bytes)
 {
     bool begun = bytes->job->call->begun;
-    bytes->told = (struct weir_post){.arrive = on_read};
+    bytes->on_done = (struct weir_post){.arrive = on_read};
     bytes->task.work = work;
     weir_job_hold(bytes->job);
     if (begun) {

@@ -256,7 +256,7 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     }
     api_permit->gate_ticket.flow = keep_name(api_permit->flow_text, params->flow);
     api_permit->gate_ticket.tenant = keep_name(api_permit->tenant_text, tenant);
-    api_permit->gate_ticket.told = on_told;
+    api_permit->gate_ticket.on_change = on_told;
     api_permit->gate = call->gate;
     api_permit->call = call;
     api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));

@@ -103,7 +103,7 @@ void weir_slot_refuse(struct weir_slot *slot)
 static void on_looked(struct weir_post *post)
 {
     struct weir_job_service_request *request =
-        weir_container_of(post, struct weir_job_service_request, told);
+        weir_container_of(post, struct weir_job_service_request, on_done);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
     if (!weir_slot_arrived(slot)) {
         return;
@@ -149,7 +149,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
 void weir_protocol_look(struct weir_slot *slot)
 {
     assert(!slot->busy);
-    slot->request = (struct weir_job_service_request){.told = {.arrive = on_looked},
+    slot->request = (struct weir_job_service_request){.on_done = {.arrive = on_looked},
                                                       .loop = &slot->worker->loop};
     slot->request.look.id = slot->id;
     slot->busy = true;

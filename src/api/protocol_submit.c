@@ -94,7 +94,7 @@ static void tell(struct weir_slot *slot)
 static void on_answer(struct weir_post *post)
 {
     struct weir_job_service_request *request =
-        weir_container_of(post, struct weir_job_service_request, told);
+        weir_container_of(post, struct weir_job_service_request, on_done);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
     if (weir_slot_arrived(slot)) {
         tell(slot);
@@ -111,7 +111,7 @@ static void commit(struct weir_slot *slot)
     slot->order.created_ms = weir_wall_ms();
     weir_job_params_apply(&slot->params, &slot->order);
     slot->place = WEIR_SLOT_NOWHERE; /* from now on places are the job service's business */
-    *request = (struct weir_job_service_request){.told = {.arrive = on_answer},
+    *request = (struct weir_job_service_request){.on_done = {.arrive = on_answer},
                                                  .loop = &slot->worker->loop};
     request->accept.orders = &slot->order;
     request->accept.order_count = 1;
@@ -124,7 +124,7 @@ static void commit(struct weir_slot *slot)
 /* A piece has been written. If that was not the last, more is read. */
 static void on_spooled(struct weir_post *post)
 {
-    struct weir_spool *spool = weir_container_of(post, struct weir_spool, told);
+    struct weir_spool *spool = weir_container_of(post, struct weir_spool, on_done);
     struct weir_slot *slot = spool->owner;
     if (!weir_slot_arrived(slot)) {
         return;
@@ -235,7 +235,7 @@ static void pass_door(struct weir_slot *slot)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
     struct weir_slot *slot = weir_container_of(door, struct weir_slot, door);
     if (weir_slot_arrived(slot)) {
         pass_door(slot);
@@ -248,7 +248,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
     struct weir_loop *loop = &slot->worker->loop;
     slot->session->current = slot;
     slot->door = (struct weir_job_admission){
-        .told = {.arrive = on_door},
+        .on_done = {.arrive = on_door},
         .loop = loop,
         .ask = {.queue = queue,
                 .tenant = slot->order.tenant,

@@ -53,7 +53,8 @@ static void answer(struct weir_call *call, struct weir_call_reload *reload)
 
 static void on_told(struct weir_post *post)
 {
-    struct weir_reload_request *request = weir_container_of(post, struct weir_reload_request, told);
+    struct weir_reload_request *request =
+        weir_container_of(post, struct weir_reload_request, on_done);
     struct weir_call_reload *reload = weir_container_of(request, struct weir_call_reload, request);
     if (reload->call != NULL) {
         answer(reload->call, reload);
@@ -70,7 +71,7 @@ void weir_api_reload(struct weir_call *call)
                           "There is no memory left. Try again later.");
         return;
     }
-    reload->request.told = (struct weir_post){.arrive = on_told};
+    reload->request.on_done = (struct weir_post){.arrive = on_told};
     reload->request.loop = &call->worker->loop;
     reload->call = call;
     call->reload = reload;

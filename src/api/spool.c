@@ -12,7 +12,7 @@
 #define PATH_BYTES_MAX 4096
 
 struct weir_spool *weir_spool_create(struct weir_disk *disk, struct weir_store *store,
-                                     struct weir_loop *loop, void (*arrive)(struct weir_post *told))
+                                     struct weir_loop *loop, void (*arrive)(struct weir_post *post))
 {
     struct weir_spool *spool = calloc(1, sizeof *spool);
     if (spool == NULL) {
@@ -29,7 +29,7 @@ struct weir_spool *weir_spool_create(struct weir_disk *disk, struct weir_store *
     spool->loop = loop;
     spool->fd = -1;
     spool->file = weir_store_file_new(store);
-    spool->told = (struct weir_post){.arrive = arrive};
+    spool->on_done = (struct weir_post){.arrive = arrive};
     return spool;
 }
 
@@ -105,7 +105,7 @@ static void work(struct weir_disk_task *task)
     }
     spool->error = well ? 0 : errno;
     spool->bytes += well ? spool->piece.bytes : 0;
-    weir_loop_post(spool->loop, &spool->told);
+    weir_loop_post(spool->loop, &spool->on_done);
 }
 
 static void free_spool(struct weir_spool *spool)

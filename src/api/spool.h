@@ -21,10 +21,10 @@ struct weir_spool {
     bool last;
     int fd;
 
-    struct weir_post told; /* a piece has been written; the owner's `arrive` */
-    int error;             /* or could not be: errno; then nothing more may be written */
-    uint64_t file;         /* its number */
-    uint64_t bytes;        /* written so far */
+    struct weir_post on_done; /* a piece has been written; the owner's `arrive` */
+    int error;                /* or could not be: errno; then nothing more may be written */
+    uint64_t file;            /* its number */
+    uint64_t bytes;           /* written so far */
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES]; /* after the last piece */
     void *owner;                               /* whose it is; not looked at here */
 };
@@ -32,7 +32,7 @@ struct weir_spool {
 /* Nothing is made yet. Null without memory. */
 struct weir_spool *weir_spool_create(struct weir_disk *disk, struct weir_store *store,
                                      struct weir_loop *loop,
-                                     void (*arrive)(struct weir_post *told));
+                                     void (*arrive)(struct weir_post *post));
 
 /* Writes a piece, which must stay until `told` arrives. */
 void weir_spool_write(struct weir_spool *spool, struct weir_slice piece, bool last);

@@ -264,7 +264,7 @@ static void go_on_spooling(struct weir_job_call *job)
 
 static void on_spooled(struct weir_post *post)
 {
-    struct weir_spool *spool = weir_container_of(post, struct weir_spool, told);
+    struct weir_spool *spool = weir_container_of(post, struct weir_spool, on_done);
     struct submission *submission = spool->owner;
     if (weir_job_release(&submission->job)) {
         weir_job_go_on(&submission->job, go_on_spooling);
@@ -335,7 +335,7 @@ static void pass_door(struct weir_job_call *job)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
     struct submission *submission = weir_container_of(door, struct submission, door);
     if (weir_job_release(&submission->job)) {
         weir_job_go_on(&submission->job, pass_door);
@@ -346,7 +346,7 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
 {
     struct weir_job_call *job = &submission->job;
     submission->door = (struct weir_job_admission){
-        .told = {.arrive = on_door},
+        .on_done = {.arrive = on_door},
         .loop = &job->worker->loop,
         .ask = {.queue = queue,
                 .tenant = submission->order.tenant,

@@ -53,7 +53,7 @@ struct many {
     uint32_t text_capacity; /* counted in `memory_bytes` */
 
     struct weir_disk_task task; /* while lines are read */
-    struct weir_post told;
+    struct weir_post on_done;
     char wrong[300]; /* with one of them */
     uint16_t status; /* then: 400, 413 or 503; else 0 */
 
@@ -258,7 +258,7 @@ static void tell_repeated(struct weir_job_call *job)
 
 static void on_door(struct weir_post *post)
 {
-    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, told);
+    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
     struct many *many = weir_container_of(door, struct gate, door)->many;
     if (weir_job_release(&many->job)) {
         weir_job_go_on(&many->job, pass_doors);
@@ -327,7 +327,7 @@ static void add_gate(struct many *many, const struct weir_job_order *order, uint
     many->gates[many->gate_count++] =
         (struct gate){.many = many,
                       .queue = order->queue,
-                      .door = {.told = {.arrive = on_door},
+                      .door = {.on_done = {.arrive = on_door},
                                .loop = loop,
                                .ask = ask,
                                .deadline_ns = loop->now_ns + many->head.patience_ns}};
@@ -610,12 +610,12 @@ static void work(struct weir_disk_task *task)
         read_lines(many, hasher);
     }
     weir_hasher_destroy(hasher);
-    weir_loop_post(&many->job.worker->loop, &many->told);
+    weir_loop_post(&many->job.worker->loop, &many->on_done);
 }
 
 static void on_read(struct weir_post *post)
 {
-    struct many *many = weir_container_of(post, struct many, told);
+    struct many *many = weir_container_of(post, struct many, on_done);
     if (weir_job_release(&many->job)) {
         weir_job_go_on(&many->job, resolve);
     }
@@ -663,7 +663,7 @@ static void take(struct weir_call *call)
     if (call->body_in.state != WEIR_BODY_ENDED) {
         return;
     }
-    many->told = (struct weir_post){.arrive = on_read};
+    many->on_done = (struct weir_post){.arrive = on_read};
     many->task.work = work;
     weir_job_hold(call->job);
     weir_disk_submit(weir_job_service_disk(many->job.job_service), &many->task);

@@ -317,7 +317,7 @@ static void arrive(struct weir_post *post)
         flow_request->flow->used = true;
     }
     pthread_mutex_unlock(&flow_request->flows->lock);
-    flow_request->told(flow_request, state);
+    flow_request->on_change(flow_request, state);
 }
 
 /* Riders that are to be told, in the order in which they came. */
@@ -513,7 +513,7 @@ static enum weir_flow_entry enter_line(struct weir_flow *flow,
         memcpy(flow->tenant, request.tenant.data, request.tenant.bytes);
     }
     flow->gate_ticket.tenant = (struct weir_slice){flow->tenant, request.tenant.bytes};
-    flow->gate_ticket.told = on_told;
+    flow->gate_ticket.on_change = on_told;
     flow->lease_ns = weir_config_key_rules(params->config, where.key)->lease_ns;
     switch (weir_gate_ticket_enter(flow->flows->gates, &flow->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
@@ -562,7 +562,7 @@ enum weir_flow_entry weir_flow_request_enter(struct weir_flows *flows,
                                                .loop_index = params->loop_index,
                                                .end = WEIR_END_REFUSED,
                                                .refusal = WEIR_NO_MEMORY,
-                                               .told = flow_request->told};
+                                               .on_change = flow_request->on_change};
     assert(params->depth >= 1);
     pthread_mutex_lock(&flows->lock);
     struct weir_flow *flow = find(flows, params->key, params->flow, hash);

@@ -50,7 +50,7 @@ struct weir_flow_request {
     /* Called in its own loop when its wait is over: INSIDE, REFUSED or AGAIN. After
      * weir_flow_request_leave() has returned false it is called once more, with OUT: from then on
      * it may be freed. */
-    void (*told)(struct weir_flow_request *flow_request, enum weir_flow_request_state state);
+    void (*on_change)(struct weir_flow_request *flow_request, enum weir_flow_request_state state);
 };
 
 /* What a request asks for. */

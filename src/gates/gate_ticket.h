@@ -39,7 +39,7 @@ struct weir_gate_ticket {
     /* Called in the gate ticket's own loop when another call has admitted or ended it: ADMITTED, or
      * ENDED with the reason in the ticket. After weir_gate_ticket_cancel() has returned false it is
      * called once more, with IDLE: from then on the gate ticket may be freed. */
-    void (*told)(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
+    void (*on_change)(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 };
 
 struct weir_gates_options {

@@ -188,7 +188,7 @@ static void tell(struct weir_name *name)
         struct weir_name_waiter *waiter =
             weir_container_of(waiters.next, struct weir_name_waiter, link);
         weir_list_unlink(&waiter->link);
-        waiter->told(waiter, weir_name_count(name) > 0 ? NULL : name->wrong);
+        waiter->on_result(waiter, weir_name_count(name) > 0 ? NULL : name->wrong);
     }
 }
 

@@ -34,7 +34,7 @@ struct weir_resolver;
 struct weir_name_waiter {
     struct weir_link link;
     /* There are addresses now, or there is no hope of any: then `wrong` says why. */
-    void (*told)(struct weir_name_waiter *waiter, const char *wrong);
+    void (*on_result)(struct weir_name_waiter *waiter, const char *wrong);
 };
 
 /* Null without memory. Opens nothing before something is asked. Not while another thread does the

@@ -102,7 +102,7 @@ void weir_exchange_enter_flow(struct weir_exchange *exchange, const struct weir_
         return;
     }
     gate_ticket->ticket.priority = (uint8_t)request->priority;
-    exchange->flow_request.told = on_told;
+    exchange->flow_request.on_change = on_told;
     exchange->has_ticket = true;
     exchange->uses_flow = true;
     enter_flow(exchange);

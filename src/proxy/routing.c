@@ -185,7 +185,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         weir_exchange_enter_flow(exchange, &where, request);
         return;
     }
-    exchange->gate_ticket.told = weir_exchange_told;
+    exchange->gate_ticket.on_change = weir_exchange_told;
     switch (weir_gate_ticket_enter(worker->gates, &exchange->gate_ticket, &where, request)) {
     case WEIR_ADMITTED:
         exchange->has_ticket = true;

@@ -88,7 +88,7 @@ void weir_job_service_close(struct weir_job_service *service);
 
 /* Asked before a body is read. Embedded in the caller. */
 struct weir_job_admission {
-    struct weir_post told; /* private until it arrives: the caller's `arrive` */
+    struct weir_post on_done; /* private until it arrives: the caller's `arrive` */
     struct weir_loop *loop;
     struct weir_job_service
         *service; /* private, as the next four; the last three under the job service's lock */
@@ -145,7 +145,7 @@ enum weir_job_service_end {
 
 /* One request. It must stay until `told` has arrived; its `memory` is freed with free(). */
 struct weir_job_service_request {
-    struct weir_post told; /* the caller's `arrive`, called once in its loop */
+    struct weir_post on_done; /* the caller's `arrive`, called once in its loop */
     struct weir_loop *loop;
     enum weir_job_service_end end;
     const char *wrong;
@@ -248,7 +248,7 @@ void weir_job_service_count(struct weir_job_service *service,
 /* Embedded in whoever waits: `told` arrives when the job is DONE, FAILED or CANCELLED, on record;
  * or before, when Weir begins to drain, because nobody is kept waiting then. */
 struct weir_job_service_watch {
-    struct weir_post told;
+    struct weir_post on_done;
     struct weir_loop *loop;
     struct weir_map_node node; /* private, as the next */
     struct weir_link link;

@@ -134,7 +134,7 @@ static void on_told(struct weir_post *post)
     pthread_mutex_lock(&door->service->lock);
     door->under_way = false;
     pthread_mutex_unlock(&door->service->lock);
-    door->told.arrive(&door->told);
+    door->on_done.arrive(&door->on_done);
 }
 
 void weir_job_service_notify_admissions(struct weir_link *told)

@@ -181,7 +181,7 @@ void weir_job_service_notify_watches(struct weir_map_node *watches)
         struct weir_job_service_watch *watch =
             weir_container_of(watches, struct weir_job_service_watch, node);
         watches = watches->next;
-        weir_loop_post(watch->loop, &watch->told);
+        weir_loop_post(watch->loop, &watch->on_done);
     }
 }
 

@@ -25,7 +25,7 @@ void weir_job_service_answer(struct weir_job_service_request *request,
 {
     request->end = end;
     request->wrong = wrong;
-    weir_loop_post(request->loop, &request->told);
+    weir_loop_post(request->loop, &request->on_done);
 }
 
 void weir_job_service_answer_all(struct weir_job_service_request *requests,

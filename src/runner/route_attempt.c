@@ -70,7 +70,8 @@ static void settle(struct weir_route_attempt *attempt);
 
 static void tell(struct weir_post *post)
 {
-    struct weir_route_attempt *attempt = weir_container_of(post, struct weir_route_attempt, told);
+    struct weir_route_attempt *attempt =
+        weir_container_of(post, struct weir_route_attempt, on_done);
     attempt->telling = false;
     if (attempt->abandoned) {
         bury_if_free(attempt);
@@ -114,8 +115,8 @@ static void settle(struct weir_route_attempt *attempt)
         return;
     }
     attempt->telling = true;
-    attempt->told.arrive = tell;
-    weir_loop_defer(&attempt->options.worker->loop, &attempt->told);
+    attempt->on_done.arrive = tell;
+    weir_loop_defer(&attempt->options.worker->loop, &attempt->on_done);
 }
 
 void weir_route_attempt_finish(struct weir_route_attempt *attempt, enum weir_attempt_end end,

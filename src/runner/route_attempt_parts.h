@@ -29,8 +29,8 @@ struct weir_route_attempt {
     struct weir_loopback_client loopback;
     struct weir_stream stream; /* our end */
     struct weir_timer timer;
-    struct weir_timer more; /* there is more to read */
-    struct weir_post told;  /* the end is under way to who waits for it */
+    struct weir_timer more;   /* there is more to read */
+    struct weir_post on_done; /* the end is under way to who waits for it */
     struct weir_dead dead;
     uint64_t timeout_ms;
     bool telling;

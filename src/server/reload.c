@@ -337,7 +337,7 @@ static void tell(struct weir_reload_request *asked, const struct weir_reload_out
     while (asked != NULL) {
         struct weir_reload_request *next = asked->next;
         asked->outcome = *outcome;
-        weir_loop_post(asked->loop, &asked->told);
+        weir_loop_post(asked->loop, &asked->on_done);
         asked = next;
     }
 }

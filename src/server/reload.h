@@ -30,7 +30,7 @@ struct weir_reload_outcome {
 };
 
 struct weir_reload_request {
-    struct weir_post told; /* the asker's `arrive`, called once */
+    struct weir_post on_done; /* the asker's `arrive`, called once */
     struct weir_loop *loop;
     struct weir_reload_request *next;
     struct weir_reload_outcome outcome;

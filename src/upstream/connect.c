@@ -48,7 +48,7 @@ static void on_told(struct weir_name_waiter *waiter, const char *wrong)
 static void await_addresses(struct weir_backend *backend)
 {
     backend->step = WEIR_BACKEND_RESOLVING;
-    backend->waiter.told = on_told;
+    backend->waiter.on_result = on_told;
     weir_name_await(backend->origin->name, &backend->waiter);
 }
 

@@ -73,7 +73,7 @@ struct weir_dns_preload *weir_dns_preload_begin(struct weir_site *site)
     dns_preload->site = site;
     for (size_t i = 0; i < CALLERS; i++) {
         dns_preload->callers[i] =
-            (struct name_request){.waiter = {.told = on_told}, .dns_preload = dns_preload};
+            (struct name_request){.waiter = {.on_result = on_told}, .dns_preload = dns_preload};
         call_next(&dns_preload->callers[i]);
     }
     return dns_preload;

@@ -137,7 +137,7 @@ static enum weir_flow_entry come_as(struct guest *guest, struct wish wish)
                          WEIR_OK);
         guest->here = true;
     }
-    guest->flow_request.told = write_down;
+    guest->flow_request.on_change = write_down;
     struct weir_flow_params params = {
         .key = guest->gate_ticket.key,
         .config = &scene.config,

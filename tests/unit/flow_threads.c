@@ -249,8 +249,8 @@ static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
     stage->playing = RIDERS_EACH;
     for (uint32_t i = 0; i < RIDERS_EACH; i++) {
         struct visitor *visitor = &stage->visitors[i];
-        *visitor =
-            (struct visitor){.flow_request.told = tell_visitor, .stage = stage, .rounds = rounds};
+        *visitor = (struct visitor){
+            .flow_request.on_change = tell_visitor, .stage = stage, .rounds = rounds};
         assert_true(weir_timer_init(&stage->loop, &visitor->timer, act));
         act_soon(visitor);
     }

@@ -46,10 +46,10 @@ static void write_down(struct weir_gate_ticket *gate_ticket, enum weir_ticket_st
     }
 }
 
-#define GUEST                                \
-    (struct guest)                           \
-    {                                        \
-        .gate_ticket = {.told = write_down } \
+#define GUEST                                     \
+    (struct guest)                                \
+    {                                             \
+        .gate_ticket = {.on_change = write_down } \
     }
 
 static void lose_patience(struct weir_timer *timer)

@@ -265,7 +265,7 @@ static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
     stage->playing = GUESTS_EACH;
     for (uint32_t i = 0; i < GUESTS_EACH; i++) {
         struct visitor *visitor = &stage->visitors[i];
-        *visitor = (struct visitor){.gate_ticket.told = tell_visitor,
+        *visitor = (struct visitor){.gate_ticket.on_change = tell_visitor,
                                     .stage = stage,
                                     .again.arrive = act_again,
                                     .rounds = rounds};

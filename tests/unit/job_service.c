@@ -274,7 +274,7 @@ TEST(a_job_in_line_is_cancelled)
     open_service("  q: { }\n");
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
-        .watch = {.told = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
+        .watch = {.on_done = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
     assert_true(weir_job_service_watch(office.service, &watched.watch));
     assert_int_equal(cancel_job("a"), WEIR_JOB_SERVICE_DONE);
     wait_until(&office.loop, &watched.told);
@@ -394,7 +394,7 @@ TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
     assert_true(weir_job_service_configure(office.service, &office.plans[0], wrong, sizeof wrong));
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
-        .watch = {.told = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
+        .watch = {.on_done = {.arrive = on_watch}, .loop = &office.loop, .number = number}};
     assert_true(weir_job_service_watch(office.service, &watched.watch));
     fake.stale = FAIL(TAKE);
     weir_job_service_resume(office.service);

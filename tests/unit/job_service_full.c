@@ -9,7 +9,7 @@ static bool knock_for(struct knocked *knocked, const char *tenant, uint64_t pati
                       uint32_t count)
 {
     struct weir_job_order order = order_of((struct order){.id = "x", .tenant = tenant});
-    *knocked = (struct knocked){.door = {.told = {.arrive = on_door},
+    *knocked = (struct knocked){.door = {.on_done = {.arrive = on_door},
                                          .loop = &office.loop,
                                          .ask = ask_of(&order),
                                          .deadline_ns = office.loop.now_ns + patience_ns}};
@@ -45,7 +45,7 @@ TEST(a_full_queue_rejects)
 static bool knock_named(struct knocked *knocked, const char *id)
 {
     struct weir_job_order order = order_of((struct order){.id = id});
-    *knocked = (struct knocked){.door = {.told = {.arrive = on_door},
+    *knocked = (struct knocked){.door = {.on_done = {.arrive = on_door},
                                          .loop = &office.loop,
                                          .ask = ask_of(&order),
                                          .id = weir_slice_of(id),

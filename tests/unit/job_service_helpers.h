@@ -367,21 +367,21 @@ struct knocked {
 
 static inline void on_request(struct weir_post *post)
 {
-    struct asked *asked = weir_container_of(post, struct asked, request.told);
+    struct asked *asked = weir_container_of(post, struct asked, request.on_done);
     asked->told = true;
     weir_loop_stop(asked->request.loop);
 }
 
 static inline void on_watch(struct weir_post *post)
 {
-    struct watched *watched = weir_container_of(post, struct watched, watch.told);
+    struct watched *watched = weir_container_of(post, struct watched, watch.on_done);
     watched->told = true;
     weir_loop_stop(watched->watch.loop);
 }
 
 static inline void on_door(struct weir_post *post)
 {
-    struct knocked *knocked = weir_container_of(post, struct knocked, door.told);
+    struct knocked *knocked = weir_container_of(post, struct knocked, door.on_done);
     knocked->told = true;
     weir_loop_stop(knocked->door.loop);
 }
@@ -395,7 +395,7 @@ static inline void wait_until(struct weir_loop *loop, const bool *happened)
 
 static inline void prepare(struct asked *asked, struct weir_loop *loop)
 {
-    *asked = (struct asked){.request = {.told = {.arrive = on_request}, .loop = loop}};
+    *asked = (struct asked){.request = {.on_done = {.arrive = on_request}, .loop = loop}};
 }
 
 /* ---- orders ---- */
@@ -475,7 +475,7 @@ static inline uint64_t submit(struct order asked)
 static inline void await_end_in(struct weir_loop *loop, uint64_t number)
 {
     struct watched watched = {
-        .watch = {.told = {.arrive = on_watch}, .loop = loop, .number = number}};
+        .watch = {.on_done = {.arrive = on_watch}, .loop = loop, .number = number}};
     if (weir_job_service_watch(office.service, &watched.watch)) {
         wait_until(loop, &watched.told);
         assert_false(weir_job_service_unwatch(office.service, &watched.watch));

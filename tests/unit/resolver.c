@@ -181,7 +181,7 @@ static void on_told(struct weir_name_waiter *base, const char *wrong)
 /* Waits for the name as whoever needs it does; null, or why it cannot be had. */
 static const char *resolve(struct weir_name *name)
 {
-    struct waiter waiter = {.base = {.told = on_told}};
+    struct waiter waiter = {.base = {.on_result = on_told}};
     if (weir_name_known(name)) {
         return NULL;
     }
@@ -317,7 +317,7 @@ TEST(everybody_who_waits_is_told)
     struct weir_name *name = take("a.test");
     assert_false(weir_name_known(name));
     for (size_t i = 0; i < COUNT_OF(waiters); i++) {
-        waiters[i].base.told = on_told;
+        waiters[i].base.on_result = on_told;
         weir_name_await(name, &waiters[i].base);
     }
     weir_name_leave(&waiters[2].base);
@@ -538,7 +538,7 @@ TEST(silence_is_told_in_the_end)
 
 TEST(other_servers_are_asked_anew_for_who_waits)
 {
-    struct waiter waiter = {.base = {.told = on_told}};
+    struct waiter waiter = {.base = {.on_result = on_told}};
     open_world((struct zone){.ttl = 60, .addresses = {"10.0.0.1"}});
     char good[sizeof world.servers];
     memcpy(good, world.servers, sizeof good);
