@@ -10,7 +10,7 @@
 #include "tenants/api_key.h"
 #include "tenants/token.h"
 #include "wire/path.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -300,9 +300,9 @@ static struct weir_credential token_of(const struct weir_call *call,
 {
     const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_AUTHORIZATION);
     bool once = (head->repeated & WEIR_FIELD_BIT(AUTHORIZATION)) == 0;
-    return field == NULL || !once
-               ? (struct weir_credential){0}
-               : weir_tokens_find(call->worker->site->plan->tokens, weir_http1_value(data, field));
+    return field == NULL || !once ? (struct weir_credential){0}
+                                  : weir_tokens_find(call->worker->worker_config->snapshot->tokens,
+                                                     weir_http1_value(data, field));
 }
 
 /* Whom the caller speaks for. The name is copied: a call may last longer than the config or the

@@ -3,8 +3,8 @@
 #include "base/slice.h"
 #include "gates/event_line.h"
 #include "wire/query.h"
+#include "worker/config_snapshot.h"
 #include "worker/key_tenant.h"
-#include "worker/site.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -145,7 +145,7 @@ static bool may_know(const struct weir_call *call, const struct weir_note *note)
         return weir_slice_equal(own, weir_note_tenant(note));
     }
     struct weir_slice key = {note->names, note->key_bytes};
-    return weir_key_open_to(call->worker->site->plan, note->gate, key, own);
+    return weir_key_open_to(call->worker->worker_config->snapshot, note->gate, key, own);
 }
 
 static bool wants(const struct weir_call_events *reader, const struct weir_note *note)
@@ -288,7 +288,7 @@ void weir_api_get_events(struct weir_call *call)
         free(reader);
         return;
     }
-    uint32_t readers_max = worker->site->config->events.readers_max;
+    uint32_t readers_max = worker->worker_config->config->events.readers_max;
     if (!take_place(readers_max)) {
         weir_timer_deinit(&worker->loop, &reader->pause);
         free(reader);

@@ -1,8 +1,8 @@
 #include "api/gates.h"
 
 #include "base/slice.h"
+#include "worker/config_snapshot.h"
 #include "worker/key_tenant.h"
-#include "worker/site.h"
 
 #include <stdio.h>
 
@@ -248,7 +248,8 @@ bool weir_api_find_gate(struct weir_call *call)
 
 bool weir_api_key_open(const struct weir_call *call, struct weir_slice key)
 {
-    return weir_key_open_to(call->worker->site->plan, call->gate, key, call->credential.tenant);
+    return weir_key_open_to(call->worker->worker_config->snapshot, call->gate, key,
+                            call->credential.tenant);
 }
 
 /* A key of another tenant is answered like one that nobody uses, so that the answer does not tell
@@ -318,10 +319,10 @@ void weir_api_get_gate(struct weir_call *call)
 /* What the config says of the gate at the cursor, or null if a reload has taken it out. */
 const struct weir_config_gate *weir_api_find_config(const struct weir_call *call)
 {
-    const struct weir_site *site = call->worker->site;
-    for (uint32_t i = 0; i < site->config->gate_count; i++) {
-        if (site->plan->gates[i] == call->gate) {
-            return &site->config->gates[i];
+    const struct weir_worker_config *worker_config = call->worker->worker_config;
+    for (uint32_t i = 0; i < worker_config->config->gate_count; i++) {
+        if (worker_config->snapshot->gates[i] == call->gate) {
+            return &worker_config->config->gates[i];
         }
     }
     return NULL;

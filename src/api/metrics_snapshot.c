@@ -488,8 +488,8 @@ static void begin_gate(struct weir_metrics_snapshot *snapshot)
     snapshot->gate_label_bytes = (size_t)(end - snapshot->label);
     snapshot->gate_keys = 0;
     snapshot->others = 0;
-    snapshot->hides =
-        weir_gate_hides_keys(snapshot->worker->site->plan, snapshot->index, snapshot->own);
+    snapshot->hides = weir_gate_hides_keys(snapshot->worker->worker_config->snapshot,
+                                           snapshot->index, snapshot->own);
     snapshot->began_ns = snapshot->worker->loop.now_ns;
     snapshot->key = weir_gates_next(gates, snapshot->index, NULL);
 }
@@ -577,8 +577,8 @@ static uint32_t look_at_key(struct weir_metrics_snapshot *snapshot)
     struct weir_slice name = weir_key_name(snapshot->key);
     uint64_t numbers[WEIR_RECORD_KEY_NUMBERS];
     uint32_t lane_names;
-    if (snapshot->hides &&
-        !weir_key_open_to(snapshot->worker->site->plan, snapshot->index, name, snapshot->own)) {
+    if (snapshot->hides && !weir_key_open_to(snapshot->worker->worker_config->snapshot,
+                                             snapshot->index, name, snapshot->own)) {
         return 1;
     }
     measure(snapshot->key, numbers, &lane_names);

@@ -5,7 +5,7 @@
 #include "base/slice.h"
 #include "gates/flow.h"
 #include "gates/refusal.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 /* ---- who asks, and for what ---- */
 
@@ -199,7 +199,7 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
     struct weir_worker *worker = call->worker;
     struct weir_request request = {
         .tenant = api_permit->gate_ticket.tenant,
-        .priority = weir_config_tenant_priority(worker->site->config,
+        .priority = weir_config_tenant_priority(worker->worker_config->config,
                                                 api_permit->gate_ticket.tenant, params->priority),
         .lease_ns = api_permit->lease_ns,
         .cost = params->cost};

@@ -4,7 +4,7 @@
 #include "base/slice.h"
 #include "tenants/api_key.h"
 #include "tenants/token.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct weir_visitor weir_session_visitor(const struct weir_session *session)
     memcpy(authorization, bearer, sizeof bearer - 1);
     memcpy(authorization + sizeof bearer - 1, token.data, token.bytes);
     visitor.credential =
-        weir_tokens_find(worker->site->plan->tokens,
+        weir_tokens_find(worker->worker_config->snapshot->tokens,
                          (struct weir_slice){authorization, sizeof bearer - 1 + token.bytes});
     if (visitor.credential.scopes == 0) {
         visitor.by_key =
@@ -37,7 +37,7 @@ struct weir_visitor weir_session_visitor(const struct weir_session *session)
 
 bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot, uint32_t scopes)
 {
-    bool needed = weir_tokens_needed(slot->worker->site->plan->tokens);
+    bool needed = weir_tokens_needed(slot->worker->worker_config->snapshot->tokens);
     if (visitor->by_key || (visitor->credential.scopes & scopes) != 0 ||
         (!needed && !visitor->wrong)) {
         return true;

@@ -348,8 +348,8 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
     }
     slot->order.tenant =
         tenant.data == slot->tenant_text ? tenant : keep(slot->tenant_text, tenant);
-    slot->params.priority =
-        weir_config_tenant_priority(slot->worker->site->config, tenant, slot->params.priority);
+    slot->params.priority = weir_config_tenant_priority(slot->worker->worker_config->config, tenant,
+                                                        slot->params.priority);
     return true;
 }
 

@@ -14,7 +14,7 @@
 #include "api/usage.h"
 #include "base/slice.h"
 #include "tenants/token.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 static bool produce_health(struct weir_call *call, struct weir_json *json)
 {
@@ -122,7 +122,7 @@ static bool may_call(struct weir_call *call, const struct route *route)
     if (call->by_key || call->wrong_key) {
         return may_call_by_key(call, route);
     }
-    if (!weir_tokens_needed(call->worker->site->plan->tokens) ||
+    if (!weir_tokens_needed(call->worker->worker_config->snapshot->tokens) ||
         (call->credential.scopes & route->scopes) != 0) {
         return true;
     }

@@ -192,7 +192,7 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
     submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
                          ? keep(submit->tenant_text, tenant)
                          : tenant;
-    submit->params.priority = weir_config_tenant_priority(call->worker->site->config,
+    submit->params.priority = weir_config_tenant_priority(call->worker->worker_config->config,
                                                           submit->tenant, submit->params.priority);
     submit->wait_ns = read_preference(head, data);
     return true;

@@ -413,8 +413,8 @@ static bool name_order(struct many *many, uint32_t index)
         }
         order->tenant = item->tenant; /* the same in our own text: the call may go before the job */
     }
-    order->priority =
-        weir_config_tenant_priority(many->job.worker->site->config, order->tenant, order->priority);
+    order->priority = weir_config_tenant_priority(many->job.worker->worker_config->config,
+                                                  order->tenant, order->priority);
     if (order->id.bytes > 0) {
         return true;
     }

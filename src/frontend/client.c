@@ -2,7 +2,7 @@
 
 #include "base/list.h"
 #include "frontend/loopback_client.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #include <assert.h>
 #include <netinet/in.h>
@@ -414,7 +414,7 @@ void weir_client_judge(struct weir_client *client)
     struct weir_address peer;
     client->trusted =
         client->loopback != NULL || (weir_socket_peer(client->stream.watch.fd, &peer) &&
-                                     is_trusted(client->worker->site->config, &peer));
+                                     is_trusted(client->worker->worker_config->config, &peer));
 }
 
 static void name_peer(struct weir_client *client, const struct weir_address *peer)
@@ -430,7 +430,8 @@ static void name_peer(struct weir_client *client, const struct weir_address *pee
     } else if (colon != NULL) {
         *colon = '\0';
     }
-    client->trusted = client->loopback != NULL || is_trusted(client->worker->site->config, peer);
+    client->trusted =
+        client->loopback != NULL || is_trusted(client->worker->worker_config->config, peer);
 }
 
 static void open_client(struct weir_worker *worker, struct weir_listener *listener, int fd,

@@ -2,7 +2,7 @@
 #include "frontend/loopback_client.h"
 
 #include "frontend/client.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #include <errno.h>
 #include <sys/un.h>
@@ -43,7 +43,7 @@ int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_c
         return -1;
     }
     loopback->cut = loopback->lacking = false;
-    loopback->site = weir_site_take(worker->site);
+    loopback->worker_config = weir_worker_config_take(worker->worker_config);
     return ends[1];
 }
 
@@ -52,8 +52,8 @@ void weir_loopback_client_close(struct weir_loopback_client *loopback)
     if (loopback->client != NULL) {
         weir_client_close(loopback->client);
     }
-    if (loopback->site != NULL) {
-        weir_site_give(loopback->site);
-        loopback->site = NULL;
+    if (loopback->worker_config != NULL) {
+        weir_worker_config_give(loopback->worker_config);
+        loopback->worker_config = NULL;
     }
 }

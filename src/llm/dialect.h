@@ -1,5 +1,5 @@
 /* dialect.h - how a route's LLM speaks: where facts stand in its bodies, and what its replies call
- * the account's limits. Made once for each plan; read by all threads. */
+ * the account's limits. Made once for each snapshot; read by all threads. */
 #ifndef WEIR_LLM_DIALECT_H
 #define WEIR_LLM_DIALECT_H
 

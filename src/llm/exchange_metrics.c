@@ -16,10 +16,10 @@ void weir_llm_meter_begin(struct weir_exchange *exchange)
     struct weir_worker *worker = exchange->worker;
     struct weir_llm *llm = exchange->llm;
     uint32_t upstream = weir_exchange_lane(exchange);
-    struct weir_llm_metrics_labels labels = {.provider =
-                                                 exchange->site->config->upstreams[upstream].name,
-                                             .model = {llm->model, llm->model_bytes},
-                                             .tenant = exchange->gate_ticket.tenant};
+    struct weir_llm_metrics_labels labels = {
+        .provider = exchange->worker_config->config->upstreams[upstream].name,
+        .model = {llm->model, llm->model_bytes},
+        .tenant = exchange->gate_ticket.tenant};
     llm->meter = weir_llm_metrics_take(worker->meter, worker->index, &labels, worker->loop.now_ns);
     if (llm->meter != NULL && exchange->has_ticket) {
         const struct weir_ticket *ticket = &exchange->gate_ticket.ticket;

@@ -30,8 +30,8 @@ bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *
         return false;
     }
     memset(llm, 0, offsetof(struct weir_llm, key)); /* the texts need not be */
-    size_t route = (size_t)(exchange->route - exchange->site->config->routes);
-    llm->dialect = &exchange->site->plan->dialects[route];
+    size_t route = (size_t)(exchange->route - exchange->worker_config->config->routes);
+    llm->dialect = &exchange->worker_config->snapshot->dialects[route];
     llm->api = (uint8_t)weir_llm_api_of(llm->dialect->dialect, head->path);
     llm->priority = (uint8_t)head->priority;
     llm->deadline_ns = WEIR_NEVER;
@@ -280,7 +280,7 @@ static bool may_ask(const struct weir_exchange *exchange)
 {
     const struct weir_llm *llm = exchange->llm;
     const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(exchange->site->config, exchange->gate_ticket.tenant);
+        weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
     return !llm->has_body || tenant->model_count == 0 ||
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }

@@ -16,7 +16,7 @@ static int64_t wall_s(void)
 struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
 {
     const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(exchange->site->config, exchange->gate_ticket.tenant);
+        weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
     if (tenant->tokens_per_day == WEIR_NEVER) {
         return (struct weir_share_budget){0};
     }

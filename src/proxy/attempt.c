@@ -289,10 +289,11 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
                        const char *wrong)
 {
     uint32_t index = weir_exchange_lane(exchange);
-    struct weir_origin *origin = weir_upstream_choose(&exchange->site->upstreams[index], not_this);
+    struct weir_origin *origin =
+        weir_upstream_choose(&exchange->worker_config->upstreams[index], not_this);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
     if (exchange->llm != NULL &&
-        !weir_llm_address(exchange, exchange->site->upstreams[index].config)) {
+        !weir_llm_address(exchange, exchange->worker_config->upstreams[index].config)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                              "There is no memory left to name the model as this upstream calls it. "
                              "Try again.");

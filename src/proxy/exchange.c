@@ -22,7 +22,7 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
 static void free_exchange(struct weir_dead *dead)
 {
     struct weir_exchange *exchange = weir_container_of(dead, struct weir_exchange, dead);
-    weir_site_give(exchange->site);
+    weir_worker_config_give(exchange->worker_config);
     weir_slab_give(&exchange->worker->exchanges, exchange);
 }
 
@@ -233,7 +233,8 @@ void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_n
 
 static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
-    return (struct weir_refused){.gate = &exchange->site->config->gates[exchange->route->gate],
+    return (struct weir_refused){.gate =
+                                     &exchange->worker_config->config->gates[exchange->route->gate],
                                  .gate_ticket = &exchange->gate_ticket,
                                  .arrived_ns = exchange->arrived_ns,
                                  .now_ns = exchange->worker->loop.now_ns};

@@ -40,9 +40,10 @@ struct weir_exchange {
     struct weir_post again;     /* to go on after others have had their turn */
     struct weir_client *client; /* null once it is over */
     struct weir_worker *worker;
-    struct weir_site *site;
+    struct weir_worker_config *worker_config;
     const struct weir_config_route *route;
-    struct weir_tally *tally; /* the route's, or that of requests without any; the site's */
+    struct weir_tally
+        *tally; /* the route's, or that of requests without any; the worker config's */
     struct weir_backend *backend;
     uint8_t state;        /* enum weir_exchange_state */
     uint8_t minor;        /* of the client's version */

@@ -66,8 +66,8 @@ static void enter_flow(struct weir_exchange *exchange)
     const struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     struct weir_flow_params params = {
         .key = gate_ticket->key,
-        .config = &exchange->site->config->gates[route->gate],
-        .gate = exchange->site->plan->gates[route->gate],
+        .config = &exchange->worker_config->config->gates[route->gate],
+        .gate = exchange->worker_config->snapshot->gates[route->gate],
         .loop_index = exchange->worker->index,
         .flow = gate_ticket->flow,
         .request = {.tenant = gate_ticket->tenant,

@@ -64,7 +64,8 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange)
     if (!may_go(exchange)) {
         return false;
     }
-    const struct weir_upstream *upstream = &exchange->site->upstreams[weir_exchange_lane(exchange)];
+    const struct weir_upstream *upstream =
+        &exchange->worker_config->upstreams[weir_exchange_lane(exchange)];
     if (!weir_gate_ticket_avoid(gate_ticket,
                                 rest_until_ns(upstream, exchange->worker->loop.now_ns))) {
         return false;

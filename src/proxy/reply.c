@@ -90,7 +90,7 @@ static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
         return weir_llm_hear(exchange, head);
     }
     if (exchange->has_ticket && !exchange->uses_flow &&
-        exchange->site->plan->learns[exchange->route->gate]) {
+        exchange->worker_config->snapshot->learns[exchange->route->gate]) {
         struct weir_reply reply = {.outcome = outcome_of(head->status)};
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }

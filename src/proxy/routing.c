@@ -58,7 +58,7 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
             part = exchange->gate_ticket.tenant;
         } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
-            part = exchange->site->config->upstreams[route->upstreams[0]].name;
+            part = exchange->worker_config->config->upstreams[route->upstreams[0]].name;
         }
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
             /* What it stands for: %c3 and %C3 are one key. */
@@ -145,7 +145,7 @@ static bool make_request(struct weir_exchange *exchange, const struct request_fa
     struct weir_worker *worker = exchange->worker;
     uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
     wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
-    struct weir_forward_request request = {.config = exchange->site->config,
+    struct weir_forward_request request = {.config = exchange->worker_config->config,
                                            .route = exchange->route,
                                            .head = reading->head,
                                            .data = reading->data,
@@ -173,13 +173,13 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         weir_exchange_admitted(exchange);
         return;
     }
-    const struct weir_plan *plan = exchange->site->plan;
+    const struct weir_config_snapshot *snapshot = exchange->worker_config->snapshot;
     request->tenant = exchange->gate_ticket.tenant;
-    struct weir_destination where = {.gate = plan->gates[exchange->route->gate],
-                                     .loop_index = worker->index,
-                                     .lane_names =
-                                         plan->lane_names[exchange->route - plan->config->routes],
-                                     .key = key};
+    struct weir_destination where = {
+        .gate = snapshot->gates[exchange->route->gate],
+        .loop_index = worker->index,
+        .lane_names = snapshot->lane_names[exchange->route - snapshot->config->routes],
+        .key = key};
     if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
         exchange->gate_ticket.flow.bytes > 0) {
         weir_exchange_enter_flow(exchange, &where, request);
@@ -240,7 +240,7 @@ static void identify(struct weir_exchange *exchange, struct request_facts *readi
         }
     }
     reading->priority = weir_config_tenant_priority(
-        exchange->site->config, exchange->gate_ticket.tenant, reading->priority);
+        exchange->worker_config->config, exchange->gate_ticket.tenant, reading->priority);
 }
 
 struct refusal {
@@ -292,7 +292,8 @@ static bool adds_fields(const struct weir_exchange *exchange)
     const struct weir_config_route *route = exchange->route;
     bool adds = false;
     for (uint32_t i = 0; i < route->upstream_count; i++) {
-        adds = adds || exchange->site->config->upstreams[route->upstreams[i]].header_count > 0;
+        adds = adds ||
+               exchange->worker_config->config->upstreams[route->upstreams[i]].header_count > 0;
     }
     return adds;
 }
@@ -376,18 +377,18 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
     }
     struct weir_slice path = weir_http1_slice(reading->data, head->path);
     path = path.bytes == 0 ? weir_slice_of("/") : path;
-    if (!weir_matcher_find(exchange->site->config->matcher, path, &reading->match)) {
+    if (!weir_matcher_find(exchange->worker_config->config->matcher, path, &reading->match)) {
         return (struct refusal){WEIR_PROBLEM_NO_ROUTE, 404,
                                 "The path matches no route of the config. Check its spelling, or "
                                 "add a route for it."};
     }
-    wrong =
-        weir_request_path_objection(&request_path, exchange->site->config, path, &reading->match);
+    wrong = weir_request_path_objection(&request_path, exchange->worker_config->config, path,
+                                        &reading->match);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
     }
-    exchange->route = &exchange->site->config->routes[reading->match.route];
-    exchange->tally = exchange->site->routes[reading->match.route];
+    exchange->route = &exchange->worker_config->config->routes[reading->match.route];
+    exchange->tally = exchange->worker_config->routes[reading->match.route];
     return check_route(exchange, reading);
 }
 
@@ -443,9 +444,9 @@ void weir_exchange_begin(struct weir_client *client)
     memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
     exchange->client = client;
     exchange->worker = worker;
-    exchange->site =
-        weir_site_take(client->loopback == NULL ? worker->site : client->loopback->site);
-    exchange->tally = exchange->site->routes[exchange->site->config->route_count];
+    exchange->worker_config = weir_worker_config_take(
+        client->loopback == NULL ? worker->worker_config : client->loopback->worker_config);
+    exchange->tally = exchange->worker_config->routes[exchange->worker_config->config->route_count];
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;
     exchange->deadline_ns = WEIR_NEVER;

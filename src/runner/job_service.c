@@ -132,7 +132,7 @@ const struct weir_config_queue *weir_job_service_config(const struct weir_job_se
                                                         uint32_t queue)
 {
     uint32_t index = service->places[queue].config;
-    return index == WEIR_CONFIG_NONE ? NULL : &service->plan->config->queues[index];
+    return index == WEIR_CONFIG_NONE ? NULL : &service->snapshot->config->queues[index];
 }
 
 /* ---- the command loop ---- */
@@ -312,12 +312,13 @@ static uint64_t renewal_ns(const struct weir_config *config)
     return least_ns / 3;
 }
 
-/* The schedule has the plan's queues; the job service takes it over. Under the lock. Returns the
- * plan that was in force. */
-static struct weir_plan *adopt_plan(struct weir_job_service *service, struct weir_plan *plan)
+/* The schedule has the snapshot's queues; the job service takes it over. Under the lock. Returns
+ * the snapshot that was in force. */
+static struct weir_config_snapshot *adopt_snapshot(struct weir_job_service *service,
+                                                   struct weir_config_snapshot *snapshot)
 {
-    const struct weir_config *config = plan->config;
-    struct weir_plan *before = service->plan;
+    const struct weir_config *config = snapshot->config;
+    struct weir_config_snapshot *before = service->snapshot;
     for (uint32_t i = 0; i < WEIR_SCHEDULE_QUEUES_MAX; i++) {
         service->places[i].config = WEIR_CONFIG_NONE;
     }
@@ -326,16 +327,17 @@ static struct weir_plan *adopt_plan(struct weir_job_service *service, struct wei
         assert(service->numbers[i] < WEIR_SCHEDULE_QUEUES_MAX);
         service->places[service->numbers[i]].config = i;
     }
-    service->plan = weir_plan_take(plan);
+    service->snapshot = weir_config_snapshot_take(snapshot);
     service->renew_every_ns = renewal_ns(config);
     service->renew_ns = WEIR_NEVER; /* and so soon enough for the shortest lease */
     return before;
 }
 
-bool weir_job_service_configure(struct weir_job_service *service, struct weir_plan *plan,
-                                char *wrong, size_t wrong_bytes)
+bool weir_job_service_configure(struct weir_job_service *service,
+                                struct weir_config_snapshot *snapshot, char *wrong,
+                                size_t wrong_bytes)
 {
-    const struct weir_config *config = plan->config;
+    const struct weir_config *config = snapshot->config;
     assert(config->queue_count <= WEIR_SCHEDULE_QUEUES_MAX);
     if (!weir_job_service_check(config, wrong, wrong_bytes)) {
         return false;
@@ -350,18 +352,18 @@ bool weir_job_service_configure(struct weir_job_service *service, struct weir_pl
     }
     struct weir_instant now = weir_job_service_lock(service);
     bool paused = service->paused;
-    struct weir_plan *before = NULL;
+    struct weir_config_snapshot *before = NULL;
     service->paused = true;
     enum weir_status status =
         weir_schedule_configure(service->schedule, queues, config->queue_count, now);
     if (status == WEIR_OK) {
-        before = adopt_plan(service, plan);
+        before = adopt_snapshot(service, snapshot);
     } else {
         service->paused = paused;
         snprintf(wrong, wrong_bytes, "queues: %s", weir_status_text(status));
     }
     weir_job_service_unlock(service, now);
-    weir_plan_give(before);
+    weir_config_snapshot_give(before);
     free(queues);
     return status == WEIR_OK;
 }
@@ -461,7 +463,7 @@ static bool open_store(struct weir_job_service *service,
                        const struct weir_job_service_options *options, char *wrong,
                        size_t wrong_bytes)
 {
-    struct weir_slice data = options->plan->config->data;
+    struct weir_slice data = options->snapshot->config->data;
     char folder[PATH_MAX];
     bool any_remains = false;
     snprintf(folder, sizeof folder, "%.*s", (int)data.bytes, data.data);
@@ -525,7 +527,7 @@ static void destroy(struct weir_job_service *service)
         weir_schedule_destroy(service->schedule);
     }
     EVP_MD_free(service->sha256);
-    weir_plan_give(service->plan);
+    weir_config_snapshot_give(service->snapshot);
     pthread_cond_destroy(&service->quiet);
     pthread_mutex_destroy(&service->lock);
     free(service);
@@ -554,9 +556,9 @@ static bool open_parts(struct weir_job_service *service,
     if (!make_parts(service, wrong, wrong_bytes)) {
         return false;
     }
-    number_queues(service, options->plan->config);
+    number_queues(service, options->snapshot->config);
     return open_store(service, options, wrong, wrong_bytes) &&
-           weir_job_service_configure(service, options->plan, wrong, wrong_bytes);
+           weir_job_service_configure(service, options->snapshot, wrong, wrong_bytes);
 }
 
 struct weir_job_service *weir_job_service_open(const struct weir_job_service_options *options,
@@ -679,7 +681,7 @@ static bool wants_jobs(const struct weir_config *config)
 static void *open_jobs(const struct weir_extension_options *extension, char *wrong,
                        size_t wrong_bytes)
 {
-    struct weir_job_service_options options = {.plan = extension->plan,
+    struct weir_job_service_options options = {.snapshot = extension->snapshot,
                                                .worker_count = extension->worker_count,
                                                .event_log = extension->event_log};
     memcpy(options.workers, extension->workers,
@@ -687,9 +689,10 @@ static void *open_jobs(const struct weir_extension_options *extension, char *wro
     return weir_job_service_open(&options, wrong, wrong_bytes);
 }
 
-static bool configure_jobs(void *service, struct weir_plan *plan, char *wrong, size_t wrong_bytes)
+static bool configure_jobs(void *service, struct weir_config_snapshot *snapshot, char *wrong,
+                           size_t wrong_bytes)
 {
-    return weir_job_service_configure(service, plan, wrong, wrong_bytes);
+    return weir_job_service_configure(service, snapshot, wrong, wrong_bytes);
 }
 
 static void resume_jobs(void *service)

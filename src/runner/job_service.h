@@ -22,7 +22,7 @@
 #include "jobs/schedule.h"
 #include "jobs/waiters.h"
 #include "store/disk.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #define WEIR_JOB_SERVICE_ORDERS_MAX 10000 /* of one submission */
 
@@ -40,8 +40,8 @@ extern const struct weir_extension weir_job_service_extension;
 struct weir_job_service *weir_job_service_of(const struct weir_worker *worker);
 
 struct weir_job_service_options {
-    struct weir_plan
-        *plan; /* at the start; its config's queues; the job service takes it as well */
+    struct weir_config_snapshot
+        *snapshot; /* at the start; its config's queues; the job service takes it as well */
     struct weir_worker *workers[WEIR_LOOPS_MAX]; /* for routes; their loops need not run yet */
     uint32_t worker_count;
     struct weir_event_log *event_log; /* for job.* events; may be null */
@@ -64,10 +64,10 @@ struct weir_job_service *weir_job_service_open(const struct weir_job_service_opt
 /* New queues; nothing is started from now on. False with a sentence: nothing has changed. Called
  * in the main thread. */
 WEIR_MUST_CHECK bool weir_job_service_configure(struct weir_job_service *service,
-                                                struct weir_plan *plan, char *wrong,
+                                                struct weir_config_snapshot *snapshot, char *wrong,
                                                 size_t wrong_bytes);
 
-/* Every worker has the routes of the plan: what is queued is started. */
+/* Every worker has the routes of the snapshot: what is queued is started. */
 void weir_job_service_resume(struct weir_job_service *service);
 
 /* Starts nothing more and accepts nothing more, and whoever waits for room or for a job's end is

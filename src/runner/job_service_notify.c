@@ -20,7 +20,7 @@ const struct weir_config_queue *weir_job_service_queue(struct weir_job_service *
 {
     const struct weir_config_queue *found = NULL;
     pthread_mutex_lock(&service->lock);
-    const struct weir_config *config = service->plan->config;
+    const struct weir_config *config = service->snapshot->config;
     for (uint32_t i = 0; i < config->queue_count && found == NULL; i++) {
         if (name.bytes == 0 || weir_slice_equal(config->queues[i].name, name)) {
             found = &config->queues[i];

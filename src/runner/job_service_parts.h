@@ -83,7 +83,7 @@ struct weir_run {
     uint32_t progress_bytes;
     char progress_text[WEIR_COMMAND_PROGRESS_BYTES_MAX];
 
-    struct weir_plan *plan; /* which `config` is of; null: it was never to run */
+    struct weir_config_snapshot *snapshot; /* which `config` is of; null: it was never to run */
     const struct weir_config_queue *config;
     struct weir_worker *worker; /* in whose loop it runs; null: in the command loop */
     struct weir_post go;
@@ -120,7 +120,7 @@ struct weir_job_service_place {
     struct weir_waiters waiters; /* and whose turn it is */
     bool held;                   /* what becomes free is for one who needs several places */
     struct weir_link link;       /* among those at whose doors somebody waits */
-    uint32_t config;             /* its index in the plan's config, or WEIR_CONFIG_NONE */
+    uint32_t config;             /* its index in the snapshot's config, or WEIR_CONFIG_NONE */
 };
 
 /* The thread in which commands run, and which has the time for all. */
@@ -149,7 +149,7 @@ struct weir_job_service {
 
     /* Under the lock. */
     struct weir_schedule *schedule;
-    struct weir_plan *plan;
+    struct weir_config_snapshot *snapshot;
     uint32_t numbers[WEIR_SCHEDULE_QUEUES_MAX]; /* of the config's queues in the schedule */
     struct weir_job_service_place places[WEIR_SCHEDULE_QUEUES_MAX];
     struct weir_link crowded; /* places at whose doors somebody waits */

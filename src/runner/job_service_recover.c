@@ -198,8 +198,8 @@ void weir_job_service_recover(struct weir_job_service *service)
     pthread_mutex_lock(&service->lock);
     for (struct weir_link *at = service->all_runs.next; at != &service->all_runs; at = at->next) {
         struct weir_run *run = weir_container_of(at, struct weir_run, all);
-        if (run->state == WEIR_RUN_RUNNING && run->plan == NULL) {
-            run->plan = weir_plan_take(service->plan);
+        if (run->state == WEIR_RUN_RUNNING && run->snapshot == NULL) {
+            run->snapshot = weir_config_snapshot_take(service->snapshot);
             run->config = weir_job_service_config(service, run->queue);
             if (run->unrecorded) { /* later than all that is on record */
                 run->recorded = (struct weir_epoch){.boot = service->boot};

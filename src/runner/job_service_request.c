@@ -390,8 +390,8 @@ static void cancel_row(struct weir_job_service_request *request)
     enum sight sight =
         run != NULL ? see_run(run, now, &stop) : see_line(service, request, now, &run);
     struct weir_store_look look = request->look;
-    if (sight == HELD && run->plan == NULL) {
-        run->plan = weir_plan_take(service->plan);
+    if (sight == HELD && run->snapshot == NULL) {
+        run->snapshot = weir_config_snapshot_take(service->snapshot);
         run->config = weir_job_service_config(service, run->queue);
     }
     if (sight == HELD || sight == WAITS) {

@@ -80,7 +80,7 @@ void weir_run_destroy(struct weir_run *run)
     weir_list_unlink(&run->all);
     free(run->memory);
     free(run->texts);
-    weir_plan_give(run->plan);
+    weir_config_snapshot_give(run->snapshot);
     weir_slab_give(&service->run_slab, run);
 }
 
@@ -122,7 +122,7 @@ struct weir_run *weir_run_begin(struct weir_job_service *service,
     }
     run->epoch = news->epoch;
     run->recorded = (struct weir_epoch){service->boot, news->epoch.counter};
-    run->plan = weir_plan_take(service->plan);
+    run->snapshot = weir_config_snapshot_take(service->snapshot);
     run->config = config;
     if (service->paused || service->draining) {
         weir_list_push_back(&service->idle, &run->link);
@@ -339,7 +339,7 @@ static void start(struct weir_run *run)
  * any more, or lead elsewhere. */
 static bool has_route(const struct weir_run *run)
 {
-    return run->worker == NULL || run->worker->site->plan == run->plan;
+    return run->worker == NULL || run->worker->worker_config->snapshot == run->snapshot;
 }
 
 /* In its loop. After weir_job_service_stop() it finds that it has been settled. */

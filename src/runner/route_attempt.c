@@ -7,7 +7,7 @@
 #include "tenants/api_key.h"
 #include "wire/chars.h"
 #include "wire/head_writer.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -319,7 +319,7 @@ static void write_fields_of_route(struct weir_head_writer *writer,
     static const char *const priorities[] = {[WEIR_PRIORITY_HIGH] = "high",
                                              [WEIR_PRIORITY_NORMAL] = "normal",
                                              [WEIR_PRIORITY_LOW] = "low"};
-    const struct weir_config *config = options->worker->site->config;
+    const struct weir_config *config = options->worker->worker_config->config;
     const struct weir_job_order *order = &options->row->order;
     struct weir_slice path = options->path;
     struct weir_match match;

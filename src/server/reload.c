@@ -1,9 +1,9 @@
-/* reload.c - a config's way into the server: the plan made of it, what that needs besides itself,
- * and how the threads take it up, at the start and while they run. */
+/* reload.c - a config's way into the server: the snapshot made of it, what that needs besides
+ * itself, and how the threads take it up, at the start and while they run. */
 #include "frontend/client.h"
 #include "gates/event_file.h"
-#include "server/plan.h"
 #include "server/server_internal.h"
+#include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
 #include "upstream/upstream.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what a plan needs ---- */
+/* ---- what a snapshot needs ---- */
 
 /* What will write events where the config says: what does so already, a new one, or null for
  * nothing. False, with a sentence, if it cannot be had. */
@@ -41,23 +41,25 @@ static void adopt_events(struct weir_server *server, const struct weir_config_ev
     }
 }
 
-static void destroy_sites(struct weir_server *server)
+static void destroy_worker_configs(struct weir_server *server)
 {
     for (uint32_t i = 0; i < server->thread_count; i++) {
-        weir_site_destroy(server->threads[i].next);
+        weir_worker_config_destroy(server->threads[i].next);
     }
 }
 
-/* Makes each thread's part of the plan. False, with nothing left, if one cannot be made. */
-static bool make_sites(struct weir_server *server, struct weir_plan *plan, const char **wrong)
+/* Makes each thread's part of the snapshot. False, with nothing left, if one cannot be made. */
+static bool make_worker_configs(struct weir_server *server, struct weir_config_snapshot *snapshot,
+                                const char **wrong)
 {
     *wrong = NULL;
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];
-        thread->next = *wrong != NULL ? NULL : weir_site_create(plan, &thread->worker, wrong);
+        thread->next =
+            *wrong != NULL ? NULL : weir_worker_config_create(snapshot, &thread->worker, wrong);
     }
     if (*wrong != NULL) {
-        destroy_sites(server);
+        destroy_worker_configs(server);
     }
     return *wrong == NULL;
 }
@@ -76,15 +78,15 @@ static void warn_of_strangers(const struct weir_config *config)
     }
 }
 
-/* Opens an extension that the plan is the first to want. False, with a sentence, on failure. */
+/* Opens an extension that the snapshot is the first to want. False, with a sentence, on failure. */
 static bool open_extension(struct weir_server *server, struct weir_extension_slot *slot,
-                           struct weir_plan *plan, char *wrong, size_t wrong_bytes)
+                           struct weir_config_snapshot *snapshot, char *wrong, size_t wrong_bytes)
 {
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     for (uint32_t i = 0; i < server->thread_count; i++) {
         workers[i] = &server->threads[i].worker;
     }
-    struct weir_extension_options options = {.plan = plan,
+    struct weir_extension_options options = {.snapshot = snapshot,
                                              .workers = workers,
                                              .worker_count = server->thread_count,
                                              .event_log = server->event_log};
@@ -92,23 +94,23 @@ static bool open_extension(struct weir_server *server, struct weir_extension_slo
     return slot->state != NULL;
 }
 
-/* The first `count` extensions have taken up a plan that a later one refused: they get the old one
- * back, which they had accepted before. */
+/* The first `count` extensions have taken up a snapshot that a later one refused: they get the old
+ * one back, which they had accepted before. */
 static void go_back(struct weir_server *server, uint32_t count)
 {
     char wrong[WEIR_RELOAD_WRONG_MAX];
     for (uint32_t i = 0; i < count; i++) {
         struct weir_extension_slot *slot = &server->extensions[i];
         if (slot->state != NULL &&
-            !slot->kind->configure(slot->state, server->plan, wrong, sizeof wrong)) {
+            !slot->kind->configure(slot->state, server->snapshot, wrong, sizeof wrong)) {
             weir_server_complain(slot->kind->name, wrong);
         }
     }
 }
 
-/* Gives the plan, which no worker need know yet, to the extensions. On failure `*failed` is the
+/* Gives the snapshot, which no worker need know yet, to the extensions. On failure `*failed` is the
  * extension that refused it. */
-static bool prepare_extensions(struct weir_server *server, struct weir_plan *plan,
+static bool prepare_extensions(struct weir_server *server, struct weir_config_snapshot *snapshot,
                                const struct weir_extension **failed, char *wrong,
                                size_t wrong_bytes)
 {
@@ -117,9 +119,9 @@ static bool prepare_extensions(struct weir_server *server, struct weir_plan *pla
         bool good = true;
         *failed = slot->kind;
         if (slot->state != NULL) {
-            good = slot->kind->configure(slot->state, plan, wrong, wrong_bytes);
-        } else if (slot->kind->wanted(plan->config)) {
-            good = open_extension(server, slot, plan, wrong, wrong_bytes);
+            good = slot->kind->configure(slot->state, snapshot, wrong, wrong_bytes);
+        } else if (slot->kind->wanted(snapshot->config)) {
+            good = open_extension(server, slot, snapshot, wrong, wrong_bytes);
         }
         if (!good) {
             go_back(server, i);
@@ -143,20 +145,20 @@ void weir_server_resume_extensions(const struct weir_server *server)
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config)
 {
     const char *wrong;
-    server->plan = weir_plan_create(config, server->gates, &wrong);
-    if (server->plan == NULL) {
+    server->snapshot = weir_config_snapshot_create(config, server->gates, &wrong);
+    if (server->snapshot == NULL) {
         return weir_server_complain("config", wrong);
     }
-    server->first = weir_plan_take(server->plan);
-    enum weir_status status = weir_plan_apply(server->plan, NULL, server->gates, 0);
+    server->first = weir_config_snapshot_take(server->snapshot);
+    enum weir_status status = weir_config_snapshot_apply(server->snapshot, NULL, server->gates, 0);
     if (status != WEIR_OK) {
         return weir_server_complain("gates", weir_status_text(status));
     }
-    if (!make_sites(server, server->plan, &wrong)) {
+    if (!make_worker_configs(server, server->snapshot, &wrong)) {
         return weir_server_complain("upstreams", wrong);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
-        server->threads[i].worker.site = server->threads[i].next;
+        server->threads[i].worker.worker_config = server->threads[i].next;
         weir_upstreams_adopt(server->threads[i].next);
     }
     struct weir_key_file_fault fault;
@@ -167,7 +169,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     if (server->usage_file == NULL) {
         return weir_server_complain("usage", wrong);
     }
-    if (!prepare_events(server, &server->plan->config->events, &server->event_file, &wrong)) {
+    if (!prepare_events(server, &server->snapshot->config->events, &server->event_file, &wrong)) {
         return weir_server_complain("events", wrong);
     }
     for (uint32_t i = 0; server->options->extensions[i] != NULL; i++) {
@@ -176,7 +178,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     }
     char why[WEIR_RELOAD_WRONG_MAX];
     const struct weir_extension *failed;
-    if (!prepare_extensions(server, server->plan, &failed, why, sizeof why)) {
+    if (!prepare_extensions(server, server->snapshot, &failed, why, sizeof why)) {
         return weir_server_complain(failed->name, why);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
@@ -192,7 +194,8 @@ static void on_apply(struct weir_post *post)
 {
     struct weir_reload *reload = weir_container_of(post, struct weir_reload, apply);
     struct weir_server *server = weir_container_of(reload, struct weir_server, reload);
-    reload->status = weir_plan_apply(reload->plan, server->plan, server->gates, 0);
+    reload->status =
+        weir_config_snapshot_apply(reload->snapshot, server->snapshot, server->gates, 0);
     sem_post(&reload->done);
 }
 
@@ -208,12 +211,12 @@ static void judge_clients(struct weir_worker *worker)
 static void on_adopt(struct weir_post *post)
 {
     struct weir_thread *thread = weir_container_of(post, struct weir_thread, adopt);
-    struct weir_site *before = thread->worker.site;
+    struct weir_worker_config *before = thread->worker.worker_config;
     memcpy(thread->worker.extensions, thread->server->extensions, sizeof thread->worker.extensions);
-    bool same = weir_plan_same_trust(before->config, thread->next->config);
-    thread->worker.site = thread->next;
+    bool same = weir_config_snapshot_same_trust(before->config, thread->next->config);
+    thread->worker.worker_config = thread->next;
     weir_upstreams_adopt(thread->next);
-    weir_site_retire(before);
+    weir_worker_config_retire(before);
     if (!same) {
         judge_clients(&thread->worker);
     }
@@ -228,11 +231,11 @@ static void await(sem_t *done, uint32_t count)
     }
 }
 
-static void adopt(struct weir_server *server, struct weir_plan *plan)
+static void adopt(struct weir_server *server, struct weir_config_snapshot *snapshot)
 {
     struct weir_reload *reload = &server->reload;
     reload->apply = (struct weir_post){.arrive = on_apply};
-    reload->plan = plan;
+    reload->snapshot = snapshot;
     sem_init(&reload->done, 0, 0);
     weir_loop_post(server->loops[0], &reload->apply);
     await(&reload->done, 1);
@@ -246,23 +249,24 @@ static void adopt(struct weir_server *server, struct weir_plan *plan)
     }
     await(&reload->done, server->thread_count);
     sem_destroy(&reload->done);
-    weir_plan_give(server->plan);
-    server->plan = plan;
+    weir_config_snapshot_give(server->snapshot);
+    server->snapshot = snapshot;
 }
 
-/* All that a plan needs besides itself. False, with nothing left, if something cannot be had. */
-static bool prepare(struct weir_server *server, struct weir_plan *plan,
+/* All that a snapshot needs besides itself. False, with nothing left, if something cannot be had.
+ */
+static bool prepare(struct weir_server *server, struct weir_config_snapshot *snapshot,
                     struct weir_event_file **events, char *wrong, size_t wrong_bytes)
 {
     const char *why = NULL;
     *events = server->event_file;
-    if (prepare_events(server, &plan->config->events, events, &why) &&
-        make_sites(server, plan, &why)) {
+    if (prepare_events(server, &snapshot->config->events, events, &why) &&
+        make_worker_configs(server, snapshot, &why)) {
         const struct weir_extension *failed;
-        if (prepare_extensions(server, plan, &failed, wrong, wrong_bytes)) {
+        if (prepare_extensions(server, snapshot, &failed, wrong, wrong_bytes)) {
             return true;
         }
-        destroy_sites(server);
+        destroy_worker_configs(server);
     } else {
         snprintf(wrong, wrong_bytes, "%s", why);
     }
@@ -283,15 +287,16 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
         return;
     }
     const char *why = NULL;
-    const char *fixed = weir_plan_needs_restart(server->first->config, config);
-    struct weir_plan *plan = weir_plan_create(config, server->gates, &why);
+    const char *fixed = weir_config_snapshot_needs_restart(server->first->config, config);
+    struct weir_config_snapshot *snapshot =
+        weir_config_snapshot_create(config, server->gates, &why);
     struct weir_event_file *events;
-    if (plan == NULL) {
+    if (snapshot == NULL) {
         snprintf(outcome->wrong, sizeof outcome->wrong, "%s", why);
         return;
     }
-    if (!prepare(server, plan, &events, outcome->wrong, sizeof outcome->wrong)) {
-        weir_plan_give(plan);
+    if (!prepare(server, snapshot, &events, outcome->wrong, sizeof outcome->wrong)) {
+        weir_config_snapshot_give(snapshot);
         return;
     }
     *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_DONE,
@@ -300,9 +305,9 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
                                             .upstreams = config->upstream_count,
                                             .needs_restart = fixed};
     warn_of_strangers(config);
-    adopt(server, plan);
+    adopt(server, snapshot);
     weir_server_resume_extensions(server);
-    adopt_events(server, &plan->config->events, events);
+    adopt_events(server, &snapshot->config->events, events);
 }
 
 /* Says on the server's own streams what became of it. */

@@ -10,7 +10,7 @@
 #include "llm/llm_metrics.h"
 #include "net/descriptors.h"
 #include "proxy/exchange.h"
-#include "server/plan.h"
+#include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
 #include "upstream/upstream.h"
 
@@ -176,7 +176,7 @@ static void on_drain(struct weir_post *post)
     send_home(worker);
     weir_flows_drain(worker->flows, worker->index);
     weir_timer_set(&worker->loop, &thread->grace,
-                   worker->loop.now_ns + worker->site->config->grace_ns);
+                   worker->loop.now_ns + worker->worker_config->config->grace_ns);
     stop_when_empty(thread);
 }
 
@@ -267,8 +267,8 @@ static void close_clients(struct weir_thread *thread)
 
 static void close_connections(struct weir_thread *thread)
 {
-    if (thread->worker.site != NULL) {
-        weir_upstreams_close(thread->worker.site);
+    if (thread->worker.worker_config != NULL) {
+        weir_upstreams_close(thread->worker.worker_config);
     }
     for (uint32_t i = 0; i < thread->server->listener_count; i++) {
         weir_acceptor_close(&thread->acceptors[i]);
@@ -280,7 +280,7 @@ static void close_connections(struct weir_thread *thread)
 static void free_worker(struct weir_thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
-    weir_site_destroy(worker->site);
+    weir_worker_config_destroy(worker->worker_config);
     weir_resolver_destroy(worker->resolver);
     weir_api_keys_give(worker->keys);
     weir_hasher_destroy(worker->hasher);
@@ -504,7 +504,7 @@ int weir_serve(const struct weir_serve_options *options)
         status = run(&server, &signals);
     }
     close_threads(&server);
-    weir_plan_give(server.plan);
-    weir_plan_give(server.first);
+    weir_config_snapshot_give(server.snapshot);
+    weir_config_snapshot_give(server.first);
     return status;
 }

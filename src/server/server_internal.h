@@ -22,15 +22,15 @@ struct weir_thread {
     struct weir_post drain;
     struct weir_post stop;
     struct weir_post adopt;
-    struct weir_site *next; /* what `adopt` brings */
+    struct weir_worker_config *next; /* what `adopt` brings */
     struct weir_timer grace;
     struct weir_timer sweep; /* of the first thread */
     bool drained;            /* nobody is awaited any more */
     struct weir_server *server;
 };
 
-/* A new plan's way into the loops: the first applies it to the gates, then all adopt their sites.
- * The thread that reloads waits for each step. */
+/* A new snapshot's way into the loops: the first applies it to the gates, then all adopt their
+ * worker configs. The thread that reloads waits for each step. */
 struct weir_reload {
     struct weir_reloader reloader;
     pthread_t thread;                  /* which does it */
@@ -38,15 +38,15 @@ struct weir_reload {
     struct weir_reload_request *asked; /* by loops */
     bool over;                         /* the thread looks at them no more */
     struct weir_post apply;
-    struct weir_plan *plan;
+    struct weir_config_snapshot *snapshot;
     enum weir_status status;
     sem_t done;
 };
 
 struct weir_server {
     const struct weir_serve_options *options;
-    struct weir_plan *first; /* which the listeners refer to */
-    struct weir_plan *plan;  /* the one in force */
+    struct weir_config_snapshot *first;    /* which the listeners refer to */
+    struct weir_config_snapshot *snapshot; /* the one in force */
     struct weir_key_feed keys;
     struct weir_event_log *event_log;
     struct weir_event_file *event_file; /* or null */
@@ -78,7 +78,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
  * what became of it. In the main thread, while the others run. */
 void weir_server_reload(struct weir_server *server);
 
-/* Every worker has the plan: extensions may start what it names. */
+/* Every worker has the snapshot: extensions may start what it names. */
 void weir_server_resume_extensions(const struct weir_server *server);
 
 /* From now on loops may ask, and the calling thread is woken by a SIGHUP for them. */

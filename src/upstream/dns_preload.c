@@ -16,7 +16,7 @@ struct name_request {
 };
 
 struct weir_dns_preload {
-    struct weir_site *site;
+    struct weir_worker_config *worker_config;
     uint32_t upstream; /* the next to be called */
     uint32_t url;
     struct name_request callers[CALLERS];
@@ -24,14 +24,15 @@ struct weir_dns_preload {
 
 static const struct weir_origin *next_origin(struct weir_dns_preload *dns_preload)
 {
-    const struct weir_config *config = dns_preload->site->config;
+    const struct weir_config *config = dns_preload->worker_config->config;
     while (dns_preload->upstream < config->upstream_count) {
         if (dns_preload->url == config->upstreams[dns_preload->upstream].url_count) {
             dns_preload->upstream++;
             dns_preload->url = 0;
             continue;
         }
-        const struct weir_upstream *upstream = &dns_preload->site->upstreams[dns_preload->upstream];
+        const struct weir_upstream *upstream =
+            &dns_preload->worker_config->upstreams[dns_preload->upstream];
         const struct weir_origin *origin = &upstream->origins[dns_preload->url++];
         if (origin->name != NULL) {
             return origin;
@@ -63,14 +64,14 @@ static void on_told(struct weir_name_waiter *waiter, const char *wrong)
     call_next(caller);
 }
 
-struct weir_dns_preload *weir_dns_preload_begin(struct weir_site *site)
+struct weir_dns_preload *weir_dns_preload_begin(struct weir_worker_config *worker_config)
 {
     struct weir_dns_preload *dns_preload =
-        weir_allocate_zeroed(site->worker->allocator, sizeof *dns_preload);
+        weir_allocate_zeroed(worker_config->worker->allocator, sizeof *dns_preload);
     if (dns_preload == NULL) {
         return NULL;
     }
-    dns_preload->site = site;
+    dns_preload->worker_config = worker_config;
     for (size_t i = 0; i < CALLERS; i++) {
         dns_preload->callers[i] =
             (struct name_request){.waiter = {.on_result = on_told}, .dns_preload = dns_preload};
@@ -87,5 +88,5 @@ void weir_dns_preload_end(struct weir_dns_preload *dns_preload)
     for (size_t i = 0; i < CALLERS; i++) {
         weir_name_leave(&dns_preload->callers[i].waiter);
     }
-    weir_release(dns_preload->site->worker->allocator, dns_preload, sizeof *dns_preload);
+    weir_release(dns_preload->worker_config->worker->allocator, dns_preload, sizeof *dns_preload);
 }

@@ -233,7 +233,8 @@ static void on_trim(struct weir_timer *timer)
 static bool has_room(struct weir_origin *origin)
 {
     const struct weir_config_upstream *config = origin->upstream->config;
-    if (config->keepalive == 0 || origin->worker->draining || origin->upstream->site->retired) {
+    if (config->keepalive == 0 || origin->worker->draining ||
+        origin->upstream->worker_config->retired) {
         return false;
     }
     if (origin->idle_count < config->keepalive) {
@@ -303,7 +304,7 @@ static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
     const struct weir_config_url *url = &upstream->config->urls[index];
     struct weir_origin *origin = &upstream->origins[index];
     *origin = (struct weir_origin){.upstream = upstream,
-                                   .worker = upstream->site->worker,
+                                   .worker = upstream->worker_config->worker,
                                    .tally = upstream->tally,
                                    .port = url->address.port};
     weir_list_init(&origin->idle);
@@ -322,18 +323,18 @@ static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
     return name_authority(origin, url) ? NULL : "there is no memory left";
 }
 
-const char *weir_upstreams_open(struct weir_site *site)
+const char *weir_upstreams_open(struct weir_worker_config *worker_config)
 {
-    struct weir_worker *worker = site->worker;
-    const struct weir_config *config = site->config;
-    size_t bytes = config->upstream_count * sizeof *site->upstreams;
-    site->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
-    if (site->upstreams == NULL && bytes > 0) {
+    struct weir_worker *worker = worker_config->worker;
+    const struct weir_config *config = worker_config->config;
+    size_t bytes = config->upstream_count * sizeof *worker_config->upstreams;
+    worker_config->upstreams = weir_allocate_zeroed(worker->allocator, bytes);
+    if (worker_config->upstreams == NULL && bytes > 0) {
         return "there is no memory left";
     }
     for (uint32_t i = 0; i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &site->upstreams[i];
-        upstream->site = site;
+        struct weir_upstream *upstream = &worker_config->upstreams[i];
+        upstream->worker_config = worker_config;
         upstream->config = &config->upstreams[i];
         upstream->tally = weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_UPSTREAM,
                                           upstream->config->name);
@@ -343,7 +344,8 @@ const char *weir_upstreams_open(struct weir_site *site)
             return "there is no memory left";
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
-            const char *wrong = open_origin(upstream, j, weir_trust_of(site->plan->trust, i));
+            const char *wrong =
+                open_origin(upstream, j, weir_trust_of(worker_config->snapshot->trust, i));
             if (wrong != NULL) {
                 return wrong;
             }
@@ -352,9 +354,9 @@ const char *weir_upstreams_open(struct weir_site *site)
     return NULL;
 }
 
-void weir_upstreams_adopt(struct weir_site *site)
+void weir_upstreams_adopt(struct weir_worker_config *worker_config)
 {
-    const struct weir_config *config = site->config;
+    const struct weir_config *config = worker_config->config;
     char servers[WEIR_RESOLVER_SERVERS_BYTES_MAX] = "";
     size_t bytes = 0;
     for (uint32_t i = 0; i < config->dns.server_count; i++) {
@@ -364,17 +366,17 @@ void weir_upstreams_adopt(struct weir_site *site)
                                   i == 0 ? "" : ",", text);
         assert(bytes < sizeof servers);
     }
-    weir_resolver_use(site->worker->resolver, servers);
+    weir_resolver_use(worker_config->worker->resolver, servers);
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         for (uint32_t j = 0; j < config->upstreams[i].url_count; j++) {
-            struct weir_origin *origin = &site->upstreams[i].origins[j];
+            struct weir_origin *origin = &worker_config->upstreams[i].origins[j];
             if (origin->host.bytes > 0) { /* without memory it is taken when it is needed */
-                origin->name = weir_name_take(site->worker->resolver, origin->host);
+                origin->name = weir_name_take(worker_config->worker->resolver, origin->host);
             }
         }
     }
-    if (site->worker->index == 0) {
-        site->dns_preload = weir_dns_preload_begin(site);
+    if (worker_config->worker->index == 0) {
+        worker_config->dns_preload = weir_dns_preload_begin(worker_config);
     }
 }
 
@@ -392,13 +394,13 @@ static void close_origin(struct weir_origin *origin)
     }
 }
 
-void weir_upstreams_close(struct weir_site *site)
+void weir_upstreams_close(struct weir_worker_config *worker_config)
 {
-    const struct weir_config *config = site->config;
-    weir_dns_preload_end(site->dns_preload);
-    site->dns_preload = NULL;
-    for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &site->upstreams[i];
+    const struct weir_config *config = worker_config->config;
+    weir_dns_preload_end(worker_config->dns_preload);
+    worker_config->dns_preload = NULL;
+    for (uint32_t i = 0; worker_config->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &worker_config->upstreams[i];
         if (upstream->origins == NULL) {
             continue;
         }
@@ -408,12 +410,12 @@ void weir_upstreams_close(struct weir_site *site)
     }
 }
 
-void weir_upstreams_free(struct weir_site *site)
+void weir_upstreams_free(struct weir_worker_config *worker_config)
 {
-    const struct weir_config *config = site->config;
-    const struct weir_allocator *allocator = site->worker->allocator;
-    for (uint32_t i = 0; site->upstreams != NULL && i < config->upstream_count; i++) {
-        struct weir_upstream *upstream = &site->upstreams[i];
+    const struct weir_config *config = worker_config->config;
+    const struct weir_allocator *allocator = worker_config->worker->allocator;
+    for (uint32_t i = 0; worker_config->upstreams != NULL && i < config->upstream_count; i++) {
+        struct weir_upstream *upstream = &worker_config->upstreams[i];
         if (upstream->origins == NULL) {
             break; /* one before it could not be made */
         }
@@ -426,8 +428,9 @@ void weir_upstreams_free(struct weir_site *site)
             weir_release(allocator, origin->authority_text, origin->authority.bytes);
         }
         weir_release(allocator, upstream->origins, bytes);
-        weir_tally_give(&site->worker->tallies, allocator, upstream->tally);
+        weir_tally_give(&worker_config->worker->tallies, allocator, upstream->tally);
     }
-    weir_release(allocator, site->upstreams, config->upstream_count * sizeof *site->upstreams);
-    site->upstreams = NULL;
+    weir_release(allocator, worker_config->upstreams,
+                 config->upstream_count * sizeof *worker_config->upstreams);
+    worker_config->upstreams = NULL;
 }

@@ -12,14 +12,14 @@
 #include "net/stream.h"
 #include "net/tls.h"
 #include "wire/http1.h"
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 struct weir_origin;
 
 /* One upstream as a worker sees it. */
 struct weir_upstream {
     const struct weir_config_upstream *config;
-    struct weir_site *site;
+    struct weir_worker_config *worker_config;
     struct weir_origin *origins; /* one for each url */
     struct weir_tally *tally;
     uint32_t next; /* where choosing among equals begins */
@@ -79,18 +79,18 @@ struct weir_backend {
     void (*late)(struct weir_backend *backend);  /* the timer has fired */
 };
 
-/* Makes the site's upstreams. Null on success, else why not. Looks no names up. */
-const char *weir_upstreams_open(struct weir_site *site);
+/* Makes the worker config's upstreams. Null on success, else why not. Looks no names up. */
+const char *weir_upstreams_open(struct weir_worker_config *worker_config);
 
-/* The site is about to be the worker's: in its loop's thread, or before that runs. Holds on to the
- * names that the one before also has, and uses the config's DNS servers. The first worker looks
- * all of the names up, and says on stderr which cannot be found. */
-void weir_upstreams_adopt(struct weir_site *site);
+/* The worker config is about to be the worker's: in its loop's thread, or before that runs. Holds
+ * on to the names that the one before also has, and uses the config's DNS servers. The first worker
+ * looks all of the names up, and says on stderr which cannot be found. */
+void weir_upstreams_adopt(struct weir_worker_config *worker_config);
 
 /* Closes the idle connections; those in use close when their users are done. Once none is left, the
  * memory can go. */
-void weir_upstreams_close(struct weir_site *site);
-void weir_upstreams_free(struct weir_site *site);
+void weir_upstreams_close(struct weir_worker_config *worker_config);
+void weir_upstreams_free(struct weir_worker_config *worker_config);
 
 /* The server with fewest connections in use among those that are up, but for `not_this`; if none
  * is up, the one that will be up soonest. Null only if there is no other. */

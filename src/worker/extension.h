@@ -16,12 +16,12 @@
 
 struct weir_config;
 struct weir_event_log;
-struct weir_plan;
+struct weir_config_snapshot;
 struct weir_worker;
 
 /* What an extension is opened with. */
 struct weir_extension_options {
-    struct weir_plan *plan;
+    struct weir_config_snapshot *snapshot;
     struct weir_worker **workers; /* valid during the call; the workers themselves stay */
     uint32_t worker_count;
     struct weir_event_log *event_log;
@@ -37,9 +37,10 @@ struct weir_extension {
      * `resume`. */
     void *(*open)(const struct weir_extension_options *options, char *wrong, size_t wrong_bytes);
 
-    /* Another plan. Nothing is started until `resume`, when every worker has the plan. Returns
-     * false, with a sentence in `wrong`, if nothing has changed. */
-    bool (*configure)(void *state, struct weir_plan *plan, char *wrong, size_t wrong_bytes);
+    /* Another snapshot. Nothing is started until `resume`, when every worker has the snapshot.
+     * Returns false, with a sentence in `wrong`, if nothing has changed. */
+    bool (*configure)(void *state, struct weir_config_snapshot *snapshot, char *wrong,
+                      size_t wrong_bytes);
     void (*resume)(void *state);
 
     /* From now on nothing is started or accepted. `drained` is called, in some thread, when nothing

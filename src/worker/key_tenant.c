@@ -96,10 +96,10 @@ static bool is_constant(const struct weir_config_route *route)
 }
 
 /* The config's index of the gate, or its count of gates. */
-static uint32_t find_index(const struct weir_plan *plan, uint32_t gate)
+static uint32_t find_index(const struct weir_config_snapshot *snapshot, uint32_t gate)
 {
     uint32_t index = 0;
-    while (index < plan->config->gate_count && plan->gates[index] != gate) {
+    while (index < snapshot->config->gate_count && snapshot->gates[index] != gate) {
         index++;
     }
     return index;
@@ -115,23 +115,24 @@ static bool keys_have_tenants(const struct weir_config *config, uint32_t index)
     return false;
 }
 
-bool weir_gate_hides_keys(const struct weir_plan *plan, uint32_t gate, struct weir_slice tenant)
+bool weir_gate_hides_keys(const struct weir_config_snapshot *snapshot, uint32_t gate,
+                          struct weir_slice tenant)
 {
     if (tenant.bytes == 0) {
         return false;
     }
-    uint32_t index = find_index(plan, gate);
-    return index == plan->config->gate_count || keys_have_tenants(plan->config, index);
+    uint32_t index = find_index(snapshot, gate);
+    return index == snapshot->config->gate_count || keys_have_tenants(snapshot->config, index);
 }
 
-bool weir_key_open_to(const struct weir_plan *plan, uint32_t gate, struct weir_slice key,
-                      struct weir_slice tenant)
+bool weir_key_open_to(const struct weir_config_snapshot *snapshot, uint32_t gate,
+                      struct weir_slice key, struct weir_slice tenant)
 {
-    if (!weir_gate_hides_keys(plan, gate, tenant)) {
+    if (!weir_gate_hides_keys(snapshot, gate, tenant)) {
         return true;
     }
-    const struct weir_config *config = plan->config;
-    uint32_t index = find_index(plan, gate);
+    const struct weir_config *config = snapshot->config;
+    uint32_t index = find_index(snapshot, gate);
     if (index == config->gate_count) {
         return weir_slice_equal(key, tenant);
     }

@@ -7,7 +7,7 @@
 #ifndef WEIR_WORKER_KEY_TENANT_H
 #define WEIR_WORKER_KEY_TENANT_H
 
-#include "worker/site.h"
+#include "worker/config_snapshot.h"
 
 /* Whether the parts of a route's key can make this key for this tenant. A part that is not known
  * beforehand, such as {function}, may be any text. */
@@ -17,12 +17,13 @@ bool weir_key_template_fits(const struct weir_config_source *parts, uint32_t par
 /* Whether a caller that speaks for `tenant` may see and use the key; an empty tenant is a caller
  * that speaks for all of them. `gate` is the gate's number. At a gate where no route has {tenant}
  * in its key, every key is open. At others these are: keys that such a route makes for the tenant,
- * and the constant keys of other routes. At a gate that is not in the plan any more it is the key
- * of the tenant's name. */
-bool weir_key_open_to(const struct weir_plan *plan, uint32_t gate, struct weir_slice key,
-                      struct weir_slice tenant);
+ * and the constant keys of other routes. At a gate that is not in the snapshot any more it is the
+ * key of the tenant's name. */
+bool weir_key_open_to(const struct weir_config_snapshot *snapshot, uint32_t gate,
+                      struct weir_slice key, struct weir_slice tenant);
 
 /* Whether there may be keys at the gate that are not open to the tenant. */
-bool weir_gate_hides_keys(const struct weir_plan *plan, uint32_t gate, struct weir_slice tenant);
+bool weir_gate_hides_keys(const struct weir_config_snapshot *snapshot, uint32_t gate,
+                          struct weir_slice tenant);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Only the worker's own thread adds to a tally: a load and a store without a lock, and nothing that
  * several threads write to. Who reads sums over the workers. A tally belongs to a name, not to a
- * site, so counts go on across a reload; it goes with the last site that has the name. */
+ * worker config, so counts go on across a reload; it goes with the last worker config that has the
+ * name. */
 #ifndef WEIR_WORKER_TALLY_H
 #define WEIR_WORKER_TALLY_H
 

@@ -22,7 +22,7 @@ struct weir_listener;
 struct weir_llm_metrics;
 struct weir_reloader;
 struct weir_resolver;
-struct weir_site;
+struct weir_worker_config;
 struct weir_usage_book;
 
 /* The name that was last found to be one that a listener serves; see guard.h. */
@@ -36,9 +36,9 @@ struct weir_worker {
     struct weir_loop loop;
     uint32_t index;
     const struct weir_allocator *allocator;
-    struct weir_site *site;     /* the one in force */
-    struct weir_api_keys *keys; /* those in force; never null while the loop runs */
-    struct weir_hasher *hasher; /* for them */
+    struct weir_worker_config *worker_config; /* the one in force */
+    struct weir_api_keys *keys;               /* those in force; never null while the loop runs */
+    struct weir_hasher *hasher;               /* for them */
     struct weir_gates *gates;
     struct weir_flows *flows;       /* shared, as the gates */
     struct weir_usage_book *usage;  /* the same */

@@ -299,7 +299,8 @@ TEST(a_job_whose_turn_has_come_while_nothing_may_start_is_cancelled)
 {
     open_service("  q: { run: [/bin/cat] }\n");
     char wrong[100];
-    assert_true(weir_job_service_configure(office.service, &office.plans[0], wrong, sizeof wrong));
+    assert_true(
+        weir_job_service_configure(office.service, &office.snapshots[0], wrong, sizeof wrong));
     uint64_t number = submit((struct order){.id = "a"});
     assert_int_equal(stats_of_queue("q").running, 1);
     assert_int_equal(look_at("a")->state, WEIR_JOB_QUEUED);
@@ -391,7 +392,8 @@ TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
 {
     open_service("  q: { run: [/bin/true] }\n");
     char wrong[100];
-    assert_true(weir_job_service_configure(office.service, &office.plans[0], wrong, sizeof wrong));
+    assert_true(
+        weir_job_service_configure(office.service, &office.snapshots[0], wrong, sizeof wrong));
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
         .watch = {.on_done = {.arrive = on_watch}, .loop = &office.loop, .number = number}};

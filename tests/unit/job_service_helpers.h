@@ -242,9 +242,9 @@ static struct {
     char folder[32];
     struct weir_loop loop; /* of the test */
     struct weir_timer patience;
-    struct weir_config *configs[32]; /* kept to the end, as a server keeps its plans */
-    struct weir_plan plans[32];
-    uint32_t plan_count;
+    struct weir_config *configs[32]; /* kept to the end, as a server keeps its snapshots */
+    struct weir_config_snapshot snapshots[32];
+    uint32_t snapshot_count;
     struct weir_job_service *service;
     bool faked;
 } office;
@@ -255,30 +255,30 @@ static inline void lose_patience(struct weir_timer *timer)
     fail_msg("nothing happens any more");
 }
 
-/* A plan of these queues, in YAML without their first line. */
-static inline struct weir_plan *plan_of(const char *queues)
+/* A snapshot of these queues, in YAML without their first line. */
+static inline struct weir_config_snapshot *snapshot_of(const char *queues)
 {
     char text[8192];
     struct weir_config_errors errors;
     const struct weir_config_options options = {0};
-    assert_true(office.plan_count < COUNT_OF(office.plans));
+    assert_true(office.snapshot_count < COUNT_OF(office.snapshots));
     int bytes = snprintf(text, sizeof text, "api: 127.0.0.1:0\ndata: %s\nqueues:\n%s",
                          office.folder, queues);
-    struct weir_config **config = &office.configs[office.plan_count];
+    struct weir_config **config = &office.configs[office.snapshot_count];
     if (!weir_config_load_text(weir_slice_of("test.yaml"), (struct weir_slice){text, (size_t)bytes},
                                &options, config, &errors)) {
         fail_msg("the queues are wrong:\n%s", text);
     }
-    struct weir_plan *plan = &office.plans[office.plan_count++];
-    *plan = (struct weir_plan){.config = *config};
-    atomic_init(&plan->users, 1000000); /* it is the test's */
-    return plan;
+    struct weir_config_snapshot *snapshot = &office.snapshots[office.snapshot_count++];
+    *snapshot = (struct weir_config_snapshot){.config = *config};
+    atomic_init(&snapshot->users, 1000000); /* it is the test's */
+    return snapshot;
 }
 
 static inline void open_service(const char *queues)
 {
     char wrong[1000];
-    struct weir_job_service_options options = {.plan = plan_of(queues)};
+    struct weir_job_service_options options = {.snapshot = snapshot_of(queues)};
     if (office.faked) {
         options.port = &fake_port;
         options.store = &fake;
@@ -329,7 +329,7 @@ static inline int end(void **state)
     if (office.faked) {
         fake_close();
     }
-    for (uint32_t i = 0; i < office.plan_count; i++) {
+    for (uint32_t i = 0; i < office.snapshot_count; i++) {
         weir_config_destroy(office.configs[i]);
     }
     weir_timer_deinit(&office.loop, &office.patience);
@@ -556,7 +556,7 @@ static inline uint64_t number_of(const char *id)
 static inline void reconfigure(const char *queues)
 {
     char wrong[1000];
-    if (!weir_job_service_configure(office.service, plan_of(queues), wrong, sizeof wrong)) {
+    if (!weir_job_service_configure(office.service, snapshot_of(queues), wrong, sizeof wrong)) {
         fail_msg("%s", wrong);
     }
     weir_job_service_resume(office.service);

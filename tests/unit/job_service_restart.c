@@ -186,7 +186,8 @@ TEST(what_looks_like_an_attempt_in_a_folder_that_is_not_ours_stays)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/work/2024-11", office.folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    struct weir_job_service_options options = {.plan = plan_of("  q: { run: [/bin/true] }\n")};
+    struct weir_job_service_options options = {.snapshot =
+                                                   snapshot_of("  q: { run: [/bin/true] }\n")};
     assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
     assert_non_null(strstr(wrong, "/jobs.db is missing, but "));
     assert_int_equal(rmdir(path), 0);
@@ -239,8 +240,8 @@ TEST(a_shorter_lease_is_renewed_more_often)
 TEST(a_command_that_is_not_there_is_said_at_the_start)
 {
     char wrong[1000];
-    struct weir_job_service_options options = {.plan =
-                                                   plan_of("  q: { run: [/nowhere/at/all] }\n")};
+    struct weir_job_service_options options = {
+        .snapshot = snapshot_of("  q: { run: [/nowhere/at/all] }\n")};
     assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
     expect_part(weir_slice_of(wrong), "queue q");
     assert_null(strchr(wrong, '\n'));

@@ -83,7 +83,7 @@ TEST(names_of_the_greatest_length_fit_and_longer_ones_do_not)
     assert_false(weir_key_template_fits(open, 3, (struct weir_slice){text, sizeof text}, longest));
 }
 
-/* ---- a plan ---- */
+/* ---- a snapshot ---- */
 
 TEST(a_gate_hides_the_keys_of_others_only_where_a_route_puts_the_tenant_into_the_key)
 {
@@ -95,20 +95,20 @@ TEST(a_gate_hides_the_keys_of_others_only_where_a_route_puts_the_tenant_into_the
                                          {.key = &word, .key_parts = 1, .gate = WEIR_CONFIG_NONE}};
     struct weir_config config = {.routes = routes, .route_count = 5, .gate_count = 2};
     uint32_t numbers[] = {7, 3};
-    struct weir_plan plan = {.config = &config, .gates = numbers};
+    struct weir_config_snapshot snapshot = {.config = &config, .gates = numbers};
     struct weir_slice acme = SLICE("acme"), anybody = SLICE("");
-    assert_true(weir_gate_hides_keys(&plan, 7, acme));
-    assert_true(weir_key_open_to(&plan, 7, acme, acme));
-    assert_true(weir_key_open_to(&plan, 7, SLICE("shared"), acme));
-    assert_false(weir_key_open_to(&plan, 7, SLICE("rival-corp"), acme));
-    assert_true(weir_key_open_to(&plan, 7, SLICE("rival-corp"), anybody));
-    assert_false(weir_gate_hides_keys(&plan, 7, anybody));
-    assert_false(weir_gate_hides_keys(&plan, 3, acme));
-    assert_true(weir_key_open_to(&plan, 3, SLICE("rival-corp"), acme));
+    assert_true(weir_gate_hides_keys(&snapshot, 7, acme));
+    assert_true(weir_key_open_to(&snapshot, 7, acme, acme));
+    assert_true(weir_key_open_to(&snapshot, 7, SLICE("shared"), acme));
+    assert_false(weir_key_open_to(&snapshot, 7, SLICE("rival-corp"), acme));
+    assert_true(weir_key_open_to(&snapshot, 7, SLICE("rival-corp"), anybody));
+    assert_false(weir_gate_hides_keys(&snapshot, 7, anybody));
+    assert_false(weir_gate_hides_keys(&snapshot, 3, acme));
+    assert_true(weir_key_open_to(&snapshot, 3, SLICE("rival-corp"), acme));
     /* What the keys of a gate meant that a reload has taken out is not known any more. */
-    assert_true(weir_gate_hides_keys(&plan, 5, acme));
-    assert_false(weir_key_open_to(&plan, 5, SLICE("rival-corp"), acme));
-    assert_true(weir_key_open_to(&plan, 5, acme, acme));
+    assert_true(weir_gate_hides_keys(&snapshot, 5, acme));
+    assert_false(weir_key_open_to(&snapshot, 5, SLICE("rival-corp"), acme));
+    assert_true(weir_key_open_to(&snapshot, 5, acme, acme));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "server/plan.h"
+#include "server/snapshot_build.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* ---- plans ---- */
+/* ---- snapshots ---- */
 
 static bool learns(const struct weir_config_gate *gate)
 {
@@ -38,22 +38,23 @@ static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
     return weir_gates_add_lane_names(gates, &lane_names);
 }
 
-static void destroy_plan(struct weir_plan *plan)
+static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 {
-    weir_trust_destroy(plan->trust);
-    weir_config_destroy(plan->config);
-    weir_tokens_destroy(plan->tokens);
-    free(plan->dialects);
-    free(plan->lane_names);
-    free(plan->learns);
-    free(plan->gates);
-    free(plan);
+    weir_trust_destroy(snapshot->trust);
+    weir_config_destroy(snapshot->config);
+    weir_tokens_destroy(snapshot->tokens);
+    free(snapshot->dialects);
+    free(snapshot->lane_names);
+    free(snapshot->learns);
+    free(snapshot->gates);
+    free(snapshot);
 }
 
-struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates *gates,
-                                   const char **wrong)
+struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
+                                                         struct weir_gates *gates,
+                                                         const char **wrong)
 {
-    struct weir_plan *plan = calloc(1, sizeof *plan);
+    struct weir_config_snapshot *snapshot = calloc(1, sizeof *snapshot);
     uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
     uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
@@ -63,7 +64,7 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     if (trust == NULL) {
         goto failed;
     }
-    if (plan == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
+    if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
         dialects == NULL) {
         *wrong = "there is no memory left";
         goto failed;
@@ -79,16 +80,16 @@ struct weir_plan *weir_plan_create(struct weir_config *config, struct weir_gates
     for (uint32_t i = 0; i < config->route_count; i++) {
         lane_names[i] = lane_names_of(config, i, gates);
     }
-    plan->config = config;
-    plan->gates = numbers;
-    plan->learns = learning;
-    plan->dialects = dialects;
-    plan->lane_names = lane_names;
-    plan->tokens = tokens;
-    plan->trust = trust;
-    plan->destroy = destroy_plan;
-    atomic_init(&plan->users, 1);
-    return plan;
+    snapshot->config = config;
+    snapshot->gates = numbers;
+    snapshot->learns = learning;
+    snapshot->dialects = dialects;
+    snapshot->lane_names = lane_names;
+    snapshot->tokens = tokens;
+    snapshot->trust = trust;
+    snapshot->destroy = destroy_snapshot;
+    atomic_init(&snapshot->users, 1);
+    return snapshot;
 
 failed:
     weir_trust_destroy(trust);
@@ -97,7 +98,7 @@ failed:
     free(learning);
     free(lane_names);
     free(numbers);
-    free(plan);
+    free(snapshot);
     weir_config_destroy(config);
     return NULL;
 }
@@ -138,7 +139,8 @@ static enum weir_status forget_overrides(const struct weir_config_gate *gate,
 }
 
 /* Those of gates that are no longer named: should one come back, it comes without them. */
-static enum weir_status forget_gates(const struct weir_plan *plan, const struct weir_plan *before,
+static enum weir_status forget_gates(const struct weir_config_snapshot *snapshot,
+                                     const struct weir_config_snapshot *before,
                                      struct weir_gates *gates)
 {
     static const struct weir_config_gate nothing;
@@ -146,21 +148,22 @@ static enum weir_status forget_gates(const struct weir_plan *plan, const struct 
     for (uint32_t i = 0; before != NULL && status == WEIR_OK && i < before->config->gate_count;
          i++) {
         const struct weir_config_gate *gate = &before->config->gates[i];
-        if (find_gate(plan->config, gate->name) == NULL) {
+        if (find_gate(snapshot->config, gate->name) == NULL) {
             status = forget_overrides(&nothing, gate, gates, before->gates[i]);
         }
     }
     return status;
 }
 
-enum weir_status weir_plan_apply(const struct weir_plan *plan, const struct weir_plan *before,
-                                 struct weir_gates *gates, uint32_t loop_index)
+enum weir_status weir_config_snapshot_apply(const struct weir_config_snapshot *snapshot,
+                                            const struct weir_config_snapshot *before,
+                                            struct weir_gates *gates, uint32_t loop_index)
 {
-    const struct weir_config *config = plan->config;
-    enum weir_status status = forget_gates(plan, before, gates);
+    const struct weir_config *config = snapshot->config;
+    enum weir_status status = forget_gates(snapshot, before, gates);
     for (uint32_t i = 0; status == WEIR_OK && i < config->gate_count; i++) {
         const struct weir_config_gate *gate = &config->gates[i];
-        uint32_t number = plan->gates[i];
+        uint32_t number = snapshot->gates[i];
         struct weir_gate_settings made;
         weir_gates_set_a2a(gates, number, gate->events_a2a);
         weir_gates_set_keys_max(gates, number, gate->keys_max);
@@ -209,8 +212,8 @@ static bool same_listeners(const struct weir_config_listener *a, uint32_t a_coun
     return true;
 }
 
-const char *weir_plan_needs_restart(const struct weir_config *before,
-                                    const struct weir_config *after)
+const char *weir_config_snapshot_needs_restart(const struct weir_config *before,
+                                               const struct weir_config *after)
 {
     if (!same_listeners(before->listen, before->listen_count, after->listen, after->listen_count)) {
         return "listen";
@@ -228,7 +231,8 @@ const char *weir_plan_needs_restart(const struct weir_config *before,
     return before->threads != after->threads ? "threads" : NULL;
 }
 
-bool weir_plan_same_trust(const struct weir_config *before, const struct weir_config *after)
+bool weir_config_snapshot_same_trust(const struct weir_config *before,
+                                     const struct weir_config *after)
 {
     if (before->trusted_count != after->trusted_count) {
         return false;
@@ -243,77 +247,79 @@ bool weir_plan_same_trust(const struct weir_config *before, const struct weir_co
     return true;
 }
 
-/* ---- sites ---- */
+/* ---- worker configs ---- */
 
 /* What requests that no route leads on are counted as; a route's own match begins with a slash. */
 #define NO_ROUTE "_none"
 
-static bool open_routes(struct weir_site *site)
+static bool open_routes(struct weir_worker_config *worker_config)
 {
-    struct weir_worker *worker = site->worker;
-    uint32_t count = site->config->route_count;
-    site->routes = weir_allocate_zeroed(worker->allocator,
-                                        (count + UINT32_C(1)) * sizeof(struct weir_tally *));
-    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
+    struct weir_worker *worker = worker_config->worker;
+    uint32_t count = worker_config->config->route_count;
+    worker_config->routes = weir_allocate_zeroed(
+        worker->allocator, (count + UINT32_C(1)) * sizeof(struct weir_tally *));
+    for (uint32_t i = 0; worker_config->routes != NULL && i <= count; i++) {
         struct weir_slice name =
-            i < count ? site->config->routes[i].match : weir_slice_of(NO_ROUTE);
-        site->routes[i] =
+            i < count ? worker_config->config->routes[i].match : weir_slice_of(NO_ROUTE);
+        worker_config->routes[i] =
             weir_tally_take(&worker->tallies, worker->allocator, WEIR_TALLY_ROUTE, name);
-        if (site->routes[i] == NULL) {
+        if (worker_config->routes[i] == NULL) {
             return false;
         }
     }
-    return site->routes != NULL;
+    return worker_config->routes != NULL;
 }
 
-static void close_routes(struct weir_site *site)
+static void close_routes(struct weir_worker_config *worker_config)
 {
-    struct weir_worker *worker = site->worker;
-    uint32_t count = site->config->route_count;
-    for (uint32_t i = 0; site->routes != NULL && i <= count; i++) {
-        weir_tally_give(&worker->tallies, worker->allocator, site->routes[i]);
+    struct weir_worker *worker = worker_config->worker;
+    uint32_t count = worker_config->config->route_count;
+    for (uint32_t i = 0; worker_config->routes != NULL && i <= count; i++) {
+        weir_tally_give(&worker->tallies, worker->allocator, worker_config->routes[i]);
     }
-    weir_release(worker->allocator, site->routes,
+    weir_release(worker->allocator, worker_config->routes,
                  (count + UINT32_C(1)) * sizeof(struct weir_tally *));
 }
 
-struct weir_site *weir_site_create(struct weir_plan *plan, struct weir_worker *worker,
-                                   const char **wrong)
+struct weir_worker_config *weir_worker_config_create(struct weir_config_snapshot *snapshot,
+                                                     struct weir_worker *worker, const char **wrong)
 {
-    struct weir_site *site = weir_allocate_zeroed(worker->allocator, sizeof *site);
-    if (site == NULL) {
+    struct weir_worker_config *worker_config =
+        weir_allocate_zeroed(worker->allocator, sizeof *worker_config);
+    if (worker_config == NULL) {
         *wrong = "there is no memory left";
         return NULL;
     }
-    site->plan = weir_plan_take(plan);
-    site->config = plan->config;
-    site->worker = worker;
-    site->destroy = weir_site_destroy;
-    *wrong = open_routes(site) ? weir_upstreams_open(site) : "there is no memory left";
+    worker_config->snapshot = weir_config_snapshot_take(snapshot);
+    worker_config->config = snapshot->config;
+    worker_config->worker = worker;
+    worker_config->destroy = weir_worker_config_destroy;
+    *wrong =
+        open_routes(worker_config) ? weir_upstreams_open(worker_config) : "there is no memory left";
     if (*wrong != NULL) {
-        weir_site_destroy(site);
+        weir_worker_config_destroy(worker_config);
         return NULL;
     }
-    return site;
+    return worker_config;
 }
 
-void weir_site_destroy(struct weir_site *site)
+void weir_worker_config_destroy(struct weir_worker_config *worker_config)
 {
-    if (site != NULL) {
-        const struct weir_allocator *allocator = site->worker->allocator;
-        assert(site->users == 0);
-        weir_upstreams_free(site);
-        close_routes(site);
-        weir_plan_give(site->plan);
-        weir_release(allocator, site, sizeof *site);
+    if (worker_config != NULL) {
+        const struct weir_allocator *allocator = worker_config->worker->allocator;
+        assert(worker_config->users == 0);
+        weir_upstreams_free(worker_config);
+        close_routes(worker_config);
+        weir_config_snapshot_give(worker_config->snapshot);
+        weir_release(allocator, worker_config, sizeof *worker_config);
     }
 }
 
-void weir_site_retire(struct weir_site *site)
+void weir_worker_config_retire(struct weir_worker_config *worker_config)
 {
-    assert(!site->retired);
-    weir_upstreams_close(site);
-    site->users++; /* by way of the one above */
-    site->retired = true;
-    weir_site_give(site);
+    assert(!worker_config->retired);
+    weir_upstreams_close(worker_config);
+    worker_config->users++; /* by way of the one above */
+    worker_config->retired = true;
+    weir_worker_config_give(worker_config);
 }
