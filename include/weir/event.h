@@ -91,9 +91,6 @@ WEIR_API const char *weir_event_kind_name(enum weir_event_kind kind);
 /* The reason as a word: "set", "grown", ... Never null. */
 WEIR_API const char *weir_limit_reason_name(enum weir_limit_reason reason);
 
-/* The priority as a word: "normal", "high" or "low". Never null. */
-WEIR_API const char *weir_priority_name(enum weir_priority priority);
-
 #ifdef __cplusplus
 }
 #endif

@@ -142,9 +142,6 @@ WEIR_API struct weir_telemetry weir_telemetry_prometheus(struct weir_prometheus 
 WEIR_API void weir_prometheus_write(const struct weir_prometheus *prometheus,
                                     const struct weir_writer *writer);
 
-/* The outcome as a word: "success", "rate_limit", ... Never null. */
-WEIR_API const char *weir_outcome_name(enum weir_outcome outcome);
-
 #ifdef __cplusplus
 }
 #endif

@@ -139,4 +139,24 @@ struct weir_ticket {
     uint32_t free : 1;        /* it did not wait for a rate, and pays with what there is */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The priority as a word: "normal", "high" or "low". Never null. */
+WEIR_API const char *weir_priority_name(enum weir_priority priority);
+
+/* Reads such a word, in lower case and nothing else. False, and nothing stored, if it is none. */
+WEIR_API bool weir_priority_parse(struct weir_slice word, enum weir_priority *priority);
+
+/* The outcome as a word: "success", "rate_limit", "soft_loss", "client_error" or "cancelled". Never
+ * null. */
+WEIR_API const char *weir_outcome_name(enum weir_outcome outcome);
+
+/* Reads such a word, in lower case and nothing else. False, and nothing stored, if it is none. */
+WEIR_API bool weir_outcome_parse(struct weir_slice word, enum weir_outcome *outcome);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -2,11 +2,6 @@
 
 #include <assert.h>
 
-static const char *const priorities[] = {
-    [WEIR_PRIORITY_NORMAL] = "normal", [WEIR_PRIORITY_HIGH] = "high", [WEIR_PRIORITY_LOW] = "low"};
-
-static_assert(sizeof priorities / sizeof priorities[0] == WEIR_PRIORITY_COUNT, "each has a name");
-
 /* Digits at the front of a text, in which zeros stand. */
 static void put_digits(char *to, int count, int64_t number)
 {
@@ -112,7 +107,7 @@ void weir_job_document(struct weir_json *json, const struct weir_job_row *row,
     put_text(json, "queue", order->queue);
     put_text(json, "tenant", order->tenant);
     if (!row->forgotten) {
-        weir_json_put_string(json, "priority", weir_slice_of(priorities[order->priority]));
+        weir_json_put_string(json, "priority", weir_slice_of(weir_priority_name(order->priority)));
     }
     weir_json_put_string(json, "state", weir_slice_of(weir_job_state_name(row->state)));
     if (!row->forgotten) {

@@ -59,16 +59,7 @@ static const char *set_id(struct weir_slice value, struct weir_slice *id)
 
 static const char *set_priority(struct weir_slice value, enum weir_priority *priority)
 {
-    if (weir_slice_equal(value, weir_slice_of("normal"))) {
-        *priority = WEIR_PRIORITY_NORMAL;
-    } else if (weir_slice_equal(value, weir_slice_of("high"))) {
-        *priority = WEIR_PRIORITY_HIGH;
-    } else if (weir_slice_equal(value, weir_slice_of("low"))) {
-        *priority = WEIR_PRIORITY_LOW;
-    } else {
-        return "is high, normal or low";
-    }
-    return NULL;
+    return weir_priority_parse(value, priority) ? NULL : "is high, normal or low";
 }
 
 static const char *set_duration(struct weir_slice value, uint64_t least_ms, uint64_t *duration_ms)

@@ -29,45 +29,16 @@ static bool read_ms(const json_t *value, uint64_t least_ms, uint64_t *duration_n
            ms <= (json_int_t)DURATION_MAX_MS;
 }
 
-/* The index of the word, or -1. */
-static int read_word(const json_t *value, const char *const *words)
+static bool read_priority(const json_t *value, enum weir_priority *priority)
 {
-    for (int i = 0; json_is_string(value) && words[i] != NULL; i++) {
-        if (weir_slice_equal(weir_slice_of(words[i]), weir_slice_of(json_string_value(value)))) {
-            return i;
-        }
-    }
-    return -1;
+    struct weir_slice word = {json_string_value(value), json_string_length(value)};
+    return json_is_string(value) && weir_priority_parse(word, priority);
 }
 
-static bool read_priority(struct weir_permit_params *params, const json_t *value)
+static bool read_outcome(const json_t *value, enum weir_outcome *outcome)
 {
-    static const char *const words[] = {"normal", "high", "low", NULL};
-    static_assert(WEIR_PRIORITY_NORMAL == 0 && WEIR_PRIORITY_HIGH == 1 && WEIR_PRIORITY_LOW == 2,
-                  "the words stand in this order");
-    int index = read_word(value, words);
-    params->priority = (enum weir_priority)(index < 0 ? 0 : index);
-    return index >= 0;
-}
-
-static bool read_outcome(struct weir_permit_params *params, const json_t *value)
-{
-    static const struct {
-        const char *word;
-        enum weir_outcome outcome;
-    } outcomes[] = {{"success", WEIR_OUTCOME_SUCCESS},
-                    {"rate_limit", WEIR_OUTCOME_RATE_LIMIT},
-                    {"soft_loss", WEIR_OUTCOME_SOFT_LOSS},
-                    {"client_error", WEIR_OUTCOME_CLIENT_ERROR},
-                    {"cancelled", WEIR_OUTCOME_CANCELLED}};
-    for (size_t i = 0; json_is_string(value) && i < sizeof outcomes / sizeof outcomes[0]; i++) {
-        if (weir_slice_equal(weir_slice_of(outcomes[i].word),
-                             weir_slice_of(json_string_value(value)))) {
-            params->outcome = outcomes[i].outcome;
-            return true;
-        }
-    }
-    return false;
+    struct weir_slice word = {json_string_value(value), json_string_length(value)};
+    return json_is_string(value) && weir_outcome_parse(word, outcome);
 }
 
 static bool read_field(struct weir_permit_params *params, enum weir_permit_params_field field,
@@ -82,9 +53,9 @@ static bool read_field(struct weir_permit_params *params, enum weir_permit_param
     case WEIR_PERMIT_PARAM_PERMIT:
         return read_text(value, &params->permit);
     case WEIR_PERMIT_PARAM_PRIORITY:
-        return read_priority(params, value);
+        return read_priority(value, &params->priority);
     case WEIR_PERMIT_PARAM_OUTCOME:
-        return read_outcome(params, value);
+        return read_outcome(value, &params->outcome);
     case WEIR_PERMIT_PARAM_TIMEOUT:
         return read_ms(value, 0, &params->timeout_ns);
     case WEIR_PERMIT_PARAM_LEASE:

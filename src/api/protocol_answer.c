@@ -221,9 +221,6 @@ static void put_live(struct answer_line *line, const struct weir_job_row *row,
 static void put_row(struct answer_line *line, const struct weir_job_row *row,
                     const struct weir_job_service_live *live)
 {
-    static const char *const priorities[] = {[WEIR_PRIORITY_NORMAL] = "normal",
-                                             [WEIR_PRIORITY_HIGH] = "high",
-                                             [WEIR_PRIORITY_LOW] = "low"};
     put(line, row->order.id);
     put(line, weir_slice_of(" "));
     put(line, weir_slice_of(weir_job_state_name(row->state)));
@@ -232,7 +229,7 @@ static void put_row(struct answer_line *line, const struct weir_job_row *row,
     if (row->forgotten) {
         return;
     }
-    put_text(line, "priority", weir_slice_of(priorities[row->order.priority]));
+    put_text(line, "priority", weir_slice_of(weir_priority_name(row->order.priority)));
     put_number(line, "attempts", row->attempts);
     put_number(line, "attempts_max", row->order.attempts_max);
     put_live(line, row, live);

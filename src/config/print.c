@@ -66,16 +66,13 @@ static void print_address(FILE *out, const struct weir_config_address *address)
 /* Those that are not 0, if there are any. */
 static void print_by_priority(FILE *out, const char *name, const uint32_t *values)
 {
-    static const struct {
-        const char *name;
-        enum weir_priority priority;
-    } known[] = {
-        {"high", WEIR_PRIORITY_HIGH}, {"normal", WEIR_PRIORITY_NORMAL}, {"low", WEIR_PRIORITY_LOW}};
+    static const enum weir_priority order[] = {WEIR_PRIORITY_HIGH, WEIR_PRIORITY_NORMAL,
+                                               WEIR_PRIORITY_LOW};
     bool some = false;
     for (int i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        uint32_t value = values[known[i].priority];
+        uint32_t value = values[order[i]];
         if (value > 0) {
-            fprintf(out, "%s%s: %u", some ? ", " : name, known[i].name, value);
+            fprintf(out, "%s%s: %u", some ? ", " : name, weir_priority_name(order[i]), value);
             some = true;
         }
     }
@@ -624,10 +621,7 @@ static void print_allowance(FILE *out, struct weir_slice name,
     } else {
         fprintf(out, ": {tokens_per_day: %llu", (number)tenant->tokens_per_day);
     }
-    static const char *const words[WEIR_PRIORITY_COUNT] = {[WEIR_PRIORITY_HIGH] = "high",
-                                                           [WEIR_PRIORITY_NORMAL] = "normal",
-                                                           [WEIR_PRIORITY_LOW] = "low"};
-    fprintf(out, ", priority: %s", words[tenant->priority]);
+    fprintf(out, ", priority: %s", weir_priority_name(tenant->priority));
     for (uint32_t i = 0; i < tenant->model_count; i++) {
         fputs(i == 0 ? ", models: [" : ", ", out);
         print_text(out, tenant->models[i]);

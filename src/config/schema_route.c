@@ -1,4 +1,5 @@
 #include "base/slice.h"
+#include "base/words.h"
 #include "config/match.h"
 #include "config/scalars.h"
 #include "config/schema.h"
@@ -118,8 +119,6 @@ static void read_tenant(struct weir_reader *reader, const struct weir_yaml *valu
 static void read_priority(struct weir_reader *reader, const struct weir_yaml *value,
                           const struct weir_field *field, void *target)
 {
-    /* In the order of enum weir_priority. */
-    static const char *const words[] = {"normal", "high", "low"};
     static const char expected[] = "header:NAME, high, normal or low";
     struct weir_config_route *route = target;
     if (value->kind != WEIR_YAML_SCALAR) {
@@ -129,16 +128,13 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
     struct weir_config_source source = {.kind = WEIR_CONFIG_SOURCE_NONE};
     weir_read_source(reader, value, field, &source);
     route->priority = source;
-    if (source.kind != WEIR_CONFIG_SOURCE_CONSTANT) {
+    if (source.kind != WEIR_CONFIG_SOURCE_CONSTANT ||
+        weir_priority_parse(source.text, &route->priority_constant)) {
         return;
     }
     struct weir_suggestion suggestion = weir_suggestion_for(source.text);
     for (uint32_t i = 0; i < WEIR_PRIORITY_COUNT; i++) {
-        if (weir_slice_equal(source.text, weir_slice_of(words[i]))) {
-            route->priority_constant = (enum weir_priority)i;
-            return;
-        }
-        weir_suggestion_offer(&suggestion, weir_slice_of(words[i]));
+        weir_suggestion_offer(&suggestion, weir_slice_of(weir_priority_words[i]));
     }
     weir_reader_expect(reader, value, suggestion.best, "%s", expected);
 }

@@ -1,4 +1,5 @@
 #include "base/slice.h"
+#include "base/words.h"
 #include "config/schema.h"
 
 #include <assert.h>
@@ -45,16 +46,13 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
     tenant->model_count = count;
 }
 
-/* In the order of enum weir_priority. */
-static const char *const priority_words[] = {"normal", "high", "low", NULL};
-
 static const struct weir_field tenant_fields[] = {
     {.name = "tokens_per_day",
      .read = read_tokens,
      .offset = WEIR_MEMBER(struct weir_config_tenant, tokens_per_day, 8),
      .max = TOKENS_PER_DAY_MAX},
     {.name = "models", .read = read_models},
-    WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, priority_words,
+    WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, weir_priority_words,
                     WEIR_PRIORITY_NORMAL),
 };
 

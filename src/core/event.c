@@ -59,16 +59,6 @@ const char *weir_limit_reason_name(enum weir_limit_reason reason)
     return (unsigned)reason < WEIR_LIMIT_REASON_COUNT ? names[reason] : "unknown";
 }
 
-const char *weir_priority_name(enum weir_priority priority)
-{
-    static const char *const names[WEIR_PRIORITY_COUNT] = {
-        [WEIR_PRIORITY_NORMAL] = "normal",
-        [WEIR_PRIORITY_HIGH] = "high",
-        [WEIR_PRIORITY_LOW] = "low",
-    };
-    return (unsigned)priority < WEIR_PRIORITY_COUNT ? names[priority] : "unknown";
-}
-
 static size_t recorder_bytes(uint32_t slot_count)
 {
     return sizeof(struct weir_event_ring) + slot_count * sizeof(struct weir_event);

@@ -6,16 +6,6 @@ static_assert(WEIR_WAIT_BUCKETS <= WEIR_HISTOGRAM_BUCKETS, "a histogram has room
 static_assert(WEIR_LATENCY_BUCKETS <= WEIR_HISTOGRAM_BUCKETS, "a histogram has room for both");
 static_assert(WEIR_LABEL_BYTES_MAX <= UINT8_MAX, "a label's bytes are counted in one");
 
-const char *weir_outcome_name(enum weir_outcome outcome)
-{
-    static const char *const names[WEIR_OUTCOME_COUNT] = {
-        [WEIR_OUTCOME_SUCCESS] = "success",     [WEIR_OUTCOME_RATE_LIMIT] = "rate_limit",
-        [WEIR_OUTCOME_SOFT_LOSS] = "soft_loss", [WEIR_OUTCOME_CLIENT_ERROR] = "client_error",
-        [WEIR_OUTCOME_CANCELLED] = "cancelled",
-    };
-    return (unsigned)outcome < WEIR_OUTCOME_COUNT ? names[outcome] : "unknown";
-}
-
 /* ---- text ---- */
 
 static void put(const struct weir_writer *writer, const char *text)

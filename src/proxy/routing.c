@@ -85,11 +85,8 @@ static enum weir_priority priority_of(const struct weir_config_route *route, str
     if (route->priority.kind != WEIR_CONFIG_SOURCE_HEADER) {
         return route->priority_constant;
     }
-    if (text.bytes == 4 && memcmp(text.data, "high", 4) == 0) {
-        return WEIR_PRIORITY_HIGH;
-    }
-    return text.bytes == 3 && memcmp(text.data, "low", 3) == 0 ? WEIR_PRIORITY_LOW
-                                                               : WEIR_PRIORITY_NORMAL;
+    enum weir_priority priority;
+    return weir_priority_parse(text, &priority) ? priority : WEIR_PRIORITY_NORMAL;
 }
 
 /* Keeps a piece of the head beyond the head itself. */

@@ -316,9 +316,6 @@ static void write_said(struct weir_head_writer *writer, const struct weir_config
 static void write_fields_of_route(struct weir_head_writer *writer,
                                   const struct weir_route_attempt_options *options)
 {
-    static const char *const priorities[] = {[WEIR_PRIORITY_HIGH] = "high",
-                                             [WEIR_PRIORITY_NORMAL] = "normal",
-                                             [WEIR_PRIORITY_LOW] = "low"};
     const struct weir_config *config = options->worker->worker_config->config;
     const struct weir_job_order *order = &options->row->order;
     struct weir_slice path = options->path;
@@ -331,7 +328,7 @@ static void write_fields_of_route(struct weir_head_writer *writer,
     const struct weir_config_route *route = &config->routes[match.route];
     write_said(writer, &route->tenant, order->tenant);
     write_said(writer, &route->flow, order->id);
-    write_said(writer, &route->priority, weir_slice_of(priorities[order->priority]));
+    write_said(writer, &route->priority, weir_slice_of(weir_priority_name(order->priority)));
 }
 
 /* The head, and a body that is at hand. False if there is no memory; what cannot be a head is told
