@@ -36,9 +36,9 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         weir_job_service_count(job_service, &counts);
         call->gate = 1;
         weir_json_open(json, '{');
-        weir_json_put_bool(json, "accepting", counts.wrong == NULL);
-        if (counts.wrong != NULL) {
-            weir_json_put_string(json, "wrong", weir_slice_of(counts.wrong));
+        weir_json_put_bool(json, "accepting", counts.error == NULL);
+        if (counts.error != NULL) {
+            weir_json_put_string(json, "wrong", weir_slice_of(counts.error));
         }
         weir_json_name(json, "queues");
         weir_json_open(json, '[');

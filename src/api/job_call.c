@@ -185,7 +185,7 @@ void weir_job_refuse_unknown(struct weir_call *call)
 static void refuse_failed(struct weir_job_call *job)
 {
     char detail[300];
-    const char *wrong = job->request.wrong;
+    const char *wrong = job->request.error;
     snprintf(detail, sizeof detail,
              "The disk does not work: %.150s. It is looked at again by itself; try again later.",
              wrong == NULL ? "nothing more is known" : wrong);

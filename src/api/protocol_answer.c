@@ -84,7 +84,7 @@ void weir_slot_refuse(struct weir_slot *slot)
         break;
     case WEIR_JOB_SERVICE_FAILED:
         weir_slot_answer(slot, "ERROR store-failed the disk does not work: %.200s",
-                         slot->request.wrong == NULL ? "" : slot->request.wrong);
+                         slot->request.error == NULL ? "" : slot->request.error);
         break;
     case WEIR_JOB_SERVICE_DRAINING:
         weir_slot_answer(slot, "ERROR draining this server ends");
@@ -254,7 +254,7 @@ static void put_wrong(struct answer_line *line, struct weir_job_service *job_ser
     struct weir_job_service_counts counts;
     weir_job_service_count(job_service, &counts);
     const char *wrong =
-        counts.wrong != NULL ? counts.wrong : weir_job_service_objection(job_service, queue);
+        counts.error != NULL ? counts.error : weir_job_service_objection(job_service, queue);
     if (wrong != NULL) {
         put_text(line, "wrong", weir_slice_of(wrong));
     }

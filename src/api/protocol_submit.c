@@ -149,7 +149,7 @@ static bool begin_spool(struct weir_slot *slot)
     struct weir_job_service_counts counts;
     weir_job_service_count(slot->job_service, &counts);
     if (!counts.store.working) {
-        weir_slot_answer(slot, "ERROR store-failed %.200s", counts.store.wrong);
+        weir_slot_answer(slot, "ERROR store-failed %.200s", counts.store.error);
         return false;
     }
     slot->spool = weir_spool_create(weir_job_service_disk(slot->job_service),

@@ -40,7 +40,7 @@ static void answer(struct weir_call *call, struct weir_call_reload *reload)
         weir_call_reply(call, 200, "application/json", produce_outcome);
         break;
     case WEIR_RELOAD_REFUSED:
-        weir_call_problem(call, WEIR_PROBLEM_BAD_CONFIG, 422, reload->request.outcome.wrong);
+        weir_call_problem(call, WEIR_PROBLEM_BAD_CONFIG, 422, reload->request.outcome.error);
         break;
     case WEIR_RELOAD_DRAINING:
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,

@@ -278,7 +278,7 @@ static bool begin_spool(struct submission *submission)
     struct weir_job_service_counts counts;
     weir_job_service_count(job->job_service, &counts);
     if (!counts.store.working) {
-        refuse_store(job->call, counts.store.wrong);
+        refuse_store(job->call, counts.store.error);
         return false;
     }
     submission->spool =

@@ -102,7 +102,7 @@ static int complain(const struct weir_api_client *client, const char *what, int 
 /* Remembers what went wrong. */
 static int fail(struct weir_api_client *client, const char *what, int status)
 {
-    snprintf(client->wrong, sizeof client->wrong, "%s", what);
+    snprintf(client->error, sizeof client->error, "%s", what);
     return status;
 }
 
@@ -126,7 +126,7 @@ static int report_mistakes(const struct weir_api_client *client, const char *det
 static int explain_problem(struct weir_api_client *client)
 {
     const char *detail = json_string_value(json_object_get(client->document, "detail"));
-    snprintf(client->wrong, sizeof client->wrong, "%.500s%s",
+    snprintf(client->error, sizeof client->error, "%.500s%s",
              detail == NULL ? "the API refused, and did not say why." : detail,
              client->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");
     return WEIR_EXIT_FAILED;
@@ -166,7 +166,7 @@ static int converse(struct weir_api_client *client, struct weir_question *questi
     if (!weir_caller_open(&client->caller, find_api(client->options), client->stop_fd, &usage) ||
         !weir_caller_ask(&client->caller, question, &client->answer)) {
         client->stopped = client->caller.stopped;
-        return fail(client, client->caller.wrong, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
+        return fail(client, client->caller.error, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
     }
     client->status = client->answer.status;
     /* Then it was told as it came, and is no document. */
@@ -199,7 +199,7 @@ int weir_api_client_report(struct weir_api_client *client)
     if (client->exit_status != 0 && client->status == 422 && detail != NULL) {
         return report_mistakes(client, detail);
     }
-    return client->exit_status == 0 ? 0 : complain(client, client->wrong, client->exit_status);
+    return client->exit_status == 0 ? 0 : complain(client, client->error, client->exit_status);
 }
 
 int weir_api_client_call(struct weir_api_client *client, const struct weir_api_call *call)

@@ -23,7 +23,7 @@ struct weir_api_client {
     json_t *document;             /* the same, parsed; an object */
     bool stopped;                 /* by stop_fd; nothing was said then */
     int exit_status;              /* of a command to which this happens */
-    char wrong[700];              /* what went wrong, a sentence; if something did */
+    char error[700];              /* what went wrong, a sentence; if something did */
 };
 
 /* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
@@ -76,7 +76,7 @@ WEIR_MUST_CHECK int weir_api_client_follow(struct weir_api_client *client, const
                                            weir_caller_line *line, void *context);
 
 /* Calls and says nothing, neither of what went wrong nor for --json. 0, or the exit status that a
- * command would end with; then `wrong` says why. 200 and 202 are success. */
+ * command would end with; then `error` says why. 200 and 202 are success. */
 WEIR_MUST_CHECK int weir_api_client_call(struct weir_api_client *client,
                                          const struct weir_api_call *call);
 

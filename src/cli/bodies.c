@@ -22,7 +22,7 @@ static bool fail(struct weir_bodies *bodies, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(bodies->wrong, sizeof bodies->wrong, format, arguments);
+    vsnprintf(bodies->error, sizeof bodies->error, format, arguments);
     va_end(arguments);
     return false;
 }

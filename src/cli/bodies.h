@@ -23,16 +23,16 @@ struct weir_bodies {
     struct weir_upload_body *list;
     size_t count;
     size_t capacity;
-    char wrong[600];
+    char error[600];
 };
 
 /* Those that the words name, ended by a null: a file, a folder for its files in the order of their
  * names (not those that begin with a dot, nor folders in it), or "-". No word is "-" too. `id` is
  * the id of the only one, or has {name} in it, which becomes the file's name; null: each gets one
- * by chance. False, with `wrong`. */
+ * by chance. False, with `error`. */
 WEIR_MUST_CHECK bool weir_bodies_find(struct weir_bodies *bodies, char **words, const char *id);
 
-/* False, with `wrong`. After success the descriptor is the caller's to close. */
+/* False, with `error`. After success the descriptor is the caller's to close. */
 WEIR_MUST_CHECK bool weir_upload_body_open(struct weir_bodies *bodies,
                                            const struct weir_upload_body *body,
                                            struct weir_upload *upload);

@@ -7,12 +7,12 @@
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
 /* By all queues, or by one, for a reason if it is known. */
-static void say_closed(const char *queue, const char *wrong)
+static void say_closed(const char *queue, const char *error)
 {
     fputs(queue == NULL ? "Nothing is accepted now" : "Nothing is accepted by ", stdout);
     weir_show_text(stdout, queue == NULL ? "" : queue);
-    fputs(wrong[0] == '\0' ? "" : ": ", stdout);
-    weir_show_text(stdout, wrong);
+    fputs(error[0] == '\0' ? "" : ": ", stdout);
+    weir_show_text(stdout, error);
     puts(".");
 }
 
@@ -26,9 +26,9 @@ static void say_what_is_closed(const json_t *document)
     }
     json_array_foreach(json_object_get(document, "queues"), index, queue)
     {
-        const char *wrong = weir_show_string(queue, "wrong");
-        if (wrong[0] != '\0') {
-            say_closed(weir_show_string(queue, "queue"), wrong);
+        const char *error = weir_show_string(queue, "wrong");
+        if (error[0] != '\0') {
+            say_closed(weir_show_string(queue, "queue"), error);
         }
     }
 }

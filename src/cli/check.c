@@ -4,7 +4,7 @@
 #include "upstream/trust.h"
 
 /* Room for every mistake that is told. */
-#define WRONG_BYTES_MAX 65536
+#define ERROR_BYTES_MAX 65536
 
 static const struct weir_flag flags[] = {
     WEIR_FLAG(SWITCH, "--print", "", print, "print it as it was understood, without its secrets"),
@@ -12,7 +12,7 @@ static const struct weir_flag flags[] = {
 };
 
 static struct weir_config *load(const char *path, const struct weir_config_options *options,
-                                char *wrong, size_t wrong_bytes)
+                                char *error, size_t error_bytes)
 {
     struct weir_config *config;
     struct weir_config_errors errors;
@@ -20,35 +20,35 @@ static struct weir_config *load(const char *path, const struct weir_config_optio
         return config;
     }
     size_t bytes = 0;
-    for (uint32_t i = 0; i < errors.count && bytes < wrong_bytes; i++) {
-        int length = snprintf(wrong + bytes, wrong_bytes - bytes, i == 0 ? "%s" : "\n%s",
+    for (uint32_t i = 0; i < errors.count && bytes < error_bytes; i++) {
+        int length = snprintf(error + bytes, error_bytes - bytes, i == 0 ? "%s" : "\n%s",
                               errors.list[i].text);
         bytes += length > 0 ? (size_t)length : 0;
     }
-    if (errors.left_out > 0 && bytes < wrong_bytes) {
-        snprintf(wrong + bytes, wrong_bytes - bytes, "\nweir: and %u more", errors.left_out);
+    if (errors.left_out > 0 && bytes < error_bytes) {
+        snprintf(error + bytes, error_bytes - bytes, "\nweir: and %u more", errors.left_out);
     }
     return NULL;
 }
 
-struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes)
+struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes)
 {
-    return load(path, &(struct weir_config_options){0}, wrong, wrong_bytes);
+    return load(path, &(struct weir_config_options){0}, error, error_bytes);
 }
 
-struct weir_config *weir_load_config_without_secrets(const char *path, char *wrong,
-                                                     size_t wrong_bytes)
+struct weir_config *weir_load_config_without_secrets(const char *path, char *error,
+                                                     size_t error_bytes)
 {
-    return load(path, &(struct weir_config_options){.without_secrets = true}, wrong, wrong_bytes);
+    return load(path, &(struct weir_config_options){.without_secrets = true}, error, error_bytes);
 }
 
 /* Whether the files that it names can be used. */
 static bool check_files(const struct weir_config *config)
 {
-    const char *wrong;
-    struct weir_trust *trust = weir_trust_load(config, &wrong);
+    const char *error;
+    struct weir_trust *trust = weir_trust_load(config, &error);
     if (trust == NULL) {
-        fprintf(stderr, "%s\n", wrong);
+        fprintf(stderr, "%s\n", error);
     }
     weir_trust_destroy(trust);
     return trust != NULL;
@@ -56,7 +56,7 @@ static bool check_files(const struct weir_config *config)
 
 static bool check_commands(const struct weir_config *config)
 {
-    char sentence[WRONG_BYTES_MAX / 16];
+    char sentence[ERROR_BYTES_MAX / 16];
     bool good = weir_job_service_check(config, sentence, sizeof sentence);
     if (!good) {
         fprintf(stderr, "%s\n", sentence);
@@ -83,10 +83,10 @@ static int run_check(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    static char wrong[WRONG_BYTES_MAX];
-    struct weir_config *config = weir_load_config(options.words[0], wrong, sizeof wrong);
+    static char error[ERROR_BYTES_MAX];
+    struct weir_config *config = weir_load_config(options.words[0], error, sizeof error);
     if (config == NULL) {
-        fprintf(stderr, "%s\n", wrong);
+        fprintf(stderr, "%s\n", error);
         return WEIR_EXIT_FAILED;
     }
     bool good = check_files(config) && check_commands(config);

@@ -24,7 +24,7 @@
 #define END_LOOK_MS       5
 
 #define LINE_BYTES_MAX  512
-#define WRONG_BYTES_MAX 4096
+#define ERROR_BYTES_MAX 4096
 
 /* ---- starting ---- */
 
@@ -110,7 +110,7 @@ bool weir_child_fork(struct weir_child *child, const char *name, int (*run)(void
 
 static void complain(const struct weir_child *child, const char *what)
 {
-    char text[WRONG_BYTES_MAX];
+    char text[ERROR_BYTES_MAX];
     ssize_t bytes = pread(child->wrong_fd, text, sizeof text, 0);
     fprintf(stderr, "weir: %s %s%s\n", child->name, what, bytes > 0 ? ":" : "");
     if (bytes > 0) {

@@ -41,7 +41,7 @@ struct receipt {
 
 static bool fail(struct weir_caller *caller, const char *what, const char *why)
 {
-    snprintf(caller->wrong, sizeof caller->wrong, "%s: %s", what, why);
+    snprintf(caller->error, sizeof caller->error, "%s: %s", what, why);
     return false;
 }
 
@@ -95,7 +95,7 @@ static int wait_for(struct weir_caller *caller, short events, uint64_t until_ns)
 
 static bool fail_to_connect(struct weir_caller *caller, const char *address, const char *why)
 {
-    snprintf(caller->wrong, sizeof caller->wrong,
+    snprintf(caller->error, sizeof caller->error,
              "cannot connect to %.200s: %s. Is `weir serve` running, and is that the `api` of its "
              "config? --api or WEIR_API say where it is.",
              address, why);
@@ -126,12 +126,12 @@ static bool connect_unix(struct weir_caller *caller, const char *text, struct we
     struct weir_address address;
     int bytes = snprintf(copy, sizeof copy, "unix:%.*s", (int)path.bytes, path.data);
     assert(bytes > 0 && (size_t)bytes < sizeof copy);
-    const char *wrong = weir_address_parse(&address, weir_slice_of(copy));
-    if (wrong != NULL) {
-        return fail(caller, text, wrong);
+    const char *error = weir_address_parse(&address, weir_slice_of(copy));
+    if (error != NULL) {
+        return fail(caller, text, error);
     }
-    int error = connect_to(caller, &address);
-    return error == 0 || fail_to_connect(caller, text, strerror(error));
+    int code = connect_to(caller, &address);
+    return code == 0 || fail_to_connect(caller, text, strerror(code));
 }
 
 /* A name may have several addresses, of which perhaps one is listened on: localhost has two. */
@@ -176,7 +176,7 @@ bool weir_caller_open(struct weir_caller *caller, const char *text, int stop_fd,
         !read_address(text, &address) || (address.kind != WEIR_CONFIG_ADDRESS_UNIX &&
                                           (address.port == 0 || address.host.bytes >= sizeof host));
     if (*usage) {
-        snprintf(caller->wrong, sizeof caller->wrong,
+        snprintf(caller->error, sizeof caller->error,
                  "%.200s is no address of an API: expected host:port, [v6]:port, http://host:port "
                  "or unix:/path",
                  text);

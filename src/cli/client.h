@@ -2,7 +2,7 @@
  *
  * Calls block. Somebody who has to be interruptible meanwhile hands in a descriptor that becomes
  * readable then, a signalfd mostly. The connection is closed on exec. What goes wrong is told as a
- * sentence for people, in `wrong`. */
+ * sentence for people, in `error`. */
 #ifndef WEIR_CLI_CLIENT_H
 #define WEIR_CLI_CLIENT_H
 
@@ -22,7 +22,7 @@ struct weir_caller {
     bool stopped;
     bool lost;      /* the other side is not there, or has gone; it may come back */
     char host[300]; /* what the Host field says */
-    char wrong[600];
+    char error[600];
 };
 
 /* A line of a reply that goes on, with its end. False to hear no more. */
@@ -60,12 +60,12 @@ struct weir_api_reply {
 };
 
 /* Connects to host:port, [v6]:port, http://host:port or unix:/path, trying each address that a name
- * has. False, with `wrong`, if that fails; `usage` tells whether the address was no address. */
+ * has. False, with `error`, if that fails; `usage` tells whether the address was no address. */
 WEIR_MUST_CHECK bool weir_caller_open(struct weir_caller *caller, const char *address, int stop_fd,
                                       bool *usage);
 
 /* Makes a call and reads its reply, which may come before all of an upload has been sent. False,
- * with `wrong`, if there is none, or if one that is told line by line has ended. After success the
+ * with `error`, if there is none, or if one that is told line by line has ended. After success the
  * reply's body is the caller's to free. The connection is of no further use unless `line_only`
  * keeps it. */
 WEIR_MUST_CHECK bool weir_caller_ask(struct weir_caller *caller,

@@ -55,12 +55,12 @@ int weir_command_unknown(const char *name);
 /* Lists the commands. */
 void weir_command_list(FILE *out);
 
-/* Loads a config file. Null, and what is wrong with it written to `wrong`, a line for each mistake.
+/* Loads a config file. Null, and what is wrong with it written to `error`, a line for each mistake.
  */
-struct weir_config *weir_load_config(const char *path, char *wrong, size_t wrong_bytes);
+struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes);
 
 /* The same by whoever does without its secrets, which need not be in the environment then. */
-struct weir_config *weir_load_config_without_secrets(const char *path, char *wrong,
-                                                     size_t wrong_bytes);
+struct weir_config *weir_load_config_without_secrets(const char *path, char *error,
+                                                     size_t error_bytes);
 
 #endif

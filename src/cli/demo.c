@@ -204,8 +204,8 @@ static bool start_crowd(struct demo *demo, bool by_weir)
     demo->load =
         (struct weir_load_generator){.max_tokens = 400, .prompt_bytes = 600, .key = PROVIDER_KEY};
     memcpy(demo->load.callers, callers, sizeof callers);
-    const char *wrong = weir_address_parse(&demo->load.address, weir_slice_of(address));
-    assert(wrong == NULL); /* it is what the child has said */
+    const char *error = weir_address_parse(&demo->load.address, weir_slice_of(address));
+    assert(error == NULL); /* it is what the child has said */
     return weir_child_fork(&demo->generator, "the callers", weir_load_generator_run, &demo->load);
 }
 
@@ -224,7 +224,7 @@ static json_t *ask(const char *address, const char *path, int stop_fd)
         document = json_loadb(answer.body, answer.bytes, 0, NULL);
         free(answer.body);
     } else if (!caller.stopped) {
-        fprintf(stderr, "weir demo: %s\n", caller.wrong);
+        fprintf(stderr, "weir demo: %s\n", caller.error);
     }
     weir_caller_close(&caller);
     return document;

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define DATA_DEFAULT    "./weir-data"
-#define WRONG_BYTES_MAX 65536
+#define ERROR_BYTES_MAX 65536
 
 static const struct weir_flag flags[] = {
     WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "whose key it is; for add"),
@@ -96,7 +96,7 @@ static int add(const struct weir_options *options, struct weir_slice data)
     const char *name = options->name == NULL ? "" : options->name;
     if (!weir_key_file_add(data, weir_slice_of(options->tenant), weir_slice_of(name), text,
                            &fault)) {
-        return fail(fault.wrong);
+        return fail(fault.error);
     }
     struct weir_slice id = {text + sizeof WEIR_API_KEY_PREFIX - 1, WEIR_API_KEY_ID_BYTES};
     int status = 0;
@@ -108,7 +108,7 @@ static int add(const struct weir_options *options, struct weir_slice data)
     }
     /* A key that nobody has seen is of no use to anybody. */
     if (status != 0 && !weir_key_file_revoke(data, id, &fault)) {
-        fail(fault.wrong);
+        fail(fault.error);
     }
     return status;
 }
@@ -118,7 +118,7 @@ static int list_keys(const struct weir_options *options, struct weir_slice data)
     struct weir_key_list list;
     struct weir_key_file_fault fault;
     if (!weir_key_file_read(data, &list, &fault)) {
-        return fail(fault.wrong);
+        return fail(fault.error);
     }
     int status = options->json ? print_document(describe(&list)) : print_table(&list);
     weir_key_list_deinit(&list);
@@ -130,7 +130,7 @@ static int revoke(const struct weir_options *options, struct weir_slice data)
     struct weir_key_file_fault fault;
     const char *id = options->words[1];
     if (!weir_key_file_revoke(data, weir_slice_of(id), &fault)) {
-        return fail(fault.wrong);
+        return fail(fault.error);
     }
     if (options->json) {
         return print_document(json_pack("{s:s}", "revoked", id));
@@ -183,14 +183,14 @@ static int run_keys(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    const char *wrong = objection(&options);
-    if (wrong != NULL) {
-        return weir_flags_complain(&weir_command_keys, wrong);
+    const char *error = objection(&options);
+    if (error != NULL) {
+        return weir_flags_complain(&weir_command_keys, error);
     }
     if (options.config == NULL) {
         return act(&options, weir_slice_of(options.data == NULL ? DATA_DEFAULT : options.data));
     }
-    static char mistakes[WRONG_BYTES_MAX];
+    static char mistakes[ERROR_BYTES_MAX];
     struct weir_config *config =
         weir_load_config_without_secrets(options.config, mistakes, sizeof mistakes);
     if (config == NULL) {

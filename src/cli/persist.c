@@ -56,7 +56,7 @@ static bool wait_for_room(struct weir_persist *persist)
     if (persist->refusals++ >= WEIR_PERSIST_REFUSALS_MAX) {
         return false;
     }
-    snprintf(text, sizeof text, "refused; again in %u s: %.300s", seconds, persist->client->wrong);
+    snprintf(text, sizeof text, "refused; again in %u s: %.300s", seconds, persist->client->error);
     weir_progress_show(persist->progress, -1, text);
     return pause_for(persist, seconds * 1000);
 }

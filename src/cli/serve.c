@@ -6,9 +6,9 @@
 
 static const struct weir_flag flags[] = {{0}};
 
-static struct weir_config *load(void *path, char *wrong, size_t wrong_bytes)
+static struct weir_config *load(void *path, char *error, size_t error_bytes)
 {
-    return weir_load_config(path, wrong, wrong_bytes);
+    return weir_load_config(path, error, error_bytes);
 }
 
 static int run_serve(char **arguments)

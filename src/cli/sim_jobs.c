@@ -109,7 +109,7 @@ int weir_sim_jobs(const struct weir_sim_jobs_asked *asked)
             fprintf(stderr, good ? "\r%u of %u" : "\r\033[K", i, asked->seeds);
         }
         if (!good) {
-            fprintf(stderr, "weir sim jobs: seed %" PRIu64 ": %s\n%s", options.seed, result.wrong,
+            fprintf(stderr, "weir sim jobs: seed %" PRIu64 ": %s\n%s", options.seed, result.error,
                     again);
             return WEIR_EXIT_FAILED;
         }

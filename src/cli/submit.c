@@ -115,11 +115,11 @@ static int send_body(struct submit *submit, const struct weir_upload_body *body,
 static int report(struct submit *submit, const struct weir_upload_body *body)
 {
     struct weir_api_client *client = &submit->client;
-    char wrong[sizeof client->wrong];
+    char error[sizeof client->error];
     if (submit->bodies.count > 1) {
-        snprintf(wrong, sizeof wrong, "%.150s: %.500s (%zu of %zu were submitted)", body->path,
-                 client->wrong, submit->sent, submit->bodies.count);
-        memcpy(client->wrong, wrong, sizeof wrong);
+        snprintf(error, sizeof error, "%.150s: %.500s (%zu of %zu were submitted)", body->path,
+                 client->error, submit->sent, submit->bodies.count);
+        memcpy(client->error, error, sizeof error);
     }
     weir_progress_clear(&submit->progress);
     return weir_api_client_report(client);
@@ -143,7 +143,7 @@ static int send_one(struct submit *submit, const struct weir_upload_body *body)
 {
     struct weir_upload upload;
     if (!weir_upload_body_open(&submit->bodies, body, &upload)) {
-        return fail(submit, submit->bodies.wrong);
+        return fail(submit, submit->bodies.error);
     }
     int status = send_body(submit, body, &upload);
     close(upload.fd);
@@ -364,16 +364,16 @@ static int run_submit(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    const char *wrong = objection(&options);
-    if (wrong != NULL) {
-        return weir_flags_complain(&weir_command_submit, wrong);
+    const char *error = objection(&options);
+    if (error != NULL) {
+        return weir_flags_complain(&weir_command_submit, error);
     }
     weir_progress_init(&submit.progress);
     weir_api_client_init(&submit.client, weir_command_submit.name, &options);
     weir_persist_init(&submit.persist, &submit.client, &submit.progress);
     int status = weir_bodies_find(&submit.bodies, options.rest, options.id)
                      ? submit_all(&submit)
-                     : fail(&submit, submit.bodies.wrong);
+                     : fail(&submit, submit.bodies.error);
     weir_api_client_deinit(&submit.client);
     weir_bodies_deinit(&submit.bodies);
     return status;

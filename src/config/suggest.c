@@ -4,8 +4,8 @@
 
 struct weir_suggestion weir_suggestion_for(struct weir_slice word)
 {
-    size_t wrong_max = word.bytes < 6 ? 1 : word.bytes / 3;
-    return (struct weir_suggestion){.word = word, .distance = wrong_max + 1};
+    size_t error_max = word.bytes < 6 ? 1 : word.bytes / 3;
+    return (struct weir_suggestion){.word = word, .distance = error_max + 1};
 }
 
 static size_t least(size_t a, size_t b)

@@ -39,7 +39,7 @@ struct weir_store_op {
     enum weir_store_act act;
     void (*complete)(struct weir_store_op *op);
     enum weir_store_end end;
-    const char *wrong; /* FAILED: why, a sentence that lives for ever */
+    const char *error; /* FAILED: why, a sentence that lives for ever */
     void *memory;      /* of what is answered; null: none */
 };
 
@@ -155,7 +155,7 @@ struct weir_store_counts {
     uint64_t ids_lost;   /* ids of forgotten jobs that the start could not read */
     uint64_t pages_lost; /* pages of the database that the start could not read */
     bool working;        /* else nothing can be accepted at present */
-    const char *wrong;   /* then: why */
+    const char *error;   /* then: why */
     bool full;           /* no more ids can be remembered */
 };
 

@@ -61,7 +61,7 @@ struct weir_name {
     struct question questions[FAMILY_COUNT];
     uint64_t due_ns;   /* when to ask again */
     uint64_t ttl_ns;   /* the shortest of the answers to the last questions; WEIR_NEVER: none */
-    const char *wrong; /* why there are no addresses, if that has been said */
+    const char *error; /* why there are no addresses, if that has been said */
     uint32_t version;
     struct host worked;
     uint32_t counts[FAMILY_COUNT];
@@ -188,7 +188,7 @@ static void tell(struct weir_name *name)
         struct weir_name_waiter *waiter =
             weir_container_of(waiters.next, struct weir_name_waiter, link);
         weir_list_unlink(&waiter->link);
-        waiter->on_result(waiter, weir_name_count(name) > 0 ? NULL : name->wrong);
+        waiter->on_result(waiter, weir_name_count(name) > 0 ? NULL : name->error);
     }
 }
 
@@ -207,7 +207,7 @@ static void tell_settled(struct weir_resolver *resolver)
         weir_list_unlink(&name->settled);
         name->is_settled = false;
         name->users++; /* whoever is told may be the last to hold it */
-        if (weir_name_count(name) > 0 || name->wrong != NULL) {
+        if (weir_name_count(name) > 0 || name->error != NULL) {
             tell(name);
         } else if (name->asking == 0) {
             ask(name); /* the servers were changed under its questions */
@@ -312,14 +312,14 @@ static void on_answer(void *context, int status, int timeouts, struct ares_addri
         replace(name, question->family, NULL, 0);
     }
     if (status == ARES_EDESTRUCTION) {
-        name->wrong = NULL; /* still due: it is asked again as soon as somebody wants it */
+        name->error = NULL; /* still due: it is asked again as soon as somebody wants it */
     } else if (name->asking == 0) {
         finish(name);
     }
     /* That the DNS fails weighs more than that one family is missing. */
     bool failed = status != ARES_SUCCESS && status != ARES_EDESTRUCTION;
-    if (failed && (name->wrong == NULL || !is_gone(status))) {
-        name->wrong = describe(status);
+    if (failed && (name->error == NULL || !is_gone(status))) {
+        name->error = describe(status);
     }
     if (weir_name_count(name) > 0 || name->asking == 0) {
         settle(name);
@@ -446,10 +446,10 @@ static void ask(struct weir_name *name)
     struct weir_resolver *resolver = name->resolver;
     int status = resolver->channel != NULL ? ARES_SUCCESS : open_channel(resolver);
     assert(name->asking == 0);
-    name->wrong = NULL;
+    name->error = NULL;
     name->ttl_ns = WEIR_NEVER;
     if (status != ARES_SUCCESS) {
-        name->wrong = describe(status);
+        name->error = describe(status);
         finish(name);
         return;
     }

@@ -33,8 +33,8 @@ struct weir_resolver;
 /* Somebody who waits for a name; embedded. */
 struct weir_name_waiter {
     struct weir_link link;
-    /* There are addresses now, or there is no hope of any: then `wrong` says why. */
-    void (*on_result)(struct weir_name_waiter *waiter, const char *wrong);
+    /* There are addresses now, or there is no hope of any: then `error` says why. */
+    void (*on_result)(struct weir_name_waiter *waiter, const char *error);
 };
 
 /* Null without memory. Opens nothing before something is asked. Not while another thread does the

@@ -24,7 +24,7 @@
 /* The most that one record carries. Parts that fit together are sent as one. */
 #define RECORD_BYTES_MAX 16384
 
-#define WRONG_BYTES_MAX 512
+#define ERROR_BYTES_MAX 512
 
 struct weir_tls_client {
     SSL_CTX *context;
@@ -44,7 +44,7 @@ static const char *sentence(const char *format, ...) __attribute__((format(print
 
 static const char *sentence(const char *format, ...)
 {
-    static _Thread_local char text[WRONG_BYTES_MAX];
+    static _Thread_local char text[ERROR_BYTES_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -207,22 +207,22 @@ static const char *set_up(SSL_CTX *context, const struct weir_tls_trust *trust)
 }
 
 struct weir_tls_client *weir_tls_client_create(const struct weir_tls_trust *trust,
-                                               const char **wrong)
+                                               const char **error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_socket_method);
     struct weir_tls_client *client = calloc(1, sizeof *client);
-    *wrong = "there is no memory left";
+    *error = "there is no memory left";
     if (client == NULL || socket_method == NULL) {
         free(client);
         return NULL;
     }
     client->context = SSL_CTX_new(TLS_client_method());
     if (client->context != NULL) {
-        *wrong = set_up(client->context, trust);
+        *error = set_up(client->context, trust);
     }
     ERR_clear_error();
-    if (*wrong != NULL) {
+    if (*error != NULL) {
         weir_tls_client_destroy(client);
         return NULL;
     }
@@ -481,7 +481,7 @@ static const char *describe_failure(const struct tls *tls)
         text == NULL ? "no reason was given" : text);
 }
 
-enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char **wrong)
+enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char **error)
 {
     struct tls *tls = stream->layer;
     assert(stream->kind == &kind);
@@ -496,7 +496,7 @@ enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char *
         }
     }
     tls->failed = true;
-    *wrong = describe_failure(tls);
+    *error = describe_failure(tls);
     return WEIR_TLS_FAILED;
 }
 

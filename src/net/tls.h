@@ -35,7 +35,7 @@ struct weir_tls_trust {
 /* Null on failure, with a sentence that says what is wrong with the file, until this thread's next.
  * Reads files. */
 struct weir_tls_client *weir_tls_client_create(const struct weir_tls_trust *trust,
-                                               const char **wrong);
+                                               const char **error);
 
 /* Once none of its connections is left; null is fine. */
 void weir_tls_client_destroy(struct weir_tls_client *client);
@@ -66,9 +66,9 @@ enum weir_tls_step {
     WEIR_TLS_FAILED
 };
 
-/* The next step of the handshake. When it has failed, `*wrong` is a sentence for whoever runs the
+/* The next step of the handshake. When it has failed, `*error` is a sentence for whoever runs the
  * gateway, until this thread's next. */
-enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char **wrong);
+enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char **error);
 
 /* Whether the handshake was a short one, with a session from before. */
 bool weir_tls_reused(const struct weir_stream *stream);

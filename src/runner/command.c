@@ -275,13 +275,13 @@ static void clear(struct weir_disk_task *task)
     struct weir_leftovers_attempt attempt = {.folder_fd = command->folder.fd,
                                              .supervisor = command->supervisor,
                                              .launcher = command->launcher};
-    char wrong[200];
-    if (!weir_leftovers_end_attempt(&attempt, PATIENCE_MS, wrong, sizeof wrong) &&
+    char error[200];
+    if (!weir_leftovers_end_attempt(&attempt, PATIENCE_MS, error, sizeof error) &&
         command->end == WEIR_ATTEMPT_KILLED) {
         snprintf(command->sentence, sizeof command->sentence,
                  "The job supervisor was killed, and what the command had started may still run: "
                  "%s.",
-                 wrong);
+                 error);
     }
     weir_loop_post(command->options.loop, &command->done);
 }
@@ -572,12 +572,12 @@ static void end_preparing(struct weir_command_attempt *command)
 static void lose_result(struct weir_command_attempt *command)
 {
     char sentence[200];
-    const char *wrong = command->result.wrong;
+    const char *error = command->result.error;
     snprintf(sentence, sizeof sentence, "the command's result could not be kept: %s",
              strerror(command->error));
-    bool lacks = wrong == NULL && weir_folder_lacks(command->error);
+    bool lacks = error == NULL && weir_folder_lacks(command->error);
     fail(command, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE,
-         wrong == NULL ? sentence : wrong);
+         error == NULL ? sentence : error);
 }
 
 static void tell_or_rest(struct weir_command_attempt *command)

@@ -573,17 +573,17 @@ static int open_result(int folder, struct weir_folder_result *result, struct sta
 {
     int fd = openat(folder, "out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd == -1) {
-        result->wrong = errno == ELOOP ? "the command left a symbolic link as its result; only a "
+        result->error = errno == ELOOP ? "the command left a symbolic link as its result; only a "
                                          "regular file counts"
                                        : NULL;
         if (errno == ENXIO || errno == ENODEV) {
-            result->wrong = "the command left something as its result that is not a regular file";
+            result->error = "the command left something as its result that is not a regular file";
         }
         return -1;
     }
     int why = fstat(fd, status) == 0 ? 0 : errno;
-    result->wrong = why == 0 ? objection_to(folder, status, result->bytes_max) : NULL;
-    if (why != 0 || result->wrong != NULL) {
+    result->error = why == 0 ? objection_to(folder, status, result->bytes_max) : NULL;
+    if (why != 0 || result->error != NULL) {
         close_fd(&fd);
         errno = why != 0 ? why : EINVAL; /* whatever it was before: it is not that there is none */
     }
@@ -720,7 +720,7 @@ bool weir_folder_seal(int fd, struct weir_folder_result *result)
     struct stat status;
     int out = open_result(fd, result, &status);
     if (out == -1) {
-        bool none = result->wrong == NULL && errno == ENOENT;
+        bool none = result->error == NULL && errno == ENOENT;
         (void)!(none && write_done(fd, 0));
         return none;
     }
@@ -762,7 +762,7 @@ static bool find_result(int folder, uint64_t promised, struct weir_folder_result
     struct stat status;
     int out = open_result(folder, result, &status);
     if (out == -1) {
-        return result->wrong == NULL && errno == ENOENT && promised == 0;
+        return result->error == NULL && errno == ENOENT && promised == 0;
     }
     bool found = take_result(out, result, &status) && result->bytes.count == promised &&
                  (promised <= WEIR_JOB_INLINE_BYTES_MAX || place_result(out, result, &status));

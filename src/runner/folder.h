@@ -52,7 +52,7 @@ struct weir_folder_result {
 
     struct weir_job_bytes bytes; /* written */
     char *memory;                /* of those at hand; to be freed; null: none */
-    const char *wrong;           /* on failure: a sentence, or null: see errno */
+    const char *error;           /* on failure: a sentence, or null: see errno */
 };
 
 /* Makes the result durable, and then `.done`. False on failure; but what is at hand counts also if

@@ -286,14 +286,14 @@ struct weir_command_kind weir_job_service_command_kind(const struct weir_config_
                                       .grace_ns = config->grace_ns};
 }
 
-bool weir_job_service_check(const struct weir_config *config, char *wrong, size_t wrong_bytes)
+bool weir_job_service_check(const struct weir_config *config, char *error, size_t error_bytes)
 {
     for (uint32_t i = 0; i < config->queue_count; i++) {
         const struct weir_config_queue *queue = &config->queues[i];
         struct weir_command_kind kind = weir_job_service_command_kind(queue);
         const char *objection = queue->run_count == 0 ? NULL : weir_command_kind_objection(&kind);
         if (objection != NULL) {
-            snprintf(wrong, wrong_bytes, "%.*s:%u: queue %.*s: %s", (int)config->file.bytes,
+            snprintf(error, error_bytes, "%.*s:%u: queue %.*s: %s", (int)config->file.bytes,
                      config->file.data, queue->line, (int)queue->name.bytes, queue->name.data,
                      objection);
             return false;
@@ -334,17 +334,17 @@ static struct weir_config_snapshot *adopt_snapshot(struct weir_job_service *serv
 }
 
 bool weir_job_service_configure(struct weir_job_service *service,
-                                struct weir_config_snapshot *snapshot, char *wrong,
-                                size_t wrong_bytes)
+                                struct weir_config_snapshot *snapshot, char *error,
+                                size_t error_bytes)
 {
     const struct weir_config *config = snapshot->config;
     assert(config->queue_count <= WEIR_SCHEDULE_QUEUES_MAX);
-    if (!weir_job_service_check(config, wrong, wrong_bytes)) {
+    if (!weir_job_service_check(config, error, error_bytes)) {
         return false;
     }
     struct weir_schedule_queue *queues = calloc(config->queue_count + 1, sizeof *queues);
     if (queues == NULL) {
-        snprintf(wrong, wrong_bytes, "queues: there is no memory left");
+        snprintf(error, error_bytes, "queues: there is no memory left");
         return false;
     }
     for (uint32_t i = 0; i < config->queue_count; i++) {
@@ -360,7 +360,7 @@ bool weir_job_service_configure(struct weir_job_service *service,
         before = adopt_snapshot(service, snapshot);
     } else {
         service->paused = paused;
-        snprintf(wrong, wrong_bytes, "queues: %s", weir_status_text(status));
+        snprintf(error, error_bytes, "queues: %s", weir_status_text(status));
     }
     weir_job_service_unlock(service, now);
     weir_config_snapshot_give(before);
@@ -370,9 +370,9 @@ bool weir_job_service_configure(struct weir_job_service *service,
 
 /* ---- the whole ---- */
 
-static bool say(char *wrong, size_t wrong_bytes, const char *what, const char *why)
+static bool say(char *error, size_t error_bytes, const char *what, const char *why)
 {
-    snprintf(wrong, wrong_bytes, "%s: %s", what, why);
+    snprintf(error, error_bytes, "%s: %s", what, why);
     return false;
 }
 
@@ -406,35 +406,35 @@ static struct weir_job_service *create(const struct weir_job_service_options *op
     return service;
 }
 
-static bool make_parts(struct weir_job_service *service, char *wrong, size_t wrong_bytes)
+static bool make_parts(struct weir_job_service *service, char *error, size_t error_bytes)
 {
     struct weir_schedule_options schedule = {.seed = {0}};
     if (getrandom(schedule.seed, sizeof schedule.seed, 0) != sizeof schedule.seed ||
         getrandom(&service->random, sizeof service->random, 0) != sizeof service->random ||
         getrandom(service->seed, sizeof service->seed, 0) != sizeof service->seed) {
-        return say(wrong, wrong_bytes, "random", strerror(errno));
+        return say(error, error_bytes, "random", strerror(errno));
     }
     service->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
     if (service->sha256 == NULL || weir_schedule_create(&schedule, &service->schedule) != WEIR_OK) {
-        return say(wrong, wrong_bytes, "jobs", "there is no memory left");
+        return say(error, error_bytes, "jobs", "there is no memory left");
     }
     service->disk = weir_disk_create(DISK_THREADS);
     if (service->disk == NULL || !make_command_loop(service)) {
-        return say(wrong, wrong_bytes, "jobs", strerror(errno));
+        return say(error, error_bytes, "jobs", strerror(errno));
     }
     return true;
 }
 
 /* What looks like attempts, without the database that knows of them, is somebody's. */
-static bool check_remains(struct weir_job_service *service, const char *folder, char *wrong,
-                          size_t wrong_bytes)
+static bool check_remains(struct weir_job_service *service, const char *folder, char *error,
+                          size_t error_bytes)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/jobs.db", folder);
     if (service->remains.count == 0 || access(path, F_OK) == 0) {
         return true;
     }
-    snprintf(wrong, wrong_bytes,
+    snprintf(error, error_bytes,
              "%s is missing, but %s/work holds folders like those of its jobs: restore it, or move"
              " them away to start with none",
              path, folder);
@@ -443,16 +443,16 @@ static bool check_remains(struct weir_job_service *service, const char *folder, 
 }
 
 /* From now on no command of an earlier Weir runs, and the next Weir waits for ours. */
-static bool lock_work(struct weir_job_service *service, bool search, char *wrong,
-                      size_t wrong_bytes)
+static bool lock_work(struct weir_job_service *service, bool search, char *error,
+                      size_t error_bytes)
 {
     service->work_lock =
-        weir_leftovers_end(service->folder, search, LEFTOVERS_MS, wrong, wrong_bytes);
+        weir_leftovers_end(service->folder, search, LEFTOVERS_MS, error, error_bytes);
     if (service->work_lock == -1) {
         return false;
     }
     if (!weir_launcher_hold(service->launcher, service->work_lock)) {
-        snprintf(wrong, wrong_bytes, "Cannot hand %s/work.lock to the job launcher: %s",
+        snprintf(error, error_bytes, "Cannot hand %s/work.lock to the job launcher: %s",
                  service->folder, strerror(errno));
         return false;
     }
@@ -460,8 +460,8 @@ static bool lock_work(struct weir_job_service *service, bool search, char *wrong
 }
 
 static bool open_store(struct weir_job_service *service,
-                       const struct weir_job_service_options *options, char *wrong,
-                       size_t wrong_bytes)
+                       const struct weir_job_service_options *options, char *error,
+                       size_t error_bytes)
 {
     struct weir_slice data = options->snapshot->config->data;
     char folder[PATH_MAX];
@@ -474,11 +474,11 @@ static bool open_store(struct weir_job_service *service,
             .folder = folder, .found = weir_job_service_found, .context = service};
         service->port = &weir_store_sqlite;
         weir_job_service_find_remains(service, folder);
-        if (!check_remains(service, folder, wrong, wrong_bytes)) {
+        if (!check_remains(service, folder, error, error_bytes)) {
             return false;
         }
         any_remains = service->remains.count > 0;
-        service->files = weir_store_open(&store, wrong, wrong_bytes);
+        service->files = weir_store_open(&store, error, error_bytes);
         weir_job_service_forget_remains(service);
         service->store = service->files;
         if (service->files == NULL) {
@@ -488,9 +488,9 @@ static bool open_store(struct weir_job_service *service,
     }
     /* Commands have a folder of their own to be in, so that paths must not depend on it. */
     if (realpath(folder, service->folder) == NULL) {
-        return say(wrong, wrong_bytes, folder, strerror(errno));
+        return say(error, error_bytes, folder, strerror(errno));
     }
-    return service->files == NULL || lock_work(service, any_remains, wrong, wrong_bytes);
+    return service->files == NULL || lock_work(service, any_remains, error, error_bytes);
 }
 
 static void destroy(struct weir_job_service *service)
@@ -545,36 +545,36 @@ static void number_queues(struct weir_job_service *service, const struct weir_co
 }
 
 static bool open_parts(struct weir_job_service *service,
-                       const struct weir_job_service_options *options, char *wrong,
-                       size_t wrong_bytes)
+                       const struct weir_job_service_options *options, char *error,
+                       size_t error_bytes)
 {
     /* First, since a fork is the dearer the larger the process is. */
     service->launcher = weir_launcher_create();
     if (service->launcher == NULL) {
-        return say(wrong, wrong_bytes, "Cannot start the job launcher", strerror(errno));
+        return say(error, error_bytes, "Cannot start the job launcher", strerror(errno));
     }
-    if (!make_parts(service, wrong, wrong_bytes)) {
+    if (!make_parts(service, error, error_bytes)) {
         return false;
     }
     number_queues(service, options->snapshot->config);
-    return open_store(service, options, wrong, wrong_bytes) &&
-           weir_job_service_configure(service, options->snapshot, wrong, wrong_bytes);
+    return open_store(service, options, error, error_bytes) &&
+           weir_job_service_configure(service, options->snapshot, error, error_bytes);
 }
 
 struct weir_job_service *weir_job_service_open(const struct weir_job_service_options *options,
-                                               char *wrong, size_t wrong_bytes)
+                                               char *error, size_t error_bytes)
 {
     struct weir_job_service *service = create(options);
     if (service == NULL) {
-        say(wrong, wrong_bytes, "jobs", "there is no memory left");
+        say(error, error_bytes, "jobs", "there is no memory left");
         return NULL;
     }
-    if (!open_parts(service, options, wrong, wrong_bytes)) {
+    if (!open_parts(service, options, error, error_bytes)) {
         destroy(service);
         return NULL;
     }
     if (pthread_create(&service->command_loop.thread, NULL, run_command_loop, service) != 0) {
-        say(wrong, wrong_bytes, "jobs", "there is no thread for the commands");
+        say(error, error_bytes, "jobs", "there is no thread for the commands");
         destroy(service);
         return NULL;
     }
@@ -678,21 +678,21 @@ static bool wants_jobs(const struct weir_config *config)
     return config->queue_count > 0;
 }
 
-static void *open_jobs(const struct weir_extension_options *extension, char *wrong,
-                       size_t wrong_bytes)
+static void *open_jobs(const struct weir_extension_options *extension, char *error,
+                       size_t error_bytes)
 {
     struct weir_job_service_options options = {.snapshot = extension->snapshot,
                                                .worker_count = extension->worker_count,
                                                .event_log = extension->event_log};
     memcpy(options.workers, extension->workers,
            extension->worker_count * sizeof extension->workers[0]);
-    return weir_job_service_open(&options, wrong, wrong_bytes);
+    return weir_job_service_open(&options, error, error_bytes);
 }
 
-static bool configure_jobs(void *service, struct weir_config_snapshot *snapshot, char *wrong,
-                           size_t wrong_bytes)
+static bool configure_jobs(void *service, struct weir_config_snapshot *snapshot, char *error,
+                           size_t error_bytes)
 {
-    return weir_job_service_configure(service, snapshot, wrong, wrong_bytes);
+    return weir_job_service_configure(service, snapshot, error, error_bytes);
 }
 
 static void resume_jobs(void *service)

@@ -52,20 +52,20 @@ struct weir_job_service_options {
 };
 
 /* Whether the commands of its queues can be run here and now, before a job finds out that one
- * cannot; else a sentence in `wrong`, with the file and the line. */
-WEIR_MUST_CHECK bool weir_job_service_check(const struct weir_config *config, char *wrong,
-                                            size_t wrong_bytes);
+ * cannot; else a sentence in `error`, with the file and the line. */
+WEIR_MUST_CHECK bool weir_job_service_check(const struct weir_config *config, char *error,
+                                            size_t error_bytes);
 
 /* Opens the data folder and recovers; nothing is started before weir_job_service_resume(). Null on
- * failure, with a sentence in `wrong`. */
+ * failure, with a sentence in `error`. */
 struct weir_job_service *weir_job_service_open(const struct weir_job_service_options *options,
-                                               char *wrong, size_t wrong_bytes);
+                                               char *error, size_t error_bytes);
 
 /* New queues; nothing is started from now on. False with a sentence: nothing has changed. Called
  * in the main thread. */
 WEIR_MUST_CHECK bool weir_job_service_configure(struct weir_job_service *service,
-                                                struct weir_config_snapshot *snapshot, char *wrong,
-                                                size_t wrong_bytes);
+                                                struct weir_config_snapshot *snapshot, char *error,
+                                                size_t error_bytes);
 
 /* Every worker has the routes of the snapshot: what is queued is started. */
 void weir_job_service_resume(struct weir_job_service *service);
@@ -139,7 +139,7 @@ enum weir_job_service_end {
     WEIR_JOB_SERVICE_NO_QUEUE, /* submit: a queue has been taken out of the config */
     WEIR_JOB_SERVICE_FULL, /* submit: as many ids are remembered as may be, or as many dead letters
                               kept */
-    WEIR_JOB_SERVICE_FAILED, /* the disk does not work; `wrong` says why */
+    WEIR_JOB_SERVICE_FAILED, /* the disk does not work; `error` says why */
     WEIR_JOB_SERVICE_DRAINING
 };
 
@@ -148,7 +148,7 @@ struct weir_job_service_request {
     struct weir_post on_done; /* the caller's `arrive`, called once in its loop */
     struct weir_loop *loop;
     enum weir_job_service_end end;
-    const char *wrong;
+    const char *error;
     bool repeats; /* submit: there are no places for it, only what is there already counts */
     union {
         struct weir_store_op op;
@@ -237,7 +237,7 @@ bool weir_job_service_tally(struct weir_job_service *service, uint32_t queue,
 struct weir_job_service_counts {
     struct weir_job_service_tally all; /* queues together */
     uint64_t stale;                    /* ends that came too late to count */
-    const char *wrong; /* why nothing is accepted, whatever the queue; null: it is */
+    const char *error; /* why nothing is accepted, whatever the queue; null: it is */
     struct weir_store_counts store;
 };
 void weir_job_service_count(struct weir_job_service *service,

@@ -68,8 +68,8 @@ void weir_job_service_count(struct weir_job_service *service,
     pthread_mutex_lock(&service->lock);
     counts->all = service->tally;
     counts->stale = service->stale;
-    counts->wrong = service->draining        ? "this server ends"
-                    : !counts->store.working ? counts->store.wrong
+    counts->error = service->draining        ? "this server ends"
+                    : !counts->store.working ? counts->store.error
                     : counts->store.full     ? "as many ids are remembered as may be"
                                              : NULL;
     pthread_mutex_unlock(&service->lock);

@@ -290,7 +290,7 @@ void weir_run_rest(struct weir_run *run);
 void weir_run_ask_again(struct weir_run *run);
 
 /* The store has refused it: tried again soon. Its cancellations are told why. */
-void weir_run_stick(struct weir_run *run, const char *wrong);
+void weir_run_stick(struct weir_run *run, const char *error);
 
 /* Gives its memory back. Under the lock, or when there is nobody else. */
 void weir_run_destroy(struct weir_run *run);
@@ -311,13 +311,13 @@ void weir_job_service_recover(struct weir_job_service *service);
 
 /* Answers a request in its loop. */
 void weir_job_service_answer(struct weir_job_service_request *request,
-                             enum weir_job_service_end end, const char *wrong);
+                             enum weir_job_service_end end, const char *error);
 
 /* Cancellations that waited for a run, linked by `next`: they look again what has become of their
  * job; or all have the same answer. */
 void weir_job_service_cancel_all_again(struct weir_job_service_request *requests);
 void weir_job_service_answer_all(struct weir_job_service_request *requests,
-                                 enum weir_job_service_end end, const char *wrong);
+                                 enum weir_job_service_end end, const char *error);
 
 /* ---- telling, job_service_notify.c ---- */
 

@@ -21,19 +21,19 @@
 /* ---- answering ---- */
 
 void weir_job_service_answer(struct weir_job_service_request *request,
-                             enum weir_job_service_end end, const char *wrong)
+                             enum weir_job_service_end end, const char *error)
 {
     request->end = end;
-    request->wrong = wrong;
+    request->error = error;
     weir_loop_post(request->loop, &request->on_done);
 }
 
 void weir_job_service_answer_all(struct weir_job_service_request *requests,
-                                 enum weir_job_service_end end, const char *wrong)
+                                 enum weir_job_service_end end, const char *error)
 {
     while (requests != NULL) {
         struct weir_job_service_request *next = requests->next;
-        weir_job_service_answer(requests, end, wrong);
+        weir_job_service_answer(requests, end, error);
         requests = next;
     }
 }
@@ -48,7 +48,7 @@ static void pass_on(struct weir_job_service_request *request)
         [WEIR_STORE_CONFLICT] = WEIR_JOB_SERVICE_CONFLICT,
         [WEIR_STORE_FULL] = WEIR_JOB_SERVICE_FULL,
         [WEIR_STORE_FAILED] = WEIR_JOB_SERVICE_FAILED};
-    weir_job_service_answer(request, ends[request->op.end], request->op.wrong);
+    weir_job_service_answer(request, ends[request->op.end], request->op.error);
 }
 
 /* Hands the request's operation to the store. What is asked once nobody runs any more is refused.

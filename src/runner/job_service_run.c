@@ -182,7 +182,7 @@ static void on_taken(struct weir_store_op *op)
         go(run);
         break;
     case WEIR_STORE_FAILED:
-        weir_run_stick(run, op->wrong);
+        weir_run_stick(run, op->error);
         break;
     default:
         free(op->memory);

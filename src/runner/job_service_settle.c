@@ -314,7 +314,7 @@ static void on_settled(struct weir_store_op *op)
         finish(run, run->settle.after, run->settle.next_ms);
         break;
     case WEIR_STORE_FAILED:
-        weir_run_stick(run, op->wrong);
+        weir_run_stick(run, op->error);
         break;
     default: /* somebody else was faster; what has become of it is on record */
         run->stale = true;
@@ -328,7 +328,7 @@ static void on_looked(struct weir_store_op *op)
     struct weir_run *run = weir_container_of(op, struct weir_run, look.op);
     struct weir_job_service *service = run->service;
     if (op->end == WEIR_STORE_FAILED) {
-        weir_run_stick(run, op->wrong);
+        weir_run_stick(run, op->error);
     } else if (run->stale) {
         bool again = op->end == WEIR_STORE_DONE && run->look.row.state == WEIR_JOB_QUEUED;
         enum weir_job_state after = again ? WEIR_JOB_QUEUED : WEIR_JOB_CANCELLED;
@@ -354,7 +354,7 @@ void weir_run_drop(struct weir_run *run)
 
 /* ---- while the disk does not work ---- */
 
-void weir_run_stick(struct weir_run *run, const char *wrong)
+void weir_run_stick(struct weir_run *run, const char *error)
 {
     struct weir_job_service *service = run->service;
     struct weir_instant now = weir_job_service_lock(service);
@@ -369,7 +369,7 @@ void weir_run_stick(struct weir_run *run, const char *wrong)
         weir_list_push_back(&service->stuck, &run->link);
     }
     weir_job_service_unlock(service, now);
-    weir_job_service_answer_all(cancels, WEIR_JOB_SERVICE_FAILED, wrong);
+    weir_job_service_answer_all(cancels, WEIR_JOB_SERVICE_FAILED, error);
 }
 
 void weir_run_rest(struct weir_run *run)

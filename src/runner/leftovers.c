@@ -216,26 +216,26 @@ static bool lock_within(int fd, uint64_t patience_ms)
     return true;
 }
 
-static int take_lock(const char *folder, uint64_t patience_ms, char *wrong, size_t wrong_bytes)
+static int take_lock(const char *folder, uint64_t patience_ms, char *error, size_t error_bytes)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/work.lock", folder);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd == -1) {
-        snprintf(wrong, wrong_bytes, "%s cannot be opened: %s", path, strerror(errno));
+        snprintf(error, error_bytes, "%s cannot be opened: %s", path, strerror(errno));
         return -1;
     }
     if (lock_within(fd, patience_ms)) {
         return fd;
     }
     if (errno == EAGAIN || errno == EACCES) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "Commands that an earlier Weir started on %s have not ended within %llu s after "
                  "it: end the processes \"job-supervisor\" and what they have started, then start "
                  "Weir again",
                  folder, (unsigned long long)(patience_ms / 1000));
     } else {
-        snprintf(wrong, wrong_bytes, "%s cannot be locked: %s", path, strerror(errno));
+        snprintf(error, error_bytes, "%s cannot be locked: %s", path, strerror(errno));
     }
     close(fd);
     return -1;
@@ -243,14 +243,14 @@ static int take_lock(const char *folder, uint64_t patience_ms, char *wrong, size
 
 /* ---- calls ---- */
 
-static bool end_unsupervised(const char *folder, uint64_t patience_ms, char *wrong,
-                             size_t wrong_bytes)
+static bool end_unsupervised(const char *folder, uint64_t patience_ms, char *error,
+                             size_t error_bytes)
 {
     struct search search;
     snprintf(search.prefix, sizeof search.prefix, "%s/work/", folder);
     search.environment = malloc(ENVIRONMENT_BYTES_MAX);
     if (search.environment == NULL) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "Out of memory while looking for processes of an earlier Weir. Free 256 KiB, then "
                  "start Weir again.");
         return false;
@@ -260,12 +260,12 @@ static bool end_unsupervised(const char *folder, uint64_t patience_ms, char *wro
     free(search.environment);
     if (pid == -1) {
         snprintf(
-            wrong, wrong_bytes,
+            error, error_bytes,
             "Cannot list /proc to look for processes of an earlier Weir: %s. Mount /proc, then "
             "start Weir again.",
             strerror(why));
     } else if (pid != 0) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "Process %d belongs to a command that an earlier Weir started on %s, and cannot "
                  "be killed: end it, then start Weir again",
                  (int)pid, folder);
@@ -273,11 +273,11 @@ static bool end_unsupervised(const char *folder, uint64_t patience_ms, char *wro
     return pid == 0;
 }
 
-int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms, char *wrong,
-                       size_t wrong_bytes)
+int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms, char *error,
+                       size_t error_bytes)
 {
-    int fd = take_lock(folder, patience_ms, wrong, wrong_bytes);
-    if (fd != -1 && search && !end_unsupervised(folder, patience_ms, wrong, wrong_bytes)) {
+    int fd = take_lock(folder, patience_ms, error, error_bytes);
+    if (fd != -1 && search && !end_unsupervised(folder, patience_ms, error, error_bytes)) {
         close(fd);
         return -1;
     }
@@ -285,29 +285,29 @@ int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms, ch
 }
 
 bool weir_leftovers_end_attempt(const struct weir_leftovers_attempt *attempt, uint64_t patience_ms,
-                                char *wrong, size_t wrong_bytes)
+                                char *error, size_t error_bytes)
 {
     struct search search;
     char name[40];
     snprintf(name, sizeof name, "/proc/self/fd/%d", attempt->folder_fd);
     ssize_t bytes = readlink(name, search.prefix, sizeof search.prefix - 1);
     if (bytes <= 0) {
-        snprintf(wrong, wrong_bytes, "cannot read %s: %s", name, strerror(errno));
+        snprintf(error, error_bytes, "cannot read %s: %s", name, strerror(errno));
         return false;
     }
     search.prefix[bytes] = '\0';
     search.environment = malloc(ENVIRONMENT_BYTES_MAX);
     if (search.environment == NULL) {
-        snprintf(wrong, wrong_bytes, "out of memory");
+        snprintf(error, error_bytes, "out of memory");
         return false;
     }
     pid_t pid = end_remaining(&search, attempt, patience_ms);
     int why = errno;
     free(search.environment);
     if (pid == -1) {
-        snprintf(wrong, wrong_bytes, "cannot list /proc: %s", strerror(why));
+        snprintf(error, error_bytes, "cannot list /proc: %s", strerror(why));
     } else if (pid != 0) {
-        snprintf(wrong, wrong_bytes, "process %d cannot be killed", (int)pid);
+        snprintf(error, error_bytes, "process %d cannot be killed", (int)pid);
     }
     return pid == 0;
 }

@@ -19,12 +19,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Takes the lock and returns its descriptor, or -1 with a sentence in `wrong`: after `patience_ms`
+/* Takes the lock and returns its descriptor, or -1 with a sentence in `error`: after `patience_ms`
  * there were still processes. With `search`, which is needed when folders of attempts were found,
  * the processes of all users are looked through. `folder` is the data folder without links in its
  * path. Blocks; for the start. */
 WEIR_MUST_CHECK int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms,
-                                       char *wrong, size_t wrong_bytes);
+                                       char *error, size_t error_bytes);
 
 /* An attempt whose supervisor was killed. */
 struct weir_leftovers_attempt {
@@ -34,10 +34,10 @@ struct weir_leftovers_attempt {
 };
 
 /* Kills all that the attempt has started and waits until it is gone. False, with a reason in
- * `wrong`, if that is not certain: after `patience_ms` there was still a process, or processes
+ * `error`, if that is not certain: after `patience_ms` there was still a process, or processes
  * cannot be listed. Blocks; for disk threads. */
 WEIR_MUST_CHECK bool weir_leftovers_end_attempt(const struct weir_leftovers_attempt *attempt,
-                                                uint64_t patience_ms, char *wrong,
-                                                size_t wrong_bytes);
+                                                uint64_t patience_ms, char *error,
+                                                size_t error_bytes);
 
 #endif

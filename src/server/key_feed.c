@@ -20,7 +20,7 @@ static struct weir_api_keys *read_keys(struct weir_slice data, struct weir_key_f
     struct weir_api_keys *keys = weir_api_keys_create(list.keys, list.count);
     weir_key_list_deinit(&list);
     if (keys == NULL) {
-        snprintf(fault->wrong, sizeof fault->wrong, "there is no memory for the API keys");
+        snprintf(fault->error, sizeof fault->error, "there is no memory for the API keys");
     }
     return keys;
 }
@@ -74,7 +74,7 @@ void weir_key_feed_refresh(struct weir_key_feed *feed)
     }
     struct weir_api_keys *keys = read_keys(feed->data, &fault);
     if (keys == NULL) {
-        fprintf(stderr, "weir: %s\nweir: the API keys stay as they were\n", fault.wrong);
+        fprintf(stderr, "weir: %s\nweir: the API keys stay as they were\n", fault.error);
         return;
     }
     hand_out(feed, keys);

@@ -18,13 +18,13 @@
  * nothing. False, with a sentence, if it cannot be had. */
 static bool prepare_events(const struct weir_server *server,
                            const struct weir_config_events *config, struct weir_event_file **next,
-                           const char **wrong)
+                           const char **error)
 {
     *next = server->event_file;
     if (config->file.bytes == 0) {
         *next = NULL;
     } else if (*next == NULL || !weir_event_file_is(*next, config->file)) {
-        *next = weir_event_file_open(config, server->gates, wrong);
+        *next = weir_event_file_open(config, server->gates, error);
         return *next != NULL;
     }
     return true;
@@ -50,18 +50,18 @@ static void destroy_worker_configs(struct weir_server *server)
 
 /* Makes each thread's part of the snapshot. False, with nothing left, if one cannot be made. */
 static bool make_worker_configs(struct weir_server *server, struct weir_config_snapshot *snapshot,
-                                const char **wrong)
+                                const char **error)
 {
-    *wrong = NULL;
+    *error = NULL;
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];
         thread->next =
-            *wrong != NULL ? NULL : weir_worker_config_create(snapshot, &thread->worker, wrong);
+            *error != NULL ? NULL : weir_worker_config_create(snapshot, &thread->worker, error);
     }
-    if (*wrong != NULL) {
+    if (*error != NULL) {
         destroy_worker_configs(server);
     }
-    return *wrong == NULL;
+    return *error == NULL;
 }
 
 /* Whoever turns the check of certificates off is told what that means, each time. */
@@ -80,7 +80,7 @@ static void warn_of_strangers(const struct weir_config *config)
 
 /* Opens an extension that the snapshot is the first to want. False, with a sentence, on failure. */
 static bool open_extension(struct weir_server *server, struct weir_extension_slot *slot,
-                           struct weir_config_snapshot *snapshot, char *wrong, size_t wrong_bytes)
+                           struct weir_config_snapshot *snapshot, char *error, size_t error_bytes)
 {
     struct weir_worker *workers[WEIR_LOOPS_MAX];
     for (uint32_t i = 0; i < server->thread_count; i++) {
@@ -90,7 +90,7 @@ static bool open_extension(struct weir_server *server, struct weir_extension_slo
                                              .workers = workers,
                                              .worker_count = server->thread_count,
                                              .event_log = server->event_log};
-    slot->state = slot->kind->open(&options, wrong, wrong_bytes);
+    slot->state = slot->kind->open(&options, error, error_bytes);
     return slot->state != NULL;
 }
 
@@ -98,12 +98,12 @@ static bool open_extension(struct weir_server *server, struct weir_extension_slo
  * one back, which they had accepted before. */
 static void go_back(struct weir_server *server, uint32_t count)
 {
-    char wrong[WEIR_RELOAD_WRONG_MAX];
+    char error[WEIR_RELOAD_ERROR_MAX];
     for (uint32_t i = 0; i < count; i++) {
         struct weir_extension_slot *slot = &server->extensions[i];
         if (slot->state != NULL &&
-            !slot->kind->configure(slot->state, server->snapshot, wrong, sizeof wrong)) {
-            weir_server_complain(slot->kind->name, wrong);
+            !slot->kind->configure(slot->state, server->snapshot, error, sizeof error)) {
+            weir_server_complain(slot->kind->name, error);
         }
     }
 }
@@ -111,17 +111,17 @@ static void go_back(struct weir_server *server, uint32_t count)
 /* Gives the snapshot, which no worker need know yet, to the extensions. On failure `*failed` is the
  * extension that refused it. */
 static bool prepare_extensions(struct weir_server *server, struct weir_config_snapshot *snapshot,
-                               const struct weir_extension **failed, char *wrong,
-                               size_t wrong_bytes)
+                               const struct weir_extension **failed, char *error,
+                               size_t error_bytes)
 {
     for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX && server->extensions[i].kind != NULL; i++) {
         struct weir_extension_slot *slot = &server->extensions[i];
         bool good = true;
         *failed = slot->kind;
         if (slot->state != NULL) {
-            good = slot->kind->configure(slot->state, snapshot, wrong, wrong_bytes);
+            good = slot->kind->configure(slot->state, snapshot, error, error_bytes);
         } else if (slot->kind->wanted(snapshot->config)) {
-            good = open_extension(server, slot, snapshot, wrong, wrong_bytes);
+            good = open_extension(server, slot, snapshot, error, error_bytes);
         }
         if (!good) {
             go_back(server, i);
@@ -144,18 +144,18 @@ void weir_server_resume_extensions(const struct weir_server *server)
 
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config)
 {
-    const char *wrong;
-    server->snapshot = weir_config_snapshot_create(config, server->gates, &wrong);
+    const char *error;
+    server->snapshot = weir_config_snapshot_create(config, server->gates, &error);
     if (server->snapshot == NULL) {
-        return weir_server_complain("config", wrong);
+        return weir_server_complain("config", error);
     }
     server->first = weir_config_snapshot_take(server->snapshot);
     enum weir_status status = weir_config_snapshot_apply(server->snapshot, NULL, server->gates, 0);
     if (status != WEIR_OK) {
         return weir_server_complain("gates", weir_status_text(status));
     }
-    if (!make_worker_configs(server, server->snapshot, &wrong)) {
-        return weir_server_complain("upstreams", wrong);
+    if (!make_worker_configs(server, server->snapshot, &error)) {
+        return weir_server_complain("upstreams", error);
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.worker_config = server->threads[i].next;
@@ -163,20 +163,20 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     }
     struct weir_key_file_fault fault;
     if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
-        return weir_server_complain("keys", fault.wrong);
+        return weir_server_complain("keys", fault.error);
     }
-    server->usage_file = weir_usage_file_open(server->usage, server->first->config->data, &wrong);
+    server->usage_file = weir_usage_file_open(server->usage, server->first->config->data, &error);
     if (server->usage_file == NULL) {
-        return weir_server_complain("usage", wrong);
+        return weir_server_complain("usage", error);
     }
-    if (!prepare_events(server, &server->snapshot->config->events, &server->event_file, &wrong)) {
-        return weir_server_complain("events", wrong);
+    if (!prepare_events(server, &server->snapshot->config->events, &server->event_file, &error)) {
+        return weir_server_complain("events", error);
     }
     for (uint32_t i = 0; server->options->extensions[i] != NULL; i++) {
         assert(i < WEIR_EXTENSIONS_MAX);
         server->extensions[i].kind = server->options->extensions[i];
     }
-    char why[WEIR_RELOAD_WRONG_MAX];
+    char why[WEIR_RELOAD_ERROR_MAX];
     const struct weir_extension *failed;
     if (!prepare_extensions(server, server->snapshot, &failed, why, sizeof why)) {
         return weir_server_complain(failed->name, why);
@@ -256,19 +256,19 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
 /* All that a snapshot needs besides itself. False, with nothing left, if something cannot be had.
  */
 static bool prepare(struct weir_server *server, struct weir_config_snapshot *snapshot,
-                    struct weir_event_file **events, char *wrong, size_t wrong_bytes)
+                    struct weir_event_file **events, char *error, size_t error_bytes)
 {
     const char *why = NULL;
     *events = server->event_file;
     if (prepare_events(server, &snapshot->config->events, events, &why) &&
         make_worker_configs(server, snapshot, &why)) {
         const struct weir_extension *failed;
-        if (prepare_extensions(server, snapshot, &failed, wrong, wrong_bytes)) {
+        if (prepare_extensions(server, snapshot, &failed, error, error_bytes)) {
             return true;
         }
         destroy_worker_configs(server);
     } else {
-        snprintf(wrong, wrong_bytes, "%s", why);
+        snprintf(error, error_bytes, "%s", why);
     }
     if (*events != NULL && *events != server->event_file) {
         weir_event_file_close(*events);
@@ -282,7 +282,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
     const struct weir_serve_options *options = server->options;
     *outcome = (struct weir_reload_outcome){.end = WEIR_RELOAD_REFUSED};
     struct weir_config *config =
-        options->load(options->context, outcome->wrong, sizeof outcome->wrong);
+        options->load(options->context, outcome->error, sizeof outcome->error);
     if (config == NULL) {
         return;
     }
@@ -292,10 +292,10 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
         weir_config_snapshot_create(config, server->gates, &why);
     struct weir_event_file *events;
     if (snapshot == NULL) {
-        snprintf(outcome->wrong, sizeof outcome->wrong, "%s", why);
+        snprintf(outcome->error, sizeof outcome->error, "%s", why);
         return;
     }
-    if (!prepare(server, snapshot, &events, outcome->wrong, sizeof outcome->wrong)) {
+    if (!prepare(server, snapshot, &events, outcome->error, sizeof outcome->error)) {
         weir_config_snapshot_give(snapshot);
         return;
     }
@@ -314,7 +314,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
 static void report(const struct weir_reload_outcome *outcome)
 {
     if (outcome->end == WEIR_RELOAD_REFUSED) {
-        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->wrong);
+        fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->error);
         return;
     }
     if (outcome->needs_restart != NULL) {

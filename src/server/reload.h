@@ -7,7 +7,7 @@
 
 #include "net/loop.h"
 
-#define WEIR_RELOAD_WRONG_MAX 2048
+#define WEIR_RELOAD_ERROR_MAX 2048
 
 enum weir_reload_end {
     WEIR_RELOAD_DONE,
@@ -26,7 +26,7 @@ struct weir_reload_outcome {
     const char *needs_restart;
 
     /* When it is refused: what is wrong, a line for each mistake, terminated. */
-    char wrong[WEIR_RELOAD_WRONG_MAX];
+    char error[WEIR_RELOAD_ERROR_MAX];
 };
 
 struct weir_reload_request {

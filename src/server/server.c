@@ -49,9 +49,9 @@ static int open_listener(struct weir_server *server, const struct weir_config_li
     struct weir_listener *listener = &server->listeners[index];
     char text[WEIR_ADDRESS_TEXT_MAX];
     assert(index < WEIR_LISTENERS_MAX);
-    const char *wrong = weir_listener_init(listener, config, service);
-    if (wrong != NULL) {
-        return weir_server_complain(what, wrong);
+    const char *error = weir_listener_init(listener, config, service);
+    if (error != NULL) {
+        return weir_server_complain(what, error);
     }
     server->listener_count++;
     /* Threads cannot share a path. */
@@ -457,9 +457,9 @@ static int open_threads(struct weir_server *server)
         return weir_server_complain("start", "there is no memory left");
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
-        const char *wrong = open_worker(server, &server->threads[i], i);
-        if (wrong != NULL) {
-            return weir_server_complain("start", wrong);
+        const char *error = open_worker(server, &server->threads[i], i);
+        if (error != NULL) {
+            return weir_server_complain("start", error);
         }
     }
     return 0;
@@ -488,10 +488,10 @@ int weir_serve(const struct weir_serve_options *options)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN); /* what reads our events or our output may go; we do not */
-    char wrong[WEIR_RELOAD_WRONG_MAX];
-    struct weir_config *config = options->load(options->context, wrong, sizeof wrong);
+    char error[WEIR_RELOAD_ERROR_MAX];
+    struct weir_config *config = options->load(options->context, error, sizeof error);
     if (config == NULL) {
-        fprintf(stderr, "%s\n", wrong);
+        fprintf(stderr, "%s\n", error);
         return 1;
     }
     struct weir_server server = {.options = options, .thread_count = thread_count(config)};

@@ -9,9 +9,9 @@ struct weir_service;
 
 struct weir_serve_options {
     /* Reads the config, at the start and again for each reload; the result is the server's. Null if
-     * something is wrong with it: what, a line for each mistake, is written to `wrong`, terminated
+     * something is wrong with it: what, a line for each mistake, is written to `error`, terminated
      * and cut to fit. */
-    struct weir_config *(*load)(void *context, char *wrong, size_t wrong_bytes);
+    struct weir_config *(*load)(void *context, char *error, size_t error_bytes);
     void *context;
     const struct weir_service *api;                 /* what the config's `api` addresses lead to */
     const struct weir_service *protocol;            /* the same for its `protocol` addresses */

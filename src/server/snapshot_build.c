@@ -52,27 +52,27 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 
 struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
                                                          struct weir_gates *gates,
-                                                         const char **wrong)
+                                                         const char **error)
 {
     struct weir_config_snapshot *snapshot = calloc(1, sizeof *snapshot);
     uint32_t *numbers = calloc(config->gate_count + UINT32_C(1), sizeof *numbers);
     uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
-    struct weir_tokens *tokens = weir_tokens_load(config, wrong);
-    struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, wrong);
+    struct weir_tokens *tokens = weir_tokens_load(config, error);
+    struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
     if (trust == NULL) {
         goto failed;
     }
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
         dialects == NULL) {
-        *wrong = "there is no memory left";
+        *error = "there is no memory left";
         goto failed;
     }
     for (uint32_t i = 0; i < config->gate_count; i++) {
         enum weir_status status = weir_gates_add(gates, config->gates[i].name, &numbers[i]);
         if (status != WEIR_OK) {
-            *wrong = weir_status_text(status);
+            *error = weir_status_text(status);
             goto failed;
         }
         learning[i] = learns(&config->gates[i]);
@@ -282,21 +282,21 @@ static void close_routes(struct weir_worker_config *worker_config)
 }
 
 struct weir_worker_config *weir_worker_config_create(struct weir_config_snapshot *snapshot,
-                                                     struct weir_worker *worker, const char **wrong)
+                                                     struct weir_worker *worker, const char **error)
 {
     struct weir_worker_config *worker_config =
         weir_allocate_zeroed(worker->allocator, sizeof *worker_config);
     if (worker_config == NULL) {
-        *wrong = "there is no memory left";
+        *error = "there is no memory left";
         return NULL;
     }
     worker_config->snapshot = weir_config_snapshot_take(snapshot);
     worker_config->config = snapshot->config;
     worker_config->worker = worker;
     worker_config->destroy = weir_worker_config_destroy;
-    *wrong =
+    *error =
         open_routes(worker_config) ? weir_upstreams_open(worker_config) : "there is no memory left";
-    if (*wrong != NULL) {
+    if (*error != NULL) {
         weir_worker_config_destroy(worker_config);
         return NULL;
     }

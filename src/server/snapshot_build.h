@@ -10,7 +10,7 @@
  * failure, with a sentence that says why. */
 struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
                                                          struct weir_gates *gates,
-                                                         const char **wrong);
+                                                         const char **error);
 
 /* Gives the gates their settings. `before` is the snapshot that was in force, or null. Called in
  * the loop `loop_index`, or before any loop runs. */
@@ -31,7 +31,7 @@ bool weir_config_snapshot_same_trust(const struct weir_config *before,
  * why. May be called in any thread. */
 struct weir_worker_config *weir_worker_config_create(struct weir_config_snapshot *snapshot,
                                                      struct weir_worker *worker,
-                                                     const char **wrong);
+                                                     const char **error);
 
 /* One that never came into use. */
 void weir_worker_config_destroy(struct weir_worker_config *worker_config);

@@ -28,12 +28,12 @@ struct weir_store_op *weir_op_queue_pop(struct weir_op_queue *queue)
     return op;
 }
 
-void weir_op_fail(struct weir_store_op *op, const char *wrong)
+void weir_op_fail(struct weir_store_op *op, const char *error)
 {
     free(op->memory);
     op->memory = NULL;
     op->end = WEIR_STORE_FAILED;
-    op->wrong = wrong;
+    op->error = error;
     op->complete(op);
 }
 
@@ -142,7 +142,7 @@ void weir_batch_fail(struct weir_store *store)
     assert(batch->fresh_count == 0);
     weir_database_abandon(&store->database);
     store->heal_ns = weir_clock_ns() + store->retry_ns;
-    atomic_store(&store->wrong, store->database.health.why);
+    atomic_store(&store->error, store->database.health.why);
     if (weir_database_in_doubt(&store->database)) {
         weir_store_doubt_record(store); /* before those are told who remove what they wrote */
     }

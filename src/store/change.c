@@ -75,7 +75,7 @@ static bool pack(struct weir_store *store, struct weir_store_take *take)
     if (!good || !room) {
         free(parcel.memory);
         take->op.end = WEIR_STORE_FAILED;
-        take->op.wrong = "there is no memory";
+        take->op.error = "there is no memory";
         return good;
     }
     weir_parcel_finish_row(&parcel, row);
@@ -339,7 +339,7 @@ bool weir_store_redrive(struct weir_store *store, struct weir_store_redrive *red
     }
     if (page.memory == NULL) {
         redrive->op.end = WEIR_STORE_FAILED;
-        redrive->op.wrong = "there is no memory";
+        redrive->op.error = "there is no memory";
         return true;
     }
     if (redrive->number != 0) {

@@ -176,16 +176,16 @@ void weir_database_blame(struct weir_database *database, int error)
     }
 }
 
-void weir_database_explain(const struct weir_database *database, char *wrong, size_t wrong_bytes)
+void weir_database_explain(const struct weir_database *database, char *error, size_t error_bytes)
 {
     const char *said = database->handle == NULL ? "no memory" : sqlite3_errmsg(database->handle);
     if (database->health.damaged) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "%s is damaged, and was left as it is: restore a backup of its folder, or move"
                  " the folder away and see what `sqlite3 jobs.db .recover` finds",
                  database->path);
     } else {
-        snprintf(wrong, wrong_bytes, "%s: %s (SQLite says: %s)", database->path,
+        snprintf(error, error_bytes, "%s: %s (SQLite says: %s)", database->path,
                  database->health.why, said);
     }
 }
@@ -546,15 +546,15 @@ bool weir_database_heal(struct weir_database *database)
 
 /* ---- the file ---- */
 
-static bool complain(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+static bool complain(char *error, size_t error_bytes, const char *path, const char *what)
 {
-    snprintf(wrong, wrong_bytes, "%s %s", path, what);
+    snprintf(error, error_bytes, "%s %s", path, what);
     return false;
 }
 
-static bool complain_of_system(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+static bool complain_of_system(char *error, size_t error_bytes, const char *path, const char *what)
 {
-    snprintf(wrong, wrong_bytes, "%s %s: %s", path, what, strerror(errno));
+    snprintf(error, error_bytes, "%s %s: %s", path, what, strerror(errno));
     return false;
 }
 
@@ -564,48 +564,48 @@ static uint32_t read_big_endian(const unsigned char *bytes)
 }
 
 /* Whether a file that is there is ours, before SQLite may touch it. */
-static bool check_header(const char *path, char *wrong, size_t wrong_bytes)
+static bool check_header(const char *path, char *error, size_t error_bytes)
 {
     unsigned char header[HEADER_BYTES];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return complain_of_system(wrong, wrong_bytes, path, "cannot be read");
+        return complain_of_system(error, error_bytes, path, "cannot be read");
     }
     ssize_t count = read(fd, header, sizeof header);
     close(fd);
     if (count != sizeof header || memcmp(header, HEADER_MAGIC, sizeof HEADER_MAGIC) != 0) {
-        return complain(wrong, wrong_bytes, path,
+        return complain(error, error_bytes, path,
                         "is damaged or no database, and was left as it is: restore a backup of its"
                         " folder, or move the file away to start with none");
     }
     if (read_big_endian(header + HEADER_APPLICATION) != APPLICATION_ID) {
-        return complain(wrong, wrong_bytes, path,
+        return complain(error, error_bytes, path,
                         "is the database of another program, and was left as it is: name another"
                         " folder in `data`");
     }
     if (read_big_endian(header + HEADER_VERSION_AT) > VERSION) {
-        return complain(wrong, wrong_bytes, path,
+        return complain(error, error_bytes, path,
                         "was written by a later version of weir, and was left as it is: use that"
                         " version, or another folder in `data`");
     }
     return true;
 }
 
-static void complain_of_sqlite(int result, const char *path, char *wrong, size_t wrong_bytes)
+static void complain_of_sqlite(int result, const char *path, char *error, size_t error_bytes)
 {
-    snprintf(wrong, wrong_bytes, "%s: %s (SQLite says: %s)", path, explain(result, errno),
+    snprintf(error, error_bytes, "%s: %s (SQLite says: %s)", path, explain(result, errno),
              sqlite3_errstr(result));
 }
 
-bool weir_database_make(const char *path, sqlite3 **handle, char *wrong, size_t wrong_bytes)
+bool weir_database_make(const char *path, sqlite3 **handle, char *error, size_t error_bytes)
 {
     *handle = NULL;
     if (unlink(path) != 0 && errno != ENOENT) {
-        return complain_of_system(wrong, wrong_bytes, path, "cannot be removed");
+        return complain_of_system(error, error_bytes, path, "cannot be removed");
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return complain_of_system(wrong, wrong_bytes, path, "cannot be made");
+        return complain_of_system(error, error_bytes, path, "cannot be made");
     }
     close(fd); /* SQLite would let others read it */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
@@ -614,7 +614,7 @@ bool weir_database_make(const char *path, sqlite3 **handle, char *wrong, size_t 
         result = sqlite3_exec(*handle, schema, NULL, NULL, NULL);
     }
     if (result != SQLITE_OK) {
-        complain_of_sqlite(result, path, wrong, wrong_bytes);
+        complain_of_sqlite(result, path, error, error_bytes);
         sqlite3_close(*handle);
         *handle = NULL;
         unlink(path);
@@ -624,58 +624,58 @@ bool weir_database_make(const char *path, sqlite3 **handle, char *wrong, size_t 
 }
 
 /* Made under another name, so that a file of the right name is always whole. */
-static bool make_file(struct weir_database *database, char *wrong, size_t wrong_bytes)
+static bool make_file(struct weir_database *database, char *error, size_t error_bytes)
 {
     char fresh[PATH_MAX + 4];
     sqlite3 *handle;
     snprintf(fresh, sizeof fresh, "%s.new", database->path);
-    if (!weir_database_make(fresh, &handle, wrong, wrong_bytes)) {
+    if (!weir_database_make(fresh, &handle, error, error_bytes)) {
         return false;
     }
     sqlite3_close(handle);
     if (rename(fresh, database->path) != 0) {
-        return complain_of_system(wrong, wrong_bytes, fresh, "cannot be renamed");
+        return complain_of_system(error, error_bytes, fresh, "cannot be renamed");
     }
     return true;
 }
 
 /* A journal without its database would be mixed up with the new one. */
-static bool check_no_journal(const char *path, char *wrong, size_t wrong_bytes)
+static bool check_no_journal(const char *path, char *error, size_t error_bytes)
 {
     char journal[PATH_MAX + 4];
     struct stat about;
     snprintf(journal, sizeof journal, "%s-wal", path);
     if (stat(journal, &about) == 0 && about.st_size > 0) {
-        return complain(wrong, wrong_bytes, journal,
+        return complain(error, error_bytes, journal,
                         "is there without its database jobs.db: restore both, or move it away to"
                         " start with none");
     }
     return true;
 }
 
-bool weir_database_open(struct weir_database *database, const char *folder, char *wrong,
-                        size_t wrong_bytes)
+bool weir_database_open(struct weir_database *database, const char *folder, char *error,
+                        size_t error_bytes)
 {
     struct stat about;
     *database = (struct weir_database){0};
     int length = snprintf(database->path, sizeof database->path, "%s/jobs.db", folder);
     if (length < 0 || (size_t)length + sizeof "-wal" > sizeof database->path) {
-        return complain(wrong, wrong_bytes, folder, "has too long a name");
+        return complain(error, error_bytes, folder, "has too long a name");
     }
     if (stat(database->path, &about) == 0) {
-        if (!check_header(database->path, wrong, wrong_bytes)) {
+        if (!check_header(database->path, error, error_bytes)) {
             return false;
         }
-    } else if (!check_no_journal(database->path, wrong, wrong_bytes) ||
-               !make_file(database, wrong, wrong_bytes)) {
+    } else if (!check_no_journal(database->path, error, error_bytes) ||
+               !make_file(database, error, error_bytes)) {
         return false;
     }
     if (!weir_journal_renew(database->path)) {
-        return complain(wrong, wrong_bytes, database->path,
+        return complain(error, error_bytes, database->path,
                         "has a journal that cannot be written: see whether the disk is full");
     }
     if (!open_connection(database)) {
-        weir_database_explain(database, wrong, wrong_bytes);
+        weir_database_explain(database, error, error_bytes);
         close_connection(database);
         return false;
     }

@@ -51,15 +51,15 @@ struct weir_database {
     struct weir_database_health health;
 };
 
-/* Makes the file if there is none. False, with a sentence in `wrong`; then nothing of a file that
+/* Makes the file if there is none. False, with a sentence in `error`; then nothing of a file that
  * was there has been changed. */
 WEIR_MUST_CHECK bool weir_database_open(struct weir_database *database, const char *folder,
-                                        char *wrong, size_t wrong_bytes);
+                                        char *error, size_t error_bytes);
 
 /* Makes a new file with the tables and nothing in them, and opens it as it is. A file that is there
  * is removed. False, with a sentence. */
-WEIR_MUST_CHECK bool weir_database_make(const char *path, sqlite3 **handle, char *wrong,
-                                        size_t wrong_bytes);
+WEIR_MUST_CHECK bool weir_database_make(const char *path, sqlite3 **handle, char *error,
+                                        size_t error_bytes);
 
 /* Reads all pages and sees whether they fit together. False: they do not, and the database is
  * damaged. */
@@ -72,7 +72,7 @@ void weir_database_blame(struct weir_database *database, int error);
 const char *weir_database_explain_error(int error);
 
 /* The sentence for why it has failed while it was being opened. */
-void weir_database_explain(const struct weir_database *database, char *wrong, size_t wrong_bytes);
+void weir_database_explain(const struct weir_database *database, char *error, size_t error_bytes);
 
 /* Copies the journal into the database if it works, and closes it. Safe on a zeroed one. */
 void weir_database_close(struct weir_database *database);

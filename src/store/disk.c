@@ -66,10 +66,10 @@ struct weir_disk *weir_disk_create(uint32_t thread_count)
     pthread_cond_init(&disk->rested, NULL);
     disk->end = &disk->first;
     while (disk->thread_count < thread_count) {
-        int wrong = pthread_create(&disk->threads[disk->thread_count], NULL, serve, disk);
-        if (wrong != 0) {
+        int error = pthread_create(&disk->threads[disk->thread_count], NULL, serve, disk);
+        if (error != 0) {
             weir_disk_destroy(disk);
-            errno = wrong;
+            errno = error;
             return NULL;
         }
         disk->thread_count++;

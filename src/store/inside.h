@@ -115,7 +115,7 @@ struct weir_store {
     atomic_uint_fast64_t dead;
     atomic_uint_fast64_t remembered;
     atomic_uint_fast64_t disk_bytes;
-    _Atomic(const char *) wrong; /* null: it works */
+    _Atomic(const char *) error; /* null: it works */
     atomic_int file_error;       /* an errno: no file can be written; the thread takes note of it */
     /* Files that are not wanted any more, while a row that may come back refers to them. */
     pthread_mutex_t aside_lock;
@@ -155,7 +155,7 @@ void weir_batch_commit(struct weir_store *store);
 void weir_batch_fail(struct weir_store *store);
 
 /* Completes an operation with an end of its own. */
-void weir_op_fail(struct weir_store_op *op, const char *wrong);
+void weir_op_fail(struct weir_store_op *op, const char *error);
 
 void weir_op_queue_init(struct weir_op_queue *queue);
 void weir_op_queue_push(struct weir_op_queue *queue, struct weir_store_op *op);
@@ -222,8 +222,8 @@ WEIR_MUST_CHECK bool weir_store_shrink(struct weir_store *store, uint32_t part, 
 
 /* The one pass over everything at the start. False, with a sentence. recover.c */
 WEIR_MUST_CHECK bool weir_store_recover(struct weir_store *store,
-                                        const struct weir_store_options *options, char *wrong,
-                                        size_t wrong_bytes);
+                                        const struct weir_store_options *options, char *error,
+                                        size_t error_bytes);
 
 /* The folder of the files, made if it is not there; -1, with errno. files.c */
 int weir_store_open_bodies(const char *folder);

@@ -17,9 +17,9 @@
 #define TRIES_MAX    200
 #define TRY_EVERY_NS 5000000
 
-static int complain(char *wrong, size_t wrong_bytes, const char *path, const char *what)
+static int complain(char *error, size_t error_bytes, const char *path, const char *what)
 {
-    snprintf(wrong, wrong_bytes, "%s %s: %s", path, what, strerror(errno));
+    snprintf(error, error_bytes, "%s %s: %s", path, what, strerror(errno));
     return -1;
 }
 
@@ -44,15 +44,15 @@ static pid_t holder(int fd)
     return pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
 }
 
-static void name_holder(int fd, const char *folder, char *wrong, size_t wrong_bytes)
+static void name_holder(int fd, const char *folder, char *error, size_t error_bytes)
 {
     long pid = holder(fd);
     if (pid > 0) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "another weir (pid %ld) uses %s: stop it, or name another folder in `data`", pid,
                  folder);
     } else {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "another weir uses %s: stop it, or name another folder in `data`", folder);
     }
 }
@@ -85,35 +85,35 @@ static bool lock_file(int fd)
     return true;
 }
 
-int weir_lock_take(const char *folder, char *wrong, size_t wrong_bytes)
+int weir_lock_take(const char *folder, char *error, size_t error_bytes)
 {
     char path[PATH_MAX];
     /* Others may pass through to what they know the name of: commands that run as somebody else. */
     if (mkdir(folder, 0711) == 0) {
         sync_parent(folder);
     } else if (errno != EEXIST) {
-        return complain(wrong, wrong_bytes, folder, "cannot be made");
+        return complain(error, error_bytes, folder, "cannot be made");
     }
     int length = snprintf(path, sizeof path, "%s/lock", folder);
     if (length < 0 || (size_t)length >= sizeof path) {
         errno = ENAMETOOLONG;
-        return complain(wrong, wrong_bytes, folder, "cannot be used");
+        return complain(error, error_bytes, folder, "cannot be used");
     }
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return complain(wrong, wrong_bytes, path, "cannot be opened");
+        return complain(error, error_bytes, path, "cannot be opened");
     }
     if (!lock_file(fd)) {
         if (errno == EAGAIN || errno == EACCES) {
-            name_holder(fd, folder, wrong, wrong_bytes);
+            name_holder(fd, folder, error, error_bytes);
         } else {
-            complain(wrong, wrong_bytes, path, "cannot be locked");
+            complain(error, error_bytes, path, "cannot be locked");
         }
         close(fd);
         return -1;
     }
     if (!write_pid(fd)) {
-        complain(wrong, wrong_bytes, path, "cannot be written");
+        complain(error, error_bytes, path, "cannot be written");
         close(fd);
         return -1;
     }

@@ -5,7 +5,7 @@
 #include "weir/types.h"
 
 /* Makes the folder if it is not there, and locks it for as long as the descriptor that is returned
- * stays open, however the process ends. -1, with a sentence in `wrong`. */
-int weir_lock_take(const char *folder, char *wrong, size_t wrong_bytes);
+ * stays open, however the process ends. -1, with a sentence in `error`. */
+int weir_lock_take(const char *folder, char *error, size_t error_bytes);
 
 #endif

@@ -46,7 +46,7 @@ static bool lack_memory(struct weir_store_op *op, struct weir_parcel *parcel)
 {
     free(parcel->memory);
     op->end = WEIR_STORE_FAILED;
-    op->wrong = "there is no memory";
+    op->error = "there is no memory";
     return true;
 }
 
@@ -57,7 +57,7 @@ static bool find_damage(struct weir_store *store, struct weir_store_look *look,
     free(parcel->memory);
     weir_store_report_damage(store, look->row.number, damage);
     look->op.end = WEIR_STORE_FAILED;
-    look->op.wrong = damage == WEIR_DAMAGE_RESULT
+    look->op.error = damage == WEIR_DAMAGE_RESULT
                          ? "the result of this job is damaged on disk: redrive the job from the"
                            " dead letter queue to get it again"
                          : "the record of this job is damaged on disk: submit the job again under"
@@ -164,7 +164,7 @@ bool weir_store_list(struct weir_store *store, struct weir_store_list *list)
         return false;
     }
     list->op.end = page.memory == NULL ? WEIR_STORE_FAILED : WEIR_STORE_DONE;
-    list->op.wrong = "there is no memory";
+    list->op.error = "there is no memory";
     list->op.memory = page.memory;
     list->rows = page.rows;
     list->row_count = page.row_count;

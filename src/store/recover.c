@@ -200,17 +200,17 @@ static uint64_t read_forgotten(struct weir_database *database)
 }
 
 bool weir_store_recover(struct weir_store *store, const struct weir_store_options *options,
-                        char *wrong, size_t wrong_bytes)
+                        char *error, size_t error_bytes)
 {
     struct gathering gathering = {.forgotten = read_forgotten(&store->database)};
     bool good = read_jobs(store, options, &gathering) && read_remembered(store, &gathering) &&
                 begin_boot(store, &gathering);
     if (!good && store->database.health.failure == SQLITE_OK) {
-        snprintf(wrong, wrong_bytes, "there is no memory for the jobs in %s", store->folder);
+        snprintf(error, error_bytes, "there is no memory for the jobs in %s", store->folder);
     } else if (!good) {
-        weir_database_explain(&store->database, wrong, wrong_bytes);
+        weir_database_explain(&store->database, error, error_bytes);
     } else if (!weir_store_remove_orphans(store, gathering.files, gathering.file_count)) {
-        snprintf(wrong, wrong_bytes, "%s/bodies cannot be read: %s", store->folder,
+        snprintf(error, error_bytes, "%s/bodies cannot be read: %s", store->folder,
                  strerror(errno));
         good = false;
     }

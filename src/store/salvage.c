@@ -605,7 +605,7 @@ static bool copy_file(const char *path, const char *copy_path)
 }
 
 /* SQLite applies a journal by writing into its database, and the damaged one must stay as it is. */
-static bool make_work(const struct salvage_paths *paths, char *wrong, size_t wrong_bytes)
+static bool make_work(const struct salvage_paths *paths, char *error, size_t error_bytes)
 {
     const char *failed = NULL;
     if (!paths->has_journal) {
@@ -617,7 +617,7 @@ static bool make_work(const struct salvage_paths *paths, char *wrong, size_t wro
         failed = paths->work_journal;
     }
     if (failed != NULL) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "%s is damaged, and making the working copy %s failed: %s. Free disk space if it"
                  " is full, then start Weir again.",
                  paths->path, failed, strerror(errno));
@@ -766,25 +766,25 @@ static bool fill_new_database(struct salvage_copy *copy, const uint64_t meta[3])
     return run_sql(copy, "COMMIT");
 }
 
-static bool open_salvage(struct salvage_copy *copy, const struct salvage_paths *paths, char *wrong,
-                         size_t wrong_bytes)
+static bool open_salvage(struct salvage_copy *copy, const struct salvage_paths *paths, char *error,
+                         size_t error_bytes)
 {
     struct stat about;
     copy->fd = open(paths->source, O_RDONLY | O_CLOEXEC);
     if (copy->fd < 0 || fstat(copy->fd, &about) != 0) {
-        snprintf(wrong, wrong_bytes, "%s cannot be read: %s", paths->source, strerror(errno));
+        snprintf(error, error_bytes, "%s cannot be read: %s", paths->source, strerror(errno));
         return false;
     }
     copy->page_count = (uint32_t)(about.st_size / PAGE_BYTES);
     copy->pages = calloc(copy->page_count + 1, 1);
     copy->payload = malloc(PAYLOAD_BYTES_MAX);
     if (copy->pages == NULL || copy->payload == NULL) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "Out of memory reading %s, which is damaged (needs 1 byte per 4 KiB page).",
                  paths->path);
         return false;
     }
-    return weir_database_make(paths->fresh, &copy->to, wrong, wrong_bytes);
+    return weir_database_make(paths->fresh, &copy->to, error, error_bytes);
 }
 
 static void close_salvage(struct salvage_copy *copy)
@@ -802,55 +802,55 @@ static void close_salvage(struct salvage_copy *copy)
     }
 }
 
-/* Why the new database could not be filled, or not be put in its place (`error`). */
+/* Why the new database could not be filled, or not be put in its place (`code`, an errno). */
 static void explain_failure(const struct salvage_copy *copy, const struct salvage_paths *paths,
-                            int error, char *wrong, size_t wrong_bytes)
+                            int code, char *error, size_t error_bytes)
 {
     char cause[200];
     if (copy->failure == SQLITE_OK) {
-        snprintf(cause, sizeof cause, "%s", strerror(error));
+        snprintf(cause, sizeof cause, "%s", strerror(code));
     } else {
         const char *system = copy->error == 0 ? "the database reports" : strerror(copy->error);
         snprintf(cause, sizeof cause, "%s (SQLite: %s)", system, sqlite3_errstr(copy->failure));
     }
-    snprintf(wrong, wrong_bytes,
+    snprintf(error, error_bytes,
              "%s is damaged, and copying what can be read into %s failed: %s. Free disk space if it"
              " is full, then start Weir again.",
              paths->path, paths->fresh, cause);
 }
 
 static bool make_new_database(struct salvage_copy *copy, const struct salvage_paths *paths,
-                              char *wrong, size_t wrong_bytes)
+                              char *error, size_t error_bytes)
 {
     uint64_t meta[3] = {0};
     if (!read_source(paths, meta)) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "%s is damaged so that its journal jobs.db-wal cannot be used; both were left as"
                  " they are. Restore a backup of their folder, or move it away and see what"
                  " `sqlite3 jobs.db .recover` finds.",
                  paths->path);
         return false;
     }
-    bool opened = open_salvage(copy, paths, wrong, wrong_bytes);
+    bool opened = open_salvage(copy, paths, error, error_bytes);
     bool good = opened && fill_new_database(copy, meta);
     close_salvage(copy);
     if (opened && !good) {
-        explain_failure(copy, paths, 0, wrong, wrong_bytes);
+        explain_failure(copy, paths, 0, error, error_bytes);
     }
     return good;
 }
 
-bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong, size_t wrong_bytes)
+bool weir_salvage(const char *path, struct weir_salvage *salvage, char *error, size_t error_bytes)
 {
     struct salvage_paths paths;
     struct salvage_copy copy = {.fd = -1, .salvage = salvage};
     *salvage = (struct weir_salvage){0};
     find_paths(&paths, path);
     remove_work(&paths); /* of a start that was killed */
-    bool good = make_work(&paths, wrong, wrong_bytes) &&
-                make_new_database(&copy, &paths, wrong, wrong_bytes);
+    bool good = make_work(&paths, error, error_bytes) &&
+                make_new_database(&copy, &paths, error, error_bytes);
     if (good && !put_in_place(&paths, salvage->aside, sizeof salvage->aside)) {
-        explain_failure(&copy, &paths, errno, wrong, wrong_bytes);
+        explain_failure(&copy, &paths, errno, error, error_bytes);
         good = false;
     }
     remove_work(&paths);

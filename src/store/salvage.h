@@ -26,7 +26,7 @@ struct weir_salvage {
 /* No connection to the database may be open. False, with a sentence that says what to do; then the
  * damaged file and its journal are as they were. (If a file could not be renamed at the very end,
  * the damaged file may be under the name `aside` already.) */
-WEIR_MUST_CHECK bool weir_salvage(const char *path, struct weir_salvage *salvage, char *wrong,
-                                  size_t wrong_bytes);
+WEIR_MUST_CHECK bool weir_salvage(const char *path, struct weir_salvage *salvage, char *error,
+                                  size_t error_bytes);
 
 #endif

@@ -57,7 +57,7 @@ static bool works(const struct weir_store *store)
 static void submit(struct weir_store *store, struct weir_store_op *op)
 {
     op->memory = NULL;
-    op->wrong = NULL;
+    op->error = NULL;
     struct weir_store_op *first = atomic_load_explicit(&store->inbox, memory_order_relaxed);
     do {
         op->next = first;
@@ -304,13 +304,13 @@ static void heal(struct weir_store *store)
     bool blamed = is_disk_error(error);
     if (!blamed && weir_database_heal(&store->database)) {
         weir_store_trust_record(store);
-        atomic_store(&store->wrong, NULL);
+        atomic_store(&store->error, NULL);
         note_disk_bytes(store);
     } else {
         if (blamed) {
             weir_database_blame(&store->database, error);
         }
-        atomic_store(&store->wrong, store->database.health.why);
+        atomic_store(&store->error, store->database.health.why);
         store->heal_ns = weir_clock_ns() + store->retry_ns;
     }
 }
@@ -483,7 +483,7 @@ static void *run(void *context)
 
 static void count(struct weir_store *store, struct weir_store_counts *counts)
 {
-    const char *wrong = atomic_load(&store->wrong);
+    const char *error = atomic_load(&store->error);
     *counts = (struct weir_store_counts){
         .dead = atomic_load_explicit(&store->dead, memory_order_relaxed),
         .remembered = atomic_load_explicit(&store->remembered, memory_order_relaxed),
@@ -492,8 +492,8 @@ static void count(struct weir_store *store, struct weir_store_counts *counts)
         .lost = store->recovery.lost,
         .ids_lost = store->recovery.ids_lost,
         .pages_lost = store->recovery.pages_lost,
-        .working = wrong == NULL,
-        .wrong = wrong};
+        .working = error == NULL,
+        .error = error};
     counts->full = counts->remembered >= store->ids_max;
 }
 
@@ -503,7 +503,7 @@ void weir_store_file_doubt(struct weir_store *store)
     if (!is_disk_error(error)) {
         return;
     }
-    atomic_store(&store->wrong, weir_database_explain_error(error));
+    atomic_store(&store->error, weir_database_explain_error(error));
     atomic_store(&store->file_error, error);
     sem_post(&store->come);
 }
@@ -563,12 +563,12 @@ static struct weir_store *create(const struct weir_store_options *options)
 }
 
 /* Files without the database that names them are somebody's bodies, not orphans. */
-static bool check_bodies(struct weir_store *store, char *wrong, size_t wrong_bytes)
+static bool check_bodies(struct weir_store *store, char *error, size_t error_bytes)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/jobs.db", store->folder);
     if (access(path, F_OK) != 0 && weir_store_has_files(store)) {
-        snprintf(wrong, wrong_bytes,
+        snprintf(error, error_bytes,
                  "%s is missing, but %s/bodies holds files of its jobs: restore it, or move them"
                  " away to start with none",
                  path, store->folder);
@@ -577,28 +577,28 @@ static bool check_bodies(struct weir_store *store, char *wrong, size_t wrong_byt
     return true;
 }
 
-static bool open_folder(struct weir_store *store, char *wrong, size_t wrong_bytes)
+static bool open_folder(struct weir_store *store, char *error, size_t error_bytes)
 {
-    store->lock_fd = weir_lock_take(store->folder, wrong, wrong_bytes);
+    store->lock_fd = weir_lock_take(store->folder, error, error_bytes);
     if (store->lock_fd < 0) {
         return false;
     }
     store->bodies_fd = weir_store_open_bodies(store->folder);
     if (store->bodies_fd < 0) {
-        snprintf(wrong, wrong_bytes, "%s/bodies cannot be made: %s", store->folder,
+        snprintf(error, error_bytes, "%s/bodies cannot be made: %s", store->folder,
                  strerror(errno));
         return false;
     }
-    return check_bodies(store, wrong, wrong_bytes);
+    return check_bodies(store, error, error_bytes);
 }
 
 /* The names in the folder, too, must outlast a power cut. */
-static bool sync_folder(struct weir_store *store, char *wrong, size_t wrong_bytes)
+static bool sync_folder(struct weir_store *store, char *error, size_t error_bytes)
 {
     int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool synced = fd >= 0 && fsync(fd) == 0;
     if (!synced) {
-        snprintf(wrong, wrong_bytes, "%s cannot be synced: %s", store->folder, strerror(errno));
+        snprintf(error, error_bytes, "%s cannot be synced: %s", store->folder, strerror(errno));
     }
     if (fd >= 0) {
         close(fd);
@@ -607,23 +607,23 @@ static bool sync_folder(struct weir_store *store, char *wrong, size_t wrong_byte
 }
 
 static bool open_database(struct weir_store *store, const struct weir_store_options *options,
-                          char *wrong, size_t wrong_bytes)
+                          char *error, size_t error_bytes)
 {
     struct weir_database *database = &store->database;
-    if (!weir_database_open(database, store->folder, wrong, wrong_bytes)) {
+    if (!weir_database_open(database, store->folder, error, error_bytes)) {
         return false;
     }
     if (!weir_database_check(database)) {
-        weir_database_explain(database, wrong, wrong_bytes);
+        weir_database_explain(database, error, error_bytes);
         return false;
     }
-    return sync_folder(store, wrong, wrong_bytes) &&
-           weir_store_recover(store, options, wrong, wrong_bytes);
+    return sync_folder(store, error, error_bytes) &&
+           weir_store_recover(store, options, error, error_bytes);
 }
 
 /* Drops everything read so far, so that recovery can start over on the new file. Remembers up to
  * which job `found` was called, so that no job is reported twice. */
-static bool reset_recovery(struct weir_store *store, char *wrong, size_t wrong_bytes)
+static bool reset_recovery(struct weir_store *store, char *error, size_t error_bytes)
 {
     struct weir_recovery recovery = {.salvaged = true, .found_last = store->recovery.found_last};
     uint64_t seed[2] = {store->ids.seed[0], store->ids.seed[1]};
@@ -634,7 +634,7 @@ static bool reset_recovery(struct weir_store *store, char *wrong, size_t wrong_b
     store->number_last = 0;
     store->live_bytes = 0;
     if (!weir_ids_init(&store->ids, seed)) {
-        snprintf(wrong, wrong_bytes, "there is no memory for the jobs in %s", store->folder);
+        snprintf(error, error_bytes, "there is no memory for the jobs in %s", store->folder);
         return false;
     }
     return true;
@@ -642,13 +642,13 @@ static bool reset_recovery(struct weir_store *store, char *wrong, size_t wrong_b
 
 /* Pages that make no sense, not only rows. Once: the copy is known to be sound. */
 static bool open_copy(struct weir_store *store, const struct weir_store_options *options,
-                      char *wrong, size_t wrong_bytes)
+                      char *error, size_t error_bytes)
 {
     char path[PATH_MAX];
     struct weir_salvage salvage;
     snprintf(path, sizeof path, "%s", store->database.path);
-    if (!reset_recovery(store, wrong, wrong_bytes) ||
-        !weir_salvage(path, &salvage, wrong, wrong_bytes)) {
+    if (!reset_recovery(store, error, error_bytes) ||
+        !weir_salvage(path, &salvage, error, error_bytes)) {
         return false;
     }
     fprintf(stderr,
@@ -656,7 +656,7 @@ static bool open_copy(struct weir_store *store, const struct weir_store_options 
             " one is kept as %s\n",
             path, salvage.aside);
     store->recovery.pages_lost = salvage.pages_lost;
-    return open_database(store, options, wrong, wrong_bytes);
+    return open_database(store, options, error, error_bytes);
 }
 
 static bool is_damaged(const struct weir_store *store)
@@ -683,17 +683,17 @@ static void tell_recovery(struct weir_store *store)
     atomic_store(&store->damaged, recovery->damaged);
 }
 
-struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
-                                   size_t wrong_bytes)
+struct weir_store *weir_store_open(const struct weir_store_options *options, char *error,
+                                   size_t error_bytes)
 {
     struct weir_store *store = create(options);
     if (store == NULL) {
-        snprintf(wrong, wrong_bytes, "there is no memory for a store");
+        snprintf(error, error_bytes, "there is no memory for a store");
         return NULL;
     }
-    bool opened = open_folder(store, wrong, wrong_bytes);
-    if (!opened || (!open_database(store, options, wrong, wrong_bytes) &&
-                    !(is_damaged(store) && open_copy(store, options, wrong, wrong_bytes)))) {
+    bool opened = open_folder(store, error, error_bytes);
+    if (!opened || (!open_database(store, options, error, error_bytes) &&
+                    !(is_damaged(store) && open_copy(store, options, error, error_bytes)))) {
         give_back(store);
         return NULL;
     }
@@ -702,7 +702,7 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
     store->busy_ns = weir_clock_ns();
     int result = pthread_create(&store->thread, NULL, run, store);
     if (result != 0) {
-        snprintf(wrong, wrong_bytes, "there is no thread for a store: %s", strerror(result));
+        snprintf(error, error_bytes, "there is no thread for a store: %s", strerror(result));
         give_back(store);
         return NULL;
     }

@@ -44,11 +44,11 @@ struct weir_store_options {
 
 extern const struct weir_store_port weir_store_sqlite;
 
-/* Null on failure, with a sentence in `wrong` that says what to do: another Weir has the folder,
+/* Null on failure, with a sentence in `error` that says what to do: another Weir has the folder,
  * the file is no database, or of another program or a later version, the disk is full. What was
  * damaged and is mended or lost is said on stderr. The thread runs from now on. */
-struct weir_store *weir_store_open(const struct weir_store_options *options, char *wrong,
-                                   size_t wrong_bytes);
+struct weir_store *weir_store_open(const struct weir_store_options *options, char *error,
+                                   size_t error_bytes);
 
 /* Counts the starts; committed before weir_store_open() returns. */
 uint32_t weir_store_boot(const struct weir_store *store);

@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct weir_key_file_faul
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(fault->wrong, sizeof fault->wrong, format, arguments);
+    vsnprintf(fault->error, sizeof fault->error, format, arguments);
     va_end(arguments);
     return false;
 }

@@ -13,11 +13,11 @@
 #include "base/arena.h"
 #include "tenants/api_key.h"
 
-#define WEIR_KEY_FILE_WRONG_BYTES 512
+#define WEIR_KEY_FILE_ERROR_BYTES 512
 
 /* What went wrong, as a sentence that says what to do. */
 struct weir_key_file_fault {
-    char wrong[WEIR_KEY_FILE_WRONG_BYTES];
+    char error[WEIR_KEY_FILE_ERROR_BYTES];
 };
 
 struct weir_key_list {

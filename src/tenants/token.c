@@ -65,18 +65,18 @@ static const char *load(struct token *token, const struct weir_config_api_token 
     return NULL;
 }
 
-struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **wrong)
+struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **error)
 {
     uint32_t count = config->api_token_count;
     struct weir_tokens *tokens = calloc(1, sizeof *tokens + count * sizeof tokens->list[0]);
     if (tokens == NULL) {
-        *wrong = "there is no memory left";
+        *error = "there is no memory left";
         return NULL;
     }
     tokens->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        *wrong = load(&tokens->list[i], &config->api_tokens[i]);
-        if (*wrong != NULL) {
+        *error = load(&tokens->list[i], &config->api_tokens[i]);
+        if (*error != NULL) {
             weir_tokens_destroy(tokens);
             return NULL;
         }

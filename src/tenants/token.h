@@ -9,7 +9,7 @@
 struct weir_tokens;
 
 /* The tokens of a config. Null on failure, with a sentence that says why. */
-struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **wrong);
+struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **error);
 
 /* Null is none. */
 void weir_tokens_destroy(struct weir_tokens *tokens);

@@ -417,17 +417,17 @@ static void init_bell(struct weir_usage_file *file)
 }
 
 struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
-                                             const char **wrong)
+                                             const char **error)
 {
     struct weir_usage_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
-        *wrong = "there is no memory left";
+        *error = "there is no memory left";
         return NULL;
     }
     int bytes =
         snprintf(file->folder, sizeof file->folder, "%.*s/usage", (int)data.bytes, data.data);
     if (data.bytes >= PATH_MAX || bytes < 0 || bytes >= PATH_MAX - 64) {
-        *wrong = "the path of the data folder is too long";
+        *error = "the path of the data folder is too long";
         free(file);
         return NULL;
     }
@@ -436,7 +436,7 @@ struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, stru
     load_all(file);
     init_bell(file);
     if (pthread_create(&file->thread, NULL, keep, file) != 0) {
-        *wrong = "no thread can be made that keeps what tenants use";
+        *error = "no thread can be made that keeps what tenants use";
         free(file);
         return NULL;
     }

@@ -19,7 +19,7 @@ struct weir_usage_file;
 /* Puts back into the ledger what is kept, and begins to keep it. What is wrong with single files is
  * said on stderr. Null, with a sentence, if it cannot begin. */
 struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
-                                             const char **wrong);
+                                             const char **error);
 
 /* Saves what has not been saved yet, and ends. A null file is none. */
 void weir_usage_file_close(struct weir_usage_file *file);

@@ -51,11 +51,11 @@ const char *weir_address_resolve(const struct weir_config_address *config,
                                  struct weir_address *address, char text[WEIR_ADDRESS_NAME_MAX])
 {
     weir_address_write(config, text);
-    const char *wrong = weir_address_parse(address, weir_slice_of(text));
-    if (wrong == NULL) {
+    const char *error = weir_address_parse(address, weir_slice_of(text));
+    if (error == NULL) {
         return NULL;
     }
     static _Thread_local char sentence[WEIR_ADDRESS_NAME_MAX + 100];
-    snprintf(sentence, sizeof sentence, "%s: %s", text, wrong);
+    snprintf(sentence, sizeof sentence, "%s: %s", text, error);
     return sentence;
 }

@@ -33,14 +33,14 @@ struct weir_extension {
     /* Whether this config needs the extension. Once it is open, it stays open. */
     bool (*wanted)(const struct weir_config *config);
 
-    /* The extension's state, or null on failure, with a sentence in `wrong`. Nothing runs before
+    /* The extension's state, or null on failure, with a sentence in `error`. Nothing runs before
      * `resume`. */
-    void *(*open)(const struct weir_extension_options *options, char *wrong, size_t wrong_bytes);
+    void *(*open)(const struct weir_extension_options *options, char *error, size_t error_bytes);
 
     /* Another snapshot. Nothing is started until `resume`, when every worker has the snapshot.
-     * Returns false, with a sentence in `wrong`, if nothing has changed. */
-    bool (*configure)(void *state, struct weir_config_snapshot *snapshot, char *wrong,
-                      size_t wrong_bytes);
+     * Returns false, with a sentence in `error`, if nothing has changed. */
+    bool (*configure)(void *state, struct weir_config_snapshot *snapshot, char *error,
+                      size_t error_bytes);
     void (*resume)(void *state);
 
     /* From now on nothing is started or accepted. `drained` is called, in some thread, when nothing

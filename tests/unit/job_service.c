@@ -22,7 +22,7 @@ TEST(a_job_runs_and_its_result_is_on_record)
     weir_job_service_count(office.service, &counts);
     assert_int_equal(counts.all.accepted, 1);
     assert_int_equal(counts.all.ended[WEIR_JOB_DONE], 1);
-    assert_null(counts.wrong);
+    assert_null(counts.error);
     assert_true(counts.store.working);
     assert_false(
         weir_job_service_watch(office.service, &(struct weir_job_service_watch){.number = number}));
@@ -298,9 +298,9 @@ TEST(a_running_job_is_cancelled)
 TEST(a_job_whose_turn_has_come_while_nothing_may_start_is_cancelled)
 {
     open_service("  q: { run: [/bin/cat] }\n");
-    char wrong[100];
+    char error[100];
     assert_true(
-        weir_job_service_configure(office.service, &office.snapshots[0], wrong, sizeof wrong));
+        weir_job_service_configure(office.service, &office.snapshots[0], error, sizeof error));
     uint64_t number = submit((struct order){.id = "a"});
     assert_int_equal(stats_of_queue("q").running, 1);
     assert_int_equal(look_at("a")->state, WEIR_JOB_QUEUED);
@@ -391,9 +391,9 @@ TEST(an_end_that_does_not_count_is_forgotten_and_counted)
 TEST(a_turn_of_a_job_that_is_not_queued_is_forgotten_and_told)
 {
     open_service("  q: { run: [/bin/true] }\n");
-    char wrong[100];
+    char error[100];
     assert_true(
-        weir_job_service_configure(office.service, &office.snapshots[0], wrong, sizeof wrong));
+        weir_job_service_configure(office.service, &office.snapshots[0], error, sizeof error));
     uint64_t number = submit((struct order){.id = "a"});
     struct watched watched = {
         .watch = {.on_done = {.arrive = on_watch}, .loop = &office.loop, .number = number}};

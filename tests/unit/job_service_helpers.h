@@ -139,7 +139,7 @@ static inline enum weir_store_end fake_do(struct weir_store_op *op)
 {
     if ((fake.failing >> op->act & 1) != 0) {
         fake.failed[op->act]++;
-        op->wrong = "the disk is full";
+        op->error = "the disk is full";
         return WEIR_STORE_FAILED;
     }
     if ((fake.stale >> op->act & 1) != 0) {
@@ -277,15 +277,15 @@ static inline struct weir_config_snapshot *snapshot_of(const char *queues)
 
 static inline void open_service(const char *queues)
 {
-    char wrong[1000];
+    char error[1000];
     struct weir_job_service_options options = {.snapshot = snapshot_of(queues)};
     if (office.faked) {
         options.port = &fake_port;
         options.store = &fake;
     }
-    office.service = weir_job_service_open(&options, wrong, sizeof wrong);
+    office.service = weir_job_service_open(&options, error, sizeof error);
     if (office.service == NULL) {
-        fail_msg("%s", wrong);
+        fail_msg("%s", error);
     }
     weir_job_service_resume(office.service);
 }
@@ -555,9 +555,9 @@ static inline uint64_t number_of(const char *id)
 
 static inline void reconfigure(const char *queues)
 {
-    char wrong[1000];
-    if (!weir_job_service_configure(office.service, snapshot_of(queues), wrong, sizeof wrong)) {
-        fail_msg("%s", wrong);
+    char error[1000];
+    if (!weir_job_service_configure(office.service, snapshot_of(queues), error, sizeof error)) {
+        fail_msg("%s", error);
     }
     weir_job_service_resume(office.service);
 }

@@ -77,9 +77,9 @@ static void note_complete(struct weir_store_op *op)
 
 static struct weir_store *open_record(void)
 {
-    char wrong[200];
+    char error[200];
     struct weir_store_options options = {.folder = office.folder};
-    struct weir_store *store = weir_store_open(&options, wrong, sizeof wrong);
+    struct weir_store *store = weir_store_open(&options, error, sizeof error);
     assert_non_null(store);
     return store;
 }
@@ -181,15 +181,15 @@ TEST(what_is_left_of_earlier_attempts_is_swept_at_the_start)
 
 TEST(what_looks_like_an_attempt_in_a_folder_that_is_not_ours_stays)
 {
-    char path[100], wrong[1000];
+    char path[100], error[1000];
     snprintf(path, sizeof path, "%s/work", office.folder);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/work/2024-11", office.folder);
     assert_int_equal(mkdir(path, 0700), 0);
     struct weir_job_service_options options = {.snapshot =
                                                    snapshot_of("  q: { run: [/bin/true] }\n")};
-    assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
-    assert_non_null(strstr(wrong, "/jobs.db is missing, but "));
+    assert_null(weir_job_service_open(&options, error, sizeof error));
+    assert_non_null(strstr(error, "/jobs.db is missing, but "));
     assert_int_equal(rmdir(path), 0);
     open_service("  q: { run: [/bin/true] }\n");
 }
@@ -239,12 +239,12 @@ TEST(a_shorter_lease_is_renewed_more_often)
 
 TEST(a_command_that_is_not_there_is_said_at_the_start)
 {
-    char wrong[1000];
+    char error[1000];
     struct weir_job_service_options options = {
         .snapshot = snapshot_of("  q: { run: [/nowhere/at/all] }\n")};
-    assert_null(weir_job_service_open(&options, wrong, sizeof wrong));
-    expect_part(weir_slice_of(wrong), "queue q");
-    assert_null(strchr(wrong, '\n'));
+    assert_null(weir_job_service_open(&options, error, sizeof error));
+    expect_part(weir_slice_of(error), "queue q");
+    assert_null(strchr(error, '\n'));
 }
 
 int main(void)

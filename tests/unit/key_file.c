@@ -34,14 +34,14 @@ static struct weir_slice data(void)
 static void add_key(const char *tenant, const char *name, char text[WEIR_API_KEY_TEXT_BYTES + 1])
 {
     if (!weir_key_file_add(data(), weir_slice_of(tenant), weir_slice_of(name), text, &fault)) {
-        fail_msg("%s", fault.wrong);
+        fail_msg("%s", fault.error);
     }
 }
 
 static void read_keys(void)
 {
     if (!weir_key_file_read(data(), &list, &fault)) {
-        fail_msg("%s", fault.wrong);
+        fail_msg("%s", fault.error);
     }
 }
 
@@ -59,8 +59,8 @@ static void expect_fault(const char *part)
     if (weir_key_file_read(data(), &list, &fault)) {
         fail_msg("nothing is wrong; expected: %s", part);
     }
-    if (strstr(fault.wrong, part) == NULL) {
-        fail_msg("%s", fault.wrong);
+    if (strstr(fault.error, part) == NULL) {
+        fail_msg("%s", fault.error);
     }
 }
 
@@ -131,7 +131,7 @@ TEST(a_key_is_revoked_by_its_id_and_stays_in_the_list)
     assert_true(weir_key_file_revoke(data(), id, &fault));
     assert_false(weir_key_watch_look(&watch, data()));
     assert_false(weir_key_file_revoke(data(), weir_slice_of("0123456789ab"), &fault));
-    assert_non_null(strstr(fault.wrong, "has no key with the id 0123456789ab"));
+    assert_non_null(strstr(fault.error, "has no key with the id 0123456789ab"));
 }
 
 TEST(names_are_checked)
@@ -139,9 +139,9 @@ TEST(names_are_checked)
     char text[WEIR_API_KEY_TEXT_BYTES + 1], name[300];
     memset(name, 'n', sizeof name);
     struct weir_slice longest = {name, 255}, longer = {name, 256}, fine = weir_slice_of("t");
-    static const char *const wrong[] = {"", "a\nb", "\x7f", "\xff"};
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_false(weir_key_file_add(data(), weir_slice_of(wrong[i]), fine, text, &fault));
+    static const char *const error[] = {"", "a\nb", "\x7f", "\xff"};
+    for (size_t i = 0; i < COUNT_OF(error); i++) {
+        assert_false(weir_key_file_add(data(), weir_slice_of(error[i]), fine, text, &fault));
     }
     assert_false(weir_key_file_add(data(), longer, fine, text, &fault));
     assert_false(weir_key_file_add(data(), fine, longer, text, &fault));
@@ -159,7 +159,7 @@ TEST(names_are_checked)
 
 TEST(a_file_that_is_damaged_is_refused_with_its_line)
 {
-    static const char *const wrong[] = {
+    static const char *const error[] = {
         LINE("0123456789ab") "nonsense\n",
         LINE("0123456789ab") "\n",
         LINE("0123456789ab") "[]\n",
@@ -185,8 +185,8 @@ TEST(a_file_that_is_damaged_is_refused_with_its_line)
     read_keys();
     assert_int_equal(list.count, 1);
     weir_key_list_deinit(&list);
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        write_file(wrong[i]);
+    for (size_t i = 0; i < COUNT_OF(error); i++) {
+        write_file(error[i]);
         expect_fault(":2: this is no key");
     }
     /* Every cut but at the end of a line. */
@@ -236,7 +236,7 @@ TEST(there_are_as_many_keys_as_there_may_be)
     assert_int_equal(list.count, WEIR_API_KEYS_MAX);
     weir_key_list_deinit(&list);
     assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
-    assert_non_null(strstr(fault.wrong, "which is all that there may be"));
+    assert_non_null(strstr(fault.error, "which is all that there may be"));
     out = fopen(path("keys"), "a");
     fputs(LINE("ffffffffffff"), out);
     fclose(out);
@@ -249,7 +249,7 @@ TEST(whoever_finds_another_at_work_is_told)
     int other = open(path("keys.lock"), O_RDWR | O_CREAT, 0600);
     assert_int_equal(flock(other, LOCK_EX), 0);
     assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
-    assert_non_null(strstr(fault.wrong, "another `weir keys` is at work"));
+    assert_non_null(strstr(fault.error, "another `weir keys` is at work"));
     close(other);
     add_key("a", "", text);
 }

@@ -15,7 +15,7 @@
 
 static char folder[64];
 static char attempt[96];
-static char wrong[1000];
+static char error[1000];
 
 /* As where /proc is not mounted, if the test says so. */
 static bool proc_is_missing;
@@ -106,7 +106,7 @@ TEST(what_was_started_in_an_attempt_is_killed_and_nothing_else)
     pid_t stranger = begin_in(attempt, "/somewhere/else/work/7-1");
     pid_t neighbour = begin_in("/", beside);
     pid_t elsewhere = begin_in("/tmp", ".");
-    int fd = weir_leftovers_end(folder, true, 10000, wrong, sizeof wrong);
+    int fd = weir_leftovers_end(folder, true, 10000, error, sizeof error);
     assert_true(fd >= 0);
     close(fd);
     expect_killed(reached);
@@ -119,10 +119,10 @@ TEST(what_was_started_in_an_attempt_is_killed_and_nothing_else)
 TEST(without_a_list_of_processes_nothing_begins_and_the_reason_is_told)
 {
     proc_is_missing = true;
-    int fd = weir_leftovers_end(folder, true, 10000, wrong, sizeof wrong);
+    int fd = weir_leftovers_end(folder, true, 10000, error, sizeof error);
     proc_is_missing = false;
     assert_int_equal(fd, -1);
-    assert_string_equal(wrong,
+    assert_string_equal(error,
                         "Cannot list /proc to look for processes of an earlier Weir: No such "
                         "file or directory. Mount /proc, then start Weir again.");
 }
@@ -143,7 +143,7 @@ TEST(one_attempt_is_ended_and_no_other)
     pid_t unreached_neighbour = begin_in(other, ".");
     struct weir_leftovers_attempt ended = {.folder_fd = open(attempt, O_RDONLY | O_CLOEXEC),
                                            .supervisor = NO_PROCESS};
-    assert_true(weir_leftovers_end_attempt(&ended, 10000, wrong, sizeof wrong));
+    assert_true(weir_leftovers_end_attempt(&ended, 10000, error, sizeof error));
     close(ended.folder_fd);
     expect_killed(reached);
     expect_killed(unreached);
@@ -159,15 +159,15 @@ TEST(an_attempt_whose_supervisor_goes_on_is_not_over)
                                            .supervisor = getpid()};
     char expected[80];
     snprintf(expected, sizeof expected, "process %d cannot be killed", (int)getpid());
-    assert_false(weir_leftovers_end_attempt(&going, 20, wrong, sizeof wrong));
-    assert_string_equal(wrong, expected);
+    assert_false(weir_leftovers_end_attempt(&going, 20, error, sizeof error));
+    assert_string_equal(error, expected);
     close(going.folder_fd);
 }
 
 TEST(without_folders_of_attempts_no_process_is_looked_at)
 {
     pid_t pid = begin_in("/", attempt);
-    int fd = weir_leftovers_end(folder, false, 10000, wrong, sizeof wrong);
+    int fd = weir_leftovers_end(folder, false, 10000, error, sizeof error);
     assert_true(fd >= 0);
     close(fd);
     expect_untouched(pid);
@@ -175,23 +175,23 @@ TEST(without_folders_of_attempts_no_process_is_looked_at)
 
 TEST(as_long_as_the_lock_is_held_nothing_begins_and_the_reason_is_told)
 {
-    int fd = weir_leftovers_end(folder, false, 0, wrong, sizeof wrong);
+    int fd = weir_leftovers_end(folder, false, 0, error, sizeof error);
     assert_true(fd >= 0);
     int copy = dup(fd); /* a supervisor's */
     close(fd);
-    assert_int_equal(weir_leftovers_end(folder, false, 20, wrong, sizeof wrong), -1);
-    assert_non_null(strstr(wrong, folder));
-    assert_non_null(strstr(wrong, "job-supervisor"));
+    assert_int_equal(weir_leftovers_end(folder, false, 20, error, sizeof error), -1);
+    assert_non_null(strstr(error, folder));
+    assert_non_null(strstr(error, "job-supervisor"));
     close(copy);
-    fd = weir_leftovers_end(folder, false, 0, wrong, sizeof wrong);
+    fd = weir_leftovers_end(folder, false, 0, error, sizeof error);
     assert_true(fd >= 0);
     close(fd);
 }
 
 TEST(a_lock_that_cannot_be_opened_is_told_with_its_path)
 {
-    assert_int_equal(weir_leftovers_end("/nowhere", false, 0, wrong, sizeof wrong), -1);
-    assert_string_equal(wrong, "/nowhere/work.lock cannot be opened: No such file or directory");
+    assert_int_equal(weir_leftovers_end("/nowhere", false, 0, error, sizeof error), -1);
+    assert_string_equal(error, "/nowhere/work.lock cannot be opened: No such file or directory");
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)

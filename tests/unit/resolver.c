@@ -166,15 +166,15 @@ static struct weir_name *take(const char *host)
 struct waiter {
     struct weir_name_waiter base;
     unsigned told;
-    const char *wrong;
+    const char *error;
     struct weir_name *give; /* what to give back when told */
 };
 
-static void on_told(struct weir_name_waiter *base, const char *wrong)
+static void on_told(struct weir_name_waiter *base, const char *error)
 {
     struct waiter *waiter = weir_container_of(base, struct waiter, base);
     waiter->told++;
-    waiter->wrong = wrong;
+    waiter->error = error;
     weir_name_give(waiter->give);
 }
 
@@ -191,8 +191,8 @@ static const char *resolve(struct weir_name *name)
         turn();
     }
     assert_int_equal(waiter.told, 1);
-    assert_int_equal(waiter.wrong == NULL, weir_name_count(name) > 0);
-    return waiter.wrong;
+    assert_int_equal(waiter.error == NULL, weir_name_count(name) > 0);
+    return waiter.error;
 }
 
 /* Until it is asked that often for each family, and answered. */
@@ -438,11 +438,11 @@ TEST(the_first_to_try_is_the_one_that_worked_while_it_is_there)
 
 /* ---- failures ---- */
 
-static void expect_says(const char *wrong, const char *text)
+static void expect_says(const char *error, const char *text)
 {
-    assert_non_null(wrong);
-    if (strstr(wrong, text) == NULL) {
-        fail_msg("expected \"%s\", but it said: %s", text, wrong);
+    assert_non_null(error);
+    if (strstr(error, text) == NULL) {
+        fail_msg("expected \"%s\", but it said: %s", text, error);
     }
 }
 
@@ -560,7 +560,7 @@ TEST(other_servers_are_asked_anew_for_who_waits)
     while (waiter.told == 0) {
         turn();
     }
-    assert_null(waiter.wrong);
+    assert_null(waiter.error);
     expect_exactly(name, "10.0.0.1:443");
     weir_name_give(name);
     close(deaf);

@@ -265,11 +265,11 @@ static bool want_jobs(const struct weir_config *config)
     return config->queue_count > 0;
 }
 
-static void *open_jobs(const struct weir_extension_options *options, char *wrong,
-                       size_t wrong_bytes)
+static void *open_jobs(const struct weir_extension_options *options, char *error,
+                       size_t error_bytes)
 {
-    (void)wrong;
-    (void)wrong_bytes;
+    (void)error;
+    (void)error_bytes;
     trial.worker = options->workers[0];
     trial.disk = weir_disk_create(2);
     return &trial;
@@ -302,7 +302,7 @@ static void close_jobs(void *service)
     (void)service;
 }
 
-static struct weir_config *load(void *context, char *wrong, size_t wrong_bytes)
+static struct weir_config *load(void *context, char *error, size_t error_bytes)
 {
     (void)context;
     char text[2000];
@@ -324,7 +324,7 @@ static struct weir_config *load(void *context, char *wrong, size_t wrong_bytes)
              folder, trial.unreachable ? 1 : upstream.port);
     if (!weir_config_load_text(weir_slice_of("test"), weir_slice_of(text), &options, &config,
                                &errors)) {
-        snprintf(wrong, wrong_bytes, "%u: %s", errors.list[0].line, errors.list[0].text);
+        snprintf(error, error_bytes, "%u: %s", errors.list[0].line, errors.list[0].text);
     }
     return config;
 }

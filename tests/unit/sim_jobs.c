@@ -14,7 +14,7 @@ TEST(no_promise_is_broken_in_some_hundred_lives)
         struct weir_sim_jobs_options options = {seed, 20 + (uint32_t)(seed % 8) * 40};
         struct weir_sim_jobs_result result;
         if (!weir_sim_jobs_live(&options, &result)) {
-            fail_msg("seed %u of %u jobs: %s", (unsigned)seed, options.jobs, result.wrong);
+            fail_msg("seed %u of %u jobs: %s", (unsigned)seed, options.jobs, result.error);
         }
         sum.crashes += result.crashes;
         sum.lapses += result.lapses;
@@ -225,7 +225,7 @@ static void open_witness(struct witness *w)
     }
 }
 
-#define expect_blame(w, text) assert_non_null(strstr((w)->history.wrong, text))
+#define expect_blame(w, text) assert_non_null(strstr((w)->history.error, text))
 
 TEST(the_observer_notices_every_broken_promise)
 {
@@ -273,7 +273,7 @@ TEST(the_observer_notices_every_broken_promise)
     done.epoch = first;
     weir_sim_history_began(&w.history, &row);
     weir_sim_history_settled(&w.history, &done);
-    assert_string_equal(w.history.wrong, "");
+    assert_string_equal(w.history.error, "");
     weir_sim_history_settled(&w.history, &done);
     expect_blame(&w, "is done twice");
 

@@ -22,9 +22,9 @@
 static struct weir_address address_of(const char *text)
 {
     struct weir_address address;
-    const char *wrong = weir_address_parse(&address, weir_slice_of(text));
-    if (wrong != NULL) {
-        fail_msg("%s: %s", text, wrong);
+    const char *error = weir_address_parse(&address, weir_slice_of(text));
+    if (error != NULL) {
+        fail_msg("%s: %s", text, error);
     }
     return address;
 }

@@ -35,8 +35,8 @@ static void expect_refusal(const char *words)
 {
     uint64_t before = checksum("jobs.db");
     assert_false(try_open());
-    if (strstr(wrong, words) == NULL || strstr(wrong, "jobs.db") == NULL) {
-        fail_msg("\"%s\" is not in: %s", words, wrong);
+    if (strstr(error, words) == NULL || strstr(error, "jobs.db") == NULL) {
+        fail_msg("\"%s\" is not in: %s", words, error);
     }
     assert_true(checksum("jobs.db") == before);
 }
@@ -71,7 +71,7 @@ TEST(nothing_is_accepted_once_a_file_was_removed_or_replaced)
         }
         weir_store_sqlite.count(store, &counts);
         assert_false(counts.working);
-        assert_non_null(strstr(counts.wrong, "removed or replaced"));
+        assert_non_null(strstr(counts.error, "removed or replaced"));
         close_store();
         shell("rm -rf ./*");
     }
@@ -186,7 +186,7 @@ TEST(a_damaged_database_that_cannot_be_copied_stays_as_it_was_and_the_cause_is_t
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         assert_int_equal(mkdir(path_of(names[i]), 0700), 0);
         expect_refusal("Is a directory");
-        assert_non_null(strstr(wrong, names[i]));
+        assert_non_null(strstr(error, names[i]));
         shell("cmp cut jobs.db && cmp cut-wal jobs.db-wal");
         assert_int_equal(rmdir(path_of(names[i])), 0);
         assert_int_equal(count_kept(), 0);
@@ -302,7 +302,7 @@ TEST(a_row_that_is_damaged_later_is_a_dead_letter_when_it_is_read)
     free(take.op.memory);
     assert_int_equal(take_job(2, &take), WEIR_STORE_STALE);
     assert_int_equal(look_at("job-2", 0, &look), WEIR_STORE_FAILED);
-    assert_non_null(strstr(look.op.wrong, "damaged on disk"));
+    assert_non_null(strstr(look.op.error, "damaged on disk"));
     EXPECT_SOON(counts_now().dead == 2);
     expect_dead_letter("job-1", "pricing");
     expect_dead_letter("job-2", "pricing");
@@ -446,7 +446,7 @@ static void check_job(int job, struct verdict *verdict)
     enum weir_store_end end =
         look_at(name_of(job), WEIR_STORE_WITH_RESULT | WEIR_STORE_WITH_LOG, &look);
     if (end == WEIR_STORE_FAILED) {
-        assert_non_null(strstr(look.op.wrong, "damaged on disk"));
+        assert_non_null(strstr(look.op.error, "damaged on disk"));
         verdict->dead++;
         return;
     }
@@ -533,7 +533,7 @@ TEST(a_bit_that_is_flipped_anywhere_is_found)
         if (!try_open()) {
             if (!is_header(bit / 8)) {
                 fail_msg("bit %lu of byte %lu: %s", (unsigned long)(bit % 8),
-                         (unsigned long)(bit / 8), wrong);
+                         (unsigned long)(bit / 8), error);
             }
             continue;
         }
@@ -692,7 +692,7 @@ TEST(a_result_that_is_not_what_was_kept_makes_a_dead_letter)
         assert_int_equal(look_at("a", 0, &look), WEIR_STORE_DONE);
         free(look.op.memory);
         assert_int_equal(look_at("a", WEIR_STORE_WITH_RESULT, &look), WEIR_STORE_FAILED);
-        assert_non_null(strstr(look.op.wrong, "damaged"));
+        assert_non_null(strstr(look.op.error, "damaged"));
         EXPECT_SOON(state_of("a") == WEIR_JOB_FAILED);
         assert_true(counts_now().working);
         assert_int_equal(counts_now().dead, 1);
@@ -711,10 +711,10 @@ TEST(a_journal_or_files_without_their_database_are_left_as_they_are)
     fill_store(3);
     shell("mv jobs.db away && echo something > jobs.db-wal");
     assert_false(try_open());
-    assert_non_null(strstr(wrong, "jobs.db-wal"));
+    assert_non_null(strstr(error, "jobs.db-wal"));
     shell("rm jobs.db-wal && touch bodies/7");
     assert_false(try_open());
-    assert_non_null(strstr(wrong, "bodies"));
+    assert_non_null(strstr(error, "bodies"));
     assert_int_equal(access(path_of("bodies/7"), F_OK), 0);
     shell("mv away jobs.db");
     open_store();

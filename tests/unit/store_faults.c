@@ -255,7 +255,7 @@ TEST(while_the_disk_fails_it_says_why_and_can_be_read)
     disk_arm(DISK_DEAD, 1);
     assert_int_equal(accept_order(order_of("b", "y"), &acceptance), WEIR_STORE_FAILED);
     assert_false(counts_now().working);
-    assert_non_null(counts_now().wrong);
+    assert_non_null(counts_now().error);
     for (int round = 0; round < 50; round++) {
         assert_int_equal(look_at("a", 0, &look), WEIR_STORE_DONE);
         free(look.op.memory);
@@ -266,7 +266,7 @@ TEST(while_the_disk_fails_it_says_why_and_can_be_read)
     assert_false(counts_now().working);
     disk_arm(DISK_NO_FAULT, 0);
     EXPECT_SOON(counts_now().working);
-    assert_null(counts_now().wrong);
+    assert_null(counts_now().error);
     submit_job("b", "y");
 }
 
@@ -408,7 +408,7 @@ TEST(a_store_that_cannot_be_opened_says_why)
         if (try_open()) {
             break;
         }
-        assert_non_null(strstr(wrong, "jobs.db"));
+        assert_non_null(strstr(error, "jobs.db"));
         assert_true(at < 100);
     }
     assert_int_equal(found_count, 1);
@@ -438,7 +438,7 @@ TEST(a_setting_that_does_not_hold_is_found_at_the_start)
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         disk.forgetful = names[i];
         assert_false(try_open());
-        assert_non_null(strstr(wrong, "jobs.db"));
+        assert_non_null(strstr(error, "jobs.db"));
     }
     disk.forgetful = NULL;
     assert_true(try_open());

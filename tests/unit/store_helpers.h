@@ -16,7 +16,7 @@
 
 static char folder[64];
 static struct weir_store *store;
-static char wrong[1000];
+static char error[1000];
 
 /* Jobs that were found when the store was opened last. */
 #define FOUND_MAX 20000
@@ -62,16 +62,16 @@ static struct weir_store_options options = {.folder = folder, .found = note_foun
 static inline bool try_open(void)
 {
     found_count = 0;
-    wrong[0] = '\0';
-    store = weir_store_open(&options, wrong, sizeof wrong);
-    assert_true(store != NULL || wrong[0] != '\0');
+    error[0] = '\0';
+    store = weir_store_open(&options, error, sizeof error);
+    assert_true(store != NULL || error[0] != '\0');
     return store != NULL;
 }
 
 static inline void open_store(void)
 {
     if (!try_open()) {
-        fail_msg("%s", wrong);
+        fail_msg("%s", error);
     }
 }
 
@@ -144,7 +144,7 @@ static inline enum weir_store_end call(struct weir_store_op *op, enum weir_store
     weir_store_sqlite.submit(store, op);
     wait_for_completions(1);
     assert_int_not_equal(op->end, 99);
-    assert_true(op->end != WEIR_STORE_FAILED || op->wrong != NULL);
+    assert_true(op->end != WEIR_STORE_FAILED || op->error != NULL);
     return op->end;
 }
 

@@ -88,7 +88,7 @@ TEST(without_memory_for_its_jobs_it_is_not_opened)
     close_store();
     options.found = refuse_third;
     assert_false(try_open());
-    assert_non_null(strstr(wrong, "memory"));
+    assert_non_null(strstr(error, "memory"));
     options.found = note_found;
     open_store();
     assert_int_equal(found_count, 3);
@@ -110,7 +110,7 @@ TEST(the_folder_is_made_if_its_parent_is_there)
     close_store();
     snprintf(deeper, sizeof deeper, "%s/no/data", folder);
     assert_false(try_open());
-    assert_non_null(strstr(wrong, deeper));
+    assert_non_null(strstr(error, deeper));
 }
 
 /* ---- the lock ---- */
@@ -132,7 +132,7 @@ TEST(a_folder_whose_weir_has_died_is_free_though_a_child_of_it_still_has_the_loc
 {
     pid_t first = fork();
     if (first == 0) {
-        bool taken = weir_lock_take(folder, wrong, sizeof wrong) >= 0;
+        bool taken = weir_lock_take(folder, error, sizeof error) >= 0;
         if (taken && fork() == 0) {
             nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
             _exit(0);

@@ -41,7 +41,7 @@ struct line {
     bool far_is_deaf; /* nothing travels to it any more */
     char seen_name[256];
     char seen_protocols[32];
-    const char *wrong;
+    const char *error;
 };
 
 static struct line line;
@@ -120,11 +120,11 @@ static inline SSL_CTX *make_server(const struct identity *identity, int version)
 
 static inline struct weir_tls_client *make_client(const char *ca, bool verify)
 {
-    const char *wrong;
+    const char *error;
     struct weir_tls_client *client = weir_tls_client_create(
         &(struct weir_tls_trust){.ca = weir_slice_of(ca == NULL ? "" : path_of(ca)),
                                  .verify = verify},
-        &wrong);
+        &error);
     assert_non_null(client);
     return client;
 }
@@ -166,7 +166,7 @@ static inline enum weir_tls_step shake(void)
     while (step == WEIR_TLS_AGAIN) {
         ERR_clear_error();
         SSL_do_handshake(line.far_ssl);
-        step = weir_tls_shake_hands(&line.stream, &line.wrong);
+        step = weir_tls_shake_hands(&line.stream, &line.error);
         turn();
     }
     while (step == WEIR_TLS_DONE && SSL_is_init_finished(line.far_ssl) == 0) {
@@ -182,7 +182,7 @@ static inline void connect_line(void)
     call();
     enum weir_tls_step step = shake();
     if (step != WEIR_TLS_DONE) {
-        fail_msg("%s", line.wrong);
+        fail_msg("%s", line.error);
     }
 }
 

@@ -142,8 +142,8 @@ static void expect_failure(const struct identity *identity, const char *ca, cons
         open_line(identity, versions[v], ca, name);
         call();
         assert_int_equal(shake(), WEIR_TLS_FAILED);
-        if (strstr(line.wrong, text) == NULL) {
-            fail_msg("expected \"%s\", but it said: %s", text, line.wrong);
+        if (strstr(line.error, text) == NULL) {
+            fail_msg("expected \"%s\", but it said: %s", text, line.error);
         }
         const char *again = "";
         assert_int_equal(weir_tls_shake_hands(&line.stream, &again), WEIR_TLS_FAILED);
@@ -216,7 +216,7 @@ TEST(versions_before_1_2_are_refused)
     open_line(&leaf, TLS1_1_VERSION, "root", "a.test");
     call();
     assert_int_equal(shake(), WEIR_TLS_FAILED);
-    assert_non_null(strstr(line.wrong, "versions of TLS before 1.2"));
+    assert_non_null(strstr(line.error, "versions of TLS before 1.2"));
     close_line();
 }
 
@@ -229,7 +229,7 @@ static void expect_stranger(const char *says, const char *text)
         assert_int_equal(send(line.far, says, strlen(says), MSG_NOSIGNAL), strlen(says));
     }
     enum weir_tls_step step;
-    while ((step = weir_tls_shake_hands(&line.stream, &line.wrong)) == WEIR_TLS_AGAIN) {
+    while ((step = weir_tls_shake_hands(&line.stream, &line.error)) == WEIR_TLS_AGAIN) {
         turn();
         if (says == NULL && line.far >= 0) {
             close(line.far);
@@ -237,8 +237,8 @@ static void expect_stranger(const char *says, const char *text)
         }
     }
     assert_int_equal(step, WEIR_TLS_FAILED);
-    if (strstr(line.wrong, text) == NULL) {
-        fail_msg("expected \"%s\", but it said: %s", text, line.wrong);
+    if (strstr(line.error, text) == NULL) {
+        fail_msg("expected \"%s\", but it said: %s", text, line.error);
     }
     close_line();
 }
@@ -254,11 +254,11 @@ TEST(a_server_without_tls_is_told_as_such)
 
 static void expect_bad_file(const char *path, const char *text)
 {
-    const char *wrong = NULL;
+    const char *error = NULL;
     assert_null(weir_tls_client_create(
-        &(struct weir_tls_trust){.ca = weir_slice_of(path), .verify = true}, &wrong));
-    if (strstr(wrong, text) == NULL || strstr(wrong, "in PEM format") == NULL) {
-        fail_msg("expected \"%s\", but it said: %s", text, wrong);
+        &(struct weir_tls_trust){.ca = weir_slice_of(path), .verify = true}, &error));
+    if (strstr(error, text) == NULL || strstr(error, "in PEM format") == NULL) {
+        fail_msg("expected \"%s\", but it said: %s", text, error);
     }
 }
 
@@ -279,11 +279,11 @@ TEST(a_file_that_is_no_authority_is_refused)
         expect_bad_file(bad, "no certificate that can be used");
     }
     char long_path[5000];
-    const char *wrong = NULL;
+    const char *error = NULL;
     memset(long_path, 'a', sizeof long_path);
     assert_null(weir_tls_client_create(
-        &(struct weir_tls_trust){.ca = {long_path, sizeof long_path}, .verify = true}, &wrong));
-    assert_non_null(strstr(wrong, "too long"));
+        &(struct weir_tls_trust){.ca = {long_path, sizeof long_path}, .verify = true}, &error));
+    assert_non_null(strstr(error, "too long"));
 }
 
 int main(void)

@@ -94,12 +94,12 @@ TEST(days_are_utc_and_written_as_dates)
         assert_true(weir_usage_read_day(weir_slice_of(days[i].text), &day));
         assert_int_equal(day, days[i].day);
     }
-    static const char *const wrong[] = {"",           "2025-08-2",  "2025-08-211", "2025-8-21",
+    static const char *const error[] = {"",           "2025-08-2",  "2025-08-211", "2025-8-21",
                                         "2025/08/21", "2025-02-29", "2025-00-01",  "2025-13-01",
                                         "2025-01-00", "2025-01-32", "1969-12-31",  "20x5-01-01",
                                         "2025-01-1x", "0000-00-00", "2025-08-21Z", "2025-1x-01"};
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_false(weir_usage_read_day(weir_slice_of(wrong[i]), &day));
+    for (size_t i = 0; i < COUNT_OF(error); i++) {
+        assert_false(weir_usage_read_day(weir_slice_of(error[i]), &day));
     }
     assert_int_equal(weir_usage_day(-5), 0);
     assert_int_equal(weir_usage_day(A_DAY_S - 1), 0);

@@ -23,9 +23,9 @@ static const char *path(const char *name)
 
 static void open_with(uint32_t rows_max)
 {
-    const char *wrong;
+    const char *error;
     usage = weir_usage_create(rows_max);
-    file = weir_usage_file_open(usage, weir_slice_of(folder), &wrong);
+    file = weir_usage_file_open(usage, weir_slice_of(folder), &error);
     assert_non_null(file);
 }
 
@@ -173,7 +173,7 @@ TEST(a_day_of_many_rows_comes_back_whole)
 
 TEST(a_damaged_day_is_moved_aside_and_takes_no_other_with_it)
 {
-    static const char *const wrong[] = {
+    static const char *const error[] = {
         "",
         "nonsense\n",
         "{}\n",
@@ -193,10 +193,10 @@ TEST(a_damaged_day_is_moved_aside_and_takes_no_other_with_it)
         "{\"weir\":\"usage\",\"version\":1,\"day\":\"2025-08-22\"}\n" ROW "{\"rows\":1}\n",
         "{\"weir\":\"other\",\"version\":1,\"day\":\"2025-08-21\"}\n" ROW "{\"rows\":1}\n",
     };
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+    for (size_t i = 0; i < COUNT_OF(error); i++) {
         write_day("2025-08-20", "{\"weir\":\"usage\",\"version\":1,\"day\":\"2025-08-20\"}\n" ROW
                                 "{\"rows\":1}\n");
-        write_day("2025-08-21", wrong[i]);
+        write_day("2025-08-21", error[i]);
         listen_up();
         open_file();
         hear();
@@ -342,10 +342,10 @@ TEST(two_who_keep_one_folder_do_not_undo_each_other)
 
 TEST(a_folder_that_cannot_be_written_is_told_once)
 {
-    const char *wrong;
+    const char *error;
     usage = weir_usage_create(100);
     listen_up();
-    file = weir_usage_file_open(usage, weir_slice_of("/dev/null/x"), &wrong);
+    file = weir_usage_file_open(usage, weir_slice_of("/dev/null/x"), &error);
     assert_non_null(file);
     use(NOON_S, "acme", "gpt", 1);
     use(NOON_S + A_DAY_S, "acme", "gpt", 1);
@@ -355,7 +355,7 @@ TEST(a_folder_that_cannot_be_written_is_told_once)
     assert_non_null(first);
     assert_null(strstr(first + 1, "cannot be kept"));
     usage = weir_usage_create(100);
-    assert_null(weir_usage_file_open(usage, (struct weir_slice){folder, 100000}, &wrong));
+    assert_null(weir_usage_file_open(usage, (struct weir_slice){folder, 100000}, &error));
     weir_usage_destroy(usage);
     weir_usage_file_close(NULL);
 }

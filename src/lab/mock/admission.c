@@ -287,9 +287,9 @@ void weir_mock_judge(struct weir_visit *visit)
         weir_mock_refuse(visit, 401, "The API key is missing, or is not the right one.", NULL);
         return;
     }
-    const char *wrong = weir_mock_ask_end(&turn->ask);
-    if (wrong != NULL) {
-        turn_away(visit, wrong);
+    const char *error = weir_mock_ask_end(&turn->ask);
+    if (error != NULL) {
+        turn_away(visit, error);
     } else if (!read_fault(visit)) {
         turn_away(visit, "X-Mock-Fault is none of those that docs/reference/mock.md lists.");
     } else {

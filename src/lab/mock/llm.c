@@ -50,8 +50,8 @@ static void make_changes(struct weir_timer *timer)
     while (llm->changes_made < settings->change_count &&
            settings->changes[llm->changes_made].at_ns <= passed_ns) {
         const struct weir_mock_change *change = &settings->changes[llm->changes_made++];
-        const char *wrong = weir_mock_word_apply(&rules, change->name, change->value);
-        assert(wrong == NULL); /* or it would not be in the schedule */
+        const char *error = weir_mock_word_apply(&rules, change->name, change->value);
+        assert(error == NULL); /* or it would not be in the schedule */
     }
     weir_mock_llm_rule(llm, &rules);
     if (llm->changes_made < settings->change_count) {

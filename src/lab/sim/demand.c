@@ -29,8 +29,8 @@ static struct weir_sim_wish draw(const struct weir_sim_tenant_settings *settings
     wish.output =
         whole(weir_sim_lognormal(random, settings->output.median, settings->output.spread),
               settings->max_tokens);
-    double wrong = settings->estimate_error * (2 * weir_sim_uniform(random) - 1);
-    wish.input_estimate = whole((double)wish.input * (1 + wrong), WEIR_SIM_TOKENS_MAX);
+    double error = settings->estimate_error * (2 * weir_sim_uniform(random) - 1);
+    wish.input_estimate = whole((double)wish.input * (1 + error), WEIR_SIM_TOKENS_MAX);
     bool leaves = weir_sim_uniform(random) < settings->cancel;
     double after = weir_sim_exponential(random) * (double)settings->cancel_after_ns;
     if (leaves) {
@@ -293,14 +293,14 @@ struct weir_sim_wish weir_sim_demand_replay(struct weir_sim_demand *demand,
     const struct weir_sim_arrival *arrival = &demand->scenario->trace[demand->trace_next++];
     struct weir_sim_tenant *tenant = &demand->tenants[arrival->tenant];
     struct weir_sim_wish wish = draw(tenant->settings, &tenant->random);
-    double wrong = (double)wish.input_estimate / (double)wish.input;
+    double error = (double)wish.input_estimate / (double)wish.input;
     uint32_t output = arrival->output;
     if (arrival->cost > 0) {
         output = wish.output < arrival->cost ? wish.output : arrival->cost - 1;
     }
     wish.tenant = arrival->tenant;
     wish.input = arrival->cost > 0 ? arrival->cost - output : arrival->input;
-    wish.input_estimate = whole((double)wish.input * wrong, WEIR_SIM_TOKENS_MAX);
+    wish.input_estimate = whole((double)wish.input * error, WEIR_SIM_TOKENS_MAX);
     wish.max_tokens = arrival->max_tokens > 0 ? arrival->max_tokens : tenant->settings->max_tokens;
     wish.output = output < wish.max_tokens ? output : wish.max_tokens;
     complete(&wish, tenant->settings, clock->now_ns);

@@ -7,8 +7,8 @@
 
 void weir_sim_history_blame(struct weir_sim_history *history, const char *what, uint64_t number)
 {
-    if (history->wrong[0] == '\0') {
-        snprintf(history->wrong, sizeof history->wrong, "job %" PRIu64 " %s", number, what);
+    if (history->error[0] == '\0') {
+        snprintf(history->error, sizeof history->error, "job %" PRIu64 " %s", number, what);
     }
 }
 

@@ -40,7 +40,7 @@ struct weir_sim_history {
     uint64_t dead;
     uint64_t cancelled;
     uint64_t refused_answers; /* that came too late */
-    char wrong[200];          /* empty: nothing */
+    char error[200];          /* empty: nothing */
 };
 
 /* Says what must not be, unless something was said before. */

@@ -290,7 +290,7 @@ static bool is_told_at_once(struct weir_store_op *op)
 static void fail(struct weir_store_op *op)
 {
     op->end = WEIR_STORE_FAILED;
-    op->wrong = "the disk does not work";
+    op->error = "the disk does not work";
 }
 
 /* ---- transactions ---- */

@@ -175,7 +175,7 @@ static void run_until(struct weir_sim_life *w, uint64_t end_ns)
 {
     struct weir_sim_timer *timer;
     uint32_t events = 0;
-    while (w->history.wrong[0] == '\0' &&
+    while (w->history.error[0] == '\0' &&
            (timer = weir_sim_clock_next(&w->clock, end_ns)) != NULL) {
         weir_sim_history_note(&w->history, 30 + timer->kind, w->clock.now_ns);
         dispatch(w, timer);
@@ -265,7 +265,7 @@ static void tell(const struct weir_sim_life *w, struct weir_sim_jobs_result *res
     result->cancelled = history->cancelled;
     result->failed_commits = weir_sim_store_failed(w->store);
     result->digest = history->digest;
-    memcpy(result->wrong, history->wrong, sizeof result->wrong);
+    memcpy(result->error, history->error, sizeof result->error);
 }
 
 bool weir_sim_jobs_live(const struct weir_sim_jobs_options *options,
@@ -276,7 +276,7 @@ bool weir_sim_jobs_live(const struct weir_sim_jobs_options *options,
     assert(options->jobs <= WEIR_SIM_JOBS_MAX);
     struct weir_sim_life *w = calloc(1, sizeof *w);
     if (w == NULL) {
-        snprintf(result->wrong, sizeof result->wrong, "there was not enough memory");
+        snprintf(result->error, sizeof result->error, "there was not enough memory");
         return false;
     }
     w->result = result;
@@ -285,12 +285,12 @@ bool weir_sim_jobs_live(const struct weir_sim_jobs_options *options,
         calm_down(w);
         tell(w, result);
     } else {
-        snprintf(result->wrong, sizeof result->wrong, "there was not enough memory");
+        snprintf(result->error, sizeof result->error, "there was not enough memory");
     }
     close_world(w);
-    if (result->wrong[0] == '\0' && !weir_sim_jobs_fair(options->seed)) {
-        snprintf(result->wrong, sizeof result->wrong,
+    if (result->error[0] == '\0' && !weir_sim_jobs_fair(options->seed)) {
+        snprintf(result->error, sizeof result->error,
                  "tenants that always had jobs waiting did not get the same run time");
     }
-    return result->wrong[0] == '\0';
+    return result->error[0] == '\0';
 }

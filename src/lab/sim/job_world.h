@@ -35,10 +35,10 @@ struct weir_sim_jobs_result {
     uint64_t old_answers; /* that were refused, as they must be */
     uint64_t redriven;
     uint64_t digest; /* of one seed: its history in a number */
-    char wrong[200]; /* empty: nothing */
+    char error[200]; /* empty: nothing */
 };
 
-/* Lives one seed's life. False: something went wrong, and `wrong` says what. */
+/* Lives one seed's life. False: something went wrong, and `error` says what. */
 bool weir_sim_jobs_live(const struct weir_sim_jobs_options *options,
                         struct weir_sim_jobs_result *result);
 
