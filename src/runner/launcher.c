@@ -170,6 +170,12 @@ void weir_launcher_destroy(struct weir_launcher *launcher)
 
 /* ---- supervisors ---- */
 
+/* Whether the other end of a socket has been closed, with or without unread bytes in it. */
+static bool is_closed(int error)
+{
+    return error == EPIPE || error == ECONNRESET;
+}
+
 /* Asks for one, of a new launcher if the last was killed: what that had started goes on, each with
  * its supervisor. */
 static bool ask_for_supervisor(struct weir_launcher *launcher, int fd)
@@ -179,7 +185,7 @@ static bool ask_for_supervisor(struct weir_launcher *launcher, int fd)
             ask(launcher, WEIR_LAUNCH_SUPERVISE, fd)) {
             return true;
         }
-        if (errno != EPIPE && errno != ECONNRESET) {
+        if (!is_closed(errno)) {
             return false;
         }
         end(launcher);
@@ -329,19 +335,20 @@ static int send_order(int socket, const struct weir_spawn *spawn)
     if (order == NULL) {
         return errno;
     }
-    int error = send_with_files(socket, spawn, order, bytes) || errno == EPIPE ? 0 : errno;
+    int error = send_with_files(socket, spawn, order, bytes) || is_closed(errno) ? 0 : errno;
     free(order);
     return error;
 }
 
-/* Returns errno: ETIMEDOUT after 10 s, EAGAIN if the supervisor has ended without an answer. */
+/* Returns errno: ETIMEDOUT after 10 s, EAGAIN if the supervisor has ended without an answer. A
+ * socket that was reset had an order in it which no supervisor has read. */
 static int receive_begun(int socket, struct weir_launch_begun *begun)
 {
     ssize_t got;
     do {
         got = recv(socket, begun, sizeof *begun, MSG_WAITALL);
     } while (got == -1 && errno == EINTR);
-    if (got == -1) {
+    if (got == -1 && errno != ECONNRESET) {
         return errno == EAGAIN ? ETIMEDOUT : errno;
     }
     return got == (ssize_t)sizeof *begun ? 0 : EAGAIN;

@@ -9,6 +9,9 @@
 
 static int sends_left = -1; /* until one fails; -1: none does */
 static bool answer_is_late; /* the next one, of a command that has begun */
+static bool launcher_dies;  /* while the next answer is waited for */
+
+static void kill_launcher(void);
 
 ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
 {
@@ -27,6 +30,10 @@ ssize_t recv(int socket, void *to, size_t bytes, int flags)
         answer_is_late = false;
         errno = EAGAIN;
         return -1;
+    }
+    if (launcher_dies && flags == MSG_WAITALL) {
+        launcher_dies = false;
+        kill_launcher();
     }
     return syscall(SYS_recvfrom, socket, to, bytes, flags, NULL, NULL);
 }
@@ -140,6 +147,26 @@ TEST(a_start_that_timed_out_is_an_attempt)
     finish(&trial);
 }
 
+/* ---- a launcher that is killed ---- */
+
+/* The stopped launcher reads neither the request for a supervisor nor the order that follows it, so
+ * the kernel throws both away when the launcher dies, and resets their socket. */
+TEST(a_launcher_killed_before_it_reads_an_order_has_begun_nothing_and_is_replaced)
+{
+    struct weir_spawned spawned;
+    struct weir_launcher *launcher = weir_launcher_create();
+    assert_non_null(launcher);
+    assert_int_equal(kill(weir_launcher_pid(launcher), SIGSTOP), 0);
+    launcher_dies = true;
+    assert_int_equal(start_sleep(launcher, &spawned), EAGAIN);
+    assert_int_equal(spawned.fd, -1);
+    assert_int_equal(spawned.pid, 0);
+    assert_int_equal(start_sleep(launcher, &spawned), 0);
+    weir_launch_finish(spawned.fd, 10000);
+    close(spawned.fd);
+    weir_launcher_destroy(launcher);
+}
+
 /* ---- a supervisor that is killed ---- */
 
 #define KILLED                                                                \
@@ -208,6 +235,8 @@ int main(void)
         cmocka_unit_test(no_command_runs_without_the_lock_whichever_message_fails),
         cmocka_unit_test(a_command_whose_start_timed_out_is_gone_when_that_is_told),
         IN_YARD(a_start_that_timed_out_is_an_attempt),
+        cmocka_unit_test(
+            a_launcher_killed_before_it_reads_an_order_has_begun_nothing_and_is_replaced),
         IN_YARD(without_its_supervisor_an_attempt_lasts_until_the_launcher_has_killed_all_of_it),
         IN_YARD(without_its_supervisor_and_the_launcher_an_attempt_ends_with_its_processes),
     };
