@@ -1,8 +1,5 @@
 #include "gates/problem.h"
 
-#include "wire/head_writer.h"
-#include "wire/json_writer.h"
-
 #define URN "urn:weir:"
 
 static const struct {
@@ -44,35 +41,6 @@ static void put_ticket(struct weir_json *json, const struct weir_problem *proble
     }
 }
 
-/* OpenAI's and Anthropic's clients both understand these words. */
-static const char *error_type(uint16_t status)
-{
-    switch (status) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
-    case 404:
-        return "not_found_error";
-    case 429:
-        return "rate_limit_error";
-    default:
-        return status < 500 ? "invalid_request_error" : "api_error";
-    }
-}
-
-/* What the clients of LLMs show to their users, who would see an empty message otherwise. */
-static void put_error(struct weir_json *json, const struct weir_problem *problem)
-{
-    weir_json_name(json, "error");
-    weir_json_open(json, '{');
-    weir_json_put_string(json, "message", weir_slice_of(problem->detail));
-    weir_json_put_string(json, "type", weir_slice_of(error_type(problem->status)));
-    weir_json_put_null(json, "param");
-    weir_json_put_string(json, "code", weir_slice_of(weir_problem_name(problem->kind)));
-    weir_json_close(json, '}');
-}
-
 static void compose(struct weir_json *json, const struct weir_problem *problem)
 {
     weir_json_open(json, '{');
@@ -83,8 +51,8 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
     if (problem->stats != NULL) {
         put_ticket(json, problem);
     }
-    if (problem->llm) {
-        put_error(json, problem);
+    if (problem->add_members != NULL) {
+        problem->add_members(problem->context, problem, json);
     }
     weir_json_close(json, '}');
     weir_json_raw(json, weir_slice_of("\n"));
@@ -140,8 +108,8 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     if (problem->kind == WEIR_PROBLEM_UNAUTHORIZED) {
         weir_head_field(&head, weir_slice_of("www-authenticate"), weir_slice_of("Bearer"));
     }
-    if (problem->share != NULL) {
-        weir_share_write(&head, problem->share, problem->budget);
+    if (problem->add_fields != NULL) {
+        problem->add_fields(problem->context, &head);
     }
     weir_head_field(&head, weir_slice_of("connection"),
                     weir_slice_of(keep_alive ? "keep-alive" : "close"));

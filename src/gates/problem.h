@@ -2,9 +2,10 @@
 #ifndef WEIR_GATES_PROBLEM_H
 #define WEIR_GATES_PROBLEM_H
 
-#include "gates/share.h"
 #include "net/buffer.h"
 #include "weir/key.h"
+#include "wire/head_writer.h"
+#include "wire/json_writer.h"
 
 /* X(NAME, "urn:weir:...", title) */
 #define WEIR_PROBLEMS(X)                                                              \
@@ -53,10 +54,12 @@ struct weir_problem {
     uint16_t status;
     const char *detail; /* a sentence that a person can act on */
     const char *allow;  /* of a 405: the methods that there are; null: no field */
-    bool llm;           /* the caller is a client of an LLM, and looks for `error` */
 
-    const struct weir_share *share; /* the tenant's own limits; null: nothing is said of them */
-    const struct weir_share_budget *budget; /* with a share */
+    /* Add fields to the head, and members to the document; either may be null. */
+    void (*add_fields)(const void *context, struct weir_head_writer *writer);
+    void (*add_members)(const void *context, const struct weir_problem *problem,
+                        struct weir_json *json);
+    const void *context; /* theirs */
 
     /* Of a refused ticket. */
     const struct weir_key_stats *stats; /* null: there was none */

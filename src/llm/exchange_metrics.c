@@ -3,18 +3,18 @@
 #include "llm/llm_exchange.h"
 
 #include "llm/llm_metrics.h"
-#include "proxy/exchange_internal.h"
 
-static uint64_t since(const struct weir_exchange *exchange, uint64_t then_ns)
+static uint64_t since(const struct weir_llm *llm, uint64_t then_ns)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     uint64_t now_ns = exchange->worker->loop.now_ns;
     return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-void weir_llm_meter_begin(struct weir_exchange *exchange)
+void weir_llm_meter_begin(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    struct weir_llm *llm = exchange->llm;
     uint32_t upstream = weir_exchange_lane(exchange);
     struct weir_llm_metrics_labels labels = {
         .provider = exchange->worker_config->config->upstreams[upstream].name,
@@ -28,35 +28,36 @@ void weir_llm_meter_begin(struct weir_exchange *exchange)
     }
 }
 
-void weir_llm_meter_head(struct weir_exchange *exchange)
+void weir_llm_meter_head(struct weir_llm *llm)
 {
-    struct weir_llm_metrics_part *meter = exchange->llm->meter;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_llm_metrics_part *meter = llm->meter;
     if (meter != NULL) {
-        weir_llm_metrics_first_token(meter, since(exchange, exchange->admitted_ns));
+        weir_llm_metrics_first_token(meter, since(llm, exchange->admitted_ns));
     }
 }
 
-void weir_llm_meter_retry(struct weir_exchange *exchange)
+void weir_llm_meter_retry(struct weir_llm *llm)
 {
-    if (exchange->llm->meter != NULL) {
-        weir_llm_metrics_add(exchange->llm->meter, WEIR_LLM_METRICS_RETRIES, 1);
+    if (llm->meter != NULL) {
+        weir_llm_metrics_add(llm->meter, WEIR_LLM_METRICS_RETRIES, 1);
     }
 }
 
-void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome)
+void weir_llm_meter_end(struct weir_llm *llm, enum weir_outcome outcome)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_metrics_part *meter = llm->meter;
     if (meter == NULL) {
         return;
     }
     if (outcome == WEIR_OUTCOME_SUCCESS) {
-        weir_llm_metrics_total(meter, since(exchange, exchange->admitted_ns));
+        weir_llm_metrics_total(meter, since(llm, exchange->admitted_ns));
     } else {
         weir_llm_metrics_add(
             meter, WEIR_LLM_METRICS_ERRORS + (uint32_t)outcome - WEIR_OUTCOME_RATE_LIMIT, 1);
     }
-    struct weir_usage_counts used = weir_llm_used(exchange);
+    struct weir_usage_counts used = weir_llm_used(llm);
     weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_INPUT, used.input - used.cached);
     weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_CACHED, used.cached);
     weir_llm_metrics_add(meter, WEIR_LLM_METRICS_TOKENS_OUTPUT, used.output);

@@ -3,7 +3,6 @@
 #include "llm/llm_exchange.h"
 
 #include "base/clock.h"
-#include "proxy/exchange_internal.h"
 #include "weir/retry.h"
 
 #include <assert.h>
@@ -11,12 +10,13 @@
 /* The lane is told of output in steps of so many tokens: each costs a lock. */
 #define PROGRESS_TOKENS UINT32_C(64)
 
-struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange)
+static struct weir_limits_source limits_of(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_origin *origin = exchange->backend->origin;
     const struct weir_upstream *upstream = origin->upstream;
     struct weir_slice host = upstream->config->urls[origin - upstream->origins].address.host;
-    return weir_dialect_limits(exchange->llm->dialect, host);
+    return weir_dialect_limits(llm->dialect, host);
 }
 
 /* ---- its head ---- */
@@ -28,17 +28,16 @@ static struct weir_slice value_of(const struct weir_http1_head *head, const char
     return field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
 }
 
-static enum weir_llm_body body_kind(const struct weir_exchange *exchange,
-                                    const struct weir_http1_head *head)
+static enum weir_llm_body body_kind(const struct weir_llm *llm, const struct weir_http1_head *head)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const char *data = exchange->backend->in.data + exchange->backend->in.begin;
     return weir_llm_body_of(value_of(head, data, WEIR_FIELD_CONTENT_TYPE),
                             value_of(head, data, WEIR_FIELD_CONTENT_ENCODING));
 }
 
-static void begin_listening(struct weir_exchange *exchange, enum weir_llm_body body)
+static void begin_listening(struct weir_llm *llm, enum weir_llm_body body)
 {
-    struct weir_llm *llm = exchange->llm;
     llm->listens = true;
     llm->rewrites = llm->hides_usage && body == WEIR_LLM_BODY_EVENTS;
     struct weir_llm_reply_options options = {.api = (enum weir_llm_api)llm->api,
@@ -49,9 +48,10 @@ static void begin_listening(struct weir_exchange *exchange, enum weir_llm_body b
     weir_chunked_init(&llm->parser->chunked, UINT64_MAX);
 }
 
-void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
+void weir_llm_tell(struct weir_llm *llm, bool streamed)
 {
-    const struct weir_limits *limits = &exchange->llm->parser->limits;
+    struct weir_exchange *exchange = llm->exchange;
+    const struct weir_limits *limits = &llm->parser->limits;
     struct weir_answer answer = {.status = exchange->backend->head.status};
     struct weir_reply reply = {.outcome = weir_signal_outcome(&answer),
                                .streamed = streamed,
@@ -65,44 +65,55 @@ void weir_llm_tell(struct weir_exchange *exchange, bool streamed)
     }
 }
 
-bool weir_llm_hear(struct weir_exchange *exchange, const struct weir_http1_head *head)
+enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http1_head *head)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     if (llm->parser == NULL) {
         llm->parser = weir_slab_take(&exchange->worker->reply_parsers);
         if (llm->parser == NULL) {
-            return false;
+            return WEIR_FILTER_HEAD_NO_MEMORY;
         }
         llm->parser->held = (struct weir_buffer){0};
     }
-    struct weir_limits_source source = weir_llm_limits(exchange);
-    weir_limits_read(&source, head, exchange->backend->in.data + exchange->backend->in.begin,
-                     weir_wall_ns(), &llm->parser->limits);
+    llm->parser->source = limits_of(llm);
+    weir_limits_read(&llm->parser->source, head,
+                     exchange->backend->in.data + exchange->backend->in.begin, weir_wall_ns(),
+                     &llm->parser->limits);
     /* What follows a part of an interim reply must be the rest of it. */
     struct weir_answer answer = {.status = head->status};
-    exchange->judging =
-        exchange->keeps_body && !exchange->interim_cut && weir_retry_possible(&answer);
-    if (exchange->judging) {
-        return true;
+    if (exchange->keeps_body && !exchange->interim_cut && weir_retry_possible(&answer)) {
+        return WEIR_FILTER_HEAD_JUDGE;
     }
-    enum weir_llm_body body = body_kind(exchange, head);
+    enum weir_llm_body body = body_kind(llm, head);
     if (head->status >= 200 && head->status < 300) {
-        begin_listening(exchange, body);
+        begin_listening(llm, body);
         if (body == WEIR_LLM_BODY_EVENTS) {
-            weir_llm_meter_head(exchange);
+            weir_llm_meter_head(llm);
         }
     }
-    weir_llm_tell(exchange, body == WEIR_LLM_BODY_EVENTS);
-    return true;
+    weir_llm_tell(llm, body == WEIR_LLM_BODY_EVENTS);
+    return llm->rewrites ? WEIR_FILTER_HEAD_REWRITE : WEIR_FILTER_HEAD_PASS;
+}
+
+bool weir_llm_hides(const struct weir_llm *llm, const struct weir_http1_head *head,
+                    const struct weir_http1_field *field)
+{
+    const struct weir_buffer *in = &llm->exchange->backend->in;
+    if (head->status >= 200) {
+        return weir_limits_hides(&llm->parser->source, in->data + in->begin, field);
+    }
+    struct weir_limits_source source = limits_of(llm); /* of an interim head */
+    return weir_limits_hides(&source, in->data + in->begin, field);
 }
 
 /* ---- its body ---- */
 
 /* Makes room for what the client may see of `bytes` and of what is held: in one chunk, however much
  * of it is hidden. */
-static bool open_chunk(struct weir_exchange *exchange, size_t bytes)
+static bool open_chunk(struct weir_llm *llm, size_t bytes)
 {
-    struct weir_llm_reply_parser *parser = exchange->llm->parser;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_llm_reply_parser *parser = llm->parser;
     struct weir_buffer *reply = &exchange->reply;
     size_t most = weir_buffer_bytes(&parser->held) + bytes;
     size_t wanted = weir_buffer_bytes(reply) + most + WEIR_CHUNK_LINE_BYTES_MAX + 2;
@@ -119,9 +130,10 @@ static bool open_chunk(struct weir_exchange *exchange, size_t bytes)
 }
 
 /* The line of the chunk is as long as that of the longest; if it need not be, the data moves. */
-static void close_chunk(struct weir_exchange *exchange)
+static void close_chunk(struct weir_llm *llm)
 {
-    struct weir_llm_reply_parser *parser = exchange->llm->parser;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_llm_reply_parser *parser = llm->parser;
     struct weir_buffer *reply = &exchange->reply;
     char line[WEIR_CHUNK_LINE_BYTES_MAX];
     uint32_t bytes = reply->end - parser->chunk_data;
@@ -144,8 +156,9 @@ static void close_chunk(struct weir_exchange *exchange)
 }
 
 /* Adds bytes to the chunk. */
-static void show(struct weir_exchange *exchange, struct weir_slice bytes)
+static void show(struct weir_llm *llm, struct weir_slice bytes)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *reply = &exchange->reply;
     assert(bytes.bytes <= weir_buffer_room(reply));
     memcpy(reply->data + reply->end, bytes.data, bytes.bytes);
@@ -154,32 +167,33 @@ static void show(struct weir_exchange *exchange, struct weir_slice bytes)
 
 /* Takes the oldest bytes: first those that are held, then those of `input` from `*decided` on. The
  * client is shown them, or not. */
-static void take_oldest(struct weir_exchange *exchange, size_t bytes, bool shows,
-                        struct weir_slice input, size_t *decided)
+static void take_oldest(struct weir_llm *llm, size_t bytes, bool shows, struct weir_slice input,
+                        size_t *decided)
 {
-    struct weir_buffer *held = &exchange->llm->parser->held;
+    struct weir_buffer *held = &llm->parser->held;
     size_t of_held = weir_buffer_bytes(held) < bytes ? weir_buffer_bytes(held) : bytes;
     struct weir_slice first = {weir_buffer_slice(held).data, of_held};
     struct weir_slice second = {input.data + *decided, bytes - of_held};
     if (shows) {
-        show(exchange, first);
-        show(exchange, second);
+        show(llm, first);
+        show(llm, second);
     }
     weir_buffer_consume(held, of_held);
     *decided += second.bytes;
 }
 
-static void pass_and_hide(struct weir_exchange *exchange, const struct weir_llm_fate *fate,
+static void pass_and_hide(struct weir_llm *llm, const struct weir_llm_fate *fate,
                           struct weir_slice input, size_t *decided)
 {
-    take_oldest(exchange, fate->pass, true, input, decided);
-    take_oldest(exchange, fate->hide, false, input, decided);
+    take_oldest(llm, fate->pass, true, input, decided);
+    take_oldest(llm, fate->hide, false, input, decided);
 }
 
 /* What is undecided of `input` is kept until the next one. */
-static bool hold(struct weir_exchange *exchange, struct weir_slice rest)
+static bool hold(struct weir_llm *llm, struct weir_slice rest)
 {
-    struct weir_buffer *held = &exchange->llm->parser->held;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_buffer *held = &llm->parser->held;
     size_t wanted = weir_buffer_bytes(held) + rest.bytes;
     if (rest.bytes == 0) {
         return true;
@@ -194,9 +208,8 @@ static bool hold(struct weir_exchange *exchange, struct weir_slice rest)
 }
 
 /* Bytes of the body, without frames. */
-static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
+static bool listen_to(struct weir_llm *llm, struct weir_slice input)
 {
-    struct weir_llm *llm = exchange->llm;
     struct weir_slice rest = input;
     size_t decided = 0;
     size_t used;
@@ -204,32 +217,31 @@ static bool listen_to(struct weir_exchange *exchange, struct weir_slice input)
     while (weir_llm_reply_next(&llm->parser->reply, rest, &used, &fate)) {
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
         if (llm->rewrites) {
-            pass_and_hide(exchange, &fate, input, &decided);
+            pass_and_hide(llm, &fate, input, &decided);
         }
     }
     return !llm->rewrites ||
-           hold(exchange, (struct weir_slice){input.data + decided, input.bytes - decided});
+           hold(llm, (struct weir_slice){input.data + decided, input.bytes - decided});
 }
 
-static bool listen_to_chunks(struct weir_exchange *exchange, struct weir_slice input)
+static bool listen_to_chunks(struct weir_llm *llm, struct weir_slice input)
 {
     for (;;) {
         size_t used;
         struct weir_slice data;
-        if (weir_chunked_next(&exchange->llm->parser->chunked, input, &used, &data) !=
-            WEIR_CHUNKED_BODY) {
+        if (weir_chunked_next(&llm->parser->chunked, input, &used, &data) != WEIR_CHUNKED_BODY) {
             return true; /* trailers, if there are any, go no further */
         }
-        if (!listen_to(exchange, data)) {
+        if (!listen_to(llm, data)) {
             return false;
         }
         input = (struct weir_slice){input.data + used, input.bytes - used};
     }
 }
 
-static void tell_progress(struct weir_exchange *exchange)
+static void tell_progress(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     uint64_t output = weir_llm_reply_usage(&llm->parser->reply).output;
     if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
         exchange->has_ticket) {
@@ -238,27 +250,29 @@ static void tell_progress(struct weir_exchange *exchange)
     }
 }
 
-bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes)
+bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
 {
-    if (!exchange->llm->listens) {
+    struct weir_exchange *exchange = llm->exchange;
+    if (!llm->listens) {
         return true;
     }
-    bool rewrites = exchange->llm->rewrites;
-    if (rewrites && !open_chunk(exchange, bytes.bytes)) {
+    bool rewrites = llm->rewrites;
+    if (rewrites && !open_chunk(llm, bytes.bytes)) {
         return false;
     }
     bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
-    bool heard = chunked ? listen_to_chunks(exchange, bytes) : listen_to(exchange, bytes);
+    bool heard = chunked ? listen_to_chunks(llm, bytes) : listen_to(llm, bytes);
     if (rewrites) {
-        close_chunk(exchange);
+        close_chunk(llm);
     }
-    tell_progress(exchange);
+    tell_progress(llm);
     return heard;
 }
 
 /* Adds the last chunk, which is empty. */
-static bool end_chunks(struct weir_exchange *exchange)
+static bool end_chunks(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *reply = &exchange->reply;
     size_t bytes = strlen(WEIR_CHUNK_LAST);
     if (!weir_buffer_reserve(&exchange->worker->buffers, reply,
@@ -270,35 +284,35 @@ static bool end_chunks(struct weir_exchange *exchange)
     return true;
 }
 
-bool weir_llm_listen_end(struct weir_exchange *exchange)
+bool weir_llm_listen_end(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     if (!llm->listens) {
         return true;
     }
-    if (llm->rewrites && !open_chunk(exchange, 0)) {
+    if (llm->rewrites && !open_chunk(llm, 0)) {
         return false;
     }
     struct weir_llm_fate fate;
     size_t decided = 0;
     while (weir_llm_reply_end(&llm->parser->reply, &fate)) {
         if (llm->rewrites) {
-            pass_and_hide(exchange, &fate, (struct weir_slice){"", 0}, &decided);
+            pass_and_hide(llm, &fate, (struct weir_slice){"", 0}, &decided);
         }
     }
     if (!llm->rewrites) {
         return true;
     }
-    close_chunk(exchange);
-    return exchange->reply_frames != WEIR_FRAMING_CHUNKED || end_chunks(exchange);
+    close_chunk(llm);
+    return exchange->reply_frames != WEIR_FRAMING_CHUNKED || end_chunks(llm);
 }
 
 /* ---- what it came to ---- */
 
 /* Input that came from the provider's cache counts for less. */
-static uint64_t price_input(const struct weir_exchange *exchange,
-                            const struct weir_llm_usage *usage)
+static uint64_t price_input(const struct weir_llm *llm, const struct weir_llm_usage *usage)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     uint64_t percent = exchange->route->cache_read_percent;
     uint64_t cached = usage->cached < usage->input ? usage->cached : usage->input;
     return usage->input - cached + (cached * percent + 99) / 100;
@@ -325,9 +339,9 @@ static uint32_t bounded(uint64_t tokens)
     return tokens < WEIR_COST_MAX / 2 ? (uint32_t)tokens : WEIR_COST_MAX / 2;
 }
 
-void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result)
+void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result)
 {
-    const struct weir_llm *llm = exchange->llm;
+    const struct weir_exchange *exchange = llm->exchange;
     if (!llm->listens) {
         /* Nobody has read what was never sent to its end, whatever length it claimed, and nobody
          * pays for what was answered with an error. Who still stands in line has cost nothing
@@ -341,7 +355,7 @@ void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *r
     /* What could not be read costs what was expected of it. */
     if (usage.known || usage.output > 0) {
         result->usage_known = true;
-        result->input = bounded(usage.input_known ? price_input(exchange, &usage) : llm->input);
+        result->input = bounded(usage.input_known ? price_input(llm, &usage) : llm->input);
         result->output = bounded(usage.output);
     }
 }

@@ -4,7 +4,6 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "llm/llm_request.h"
-#include "proxy/exchange_internal.h"
 #include "weir/estimate.h"
 #include "wire/json_writer.h"
 
@@ -20,40 +19,37 @@
 static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE <= WEIR_BUFFER_HUGE,
               "a held body has room for changes, and for what its chunks take");
 
-static void stop_reading(struct weir_exchange *exchange);
+static void stop_reading(struct weir_llm *llm);
 
-bool weir_llm_begin(struct weir_exchange *exchange, const struct weir_llm_head *head)
+struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct weir_dialect *dialect,
+                                const struct weir_request_facts *facts)
 {
-    struct weir_worker *worker = exchange->worker;
-    struct weir_llm *llm = weir_slab_take(&worker->llms);
+    struct weir_llm *llm = weir_slab_take(&exchange->worker->llms);
     if (llm == NULL) {
-        return false;
+        return NULL;
     }
     memset(llm, 0, offsetof(struct weir_llm, key)); /* the texts need not be */
-    size_t route = (size_t)(exchange->route - exchange->worker_config->config->routes);
-    llm->dialect = &exchange->worker_config->snapshot->dialects[route];
-    llm->api = (uint8_t)weir_llm_api_of(llm->dialect->dialect, head->path);
-    llm->priority = (uint8_t)head->priority;
+    llm->dialect = dialect;
+    llm->api = (uint8_t)weir_llm_api_of(dialect->dialect, facts->path);
+    llm->priority = (uint8_t)facts->priority;
     llm->deadline_ns = WEIR_NEVER;
     llm->exchange = exchange;
-    llm->wants_continue = head->head->expects_continue;
+    llm->wants_continue = facts->head->expects_continue;
     llm->keep_client = exchange->keep_client;
     llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
-    llm->key_bytes = (uint16_t)head->key.bytes;
-    llm->model_at = head->model_at;
-    memcpy(llm->key, head->key.data, head->key.bytes);
-    exchange->llm = llm;
-    return true;
+    llm->key_bytes = (uint16_t)facts->key.bytes;
+    llm->model_at = facts->key_gap;
+    memcpy(llm->key, facts->key.data, facts->key.bytes);
+    return llm;
 }
 
-void weir_llm_end(struct weir_exchange *exchange)
+void weir_llm_end(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    struct weir_llm *llm = exchange->llm;
-    weir_llm_book(exchange);
+    weir_llm_book(llm);
     assert(llm->meter == NULL);
-    stop_reading(exchange);
-    exchange->llm = NULL;
+    stop_reading(llm);
     if (llm->parser != NULL) {
         weir_buffer_release(&worker->buffers, &llm->parser->held);
         weir_slab_give(&worker->reply_parsers, llm->parser);
@@ -63,16 +59,18 @@ void weir_llm_end(struct weir_exchange *exchange)
 
 /* ---- changing the body ---- */
 
-static char *body_of(const struct weir_exchange *exchange)
+static char *body_of(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     return exchange->client->in.data + exchange->client->in.begin;
 }
 
 /* The body becomes so many bytes longer or shorter at `end`; what follows it moves. */
-static void resize_body(struct weir_exchange *exchange, size_t end, ptrdiff_t by)
+static void resize_body(struct weir_llm *llm, size_t end, ptrdiff_t by)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *in = &exchange->client->in;
-    char *rest = body_of(exchange) + end;
+    char *rest = body_of(llm) + end;
     memmove(rest + by, rest, weir_buffer_bytes(in) - end);
     in->end = (uint32_t)(in->end + by);
     exchange->body_ready = (uint32_t)(exchange->body_ready + by);
@@ -80,8 +78,9 @@ static void resize_body(struct weir_exchange *exchange, size_t end, ptrdiff_t by
 }
 
 /* Replaces a part of the body. False if there is no room; then nothing has changed. */
-static bool replace(struct weir_exchange *exchange, const struct weir_edit *edit)
+static bool replace(struct weir_llm *llm, const struct weir_edit *edit)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *in = &exchange->client->in;
     ptrdiff_t by = (ptrdiff_t)edit->text.bytes - (ptrdiff_t)(edit->end - edit->begin);
     size_t wanted = (size_t)((ptrdiff_t)weir_buffer_bytes(in) + by);
@@ -89,9 +88,8 @@ static bool replace(struct weir_exchange *exchange, const struct weir_edit *edit
                    !weir_buffer_reserve(&exchange->worker->buffers, in, (uint32_t)wanted))) {
         return false;
     }
-    resize_body(exchange, edit->end, by);
-    memcpy(body_of(exchange) + edit->begin, edit->text.data, edit->text.bytes);
-    struct weir_llm *llm = exchange->llm;
+    resize_body(llm, edit->end, by);
+    memcpy(body_of(llm) + edit->begin, edit->text.data, edit->text.bytes);
     if (edit->begin <= llm->model_begin && edit->end <= llm->model_begin) {
         llm->model_begin = (uint32_t)(llm->model_begin + by);
         llm->model_end = (uint32_t)(llm->model_end + by);
@@ -102,9 +100,10 @@ static bool replace(struct weir_exchange *exchange, const struct weir_edit *edit
 }
 
 /* A body that came in chunks and is complete loses their frames, and its trailers. */
-static void take_frames_away(struct weir_exchange *exchange)
+static void take_frames_away(struct weir_llm *llm)
 {
-    char *body = body_of(exchange);
+    struct weir_exchange *exchange = llm->exchange;
+    char *body = body_of(llm);
     struct weir_slice rest = {body, exchange->body_ready};
     struct weir_chunked chunked;
     weir_chunked_init(&chunked, UINT64_MAX);
@@ -121,7 +120,7 @@ static void take_frames_away(struct weir_exchange *exchange)
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
     } while (event == WEIR_CHUNKED_BODY);
     assert(event == WEIR_CHUNKED_END); /* it has been checked before */
-    resize_body(exchange, exchange->body_ready, (ptrdiff_t)bytes - exchange->body_ready);
+    resize_body(llm, exchange->body_ready, (ptrdiff_t)bytes - exchange->body_ready);
     exchange->request_body.framing = WEIR_FRAMING_LENGTH;
     exchange->request_body.left_bytes = 0;
 }
@@ -136,9 +135,9 @@ static struct weir_slice quote(struct weir_slice name, char room[6 * WEIR_NAME_B
     return (struct weir_slice){room, json.bytes};
 }
 
-bool weir_llm_address(struct weir_exchange *exchange, const struct weir_config_upstream *upstream)
+bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *upstream)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_slice model = {llm->model, llm->model_bytes};
     bool renames = false;
     llm->attempts += !exchange->retried; /* another server of the same lane is no other attempt */
@@ -157,7 +156,7 @@ bool weir_llm_address(struct weir_exchange *exchange, const struct weir_config_u
     char room[6 * WEIR_NAME_BYTES_MAX + 2];
     struct weir_edit edit = {llm->model_begin, llm->model_end, quote(model, room)};
     llm->renamed = renames;
-    return replace(exchange, &edit);
+    return replace(llm, &edit);
 }
 
 /* ---- reading the body ---- */
@@ -192,12 +191,12 @@ static void keep_facts(struct weir_llm *llm, const struct weir_llm_request *requ
 }
 
 /* Reads a body that is complete, and asks for its usage. What is not JSON passes as it is. */
-static void read_body(struct weir_exchange *exchange)
+static void read_body(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_request request;
     weir_llm_request_init(&request, (enum weir_llm_api)llm->api, weir_dialect_custom(llm->dialect));
-    weir_llm_request_feed(&request, (struct weir_slice){body_of(exchange), exchange->body_ready});
+    weir_llm_request_feed(&request, (struct weir_slice){body_of(llm), exchange->body_ready});
     if (!weir_llm_request_end(&request)) {
         return;
     }
@@ -205,18 +204,18 @@ static void read_body(struct weir_exchange *exchange)
     struct weir_edit edits[WEIR_LLM_EDITS_MAX];
     size_t count = weir_llm_request_edits(&request, (struct weir_slice){"", 0}, edits);
     while (count > 0) {
-        llm->hides_usage = replace(exchange, &edits[--count]) && llm->hides_usage;
+        llm->hides_usage = replace(llm, &edits[--count]) && llm->hides_usage;
     }
 }
 
 /* ---- into the line ---- */
 
 /* The key with the model in it. 0 if that is too long. */
-static size_t complete_key(const struct weir_exchange *exchange, char key[WEIR_NAME_BYTES_MAX])
+static size_t complete_key(const struct weir_llm *llm, char key[WEIR_NAME_BYTES_MAX])
 {
-    const struct weir_llm *llm = exchange->llm;
+    const struct weir_exchange *exchange = llm->exchange;
     struct weir_slice model = {llm->model, llm->model_bytes};
-    if (llm->model_at == WEIR_LLM_NO_MODEL) {
+    if (llm->model_at == WEIR_KEY_NO_GAP) {
         model.bytes = 0;
     } else if (llm->model_bytes == 0) {
         model = exchange->route->default_key;
@@ -234,11 +233,11 @@ static size_t complete_key(const struct weir_exchange *exchange, char key[WEIR_N
     return llm->key_bytes + model.bytes;
 }
 
-void weir_llm_enter(struct weir_exchange *exchange)
+void weir_llm_enter(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     char key[WEIR_NAME_BYTES_MAX];
-    size_t key_bytes = complete_key(exchange, key);
+    size_t key_bytes = complete_key(llm, key);
     assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
     if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
         weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
@@ -259,14 +258,15 @@ void weir_llm_enter(struct weir_exchange *exchange)
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
     }
     weir_exchange_enter(exchange, (struct weir_slice){key, key_bytes}, &request);
-    if (exchange->llm != NULL && exchange->has_ticket && !again) {
+    if (exchange->client != NULL && exchange->has_ticket && !again) {
         llm->deadline_ns = exchange->gate_ticket.ticket.deadline_ns;
     }
 }
 
 /* Whether the body is longer than what is held and read; its frames may take a little more. */
-static bool is_too_long(const struct weir_exchange *exchange)
+static bool is_too_long(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_body *body = &exchange->request_body;
     if (body->framing == WEIR_FRAMING_LENGTH) {
         return body->bytes + body->left_bytes > WEIR_LLM_BODY_BYTES_MAX;
@@ -276,29 +276,38 @@ static bool is_too_long(const struct weir_exchange *exchange)
 }
 
 /* Whether the tenant may use the model; where there are rules, one that is not read is none. */
-static bool may_ask(const struct weir_exchange *exchange)
+static bool may_ask(const struct weir_llm *llm)
 {
-    const struct weir_llm *llm = exchange->llm;
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_config_tenant *tenant =
         weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
     return !llm->has_body || tenant->model_count == 0 ||
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
-bool weir_llm_refuse_spent(struct weir_exchange *exchange)
+bool weir_llm_refuse_spent(struct weir_llm *llm)
 {
-    struct weir_share_budget budget = weir_llm_budget(exchange);
-    bool spent = exchange->llm->has_body && budget.exists && budget.spent >= budget.tokens;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_share_budget budget = weir_llm_budget(llm);
+    bool spent = llm->has_body && budget.exists && budget.spent >= budget.tokens;
     if (spent) {
-        weir_exchange_refuse_budget(exchange, budget.left_ns);
+        struct weir_problem problem = {
+            .kind = WEIR_PROBLEM_BUDGET_SPENT,
+            .status = 429,
+            .detail =
+                "This tenant has used all tokens that it may use today (tokens_per_day). Come back "
+                "after Retry-After, when another day of UTC has begun, or have it raised.",
+            .retry_ns = budget.left_ns};
+        weir_exchange_answer_problem(exchange, &problem);
     }
     return spent;
 }
 
 /* Answers a request that may not even stand in line. False if it may. */
-static bool turn_away(struct weir_exchange *exchange)
+static bool turn_away(struct weir_llm *llm)
 {
-    if (!may_ask(exchange)) {
+    struct weir_exchange *exchange = llm->exchange;
+    if (!may_ask(llm)) {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_FORBIDDEN, 403,
             "This tenant may not use this model, or the request does not name one "
@@ -306,31 +315,31 @@ static bool turn_away(struct weir_exchange *exchange)
             "body of at most 1 MiB.");
         return true;
     }
-    return weir_llm_refuse_spent(exchange);
+    return weir_llm_refuse_spent(llm);
 }
 
 /* As much of the body has been read as will be. */
-static void ask(struct weir_exchange *exchange)
+static void ask(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_body *body = &exchange->request_body;
     weir_client_relax(exchange->client);
-    stop_reading(exchange);
+    stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->retry_budget);
     exchange->keeps_body = body->state == WEIR_BODY_ENDED;
-    if (exchange->keeps_body && llm->has_body && !is_too_long(exchange)) {
+    if (exchange->keeps_body && llm->has_body && !is_too_long(llm)) {
         if (body->framing == WEIR_FRAMING_CHUNKED) {
-            take_frames_away(exchange);
+            take_frames_away(llm);
         }
-        read_body(exchange);
+        read_body(llm);
     }
     if (llm->has_body && !llm->is_read) {
         uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
         llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
     }
     llm->input = llm->api == WEIR_LLM_API_COUNT ? 0 : llm->input;
-    if (!turn_away(exchange)) {
-        weir_llm_enter(exchange);
+    if (!turn_away(llm)) {
+        weir_llm_enter(llm);
     }
 }
 
@@ -346,8 +355,9 @@ static void ask(struct weir_exchange *exchange)
  * clients that send nothing are cut off. */
 #define LARGE_WAIT_NS (2 * WEIR_BODY_PACE_WINDOW_NS)
 
-static bool has_large(const struct weir_exchange *exchange)
+static bool has_large(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     return exchange->client->in.capacity > WEIR_BUFFER_LARGE;
 }
 
@@ -365,9 +375,9 @@ void weir_llm_wake_reader(struct weir_worker *worker)
 
 /* The body is no longer read, or the exchange is over. A buffer may be free now, or it is known
  * that none will be. */
-static void stop_reading(struct weir_exchange *exchange)
+static void stop_reading(struct weir_llm *llm)
 {
-    struct weir_llm *llm = exchange->llm;
+    struct weir_exchange *exchange = llm->exchange;
     if (llm->in_large_line) {
         weir_list_unlink(&llm->large_link);
         llm->in_large_line = false;
@@ -381,10 +391,10 @@ static void stop_reading(struct weir_exchange *exchange)
 }
 
 /* Stands in line for a large buffer; one that was woken and found none keeps its place. */
-static void wait_for_large(struct weir_exchange *exchange)
+static void wait_for_large(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    struct weir_llm *llm = exchange->llm;
     llm->in_large_line = true;
     if (llm->waits_for_large) {
         weir_list_push_front(&worker->large_waiters, &llm->large_link);
@@ -398,16 +408,17 @@ static void wait_for_large(struct weir_exchange *exchange)
                    until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns);
 }
 
-void weir_llm_large_late(struct weir_exchange *exchange)
+void weir_llm_large_late(struct weir_llm *llm)
 {
-    ask(exchange); /* unread */
+    ask(llm); /* unread */
 }
 
 /* How large the client's buffer must be for what comes next of the body. One larger than most
  * bodies need is taken only when the one before is full, not for a length that is only announced.
  */
-static uint32_t capacity_for(const struct weir_exchange *exchange)
+static uint32_t capacity_for(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_body *body = &exchange->request_body;
     uint64_t have = weir_buffer_bytes(&exchange->client->in);
     uint64_t whole = body->framing == WEIR_FRAMING_LENGTH ? have + body->left_bytes + EDIT_BYTES_MAX
@@ -426,53 +437,54 @@ static uint32_t capacity_for(const struct weir_exchange *exchange)
 
 /* Whether as much of the body is there as is read of it: all, or, of one that is too long to be
  * held, the start (see body_start.c). */
-static bool is_there(const struct weir_exchange *exchange)
+static bool is_there(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_client *client = exchange->client;
     if (exchange->request_body.state == WEIR_BODY_ENDED) {
         return true;
     }
     bool started = weir_buffer_bytes(&client->in) + EDIT_BYTES_MAX >= WEIR_BUFFER_MIDDLE;
-    return is_too_long(exchange) &&
-           (started || client->listener->config->body_rate_bytes == WEIR_NEVER);
+    return is_too_long(llm) && (started || client->listener->config->body_rate_bytes == WEIR_NEVER);
 }
 
 /* There is no buffer for the next part of the body. */
-static void lack_buffer(struct weir_exchange *exchange, uint32_t capacity)
+static void lack_buffer(struct weir_llm *llm, uint32_t capacity)
 {
+    struct weir_exchange *exchange = llm->exchange;
     if (capacity > WEIR_BUFFER_LARGE && exchange->worker->large_reads > 0) {
-        wait_for_large(exchange);
+        wait_for_large(llm);
     } else {
-        ask(exchange);
+        ask(llm);
     }
 }
 
-static void read_on(struct weir_exchange *exchange)
+static void read_on(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_client *client = exchange->client;
     struct weir_worker *worker = exchange->worker;
-    struct weir_llm *llm = exchange->llm;
     for (;;) {
         weir_exchange_check_body(exchange);
         if (exchange->request_body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return;
         }
-        if (is_there(exchange)) {
-            ask(exchange);
+        if (is_there(llm)) {
+            ask(llm);
             return;
         }
-        uint32_t capacity = capacity_for(exchange);
-        if (capacity > WEIR_BUFFER_LARGE && !has_large(exchange) && !llm->waits_for_large &&
+        uint32_t capacity = capacity_for(llm);
+        if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && !llm->waits_for_large &&
             !weir_list_empty(&worker->large_waiters)) {
-            wait_for_large(exchange); /* behind those who came before */
+            wait_for_large(llm); /* behind those who came before */
             return;
         }
         bool came = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
         if (exchange->client == NULL) {
             return;
         }
-        if (!llm->reads_large && has_large(exchange)) {
+        if (!llm->reads_large && has_large(llm)) {
             llm->reads_large = true;
             llm->waits_for_large = false;
             weir_client_relax(client); /* it had a time to wait for the buffer */
@@ -482,7 +494,7 @@ static void read_on(struct weir_exchange *exchange)
             continue;
         }
         if (client->stream.readable && client->in.capacity < capacity) {
-            lack_buffer(exchange, capacity);
+            lack_buffer(llm, capacity);
         } else {
             weir_exchange_watch_client(exchange);
         }
@@ -490,24 +502,15 @@ static void read_on(struct weir_exchange *exchange)
     }
 }
 
-void weir_llm_read(struct weir_exchange *exchange)
+void weir_llm_read(struct weir_llm *llm)
 {
-    if (!exchange->llm->waits_for_large) {
-        read_on(exchange);
+    if (llm->wants_continue && llm->has_body) {
+        llm->wants_continue = false;
+        if (!weir_exchange_send_continue(llm->exchange)) {
+            return;
+        }
     }
-}
-
-void weir_llm_read_again(struct weir_exchange *exchange)
-{
-    if (exchange->llm->waits_for_large && !exchange->llm->in_large_line) {
-        read_on(exchange);
-    }
-}
-
-void weir_llm_go(struct weir_exchange *exchange)
-{
-    struct weir_llm *llm = exchange->llm;
-    if (!llm->wants_continue || !llm->has_body || weir_exchange_send_continue(exchange)) {
-        weir_llm_read(exchange);
+    if (!llm->in_large_line) {
+        read_on(llm);
     }
 }

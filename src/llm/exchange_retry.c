@@ -6,7 +6,6 @@
  */
 #include "llm/llm_exchange.h"
 
-#include "proxy/exchange_internal.h"
 #include "weir/retry.h"
 
 #include <assert.h>
@@ -14,9 +13,10 @@
 /* ---- what the refusal says ---- */
 
 /* The body of a refusal without its frames, as far as it fits. */
-static struct weir_slice plain_body(const struct weir_exchange *exchange,
+static struct weir_slice plain_body(const struct weir_llm *llm,
                                     char room[WEIR_LIMITS_ERROR_BYTES_MAX])
 {
+    const struct weir_exchange *exchange = llm->exchange;
     struct weir_slice rest = {exchange->backend->in.data + exchange->backend->in.begin,
                               exchange->reply_ready};
     if (exchange->reply_body.framing != WEIR_FRAMING_CHUNKED) {
@@ -38,8 +38,9 @@ static struct weir_slice plain_body(const struct weir_exchange *exchange,
 
 /* Reads the refusal's body to its end, or as much as is looked at. False if more has to come, for
  * which the server has no more time than it had for its first byte. */
-static bool gather(struct weir_exchange *exchange)
+static bool gather(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_body *body = &exchange->reply_body;
     for (;;) {
         struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
@@ -63,23 +64,24 @@ static bool gather(struct weir_exchange *exchange)
 
 /* ---- another attempt ---- */
 
-static bool may_try_again(struct weir_exchange *exchange, struct weir_retry_question *question,
+static bool may_try_again(struct weir_llm *llm, struct weir_retry_question *question,
                           uint64_t *at_ns)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    question->attempt = exchange->llm->attempts;
-    question->deadline_ns = exchange->deadline_ns < exchange->llm->deadline_ns
-                                ? exchange->deadline_ns
-                                : exchange->llm->deadline_ns;
+    question->attempt = llm->attempts;
+    question->deadline_ns =
+        exchange->deadline_ns < llm->deadline_ns ? exchange->deadline_ns : llm->deadline_ns;
     question->now_ns = worker->loop.now_ns;
     question->random = (uint32_t)weir_worker_random(worker);
-    return exchange->llm->attempts <= exchange->route->retries &&
+    return llm->attempts <= exchange->route->retries &&
            weir_retry_decide(&worker->retry_budget, question, at_ns) == WEIR_RETRY_YES;
 }
 
 /* The server is done with: its connection is kept if nothing is left on it. */
-static void let_go(struct weir_exchange *exchange)
+static void let_go(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_backend *backend = exchange->backend;
     bool whole = exchange->head_done && exchange->request_sent && backend->head.persists &&
                  exchange->reply_body.state == WEIR_BODY_ENDED &&
@@ -94,13 +96,14 @@ static void let_go(struct weir_exchange *exchange)
     }
 }
 
-static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir_outcome outcome)
+static void wait_until(struct weir_llm *llm, uint64_t at_ns, enum weir_outcome outcome)
 {
+    struct weir_exchange *exchange = llm->exchange;
     assert(!exchange->reply_begun);
     assert(!exchange->interim_cut);
-    let_go(exchange);
+    let_go(llm);
     weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
-    weir_llm_meter_retry(exchange);
+    weir_llm_meter_retry(llm);
     weir_exchange_end_ticket(exchange, outcome);
     exchange->request_sent = false;
     exchange->request_sent_bytes = 0;
@@ -109,7 +112,7 @@ static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir
     exchange->heard = false;
     exchange->retried = false;
     exchange->server_failed = false;
-    exchange->keep_client = exchange->llm->keep_client;
+    exchange->keep_client = llm->keep_client;
     exchange->reply_ready = 0;
     exchange->status = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
@@ -117,8 +120,9 @@ static void wait_until(struct weir_exchange *exchange, uint64_t at_ns, enum weir
 }
 
 /* The reply goes on for good, so the request will not be needed again. */
-static void let_body_go(struct weir_exchange *exchange)
+static void let_body_go(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *in = &exchange->client->in;
     if (!exchange->keeps_body || !exchange->request_sent) {
         return;
@@ -135,15 +139,16 @@ static void let_body_go(struct weir_exchange *exchange)
 
 /* Decides on a refusal, with as much of its body as there will be. True if there is another
  * attempt. */
-static bool judge(struct weir_exchange *exchange)
+static bool judge(struct weir_llm *llm)
 {
-    struct weir_limits *limits = &exchange->llm->parser->limits;
+    struct weir_exchange *exchange = llm->exchange;
+    struct weir_limits *limits = &llm->parser->limits;
     exchange->judging = false;
     if (exchange->reply_body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];
-        weir_limits_read_error(plain_body(exchange, room), limits);
+        weir_limits_read_error(plain_body(llm, room), limits);
     }
-    weir_llm_tell(exchange, false);
+    weir_llm_tell(llm, false);
     /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
     bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
     struct weir_retry_question question = {
@@ -151,17 +156,18 @@ static bool judge(struct weir_exchange *exchange)
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
-    if (!may_try_again(exchange, &question, &at_ns)) {
+    if (!may_try_again(llm, &question, &at_ns)) {
         return false;
     }
-    wait_until(exchange, at_ns, weir_signal_outcome(&question.answer));
+    wait_until(llm, at_ns, weir_signal_outcome(&question.answer));
     return true;
 }
 
-bool weir_llm_judged(struct weir_exchange *exchange)
+bool weir_llm_judged(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     bool judging = exchange->judging;
-    if (judging && (!gather(exchange) || judge(exchange))) {
+    if (judging && (!gather(llm) || judge(llm))) {
         return false;
     }
     if (judging && exchange->reply_body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
@@ -171,32 +177,34 @@ bool weir_llm_judged(struct weir_exchange *exchange)
                              "again later.");
         return false;
     }
-    let_body_go(exchange);
+    let_body_go(llm);
     return true;
 }
 
-bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired)
+bool weir_llm_timed_out(struct weir_llm *llm, bool expired)
 {
+    struct weir_exchange *exchange = llm->exchange;
     struct weir_retry_question question = {
         .answer = {.timed_out = true, .bytes_passed_on = exchange->head_done}};
     uint64_t at_ns;
     if (exchange->judging) { /* what has come of the refusal has to do */
-        return judge(exchange);
+        return judge(llm);
     }
-    if (expired || !exchange->keeps_body || !may_try_again(exchange, &question, &at_ns)) {
+    if (expired || !exchange->keeps_body || !may_try_again(llm, &question, &at_ns)) {
         return false;
     }
-    wait_until(exchange, at_ns, WEIR_OUTCOME_SOFT_LOSS);
+    wait_until(llm, at_ns, WEIR_OUTCOME_SOFT_LOSS);
     return true;
 }
 
-void weir_llm_again(struct weir_exchange *exchange)
+void weir_llm_again(struct weir_llm *llm)
 {
+    struct weir_exchange *exchange = llm->exchange;
     weir_client_relax(exchange->client);
     if (exchange->ticket_pending) { /* the last permit's lease was over in the same moment */
         weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
                        exchange->worker->loop.now_ns + WEIR_NS_PER_SECOND / 1000);
         return;
     }
-    weir_llm_enter(exchange);
+    weir_llm_enter(llm);
 }

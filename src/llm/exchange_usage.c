@@ -13,8 +13,9 @@ static int64_t wall_s(void)
     return now.tv_sec;
 }
 
-struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
+struct weir_share_budget weir_llm_budget(const struct weir_llm *llm)
 {
+    const struct weir_exchange *exchange = llm->exchange;
     const struct weir_config_tenant *tenant =
         weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
     if (tenant->tokens_per_day == WEIR_NEVER) {
@@ -28,22 +29,22 @@ struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange)
         .left_ns = (uint64_t)(DAY_S - now_s % DAY_S) * WEIR_NS_PER_SECOND};
 }
 
-static void add(const struct weir_exchange *exchange, const struct weir_usage_counts *counts)
+static void add(const struct weir_llm *llm, const struct weir_usage_counts *counts)
 {
-    const struct weir_llm *llm = exchange->llm;
+    const struct weir_exchange *exchange = llm->exchange;
     struct weir_slice model = {llm->model, llm->model_bytes};
     weir_usage_add(exchange->worker->usage, wall_s(), exchange->gate_ticket.tenant,
                    model.bytes == 0 ? exchange->route->default_key : model, counts);
 }
 
-void weir_llm_book_refusal(const struct weir_exchange *exchange)
+void weir_llm_book_refusal(const struct weir_llm *llm)
 {
-    add(exchange, &(struct weir_usage_counts){.refused = 1});
+    add(llm, &(struct weir_usage_counts){.refused = 1});
 }
 
-struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange)
+struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
 {
-    const struct weir_llm *llm = exchange->llm;
+    const struct weir_exchange *exchange = llm->exchange;
     bool left = exchange->client == NULL && exchange->request_sent && !exchange->head_done;
     if (!llm->listens) {
         return (struct weir_usage_counts){.input = left ? llm->input : 0};
@@ -58,11 +59,11 @@ struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange)
                                       .cached = usage.cached < input ? usage.cached : input};
 }
 
-void weir_llm_book(const struct weir_exchange *exchange)
+void weir_llm_book(const struct weir_llm *llm)
 {
-    if (exchange->llm->attempts > 0) { /* else it has reached nobody */
-        struct weir_usage_counts counts = weir_llm_used(exchange);
+    if (llm->attempts > 0) { /* else it has reached nobody */
+        struct weir_usage_counts counts = weir_llm_used(llm);
         counts.requests = 1;
-        add(exchange, &counts);
+        add(llm, &counts);
     }
 }

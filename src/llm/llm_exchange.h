@@ -1,14 +1,16 @@
-/* llm_exchange.h - what an exchange with an LLM has besides: its body is read before it stands in
- * line, its reply while it passes, and it may be sent more than once. docs/guides/llm.md tells the
- * whole.
+/* llm_exchange.h - an exchange with an LLM: its body is read before it stands in line, its reply
+ * while it passes, and it may be sent more than once. docs/guides/llm.md tells the whole.
  *
- *   exchange_request.c     the request: held, read, changed where it must be, and its price
- *   exchange_reply.c  the reply: what it says of the limits, what was used, what the client is
- * shown exchange_retry.c   whether there is another attempt, and when exchange_usage.c    what was
- * used in the tenant's name exchange_metrics.c   what is counted of all that
+ *   llm_filter.c        the hooks by which an exchange comes here
+ *   exchange_request.c  the request: held, read, changed where it must be, and its price
+ *   exchange_reply.c    the reply: what it says of the limits, what was used, what the client sees
+ *   exchange_retry.c    whether there is another attempt, and when
+ *   exchange_usage.c    what was used in the tenant's name
+ *   exchange_metrics.c  what is counted of all that
  *
  * The body of a request stays in the client's buffer until it is clear that no other attempt will
- * need it. */
+ * need it. The state goes when the exchange is over: whoever may have ended that looks whether it
+ * still has a client before it touches the state. */
 #ifndef WEIR_LLM_LLM_EXCHANGE_H
 #define WEIR_LLM_LLM_EXCHANGE_H
 
@@ -16,18 +18,16 @@
 #include "llm/dialect.h"
 #include "llm/limits.h"
 #include "llm/llm_reply.h"
-#include "proxy/exchange.h"
+#include "proxy/exchange_internal.h"
 #include "tenants/usage.h"
 
 /* The most of a body that is held and read. Longer ones pass unread. */
 #define WEIR_LLM_BODY_BYTES_MAX (1024 * 1024)
 
-/* In `model_at`: the key does not name the model. */
-#define WEIR_LLM_NO_MODEL UINT16_MAX
-
 /* What is there from the head of a reply on. */
 struct weir_llm_reply_parser {
-    struct weir_llm_reply reply; /* of a success */
+    struct weir_llm_reply reply;      /* of a success */
+    struct weir_limits_source source; /* how this server tells its limits */
     struct weir_limits limits;
     struct weir_chunked chunked; /* takes the frames away */
     struct weir_buffer held;     /* of the reply: whether the client sees it is not known yet */
@@ -56,7 +56,7 @@ struct weir_llm {
     bool listens;     /* to the body of the reply */
     bool rewrites;    /* that body goes on without what is hidden, in frames of ours */
     uint16_t key_bytes;
-    uint16_t model_at; /* of the key */
+    uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
     uint16_t model_bytes;
     uint32_t model_begin; /* of the body: the value with its quotes */
     uint32_t model_end;
@@ -70,110 +70,96 @@ struct weir_llm {
 
 /* ---- exchange_request.c ---- */
 
-/* What the head says, for weir_llm_begin(). */
-struct weir_llm_head {
-    const struct weir_http1_head *head;
-    struct weir_slice path;
-    struct weir_slice key; /* without the model */
-    uint16_t model_at;
-    enum weir_priority priority;
-};
+/* Begins, from the head of a request. Null without memory. */
+WEIR_MUST_CHECK struct weir_llm *weir_llm_begin(struct weir_exchange *exchange,
+                                                const struct weir_dialect *dialect,
+                                                const struct weir_request_facts *facts);
 
-/* Begins, from the head of a request. False without memory. */
-WEIR_MUST_CHECK bool weir_llm_begin(struct weir_exchange *exchange,
-                                    const struct weir_llm_head *head);
-
-/* The head has been taken off: reads the body as far as it is there, and goes into the line once
- * all of it is. */
-void weir_llm_go(struct weir_exchange *exchange);
-
-/* The client has sent more of it. */
-void weir_llm_read(struct weir_exchange *exchange);
-
-/* It goes on reading after something has happened for which it waited. */
-void weir_llm_read_again(struct weir_exchange *exchange);
+/* Reads the body as far as it is there, unless it waits for a large buffer, and goes into the line
+ * once all of it is. */
+void weir_llm_read(struct weir_llm *llm);
 
 /* It has waited for a large buffer for as long as it may. */
-void weir_llm_large_late(struct weir_exchange *exchange);
+void weir_llm_large_late(struct weir_llm *llm);
 
 /* A large buffer may be free: the first that waits for one goes on, in a later step. */
 void weir_llm_wake_reader(struct weir_worker *worker);
 
 /* Into the line, for the first attempt or another one. */
-void weir_llm_enter(struct weir_exchange *exchange);
+void weir_llm_enter(struct weir_llm *llm);
 
 /* Answers a request whose tenant has used what it may use today. False if it has not: then it goes
  * on. Asked before the line and behind it, where others of the tenant may have used it up. */
-bool weir_llm_refuse_spent(struct weir_exchange *exchange);
+bool weir_llm_refuse_spent(struct weir_llm *llm);
 
 /* An attempt begins: the model is called as the upstream calls it. False without memory. */
-WEIR_MUST_CHECK bool weir_llm_address(struct weir_exchange *exchange,
+WEIR_MUST_CHECK bool weir_llm_address(struct weir_llm *llm,
                                       const struct weir_config_upstream *upstream);
 
 /* Lets go of everything. */
-void weir_llm_end(struct weir_exchange *exchange);
+void weir_llm_end(struct weir_llm *llm);
 
 /* ---- exchange_reply.c ---- */
 
-/* The final head of a reply is there: tells the lane, unless the reply is judged first. False
- * without memory. */
-WEIR_MUST_CHECK bool weir_llm_hear(struct weir_exchange *exchange,
-                                   const struct weir_http1_head *head);
+/* The final head of a reply is there: tells the lane, unless the reply is judged first. */
+WEIR_MUST_CHECK enum weir_filter_head weir_llm_hear(struct weir_llm *llm,
+                                                    const struct weir_http1_head *head);
 
 /* Tells the lane what the head said. */
-void weir_llm_tell(struct weir_exchange *exchange, bool streamed);
+void weir_llm_tell(struct weir_llm *llm, bool streamed);
 
-/* Which fields of replies the client is not to see. */
-struct weir_limits_source weir_llm_limits(const struct weir_exchange *exchange);
+/* Whether the client is not to see a field of a reply. */
+bool weir_llm_hides(const struct weir_llm *llm, const struct weir_http1_head *head,
+                    const struct weir_http1_field *field);
 
 /* Bytes of the reply's body have come and were checked. With `rewrites` those that the client is to
  * see are in the exchange's `reply` afterwards, else they go on as they are. False without memory.
  */
-WEIR_MUST_CHECK bool weir_llm_listen(struct weir_exchange *exchange, struct weir_slice bytes);
+WEIR_MUST_CHECK bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes);
 
 /* There are no more. */
-WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_exchange *exchange);
+WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_llm *llm);
 
 /* What it came to, for whoever takes the permit back. */
-void weir_llm_settle(const struct weir_exchange *exchange, struct weir_result *result);
+void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result);
 
 /* ---- exchange_usage.c ---- */
 
 /* What the tenant may use today; zeroed where there is no bound. */
-struct weir_share_budget weir_llm_budget(const struct weir_exchange *exchange);
+struct weir_share_budget weir_llm_budget(const struct weir_llm *llm);
 
 /* What an attempt has used: what its reply says; else what was expected of the input, and what was
  * seen of the output. Nothing where it failed, but for a client that left before there was a reply:
  * the provider has all of its request. */
-struct weir_usage_counts weir_llm_used(const struct weir_exchange *exchange);
+struct weir_usage_counts weir_llm_used(const struct weir_llm *llm);
 
 /* It is over, or was refused by us: that is written down. */
-void weir_llm_book(const struct weir_exchange *exchange);
-void weir_llm_book_refusal(const struct weir_exchange *exchange);
+void weir_llm_book(const struct weir_llm *llm);
+void weir_llm_book_refusal(const struct weir_llm *llm);
 
 /* ---- exchange_retry.c ---- */
 
 /* Whether the reply may go on. If not, it waits for more of it, or there is another attempt. */
-bool weir_llm_judged(struct weir_exchange *exchange);
+bool weir_llm_judged(struct weir_llm *llm);
 
 /* The server took too long, or the deadline has come. True if there is another attempt. */
-bool weir_llm_timed_out(struct weir_exchange *exchange, bool expired);
+bool weir_llm_timed_out(struct weir_llm *llm, bool expired);
 
 /* The time of the other attempt has come. */
-void weir_llm_again(struct weir_exchange *exchange);
+void weir_llm_again(struct weir_llm *llm);
 
 /* ---- exchange_metrics.c ---- */
 
 /* An attempt begins: it has been admitted. */
-void weir_llm_meter_begin(struct weir_exchange *exchange);
+void weir_llm_meter_begin(struct weir_llm *llm);
 
 /* The head of a stream is there. */
-void weir_llm_meter_head(struct weir_exchange *exchange);
+void weir_llm_meter_head(struct weir_llm *llm);
 
 /* There will be another attempt, and this one is about to end. */
-void weir_llm_meter_retry(struct weir_exchange *exchange);
+void weir_llm_meter_retry(struct weir_llm *llm);
 
 /* The attempt is over, if there is one. */
-void weir_llm_meter_end(struct weir_exchange *exchange, enum weir_outcome outcome);
+void weir_llm_meter_end(struct weir_llm *llm, enum weir_outcome outcome);
 
 #endif

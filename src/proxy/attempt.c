@@ -4,7 +4,6 @@
 
 #include "base/list.h"
 #include "frontend/loopback_client.h"
-#include "llm/llm_exchange.h"
 #include "proxy/forward.h"
 #include "upstream/connect.h"
 
@@ -47,7 +46,7 @@ static void on_again(struct weir_post *post)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {
-        weir_llm_read_again(exchange);
+        (void)weir_filters_read(exchange); /* what body_start.c reads is never put off */
         return;
     }
     if (exchange->backend != NULL) {
@@ -161,7 +160,7 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
         return;
     }
     if (exchange->head_done || weir_exchange_read_head(exchange)) {
-        if (exchange->llm != NULL && !weir_llm_judged(exchange)) {
+        if (exchange->filters != NULL && !weir_filters_may_reply(exchange)) {
             return;
         }
         bool opened = exchange->upgraded && !exchange->reply_begun;
@@ -203,8 +202,8 @@ static void backend_late(struct weir_backend *backend)
         weir_origin_failed(backend->origin);
         exchange->server_failed = true;
     }
-    if (exchange->llm != NULL && weir_llm_timed_out(exchange, expired)) {
-        return; /* there will be another attempt */
+    if (exchange->filters != NULL && weir_filters_timed_out(exchange, expired)) {
+        return;
     }
     if (exchange->reply_begun) {
         weir_exchange_abandon(exchange);
@@ -292,11 +291,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     struct weir_origin *origin =
         weir_upstream_choose(&exchange->worker_config->upstreams[index], not_this);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
-    if (exchange->llm != NULL &&
-        !weir_llm_address(exchange, exchange->worker_config->upstreams[index].config)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                             "There is no memory left to name the model as this upstream calls it. "
-                             "Try again.");
+    if (exchange->filters != NULL &&
+        !weir_filters_attempt(exchange, exchange->worker_config->upstreams[index].config)) {
         return;
     }
     if (origin != NULL && !finish_head(exchange, origin)) {
@@ -342,11 +338,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
 void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     exchange->admitted_ns = exchange->worker->loop.now_ns;
-    if (exchange->llm != NULL) {
-        weir_llm_meter_begin(exchange);
-        if (weir_llm_refuse_spent(exchange)) {
-            return;
-        }
+    if (exchange->filters != NULL && !weir_filters_admitted(exchange)) {
+        return;
     }
     connect_to(exchange, NULL, NULL);
 }

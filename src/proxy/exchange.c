@@ -3,7 +3,6 @@
 #include "base/list.h"
 #include "frontend/loopback_client.h"
 #include "gates/refusal.h"
-#include "llm/llm_exchange.h"
 #include "wire/head_writer.h"
 
 #include <assert.h>
@@ -12,8 +11,9 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
 {
     /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
      * whose lane leads nowhere. */
-    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
-           ((exchange->llm != NULL || exchange->failovers > 0) && state == WEIR_EXCHANGE_WAITING));
+    assert(
+        state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
+        ((exchange->filters != NULL || exchange->failovers > 0) && state == WEIR_EXCHANGE_WAITING));
     exchange->state = (uint8_t)state;
 }
 
@@ -40,9 +40,8 @@ void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome 
 {
     struct weir_result result = {.outcome =
                                      exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
-    if (exchange->llm != NULL && (exchange->has_ticket || exchange->llm->meter != NULL)) {
-        weir_llm_settle(exchange, &result);
-        weir_llm_meter_end(exchange, result.outcome);
+    if (exchange->filters != NULL) {
+        weir_filters_settle(exchange, &result);
     }
     if (!exchange->has_ticket) {
         return;
@@ -80,8 +79,8 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     }
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
     weir_exchange_end_ticket(exchange, outcome);
-    if (exchange->llm != NULL) {
-        weir_llm_end(exchange);
+    if (exchange->filters != NULL) {
+        weir_filters_end(exchange);
     }
     weir_exchange_bury_if_free(exchange);
 }
@@ -162,22 +161,16 @@ static void end_answer(struct weir_exchange *exchange, uint16_t status)
     weir_exchange_watch_client(exchange);
 }
 
-static void answer(struct weir_exchange *exchange, struct weir_problem *problem)
+void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_problem *problem)
 {
     if (!begin_answer(exchange)) {
         return;
     }
-    if (exchange->llm != NULL && exchange->llm->attempts == 0) {
-        weir_llm_book_refusal(exchange);
-    }
-    problem->llm = exchange->route != NULL && exchange->route->llm != WEIR_CONFIG_LLM_NONE;
-    struct weir_share share;
-    struct weir_share_budget budget;
-    if (exchange->llm != NULL) {
-        share = weir_gate_ticket_share(&exchange->gate_ticket);
-        budget = weir_llm_budget(exchange);
-        problem->share = &share;
-        problem->budget = &budget;
+    if (exchange->filters != NULL) {
+        weir_filters_problem(exchange, problem);
+        problem->add_fields = weir_filters_add_fields;
+        problem->add_members = weir_filters_add_members;
+        problem->context = exchange;
     }
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
     if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
@@ -193,7 +186,7 @@ void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind
                           uint16_t status, const char *detail)
 {
     struct weir_problem problem = {.kind = kind, .status = status, .detail = detail};
-    answer(exchange, &problem);
+    weir_exchange_answer_problem(exchange, &problem);
 }
 
 void weir_exchange_answer_options(struct weir_exchange *exchange)
@@ -219,18 +212,6 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
     end_answer(exchange, 204);
 }
 
-void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns)
-{
-    struct weir_problem problem = {
-        .kind = WEIR_PROBLEM_BUDGET_SPENT,
-        .status = 429,
-        .detail =
-            "This tenant has used all tokens that it may use today (tokens_per_day). Come back "
-            "after Retry-After, when another day of UTC has begun, or have it raised.",
-        .retry_ns = left_ns};
-    answer(exchange, &problem);
-}
-
 static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
     return (struct weir_refused){.gate =
@@ -245,7 +226,7 @@ void weir_exchange_refuse(struct weir_exchange *exchange)
     struct weir_refused refused = refused_of(exchange);
     struct weir_refusal refusal;
     weir_refusal_at_door(&refusal, &refused);
-    answer(exchange, &refusal.problem);
+    weir_exchange_answer_problem(exchange, &refusal.problem);
 }
 
 void weir_exchange_refuse_in_line(struct weir_exchange *exchange)
@@ -253,7 +234,7 @@ void weir_exchange_refuse_in_line(struct weir_exchange *exchange)
     struct weir_refused refused = refused_of(exchange);
     struct weir_refusal refusal;
     weir_refusal_in_line(&refusal, &refused);
-    answer(exchange, &refusal.problem);
+    weir_exchange_answer_problem(exchange, &refusal.problem);
 }
 
 void weir_exchange_refuse_depth(struct weir_exchange *exchange)
@@ -261,7 +242,7 @@ void weir_exchange_refuse_depth(struct weir_exchange *exchange)
     struct weir_refused refused = refused_of(exchange);
     struct weir_refusal refusal;
     weir_refusal_too_deep(&refusal, &refused);
-    answer(exchange, &refusal.problem);
+    weir_exchange_answer_problem(exchange, &refusal.problem);
 }
 
 /* ---- the gate ---- */
@@ -407,17 +388,12 @@ static void body_late(struct weir_exchange *exchange)
 static void client_late(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
-    if (exchange->state == WEIR_EXCHANGE_WAITING && exchange->llm != NULL) {
-        weir_llm_again(exchange);
+    if (exchange->state <= WEIR_EXCHANGE_WAITING && exchange->filters != NULL &&
+        weir_filters_late(exchange)) {
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_WAITING) {
         weir_exchange_late_for_flow(exchange);
-        return;
-    }
-    if (exchange->state == WEIR_EXCHANGE_READING && exchange->llm != NULL &&
-        exchange->llm->waits_for_large) {
-        weir_llm_large_late(exchange);
         return;
     }
     if (exchange->reply_begun || exchange->upstream_done) {
@@ -441,9 +417,7 @@ static void client_ready(struct weir_client *client)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {
-        if (exchange->llm != NULL) {
-            weir_llm_read(exchange);
-        } else {
+        if (exchange->filters == NULL || !weir_filters_read(exchange)) {
             weir_exchange_read_start(exchange);
         }
         return;
@@ -475,7 +449,7 @@ static void dismiss(struct weir_client *client)
         struct weir_refused refused = refused_of(exchange);
         struct weir_refusal refusal;
         weir_refusal_make(&refusal, WEIR_PROBLEM_DRAINING, going_away, &refused);
-        answer(exchange, &refusal.problem);
+        weir_exchange_answer_problem(exchange, &refusal.problem);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "gates/gate_ticket.h"
 #include "gates/problem.h"
 #include "proxy/body.h"
+#include "proxy/filter.h"
 #include "upstream/upstream.h"
 
 enum weir_exchange_state {
@@ -24,8 +25,6 @@ enum weir_exchange_state {
     WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
     WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
 };
-
-struct weir_llm;
 
 /* What a request needs to stand in line, kept while the start of its body is read. */
 struct weir_body_start {
@@ -73,7 +72,8 @@ struct weir_exchange {
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t body_sent;   /* of these, while they are kept */
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
-    struct weir_llm *llm; /* null unless the route leads to one */
+    const struct weir_filter_list *filters; /* of its route; null: none */
+    void *filter_states[WEIR_FILTERS_MAX];
     struct weir_body_start *body_start; /* while it is read; else null */
     struct weir_body request_body;
     struct weir_body_pace body_pace; /* of the client, while it sends the body */
@@ -97,17 +97,5 @@ extern const struct weir_service weir_proxy;
 
 /* Begins the exchange of the head that the client has read, and leaves the client without it. */
 void weir_exchange_begin(struct weir_client *client);
-
-/* The steps that follow the beginning, in routing.c and exchange.c: it has been admitted; another
- * call has changed its ticket; it is answered by us, for itself or for a ticket that was not
- * admitted. */
-void weir_exchange_admitted(struct weir_exchange *exchange);
-void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
-void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
-                          uint16_t status, const char *detail);
-void weir_exchange_refuse(struct weir_exchange *exchange);
-
-/* Answers a request for the options of the server as a whole (RFC 9110, section 9.3.7). */
-void weir_exchange_answer_options(struct weir_exchange *exchange);
 
 #endif

@@ -2,13 +2,15 @@
  *
  *   routing.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
- *   llm_*.c       what is read of an LLM's requests and replies, and another attempt; see
- * llm_exchange.h exchange_flow.c        the same line and permit for all requests of a flow
+ *   filter.c      the filters of its route, at each step
+ *   exchange_flow.c  the same line and permit for all requests of a flow
  *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c     a server: finding one, connecting, and losing it
- *   lane_failover.c      another lane, if none of the lane's servers can be reached
+ *   lane_failover.c  another lane, if none of the lane's servers can be reached
  *   request.c     the request, on its way to the server
  *   reply.c       the reply, on its way to the client
+ *
+ * Filters call these steps as well (filter.h).
  *
  * Any step may end the exchange, after which its client is null; its memory stays until the end of
  * the turn. */
@@ -36,7 +38,57 @@ void weir_exchange_read_start(struct weir_exchange *exchange);
 /* Gives back what is kept meanwhile. */
 void weir_exchange_drop_start(struct weir_exchange *exchange);
 
+/* ---- filter.c ----
+ *
+ * Each has the exchange's filters do their part at one step, which filter.h describes. All require
+ * that it has filters. */
+
+const char *weir_filters_object(const struct weir_exchange *exchange,
+                                const struct weir_request_facts *facts);
+bool weir_filters_begin(struct weir_exchange *exchange, const struct weir_request_facts *facts);
+bool weir_filters_enter(struct weir_exchange *exchange, const struct weir_destination *where,
+                        const struct weir_request *request);
+bool weir_filters_leave(struct weir_exchange *exchange, enum weir_outcome outcome);
+bool weir_filters_late(struct weir_exchange *exchange);
+bool weir_filters_admitted(struct weir_exchange *exchange);
+bool weir_filters_attempt(struct weir_exchange *exchange,
+                          const struct weir_config_upstream *upstream);
+void weir_filters_restart(struct weir_exchange *exchange);
+enum weir_filter_head weir_filters_reply_head(struct weir_exchange *exchange,
+                                              const struct weir_http1_head *head);
+bool weir_filters_may_reply(struct weir_exchange *exchange);
+enum weir_filter_data weir_filters_reply_data(struct weir_exchange *exchange,
+                                              struct weir_slice bytes);
+bool weir_filters_reply_end(struct weir_exchange *exchange);
+bool weir_filters_timed_out(struct weir_exchange *exchange, bool expired);
+void weir_filters_problem(struct weir_exchange *exchange, struct weir_problem *problem);
+void weir_filters_settle(struct weir_exchange *exchange, struct weir_result *result);
+void weir_filters_end(struct weir_exchange *exchange);
+
+/* False, and nothing happens, if none of them has that hook. */
+bool weir_filters_read(struct weir_exchange *exchange);
+bool weir_filters_enter_again(struct weir_exchange *exchange, const struct weir_request *request);
+
+/* For heads and problems; the context is the exchange. */
+bool weir_filters_hide(const void *context, const struct weir_http1_head *head,
+                       const struct weir_http1_field *field);
+void weir_filters_add_fields(const void *context, struct weir_head_writer *writer);
+void weir_filters_add_members(const void *context, const struct weir_problem *problem,
+                              struct weir_json *json);
+
 /* ---- exchange.c ---- */
+
+/* Answers the exchange by a problem: of its own, or for a ticket that was not admitted. */
+void weir_exchange_answer(struct weir_exchange *exchange, enum weir_problem_kind kind,
+                          uint16_t status, const char *detail);
+void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_problem *problem);
+void weir_exchange_refuse(struct weir_exchange *exchange);
+
+/* Answers a request for the options of the server as a whole (RFC 9110, section 9.3.7). */
+void weir_exchange_answer_options(struct weir_exchange *exchange);
+
+/* Another call has changed its ticket. */
+void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 
 /* The one place that changes its state. */
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);
@@ -56,9 +108,6 @@ void weir_exchange_bury_if_free(struct weir_exchange *exchange);
 /* Answers for a ticket that ended in line, and for a request that is one too many of its flow. */
 void weir_exchange_refuse_in_line(struct weir_exchange *exchange);
 void weir_exchange_refuse_depth(struct weir_exchange *exchange);
-
-/* The same for a tenant that has used what it may use today; the day has so much left. */
-void weir_exchange_refuse_budget(struct weir_exchange *exchange, uint64_t left_ns);
 
 /* Whether there is nothing to send until the client has sent more of its body; and whether there is
  * something that it has not read yet. */
@@ -88,6 +137,9 @@ void weir_exchange_late_for_flow(struct weir_exchange *exchange);
 void weir_exchange_leave_flow(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* ---- attempt.c ---- */
+
+/* It has a permit, or needs none: goes to a server. */
+void weir_exchange_admitted(struct weir_exchange *exchange);
 
 const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange);
 

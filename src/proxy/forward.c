@@ -18,14 +18,6 @@
 /* A host, a peer and the words between them. */
 #define FORWARDED_BYTES_MAX 512
 
-/* What an LLM's provider must not see, which is somebody else's machine, and what is said
- * differently to it. A body is held before it goes on, so its sender has been told to go on
- * already.
- */
-#define NOT_FOR_LLM                                                                        \
-    (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
-     WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(ACCEPT_ENCODING) | WEIR_FIELD_BIT(EXPECT) | SAYS_WHO)
-
 /* What is written anew for every request, and what is only for this gateway. Trailers do not go to
  * a server, so the field that announces them does not either. */
 #define WRITTEN_ANEW                                                                             \
@@ -235,12 +227,12 @@ static bool says_who(struct weir_slice name)
     return name.bytes >= begin.bytes && weir_field_alike(begin, weir_slice_of(start));
 }
 
-/* What a provider of LLMs is not told: where a client is, nor whose it is. */
-static bool is_private(const struct weir_config_route *route, struct weir_slice name)
+/* Whether a field says where the client is, or whose it is. */
+static bool tells_of_client(const struct weir_config_route *route, struct weir_slice name)
 {
     bool tenant = route->tenant.kind == WEIR_CONFIG_SOURCE_HEADER &&
                   weir_field_alike(name, route->tenant.text);
-    return route->llm != WEIR_CONFIG_LLM_NONE && (tenant || says_who(name));
+    return tenant || says_who(name);
 }
 
 /* Names that Weir writes, removes or believes on every route, so that nothing may be taken for
@@ -295,6 +287,7 @@ static bool imitates(const struct weir_forward_request *request, struct weir_sli
 struct field_filter {
     uint64_t unwanted; /* those of the listed names that do not pass, whatever else they are */
     bool imitations;   /* there may be names that are like others */
+    bool anonymous;    /* nothing passes that says where the client is, or whose it is */
 };
 
 static bool passes(const struct weir_forward_request *request, uint16_t index,
@@ -316,7 +309,8 @@ static bool passes(const struct weir_forward_request *request, uint16_t index,
         return true;
     }
     struct weir_slice name = weir_http1_name(request->data, field);
-    return !is_private(request->route, name) && !replaced(request, name) &&
+    return !(filter->anonymous && tells_of_client(request->route, name)) &&
+           !replaced(request, name) &&
            !(filter->imitations && imitates(request, name, filter->unwanted));
 }
 
@@ -334,10 +328,14 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     struct weir_head_writer writer;
     weir_head_init(&writer, buffer->data + buffer->end, weir_buffer_room(buffer));
     write_request_line(&writer, request);
-    bool llm = request->route->llm != WEIR_CONFIG_LLM_NONE;
+    static const struct weir_forward_policy usual;
+    const struct weir_forward_policy *policy = request->policy == NULL ? &usual : request->policy;
     uint64_t set = set_by_upstreams(request);
-    struct field_filter filter = {.unwanted = WRITTEN_ANEW | set | (llm ? NOT_FOR_LLM : 0),
-                                  .imitations = may_imitate(request)};
+    struct field_filter filter = {
+        .unwanted = WRITTEN_ANEW | set | policy->removed | (policy->anonymous ? SAYS_WHO : 0) |
+                    (policy->uncompressed ? WEIR_FIELD_BIT(ACCEPT_ENCODING) : 0),
+        .imitations = may_imitate(request),
+        .anonymous = policy->anonymous};
     uint64_t said = set; /* these names, and those that pass, need no word of ours */
     struct field_run run;
     begin_run(&run, &writer, request->head, request->data);
@@ -351,10 +349,10 @@ bool weir_forward_request(const struct weir_forward_request *request, struct wei
     if (request->head->field_count > 0) {
         end_run(&run, request->head->field_count);
     }
-    if (llm && (said & WEIR_FIELD_BIT(ACCEPT_ENCODING)) == 0) {
+    if (policy->uncompressed && (said & WEIR_FIELD_BIT(ACCEPT_ENCODING)) == 0) {
         copy(&writer, "accept-encoding: identity\r\n");
     }
-    if (!llm) {
+    if (!policy->anonymous) {
         write_who(&writer, request, said);
     }
     if ((said & WEIR_FIELD_BIT(VIA)) == 0) {
@@ -446,7 +444,7 @@ static bool stays_behind(const struct weir_forward_reply *reply, uint16_t index)
         return reply->framing != reply->head->framing;
     }
     return field->id == WEIR_FIELD_VIA || weir_http1_is_hop_by_hop(reply->head, index) ||
-           (reply->llm != NULL && weir_limits_hides(reply->llm, reply->data, field));
+           (reply->hides != NULL && reply->hides(reply->context, reply->head, field));
 }
 
 bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buffer *buffer)
@@ -474,8 +472,8 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
         }
         write_via(&writer, head, reply->data);
         write_timing(&writer, reply);
-        if (reply->share != NULL) {
-            weir_share_write(&writer, reply->share, reply->budget);
+        if (reply->add_fields != NULL) {
+            reply->add_fields(reply->context, &writer);
         }
         copy(&writer, reply->keep_alive ? "connection: keep-alive\r\n" : "connection: close\r\n");
     }

@@ -7,26 +7,31 @@
 #define WEIR_PROXY_FORWARD_H
 
 #include "config/config.h"
-#include "gates/share.h"
-#include "llm/limits.h"
 #include "net/buffer.h"
+#include "wire/head_writer.h"
 #include "wire/http1.h"
+
+/* What else of a request's head stays here. */
+struct weir_forward_policy {
+    uint64_t removed;  /* of the listed names, WEIR_FIELD_BIT() each */
+    bool anonymous;    /* nothing goes on that says where the client is, or whose it is */
+    bool uncompressed; /* the server is asked for its reply as it is, since that will be read */
+};
 
 struct weir_forward_request {
     const struct weir_config *config;
     const struct weir_config_route *route;
     const struct weir_http1_head *head;
-    const char *data;  /* the head's bytes */
-    const char *peer;  /* the client's address */
-    bool peer_is_unix; /* it has no address that others could know */
-    bool trusted;      /* whether what it says of others is kept */
+    const char *data;                         /* the head's bytes */
+    const struct weir_forward_policy *policy; /* null: nothing else */
+    const char *peer;                         /* the client's address */
+    bool peer_is_unix;                        /* it has no address that others could know */
+    bool trusted;                             /* whether what it says of others is kept */
     uint64_t request_id;
 };
 
 /* Writes all of the request's head that depends neither on the server nor on the body; it stays
- * open. To an LLM go no credentials of the client's and nothing that says where it is, and
- * replies are asked for as they are, not compressed, since they will be read. False if it does not
- * fit. */
+ * open. False if it does not fit. */
 WEIR_MUST_CHECK bool weir_forward_request(const struct weir_forward_request *request,
                                           struct weir_buffer *buffer);
 
@@ -46,13 +51,16 @@ WEIR_MUST_CHECK bool weir_forward_end(const struct weir_forward_end *end,
 struct weir_forward_reply {
     const struct weir_http1_head *head;
     enum weir_http1_framing framing; /* for the client; a length that does not hold stays behind */
-    const struct weir_limits_source *llm; /* an LLM's account stays private; null: there is none */
     const char *data;
     bool keep_alive;
-    uint64_t line_ns;               /* how long it waited in line */
-    uint64_t upstream_ns;           /* and for the upstream's head */
-    const struct weir_share *share; /* the tenant's own limits; null: nothing is said of them */
-    const struct weir_share_budget *budget; /* with a share */
+    uint64_t line_ns;     /* how long it waited in line */
+    uint64_t upstream_ns; /* and for the upstream's head */
+
+    /* Whether a field stays here, and fields that are added to a final head; null: none. */
+    bool (*hides)(const void *context, const struct weir_http1_head *head,
+                  const struct weir_http1_field *field);
+    void (*add_fields)(const void *context, struct weir_head_writer *writer);
+    const void *context; /* theirs */
 };
 
 WEIR_MUST_CHECK bool weir_forward_reply(const struct weir_forward_reply *reply,

@@ -7,8 +7,6 @@
  * failed would only make it a late one. */
 #include "proxy/exchange_internal.h"
 
-#include "llm/llm_exchange.h"
-
 /* Of one request. A lane is tried again when its pause is over, so who waits for another one that
  * is full may come here more than once for each; longer and longer pauses keep that rare. */
 #define DETOURS_MAX 100
@@ -49,13 +47,9 @@ static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
                         struct weir_request *request)
 {
     begin_anew(exchange);
-    if (exchange->llm == NULL) {
+    if (exchange->filters == NULL || !weir_filters_enter_again(exchange, request)) {
         weir_exchange_enter(exchange, key, request);
-        return;
     }
-    exchange->llm->deadline_ns = request->deadline_ns;
-    exchange->llm->attempts--; /* it has reached nobody */
-    weir_llm_enter(exchange);
 }
 
 bool weir_exchange_fail_over(struct weir_exchange *exchange)
@@ -76,8 +70,8 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange)
     struct weir_request request = {.priority = (enum weir_priority)gate_ticket->ticket.priority,
                                    .deadline_ns = gate_ticket->ticket.deadline_ns,
                                    .retry = true};
-    if (exchange->llm != NULL) {
-        weir_llm_meter_retry(exchange);
+    if (exchange->filters != NULL) {
+        weir_filters_restart(exchange);
     }
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_SOFT_LOSS);
     if (exchange->ticket_pending) { /* its lease was over in the same moment */

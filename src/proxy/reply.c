@@ -1,7 +1,6 @@
 /* reply.c - an exchange's reply, on its way to the client. */
 #include "proxy/exchange_internal.h"
 
-#include "llm/llm_exchange.h"
 #include "proxy/forward.h"
 #include "weir/retry.h"
 
@@ -39,7 +38,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
     uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply);
-    wanted += exchange->llm != NULL ? WEIR_SHARE_BYTES_MAX : 0;
+    wanted += exchange->filters != NULL ? exchange->filters->fields_bytes_max : 0;
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
         return false;
@@ -50,16 +49,10 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
                                        .keep_alive = exchange->keep_client,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
-    struct weir_limits_source limits;
-    struct weir_share share;
-    struct weir_share_budget budget;
-    if (exchange->llm != NULL) {
-        limits = weir_llm_limits(exchange);
-        reply.llm = &limits;
-        share = weir_gate_ticket_share(&exchange->gate_ticket);
-        budget = weir_llm_budget(exchange);
-        reply.share = &share;
-        reply.budget = &budget;
+    if (exchange->filters != NULL) {
+        reply.hides = weir_filters_hide;
+        reply.add_fields = weir_filters_add_fields;
+        reply.context = exchange;
     }
     return weir_forward_reply(&reply, &exchange->reply);
 }
@@ -82,26 +75,31 @@ static enum weir_outcome outcome_of(uint16_t status)
     return weir_signal_outcome(&(struct weir_answer){.status = status});
 }
 
-/* Lanes that learn hear of the head when it comes, not when the reply has ended. False without
- * memory. */
-static bool tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
+/* Lanes that learn hear of the head when it comes, not when the reply has ended. */
+static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
-    if (exchange->llm != NULL) {
-        return weir_llm_hear(exchange, head);
-    }
     if (exchange->has_ticket && !exchange->uses_flow &&
         exchange->worker_config->snapshot->learns[exchange->route->gate]) {
         struct weir_reply reply = {.outcome = outcome_of(head->status)};
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
-    return true;
+}
+
+/* A final head is there: what filters make of it. */
+static enum weir_filter_head judge_head(struct weir_exchange *exchange,
+                                        const struct weir_http1_head *head)
+{
+    const struct weir_filter_list *filters = exchange->filters;
+    if (filters == NULL || !filters->tells_lane) {
+        tell_lane(exchange, head);
+    }
+    return filters == NULL ? WEIR_FILTER_HEAD_PASS : weir_filters_reply_head(exchange, head);
 }
 
 /* Where something may be taken out of a body, the length that the server names does not hold. */
 static enum weir_http1_framing framing_for_client(const struct weir_exchange *exchange,
-                                                  const struct weir_http1_head *head)
+                                                  const struct weir_http1_head *head, bool rewrites)
 {
-    bool rewrites = exchange->llm != NULL && exchange->llm->rewrites;
     if (!rewrites || head->framing != WEIR_FRAMING_LENGTH) {
         return head->framing;
     }
@@ -126,12 +124,15 @@ static bool take_head(struct weir_exchange *exchange)
                              "Send the request in HTTP/1.1.");
         return false;
     }
-    if (final && !tell_lane(exchange, head)) {
+    enum weir_filter_head judged = final ? judge_head(exchange, head) : WEIR_FILTER_HEAD_PASS;
+    if (judged == WEIR_FILTER_HEAD_NO_MEMORY) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                              "There is no memory left for this reply. Try again.");
         return false;
     }
-    exchange->reply_frames = (uint8_t)framing_for_client(exchange, head);
+    exchange->judging = judged == WEIR_FILTER_HEAD_JUDGE;
+    exchange->reply_frames =
+        (uint8_t)framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
     if (final) {
         exchange->keep_client =
             exchange->keep_client && exchange->reply_frames != WEIR_FRAMING_UNTIL_CLOSE &&
@@ -236,11 +237,14 @@ static bool check_reply(struct weir_exchange *exchange)
     struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
     struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
     fresh.bytes = weir_body_accept(&exchange->reply_body, fresh);
-    if (exchange->llm != NULL && fresh.bytes > 0 && !weir_llm_listen(exchange, fresh)) {
+    enum weir_filter_data filtered = exchange->filters != NULL && fresh.bytes > 0
+                                         ? weir_filters_reply_data(exchange, fresh)
+                                         : WEIR_FILTER_DATA_PASS;
+    if (filtered == WEIR_FILTER_DATA_NO_MEMORY) {
         weir_exchange_abandon(exchange);
         return false;
     }
-    if (exchange->llm != NULL && exchange->llm->rewrites) {
+    if (filtered == WEIR_FILTER_DATA_TAKEN) {
         weir_buffer_consume(&exchange->backend->in, fresh.bytes);
     } else {
         exchange->reply_ready += (uint32_t)fresh.bytes;
@@ -254,7 +258,7 @@ static bool check_reply(struct weir_exchange *exchange)
                              weir_http_fault_text(exchange->reply_body.fault));
         return false;
     }
-    if (broken || (ended && exchange->llm != NULL && !weir_llm_listen_end(exchange))) {
+    if (broken || (ended && exchange->filters != NULL && !weir_filters_reply_end(exchange))) {
         weir_exchange_abandon(exchange);
         return false;
     }

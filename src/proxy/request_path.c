@@ -76,14 +76,14 @@ static bool captures_parameters(const struct weir_match *match)
 
 /* What is against parameters in a path with that match, whatever its loosest reading is. */
 static const char *parameter_objection(const struct weir_config *config,
-                                       const struct weir_match *match)
+                                       const struct weir_match *match, const char *plain)
 {
     if (config->matches_parameters) {
         return "The path has a parameter (; or %3B), by which some route is chosen, and servers "
                "differ in what it means. Use an address with paths: keep for such paths.";
     }
-    if (config->routes[match->route].llm != WEIR_CONFIG_LLM_NONE) {
-        return "The path has a parameter (; or %3B), which no call of an LLM has. Send it without.";
+    if (plain != NULL) {
+        return plain;
     }
     if (captures_parameters(match)) {
         return "A segment that the route captures has a parameter (; or %3B), which is no part of "
@@ -109,7 +109,7 @@ static bool has_same_route(const struct weir_matcher *matcher, struct weir_slice
 
 const char *weir_request_path_objection(const struct weir_request_path *path,
                                         const struct weir_config *config, struct weir_slice text,
-                                        const struct weir_match *match)
+                                        const struct weir_match *match, const char *plain)
 {
     bool drops = path->paths != WEIR_CONFIG_PATHS_KEEP;
     unsigned checked = WEIR_PATH_ESCAPED_DELIMITER | (drops ? WEIR_PATH_PARAMETERS : 0);
@@ -117,7 +117,7 @@ const char *weir_request_path_objection(const struct weir_request_path *path,
         return NULL;
     }
     if (drops && (path->flaws & WEIR_PATH_PARAMETERS) != 0) {
-        const char *wrong = parameter_objection(config, match);
+        const char *wrong = parameter_objection(config, match, plain);
         if (wrong != NULL) {
             return wrong;
         }

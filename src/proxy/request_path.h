@@ -26,9 +26,10 @@ const char *weir_request_path_settle(struct weir_request_path *path, enum weir_c
                                      struct weir_http1_head *head, char *data);
 
 /* Why a route must not be taken by a settled path, or null. `match` is what the config's matcher
- * found for `text`, which is that path. */
+ * found for `text`, which is that path; `plain` is why that route takes no path with a parameter,
+ * or null if it may. */
 const char *weir_request_path_objection(const struct weir_request_path *path,
                                         const struct weir_config *config, struct weir_slice text,
-                                        const struct weir_match *match);
+                                        const struct weir_match *match, const char *plain);
 
 #endif

@@ -6,7 +6,6 @@
 #include "config/scalars.h"
 #include "frontend/guard.h"
 #include "frontend/loopback_client.h"
-#include "llm/llm_exchange.h"
 #include "proxy/forward.h"
 #include "proxy/request_path.h"
 #include "tenants/api_key.h"
@@ -34,24 +33,24 @@ static struct weir_slice text_of(const struct weir_config_source *source,
 #define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
 
 /* The key cannot be made, and so has no place for a model. */
-static size_t no_key(uint16_t *model_at)
+static size_t no_key(uint16_t *key_gap)
 {
-    *model_at = WEIR_LLM_NO_MODEL;
+    *key_gap = WEIR_KEY_NO_GAP;
     return 0;
 }
 
 /* Puts the key together from its parts. 0 if it is empty or too long. The model is not known yet:
- * `*model_at` is where it goes. */
+ * `*key_gap` is where it goes. */
 static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
                           const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX],
-                          uint16_t *model_at)
+                          uint16_t *key_gap)
 {
     const struct weir_config_route *route = exchange->route;
     size_t bytes = 0;
-    *model_at = WEIR_LLM_NO_MODEL;
+    *key_gap = WEIR_KEY_NO_GAP;
     for (uint32_t i = 0; i < route->key_parts; i++) {
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
-            *model_at = (uint16_t)bytes;
+            *key_gap = (uint16_t)bytes;
             continue;
         }
         struct weir_slice part = text_of(&route->key[i], head, data, match);
@@ -64,13 +63,13 @@ static size_t compose_key(const struct weir_exchange *exchange, const struct wei
             /* What it stands for: %c3 and %C3 are one key. */
             size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
             if (decoded == 0) {
-                return no_key(model_at);
+                return no_key(key_gap);
             }
             bytes += decoded;
             continue;
         }
         if (bytes + part.bytes > KEY_BYTES_MAX) {
-            return no_key(model_at);
+            return no_key(key_gap);
         }
         if (part.bytes > 0) { /* a tenant that is not believed has no text */
             memcpy(key + bytes, part.data, part.bytes);
@@ -100,13 +99,13 @@ static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_s
 }
 
 /* What the head says, as far as it is needed after the head is gone. */
-struct request_facts {
+struct request_reading {
     struct weir_http1_head *head;
     char *data; /* the head's bytes, in which the path may be rewritten */
     struct weir_match match;
     struct weir_slice key;
     char key_text[KEY_BYTES_MAX];
-    uint16_t model_at; /* of the key, where the model goes; see llm_exchange.h */
+    uint16_t key_gap; /* see weir_request_facts */
     enum weir_priority priority;
 };
 
@@ -120,7 +119,7 @@ static bool asks_for_options(const struct weir_http1_head *head)
 
 /* The route's deadline, or a sooner one that the client asks for. False if what it asks for is no
  * duration. */
-static bool set_deadline(struct weir_exchange *exchange, const struct request_facts *reading)
+static bool set_deadline(struct weir_exchange *exchange, const struct request_reading *reading)
 {
     uint64_t now_ns = exchange->worker->loop.now_ns;
     uint64_t timeout_ns = exchange->route->deadline_ns;
@@ -137,21 +136,22 @@ static bool set_deadline(struct weir_exchange *exchange, const struct request_fa
     return true;
 }
 
-static bool make_request(struct weir_exchange *exchange, const struct request_facts *reading)
+static bool make_request(struct weir_exchange *exchange, const struct request_reading *reading)
 {
     struct weir_worker *worker = exchange->worker;
     uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
     wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
-    struct weir_forward_request request = {.config = exchange->worker_config->config,
-                                           .route = exchange->route,
-                                           .head = reading->head,
-                                           .data = reading->data,
-                                           .peer = exchange->client->peer,
-                                           .peer_is_unix =
-                                               exchange->client->listener->config->address.kind ==
-                                               WEIR_CONFIG_ADDRESS_UNIX,
-                                           .trusted = exchange->client->trusted,
-                                           .request_id = weir_worker_random(worker)};
+    struct weir_forward_request request = {
+        .config = exchange->worker_config->config,
+        .route = exchange->route,
+        .head = reading->head,
+        .data = reading->data,
+        .policy = exchange->filters == NULL ? NULL : &exchange->filters->policy,
+        .peer = exchange->client->peer,
+        .peer_is_unix =
+            exchange->client->listener->config->address.kind == WEIR_CONFIG_ADDRESS_UNIX,
+        .trusted = exchange->client->trusted,
+        .request_id = weir_worker_random(worker)};
     if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
         !weir_forward_request(&request, &exchange->request)) {
         return false;
@@ -202,7 +202,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
 }
 
 /* Whether the flow ends with this request. False if Weir-Flow says something else. */
-static bool read_flow_end(struct weir_exchange *exchange, const struct request_facts *reading)
+static bool read_flow_end(struct weir_exchange *exchange, const struct request_reading *reading)
 {
     const struct weir_http1_field *said = weir_http1_find(reading->head, WEIR_FIELD_WEIR_FLOW);
     exchange->flow_last = said != NULL;
@@ -212,7 +212,7 @@ static bool read_flow_end(struct weir_exchange *exchange, const struct request_f
 }
 
 /* Who asks, as far as the client is believed. */
-static void identify(struct weir_exchange *exchange, struct request_facts *reading)
+static void identify(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_config_route *found = exchange->route;
     const struct weir_http1_head *head = reading->head;
@@ -246,18 +246,25 @@ struct refusal {
     const char *detail; /* null: there is none */
 };
 
-static bool begin_llm(struct weir_exchange *exchange, const struct request_facts *reading)
+static struct weir_request_facts facts_of(const struct request_reading *reading)
 {
-    struct weir_llm_head head = {.head = reading->head,
-                                 .path = weir_http1_slice(reading->data, reading->head->path),
-                                 .key = reading->key,
-                                 .model_at = reading->model_at,
-                                 .priority = reading->priority};
-    return weir_llm_begin(exchange, &head);
+    return (struct weir_request_facts){.head = reading->head,
+                                       .data = reading->data,
+                                       .path = weir_http1_slice(reading->data, reading->head->path),
+                                       .key = reading->key,
+                                       .key_gap = reading->key_gap,
+                                       .priority = reading->priority};
+}
+
+static bool begin_filters(struct weir_exchange *exchange, const struct request_reading *reading)
+{
+    struct weir_request_facts facts = facts_of(reading);
+    return weir_filters_begin(exchange, &facts);
 }
 
 /* On routes that ask for a key, it says who asks, and nothing else does. */
-static struct refusal check_key(struct weir_exchange *exchange, const struct request_facts *reading)
+static struct refusal check_key(struct weir_exchange *exchange,
+                                const struct request_reading *reading)
 {
     struct weir_worker *worker = exchange->worker;
     struct weir_slice tenant;
@@ -296,7 +303,7 @@ static bool adds_fields(const struct weir_exchange *exchange)
 }
 
 /* What is against passing the request on by the route that was found. */
-static struct refusal check_route(struct weir_exchange *exchange, struct request_facts *reading)
+static struct refusal check_route(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     const struct weir_config_route *found = exchange->route;
@@ -330,10 +337,9 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413, WEIR_BODY_TOO_LONG};
     }
     size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
-                                   reading->key_text, &reading->model_at);
+                                   reading->key_text, &reading->key_gap);
     reading->key = (struct weir_slice){reading->key_text, key_bytes};
-    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE &&
-        reading->model_at == WEIR_LLM_NO_MODEL) {
+    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE && reading->key_gap == WEIR_KEY_NO_GAP) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "The request does not name the key that its route asks for, or one "
                                 "of more than 255 bytes."};
@@ -342,7 +348,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
                                 "The header section is too long to be passed on."};
     }
-    if (found->llm != WEIR_CONFIG_LLM_NONE && !begin_llm(exchange, reading)) {
+    if (exchange->filters != NULL && !begin_filters(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                                 "There is no memory left for this request. Try again."};
     }
@@ -351,15 +357,23 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
 
 /* Whether the request may come to this listener at all. */
 static struct refusal check_caller(struct weir_exchange *exchange,
-                                   const struct request_facts *reading)
+                                   const struct request_reading *reading)
 {
     const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
                                              reading->head, reading->data);
     return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
 }
 
+/* Counts the exchange as one of the route, and gives it the route's filters. */
+static void follow_route(struct weir_exchange *exchange, uint32_t route)
+{
+    const struct weir_filter_list *filters = &exchange->worker_config->snapshot->filters[route];
+    exchange->tally = exchange->worker_config->routes[route];
+    exchange->filters = filters->count > 0 ? filters : NULL;
+}
+
 /* Reads from the head where the request goes, and on whose behalf. */
-static struct refusal find_route(struct weir_exchange *exchange, struct request_facts *reading)
+static struct refusal find_route(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
@@ -379,17 +393,19 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
                                 "The path matches no route of the config. Check its spelling, or "
                                 "add a route for it."};
     }
+    const char *plain =
+        exchange->worker_config->snapshot->filters[reading->match.route].plain_paths;
     wrong = weir_request_path_objection(&request_path, exchange->worker_config->config, path,
-                                        &reading->match);
+                                        &reading->match, plain);
     if (wrong != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
     }
     exchange->route = &exchange->worker_config->config->routes[reading->match.route];
-    exchange->tally = exchange->worker_config->routes[reading->match.route];
+    follow_route(exchange, reading->match.route);
     return check_route(exchange, reading);
 }
 
-static void go(struct weir_exchange *exchange, struct request_facts *reading)
+static void go(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
     struct refusal refusal = check_caller(exchange, reading);
@@ -408,8 +424,7 @@ static void go(struct weir_exchange *exchange, struct request_facts *reading)
         return;
     }
     exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
-    if (exchange->llm != NULL) {
-        weir_llm_go(exchange);
+    if (exchange->filters != NULL && weir_filters_read(exchange)) {
         return;
     }
     struct weir_request request = {.priority = reading->priority,
@@ -443,13 +458,13 @@ void weir_exchange_begin(struct weir_client *client)
     exchange->worker = worker;
     exchange->worker_config = weir_worker_config_take(
         client->loopback == NULL ? worker->worker_config : client->loopback->worker_config);
-    exchange->tally = exchange->worker_config->routes[exchange->worker_config->config->route_count];
+    follow_route(exchange, exchange->worker_config->config->route_count); /* until one is found */
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;
     exchange->deadline_ns = WEIR_NEVER;
     client->call = exchange;
     client->head = NULL;
-    struct request_facts reading = {.head = head, .data = client->in.data + client->in.begin};
+    struct request_reading reading = {.head = head, .data = client->in.data + client->in.begin};
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
         exchange->request_body.state = WEIR_BODY_GOES_ON;
         answer_fault(exchange, head->fault);

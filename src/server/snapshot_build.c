@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "llm/dialect.h"
+#include "llm/llm_filter.h"
 #include "server/settings.h"
 #include "tenants/token.h"
 #include "upstream/trust.h"
@@ -38,12 +39,26 @@ static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
     return weir_gates_add_lane_names(gates, &lane_names);
 }
 
+/* What is done besides passing a request on, by the route that it takes. Null without memory. */
+static struct weir_filter_list *make_filters(const struct weir_config *config,
+                                             const struct weir_dialect *dialects)
+{
+    struct weir_filter_list *filters = calloc(config->route_count + UINT32_C(1), sizeof *filters);
+    for (uint32_t i = 0; filters != NULL && i < config->route_count; i++) {
+        if (config->routes[i].llm != WEIR_CONFIG_LLM_NONE) {
+            weir_filter_list_add(&filters[i], &weir_llm_filter, &dialects[i]);
+        }
+    }
+    return filters;
+}
+
 static void destroy_snapshot(struct weir_config_snapshot *snapshot)
 {
     weir_trust_destroy(snapshot->trust);
     weir_config_destroy(snapshot->config);
     weir_tokens_destroy(snapshot->tokens);
-    free(snapshot->dialects);
+    free(snapshot->filters);
+    free(snapshot->filter_settings);
     free(snapshot->lane_names);
     free(snapshot->learns);
     free(snapshot->gates);
@@ -59,13 +74,15 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
+    struct weir_filter_list *filters = NULL;
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
     if (trust == NULL) {
         goto failed;
     }
+    filters = dialects == NULL ? NULL : make_filters(config, dialects);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
-        dialects == NULL) {
+        filters == NULL) {
         *error = "there is no memory left";
         goto failed;
     }
@@ -83,7 +100,8 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->config = config;
     snapshot->gates = numbers;
     snapshot->learns = learning;
-    snapshot->dialects = dialects;
+    snapshot->filters = filters;
+    snapshot->filter_settings = dialects;
     snapshot->lane_names = lane_names;
     snapshot->tokens = tokens;
     snapshot->trust = trust;
@@ -94,6 +112,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
 failed:
     weir_trust_destroy(trust);
     weir_tokens_destroy(tokens);
+    free(filters);
     free(dialects);
     free(learning);
     free(lane_names);

@@ -1,27 +1,30 @@
 /* config_snapshot.h - a config as the threads use it.
  *
- * A config snapshot is a config and what was made of it once: the numbers of its gates, LLM
- * dialects, tokens, trust. All workers share it, and it never changes. A worker config is one
- * worker's part: its connections to the snapshot's upstreams and its counters by route. A reload
- * gives every worker a new worker config. An exchange keeps the one that it began on, so nothing
- * that it refers to changes under it; a worker config is freed when its last exchange is over. */
+ * A config snapshot is a config and what was made of it once: the numbers of its gates, the
+ * filters of its routes, tokens, trust. All workers share it, and it never changes. A worker config
+ * is one worker's part: its connections to the snapshot's upstreams and its counters by route. A
+ * reload gives every worker a new worker config. An exchange keeps the one that it began on, so
+ * nothing that it refers to changes under it; a worker config is freed when its last exchange is
+ * over. */
 #ifndef WEIR_WORKER_CONFIG_SNAPSHOT_H
 #define WEIR_WORKER_CONFIG_SNAPSHOT_H
 
 #include "worker/worker.h"
 
-struct weir_dialect;
 struct weir_dns_preload;
+struct weir_filter_list;
 struct weir_tokens;
 struct weir_trust;
 struct weir_upstream;
 
 struct weir_config_snapshot {
     struct weir_config *config;
-    uint32_t *gates;               /* by gate of the config: its number among all gates */
-    bool *learns;                  /* by gate of the config: whether its lanes have controllers */
-    struct weir_dialect *dialects; /* by route of the config */
-    uint32_t *lane_names;          /* by route of the config: where its lanes lead */
+    uint32_t *gates;      /* by gate of the config: its number among all gates */
+    bool *learns;         /* by gate of the config: whether its lanes have controllers */
+    uint32_t *lane_names; /* by route of the config: where its lanes lead */
+    struct weir_filter_list
+        *filters;          /* by route of the config; the last: of requests without any */
+    void *filter_settings; /* what the filters have made of the config */
     struct weir_tokens *tokens;
     struct weir_trust *trust; /* for TLS */
     atomic_uint users;

@@ -1,4 +1,5 @@
 /* Heads of requests as they go on. */
+#include "llm/llm_filter.h"
 #include "unit/forward_helpers.h"
 
 /* ---- which fields pass ---- */
@@ -291,10 +292,10 @@ TEST(what_may_be_taken_for_credentials_does_not_reach_an_llm)
                   "X_Forwarded_Client_Cert=3;A_1=1;");
     route.tenant = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
                                                .text = weir_slice_of("X-Tenant")};
-    route.llm = WEIR_CONFIG_LLM_OPENAI;
+    request.policy = &weir_llm_filter.policy;
     forward(bytes);
     expect_passed("A_1=1;accept-encoding=identity;");
-    route.llm = WEIR_CONFIG_LLM_NONE;
+    request.policy = NULL;
     route.tenant.kind = WEIR_CONFIG_SOURCE_API_KEY;
     forward(bytes);
     expect_passed("X_Tenant=acme;Accept_Encoding=gzip;X_Forwarded_Client_Cert=3;A_1=1;");
@@ -443,7 +444,7 @@ TEST(an_llm_is_not_told_who_asked_whoever_is_believed)
 {
     for (int trusted = 0; trusted < 2; trusted++) {
         begin_anew();
-        route.llm = WEIR_CONFIG_LLM_OPENAI;
+        request.policy = &weir_llm_filter.policy;
         request.trusted = trusted != 0;
         forward(GET(TOLD_BEFORE "x-forwarded-port: 80\r\nX-FORWARDED-Client-Cert: By=x\r\n"
                                 "X-Forwarded: 1\r\nX-Forwarde-: 2\r\n"));
@@ -461,7 +462,7 @@ TEST(an_llm_is_not_told_whose_request_it_is)
 {
     for (int llm = 0; llm < 2; llm++) {
         begin_anew();
-        route.llm = llm != 0 ? WEIR_CONFIG_LLM_OPENAI : WEIR_CONFIG_LLM_NONE;
+        request.policy = llm != 0 ? &weir_llm_filter.policy : NULL;
         route.tenant = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_HEADER,
                                                    .text = weir_slice_of("X-Tenant")};
         forward(GET("Host: a\r\nA: 1\r\nx-tenant: acme\r\nX-Tenants: 2\r\n"));
@@ -473,7 +474,7 @@ TEST(an_llm_is_not_told_whose_request_it_is)
 TEST(an_llm_is_told_what_the_upstreams_headers_say)
 {
     begin_anew();
-    route.llm = WEIR_CONFIG_LLM_OPENAI;
+    request.policy = &weir_llm_filter.policy;
     request.trusted = true;
     set_header(0, "X-Forwarded-For", "192.0.2.9");
     forward(GET(TOLD_BEFORE));
@@ -484,7 +485,7 @@ TEST(an_llm_is_told_what_the_upstreams_headers_say)
 TEST(an_llm_gets_none_of_the_clients_credentials_and_answers_as_it_is)
 {
     begin_anew();
-    route.llm = WEIR_CONFIG_LLM_ANTHROPIC;
+    request.policy = &weir_llm_filter.policy;
     set_header(0, "X-Api-Key", "ours");
     forward(
         GET("Host: a\r\nAuthorization: Bearer b\r\nx-api-key: c\r\napi-key: d\r\nCookie: e=f\r\n"

@@ -2,6 +2,7 @@
 
 #include "base/slice.h"
 #include "config/config.h"
+#include "llm/llm_filter.h"
 #include "unit/wire.h"
 #include "wire/path.h"
 
@@ -30,6 +31,8 @@ static struct weir_config *load(const char *text)
 
 /* ---- one request ---- */
 
+static const char *plain_paths; /* of the routes */
+
 struct outcome {
     const char *wrong;
     uint32_t route; /* NO_ROUTE: none matches, so nothing goes to an upstream */
@@ -57,7 +60,8 @@ static struct outcome outcome_of(const struct weir_config *config, const char *p
     assert_int_equal(head.target.bytes, head.path.bytes + 4);
     struct weir_slice text = weir_http1_slice(data, head.path);
     if (outcome.wrong == NULL && weir_matcher_find(config->matcher, text, &outcome.match)) {
-        outcome.wrong = weir_request_path_objection(&settled, config, text, &outcome.match);
+        outcome.wrong =
+            weir_request_path_objection(&settled, config, text, &outcome.match, plain_paths);
         outcome.route = outcome.match.route;
     }
     memcpy(outcome.path, text.data, text.bytes);
@@ -180,7 +184,7 @@ TEST(a_path_longer_than_any_request_line_is_refused_where_its_readings_are_compa
         struct weir_slice text = {data, bytes};
         assert_null(weir_request_path_settle(&path, WEIR_CONFIG_PATHS_NORMALIZE, &head, data));
         assert_true(weir_matcher_find(config->matcher, text, &match));
-        bool refused = weir_request_path_objection(&path, config, text, &match) != NULL;
+        bool refused = weir_request_path_objection(&path, config, text, &match, NULL) != NULL;
         assert_int_equal(refused, bytes > 8192);
     }
     weir_config_destroy(config);
@@ -190,8 +194,11 @@ TEST(calls_of_an_llm_have_no_parameters)
 {
     struct weir_config *config =
         load(TOP("normalize") "  - {match: '/', upstream: u, llm: openai}\n");
+    plain_paths = weir_llm_filter.plain_paths;
     expect_sent(config, "//v1//chat/completion%73", 0, "/v1/chat/completions");
     expect_objection(config, "/v1/chat/completions;x", "LLM");
+    plain_paths = NULL;
+    expect_sent(config, "/v1/chat/completions;x", 0, "/v1/chat/completions;x");
     weir_config_destroy(config);
 }
 
