@@ -8,6 +8,7 @@
 
 static const struct weir_flag flags[] = {
     WEIR_FLAG(SWITCH, "--print", "", print, "print it as it was understood, without its secrets"),
+    WEIR_FLAG(SWITCH, "--strict", "", strict, "warnings are mistakes, too: exit with 1"),
     {0},
 };
 
@@ -31,9 +32,20 @@ static struct weir_config *load(const char *path, const struct weir_config_optio
     return NULL;
 }
 
-struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes)
+struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes,
+                                     uint32_t *warning_count)
 {
-    return load(path, &(struct weir_config_options){0}, error, error_bytes);
+    struct weir_config_errors warnings;
+    struct weir_config *config =
+        load(path, &(struct weir_config_options){.warnings = &warnings}, error, error_bytes);
+    *warning_count = warnings.count + warnings.left_out;
+    for (uint32_t i = 0; i < warnings.count; i++) {
+        fprintf(stderr, "%s\n", warnings.list[i].text);
+    }
+    if (warnings.left_out > 0) {
+        fprintf(stderr, "weir: and %u more warnings\n", warnings.left_out);
+    }
+    return config;
 }
 
 struct weir_config *weir_load_config_without_secrets(const char *path, char *error,
@@ -65,7 +77,8 @@ static bool check_commands(const struct weir_config *config)
 }
 
 /* Queues are told of where there are any. */
-static void print_verdict(const struct weir_config *config, const char *path)
+static void print_verdict(const struct weir_config *config, const char *path,
+                          uint32_t warning_count)
 {
     printf("%s: %s, %s, %s", path, weir_show_count(config->route_count, "route").text,
            weir_show_count(config->gate_count, "gate").text,
@@ -73,7 +86,11 @@ static void print_verdict(const struct weir_config *config, const char *path)
     if (config->queue_count > 0) {
         printf(", %s", weir_show_count(config->queue_count, "queue").text);
     }
-    puts(": good");
+    printf(": good");
+    if (warning_count > 0) {
+        printf(", with %s", weir_show_count(warning_count, "warning").text);
+    }
+    putchar('\n');
 }
 
 static int run_check(char **arguments)
@@ -84,16 +101,22 @@ static int run_check(char **arguments)
         return weir_flags_status(read);
     }
     static char error[ERROR_BYTES_MAX];
-    struct weir_config *config = weir_load_config(options.words[0], error, sizeof error);
+    uint32_t warning_count;
+    struct weir_config *config =
+        weir_load_config(options.words[0], error, sizeof error, &warning_count);
     if (config == NULL) {
         fprintf(stderr, "%s\n", error);
         return WEIR_EXIT_FAILED;
     }
     bool good = check_files(config) && check_commands(config);
-    if (good && options.print) {
+    if (good && options.strict && warning_count > 0) {
+        fprintf(stderr, "weir check: %s; --strict takes them for mistakes\n",
+                weir_show_count(warning_count, "warning").text);
+        good = false;
+    } else if (good && options.print) {
         weir_config_print(config, stdout);
     } else if (good) {
-        print_verdict(config, options.words[0]);
+        print_verdict(config, options.words[0], warning_count);
     }
     weir_config_destroy(config);
     return good ? 0 : WEIR_EXIT_FAILED;
@@ -102,8 +125,9 @@ static int run_check(char **arguments)
 const struct weir_command weir_command_check = {
     .name = "check",
     .brief = "say what is wrong with a file, without starting anything",
-    .usage = "[--print] FILE",
-    .what = "Says what is wrong with FILE, and in which line, without starting anything.",
+    .usage = "[--print] [--strict] FILE",
+    .what = "Says what is wrong with FILE, and in which line, without starting anything. Warns of\n"
+            "what is legal but surely not meant, which alone is no failure.",
     .flags = flags,
     .words = {"FILE"},
     .words_min = 1,

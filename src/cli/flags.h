@@ -25,6 +25,7 @@ struct weir_options {
     bool json;
     bool man;
     bool print;
+    bool strict;
     bool watch;
     bool wait;
     bool all;

@@ -7,6 +7,7 @@
 #include "config/address.h"
 #include "config/schema.h"
 #include "config/source.h"
+#include "config/warnings.h"
 
 /* The tree of the largest text that is read, with room to spare; and what can be made from it. */
 #define TREE_BYTES_MAX     (UINT32_C(32) << 20)
@@ -150,7 +151,11 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
     if (reader->no_memory) {
         weir_config_errors_add(reader->errors, 0, 0, "there is not enough memory for it");
     }
-    return reader->errors->count == 0;
+    if (reader->errors->count > 0) {
+        return false;
+    }
+    weir_config_warn(reader, root);
+    return true;
 }
 
 static bool read_text(struct weir_config *config, struct weir_slice text,
@@ -179,6 +184,9 @@ bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
     const struct weir_allocator *allocator =
         options->allocator == NULL ? &weir_allocator_libc : options->allocator;
     *errors = (struct weir_config_errors){.file = name};
+    if (options->warnings != NULL) {
+        *options->warnings = (struct weir_config_errors){.file = name, .label = "warning: "};
+    }
     struct weir_config *loaded = weir_allocate_zeroed(allocator, sizeof *loaded);
     if (loaded == NULL) {
         weir_config_errors_add(errors, 0, 0, "there is not enough memory for it");

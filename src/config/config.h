@@ -401,6 +401,8 @@ struct weir_config_options {
     const struct weir_allocator *allocator; /* null: malloc and free; must outlive the config */
     weir_config_lookup *lookup;             /* null: getenv() */
     void *lookup_context;
+    struct weir_config_errors *warnings; /* filled with what is legal but surely not meant, if the
+                                            configuration is good; null: not looked for */
     bool without_secrets; /* a ${NAME} that is not set is no mistake, and its value means nothing:
                              for who wants to know something else */
 };

@@ -7,7 +7,7 @@
 /* Longer names of files lose their beginning, which says least. */
 #define FILE_SHOWN_MAX 200
 
-/* "FILE:LINE:COLUMN: ", or "FILE: " without a line. Returns how long it is. */
+/* "FILE:LINE:COLUMN: ", or "FILE: " without a line, and the label. Returns how long it is. */
 static int write_place(const struct weir_config_errors *errors, struct weir_config_error *error)
 {
     struct weir_slice file = errors->file;
@@ -18,11 +18,13 @@ static int write_place(const struct weir_config_errors *errors, struct weir_conf
         file.bytes = FILE_SHOWN_MAX;
     }
     int file_bytes = (int)file.bytes;
+    const char *label = errors->label == NULL ? "" : errors->label;
     if (error->line == 0) {
-        return snprintf(error->text, sizeof error->text, "%s%.*s: ", cut, file_bytes, file.data);
+        return snprintf(error->text, sizeof error->text, "%s%.*s: %s", cut, file_bytes, file.data,
+                        label);
     }
-    return snprintf(error->text, sizeof error->text, "%s%.*s:%u:%u: ", cut, file_bytes, file.data,
-                    error->line, error->column);
+    return snprintf(error->text, sizeof error->text, "%s%.*s:%u:%u: %s", cut, file_bytes, file.data,
+                    error->line, error->column, label);
 }
 
 bool weir_config_errors_have_room(struct weir_config_errors *errors)

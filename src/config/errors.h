@@ -24,6 +24,7 @@ struct weir_config_error {
 /* Start it zeroed. */
 struct weir_config_errors {
     struct weir_slice file; /* how the messages call it; not owned */
+    const char *label;      /* behind the place of each message; null: nothing */
     uint32_t count;
     uint32_t left_out; /* mistakes found beyond the most that are kept */
     struct weir_config_error list[WEIR_CONFIG_ERRORS_MAX];

@@ -33,8 +33,8 @@ static void read_url(struct weir_reader *reader, const struct weir_yaml *item,
         break;
     case WEIR_URL_PATH:
         weir_reader_complain(reader, item,
-                             "goes on after its host and port; expected %s; the path is the "
-                             "request's own",
+                             "goes on after its host and port; expected %s; put the path into "
+                             "prefix, such as prefix: /v1, or leave it to the requests",
                              expected);
         break;
     }

@@ -13,12 +13,25 @@ const char *weir_reader_quotes(const struct weir_yaml *node)
     return node->kind == WEIR_YAML_SCALAR && !node->plain ? ", without quotes" : "";
 }
 
+/* What was meant by {name}, which is a mapping unless it has quotes; empty for anything else. */
+static struct weir_slice quote_braces(const struct weir_yaml *node, char *room, size_t room_bytes)
+{
+    const struct weir_yaml *only = node->kind == WEIR_YAML_MAPPING ? node->first : NULL;
+    if (only == NULL || node->count != 1 || only->kind != WEIR_YAML_EMPTY) {
+        return WEIR_NO_SUGGESTION;
+    }
+    snprintf(room, room_bytes, "\"{%s}\"", weir_show(only->key->text).text);
+    return weir_slice_of(room);
+}
+
 struct weir_slice weir_reader_text(struct weir_reader *reader, const struct weir_yaml *node,
                                    const char *expected)
 {
     if (node->kind != WEIR_YAML_SCALAR || node->text.bytes == 0) {
+        char quoted[sizeof(struct weir_shown) + 4];
         if (node->kind != WEIR_YAML_REFUSED) {
-            weir_reader_expect(reader, node, WEIR_NO_SUGGESTION, "%s", expected);
+            weir_reader_expect(reader, node, quote_braces(node, quoted, sizeof quoted), "%s",
+                               expected);
         }
         return (struct weir_slice){"", 0};
     }

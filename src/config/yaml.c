@@ -65,6 +65,30 @@ static bool tab_indents(struct weir_slice source, size_t line)
     return at < source.bytes && source.data[at] == '\t';
 }
 
+/* Where that mark is, whose column counts characters; they have one or more bytes. */
+static size_t offset_of(struct weir_slice source, yaml_mark_t mark)
+{
+    size_t at = 0;
+    for (size_t line = mark.line; line > 0 && at < source.bytes; at++) {
+        line -= source.data[at] == '\n';
+    }
+    for (size_t column = mark.column; column > 0 && at < source.bytes; column--) {
+        do {
+            at++;
+        } while (at < source.bytes && ((unsigned char)source.data[at] & 0xc0) == 0x80);
+    }
+    return at;
+}
+
+/* Whether there is a brace at the mark or just before it. Without quotes, one in a text begins a
+ * mapping, and the text behind it is a mistake. */
+static bool has_brace(struct weir_slice source, yaml_mark_t mark)
+{
+    size_t at = offset_of(source, mark);
+    bool here = at < source.bytes && (source.data[at] == '{' || source.data[at] == '}');
+    return here || (at > 0 && source.data[at - 1] == '}');
+}
+
 static void tell_bad_syntax(const struct builder *builder, const yaml_parser_t *parser)
 {
     yaml_mark_t mark = parser->problem_mark;
@@ -73,10 +97,13 @@ static void tell_bad_syntax(const struct builder *builder, const yaml_parser_t *
         snprintf(context, sizeof context, " %s that starts on line %u", parser->context,
                  line_of(parser->context_mark));
     }
-    weir_config_errors_add(
-        builder->errors, line_of(mark), column_of(mark), "%s%s; expected valid YAML%s",
-        parser->problem, context,
-        tab_indents(builder->source, mark.line) ? ", in which only spaces indent, no tabs" : "");
+    const char *hint = tab_indents(builder->source, mark.line)
+                           ? ", in which only spaces indent, no tabs"
+                       : has_brace(builder->source, mark)
+                           ? ", in which a text with { or } needs quotes, such as \"/f/{name}\""
+                           : "";
+    weir_config_errors_add(builder->errors, line_of(mark), column_of(mark),
+                           "%s%s; expected valid YAML%s", parser->problem, context, hint);
 }
 
 static void tell_parser_error(struct builder *builder, const yaml_parser_t *parser)

@@ -20,7 +20,7 @@ GATES = '''
 threads: 2
 gates:
   agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
-  one: { limit: 1, line: { timeout: 30s, max: 2 } }
+  one: { limit: 1, line: { timeout: 30s, max: 2 }, lease: none }
   free: { limit: none }
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
@@ -133,7 +133,7 @@ async def test_what_is_mistyped_is_guessed():
 async def test_a_wrong_call_is_told_what_is_expected():
     cli = Cli('127.0.0.1:1')
     for words, word in ((['serve'], 'expected FILE'), (['serve', 'a', 'b'], 'b is one word too many'),
-                        (['check', '--print'], 'expected [--print] FILE'), (['version', 'a'], 'one word too many'),
+                        (['check', '--print'], 'expected [--print] [--strict] FILE'), (['version', 'a'], 'one word too many'),
                         (['check', '--help=yes'], '--help yes: expected no value'),
                         (['help', 'gates', 'line'], 'line is one word too many'),
                         (['gates', 'a', 'b', 'c'], 'c is one word too many'),
@@ -776,6 +776,36 @@ async def test_check_says_which_command_of_a_queue_is_not_there(cli, gateway):
     (await cli('check', '--print', path)).complained(1, 'cannot be run')
     path.write_text(config.replace('./not-there', 'sh'))
     assert (await cli.good('check', path)).out == f'{path}: 0 routes, 0 gates, 0 upstreams, 2 queues: good\n'
+
+
+@with_cli
+async def test_check_warns_of_what_is_surely_not_meant_and_takes_it_for_a_mistake_if_asked(cli, gateway):
+    path = gateway.path.with_name('odd.yaml')
+    path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n')
+    said = await cli('check', path)
+    counts = f'{path}: 0 routes, 1 gate, 0 upstreams'
+    assert (said.status, said.out) == (0, f'{counts}: good, with 1 warning\n')
+    assert said.err.startswith(f'{path}:2:13: warning: gates.g has no lease') and said.err.count('\n') == 1
+    strict = await cli('check', '--strict', path)
+    assert (strict.status, strict.out) == (1, '')
+    assert strict.err == said.err + 'weir check: 1 warning; --strict takes them for mistakes\n'
+    path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1, lease: 10m } }\n')
+    assert (await cli.good('check', '--strict', path)).out == f'{counts}: good\n'
+
+
+@with_cli
+async def test_a_gateway_warns_once_at_its_start_and_at_each_reload(cli, gateway):
+    def warnings():
+        return [line for line in gateway.complaints().splitlines() if ' warning: ' in line]
+
+    gateway.path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n')
+    assert warnings() == []
+    await cli.good('reload')
+    assert len(warnings()) == 1
+    await cli.good('reload')
+    assert len(warnings()) == 2 and warnings()[0] == warnings()[1]
+    async with weir('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n') as other:
+        assert other.complaints().count(' warning: gates.g has no lease') == 1
 
 
 @with_cli

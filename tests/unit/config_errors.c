@@ -312,7 +312,8 @@ TEST(a_url_with_a_password_or_a_query_is_not_shown)
         "weir.yaml:2:24: upstreams.a.url names a user; expected http://host:port, "
         "https://host:port or unix:/path; put credentials into headers\n"
         "weir.yaml:2:57: upstreams.b.url goes on after its host and port; expected "
-        "http://host:port, https://host:port or unix:/path; the path is the request's own\n");
+        "http://host:port, https://host:port or unix:/path; put the path into prefix, such as "
+        "prefix: /v1, or leave it to the requests\n");
 }
 
 TEST(settings_of_tls_are_told_how_they_look)

@@ -103,6 +103,21 @@ TEST(what_is_no_yaml_is_told_where)
                                       "context; expected valid YAML\n");
 }
 
+TEST(a_brace_in_a_text_needs_quotes)
+{
+    expect_errors("a: é\nroutes: [{ match: /é/{name}, key: x }]\n",
+                  "weir.yaml:2:22: did not find expected ',' or '}' while parsing a flow mapping "
+                  "that starts on line 2; expected valid YAML, in which a text with { or } needs "
+                  "quotes, such as \"/f/{name}\"\n");
+    expect_errors("key: {a}-{b}\n",
+                  "weir.yaml:1:9: did not find expected key while parsing a block mapping that "
+                  "starts on line 1; expected valid YAML, in which a text with { or } needs "
+                  "quotes, such as \"/f/{name}\"\n");
+    expect_errors(API "queues: {q: {run: [a, {in}]}}\n",
+                  "weir.yaml:2:23: queues.q.run[1] is a mapping; expected a command or an "
+                  "argument; did you mean \"{in}\"?\n");
+}
+
 TEST(a_tab_that_indents_is_named)
 {
     expect_errors("api:\n\t- x\n",
@@ -357,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_long_path_is_cut),
         cmocka_unit_test(an_empty_file_is_refused),
         cmocka_unit_test(what_is_no_yaml_is_told_where),
+        cmocka_unit_test(a_brace_in_a_text_needs_quotes),
         cmocka_unit_test(a_tab_that_indents_is_named),
         cmocka_unit_test(bytes_that_are_no_text_are_told_where),
         cmocka_unit_test(control_characters_cannot_be_escaped_in),
