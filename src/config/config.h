@@ -172,6 +172,12 @@ struct weir_config_rules {
     enum weir_estimate estimate;     /* NONE: nobody predicts; LLM gates always have one */
 };
 
+/* What a gate has that names neither a limit nor how long its line waits. */
+enum weir_config_preset {
+    WEIR_CONFIG_PRESET_NONE,
+    WEIR_CONFIG_PRESET_AGENTS /* 3 permits, 30 s in line */
+};
+
 struct weir_config_key {
     struct weir_slice name;
     uint32_t line;
@@ -182,7 +188,8 @@ struct weir_config_gate {
     struct weir_slice name;
     uint32_t line;
     struct weir_config_rules rules;
-    bool llm; /* whether a route with `llm` leads to it */
+    enum weir_config_preset preset; /* the rules have it already */
+    bool llm;                       /* whether a route with `llm` leads to it */
     bool events_a2a;
     uint32_t keys_max;
     uint64_t forget_ns; /* how long an unused key is kept; WEIR_NEVER: while there is room */

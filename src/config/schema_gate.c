@@ -43,6 +43,30 @@ static const struct weir_field line_fields[] = {
 
 static WEIR_SECTION(section_line, "gates.NAME.line", line_fields);
 
+/* ---- presets ---- */
+
+/* What agents have that call each other: few at once, and patience. */
+#define AGENTS_LIMIT      UINT32_C(3)
+#define AGENTS_TIMEOUT_NS (30 * WEIR_NS_PER_SECOND)
+
+static const char *const preset_words[] = {"agents", NULL};
+
+/* Before the environment is asked for what the gate does not name, so the preset wins. */
+static void apply_preset(struct weir_config_gate *gate)
+{
+    struct weir_config_rules *rules = &gate->rules;
+    if (gate->preset != WEIR_CONFIG_PRESET_AGENTS) {
+        return;
+    }
+    if (rules->limit.start == 0) {
+        rules->limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, AGENTS_LIMIT,
+                                                  AGENTS_LIMIT, AGENTS_LIMIT};
+    }
+    if (rules->line.timeout_ns == 0) {
+        rules->line.timeout_ns = AGENTS_TIMEOUT_NS;
+    }
+}
+
 /* ---- what gates and their keys have in common ---- */
 
 static const char *const choice_words[] = {"in_order", "most_room", NULL};
@@ -292,6 +316,8 @@ static void read_events(struct weir_reader *reader, const struct weir_yaml *valu
 
 static const struct weir_field gate_fields[] = {
     RULE_FIELDS(struct weir_config_gate),
+    WEIR_FIELD_WORD("preset", struct weir_config_gate, preset, preset_words,
+                    WEIR_CONFIG_PRESET_AGENTS),
     WEIR_FIELD_COUNT("max_keys", struct weir_config_gate, keys_max, 1, WEIR_KEYS_MAX),
     WEIR_FIELD_DURATION_OR_NONE("forget", struct weir_config_gate, forget_ns, WEIR_NS_PER_SECOND,
                                 WEIR_YEAR),
@@ -316,6 +342,7 @@ static void read_gate(struct weir_reader *reader, const struct weir_yaml *node,
     gate->forget_ns = WEIR_FORGET_DEFAULT_NS;
     gate->tenant_default.weight = 1;
     weir_read_section(reader, node, &weir_section_gate, gate);
+    apply_preset(gate);
 }
 
 void weir_read_gates(struct weir_reader *reader, const struct weir_yaml *value,

@@ -293,13 +293,15 @@ static void check_agents(struct lint *lint)
 {
     for (uint32_t i = 0; i < lint->config->gate_count; i++) {
         const struct weir_yaml *node = gate_node(lint, i);
-        if (weir_slice_equal(lint->config->gates[i].name, weir_slice_of("agents")) &&
+        const struct weir_config_gate *gate = &lint->config->gates[i];
+        if (weir_slice_equal(gate->name, weir_slice_of("agents")) &&
+            gate->rules.limit.kind == WEIR_CONFIG_KIND_FIXED &&
             weir_yaml_get(node, "limit") == NULL && weir_yaml_get(node, "keys") == NULL &&
             weir_yaml_get(node, "preset") == NULL) {
             weir_reader_complain(&lint->reader, node,
                                  "has no limit, so %u at once are let in for each key; expected "
                                  "preset: agents, which is a limit of 3 and 30 s in line, or limit",
-                                 lint->config->gates[i].rules.limit.start);
+                                 gate->rules.limit.start);
         }
     }
 }

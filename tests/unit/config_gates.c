@@ -438,6 +438,30 @@ TEST(a_max_that_is_the_controller_s_is_not_printed)
     free(second);
 }
 
+TEST(the_preset_of_agents_beats_the_environment_but_not_the_file)
+{
+    USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "7", "QUEUE_TIMEOUT_SECONDS", "9");
+    struct weir_config *config = load(
+        API "gates: {a: {preset: agents}, b: {preset: agents, limit: 2}, c: ,\n"
+            " d: {preset: agents, line: {timeout: 1s, max: 5}, keys: {k: {limit: 1}, l: }}}\n");
+    const struct weir_config_gate *gates = config->gates;
+    expect_limit(&gates[0].rules.limit, WEIR_CONFIG_KIND_FIXED, 3, 3, 3);
+    assert_int_equal(gates[0].rules.line.timeout_ns, 30 * WEIR_NS_PER_SECOND);
+    assert_int_equal(gates[0].rules.line.max.tickets, 1000);
+    assert_int_equal(gates[1].rules.limit.start, 2);
+    assert_int_equal(gates[1].rules.line.timeout_ns, 30 * WEIR_NS_PER_SECOND);
+    assert_int_equal(gates[2].rules.limit.start, 7);
+    assert_int_equal(gates[2].rules.line.timeout_ns, 9 * WEIR_NS_PER_SECOND);
+    assert_int_equal(gates[3].rules.limit.start, 3);
+    assert_int_equal(gates[3].rules.line.timeout_ns, WEIR_NS_PER_SECOND);
+    assert_int_equal(gates[3].keys[0].rules.limit.start, 1);
+    assert_int_equal(gates[3].keys[1].rules.limit.start, 3);
+    unload(config);
+    expect_errors(API "gates: {a: {preset: agent}}\n",
+                  "weir.yaml:2:21: gates.a.preset is \"agent\"; expected agents; did you mean "
+                  "agents?\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +483,7 @@ int main(void)
         cmocka_unit_test(a_key_has_what_its_gate_has_but_for_what_it_names),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(a_max_that_is_the_controller_s_is_not_printed),
+        cmocka_unit_test(the_preset_of_agents_beats_the_environment_but_not_the_file),
     };
     return cmocka_run_group_tests_name("config_gates", tests, NULL, NULL);
 }

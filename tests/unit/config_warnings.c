@@ -129,6 +129,16 @@ TEST(permits_of_the_api_without_a_lease_may_be_lost)
     expect_warnings(LISTEN "gates: {g: {limit: 1}}\n", "");
 }
 
+TEST(a_gate_of_agents_without_a_limit_could_have_the_preset)
+{
+    expect_warnings(API "gates: {agents: {lease: 1m}}\n",
+                    "weir.yaml:2:17: warning: gates.agents has no limit, so 10 at once are let in "
+                    "for each key; expected preset: agents, which is a limit of 3 and 30 s in "
+                    "line, or limit\n");
+    expect_warnings(API "gates: {agents: {lease: 1m, preset: agents}}\n", "");
+    expect_warnings(API "gates: {agents: {lease: 1m, limit: 10}, others: {lease: 1m}}\n", "");
+}
+
 TEST(two_routes_with_one_key_share_its_limit)
 {
     expect_warnings(LISTEN "gates: {g: , h: }\nroutes:\n"
@@ -203,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_header_that_no_caller_may_set_is_no_tenant),
         cmocka_unit_test(a_key_without_a_gate_has_no_effect),
         cmocka_unit_test(permits_of_the_api_without_a_lease_may_be_lost),
+        cmocka_unit_test(a_gate_of_agents_without_a_limit_could_have_the_preset),
         cmocka_unit_test(two_routes_with_one_key_share_its_limit),
         cmocka_unit_test(one_address_can_be_opened_once),
         cmocka_unit_test(warnings_are_counted_beyond_those_that_are_kept),
