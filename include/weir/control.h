@@ -30,7 +30,7 @@
 #define WEIR_QUOTAS_MAX 8
 
 /* The longest Retry-After that is believed. */
-#define WEIR_RETRY_AFTER_MAX_NS (UINT64_C(86400) * WEIR_NS_PER_SECOND)
+#define WEIR_RETRY_AFTER_MAX_NS WEIR_NS_PER_DAY
 
 enum weir_controller {
     WEIR_CONTROLLER_NONE,

@@ -16,7 +16,7 @@
 #define WEIR_RATES_MAX           8 /* four dimensions, by the minute and by the day */
 #define WEIR_RATE_TOKENS_MAX     (UINT64_C(1) << 40)
 #define WEIR_RATE_PERIOD_MIN_NS  WEIR_NS_PER_SECOND
-#define WEIR_RATE_PERIOD_MAX_NS  (UINT64_C(86400) * WEIR_NS_PER_SECOND)
+#define WEIR_RATE_PERIOD_MAX_NS  WEIR_NS_PER_DAY
 #define WEIR_TICKETS_MAX         UINT32_C(10000000)
 #define WEIR_TICKETS_DEFAULT     UINT32_C(1000)
 #define WEIR_LINE_COST_MAX       (UINT64_C(1) << 42)
@@ -27,7 +27,7 @@
 #define WEIR_NAME_BYTES_MAX      255
 #define WEIR_RECORDER_MAX        UINT32_C(65536)
 #define WEIR_TIMEOUT_DEFAULT_NS  (UINT64_C(10) * WEIR_NS_PER_SECOND)
-#define WEIR_FORGET_DEFAULT_NS   (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+#define WEIR_FORGET_DEFAULT_NS   WEIR_NS_PER_HOUR
 
 /* A bucket: `tokens` flow in per period, at most `burst` are kept. It starts full. */
 struct weir_rate {

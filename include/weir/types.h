@@ -15,7 +15,11 @@
 #define WEIR_MUST_CHECK __attribute__((warn_unused_result))
 
 #define WEIR_NEVER         UINT64_MAX
+#define WEIR_NS_PER_MS     UINT64_C(1000000)
 #define WEIR_NS_PER_SECOND UINT64_C(1000000000)
+#define WEIR_NS_PER_MINUTE (UINT64_C(60) * WEIR_NS_PER_SECOND)
+#define WEIR_NS_PER_HOUR   (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+#define WEIR_NS_PER_DAY    (UINT64_C(86400) * WEIR_NS_PER_SECOND)
 
 /* The longest duration that a setting or a request may name; 146 years, so that sums of a few of
  * them and a clock reading do not overflow. */

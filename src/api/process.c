@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "api/process.h"
 
+#include "weir/types.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_SECOND UINT64_C(1000000000)
-#define DESCRIPTORS   "/proc/self/fd"
+#define DESCRIPTORS "/proc/self/fd"
 
 /* How many descriptors are counted at once: about a millisecond. */
 #define COUNT_AT_ONCE 1000
@@ -19,7 +20,7 @@ static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
     return clock_gettime(clock, &now) == 0
-               ? (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec
+               ? (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec
                : WEIR_PROCESS_UNKNOWN;
 }
 
@@ -60,7 +61,7 @@ static void find_start(void)
                                    &ticks) != 1) {
         return;
     }
-    uint64_t after_boot_ns = ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t after_boot_ns = ticks * (WEIR_NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
     uint64_t exact_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME) + after_boot_ns;
     started_ns = exact_ns / 10000000 * 10000000; /* a tick is a hundredth of a second */
 }

@@ -22,5 +22,5 @@ uint64_t weir_wall_ns(void)
 
 int64_t weir_wall_ms(void)
 {
-    return (int64_t)(weir_wall_ns() / 1000000);
+    return (int64_t)(weir_wall_ns() / WEIR_NS_PER_MS);
 }

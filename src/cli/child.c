@@ -163,7 +163,7 @@ bool weir_child_has_ended(struct weir_child *child)
 
 static void wait_or_kill(pid_t pid)
 {
-    const struct timespec pause = {.tv_nsec = END_LOOK_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = END_LOOK_MS * WEIR_NS_PER_MS};
     for (int waited_ms = 0; waited_ms < END_PATIENCE_MS; waited_ms += END_LOOK_MS) {
         if (waitpid(pid, NULL, WNOHANG) == pid) {
             return;

@@ -56,7 +56,7 @@ static bool lose(struct weir_caller *caller, const char *what, const char *why)
 
 static uint64_t after_ms(uint64_t ms)
 {
-    return weir_clock_ns() + ms * 1000000;
+    return weir_clock_ns() + ms * WEIR_NS_PER_MS;
 }
 
 static int ms_until(uint64_t until_ns)
@@ -65,7 +65,7 @@ static int ms_until(uint64_t until_ns)
     if (until_ns == WEIR_NEVER) {
         return -1;
     }
-    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / WEIR_NS_PER_MS + 1);
 }
 
 /* Waits until the socket is ready. 0, or an errno: ETIMEDOUT, ECANCELED when stopped. */

@@ -18,7 +18,7 @@ static void put_number(json_t *wish, const char *name, uint64_t number)
 
 static void put_ms(json_t *wish, const char *name, uint64_t duration_ns)
 {
-    put_number(wish, name, duration_ns == WEIR_NEVER ? WEIR_NEVER : duration_ns / 1000000);
+    put_number(wish, name, duration_ns == WEIR_NEVER ? WEIR_NEVER : duration_ns / WEIR_NS_PER_MS);
 }
 
 /* The fields that were given; which of them a command knows, its flags decide. */

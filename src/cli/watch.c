@@ -94,7 +94,7 @@ static int watch_on(struct watch *watch, weir_watch_draw *draw, void *context, i
 int weir_watch(weir_watch_draw *draw, void *context, uint64_t interval_ns)
 {
     sigset_t stops;
-    uint64_t interval_ms = interval_ns / 1000000;
+    uint64_t interval_ms = interval_ns / WEIR_NS_PER_MS;
     sigemptyset(&stops);
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);

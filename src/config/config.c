@@ -32,7 +32,7 @@ static const struct weir_field top_fields[] = {
     {.name = "protocol", .read = weir_read_protocol, .section = &weir_section_listener},
     WEIR_FIELD_TEXT("data", struct weir_config, data),
     WEIR_FIELD_COUNT("threads", struct weir_config, threads, 1, THREADS_MAX),
-    WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_DAY),
+    WEIR_FIELD_DURATION("grace", struct weir_config, grace_ns, 0, WEIR_NS_PER_DAY),
     {.name = "events",
      .read = weir_read_events,
      .offset = offsetof(struct weir_config, events),

@@ -113,9 +113,7 @@ struct weir_section {
 #define WEIR_SECTION(name, heading, table) \
     const struct weir_section name = {heading, table, sizeof(table) / sizeof((table)[0])}
 
-#define WEIR_MILLISECOND UINT64_C(1000000)
-#define WEIR_DAY         WEIR_RATE_PERIOD_MAX_NS
-#define WEIR_YEAR        (365 * WEIR_DAY)
+#define WEIR_YEAR (365 * WEIR_NS_PER_DAY)
 
 /* ---- complaints ---- */
 

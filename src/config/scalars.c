@@ -5,15 +5,10 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define NS_PER_MS       UINT64_C(1000000)
-#define SECOND_NS       WEIR_NS_PER_SECOND
-#define MINUTE_NS       (60 * SECOND_NS)
-#define HOUR_NS         (60 * MINUTE_NS)
-#define DAY_NS          (24 * HOUR_NS)
-#define DURATION_MAX_NS (3650 * DAY_NS)
+#define DURATION_MAX_NS (3650 * WEIR_NS_PER_DAY)
 
 static_assert(DURATION_MAX_NS <= WEIR_DURATION_MAX_NS, "the core takes every duration");
-static_assert(DAY_NS == WEIR_RATE_PERIOD_MAX_NS, "the core takes every period");
+static_assert(WEIR_NS_PER_DAY == WEIR_RATE_PERIOD_MAX_NS, "the core takes every period");
 
 struct unit {
     const char *name;
@@ -85,8 +80,9 @@ bool weir_scalar_number(struct weir_slice text, uint64_t *number)
     return true;
 }
 
-static const struct unit duration_units[] = {{"d", DAY_NS},    {"h", HOUR_NS},    {"m", MINUTE_NS},
-                                             {"s", SECOND_NS}, {"ms", NS_PER_MS}, {0}};
+static const struct unit duration_units[] = {{"d", WEIR_NS_PER_DAY},    {"h", WEIR_NS_PER_HOUR},
+                                             {"m", WEIR_NS_PER_MINUTE}, {"s", WEIR_NS_PER_SECOND},
+                                             {"ms", WEIR_NS_PER_MS},    {0}};
 
 bool weir_scalar_duration(struct weir_slice text, uint64_t *duration_ns)
 {
@@ -115,7 +111,7 @@ struct weir_duration_text weir_scalar_show_duration(uint64_t duration_ns)
         return shown; /* every unit divides it, and days would look odd */
     }
     const struct unit *unit = duration_units;
-    while (unit->value > NS_PER_MS && duration_ns % unit->value != 0) {
+    while (unit->value > WEIR_NS_PER_MS && duration_ns % unit->value != 0) {
         unit++;
     }
     snprintf(shown.text, sizeof shown.text, "%llu%s",
@@ -162,8 +158,11 @@ struct weir_size_text weir_scalar_show_size(uint64_t bytes)
 
 bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate)
 {
-    static const struct unit units[] = {
-        {"/s", SECOND_NS}, {"/m", MINUTE_NS}, {"/h", HOUR_NS}, {"/d", DAY_NS}, {0}};
+    static const struct unit units[] = {{"/s", WEIR_NS_PER_SECOND},
+                                        {"/m", WEIR_NS_PER_MINUTE},
+                                        {"/h", WEIR_NS_PER_HOUR},
+                                        {"/d", WEIR_NS_PER_DAY},
+                                        {0}};
     uint64_t tokens;
     if (!take_number(&text, &tokens) || tokens == 0 || tokens > WEIR_RATE_TOKENS_MAX) {
         return false;

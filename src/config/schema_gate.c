@@ -31,7 +31,7 @@ static void read_status(struct weir_reader *reader, const struct weir_yaml *valu
 }
 
 static const struct weir_field line_fields[] = {
-    WEIR_FIELD_DURATION_OR_NONE("timeout", struct weir_config_line, timeout_ns, WEIR_MILLISECOND,
+    WEIR_FIELD_DURATION_OR_NONE("timeout", struct weir_config_line, timeout_ns, WEIR_NS_PER_MS,
                                 WEIR_YEAR),
     WEIR_FIELD_COUNT("max", struct weir_config_line, max.tickets, 1, WEIR_TICKETS_MAX),
     WEIR_FIELD_AMOUNT("cost", struct weir_config_line, max.cost, 1, WEIR_LINE_COST_MAX),
@@ -87,29 +87,28 @@ static void read_request_rate(struct weir_reader *reader, const struct weir_yaml
     }
 }
 
-#define RULE_FIELDS(type)                                                                  \
-    {.name = "limit",                                                                      \
-     .read = weir_read_limit,                                                              \
-     .offset = offsetof(type, rules.limit),                                                \
-     .section = &weir_section_limit},                                                      \
-        {.name = "rate",                                                                   \
-         .read = read_request_rate,                                                        \
-         .offset = offsetof(type, rules.rate),                                             \
-         .section = &weir_section_bucket},                                                 \
-        {.name = "tokens",                                                                 \
-         .read = weir_read_bucket,                                                         \
-         .offset = offsetof(type, rules.tokens),                                           \
-         .section = &weir_section_bucket},                                                 \
-        WEIR_FIELD_SECTION("line", type, rules.line, section_line),                        \
-        WEIR_FIELD_DURATION_OR_NONE("lease", type, rules.lease_ns, WEIR_MILLISECOND,       \
-                                    LEASE_MAX_NS),                                         \
-        WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                      \
-        WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),          \
-        WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER), \
-        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),          \
-        WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,            \
-                        WEIR_CONTROLLER_LEARNED),                                          \
-        WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE), \
+#define RULE_FIELDS(type)                                                                         \
+    {.name = "limit",                                                                             \
+     .read = weir_read_limit,                                                                     \
+     .offset = offsetof(type, rules.limit),                                                       \
+     .section = &weir_section_limit},                                                             \
+        {.name = "rate",                                                                          \
+         .read = read_request_rate,                                                               \
+         .offset = offsetof(type, rules.rate),                                                    \
+         .section = &weir_section_bucket},                                                        \
+        {.name = "tokens",                                                                        \
+         .read = weir_read_bucket,                                                                \
+         .offset = offsetof(type, rules.tokens),                                                  \
+         .section = &weir_section_bucket},                                                        \
+        WEIR_FIELD_SECTION("line", type, rules.line, section_line),                               \
+        WEIR_FIELD_DURATION_OR_NONE("lease", type, rules.lease_ns, WEIR_NS_PER_MS, LEASE_MAX_NS), \
+        WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                             \
+        WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),                 \
+        WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER),        \
+        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),                 \
+        WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,                   \
+                        WEIR_CONTROLLER_LEARNED),                                                 \
+        WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE),        \
         WEIR_FIELD_WORD("estimate", type, rules.estimate, estimate_words, WEIR_ESTIMATE_MEAN)
 
 /* 0 stands for what is not known before all fields have been read. */

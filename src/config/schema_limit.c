@@ -131,7 +131,7 @@ static WEIR_SECTION(section_rate, "gates.NAME.tokens.rate", rate_fields);
 /* Tokens a day, to compare rates of different periods. At most 2^40 * 86400, which fits. */
 static uint64_t per_day(struct weir_config_rate rate)
 {
-    return rate.tokens * (WEIR_DAY / rate.period_ns);
+    return rate.tokens * (WEIR_NS_PER_DAY / rate.period_ns);
 }
 
 /* Ten times less and more than the start, where they are not named. */
@@ -245,10 +245,10 @@ WEIR_SECTION(weir_section_weights, "gates.NAME.weights", weight_fields);
 
 static const struct weir_field breaker_fields[] = {
     WEIR_FIELD_COUNT("failures", struct weir_breaker_settings, failures, 0, FAILURES_MAX),
-    WEIR_FIELD_DURATION("pause", struct weir_breaker_settings, pause_ns, WEIR_MILLISECOND,
-                        WEIR_DAY),
-    WEIR_FIELD_DURATION("pause_max", struct weir_breaker_settings, pause_max_ns, WEIR_MILLISECOND,
-                        WEIR_DAY),
+    WEIR_FIELD_DURATION("pause", struct weir_breaker_settings, pause_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
+    WEIR_FIELD_DURATION("pause_max", struct weir_breaker_settings, pause_max_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
 };
 
 WEIR_SECTION(weir_section_health, "upstreams.NAME.health", breaker_fields);

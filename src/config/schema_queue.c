@@ -192,10 +192,9 @@ static void complete_line(struct weir_config_queue *queue)
 }
 
 static const struct weir_field backoff_fields[] = {
-    WEIR_FIELD_DURATION("first", struct weir_config_queue, backoff_first_ns, WEIR_MILLISECOND,
+    WEIR_FIELD_DURATION("first", struct weir_config_queue, backoff_first_ns, WEIR_NS_PER_MS,
                         WEIR_YEAR),
-    WEIR_FIELD_DURATION("max", struct weir_config_queue, backoff_max_ns, WEIR_MILLISECOND,
-                        WEIR_YEAR),
+    WEIR_FIELD_DURATION("max", struct weir_config_queue, backoff_max_ns, WEIR_NS_PER_MS, WEIR_YEAR),
 };
 
 static WEIR_SECTION(section_backoff, "queues.NAME.backoff", backoff_fields);
@@ -217,13 +216,12 @@ static const struct weir_field queue_fields[] = {
     WEIR_FIELD_TEXT("user", struct weir_config_queue, user),
     {.name = "environment", .read = read_environment},
     {.name = "limits", .read = weir_read_section_field, .section = &section_limits},
-    WEIR_FIELD_DURATION("grace", struct weir_config_queue, grace_ns, 0, WEIR_DAY),
+    WEIR_FIELD_DURATION("grace", struct weir_config_queue, grace_ns, 0, WEIR_NS_PER_DAY),
     WEIR_FIELD_COUNT("workers", struct weir_config_queue, workers, 1, WORKERS_MAX),
     WEIR_FIELD_COUNT("per_key", struct weir_config_queue, per_key, 1, WORKERS_MAX),
     {.name = "line", .read = weir_read_section_field, .section = &section_line},
     WEIR_FIELD_DURATION("lease", struct weir_config_queue, lease_ns, WEIR_NS_PER_SECOND, WEIR_YEAR),
-    WEIR_FIELD_DURATION("timeout", struct weir_config_queue, timeout_ns, WEIR_MILLISECOND,
-                        WEIR_YEAR),
+    WEIR_FIELD_DURATION("timeout", struct weir_config_queue, timeout_ns, WEIR_NS_PER_MS, WEIR_YEAR),
     WEIR_FIELD_COUNT("attempts", struct weir_config_queue, attempts, 1, ATTEMPTS_MAX),
     {.name = "backoff", .read = weir_read_section_field, .section = &section_backoff},
     WEIR_FIELD_DURATION("keep", struct weir_config_queue, keep_ns, 0, WEIR_YEAR),
@@ -243,7 +241,7 @@ static const struct weir_config_queue queue_defaults = {
     .attempts = 5,
     .backoff_first_ns = WEIR_NS_PER_SECOND,
     .backoff_max_ns = 300 * WEIR_NS_PER_SECOND,
-    .keep_ns = WEIR_DAY,
+    .keep_ns = WEIR_NS_PER_DAY,
     .dead_max = 100000,
     .body_bytes_max = UINT64_C(1) << 30,
     .tenant_default = {.weight = 1},

@@ -142,7 +142,7 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
 #define DEPTH_MAX            1000
 #define DEPTH_DEFAULT        5
 #define RETRIES_MAX          2
-#define FLOW_IDLE_DEFAULT_NS (UINT64_C(60) * WEIR_NS_PER_SECOND)
+#define FLOW_IDLE_DEFAULT_NS WEIR_NS_PER_MINUTE
 
 static const char *const permit_words[] = {"request", "flow", NULL};
 
@@ -155,7 +155,7 @@ static const struct weir_field route_fields[] = {
     {.name = "tenant", .read = read_tenant, .offset = offsetof(struct weir_config_route, tenant)},
     {.name = "priority", .read = read_priority},
     {.name = "flow", .read = weir_read_source, .offset = offsetof(struct weir_config_route, flow)},
-    WEIR_FIELD_DURATION_OR_NONE("deadline", struct weir_config_route, deadline_ns, WEIR_MILLISECOND,
+    WEIR_FIELD_DURATION_OR_NONE("deadline", struct weir_config_route, deadline_ns, WEIR_NS_PER_MS,
                                 WEIR_YEAR),
     {.name = "gate", .read = read_gate, .offset = offsetof(struct weir_config_route, gate)},
     {.name = "upstream", .read = read_upstream, .required = true},
@@ -170,7 +170,7 @@ static const struct weir_field route_fields[] = {
     WEIR_FIELD_PERCENT("cache_read", struct weir_config_route, cache_read_percent, 0, 100),
     WEIR_FIELD_COUNT("retries", struct weir_config_route, retries, 0, RETRIES_MAX),
     WEIR_FIELD_WORD("permit", struct weir_config_route, permit, permit_words, 0),
-    WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_MILLISECOND,
+    WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_NS_PER_MS,
                         WEIR_YEAR),
     WEIR_FIELD_COUNT("depth", struct weir_config_route, depth, 1, DEPTH_MAX),
     WEIR_FIELD_BOOLEAN("websocket", struct weir_config_route, websocket),

@@ -58,11 +58,14 @@ static void read_hosts(struct weir_reader *reader, const struct weir_yaml *value
 }
 
 static const struct weir_field patience_fields[] = {
-    WEIR_FIELD_DURATION("head", struct weir_config_patience, head_ns, WEIR_MILLISECOND, WEIR_DAY),
-    WEIR_FIELD_DURATION("idle", struct weir_config_patience, idle_ns, WEIR_MILLISECOND, WEIR_DAY),
-    WEIR_FIELD_DURATION("stall", struct weir_config_patience, stall_ns, WEIR_MILLISECOND, WEIR_DAY),
-    WEIR_FIELD_DURATION_OR_NONE("body", struct weir_config_patience, body_ns, WEIR_MILLISECOND,
-                                WEIR_DAY),
+    WEIR_FIELD_DURATION("head", struct weir_config_patience, head_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
+    WEIR_FIELD_DURATION("idle", struct weir_config_patience, idle_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
+    WEIR_FIELD_DURATION("stall", struct weir_config_patience, stall_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
+    WEIR_FIELD_DURATION_OR_NONE("body", struct weir_config_patience, body_ns, WEIR_NS_PER_MS,
+                                WEIR_NS_PER_DAY),
 };
 
 static WEIR_SECTION(section_patience, "listen.timeouts", patience_fields);

@@ -9,7 +9,7 @@
 #define PREFIX_BYTES_MAX 255
 #define KEEPALIVE_MAX    10000
 #define MODELS_MAX       1000
-#define TIMEOUT_MAX_NS   WEIR_DAY
+#define TIMEOUT_MAX_NS   WEIR_NS_PER_DAY
 
 /* ---- urls ---- */
 
@@ -255,11 +255,11 @@ static void read_prefix(struct weir_reader *reader, const struct weir_yaml *valu
 static const char *const charge_words[] = {"estimate", "max", "max_kept", "end", NULL};
 
 static const struct weir_field timeout_fields[] = {
-    WEIR_FIELD_DURATION("connect", struct weir_config_upstream, connect_timeout_ns,
-                        WEIR_MILLISECOND, TIMEOUT_MAX_NS),
+    WEIR_FIELD_DURATION("connect", struct weir_config_upstream, connect_timeout_ns, WEIR_NS_PER_MS,
+                        TIMEOUT_MAX_NS),
     WEIR_FIELD_DURATION("first_byte", struct weir_config_upstream, first_byte_timeout_ns,
-                        WEIR_MILLISECOND, TIMEOUT_MAX_NS),
-    WEIR_FIELD_DURATION("idle", struct weir_config_upstream, idle_timeout_ns, WEIR_MILLISECOND,
+                        WEIR_NS_PER_MS, TIMEOUT_MAX_NS),
+    WEIR_FIELD_DURATION("idle", struct weir_config_upstream, idle_timeout_ns, WEIR_NS_PER_MS,
                         TIMEOUT_MAX_NS),
 };
 
@@ -284,7 +284,7 @@ WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);
 
 /* An LLM that does not stream sends its first byte behind the last token. Clients wait for that as
  * long, and would only ask, and pay, again. */
-#define FIRST_BYTE_NS     (60 * WEIR_NS_PER_SECOND)
+#define FIRST_BYTE_NS     WEIR_NS_PER_MINUTE
 #define FIRST_BYTE_LLM_NS (600 * WEIR_NS_PER_SECOND)
 
 static const struct weir_config_upstream upstream_defaults = {

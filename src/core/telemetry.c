@@ -225,7 +225,7 @@ static const struct scale latency_scale = {
 static void count(struct weir_histogram *histogram, const struct scale *scale, uint64_t duration_ns)
 {
     uint32_t at = 0;
-    while (at < scale->count && duration_ns > scale->ends_ms[at] * (WEIR_NS_PER_SECOND / 1000)) {
+    while (at < scale->count && duration_ns > scale->ends_ms[at] * WEIR_NS_PER_MS) {
         at++;
     }
     histogram->counts[at]++;

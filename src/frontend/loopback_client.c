@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Both ends are ours, and whoever holds the other one has a time of his own. */
-#define PATIENCE_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+#define PATIENCE_NS WEIR_NS_PER_HOUR
 
 static const struct weir_config_listener settings = {
     .address = {.kind = WEIR_CONFIG_ADDRESS_UNIX},

@@ -385,7 +385,7 @@ void weir_event_file_close(struct weir_event_file *file)
 {
     if (file != NULL) {
         /* Which is looked at only after that, so without the lock. */
-        file->last_words_ns = weir_clock_ns() + LAST_WORDS_MS * UINT64_C(1000000);
+        file->last_words_ns = weir_clock_ns() + LAST_WORDS_MS * WEIR_NS_PER_MS;
         notify(file, &file->stopping);
         pthread_join(file->thread, NULL);
         weir_event_log_quit(file->event_log);

@@ -62,7 +62,7 @@ static enum weir_event_type type_of(const struct weir_event *event)
 
 static uint64_t ms_of(uint64_t ns)
 {
-    return ns / 1000000;
+    return ns / WEIR_NS_PER_MS;
 }
 
 static void begin(struct weir_json *json, enum weir_event_type type)

@@ -33,11 +33,11 @@ static void put_ticket(struct weir_json *json, const struct weir_problem *proble
     } else {
         weir_json_put_number(json, "limit", stats->limit);
     }
-    weir_json_put_number(json, "waited_ms", problem->waited_ns / 1000000);
+    weir_json_put_number(json, "waited_ms", problem->waited_ns / WEIR_NS_PER_MS);
     if (problem->timeout_ns == WEIR_NEVER) {
         weir_json_put_null(json, "timeout_ms");
     } else {
-        weir_json_put_number(json, "timeout_ms", problem->timeout_ns / 1000000);
+        weir_json_put_number(json, "timeout_ms", problem->timeout_ns / WEIR_NS_PER_MS);
     }
 }
 

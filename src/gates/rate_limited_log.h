@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WEIR_LOG_PERIOD_NS (UINT64_C(60) * WEIR_NS_PER_SECOND)
+#define WEIR_LOG_PERIOD_NS WEIR_NS_PER_MINUTE
 
 /* Zeroed at first. One for each thing that a line is written about; any thread may use it. */
 struct weir_rate_limited_log {

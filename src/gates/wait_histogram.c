@@ -1,10 +1,9 @@
 #include "gates/wait_histogram.h"
 
-#define MS UINT64_C(1000000)
-
 const uint64_t weir_wait_histogram_bounds_ns[WEIR_WAIT_HISTOGRAM_BOUNDS] = {
-    5 * MS,   10 * MS,   20 * MS,   50 * MS,   100 * MS,   200 * MS,
-    500 * MS, 1000 * MS, 2000 * MS, 5000 * MS, 10000 * MS, 30000 * MS};
+    5 * WEIR_NS_PER_MS,    10 * WEIR_NS_PER_MS,   20 * WEIR_NS_PER_MS,    50 * WEIR_NS_PER_MS,
+    100 * WEIR_NS_PER_MS,  200 * WEIR_NS_PER_MS,  500 * WEIR_NS_PER_MS,   1000 * WEIR_NS_PER_MS,
+    2000 * WEIR_NS_PER_MS, 5000 * WEIR_NS_PER_MS, 10000 * WEIR_NS_PER_MS, 30000 * WEIR_NS_PER_MS};
 
 void weir_wait_histogram_add(struct weir_wait_histogram *waits, uint64_t entered_ns,
                              uint64_t admitted_ns)

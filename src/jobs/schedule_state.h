@@ -35,8 +35,6 @@
 
 #include <assert.h>
 
-#define WEIR_NS_PER_MS UINT64_C(1000000)
-
 /* How many turns one call decides, and how many jobs one call lets become due; the rest follow at
  * the next wake, which is due at once. It bounds how long the caller's lock is held. */
 #define WEIR_SCHEDULE_BATCH_MAX 1024

@@ -5,9 +5,8 @@
 
 #include <assert.h>
 
-#define MINUTE (60 * WEIR_NS_PER_SECOND)
-#define HOUR   (60 * MINUTE)
-#define DAY    (24 * HOUR)
+#define HOUR (60 * WEIR_NS_PER_MINUTE)
+#define DAY  (24 * HOUR)
 
 /* The largest number that is believed: weir_quota's own bound. */
 #define AMOUNT_MAX (INT64_C(1) << 53)
@@ -58,8 +57,8 @@ static const struct slot_entry slots[SLOT_COUNT] = {
     [PLAIN] = {WEIR_UNIT_REQUESTS, 0},
     [REQUESTS_SECOND] = {WEIR_UNIT_REQUESTS, WEIR_NS_PER_SECOND},
     [TOKENS_SECOND] = {WEIR_UNIT_COST, WEIR_NS_PER_SECOND},
-    [REQUESTS_MINUTE] = {WEIR_UNIT_REQUESTS, MINUTE},
-    [TOKENS_MINUTE] = {WEIR_UNIT_COST, MINUTE},
+    [REQUESTS_MINUTE] = {WEIR_UNIT_REQUESTS, WEIR_NS_PER_MINUTE},
+    [TOKENS_MINUTE] = {WEIR_UNIT_COST, WEIR_NS_PER_MINUTE},
     [REQUESTS_HOUR] = {WEIR_UNIT_REQUESTS, HOUR},
     [TOKENS_HOUR] = {WEIR_UNIT_COST, HOUR},
     [REQUESTS_DAY] = {WEIR_UNIT_REQUESTS, DAY},
@@ -122,11 +121,13 @@ static const struct dialect_entry {
     int64_t token_rounding;
 } dialects[WEIR_LIMITS_DIALECT_COUNT] = {
     /* Requests of small accounts count by the day, those of others by the minute. */
-    [WEIR_LIMITS_OPENAI] = {.period_ns = {0, MINUTE, 0, 0}},
+    [WEIR_LIMITS_OPENAI] = {.period_ns = {0, WEIR_NS_PER_MINUTE, 0, 0}},
     /* Requests are counted in windows of 1 or 10 seconds, which nothing tells. */
-    [WEIR_LIMITS_AZURE] = {.period_ns = {0, MINUTE, 0, 0}},
-    [WEIR_LIMITS_GROQ] = {.period_ns = {DAY, MINUTE, MINUTE, MINUTE}},
-    [WEIR_LIMITS_ANTHROPIC] = {.period_ns = {MINUTE, MINUTE, MINUTE, MINUTE},
+    [WEIR_LIMITS_AZURE] = {.period_ns = {0, WEIR_NS_PER_MINUTE, 0, 0}},
+    [WEIR_LIMITS_GROQ] = {.period_ns = {DAY, WEIR_NS_PER_MINUTE, WEIR_NS_PER_MINUTE,
+                                        WEIR_NS_PER_MINUTE}},
+    [WEIR_LIMITS_ANTHROPIC] = {.period_ns = {WEIR_NS_PER_MINUTE, WEIR_NS_PER_MINUTE,
+                                             WEIR_NS_PER_MINUTE, WEIR_NS_PER_MINUTE},
                                .token_rounding = 1000},
 };
 

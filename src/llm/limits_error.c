@@ -15,9 +15,7 @@
 #include "wire/time_text.h"
 
 #define TEXT_BYTES_MAX 128 /* a longer one is none that is known */
-#define DAY_NS         (UINT64_C(86400) * WEIR_NS_PER_SECOND)
-#define MINUTE_NS      (UINT64_C(60) * WEIR_NS_PER_SECOND)
-#define ASK_AGAIN_NS   (10 * MINUTE_NS)
+#define ASK_AGAIN_NS   (10 * WEIR_NS_PER_MINUTE)
 
 enum name {
     NAME_ERROR = WEIR_JSON_FIRST_NAME,
@@ -81,7 +79,7 @@ static void end_violation(struct error_reader *reading)
     struct weir_limits *found = &reading->found;
     if ((by_day || contains(id, "PerMinute")) && unit != WEIR_UNIT_COUNT && reading->value > 0 &&
         found->quota_count < WEIR_QUOTAS_MAX) {
-        uint64_t period_ns = by_day ? DAY_NS : MINUTE_NS;
+        uint64_t period_ns = by_day ? WEIR_NS_PER_DAY : WEIR_NS_PER_MINUTE;
         found->quotas[found->quota_count++] = (struct weir_quota){.unit = unit,
                                                                   .reset = WEIR_RESET_WINDOW,
                                                                   .period_ns = period_ns,
@@ -155,7 +153,7 @@ static void take_token(struct error_reader *reading, enum weir_json_token token,
 /* Once it is known whether a delay was told, which may stand behind the violations. */
 static void set_reset(struct weir_quota *quota, const struct weir_limits *found)
 {
-    uint64_t least_ns = quota->period_ns == DAY_NS ? ASK_AGAIN_NS : 0;
+    uint64_t least_ns = quota->period_ns == WEIR_NS_PER_DAY ? ASK_AGAIN_NS : 0;
     uint64_t told_ns = found->retry_after_known ? found->retry_after_ns
                        : least_ns > 0           ? least_ns
                                                 : quota->period_ns;

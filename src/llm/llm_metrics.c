@@ -11,13 +11,14 @@
 #include <assert.h>
 #include <pthread.h>
 
-#define MS UINT64_C(1000000)
-
 /* As the published version of reference 001 has them. */
 const uint64_t weir_llm_metrics_wait_ns[WEIR_WAIT_BUCKETS] = {
-    5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS};
+    5 * WEIR_NS_PER_MS,   10 * WEIR_NS_PER_MS,  20 * WEIR_NS_PER_MS,  50 * WEIR_NS_PER_MS,
+    100 * WEIR_NS_PER_MS, 200 * WEIR_NS_PER_MS, 500 * WEIR_NS_PER_MS, 1000 * WEIR_NS_PER_MS};
 const uint64_t weir_llm_metrics_latency_ns[WEIR_LATENCY_BUCKETS] = {
-    50 * MS, 100 * MS, 200 * MS, 300 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS, 10000 * MS};
+    50 * WEIR_NS_PER_MS,   100 * WEIR_NS_PER_MS,  200 * WEIR_NS_PER_MS,
+    300 * WEIR_NS_PER_MS,  500 * WEIR_NS_PER_MS,  1000 * WEIR_NS_PER_MS,
+    2000 * WEIR_NS_PER_MS, 5000 * WEIR_NS_PER_MS, 10000 * WEIR_NS_PER_MS};
 
 /* How many series are looked at for one that can be forgotten. */
 #define FORGET_LOOKS 4

@@ -25,7 +25,7 @@
 #define WEIR_LLM_METRICS_PROVIDERS_MAX 1023
 #define WEIR_LLM_METRICS_SERIES_MAX    1024
 
-#define WEIR_LLM_METRICS_FORGET_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND)
+#define WEIR_LLM_METRICS_FORGET_NS WEIR_NS_PER_HOUR
 
 /* What stands for names that have no series of their own, and for one that there is none of. */
 #define WEIR_LLM_METRICS_OTHER "_other"

@@ -173,7 +173,7 @@ static int wait_ms(const struct weir_loop *loop)
         return 0;
     }
     /* Rounded up: waking a little late is right, waking early would only wait again. */
-    uint64_t ms = (next_ns - loop->now_ns + 999999) / 1000000;
+    uint64_t ms = (next_ns - loop->now_ns + WEIR_NS_PER_MS - 1) / WEIR_NS_PER_MS;
     return ms > 60000 ? 60000 : (int)ms;
 }
 

@@ -354,7 +354,7 @@ static void set_timer(struct weir_resolver *resolver)
     uint64_t due_ns = WEIR_NEVER;
     if (resolver->channel != NULL && ares_timeout(resolver->channel, NULL, &left) != NULL) {
         uint64_t left_us = (uint64_t)left.tv_sec * 1000000 + (uint64_t)left.tv_usec;
-        due_ns = now_ns + left_us * 1000 + 1000000; /* its clock is not quite ours */
+        due_ns = now_ns + left_us * 1000 + WEIR_NS_PER_MS; /* its clock is not quite ours */
     }
     weir_timer_set(resolver->loop, &resolver->timer,
                    weir_list_empty(&resolver->settled) ? due_ns : now_ns);

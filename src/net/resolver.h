@@ -22,7 +22,7 @@
 /* How long an answer is believed, whatever it says: a flood of questions at most once a second, a
  * change followed within the hour. */
 #define WEIR_NAME_TTL_MIN_NS WEIR_NS_PER_SECOND
-#define WEIR_NAME_TTL_MAX_NS (3600 * WEIR_NS_PER_SECOND)
+#define WEIR_NAME_TTL_MAX_NS WEIR_NS_PER_HOUR
 
 /* Of the list of servers, with the zero at its end. */
 #define WEIR_RESOLVER_SERVERS_BYTES_MAX 512

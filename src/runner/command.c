@@ -33,7 +33,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NS_PER_MS   UINT64_C(1000000)
 #define PATIENCE_MS 10000 /* as long as the kernel may take to end what was killed */
 #define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
@@ -675,7 +674,7 @@ struct weir_command_attempt *weir_command_start(const struct weir_command_option
         .options = *options,
         .number = options->row->number,
         .attempt = options->row->attempts,
-        .timeout_ns = options->row->order.timeout_ms * NS_PER_MS,
+        .timeout_ns = options->row->order.timeout_ms * WEIR_NS_PER_MS,
         .folder = {.fd = -1, .in_fd = -1, .out_fd = -1},
         .process = {.fd = -1, .ready = notice_end},
         .chatter = {.fd = -1, .ready = hear_chatter},

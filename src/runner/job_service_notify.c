@@ -196,7 +196,7 @@ static void put_job(struct weir_json *json, const struct weir_note *note)
     weir_json_put_string(json, "queue", names.key);
     weir_json_put_string(json, "tenant", names.tenant);
     weir_json_put_number(json, "attempt", note->attempt);
-    weir_json_put_number(json, "ran_ms", note->event.value / 1000000);
+    weir_json_put_number(json, "ran_ms", note->event.value / WEIR_NS_PER_MS);
     if (names.error.bytes > 0) {
         weir_json_put_string(json, "error", names.error);
     }
@@ -214,7 +214,7 @@ void weir_job_service_notify_end(const struct weir_run *run)
     if (event_log == NULL || !weir_event_log_read_by_any(event_log)) {
         return;
     }
-    struct weir_event event = {.at_ns = weir_clock_ns(), .value = run->ran_ms * 1000000};
+    struct weir_event event = {.at_ns = weir_clock_ns(), .value = run->ran_ms * WEIR_NS_PER_MS};
     struct weir_notice notice = {.event = &event,
                                  .gate = WEIR_NOTE_NO_GATE,
                                  .key = run->row.order.queue,

@@ -11,8 +11,7 @@
 #define NO_MEMORY_MS 1000
 
 /* How long a Weir that ends waits for all commands that it has killed, together. */
-#define HALT_NS   (10 * WEIR_NS_PER_SECOND)
-#define NS_PER_MS UINT64_C(1000000)
+#define HALT_NS (10 * WEIR_NS_PER_SECOND)
 
 /* ---- runs ---- */
 
@@ -416,7 +415,7 @@ struct weir_run *weir_run_lapse(struct weir_job_service *service,
 static int remaining_ms(uint64_t deadline_ns)
 {
     uint64_t now_ns = weir_clock_ns();
-    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / NS_PER_MS);
+    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / WEIR_NS_PER_MS);
 }
 
 /* Kills all commands before the first of them is awaited. */

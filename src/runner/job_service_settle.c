@@ -8,9 +8,7 @@
 /* For jobs of queues that the config does not name any more. */
 #define BACKOFF_FIRST_NS WEIR_NS_PER_SECOND
 #define BACKOFF_MAX_NS   (300 * WEIR_NS_PER_SECOND)
-#define KEEP_NS          (UINT64_C(86400) * WEIR_NS_PER_SECOND)
-
-#define NS_PER_MS UINT64_C(1000000)
+#define KEEP_NS          WEIR_NS_PER_DAY
 
 #define QUARANTINED "quarantined, having taken down what ran it three times; the last time: "
 
@@ -113,7 +111,7 @@ static struct weir_verdict_of_job judge(const struct weir_run *run,
                                .attempts = run->row.attempts,
                                .attempts_max = run->row.order.attempts_max,
                                .kills = kills_of(run, report),
-                               .backoff = {first_ns / NS_PER_MS, max_ns / NS_PER_MS},
+                               .backoff = {first_ns / WEIR_NS_PER_MS, max_ns / WEIR_NS_PER_MS},
                                .retry_after_ms = report->retry_after_ms,
                                .chance = chance});
 }
@@ -121,7 +119,7 @@ static struct weir_verdict_of_job judge(const struct weir_run *run,
 static int64_t keep_until(const struct weir_run *run, int64_t now_ms)
 {
     uint64_t keep_ns = run->config == NULL ? KEEP_NS : run->config->keep_ns;
-    return now_ms + (int64_t)(keep_ns / NS_PER_MS);
+    return now_ms + (int64_t)(keep_ns / WEIR_NS_PER_MS);
 }
 
 static void on_settled(struct weir_store_op *op);
@@ -163,7 +161,7 @@ void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
     struct weir_run_report report = *told;
     struct weir_instant now = weir_job_service_lock(service);
     explain(run, &report);
-    run->ran_ms = run->began_ns == 0 ? 0 : (now.now_ns - run->began_ns) / NS_PER_MS;
+    run->ran_ms = run->began_ns == 0 ? 0 : (now.now_ns - run->began_ns) / WEIR_NS_PER_MS;
     uint64_t chance = weir_job_service_random(service);
     weir_run_move(run, WEIR_RUN_SETTLING);
     /* Its worker is free from now on. One whose lease has run out is held already. */

@@ -125,7 +125,7 @@ static pid_t kill_leftovers(const struct search *search)
 
 static void rest(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = TRY_EVERY_MS * 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = TRY_EVERY_MS * WEIR_NS_PER_MS}, NULL);
 }
 
 /* Returns 0 when none is left, one that is, or -1 with errno. */

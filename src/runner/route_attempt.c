@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NS_PER_MS      UINT64_C(1000000)
 #define HEAD_BYTES_MAX 16384 /* of the request; its path may have half of it */
 
 /* How long a route is not asked again for whose body or reply there was no disk or descriptor. */
@@ -475,7 +474,7 @@ weir_route_attempt_start(const struct weir_route_attempt_options *options)
                                   "the job cannot be sent: its id, or the path of its route, has "
                                   "characters that no request can have, or is too long");
     } else if (timeout_ms != 0) {
-        weir_timer_set(loop, &attempt->timer, loop->now_ns + timeout_ms * NS_PER_MS);
+        weir_timer_set(loop, &attempt->timer, loop->now_ns + timeout_ms * WEIR_NS_PER_MS);
     }
     return attempt;
 }

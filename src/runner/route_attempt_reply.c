@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* How many reads of one reply may follow each other before others have their turn. */
 #define READS_MAX 16
 
@@ -260,7 +258,7 @@ static void note_head(struct weir_route_attempt *attempt, const char *data)
     struct weir_limits limits;
     weir_limits_read(&(struct weir_limits_source){0}, head, data, weir_wall_ns(), &limits);
     if (limits.retry_after_known) {
-        attempt->retry_after_ms = (limits.retry_after_ns + NS_PER_MS - 1) / NS_PER_MS;
+        attempt->retry_after_ms = (limits.retry_after_ns + WEIR_NS_PER_MS - 1) / WEIR_NS_PER_MS;
     }
     if (type != NULL && type->value_bytes <= sizeof attempt->type) {
         attempt->type_bytes = type->value_bytes;

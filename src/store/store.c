@@ -39,8 +39,8 @@
 #define TELL_AGAIN_NS (10 * WEIR_NS_PER_SECOND)
 
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
-#define IDLE_NS           WEIR_NS_PER_SECOND      /* then the journal's file is emptied */
-#define BATCH_HELD_NS     (UINT64_C(5) * 1000000) /* starts, for which nobody waits */
+#define IDLE_NS           WEIR_NS_PER_SECOND   /* then the journal's file is emptied */
+#define BATCH_HELD_NS     (5 * WEIR_NS_PER_MS) /* starts, for which nobody waits */
 #define VACUUM_PAGES_MAX  2048u
 
 /* How many free pages there may be, as a part of the used ones. */
@@ -545,7 +545,8 @@ static struct weir_store *create(const struct weir_store_options *options)
     store->lock_fd = store->bodies_fd = -1;
     store->ids_max = options->ids_max == 0 ? IDS_MAX_DEFAULT : options->ids_max;
     store->remember_ms = options->remember_ms == 0 ? REMEMBER_MS_DEFAULT : options->remember_ms;
-    store->retry_ns = (options->retry_ms == 0 ? RETRY_MS_DEFAULT : options->retry_ms) * 1000000;
+    store->retry_ns =
+        (options->retry_ms == 0 ? RETRY_MS_DEFAULT : options->retry_ms) * WEIR_NS_PER_MS;
     store->frames_max =
         (options->journal_bytes == 0 ? JOURNAL_BYTES_DEFAULT : options->journal_bytes) / PAGE_BYTES;
     weir_op_queue_init(&store->reads);

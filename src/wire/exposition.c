@@ -4,8 +4,6 @@
 #include "wire/chars.h"
 #include "wire/digits.h"
 
-#define NS_PER_SECOND UINT64_C(1000000000)
-
 char *weir_exposition_label(char *to, struct weir_slice value)
 {
     while (value.bytes > 0) {
@@ -34,13 +32,13 @@ char *weir_exposition_number(char *to, uint64_t number)
 
 char *weir_exposition_seconds(char *to, uint64_t ns)
 {
-    uint64_t rest = ns % NS_PER_SECOND;
-    to = weir_exposition_number(to, ns / NS_PER_SECOND);
+    uint64_t rest = ns % WEIR_NS_PER_SECOND;
+    to = weir_exposition_number(to, ns / WEIR_NS_PER_SECOND);
     if (rest == 0) {
         return to;
     }
     *to++ = '.';
-    for (uint64_t unit = NS_PER_SECOND / 10; rest > 0; unit /= 10) {
+    for (uint64_t unit = WEIR_NS_PER_SECOND / 10; rest > 0; unit /= 10) {
         *to++ = (char)('0' + rest / unit);
         rest %= unit;
     }

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static void put(struct weir_head_writer *writer, const char *name, const char *value)
 {
     weir_head_field(writer, weir_slice_of(name), weir_slice_of(value));
@@ -32,7 +30,7 @@ static void put_openai(struct weir_head_writer *writer, const struct weir_visit 
     uint64_t came_ns = visit->turn == NULL ? now_ns : visit->turn->came_ns;
     put_request_id(writer, visit, "x-request-id");
     put(writer, "openai-organization", "weir-mock");
-    put_number(writer, "openai-processing-ms", (now_ns - came_ns) / NS_PER_MS);
+    put_number(writer, "openai-processing-ms", (now_ns - came_ns) / WEIR_NS_PER_MS);
     put(writer, "openai-version", "2020-10-01");
 }
 
@@ -45,7 +43,7 @@ static void put_anthropic(struct weir_head_writer *writer, const struct weir_vis
 static void put_retry_after(struct weir_head_writer *writer, enum weir_mock_dialect dialect,
                             uint64_t wait_ns)
 {
-    uint64_t wait_ms = wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0);
+    uint64_t wait_ms = wait_ns / WEIR_NS_PER_MS + (wait_ns % WEIR_NS_PER_MS != 0);
     put_number(writer, "retry-after", wait_ms / 1000 + (wait_ms % 1000 != 0));
     if (dialect == WEIR_MOCK_OPENAI) {
         put_number(writer, "retry-after-ms", wait_ms);

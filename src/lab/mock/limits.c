@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* What Anthropic rounds tokens to. */
 #define THOUSAND 1000
 
@@ -37,7 +35,7 @@ static void put_seconds(char *text, size_t bytes, uint64_t ms)
 void weir_mock_duration_text(uint64_t duration_ns, char text[WEIR_MOCK_TIME_TEXT_MAX])
 {
     char seconds[16];
-    uint64_t ms = divide_up(duration_ns, NS_PER_MS);
+    uint64_t ms = divide_up(duration_ns, WEIR_NS_PER_MS);
     uint64_t minutes = ms / 60000;
     put_seconds(seconds, sizeof seconds, ms % 60000);
     if (minutes >= 60) {

@@ -5,11 +5,11 @@
 #ifndef WEIR_LAB_MOCK_RATE_H
 #define WEIR_LAB_MOCK_RATE_H
 
-#include <stdint.h>
+#include "weir/types.h"
 
 /* A day of nanoseconds times the largest number of tokens must stay far below 2^64. */
 #define WEIR_MOCK_TOKENS_MAX    (UINT64_C(1) << 40)
-#define WEIR_MOCK_PERIOD_MAX_NS (UINT64_C(86400) * 1000000000)
+#define WEIR_MOCK_PERIOD_MAX_NS WEIR_NS_PER_DAY
 
 struct weir_mock_limit {
     uint64_t tokens;    /* per period, 1 .. WEIR_MOCK_TOKENS_MAX */

@@ -4,8 +4,6 @@
 
 #include <assert.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 void weir_mock_stats_init(struct weir_mock_stats *stats, uint64_t now_ns)
 {
     *stats = (struct weir_mock_stats){.start_ns = now_ns, .flow_at_ns = now_ns};
@@ -158,7 +156,7 @@ static void write_since(const struct weir_mock_stats *stats, struct weir_json *j
 void weir_mock_stats_write(const struct weir_mock_stats *stats, struct weir_json *json,
                            uint64_t since, uint64_t now_ns)
 {
-    weir_json_put_number(json, "now_ms", (now_ns - stats->start_ns) / NS_PER_MS);
+    weir_json_put_number(json, "now_ms", (now_ns - stats->start_ns) / WEIR_NS_PER_MS);
     weir_json_put_number(json, "active", stats->active);
     weir_json_put_number(json, "most", stats->most);
     write_sums(&stats->sums, json);

@@ -13,7 +13,7 @@ void weir_sim_client_try_later(struct weir_sim_client *client, uint64_t after_ns
     struct weir_sim_life *w = client->world;
     client->asking = false;
     if (client->tries < TRIES_MAX && !w->calm) {
-        set_timer(w, &client->timer, after_ns + draw(&w->clients_random, 200 * MS));
+        set_timer(w, &client->timer, after_ns + draw(&w->clients_random, 200 * WEIR_NS_PER_MS));
     }
 }
 
@@ -38,10 +38,10 @@ static void on_accepted(struct weir_store_op *op)
         client->number = acceptance->number;
         weir_sim_history_accepted(&w->history, client->index, client->number);
         if (client->wants_cancel || chance(&w->clients_random, 5)) { /* or asks once more */
-            weir_sim_client_try_later(client, draw(&w->clients_random, SECOND_NS));
+            weir_sim_client_try_later(client, draw(&w->clients_random, WEIR_NS_PER_SECOND));
         }
     } else if (op->end == WEIR_STORE_FAILED) {
-        weir_sim_client_try_later(client, 500 * MS);
+        weir_sim_client_try_later(client, 500 * WEIR_NS_PER_MS);
     } else {
         expect(w, op->end == WEIR_STORE_CONFLICT && client->other_body,
                "was refused without a reason", client->number);
@@ -83,7 +83,7 @@ static void cancel(struct weir_sim_client *client)
     client->wants_cancel = false;
     if (run->phase == WORKING) {
         run->cancelled = true;
-        set_timer(w, &run->timer, draw(&w->work_random, 50 * MS));
+        set_timer(w, &run->timer, draw(&w->work_random, 50 * WEIR_NS_PER_MS));
     } else if (run->phase == IDLE &&
                weir_schedule_hold(w->schedule, client->number, now_of(w)) == WEIR_OK) {
         run->phase = LEAVING;
@@ -97,7 +97,7 @@ void weir_sim_client_wake(struct weir_sim_client *client)
     struct weir_sim_life *w = client->world;
     if (w->schedule == NULL) {
         client->tries++;
-        weir_sim_client_try_later(client, 300 * MS);
+        weir_sim_client_try_later(client, 300 * WEIR_NS_PER_MS);
     } else if (client->told && client->wants_cancel) {
         cancel(client);
     } else if (!client->asking) {
@@ -181,7 +181,7 @@ void weir_sim_redrive_wake(struct weir_sim_life *w)
     if (w->calm) {
         return;
     }
-    set_timer(w, &w->redrive_timer, draw(&w->chaos_random, 6 * SECOND_NS));
+    set_timer(w, &w->redrive_timer, draw(&w->chaos_random, 6 * WEIR_NS_PER_SECOND));
     if (w->schedule == NULL || w->redriving) {
         return;
     }

@@ -2,7 +2,6 @@
 #include "jobs/schedule.h"
 #include "lab/sim/job_check.h"
 
-#define MS          UINT64_C(1000000)
 #define TENANTS_MAX 5
 #define WORKERS_MAX 3
 #define STARTS      250
@@ -41,7 +40,7 @@ static void start_all(struct fair *fair)
         fair->lanes[i].what = weir_schedule_next(fair->schedule);
         fair->lanes[i].runs = fair->lanes[i].what.what == WEIR_SCHEDULE_START;
         uint64_t tenant = fair->lanes[i].what.number % TENANTS_MAX;
-        fair->lanes[i].end_ns = fair->now.now_ns + fair->run_ms[tenant] * MS;
+        fair->lanes[i].end_ns = fair->now.now_ns + fair->run_ms[tenant] * WEIR_NS_PER_MS;
     }
 }
 
@@ -100,7 +99,7 @@ static bool play(struct fair *fair)
 bool weir_sim_jobs_fair(uint64_t seed)
 {
     struct weir_sim_random random = weir_sim_random_of(seed, 7);
-    struct fair fair = {.now = {MS, 0}};
+    struct fair fair = {.now = {WEIR_NS_PER_MS, 0}};
     struct weir_schedule_options options = {.seed = {seed, 1}, .boot = 1};
     if (weir_schedule_create(&options, &fair.schedule) != WEIR_OK) {
         return false;

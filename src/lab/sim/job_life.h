@@ -23,13 +23,11 @@
 
 #include <assert.h>
 
-#define MS        UINT64_C(1000000)
-#define SECOND_NS (UINT64_C(1000) * MS)
-#define DAWN_MS   INT64_C(1700000000000)
+#define DAWN_MS INT64_C(1700000000000)
 
 /* How long clients come and things go wrong, and when all must be over. */
-#define STORM_NS (UINT64_C(20) * SECOND_NS)
-#define END_NS   (UINT64_C(3600) * SECOND_NS)
+#define STORM_NS (UINT64_C(20) * WEIR_NS_PER_SECOND)
+#define END_NS   WEIR_NS_PER_HOUR
 
 #define ECHOES_MAX 16
 
@@ -146,8 +144,8 @@ static inline bool chance(struct weir_sim_random *random, uint32_t percent)
 
 static inline struct weir_instant now_of(const struct weir_sim_life *w)
 {
-    int64_t wall_ms = DAWN_MS + (int64_t)(w->clock.now_ns / MS) + w->wall_offset_ms;
-    return (struct weir_instant){SECOND_NS + w->clock.now_ns, wall_ms};
+    int64_t wall_ms = DAWN_MS + (int64_t)(w->clock.now_ns / WEIR_NS_PER_MS) + w->wall_offset_ms;
+    return (struct weir_instant){WEIR_NS_PER_SECOND + w->clock.now_ns, wall_ms};
 }
 
 static inline void set_timer(struct weir_sim_life *w, struct weir_sim_timer *timer,

@@ -1,9 +1,9 @@
 #include "lab/sim/job_life.h"
 
-#define SETTLE_AGAIN_NS (UINT64_C(200) * MS)
+#define SETTLE_AGAIN_NS (UINT64_C(200) * WEIR_NS_PER_MS)
 
 const struct weir_sim_queue_plan weir_sim_queue_plans[QUEUES] = {
-    {"leased", 3, 30, WEIR_SCHEDULE_REJECT, 2, UINT64_C(2) * SECOND_NS},
+    {"leased", 3, 30, WEIR_SCHEDULE_REJECT, 2, UINT64_C(2) * WEIR_NS_PER_SECOND},
     {"dropping", 2, 12, WEIR_SCHEDULE_DROP_OLDEST, 1, WEIR_NEVER},
     {"narrow", 1, 20, WEIR_SCHEDULE_WAIT, 1, WEIR_NEVER},
 };
@@ -15,7 +15,8 @@ void weir_sim_job_attend(struct weir_sim_life *w)
 {
     hear(w);
     uint64_t due_ns = weir_schedule_due(w->schedule);
-    weir_sim_clock_set(&w->clock, &w->wake, due_ns == WEIR_NEVER ? WEIR_NEVER : due_ns - SECOND_NS);
+    weir_sim_clock_set(&w->clock, &w->wake,
+                       due_ns == WEIR_NEVER ? WEIR_NEVER : due_ns - WEIR_NS_PER_SECOND);
 }
 
 /* ---- settling ---- */
@@ -153,7 +154,7 @@ static void draw_attempt(struct weir_sim_run *run)
     }
     double median_ms = 80.0 * (double)(1 + run->row.order.tenant.bytes % 4);
     double run_ms = weir_sim_lognormal(&w->work_random, median_ms, 1.0);
-    run->end_ns = w->clock.now_ns + (uint64_t)(run_ms * (double)MS);
+    run->end_ns = w->clock.now_ns + (uint64_t)(run_ms * (double)WEIR_NS_PER_MS);
     run->silent = chance(&w->work_random, 4);
 }
 
@@ -251,7 +252,7 @@ static void on_lapse(struct weir_sim_life *w, const struct weir_schedule_news *n
         return;
     }
     expect(w, run->phase == WORKING, "lapsed without running", news->number);
-    weir_sim_job_leave_echo(w, run, draw(&w->chaos_random, 3 * SECOND_NS));
+    weir_sim_job_leave_echo(w, run, draw(&w->chaos_random, 3 * WEIR_NS_PER_SECOND));
     weir_sim_clock_stop(&w->clock, &run->timer);
     run->phase = SETTLING;
     weir_sim_job_judge(run, WEIR_ATTEMPT_LOST);

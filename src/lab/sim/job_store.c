@@ -6,8 +6,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define MS UINT64_C(1000000)
-
 struct sim_job_row {
     char id[WEIR_JOB_ID_BYTES_MAX];
     struct weir_job_order order;
@@ -306,7 +304,7 @@ static void begin(struct weir_sim_store *store)
     store->committing = true;
     /* Told are those at once only after the timer is set: they may hand over more. */
     double quick = weir_sim_exponential(&store->random);
-    plan(store, (uint64_t)(quick * 2.0 * (double)MS) + 1);
+    plan(store, (uint64_t)(quick * 2.0 * (double)WEIR_NS_PER_MS) + 1);
     while (op != NULL) {
         struct weir_store_op *next = op->next;
         bool reads = op->act == WEIR_STORE_LOOK || op->act == WEIR_STORE_LIST;

@@ -22,7 +22,7 @@ static void configure(struct weir_sim_life *w)
             .full = plan->full,
             .per_key = plan->per_key,
             .lease_ns = plan->lease_ns,
-            .tenant_default = {.rate = {.tokens = 20, .period_ns = SECOND_NS}}};
+            .tenant_default = {.rate = {.tokens = 20, .period_ns = WEIR_NS_PER_SECOND}}};
         /* What runs stays: only what starts from now on must fit. */
         w->history.workers[i] = workers;
         w->history.per_key[i] = plan->per_key;
@@ -39,10 +39,10 @@ static void on_change_timer(struct weir_sim_life *w)
     if (w->calm) {
         return;
     }
-    set_timer(w, &w->change, draw(random, 4 * SECOND_NS));
+    set_timer(w, &w->change, draw(random, 4 * WEIR_NS_PER_SECOND));
     switch (draw(random, 4)) {
     case 0:
-        weir_sim_store_break(w->store, w->clock.now_ns + draw(random, 2 * SECOND_NS));
+        weir_sim_store_break(w->store, w->clock.now_ns + draw(random, 2 * WEIR_NS_PER_SECOND));
         break;
     case 1:
     case 2:
@@ -99,7 +99,7 @@ static void crash(struct weir_sim_life *w)
     for (uint32_t i = 0; i < w->rows_max; i++) {
         struct weir_sim_run *run = &w->runs[i];
         if (run->phase == WORKING && chance(&w->chaos_random, 50)) {
-            weir_sim_job_leave_echo(w, run, draw(&w->chaos_random, 2 * SECOND_NS));
+            weir_sim_job_leave_echo(w, run, draw(&w->chaos_random, 2 * WEIR_NS_PER_SECOND));
         }
         weir_sim_clock_stop(&w->clock, &run->timer);
         *run = (struct weir_sim_run){.timer = {.kind = RUN}, .world = w};
@@ -116,17 +116,17 @@ static void crash(struct weir_sim_life *w)
     weir_sim_history_crashed(&w->history);
     for (uint32_t i = 0; i < w->client_count; i++) { /* who waited for an answer gets none */
         if (w->clients[i].asking) {
-            weir_sim_client_try_later(&w->clients[i], 100 * MS);
+            weir_sim_client_try_later(&w->clients[i], 100 * WEIR_NS_PER_MS);
         }
     }
-    set_timer(w, &w->boot_timer, draw(&w->chaos_random, 600 * MS));
+    set_timer(w, &w->boot_timer, draw(&w->chaos_random, 600 * WEIR_NS_PER_MS));
 }
 
 static void on_crash_timer(struct weir_sim_life *w)
 {
     if (!w->calm) {
         crash(w);
-        set_timer(w, &w->crash, draw(&w->chaos_random, 6 * SECOND_NS));
+        set_timer(w, &w->crash, draw(&w->chaos_random, 6 * WEIR_NS_PER_SECOND));
     }
 }
 
@@ -235,9 +235,9 @@ static bool open_world(struct weir_sim_life *w, const struct weir_sim_jobs_optio
     w->change.kind = CHANGE;
     w->redrive_timer.kind = REDRIVE;
     set_timer(w, &w->boot_timer, 0);
-    set_timer(w, &w->crash, draw(&w->chaos_random, 6 * SECOND_NS));
-    set_timer(w, &w->change, draw(&w->chaos_random, 4 * SECOND_NS));
-    set_timer(w, &w->redrive_timer, draw(&w->chaos_random, 6 * SECOND_NS));
+    set_timer(w, &w->crash, draw(&w->chaos_random, 6 * WEIR_NS_PER_SECOND));
+    set_timer(w, &w->change, draw(&w->chaos_random, 4 * WEIR_NS_PER_SECOND));
+    set_timer(w, &w->redrive_timer, draw(&w->chaos_random, 6 * WEIR_NS_PER_SECOND));
     return true;
 }
 

@@ -172,7 +172,7 @@ static const struct weir_field first_token_fields[] = {
     {.name = "median",
      .read = read_seconds,
      .offset = WEIR_MEMBER(struct weir_sim_spread, median, 8),
-     .min = WEIR_MILLISECOND,
+     .min = WEIR_NS_PER_MS,
      .max = 600 * WEIR_NS_PER_SECOND},
     FIELD_DECIMAL("spread", struct weir_sim_spread, spread, 0, 3),
 };
@@ -207,7 +207,7 @@ static WEIR_SECTION(section_provider, "provider", provider_fields);
 static const struct weir_sim_provider_settings provider_defaults = {
     .first_token_s = {.median = 0.6, .spread = 0.3},
     .tokens_per_second = 70,
-    .delay_ns = 25 * WEIR_MILLISECOND,
+    .delay_ns = 25 * WEIR_NS_PER_MS,
 };
 
 /* ---- changes ---- */
@@ -264,8 +264,8 @@ static void read_changes(struct weir_reader *reader, const struct weir_yaml *val
 
 static const struct weir_field line_fields[] = {
     WEIR_FIELD_COUNT("max", struct weir_sim_scenario, line_max, 1, LINE_MAX),
-    WEIR_FIELD_DURATION("timeout", struct weir_sim_scenario, line_timeout_ns, WEIR_MILLISECOND,
-                        WEIR_DAY),
+    WEIR_FIELD_DURATION("timeout", struct weir_sim_scenario, line_timeout_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
 };
 
 static WEIR_SECTION(section_line, "line", line_fields);
@@ -281,8 +281,8 @@ static WEIR_SECTION(section_tokens, "tenants.NAME.input, tenants.NAME.output", t
 
 static const struct weir_field cancel_fields[] = {
     FIELD_DECIMAL("share", struct weir_sim_tenant_settings, cancel, 0, 1),
-    WEIR_FIELD_DURATION("after", struct weir_sim_tenant_settings, cancel_after_ns, WEIR_MILLISECOND,
-                        WEIR_DAY),
+    WEIR_FIELD_DURATION("after", struct weir_sim_tenant_settings, cancel_after_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
 };
 
 static WEIR_SECTION(section_cancel, "tenants.NAME.cancel", cancel_fields);
@@ -307,8 +307,8 @@ static const struct weir_field tenant_fields[] = {
     WEIR_FIELD_COUNT("max_tokens", struct weir_sim_tenant_settings, max_tokens, 1,
                      WEIR_SIM_TOKENS_MAX),
     FIELD_DECIMAL("estimate_error", struct weir_sim_tenant_settings, estimate_error, 0, 1),
-    WEIR_FIELD_DURATION("deadline", struct weir_sim_tenant_settings, deadline_ns, WEIR_MILLISECOND,
-                        WEIR_DAY),
+    WEIR_FIELD_DURATION("deadline", struct weir_sim_tenant_settings, deadline_ns, WEIR_NS_PER_MS,
+                        WEIR_NS_PER_DAY),
     {.name = "cancel", .read = weir_read_section_field, .section = &section_cancel},
     WEIR_FIELD_DURATION("from", struct weir_sim_tenant_settings, from_ns, 0, WEIR_SIM_DURATION_MAX),
     WEIR_FIELD_DURATION("until", struct weir_sim_tenant_settings, until_ns, 0,

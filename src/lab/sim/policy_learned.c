@@ -9,7 +9,6 @@
 
 #define STATUS_REFUSED 429
 #define STATUS_FAILED  503
-#define DAY_NS         (UINT64_C(86400) * WEIR_NS_PER_SECOND)
 
 struct learned {
     struct weir_retry_budget budget;
@@ -89,7 +88,7 @@ static void fill(struct heard *heard, const struct weir_sim_site *site,
             .unit = unit_of(stated->of),
             .reset = stated->window ? WEIR_RESET_WINDOW : WEIR_RESET_FULL,
             /* Providers name a day's quota differently from a minute's; nothing else is told. */
-            .period_ns = stated->period_ns >= DAY_NS ? stated->period_ns : 0,
+            .period_ns = stated->period_ns >= WEIR_NS_PER_DAY ? stated->period_ns : 0,
             .limit = (int64_t)stated->limit,
             .remaining = (int64_t)stated->remaining,
             .remaining_rounding = rounded && !requests ? 1000 : 1,

@@ -177,7 +177,7 @@ const struct weir_sim_policy weir_sim_policy_gradient2 = {
 #define ENVOY_MAX            1000
 #define ENVOY_BUFFER         0.25
 #define ENVOY_WINDOW_NS      UINT64_C(100000000) /* samples of 100 ms make a step */
-#define ENVOY_LEAST_EVERY_NS (UINT64_C(60) * WEIR_NS_PER_SECOND)
+#define ENVOY_LEAST_EVERY_NS WEIR_NS_PER_MINUTE
 #define ENVOY_LEAST_COUNT    50 /* replies that measure the least round trip */
 #define ENVOY_SAMPLES_MAX    4096
 

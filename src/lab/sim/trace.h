@@ -21,7 +21,7 @@
 #define WEIR_SIM_TRACE_ROWS_MAX  UINT32_C(5000000)
 
 /* What follows the last arrival. */
-#define WEIR_SIM_TRACE_TAIL_NS (60 * WEIR_NS_PER_SECOND)
+#define WEIR_SIM_TRACE_TAIL_NS WEIR_NS_PER_MINUTE
 
 /* Takes the arrivals into the scenario, which lasts as long as they do; its tenants become those of
  * the trace. Needs memory of the scenario's arena. False, and a mistake told, if it is no trace;
