@@ -6,6 +6,7 @@
 #include "api/job_call.h"
 #include "api/reload.h"
 #include "base/alloc.h"
+#include "base/slice.h"
 #include "frontend/guard.h"
 #include "tenants/api_key.h"
 #include "tenants/token.h"
@@ -310,10 +311,7 @@ static struct weir_credential token_of(const struct weir_call *call,
 static void speak_for(struct weir_call *call, struct weir_slice tenant)
 {
     assert(tenant.bytes <= sizeof call->tenant_text);
-    if (tenant.bytes > 0) {
-        memcpy(call->tenant_text, tenant.data, tenant.bytes);
-    }
-    call->credential.tenant = (struct weir_slice){call->tenant_text, tenant.bytes};
+    call->credential.tenant = weir_slice_copy(call->tenant_text, tenant);
 }
 
 /* A token of the config, else a tenant's API key. */

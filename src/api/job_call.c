@@ -42,8 +42,7 @@ struct weir_job_call *weir_job_begin_named(struct weir_call *call, size_t bytes)
         weir_job_refuse_unknown(call);
         return NULL; /* it goes with the call */
     }
-    memcpy(job->id_text, id.data, id.bytes);
-    job->id = (struct weir_slice){job->id_text, id.bytes};
+    job->id = weir_slice_copy(job->id_text, id);
     return job;
 }
 

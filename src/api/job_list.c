@@ -15,8 +15,7 @@ static const char *keep_name(struct weir_slice value, char *room, struct weir_sl
     if (value.bytes > WEIR_NAME_BYTES_MAX) {
         return "has up to 255 bytes";
     }
-    memcpy(room, value.data, value.bytes);
-    *name = (struct weir_slice){room, value.bytes};
+    *name = weir_slice_copy(room, value);
     return NULL;
 }
 

@@ -225,15 +225,6 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
     }
 }
 
-/* A name that stays when the request's memory goes. */
-static struct weir_slice keep_name(char room[WEIR_NAME_BYTES_MAX], struct weir_slice name)
-{
-    if (name.bytes > 0) {
-        memcpy(room, name.data, name.bytes);
-    }
-    return (struct weir_slice){room, name.bytes};
-}
-
 static void acquire(struct weir_call *call, const struct weir_permit_params *params,
                     struct weir_slice tenant)
 {
@@ -254,8 +245,8 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
                           "As many permits are held or waited for as may be. Try again later.");
         return;
     }
-    api_permit->gate_ticket.flow = keep_name(api_permit->flow_text, params->flow);
-    api_permit->gate_ticket.tenant = keep_name(api_permit->tenant_text, tenant);
+    api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
+    api_permit->gate_ticket.tenant = weir_slice_copy(api_permit->tenant_text, tenant);
     api_permit->gate_ticket.on_change = on_told;
     api_permit->gate = call->gate;
     api_permit->call = call;

@@ -122,8 +122,7 @@ static void on_looked(struct weir_post *post)
 static void keep_own(struct weir_slot *slot, struct weir_slice tenant)
 {
     if (tenant.bytes > 0) {
-        memcpy(slot->tenant_text, tenant.data, tenant.bytes);
-        slot->own = (struct weir_slice){slot->tenant_text, tenant.bytes};
+        slot->own = weir_slice_copy(slot->tenant_text, tenant);
     }
 }
 
@@ -138,8 +137,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
                          lines->id.data);
         return;
     }
-    memcpy(slot->id_text, lines->id.data, lines->id.bytes);
-    slot->id = (struct weir_slice){slot->id_text, lines->id.bytes};
+    slot->id = weir_slice_copy(slot->id_text, lines->id);
     keep_own(slot, visitor.credential.tenant);
     if (slot->session->submit_count == 0) {
         weir_protocol_look(slot);

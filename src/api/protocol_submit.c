@@ -268,24 +268,16 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
 
 /* ---- the line ---- */
 
-static struct weir_slice keep(char *room, struct weir_slice text)
-{
-    if (text.bytes > 0) {
-        memcpy(room, text.data, text.bytes);
-    }
-    return (struct weir_slice){room, text.bytes};
-}
-
 /* Texts go where they stay. */
 static void keep_text(struct weir_slot *slot, uint32_t field)
 {
     struct weir_job_params *params = &slot->params;
     if (field == WEIR_JOB_WISH_QUEUE) {
-        params->queue = keep(slot->queue_text, params->queue);
+        params->queue = weir_slice_copy(slot->queue_text, params->queue);
     } else if (field == WEIR_JOB_WISH_TENANT) {
-        params->tenant = keep(slot->tenant_text, params->tenant);
+        params->tenant = weir_slice_copy(slot->tenant_text, params->tenant);
     } else if (field == WEIR_JOB_WISH_KEY) {
-        params->key = keep(slot->key_text, params->key);
+        params->key = weir_slice_copy(slot->key_text, params->key);
     }
 }
 
@@ -347,7 +339,7 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
         return false;
     }
     slot->order.tenant =
-        tenant.data == slot->tenant_text ? tenant : keep(slot->tenant_text, tenant);
+        tenant.data == slot->tenant_text ? tenant : weir_slice_copy(slot->tenant_text, tenant);
     slot->params.priority = weir_config_tenant_priority(slot->worker->worker_config->config, tenant,
                                                         slot->params.priority);
     return true;
@@ -368,7 +360,7 @@ static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *nu
                          (unsigned long long)queue->body_bytes_max);
         return false;
     }
-    order->queue = keep(slot->queue_text, queue->name);
+    order->queue = weir_slice_copy(slot->queue_text, queue->name);
     order->attempts_max = queue->attempts;
     order->timeout_ms = queue->timeout_ns / 1000000;
     return true;
@@ -381,7 +373,7 @@ static bool read_id(struct weir_slot *slot, struct weir_slice id)
                                "'-', a letter or digit first");
         return false;
     }
-    slot->id = keep(slot->id_text, id);
+    slot->id = weir_slice_copy(slot->id_text, id);
     slot->order.id = slot->id;
     return true;
 }

@@ -5,14 +5,6 @@
 #include "config/scalars.h"
 #include "wire/chars.h"
 
-static struct weir_slice keep(char *room, struct weir_slice text)
-{
-    if (text.bytes > 0) {
-        memcpy(room, text.data, text.bytes);
-    }
-    return (struct weir_slice){room, text.bytes};
-}
-
 /* ---- the query ---- */
 
 static const char *set_parameter(void *context, struct weir_slice name, struct weir_slice value,
@@ -30,11 +22,11 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
         return wrong;
     }
     if (*bit == WEIR_JOB_WISH_QUEUE) {
-        params->queue = keep(submit->queue_text, value);
+        params->queue = weir_slice_copy(submit->queue_text, value);
     } else if (*bit == WEIR_JOB_WISH_TENANT) {
-        params->tenant = keep(submit->tenant_text, value);
+        params->tenant = weir_slice_copy(submit->tenant_text, value);
     } else if (*bit == WEIR_JOB_WISH_KEY) {
-        params->key = keep(submit->key_text, value);
+        params->key = weir_slice_copy(submit->key_text, value);
     } else if ((params->present & WEIR_JOB_WISH_DELAY) != 0 &&
                (params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
         return "goes without the other one of delay and run_at";
@@ -69,7 +61,7 @@ static bool read_type(struct weir_submit_head *submit, struct weir_call *call,
                           "The Content-Type is longer than the 100 bytes that are kept of one.");
         return false;
     }
-    submit->type = keep(submit->type_text, value);
+    submit->type = weir_slice_copy(submit->type_text, value);
     return true;
 }
 
@@ -107,7 +99,7 @@ static bool read_idempotency(struct weir_submit_head *submit, struct weir_call *
                           "An Idempotency-Key is a text of 1 to 255 bytes.");
         return false;
     }
-    submit->idempotency_key = keep(submit->idempotency_text, value);
+    submit->idempotency_key = weir_slice_copy(submit->idempotency_text, value);
     return true;
 }
 
@@ -190,7 +182,7 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
         return false;
     }
     submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
-                         ? keep(submit->tenant_text, tenant)
+                         ? weir_slice_copy(submit->tenant_text, tenant)
                          : tenant;
     submit->params.priority = weir_config_tenant_priority(call->worker->worker_config->config,
                                                           submit->tenant, submit->params.priority);

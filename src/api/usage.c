@@ -79,12 +79,9 @@ static bool refuse(struct weir_call *call, const char *format, struct weir_slice
 /* The query's texts take no more room than the query. */
 static struct weir_slice keep(struct report *report, struct weir_slice value)
 {
-    char *room = report->text + report->text_bytes;
-    if (value.bytes > 0) {
-        memcpy(room, value.data, value.bytes);
-    }
+    struct weir_slice copy = weir_slice_copy(report->text + report->text_bytes, value);
     report->text_bytes += value.bytes;
-    return (struct weir_slice){room, value.bytes};
+    return copy;
 }
 
 static bool read_day(struct weir_call *call, struct weir_slice value, uint32_t *day)

@@ -1,4 +1,4 @@
-/* slice.h - comparing bytes that belong to somebody else. */
+/* slice.h - comparing and copying bytes that others own. */
 #ifndef WEIR_BASE_SLICE_H
 #define WEIR_BASE_SLICE_H
 
@@ -17,6 +17,16 @@ static inline int weir_slice_compare(struct weir_slice a, struct weir_slice b)
     size_t common = a.bytes < b.bytes ? a.bytes : b.bytes;
     int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
     return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+/* Copies the text to `room`, which must have space for it, and returns the copy. */
+static inline struct weir_slice weir_slice_copy(char *room, struct weir_slice text)
+{
+    struct weir_slice copy = {room, text.bytes};
+    if (text.bytes > 0) { /* an empty slice may have no data at all */
+        memcpy(room, text.data, text.bytes);
+    }
+    return copy;
 }
 
 /* Equality without a call, for hot paths. Only up to 16 bytes: longer ones never compare equal. Two

@@ -509,10 +509,7 @@ static enum weir_flow_entry enter_line(struct weir_flow *flow,
         .gate = params->gate, .loop_index = params->loop_index, .key = weir_key_name(params->key)};
     assert(request.tenant.bytes <= WEIR_NAME_BYTES_MAX);
     request.lease_ns = WEIR_NEVER; /* F2 */
-    if (request.tenant.bytes > 0) {
-        memcpy(flow->tenant, request.tenant.data, request.tenant.bytes);
-    }
-    flow->gate_ticket.tenant = (struct weir_slice){flow->tenant, request.tenant.bytes};
+    flow->gate_ticket.tenant = weir_slice_copy(flow->tenant, request.tenant);
     flow->gate_ticket.on_change = on_told;
     flow->lease_ns = weir_config_key_rules(params->config, where.key)->lease_ns;
     switch (weir_gate_ticket_enter(flow->flows->gates, &flow->gate_ticket, &where, &request)) {

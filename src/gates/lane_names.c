@@ -42,10 +42,8 @@ static struct weir_lane_name_list *make(const struct weir_allocator *allocator,
     *list = (struct weir_lane_name_list){.count = names->count, .llm = names->llm, .bytes = bytes};
     char *text = (char *)(list->names + list->count);
     for (uint32_t i = 0; i < names->count; i++) {
-        struct weir_slice name = names->names[i];
-        memcpy(text, name.data, name.bytes);
-        list->names[i] = (struct weir_slice){text, name.bytes};
-        text += name.bytes;
+        list->names[i] = weir_slice_copy(text, names->names[i]);
+        text += names->names[i].bytes;
     }
     return list;
 }

@@ -91,11 +91,8 @@ static enum weir_priority priority_of(const struct weir_config_route *route, str
 /* Keeps a piece of the head beyond the head itself. */
 static struct weir_slice keep_text(char room[WEIR_NAME_BYTES_MAX], struct weir_slice text)
 {
-    size_t bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
-    if (bytes > 0) {
-        memcpy(room, text.data, bytes);
-    }
-    return (struct weir_slice){room, bytes};
+    text.bytes = text.bytes > WEIR_NAME_BYTES_MAX ? WEIR_NAME_BYTES_MAX : text.bytes;
+    return weir_slice_copy(room, text);
 }
 
 /* What the head says, as far as it is needed after the head is gone. */

@@ -76,6 +76,18 @@ TEST(slices_are_ordered_by_their_bytes)
     assert_int_equal(weir_slice_compare(none, none), 0);
 }
 
+TEST(a_copy_is_equal_and_elsewhere)
+{
+    char room[8] = "-------";
+    struct weir_slice copy = weir_slice_copy(room, weir_slice_of("lane"));
+    assert_ptr_equal(copy.data, room);
+    assert_true(weir_slice_equal(copy, weir_slice_of("lane")));
+    assert_memory_equal(room, "lane---", 7);
+    copy = weir_slice_copy(room, (struct weir_slice){NULL, 0});
+    assert_int_equal(copy.bytes, 0);
+    assert_memory_equal(room, "lane---", 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +96,7 @@ int main(void)
         cmocka_unit_test(a_prefix_is_not_equal),
         cmocka_unit_test(the_empty_slice_needs_no_data),
         cmocka_unit_test(slices_are_ordered_by_their_bytes),
+        cmocka_unit_test(a_copy_is_equal_and_elsewhere),
     };
     return cmocka_run_group_tests_name("slice", tests, NULL, NULL);
 }
