@@ -10,16 +10,15 @@
 #include "frontend/guard.h"
 #include "tenants/api_key.h"
 #include "tenants/token.h"
+#include "wire/chunked.h"
 #include "wire/path.h"
 #include "worker/config_snapshot.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-/* A chunk's size in four digits and CRLF stand before it, CRLF behind it. */
-#define CHUNK_HEAD_BYTES 6
-#define CHUNK_TAIL_BYTES 2
-#define LAST_CHUNK       "0\r\n\r\n"
+#define CHUNK_TAIL_BYTES (sizeof WEIR_CHUNK_TAIL - 1)
+#define CHUNK_LAST_BYTES (sizeof WEIR_CHUNK_LAST - 1)
 
 static void proceed(struct weir_call *call);
 
@@ -143,37 +142,29 @@ static bool make_head(struct weir_call *call)
 /* Puts the frame of a chunk around the piece. An empty piece is no chunk: that would be the end. */
 static void frame(struct weir_call *call, size_t bytes)
 {
-    static const char digits[] = "0123456789abcdef";
     struct weir_buffer *body = &call->body;
-    body->begin = CHUNK_HEAD_BYTES;
-    body->end = CHUNK_HEAD_BYTES + (uint32_t)bytes;
+    body->begin = WEIR_CHUNK_FIXED_LINE_BYTES;
+    body->end = WEIR_CHUNK_FIXED_LINE_BYTES + (uint32_t)bytes;
     if (!call->chunked || bytes == 0) {
         return;
     }
-    assert(bytes <= 0xffff);
-    char head[CHUNK_HEAD_BYTES] = {digits[bytes >> 12],
-                                   digits[bytes >> 8 & 15],
-                                   digits[bytes >> 4 & 15],
-                                   digits[bytes & 15],
-                                   '\r',
-                                   '\n'};
     body->begin = 0;
-    memcpy(body->data, head, sizeof head);
-    memcpy(body->data + body->end, "\r\n", CHUNK_TAIL_BYTES);
-    body->end += CHUNK_TAIL_BYTES;
+    weir_chunk_write_fixed_line(body->data, (uint32_t)bytes);
+    memcpy(body->data + body->end, WEIR_CHUNK_TAIL, CHUNK_TAIL_BYTES);
+    body->end += (uint32_t)CHUNK_TAIL_BYTES;
 }
 
 /* Makes the next piece. False if there is no memory. */
 static bool make_piece(struct weir_call *call)
 {
     struct weir_buffer *body = &call->body;
-    size_t frames = CHUNK_HEAD_BYTES + CHUNK_TAIL_BYTES + sizeof LAST_CHUNK - 1;
+    size_t frames = WEIR_CHUNK_FIXED_LINE_BYTES + CHUNK_TAIL_BYTES + CHUNK_LAST_BYTES;
     if (!weir_buffer_reserve(&call->worker->buffers, body, WEIR_BUFFER_MIDDLE)) {
         return false;
     }
     struct weir_json *json = &call->json;
     bool comma = json->comma;
-    weir_json_init(json, body->data + CHUNK_HEAD_BYTES, body->capacity - frames);
+    weir_json_init(json, body->data + WEIR_CHUNK_FIXED_LINE_BYTES, body->capacity - frames);
     json->comma = comma;
     call->complete = call->produce(call, json);
     assert(!json->failed);
@@ -184,12 +175,12 @@ static bool make_piece(struct weir_call *call)
     if (!call->begun && !make_head(call)) {
         return false;
     }
-    if (call->chunked && body->begin == CHUNK_HEAD_BYTES && json->bytes > 0) {
+    if (call->chunked && body->begin == WEIR_CHUNK_FIXED_LINE_BYTES && json->bytes > 0) {
         frame(call, json->bytes); /* the first piece, now that it is known to be one of several */
     }
     if (call->complete && call->chunked) {
-        memcpy(body->data + body->end, LAST_CHUNK, sizeof LAST_CHUNK - 1);
-        body->end += (uint32_t)sizeof LAST_CHUNK - 1;
+        memcpy(body->data + body->end, WEIR_CHUNK_LAST, CHUNK_LAST_BYTES);
+        body->end += (uint32_t)CHUNK_LAST_BYTES;
     }
     if (!call->with_body) {
         call->complete = true;

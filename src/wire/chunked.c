@@ -285,15 +285,26 @@ enum weir_chunked_event weir_chunked_next(struct weir_chunked *chunked, struct w
     return WEIR_CHUNKED_BODY;
 }
 
-size_t weir_chunk_write_line(char line[WEIR_CHUNK_LINE_BYTES_MAX], uint64_t bytes)
+static size_t write_line(char *line, uint64_t bytes, int digit_count)
 {
     static const char digits[] = "0123456789abcdef";
     assert(bytes >= 1); /* a chunk of none would end the body */
     size_t at = 0;
-    for (int shift = (63 - __builtin_clzll(bytes)) / 4 * 4; shift >= 0; shift -= 4) {
-        line[at++] = digits[bytes >> shift & 15];
+    while (digit_count > 0) {
+        line[at++] = digits[bytes >> --digit_count * 4 & 15];
     }
     line[at++] = '\r';
     line[at++] = '\n';
     return at;
+}
+
+size_t weir_chunk_write_line(char line[WEIR_CHUNK_LINE_BYTES_MAX], uint64_t bytes)
+{
+    return write_line(line, bytes, (63 - __builtin_clzll(bytes | 1)) / 4 + 1);
+}
+
+void weir_chunk_write_fixed_line(char line[WEIR_CHUNK_FIXED_LINE_BYTES], uint32_t bytes)
+{
+    assert(bytes <= WEIR_CHUNK_FIXED_MAX);
+    write_line(line, bytes, WEIR_CHUNK_FIXED_LINE_BYTES - 2);
 }

@@ -69,6 +69,15 @@ WEIR_MUST_CHECK enum weir_chunked_event weir_chunked_next(struct weir_chunked *c
  * behind it. */
 size_t weir_chunk_write_line(char line[WEIR_CHUNK_LINE_BYTES_MAX], uint64_t bytes);
 
+/* A line of always the same length, for callers that make the data before they know its length;
+ * leading zeros fill it. `bytes` is at most WEIR_CHUNK_FIXED_MAX. */
+#define WEIR_CHUNK_FIXED_LINE_BYTES 6
+#define WEIR_CHUNK_FIXED_MAX        0xffff
+void weir_chunk_write_fixed_line(char line[WEIR_CHUNK_FIXED_LINE_BYTES], uint32_t bytes);
+
+/* What follows the data of a chunk. */
+#define WEIR_CHUNK_TAIL "\r\n"
+
 /* Ends a body that has no trailers. */
 #define WEIR_CHUNK_LAST "0\r\n\r\n"
 

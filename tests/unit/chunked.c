@@ -482,6 +482,30 @@ static void write_empty_chunk(void *argument)
     weir_chunk_write_line(argument, 0);
 }
 
+TEST(lines_of_fixed_length_are_filled_with_zeros)
+{
+    static const struct {
+        uint32_t bytes;
+        const char *line;
+    } lines[] = {{1, "0001\r\n"}, {0x10, "0010\r\n"}, {0xabc, "0abc\r\n"}, {0xffff, "ffff\r\n"}};
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        char line[WEIR_CHUNK_FIXED_LINE_BYTES];
+        weir_chunk_write_fixed_line(line, lines[i].bytes);
+        expect_text((struct weir_slice){line, sizeof line}, lines[i].line);
+    }
+}
+
+static void write_long_chunk(void *argument)
+{
+    weir_chunk_write_fixed_line(argument, WEIR_CHUNK_FIXED_MAX + 1);
+}
+
+TEST(a_chunk_too_long_for_a_fixed_line_is_not_written)
+{
+    char line[WEIR_CHUNK_FIXED_LINE_BYTES];
+    expect_abort(write_long_chunk, line, "bytes <= WEIR_CHUNK_FIXED_MAX");
+}
+
 TEST(a_chunk_of_nothing_would_end_the_body_and_is_not_written)
 {
     char line[WEIR_CHUNK_LINE_BYTES_MAX];
@@ -512,6 +536,8 @@ int main(void)
         cmocka_unit_test(a_frame_is_judged_the_same_whether_it_comes_at_once_or_not),
         cmocka_unit_test(lines_are_written_in_the_shortest_form_and_read_back),
         cmocka_unit_test(the_decoder_says_where_an_extension_is),
+        cmocka_unit_test(lines_of_fixed_length_are_filled_with_zeros),
+        cmocka_unit_test(a_chunk_too_long_for_a_fixed_line_is_not_written),
         cmocka_unit_test(a_chunk_of_nothing_would_end_the_body_and_is_not_written),
     };
     return cmocka_run_group_tests_name("chunked", tests, NULL, NULL);
