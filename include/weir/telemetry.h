@@ -83,9 +83,9 @@ struct weir_counters {
 /* ---- Prometheus ---- */
 
 #define WEIR_LABEL_BYTES_MAX   64
-#define WEIR_WAIT_BUCKETS      8 /* .005 .01 .02 .05 .1 .2 .5 1 */
-#define WEIR_LATENCY_BUCKETS   9 /* .05 .1 .2 .3 .5 1 2 5 10 */
-#define WEIR_HISTOGRAM_BUCKETS 9
+#define WEIR_WAIT_BUCKETS      8  /* .005 .01 .02 .05 .1 .2 .5 1 */
+#define WEIR_LATENCY_BUCKETS   9  /* .05 .1 .2 .3 .5 1 2 5 10 */
+#define WEIR_HISTOGRAM_BUCKETS 12 /* of the longest scale that a histogram is used with */
 
 struct weir_label {
     uint8_t bytes;
@@ -93,7 +93,7 @@ struct weir_label {
 };
 
 struct weir_histogram {
-    uint64_t counts[WEIR_HISTOGRAM_BUCKETS + 1]; /* each for itself; the last is beyond all */
+    uint64_t counts[WEIR_HISTOGRAM_BUCKETS + 1]; /* each for itself; one more beyond the ends */
     uint64_t sum_ns;
 };
 

@@ -25,6 +25,7 @@ struct metric_family {
     uint32_t count;
     const struct sample *samples;
     uint32_t ns_index; /* which of the samples is told in seconds; NONE: none */
+    const struct weir_histogram_scale *scale; /* of a histogram, which has no `samples` */
 };
 
 #define NONE UINT32_MAX
@@ -40,25 +41,6 @@ static const struct sample ends[] = {
     [WEIR_END_LAPSED - 1] = {"", "end=\"lapsed\""},
 };
 
-/* As weir_wait_histogram_bounds_ns, in seconds. */
-static const struct sample waits[] = {
-    {"_bucket", "le=\"0.005\""},
-    {"_bucket", "le=\"0.01\""},
-    {"_bucket", "le=\"0.02\""},
-    {"_bucket", "le=\"0.05\""},
-    {"_bucket", "le=\"0.1\""},
-    {"_bucket", "le=\"0.2\""},
-    {"_bucket", "le=\"0.5\""},
-    {"_bucket", "le=\"1\""},
-    {"_bucket", "le=\"2\""},
-    {"_bucket", "le=\"5\""},
-    {"_bucket", "le=\"10\""},
-    {"_bucket", "le=\"30\""},
-    {"_bucket", "le=\"+Inf\""},
-    {"_sum", ""},
-    {"_count", ""},
-};
-
 static const struct sample codes[WEIR_TALLY_COUNTS] = {
     {"", "code=\"none\""}, {"", "code=\"1xx\""}, {"", "code=\"2xx\""},
     {"", "code=\"3xx\""},  {"", "code=\"4xx\""}, {"", "code=\"5xx\""},
@@ -67,36 +49,6 @@ static const struct sample codes[WEIR_TALLY_COUNTS] = {
 static const struct sample states[] = {
     [WEIR_TALLY_IDLE] = {"", "state=\"idle\""},
     [WEIR_TALLY_ACTIVE] = {"", "state=\"active\""},
-};
-
-/* As weir_llm_metrics_wait_ns and weir_llm_metrics_latency_ns. */
-static const struct sample llm_waits[] = {
-    {"_bucket", "le=\"0.005\""},
-    {"_bucket", "le=\"0.01\""},
-    {"_bucket", "le=\"0.02\""},
-    {"_bucket", "le=\"0.05\""},
-    {"_bucket", "le=\"0.1\""},
-    {"_bucket", "le=\"0.2\""},
-    {"_bucket", "le=\"0.5\""},
-    {"_bucket", "le=\"1\""},
-    {"_bucket", "le=\"+Inf\""},
-    {"_sum", ""},
-    {"_count", ""},
-};
-
-static const struct sample latencies[] = {
-    {"_bucket", "le=\"0.05\""},
-    {"_bucket", "le=\"0.1\""},
-    {"_bucket", "le=\"0.2\""},
-    {"_bucket", "le=\"0.3\""},
-    {"_bucket", "le=\"0.5\""},
-    {"_bucket", "le=\"1\""},
-    {"_bucket", "le=\"2\""},
-    {"_bucket", "le=\"5\""},
-    {"_bucket", "le=\"10\""},
-    {"_bucket", "le=\"+Inf\""},
-    {"_sum", ""},
-    {"_count", ""},
 };
 
 static const struct sample signals[] = {
@@ -112,136 +64,121 @@ static const struct sample job_ends[] = {
     {"", "end=\"cancelled\""},
 };
 
-/* As weir_job_service_bounds_ms, in seconds. */
-static const struct sample run_times[] = {
-    {"_bucket", "le=\"0.01\""},
-    {"_bucket", "le=\"0.1\""},
-    {"_bucket", "le=\"0.5\""},
-    {"_bucket", "le=\"1\""},
-    {"_bucket", "le=\"5\""},
-    {"_bucket", "le=\"10\""},
-    {"_bucket", "le=\"60\""},
-    {"_bucket", "le=\"300\""},
-    {"_bucket", "le=\"1800\""},
-    {"_bucket", "le=\"3600\""},
-    {"_bucket", "le=\"+Inf\""},
-    {"_sum", ""},
-    {"_count", ""},
-};
-
 static const struct sample token_kinds[] = {
     {"", "kind=\"input\""},
     {"", "kind=\"cached\""},
     {"", "kind=\"output\""},
 };
 
+/* A histogram has a line for each bucket, the sum and the count, in the order of its numbers. */
+#define HISTOGRAM(first, ends, scale) first, (ends) + 3, NULL, (ends) + 1, scale
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 static_assert(COUNT(ends) == WEIR_END_COUNT - 1, "an end has no name");
-static_assert(COUNT(waits) == WEIR_WAIT_HISTOGRAM_BOUNDS + 3, "a bound has no name");
-static_assert(COUNT(llm_waits) == WEIR_WAIT_BUCKETS + 3, "a bound has no name");
-static_assert(COUNT(latencies) == WEIR_LATENCY_BUCKETS + 3, "a bound has no name");
-static_assert(COUNT(run_times) == WEIR_JOB_SERVICE_BOUNDS + 3, "a bound has no name");
 static_assert(COUNT(signals) == WEIR_OUTCOME_COUNT - 1, "an outcome has no name");
-static_assert((int)WEIR_RECORD_WAITS_SUM == (int)WEIR_RECORD_WAITS + WEIR_WAIT_HISTOGRAM_BOUNDS + 1,
-              "a histogram's numbers follow each other");
 
 static const struct metric_family families[] = {
     {"weir_gate_active", "gauge", "Permits that are held.", WEIR_RECORD_KEY, WEIR_RECORD_ACTIVE, 1,
-     plain, NONE},
+     plain, NONE, NULL},
     {"weir_gate_waiting", "gauge", "Tickets that stand in line.", WEIR_RECORD_KEY,
-     WEIR_RECORD_WAITING, 1, plain, NONE},
+     WEIR_RECORD_WAITING, 1, plain, NONE, NULL},
     {"weir_gate_limit", "gauge", "The most permits at once; absent where there is no limit.",
-     WEIR_RECORD_KEY, WEIR_RECORD_LIMIT, 1, plain, NONE},
+     WEIR_RECORD_KEY, WEIR_RECORD_LIMIT, 1, plain, NONE, NULL},
     {"weir_gate_reserved", "gauge", "Cost of the permits that are held.", WEIR_RECORD_KEY,
-     WEIR_RECORD_RESERVED, 1, plain, NONE},
+     WEIR_RECORD_RESERVED, 1, plain, NONE, NULL},
     {"weir_gate_entered_total", "counter", "Tickets that came.", WEIR_RECORD_KEY,
-     WEIR_RECORD_ENTERED, 1, plain, NONE},
+     WEIR_RECORD_ENTERED, 1, plain, NONE, NULL},
     {"weir_gate_tickets_total", "counter", "Tickets that ended, by how.", WEIR_RECORD_KEY,
-     WEIR_RECORD_ENDED, COUNT(ends), ends, NONE},
+     WEIR_RECORD_ENDED, COUNT(ends), ends, NONE, NULL},
     {"weir_gate_wait_seconds", "histogram", "Time in line of the tickets that were admitted.",
-     WEIR_RECORD_KEY, WEIR_RECORD_WAITS, COUNT(waits), waits, WEIR_WAIT_HISTOGRAM_BOUNDS + 1},
+     WEIR_RECORD_KEY, HISTOGRAM(WEIR_RECORD_WAITS, WEIR_GATE_WAIT_BUCKETS, &weir_scale_gate_wait)},
     {"weir_requests_total", "counter", "Proxied requests, by the status of their reply.",
-     WEIR_RECORD_ROUTE, 0, COUNT(codes), codes, NONE},
+     WEIR_RECORD_ROUTE, 0, COUNT(codes), codes, NONE, NULL},
     {"weir_client_connections", "gauge", "Connections of clients.", WEIR_RECORD_LISTENER, 0, 1,
-     plain, NONE},
+     plain, NONE, NULL},
     {"weir_upstream_connections", "gauge", "Connections to upstreams.", WEIR_RECORD_UPSTREAM,
-     WEIR_TALLY_IDLE, COUNT(states), states, NONE},
+     WEIR_TALLY_IDLE, COUNT(states), states, NONE, NULL},
     {"weir_upstream_failures_total", "counter",
      "Failures of an upstream's servers that count against their health.", WEIR_RECORD_UPSTREAM,
-     WEIR_TALLY_FAILURES, 1, plain, NONE},
+     WEIR_TALLY_FAILURES, 1, plain, NONE, NULL},
     {"llm_cc_cwnd", "gauge", "The window: requests at once.", WEIR_RECORD_LANE,
-     WEIR_RECORD_LANE_WINDOW, 1, plain, NONE},
+     WEIR_RECORD_LANE_WINDOW, 1, plain, NONE, NULL},
     {"llm_cc_inflight", "gauge", "Requests in flight.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_ACTIVE,
-     1, plain, NONE},
+     1, plain, NONE, NULL},
     {"llm_tr_rate", "gauge", "Tokens per second that are let through.", WEIR_RECORD_LANE,
-     WEIR_RECORD_LANE_RATE, 1, plain, NONE},
+     WEIR_RECORD_LANE_RATE, 1, plain, NONE, NULL},
     /* A gauge, but linters want this end of a name to be a histogram's, unless nobody says what it
      * is. */
     {"llm_tr_bucket", "untyped", "Tokens that may be spent now; below 0 they are owed.",
-     WEIR_RECORD_LANE, WEIR_RECORD_LANE_BUCKET, 1, plain, NONE},
+     WEIR_RECORD_LANE, WEIR_RECORD_LANE_BUCKET, 1, plain, NONE, NULL},
     {"llm_tr_debt", "gauge", "Tokens owed besides.", WEIR_RECORD_LANE, WEIR_RECORD_LANE_DEBT, 1,
-     plain, NONE},
+     plain, NONE, NULL},
     {"llm_errors_total", "counter", "Attempts that were no success, by how.", WEIR_RECORD_LLM,
-     WEIR_RECORD_LLM_ERRORS, COUNT(signals), signals, NONE},
+     WEIR_RECORD_LLM_ERRORS, COUNT(signals), signals, NONE, NULL},
     {"llm_retries_total", "counter", "Attempts that were followed by another.", WEIR_RECORD_LLM,
-     WEIR_RECORD_LLM_RETRIES, 1, plain, NONE},
-    {"llm_queue_wait_seconds", "histogram", "Time in line.", WEIR_RECORD_LLM, WEIR_RECORD_LLM_WAIT,
-     COUNT(llm_waits), llm_waits, WEIR_WAIT_BUCKETS + 1},
+     WEIR_RECORD_LLM_RETRIES, 1, plain, NONE, NULL},
+    {"llm_queue_wait_seconds", "histogram", "Time in line.", WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_WAIT, WEIR_WAIT_BUCKETS, &weir_scale_llm_wait)},
     {"llm_latency_first_token_seconds", "histogram", "Time from admission to the head of a stream.",
-     WEIR_RECORD_LLM, WEIR_RECORD_LLM_FIRST, COUNT(latencies), latencies, WEIR_LATENCY_BUCKETS + 1},
+     WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_FIRST, WEIR_LATENCY_BUCKETS, &weir_scale_llm_latency)},
     {"llm_latency_total_seconds", "histogram", "Time from admission to the end of a success.",
-     WEIR_RECORD_LLM, WEIR_RECORD_LLM_TOTAL, COUNT(latencies), latencies, WEIR_LATENCY_BUCKETS + 1},
+     WEIR_RECORD_LLM,
+     HISTOGRAM(WEIR_RECORD_LLM_TOTAL, WEIR_LATENCY_BUCKETS, &weir_scale_llm_latency)},
     {"weir_llm_tokens_total", "counter", "Tokens that were used.", WEIR_RECORD_LLM,
-     WEIR_RECORD_LLM_TOKENS, COUNT(token_kinds), token_kinds, NONE},
+     WEIR_RECORD_LLM_TOKENS, COUNT(token_kinds), token_kinds, NONE, NULL},
     {"weir_queue_workers", "gauge", "Jobs that may run at once.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_WORKERS, 1, plain, NONE},
+     WEIR_RECORD_QUEUE_WORKERS, 1, plain, NONE, NULL},
     {"weir_queue_running", "gauge", "Jobs that run.", WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RUNNING,
-     1, plain, NONE},
+     1, plain, NONE, NULL},
     {"weir_queue_waiting", "gauge", "Jobs that could run, and wait for their turn.",
-     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_WAITING, 1, plain, NONE},
+     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_WAITING, 1, plain, NONE, NULL},
     {"weir_queue_delayed", "gauge", "Jobs whose time has not come yet.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_DELAYED, 1, plain, NONE},
+     WEIR_RECORD_QUEUE_DELAYED, 1, plain, NONE, NULL},
     {"weir_queue_dead", "gauge", "Dead letters.", WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_DEAD, 1,
-     plain, NONE},
+     plain, NONE, NULL},
     {"weir_jobs_accepted_total", "counter", "Jobs that were accepted.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_ACCEPTED, 1, plain, NONE},
+     WEIR_RECORD_QUEUE_ACCEPTED, 1, plain, NONE, NULL},
     {"weir_jobs_total", "counter", "Jobs that ended, by how.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_ENDED, COUNT(job_ends), job_ends, NONE},
+     WEIR_RECORD_QUEUE_ENDED, COUNT(job_ends), job_ends, NONE, NULL},
     {"weir_job_retries_total", "counter", "Attempts that failed and were followed by another.",
-     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RETRIES, 1, plain, NONE},
+     WEIR_RECORD_QUEUE, WEIR_RECORD_QUEUE_RETRIES, 1, plain, NONE, NULL},
     {"weir_job_run_seconds", "histogram", "How long attempts have run.", WEIR_RECORD_QUEUE,
-     WEIR_RECORD_QUEUE_RAN, COUNT(run_times), run_times, WEIR_JOB_SERVICE_BOUNDS + 1},
+     HISTOGRAM(WEIR_RECORD_QUEUE_RAN, WEIR_JOB_RUN_BUCKETS, &weir_scale_job_run)},
     {"weir_store_working", "gauge", "1 while jobs can be recorded, else 0.", WEIR_RECORD_STORE,
-     WEIR_RECORD_STORE_WORKING, 1, plain, NONE},
+     WEIR_RECORD_STORE_WORKING, 1, plain, NONE, NULL},
     {"weir_store_disk_bytes", "gauge", "Size of the database of jobs and its journal.",
-     WEIR_RECORD_STORE, WEIR_RECORD_STORE_BYTES, 1, plain, NONE},
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_BYTES, 1, plain, NONE, NULL},
     {"weir_store_ids", "gauge", "Ids of jobs that are remembered.", WEIR_RECORD_STORE,
-     WEIR_RECORD_STORE_IDS, 1, plain, NONE},
+     WEIR_RECORD_STORE_IDS, 1, plain, NONE, NULL},
     {"weir_job_stale_total", "counter", "Ends of attempts that came too late to count.",
-     WEIR_RECORD_STORE, WEIR_RECORD_STORE_STALE, 1, plain, NONE},
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_STALE, 1, plain, NONE, NULL},
     {"weir_job_damaged_total", "counter", "Jobs that became dead letters by damage on disk.",
-     WEIR_RECORD_STORE, WEIR_RECORD_STORE_DAMAGED, 1, plain, NONE},
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_DAMAGED, 1, plain, NONE, NULL},
     {"weir_job_lost_total", "counter", "Jobs that could not be read when Weir started.",
-     WEIR_RECORD_STORE, WEIR_RECORD_STORE_LOST, 1, plain, NONE},
+     WEIR_RECORD_STORE, WEIR_RECORD_STORE_LOST, 1, plain, NONE, NULL},
     {"weir_job_ids_lost_total", "counter",
      "Ids of forgotten jobs that could not be read when Weir started.", WEIR_RECORD_STORE,
-     WEIR_RECORD_STORE_IDS_LOST, 1, plain, NONE},
+     WEIR_RECORD_STORE_IDS_LOST, 1, plain, NONE, NULL},
     {"weir_store_pages_lost_total", "counter",
      "Pages of the database that could not be read when Weir started.", WEIR_RECORD_STORE,
-     WEIR_RECORD_STORE_PAGES_LOST, 1, plain, NONE},
+     WEIR_RECORD_STORE_PAGES_LOST, 1, plain, NONE, NULL},
     {"weir_build_info", "gauge", "1, with the version of this program.", WEIR_RECORD_BUILD, 0, 1,
-     plain, NONE},
+     plain, NONE, NULL},
     {"process_cpu_seconds_total", "counter", "Time that all threads have computed.",
-     WEIR_RECORD_PROCESS, WEIR_RECORD_CPU_NS, 1, plain, 0},
+     WEIR_RECORD_PROCESS, WEIR_RECORD_CPU_NS, 1, plain, 0, NULL},
     {"process_resident_memory_bytes", "gauge", "Memory that is resident.", WEIR_RECORD_PROCESS,
-     WEIR_RECORD_RESIDENT_BYTES, 1, plain, NONE},
+     WEIR_RECORD_RESIDENT_BYTES, 1, plain, NONE, NULL},
     {"process_open_fds", "gauge", "Descriptors that are open.", WEIR_RECORD_PROCESS,
-     WEIR_RECORD_DESCRIPTORS, 1, plain, NONE},
+     WEIR_RECORD_DESCRIPTORS, 1, plain, NONE, NULL},
     {"process_max_fds", "gauge", "The most descriptors that may be open.", WEIR_RECORD_PROCESS,
-     WEIR_RECORD_DESCRIPTORS_MAX, 1, plain, NONE},
+     WEIR_RECORD_DESCRIPTORS_MAX, 1, plain, NONE, NULL},
     {"process_start_time_seconds", "gauge", "When the process began, since 1970.",
-     WEIR_RECORD_PROCESS, WEIR_RECORD_STARTED_NS, 1, plain, 0},
+     WEIR_RECORD_PROCESS, WEIR_RECORD_STARTED_NS, 1, plain, 0, NULL},
 };
+
+/* A bucket's: le="", and a number of seconds with nine decimals. */
+#define LABEL_BYTES_MAX 40
 
 /* The longest line: names and fixed labels are below 128 bytes together, help texts as well. */
 #define LINE_BYTES_MAX (WEIR_SNAPSHOT_LABEL_BYTES_MAX + 256)
@@ -270,18 +207,43 @@ static char *put_head(char *to, const struct metric_family *family)
     return to;
 }
 
+/* The label of a bucket, by its upper end in seconds, such as le="0.005". */
+static void format_end(char *to, const struct weir_histogram_scale *scale, uint32_t bucket)
+{
+    to = weir_exposition_raw(to, weir_slice_of("le=\""));
+    to = bucket < scale->count ? weir_exposition_seconds(to, scale->ends_ns[bucket])
+                               : weir_exposition_raw(to, weir_slice_of("+Inf"));
+    memcpy(to, "\"", 2);
+}
+
+/* What distinguishes this line of the family. `room` holds the label of a bucket. */
+static struct sample sample_of(const struct metric_family *family, uint32_t index,
+                               char room[LABEL_BYTES_MAX])
+{
+    const struct weir_histogram_scale *scale = family->scale;
+    if (scale == NULL) {
+        return family->samples[index];
+    }
+    if (index <= scale->count) {
+        format_end(room, scale, index);
+        return (struct sample){"_bucket", room};
+    }
+    return (struct sample){index == scale->count + 1 ? "_sum" : "_count", ""};
+}
+
 static char *put_sample(char *to, const struct metric_family *family,
                         const struct weir_snapshot_record *record, uint32_t index)
 {
-    const struct sample *sample = &family->samples[index];
+    char room[LABEL_BYTES_MAX];
+    struct sample sample = sample_of(family, index, room);
     struct weir_slice labels = weir_snapshot_record_label(record);
-    struct weir_slice label = weir_slice_of(sample->label);
+    struct weir_slice label = weir_slice_of(sample.label);
     uint64_t number = record->numbers[family->first + index];
     if (number == WEIR_SNAPSHOT_ABSENT) {
         return to;
     }
     to = weir_exposition_raw(to, weir_slice_of(family->name));
-    to = weir_exposition_raw(to, weir_slice_of(sample->suffix));
+    to = weir_exposition_raw(to, weir_slice_of(sample.suffix));
     if (labels.bytes > 0) {
         *to++ = '{';
         to = weir_exposition_raw(to, labels);

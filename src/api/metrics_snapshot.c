@@ -278,14 +278,14 @@ static char *put_llm_labels(char *to, const struct weir_llm_metrics_labels *labe
 
 /* Makes of the buckets, each of which counts its own, those that count up to their bounds; then
  * come the sum, and how many there are. */
-static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t bounds)
+static uint64_t *put_histogram(uint64_t *to, const uint64_t *counts, uint32_t ends, uint64_t sum_ns)
 {
     uint64_t up_to = 0;
-    for (uint32_t i = 0; i <= bounds; i++) {
+    for (uint32_t i = 0; i <= ends; i++) {
         up_to += counts[i];
         *to++ = up_to;
     }
-    *to++ = counts[bounds + 1];
+    *to++ = sum_ns;
     *to++ = up_to;
     return to;
 }
@@ -298,9 +298,12 @@ static void note_series(void *context, const struct weir_llm_metrics_labels *lab
         return;
     }
     uint64_t numbers[WEIR_RECORD_LLM_NUMBERS];
-    uint64_t *to = put_histogram(numbers, sums + WEIR_LLM_METRICS_WAIT, WEIR_WAIT_BUCKETS);
-    to = put_histogram(to, sums + WEIR_LLM_METRICS_FIRST, WEIR_LATENCY_BUCKETS);
-    to = put_histogram(to, sums + WEIR_LLM_METRICS_TOTAL, WEIR_LATENCY_BUCKETS);
+    uint64_t *to = put_histogram(numbers, sums + WEIR_LLM_METRICS_WAIT, WEIR_WAIT_BUCKETS,
+                                 sums[WEIR_LLM_METRICS_WAIT_SUM]);
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_FIRST, WEIR_LATENCY_BUCKETS,
+                       sums[WEIR_LLM_METRICS_FIRST_SUM]);
+    to = put_histogram(to, sums + WEIR_LLM_METRICS_TOTAL, WEIR_LATENCY_BUCKETS,
+                       sums[WEIR_LLM_METRICS_TOTAL_SUM]);
     static_assert(WEIR_RECORD_LLM_NUMBERS - WEIR_RECORD_LLM_ERRORS ==
                       WEIR_LLM_METRICS_COUNTS - WEIR_LLM_METRICS_ERRORS,
                   "what follows is the same");
@@ -328,10 +331,8 @@ static void add_queue(struct weir_metrics_snapshot *snapshot, struct weir_slice 
         [WEIR_RECORD_QUEUE_ENDED] = tally->ended[WEIR_JOB_DONE],
         [WEIR_RECORD_QUEUE_ENDED + 1] = tally->ended[WEIR_JOB_FAILED],
         [WEIR_RECORD_QUEUE_ENDED + 2] = tally->ended[WEIR_JOB_CANCELLED]};
-    uint64_t ran[WEIR_JOB_SERVICE_BOUNDS + 2];
-    memcpy(ran, tally->ran, sizeof tally->ran);
-    ran[WEIR_JOB_SERVICE_BOUNDS + 1] = tally->ran_ms * 1000000;
-    put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, ran, WEIR_JOB_SERVICE_BOUNDS);
+    put_histogram(numbers + WEIR_RECORD_QUEUE_RAN, tally->ran.counts, WEIR_JOB_RUN_BUCKETS,
+                  tally->ran.sum_ns);
     add(snapshot, WEIR_RECORD_QUEUE, numbers, WEIR_RECORD_QUEUE_NUMBERS,
         put_label(snapshot->label, "queue", name));
 }
@@ -507,9 +508,7 @@ static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY
 {
     struct weir_key_record record;
     struct weir_key_stats stats = weir_gates_measure(key, &record);
-    const struct weir_wait_histogram *waits = &record.waits;
     *lane_names = record.lane_names;
-    uint64_t admitted = 0;
     numbers[WEIR_RECORD_ACTIVE] = stats.active;
     numbers[WEIR_RECORD_WAITING] = stats.waiting;
     numbers[WEIR_RECORD_LIMIT] =
@@ -518,12 +517,8 @@ static void measure(const struct weir_key *key, uint64_t numbers[WEIR_RECORD_KEY
     numbers[WEIR_RECORD_ENTERED] = stats.entered;
     memcpy(numbers + WEIR_RECORD_ENDED, stats.ended + WEIR_END_LEFT,
            (WEIR_END_COUNT - WEIR_END_LEFT) * sizeof *numbers);
-    for (uint32_t i = 0; i <= WEIR_WAIT_HISTOGRAM_BOUNDS; i++) {
-        admitted += waits->counts[i];
-        numbers[WEIR_RECORD_WAITS + i] = admitted;
-    }
-    numbers[WEIR_RECORD_WAITS_SUM] = waits->sum_ns;
-    numbers[WEIR_RECORD_WAITS_COUNT] = admitted;
+    put_histogram(numbers + WEIR_RECORD_WAITS, record.waits.counts, WEIR_GATE_WAIT_BUCKETS,
+                  record.waits.sum_ns);
 }
 
 /* Adds a key to those without a record. Their limits have a sum only if each has one. */
@@ -552,15 +547,15 @@ static void add_others(struct weir_metrics_snapshot *snapshot)
     struct weir_monotonic_sum_span span = {snapshot->began_ns, snapshot->worker->loop.now_ns};
     static_assert(WEIR_RECORD_WAITS_COUNT - WEIR_RECORD_ENTERED == WEIR_MONOTONIC_SUM_COUNTERS,
                   "all counters but the last, which follows from the others");
-    for (uint32_t i = WEIR_WAIT_HISTOGRAM_BOUNDS; i > 0; i--) {
+    for (uint32_t i = WEIR_GATE_WAIT_BUCKETS; i > 0; i--) {
         buckets[i] -= buckets[i - 1];
     }
     weir_gates_mend(snapshot->worker->gates, snapshot->index, span,
                     snapshot->other + WEIR_RECORD_ENTERED);
-    for (uint32_t i = 1; i <= WEIR_WAIT_HISTOGRAM_BOUNDS; i++) {
+    for (uint32_t i = 1; i <= WEIR_GATE_WAIT_BUCKETS; i++) {
         buckets[i] += buckets[i - 1];
     }
-    snapshot->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_WAIT_HISTOGRAM_BOUNDS];
+    snapshot->other[WEIR_RECORD_WAITS_COUNT] = buckets[WEIR_GATE_WAIT_BUCKETS];
     add_key_record(snapshot, snapshot->other, weir_slice_of(OTHER));
 }
 

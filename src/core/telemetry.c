@@ -1,9 +1,9 @@
 #include "weir/telemetry.h"
 
+#include "base/histogram.h"
+
 #include <assert.h>
 
-static_assert(WEIR_WAIT_BUCKETS <= WEIR_HISTOGRAM_BUCKETS, "a histogram has room for both");
-static_assert(WEIR_LATENCY_BUCKETS <= WEIR_HISTOGRAM_BUCKETS, "a histogram has room for both");
 static_assert(WEIR_LABEL_BYTES_MAX <= UINT8_MAX, "a label's bytes are counted in one");
 
 /* ---- text ---- */
@@ -205,33 +205,6 @@ struct weir_telemetry weir_telemetry_counters(struct weir_counters *counters)
 
 /* ---- Prometheus ---- */
 
-/* The upper ends, in milliseconds, and as they are written. */
-struct scale {
-    uint32_t count;
-    uint32_t ends_ms[WEIR_HISTOGRAM_BUCKETS];
-    const char *names[WEIR_HISTOGRAM_BUCKETS];
-};
-
-static const struct scale wait_scale = {
-    WEIR_WAIT_BUCKETS,
-    {5, 10, 20, 50, 100, 200, 500, 1000},
-    {"0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"}};
-
-static const struct scale latency_scale = {
-    WEIR_LATENCY_BUCKETS,
-    {50, 100, 200, 300, 500, 1000, 2000, 5000, 10000},
-    {"0.05", "0.1", "0.2", "0.3", "0.5", "1", "2", "5", "10"}};
-
-static void count(struct weir_histogram *histogram, const struct scale *scale, uint64_t duration_ns)
-{
-    uint32_t at = 0;
-    while (at < scale->count && duration_ns > scale->ends_ms[at] * WEIR_NS_PER_MS) {
-        at++;
-    }
-    histogram->counts[at]++;
-    histogram->sum_ns += duration_ns;
-}
-
 static void set_label(struct weir_label *label, struct weir_slice name)
 {
     size_t bytes = name.bytes < WEIR_LABEL_BYTES_MAX ? name.bytes : WEIR_LABEL_BYTES_MAX;
@@ -292,13 +265,13 @@ static void tell_prometheus(void *context, const struct weir_measure *measure)
     struct weir_series *series = find_series(context, measure);
     switch (measure->kind) {
     case WEIR_MEASURE_WAIT:
-        count(&series->wait, &wait_scale, measure->duration_ns);
+        weir_histogram_add(&series->wait, &weir_scale_llm_wait, measure->duration_ns);
         break;
     case WEIR_MEASURE_FIRST_TOKEN:
-        count(&series->first_token, &latency_scale, measure->duration_ns);
+        weir_histogram_add(&series->first_token, &weir_scale_llm_latency, measure->duration_ns);
         break;
     case WEIR_MEASURE_TOTAL:
-        count(&series->total, &latency_scale, measure->duration_ns);
+        weir_histogram_add(&series->total, &weir_scale_llm_latency, measure->duration_ns);
         break;
     case WEIR_MEASURE_ERROR:
         assert((unsigned)measure->outcome < WEIR_OUTCOME_COUNT);
@@ -374,9 +347,43 @@ static void put_gauge(const struct weir_prometheus *prometheus, const struct wei
     }
 }
 
+/* In seconds, with no more decimals than it needs, of which there are up to three. */
+static void put_end(const struct weir_writer *writer, uint64_t end_ns)
+{
+    uint64_t decimals = end_ns % WEIR_NS_PER_SECOND / WEIR_NS_PER_MS;
+    uint32_t digits = 3;
+    put_number(writer, end_ns / WEIR_NS_PER_SECOND);
+    if (decimals == 0) {
+        return;
+    }
+    for (; decimals % 10 == 0; decimals /= 10) {
+        digits--;
+    }
+    put(writer, ".");
+    put_digits(writer, decimals, digits);
+}
+
+/* The name and labels of one bucket; the value is yet to come. */
+static void put_bucket(const struct weir_writer *writer, const char *name,
+                       const struct weir_series *series, const struct weir_histogram_scale *scale,
+                       uint32_t bucket)
+{
+    put(writer, name);
+    put(writer, "_bucket{");
+    put_labels(writer, label_of(&series->provider), label_of(&series->model),
+               label_of(&series->tenant));
+    put(writer, ",le=\"");
+    if (bucket < scale->count) {
+        put_end(writer, scale->ends_ns[bucket]);
+    } else {
+        put(writer, "+Inf");
+    }
+    put(writer, "\"} ");
+}
+
 static void put_histogram(const struct weir_prometheus *prometheus,
                           const struct weir_writer *writer, const char *name, const char *help,
-                          const struct scale *scale, size_t offset)
+                          const struct weir_histogram_scale *scale, size_t offset)
 {
     put_head(writer, name, "histogram", help);
     for (uint32_t i = 0; i < prometheus->count; i++) {
@@ -386,8 +393,7 @@ static void put_histogram(const struct weir_prometheus *prometheus,
         uint64_t up_to = 0;
         for (uint32_t at = 0; at <= scale->count; at++) {
             up_to += histogram->counts[at];
-            put_name(writer, name, "_bucket", series, "le",
-                     at < scale->count ? scale->names[at] : "+Inf");
+            put_bucket(writer, name, series, scale, at);
             put_number(writer, up_to);
             put(writer, "\n");
         }
@@ -446,10 +452,10 @@ void weir_prometheus_write(const struct weir_prometheus *prometheus,
     put_gauge(prometheus, writer, "llm_tr_debt", "Tokens owed.",
               offsetof(struct weir_series, debt));
     put_counters(prometheus, writer);
-    put_histogram(prometheus, writer, "llm_queue_wait_seconds", "Time in line.", &wait_scale,
-                  offsetof(struct weir_series, wait));
+    put_histogram(prometheus, writer, "llm_queue_wait_seconds", "Time in line.",
+                  &weir_scale_llm_wait, offsetof(struct weir_series, wait));
     put_histogram(prometheus, writer, "llm_latency_first_token_seconds", "Time to the first token.",
-                  &latency_scale, offsetof(struct weir_series, first_token));
+                  &weir_scale_llm_latency, offsetof(struct weir_series, first_token));
     put_histogram(prometheus, writer, "llm_latency_total_seconds", "Time to the end.",
-                  &latency_scale, offsetof(struct weir_series, total));
+                  &weir_scale_llm_latency, offsetof(struct weir_series, total));
 }

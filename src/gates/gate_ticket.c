@@ -39,7 +39,7 @@ struct key_state {
     uint32_t gate;        /* whose key it is */
     uint32_t lane_names;  /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;    /* the earliest moment that a loop looks after, or 0; under the lock */
-    struct weir_wait_histogram waits;      /* of those who were admitted; under the lock */
+    struct weir_histogram waits;           /* of those who were admitted; under the lock */
     struct weir_event_writer event_writer; /* under the lock */
     struct alarm alarms[];                 /* one for each loop, which alone uses it */
 };
@@ -118,7 +118,8 @@ static WEIR_APART void collect_news(struct weir_key *key, struct deferred_work *
         struct weir_gate_ticket *gate_ticket =
             weir_container_of(ticket, struct weir_gate_ticket, ticket);
         if (ticket->state == WEIR_TICKET_ADMITTED) {
-            weir_wait_histogram_add(&state_of(key)->waits, ticket->entered_ns, ticket->admitted_ns);
+            weir_histogram_add_since(&state_of(key)->waits, &weir_scale_gate_wait,
+                                     ticket->entered_ns, ticket->admitted_ns);
         }
         if (!gate_ticket->posted) {
             gate_ticket->posted = true;
@@ -366,7 +367,7 @@ enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
     enum weir_verdict verdict =
         weir_key_enter(key, &gate_ticket->ticket, &bounded, now_ns, &work.news);
     if (verdict == WEIR_ADMITTED) {
-        weir_wait_histogram_add_none(&state->waits);
+        weir_histogram_add_zero(&state->waits);
     }
     collect(key, &work);
     pthread_mutex_unlock(&state->lock);

@@ -9,10 +9,10 @@
 #ifndef WEIR_GATES_GATE_TICKET_H
 #define WEIR_GATES_GATE_TICKET_H
 
+#include "base/histogram.h"
 #include "gates/event_log.h"
 #include "gates/lane_names.h"
 #include "gates/monotonic_sum.h"
-#include "gates/wait_histogram.h"
 #include "net/loop.h"
 #include "weir/gate.h"
 
@@ -168,7 +168,7 @@ bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now
 
 /* What the gates know of a key besides. */
 struct weir_key_record {
-    struct weir_wait_histogram waits;
+    struct weir_histogram waits;
     uint32_t lane_names; /* where its lanes lead, as the last request said */
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
@@ -10,15 +11,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-
-/* As the published version of reference 001 has them. */
-const uint64_t weir_llm_metrics_wait_ns[WEIR_WAIT_BUCKETS] = {
-    5 * WEIR_NS_PER_MS,   10 * WEIR_NS_PER_MS,  20 * WEIR_NS_PER_MS,  50 * WEIR_NS_PER_MS,
-    100 * WEIR_NS_PER_MS, 200 * WEIR_NS_PER_MS, 500 * WEIR_NS_PER_MS, 1000 * WEIR_NS_PER_MS};
-const uint64_t weir_llm_metrics_latency_ns[WEIR_LATENCY_BUCKETS] = {
-    50 * WEIR_NS_PER_MS,   100 * WEIR_NS_PER_MS,  200 * WEIR_NS_PER_MS,
-    300 * WEIR_NS_PER_MS,  500 * WEIR_NS_PER_MS,  1000 * WEIR_NS_PER_MS,
-    2000 * WEIR_NS_PER_MS, 5000 * WEIR_NS_PER_MS, 10000 * WEIR_NS_PER_MS};
 
 /* How many series are looked at for one that can be forgotten. */
 #define FORGET_LOOKS 4
@@ -303,32 +295,26 @@ void weir_llm_metrics_give(struct weir_llm_metrics_part *part, uint64_t now_ns)
 
 /* ---- counting ---- */
 
-static void count(struct weir_llm_metrics_part *part, uint32_t first, const uint64_t *ends_ns,
-                  uint32_t ends, uint64_t duration_ns)
+static void count(struct weir_llm_metrics_part *part, uint32_t first,
+                  const struct weir_histogram_scale *scale, uint64_t duration_ns)
 {
-    uint32_t bucket = 0;
-    while (bucket < ends && duration_ns > ends_ns[bucket]) {
-        bucket++;
-    }
-    weir_llm_metrics_add(part, first + bucket, 1);
-    weir_llm_metrics_add(part, first + ends + 1, duration_ns);
+    weir_llm_metrics_add(part, first + weir_histogram_bucket(scale, duration_ns), 1);
+    weir_llm_metrics_add(part, first + scale->count + 1, duration_ns);
 }
 
 void weir_llm_metrics_wait(struct weir_llm_metrics_part *part, uint64_t wait_ns)
 {
-    count(part, WEIR_LLM_METRICS_WAIT, weir_llm_metrics_wait_ns, WEIR_WAIT_BUCKETS, wait_ns);
+    count(part, WEIR_LLM_METRICS_WAIT, &weir_scale_llm_wait, wait_ns);
 }
 
 void weir_llm_metrics_first_token(struct weir_llm_metrics_part *part, uint64_t latency_ns)
 {
-    count(part, WEIR_LLM_METRICS_FIRST, weir_llm_metrics_latency_ns, WEIR_LATENCY_BUCKETS,
-          latency_ns);
+    count(part, WEIR_LLM_METRICS_FIRST, &weir_scale_llm_latency, latency_ns);
 }
 
 void weir_llm_metrics_total(struct weir_llm_metrics_part *part, uint64_t latency_ns)
 {
-    count(part, WEIR_LLM_METRICS_TOTAL, weir_llm_metrics_latency_ns, WEIR_LATENCY_BUCKETS,
-          latency_ns);
+    count(part, WEIR_LLM_METRICS_TOTAL, &weir_scale_llm_latency, latency_ns);
 }
 
 /* ---- reading ---- */

@@ -31,11 +31,7 @@
 #define WEIR_LLM_METRICS_OTHER "_other"
 #define WEIR_LLM_METRICS_NONE  "_none"
 
-/* The upper ends of the buckets; a last one has none. */
-extern const uint64_t weir_llm_metrics_wait_ns[WEIR_WAIT_BUCKETS];
-extern const uint64_t weir_llm_metrics_latency_ns[WEIR_LATENCY_BUCKETS];
-
-/* Where which count is. Each bucket counts its own only. */
+/* Where which count is. The buckets are those of base/histogram.h. */
 enum {
     WEIR_LLM_METRICS_WAIT,
     WEIR_LLM_METRICS_WAIT_SUM = WEIR_LLM_METRICS_WAIT + WEIR_WAIT_BUCKETS + 1, /* in ns */

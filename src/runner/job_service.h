@@ -17,6 +17,7 @@
 #ifndef WEIR_RUNNER_JOB_SERVICE_H
 #define WEIR_RUNNER_JOB_SERVICE_H
 
+#include "base/histogram.h"
 #include "base/map.h"
 #include "jobs/port.h"
 #include "jobs/schedule.h"
@@ -217,17 +218,12 @@ bool weir_job_service_stats(struct weir_job_service *service, uint32_t queue,
 /* Why a queue by number accepts nothing, for reasons of its own; null: it does, or may be full. */
 const char *weir_job_service_objection(struct weir_job_service *service, uint32_t queue);
 
-/* How long attempts have run, up to each of these bounds and longer; as for metrics. */
-#define WEIR_JOB_SERVICE_BOUNDS 10
-extern const uint64_t weir_job_service_bounds_ms[WEIR_JOB_SERVICE_BOUNDS];
-
 /* What is counted of each queue since the start. */
 struct weir_job_service_tally {
     uint64_t dead; /* letters, at present */
     uint64_t accepted;
     uint64_t ended[WEIR_JOB_STATE_COUNT]; /* by what they became; QUEUED: tried again */
-    uint64_t ran[WEIR_JOB_SERVICE_BOUNDS + 1];
-    uint64_t ran_ms;
+    struct weir_histogram ran;            /* how long attempts have run, by weir_scale_job_run */
 };
 
 /* The same of a queue by number; false past the last. */

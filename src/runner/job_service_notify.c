@@ -10,9 +10,6 @@
 
 static_assert(WEIR_JOB_ERROR_BYTES_MAX <= WEIR_NOTE_ERROR_BYTES_MAX, "a note holds its error");
 
-const uint64_t weir_job_service_bounds_ms[WEIR_JOB_SERVICE_BOUNDS] = {
-    10, 100, 500, 1000, 5000, 10000, 60000, 300000, 1800000, 3600000};
-
 /* ---- queues ---- */
 
 const struct weir_config_queue *weir_job_service_queue(struct weir_job_service *service,

@@ -215,12 +215,7 @@ static void count_end(const struct weir_run *run, enum weir_job_state after,
     tally->ended[after]++;
     tally->dead += after == WEIR_JOB_FAILED;
     if (run->began_ns != 0) {
-        uint32_t bound = 0;
-        while (bound < WEIR_JOB_SERVICE_BOUNDS && run->ran_ms > weir_job_service_bounds_ms[bound]) {
-            bound++;
-        }
-        tally->ran[bound]++;
-        tally->ran_ms += run->ran_ms;
+        weir_histogram_add(&tally->ran, &weir_scale_job_run, run->ran_ms * WEIR_NS_PER_MS);
     }
 }
 

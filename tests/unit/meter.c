@@ -2,6 +2,7 @@
 #include "llm/llm_metrics.h"
 
 #include "base/alloc.h"
+#include "base/histogram.h"
 #include "base/slice.h"
 #include "unit/helpers.h"
 
@@ -141,12 +142,12 @@ TEST(a_duration_is_in_the_bucket_up_to_whose_end_it_goes)
         uint32_t first;
         const uint64_t *bounds_ns;
         uint32_t bounds;
-    } histograms[] = {
-        {weir_llm_metrics_wait, WEIR_LLM_METRICS_WAIT, weir_llm_metrics_wait_ns, WEIR_WAIT_BUCKETS},
-        {weir_llm_metrics_first_token, WEIR_LLM_METRICS_FIRST, weir_llm_metrics_latency_ns,
-         WEIR_LATENCY_BUCKETS},
-        {weir_llm_metrics_total, WEIR_LLM_METRICS_TOTAL, weir_llm_metrics_latency_ns,
-         WEIR_LATENCY_BUCKETS}};
+    } histograms[] = {{weir_llm_metrics_wait, WEIR_LLM_METRICS_WAIT, weir_scale_llm_wait.ends_ns,
+                       WEIR_WAIT_BUCKETS},
+                      {weir_llm_metrics_first_token, WEIR_LLM_METRICS_FIRST,
+                       weir_scale_llm_latency.ends_ns, WEIR_LATENCY_BUCKETS},
+                      {weir_llm_metrics_total, WEIR_LLM_METRICS_TOTAL,
+                       weir_scale_llm_latency.ends_ns, WEIR_LATENCY_BUCKETS}};
     for (size_t i = 0; i < COUNT_OF(histograms); i++) {
         for (uint32_t bucket = 0; bucket <= histograms[i].bounds; bucket++) {
             const uint64_t *bounds_ns = histograms[i].bounds_ns;
@@ -172,10 +173,10 @@ TEST(the_buckets_are_those_that_the_reference_names)
     assert_int_equal(COUNT_OF(waits), WEIR_WAIT_BUCKETS);
     assert_int_equal(COUNT_OF(latencies), WEIR_LATENCY_BUCKETS);
     for (size_t i = 0; i < COUNT_OF(waits); i++) {
-        assert_int_equal(weir_llm_metrics_wait_ns[i], waits[i] * MS);
+        assert_int_equal(weir_scale_llm_wait.ends_ns[i], waits[i] * MS);
     }
     for (size_t i = 0; i < COUNT_OF(latencies); i++) {
-        assert_int_equal(weir_llm_metrics_latency_ns[i], latencies[i] * MS);
+        assert_int_equal(weir_scale_llm_latency.ends_ns[i], latencies[i] * MS);
     }
 }
 
