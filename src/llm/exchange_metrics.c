@@ -21,7 +21,7 @@ void weir_llm_meter_begin(struct weir_llm *llm)
         .model = {llm->model, llm->model_bytes},
         .tenant = exchange->gate_ticket.tenant};
     llm->meter = weir_llm_metrics_take(worker->meter, worker->index, &labels, worker->loop.now_ns);
-    if (llm->meter != NULL && exchange->has_ticket) {
+    if (llm->meter != NULL && weir_exchange_has_place(exchange)) {
         const struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
         uint64_t wait_ns = ticket->admitted_ns - ticket->entered_ns;
         weir_llm_metrics_wait(llm->meter, ticket->admitted_ns > ticket->entered_ns ? wait_ns : 0);

@@ -60,7 +60,7 @@ void weir_llm_tell(struct weir_llm *llm, bool streamed)
                                .retry_after_rounding_ns = limits->retry_after_rounding_ns,
                                .quotas = limits->quotas,
                                .quota_count = limits->quota_count};
-    if (exchange->has_ticket) {
+    if (weir_exchange_has_place(exchange)) {
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
 }
@@ -244,7 +244,7 @@ static void tell_progress(struct weir_llm *llm)
     struct weir_exchange *exchange = llm->exchange;
     uint64_t output = weir_llm_reply_usage(&llm->parser->reply).output;
     if (output >= (uint64_t)llm->told + PROGRESS_TOKENS && output <= WEIR_COST_MAX &&
-        exchange->has_ticket) {
+        weir_exchange_has_place(exchange)) {
         llm->told = (uint32_t)output;
         weir_gate_ticket_progress(&exchange->gate_ticket, llm->told);
     }

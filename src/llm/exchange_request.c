@@ -258,7 +258,7 @@ void weir_llm_enter(struct weir_llm *llm)
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
     }
     weir_exchange_enter(exchange, (struct weir_slice){key, key_bytes}, &request);
-    if (exchange->client != NULL && exchange->has_ticket && !again) {
+    if (exchange->client != NULL && weir_exchange_has_place(exchange) && !again) {
         llm->deadline_ns = exchange->gate_ticket.ticket.deadline_ns;
     }
 }

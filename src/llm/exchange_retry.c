@@ -201,7 +201,8 @@ void weir_llm_again(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     weir_client_relax(exchange->client);
-    if (exchange->ticket_pending) { /* the last permit's lease was over in the same moment */
+    if (exchange->place ==
+        WEIR_PLACE_LEAVING) { /* the last permit's lease was over in the same moment */
         weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
                        exchange->worker->loop.now_ns + WEIR_NS_PER_SECOND / 1000);
         return;

@@ -163,7 +163,7 @@ static void add_error(const struct weir_problem *problem, struct weir_json *json
 static void settle(struct weir_exchange *exchange, void *state, struct weir_result *result)
 {
     struct weir_llm *llm = state;
-    if (exchange->has_ticket || llm->meter != NULL) {
+    if (weir_exchange_has_place(exchange) || llm->meter != NULL) {
         weir_llm_settle(llm, result);
         weir_llm_meter_end(llm, result->outcome);
     }

@@ -160,7 +160,8 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
         return;
     }
     if (exchange->head_done || weir_exchange_read_head(exchange)) {
-        if (exchange->filters != NULL && !weir_filters_may_reply(exchange)) {
+        if (weir_exchange_has_hook(exchange, WEIR_HOOK_MAY_REPLY) &&
+            !weir_filters_may_reply(exchange)) {
             return;
         }
         bool opened = exchange->upgraded && !exchange->reply_begun;
@@ -202,7 +203,8 @@ static void backend_late(struct weir_backend *backend)
         weir_origin_failed(backend->origin);
         exchange->server_failed = true;
     }
-    if (exchange->filters != NULL && weir_filters_timed_out(exchange, expired)) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_TIMED_OUT) &&
+        weir_filters_timed_out(exchange, expired)) {
         return;
     }
     if (exchange->reply_begun) {
@@ -278,7 +280,7 @@ static bool is_our_lack(int why)
 
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
 {
-    uint32_t lane = exchange->has_ticket ? exchange->gate_ticket.ticket.lane_id : 0;
+    uint32_t lane = weir_exchange_has_place(exchange) ? exchange->gate_ticket.ticket.lane_id : 0;
     return exchange->route->upstreams[lane % exchange->route->upstream_count];
 }
 
@@ -291,7 +293,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
     struct weir_origin *origin =
         weir_upstream_choose(&exchange->worker_config->upstreams[index], not_this);
     weir_exchange_move(exchange, WEIR_EXCHANGE_CONNECTING);
-    if (exchange->filters != NULL &&
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_ATTEMPT) &&
         !weir_filters_attempt(exchange, exchange->worker_config->upstreams[index].config)) {
         return;
     }
@@ -338,7 +340,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
 void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     exchange->admitted_ns = exchange->worker->loop.now_ns;
-    if (exchange->filters != NULL && !weir_filters_admitted(exchange)) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_ADMITTED) && !weir_filters_admitted(exchange)) {
         return;
     }
     connect_to(exchange, NULL, NULL);

@@ -11,9 +11,9 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
 {
     /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
      * whose lane leads nowhere. */
-    assert(
-        state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
-        ((exchange->filters != NULL || exchange->failovers > 0) && state == WEIR_EXCHANGE_WAITING));
+    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
+           ((exchange->filters->count > 0 || exchange->failovers > 0) &&
+            state == WEIR_EXCHANGE_WAITING));
     exchange->state = (uint8_t)state;
 }
 
@@ -29,10 +29,21 @@ static void free_exchange(struct weir_dead *dead)
 /* Once it is over and nothing to it is under way. */
 void weir_exchange_bury_if_free(struct weir_exchange *exchange)
 {
-    if (exchange->state == WEIR_EXCHANGE_OVER && !exchange->ticket_pending &&
+    if (exchange->state == WEIR_EXCHANGE_OVER && exchange->place != WEIR_PLACE_LEAVING &&
         !exchange->again_pending) {
         weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
     }
+}
+
+/* Gives the permit back, or leaves the line. True if no post to the ticket is under way. */
+static bool leave(struct weir_exchange *exchange, const struct weir_result *result)
+{
+    if (exchange->place == WEIR_PLACE_BORROWED) {
+        return weir_filters_leave(exchange, result->outcome);
+    }
+    return result->outcome == WEIR_OUTCOME_CANCELLED && !result->usage_known
+               ? weir_gate_ticket_cancel(&exchange->gate_ticket)
+               : weir_gate_ticket_leave(&exchange->gate_ticket, result);
 }
 
 /* The gate ticket goes back, if there is one. */
@@ -40,20 +51,20 @@ void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome 
 {
     struct weir_result result = {.outcome =
                                      exchange->server_failed ? WEIR_OUTCOME_SOFT_LOSS : outcome};
-    if (exchange->filters != NULL) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_SETTLE)) {
         weir_filters_settle(exchange, &result);
     }
-    if (!exchange->has_ticket) {
+    if (!weir_exchange_has_place(exchange)) {
         return;
     }
-    exchange->has_ticket = false;
-    if (exchange->uses_flow) {
-        weir_exchange_leave_flow(exchange, result.outcome);
-        return;
-    }
-    exchange->ticket_pending = result.outcome == WEIR_OUTCOME_CANCELLED && !result.usage_known
-                                   ? !weir_gate_ticket_cancel(&exchange->gate_ticket)
-                                   : !weir_gate_ticket_leave(&exchange->gate_ticket, &result);
+    exchange->place = leave(exchange, &result) ? WEIR_PLACE_NONE : WEIR_PLACE_LEAVING;
+}
+
+void weir_exchange_ticket_back(struct weir_exchange *exchange)
+{
+    assert(exchange->place == WEIR_PLACE_LEAVING);
+    exchange->place = WEIR_PLACE_NONE;
+    weir_exchange_bury_if_free(exchange);
 }
 
 static void release_memory(struct weir_exchange *exchange)
@@ -79,7 +90,7 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
     }
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
     weir_exchange_end_ticket(exchange, outcome);
-    if (exchange->filters != NULL) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_END)) {
         weir_filters_end(exchange);
     }
     weir_exchange_bury_if_free(exchange);
@@ -166,12 +177,10 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
     if (!begin_answer(exchange)) {
         return;
     }
-    if (exchange->filters != NULL) {
-        weir_filters_problem(exchange, problem);
-        problem->add_fields = weir_filters_add_fields;
-        problem->add_members = weir_filters_add_members;
-        problem->context = exchange;
-    }
+    weir_filters_problem(exchange, problem);
+    problem->add_fields = weir_filters_add_fields;
+    problem->add_members = weir_filters_add_members;
+    problem->context = exchange;
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
     if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
@@ -252,15 +261,14 @@ void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_s
     struct weir_exchange *exchange =
         weir_container_of(gate_ticket, struct weir_exchange, gate_ticket);
     if (state == WEIR_TICKET_IDLE) {
-        exchange->ticket_pending = false;
-        weir_exchange_bury_if_free(exchange);
+        weir_exchange_ticket_back(exchange);
         return;
     }
     if (state == WEIR_TICKET_ADMITTED) {
         weir_exchange_admitted(exchange);
         return;
     }
-    exchange->has_ticket = false;
+    exchange->place = WEIR_PLACE_NONE;
     weir_exchange_refuse_in_line(exchange);
     if (exchange->gate_ticket.key != NULL) {
         weir_gate_ticket_close(&exchange->gate_ticket);
@@ -388,14 +396,11 @@ static void body_late(struct weir_exchange *exchange)
 static void client_late(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
-    if (exchange->state <= WEIR_EXCHANGE_WAITING && exchange->filters != NULL &&
-        weir_filters_late(exchange)) {
+    if (exchange->state <= WEIR_EXCHANGE_WAITING &&
+        weir_exchange_has_hook(exchange, WEIR_HOOK_LATE) && weir_filters_late(exchange)) {
         return;
     }
-    if (exchange->state == WEIR_EXCHANGE_WAITING) {
-        weir_exchange_late_for_flow(exchange);
-        return;
-    }
+    assert(exchange->state != WEIR_EXCHANGE_WAITING); /* only filters set a time for those */
     if (exchange->reply_begun || exchange->upstream_done) {
         weir_exchange_abandon(exchange);
         return;
@@ -417,7 +422,7 @@ static void client_ready(struct weir_client *client)
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {
-        if (exchange->filters == NULL || !weir_filters_read(exchange)) {
+        if (!weir_exchange_has_hook(exchange, WEIR_HOOK_READ) || !weir_filters_read(exchange)) {
             weir_exchange_read_start(exchange);
         }
         return;

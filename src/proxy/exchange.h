@@ -10,7 +10,6 @@
 
 #include "frontend/body_pace.h"
 #include "frontend/client.h"
-#include "gates/flow.h"
 #include "gates/gate_ticket.h"
 #include "gates/problem.h"
 #include "proxy/body.h"
@@ -24,6 +23,15 @@ enum weir_exchange_state {
     WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
     WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
     WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
+};
+
+/* How it stands at its gate. */
+enum weir_exchange_place {
+    WEIR_PLACE_NONE,     /* not at all */
+    WEIR_PLACE_OWN,      /* its ticket stands in line or holds a permit */
+    WEIR_PLACE_BORROWED, /* it waits for a filter's permit or has it; its ticket only names the key
+                          */
+    WEIR_PLACE_LEAVING   /* it has left, and a post to it is still under way */
 };
 
 /* What a request needs to stand in line, kept while the start of its body is read. */
@@ -47,11 +55,9 @@ struct weir_exchange {
     uint8_t state;        /* enum weir_exchange_state */
     uint8_t minor;        /* of the client's version */
     uint8_t method;       /* enum weir_http_method */
+    uint32_t hooks;       /* those that its filters have: 1 << enum weir_filter_hook each */
+    uint8_t place;        /* enum weir_exchange_place */
     uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
-    bool has_ticket;      /* stands at a gate */
-    bool uses_flow;       /* the same with its flow, as `request` */
-    bool flow_last;       /* the flow ends with it */
-    bool ticket_pending;  /* it has left, and a post to it is still under way */
     bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
     bool reply_begun;     /* bytes of a final reply have gone to the client */
@@ -72,7 +78,7 @@ struct weir_exchange {
     uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
     uint32_t body_sent;   /* of these, while they are kept */
     uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
-    const struct weir_filter_list *filters; /* of its route; null: none */
+    const struct weir_filter_list *filters; /* of its route */
     void *filter_states[WEIR_FILTERS_MAX];
     struct weir_body_start *body_start; /* while it is read; else null */
     struct weir_body request_body;
@@ -89,8 +95,20 @@ struct weir_exchange {
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
     char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
-    struct weir_flow_request flow_request; /* if it rides */
 };
+
+/* Whether one of its filters has that hook. */
+static inline bool weir_exchange_has_hook(const struct weir_exchange *exchange,
+                                          enum weir_filter_hook hook)
+{
+    return (exchange->hooks >> hook & 1) != 0;
+}
+
+/* Whether it stands in line or holds a permit. */
+static inline bool weir_exchange_has_place(const struct weir_exchange *exchange)
+{
+    return exchange->place == WEIR_PLACE_OWN || exchange->place == WEIR_PLACE_BORROWED;
+}
 
 /* The proxy: each request is an exchange. */
 extern const struct weir_service weir_proxy;

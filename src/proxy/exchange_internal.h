@@ -3,7 +3,6 @@
  *   routing.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
  *   filter.c      the filters of its route, at each step
- *   exchange_flow.c  the same line and permit for all requests of a flow
  *   exchange.c    its states, its ends, answers of our own, and what gate and client tell it
  *   attempt.c     a server: finding one, connecting, and losing it
  *   lane_failover.c  another lane, if none of the lane's servers can be reached
@@ -40,8 +39,7 @@ void weir_exchange_drop_start(struct weir_exchange *exchange);
 
 /* ---- filter.c ----
  *
- * Each has the exchange's filters do their part at one step, which filter.h describes. All require
- * that it has filters. */
+ * Each has the exchange's filters do their part at one step, which filter.h describes. */
 
 const char *weir_filters_object(const struct weir_exchange *exchange,
                                 const struct weir_request_facts *facts);
@@ -102,6 +100,9 @@ void weir_exchange_complete(struct weir_exchange *exchange);
 /* The gate ticket goes back, if there is one. */
 void weir_exchange_end_ticket(struct weir_exchange *exchange, enum weir_outcome outcome);
 
+/* The ticket has left: no post to it is under way any more. */
+void weir_exchange_ticket_back(struct weir_exchange *exchange);
+
 /* Frees it at the end of the turn, once it is over and nothing to it is under way. */
 void weir_exchange_bury_if_free(struct weir_exchange *exchange);
 
@@ -123,18 +124,6 @@ WEIR_MUST_CHECK bool weir_exchange_send_continue(struct weir_exchange *exchange)
 
 /* Weir does not read the client's body for now: the time until it does costs the client nothing. */
 void weir_exchange_pause_body(struct weir_exchange *exchange);
-
-/* ---- exchange_flow.c ---- */
-
-/* It goes on its flow's permit, or waits for it. */
-void weir_exchange_enter_flow(struct weir_exchange *exchange, const struct weir_destination *where,
-                              const struct weir_request *request);
-
-/* It has waited for its flow's permit for as long as it may. */
-void weir_exchange_late_for_flow(struct weir_exchange *exchange);
-
-/* It leaves its flow. */
-void weir_exchange_leave_flow(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* ---- attempt.c ---- */
 

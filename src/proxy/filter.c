@@ -1,15 +1,20 @@
-/* filter.c - has the filters of an exchange do their part at each step. All but the first function
- * require an exchange with filters: each step asks for that itself, so that an exchange without any
- * pays one comparison. */
+/* filter.c - has the filters of an exchange do their part at each step. A step asks by
+ * weir_exchange_has_hook() first, so that an exchange without such a hook pays one comparison. */
 #include "proxy/exchange_internal.h"
 
 #include <assert.h>
+
+static_assert(WEIR_HOOK_COUNT <= 32, "each hook has its bit");
 
 void weir_filter_list_add(struct weir_filter_list *list, const struct weir_exchange_filter *filter,
                           const void *settings)
 {
     assert(list->count < WEIR_FILTERS_MAX);
     list->uses[list->count++] = (struct weir_filter_use){filter, settings};
+#define NOTE_HOOK(name, member) \
+    list->hooks |= filter->member == NULL ? 0 : UINT32_C(1) << WEIR_HOOK_##name;
+    WEIR_FILTER_HOOKS(NOTE_HOOK)
+#undef NOTE_HOOK
     list->fields_bytes_max += filter->fields_bytes_max;
     list->policy.removed |= filter->policy.removed;
     list->policy.anonymous |= filter->policy.anonymous;
@@ -76,7 +81,7 @@ bool weir_filters_enter(struct weir_exchange *exchange, const struct weir_destin
 bool weir_filters_leave(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     for (uint32_t i = 0; i < exchange->filters->count; i++) {
-        if (filter_at(exchange, i)->leave != NULL) {
+        if (filter_at(exchange, i)->leave != NULL) { /* no other can have entered */
             return filter_at(exchange, i)->leave(exchange, exchange->filter_states[i], outcome);
         }
     }

@@ -1,9 +1,9 @@
 /* filter.h - optional behaviour of exchanges: hooks at the steps of an exchange's life, with a
  * state of their own. docs/internals/proxy.md shows when each is called.
  *
- * A config snapshot lists the filters of each route, in the order in which they are asked. An
- * exchange of a route without filters pays one comparison with null at each step. A hook that is
- * null has nothing to do at that step. Hooks run in the loop of the exchange's worker.
+ * A config snapshot lists the filters of each route, in the order in which they are asked. A hook
+ * that is null has nothing to do at that step; a step for which no filter of the route has a hook
+ * costs one comparison. Hooks run in the loop of the exchange's worker.
  *
  * `state` is what begin() has set, and null before that: then only add_members(), settle() and
  * end() are called. Where the result says that a hook has answered the exchange or ended it,
@@ -138,6 +138,37 @@ struct weir_exchange_filter {
     void (*end)(struct weir_exchange *exchange, void *state);
 };
 
+/* X(NAME, member): all hooks. */
+#define WEIR_FILTER_HOOKS(X)    \
+    X(OBJECT, object)           \
+    X(BEGIN, begin)             \
+    X(READ, read)               \
+    X(LATE, late)               \
+    X(ENTER, enter)             \
+    X(LEAVE, leave)             \
+    X(ADMITTED, admitted)       \
+    X(ATTEMPT, attempt)         \
+    X(RESTART, restart)         \
+    X(ENTER_AGAIN, enter_again) \
+    X(REPLY_HEAD, reply_head)   \
+    X(HIDES, hides)             \
+    X(ADD_FIELDS, add_fields)   \
+    X(MAY_REPLY, may_reply)     \
+    X(REPLY_DATA, reply_data)   \
+    X(REPLY_END, reply_end)     \
+    X(TIMED_OUT, timed_out)     \
+    X(PROBLEM, problem)         \
+    X(ADD_MEMBERS, add_members) \
+    X(SETTLE, settle)           \
+    X(END, end)
+
+enum weir_filter_hook {
+#define WEIR_FILTER_HOOK(name, member) WEIR_HOOK_##name,
+    WEIR_FILTER_HOOKS(WEIR_FILTER_HOOK)
+#undef WEIR_FILTER_HOOK
+    WEIR_HOOK_COUNT
+};
+
 /* A filter as a route uses it. */
 struct weir_filter_use {
     const struct weir_exchange_filter *filter;
@@ -148,6 +179,7 @@ struct weir_filter_use {
 struct weir_filter_list {
     struct weir_filter_use uses[WEIR_FILTERS_MAX];
     uint32_t count;
+    uint32_t hooks; /* those that some filter has: 1 << enum weir_filter_hook each */
     uint32_t fields_bytes_max;
     struct weir_forward_policy policy;
     const char *plain_paths;

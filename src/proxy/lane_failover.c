@@ -28,7 +28,7 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
  * others, too. */
 static bool may_go(const struct weir_exchange *exchange)
 {
-    return exchange->has_ticket && !exchange->uses_flow && !exchange->heard &&
+    return exchange->place == WEIR_PLACE_OWN && !exchange->heard &&
            exchange->route->upstream_count > 1 && exchange->failovers < DETOURS_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }
@@ -47,7 +47,8 @@ static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
                         struct weir_request *request)
 {
     begin_anew(exchange);
-    if (exchange->filters == NULL || !weir_filters_enter_again(exchange, request)) {
+    if (!weir_exchange_has_hook(exchange, WEIR_HOOK_ENTER_AGAIN) ||
+        !weir_filters_enter_again(exchange, request)) {
         weir_exchange_enter(exchange, key, request);
     }
 }
@@ -70,11 +71,11 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange)
     struct weir_request request = {.priority = (enum weir_priority)gate_ticket->ticket.priority,
                                    .deadline_ns = gate_ticket->ticket.deadline_ns,
                                    .retry = true};
-    if (exchange->filters != NULL) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_RESTART)) {
         weir_filters_restart(exchange);
     }
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_SOFT_LOSS);
-    if (exchange->ticket_pending) { /* its lease was over in the same moment */
+    if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
         return false;
     }
     enter_again(exchange, (struct weir_slice){text, key.bytes}, &request);

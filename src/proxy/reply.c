@@ -38,7 +38,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
     uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply);
-    wanted += exchange->filters != NULL ? exchange->filters->fields_bytes_max : 0;
+    wanted += exchange->filters->fields_bytes_max;
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
         return false;
@@ -49,11 +49,10 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
                                        .keep_alive = exchange->keep_client,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
-    if (exchange->filters != NULL) {
-        reply.hides = weir_filters_hide;
-        reply.add_fields = weir_filters_add_fields;
-        reply.context = exchange;
-    }
+    reply.context = exchange;
+    reply.hides = weir_exchange_has_hook(exchange, WEIR_HOOK_HIDES) ? weir_filters_hide : NULL;
+    reply.add_fields =
+        weir_exchange_has_hook(exchange, WEIR_HOOK_ADD_FIELDS) ? weir_filters_add_fields : NULL;
     return weir_forward_reply(&reply, &exchange->reply);
 }
 
@@ -78,7 +77,7 @@ static enum weir_outcome outcome_of(uint16_t status)
 /* Lanes that learn hear of the head when it comes, not when the reply has ended. */
 static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
-    if (exchange->has_ticket && !exchange->uses_flow &&
+    if (exchange->place == WEIR_PLACE_OWN &&
         exchange->worker_config->snapshot->learns[exchange->route->gate]) {
         struct weir_reply reply = {.outcome = outcome_of(head->status)};
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
@@ -89,11 +88,12 @@ static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
 static enum weir_filter_head judge_head(struct weir_exchange *exchange,
                                         const struct weir_http1_head *head)
 {
-    const struct weir_filter_list *filters = exchange->filters;
-    if (filters == NULL || !filters->tells_lane) {
+    if (!exchange->filters->tells_lane) {
         tell_lane(exchange, head);
     }
-    return filters == NULL ? WEIR_FILTER_HEAD_PASS : weir_filters_reply_head(exchange, head);
+    return weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_HEAD)
+               ? weir_filters_reply_head(exchange, head)
+               : WEIR_FILTER_HEAD_PASS;
 }
 
 /* Where something may be taken out of a body, the length that the server names does not hold. */
@@ -237,9 +237,10 @@ static bool check_reply(struct weir_exchange *exchange)
     struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
     struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
     fresh.bytes = weir_body_accept(&exchange->reply_body, fresh);
-    enum weir_filter_data filtered = exchange->filters != NULL && fresh.bytes > 0
-                                         ? weir_filters_reply_data(exchange, fresh)
-                                         : WEIR_FILTER_DATA_PASS;
+    enum weir_filter_data filtered =
+        weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_DATA) && fresh.bytes > 0
+            ? weir_filters_reply_data(exchange, fresh)
+            : WEIR_FILTER_DATA_PASS;
     if (filtered == WEIR_FILTER_DATA_NO_MEMORY) {
         weir_exchange_abandon(exchange);
         return false;
@@ -258,7 +259,8 @@ static bool check_reply(struct weir_exchange *exchange)
                              weir_http_fault_text(exchange->reply_body.fault));
         return false;
     }
-    if (broken || (ended && exchange->filters != NULL && !weir_filters_reply_end(exchange))) {
+    if (broken || (ended && weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_END) &&
+                   !weir_filters_reply_end(exchange))) {
         weir_exchange_abandon(exchange);
         return false;
     }

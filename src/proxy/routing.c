@@ -138,17 +138,17 @@ static bool make_request(struct weir_exchange *exchange, const struct request_re
     struct weir_worker *worker = exchange->worker;
     uint32_t wanted = reading->head->head_bytes + UINT32_C(768);
     wanted = wanted > WEIR_BUFFER_LARGE ? WEIR_BUFFER_LARGE : wanted;
-    struct weir_forward_request request = {
-        .config = exchange->worker_config->config,
-        .route = exchange->route,
-        .head = reading->head,
-        .data = reading->data,
-        .policy = exchange->filters == NULL ? NULL : &exchange->filters->policy,
-        .peer = exchange->client->peer,
-        .peer_is_unix =
-            exchange->client->listener->config->address.kind == WEIR_CONFIG_ADDRESS_UNIX,
-        .trusted = exchange->client->trusted,
-        .request_id = weir_worker_random(worker)};
+    struct weir_forward_request request = {.config = exchange->worker_config->config,
+                                           .route = exchange->route,
+                                           .head = reading->head,
+                                           .data = reading->data,
+                                           .policy = &exchange->filters->policy,
+                                           .peer = exchange->client->peer,
+                                           .peer_is_unix =
+                                               exchange->client->listener->config->address.kind ==
+                                               WEIR_CONFIG_ADDRESS_UNIX,
+                                           .trusted = exchange->client->trusted,
+                                           .request_id = weir_worker_random(worker)};
     if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
         !weir_forward_request(&request, &exchange->request)) {
         return false;
@@ -174,19 +174,18 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         .loop_index = worker->index,
         .lane_names = snapshot->lane_names[exchange->route - snapshot->config->routes],
         .key = key};
-    if (exchange->route->permit == WEIR_CONFIG_PERMIT_FLOW &&
-        exchange->gate_ticket.flow.bytes > 0) {
-        weir_exchange_enter_flow(exchange, &where, request);
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_ENTER) &&
+        weir_filters_enter(exchange, &where, request)) {
         return;
     }
     exchange->gate_ticket.on_change = weir_exchange_told;
     switch (weir_gate_ticket_enter(worker->gates, &exchange->gate_ticket, &where, request)) {
     case WEIR_ADMITTED:
-        exchange->has_ticket = true;
+        exchange->place = WEIR_PLACE_OWN;
         weir_exchange_admitted(exchange);
         break;
     case WEIR_WAITING:
-        exchange->has_ticket = true;
+        exchange->place = WEIR_PLACE_OWN;
         if (weir_buffer_bytes(&exchange->client->in) == 0) {
             weir_buffer_release(&worker->buffers, &exchange->client->in);
         }
@@ -196,16 +195,6 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         weir_gate_ticket_close(&exchange->gate_ticket);
         break;
     }
-}
-
-/* Whether the flow ends with this request. False if Weir-Flow says something else. */
-static bool read_flow_end(struct weir_exchange *exchange, const struct request_reading *reading)
-{
-    const struct weir_http1_field *said = weir_http1_find(reading->head, WEIR_FIELD_WEIR_FLOW);
-    exchange->flow_last = said != NULL;
-    return said == NULL ||
-           ((reading->head->repeated & WEIR_FIELD_BIT(WEIR_FLOW)) == 0 &&
-            weir_slice_equal(weir_http1_value(reading->data, said), weir_slice_of("end")));
 }
 
 /* Who asks, as far as the client is believed. */
@@ -324,9 +313,12 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "Weir-Timeout is one duration, such as 250ms, 10s or 1m."};
     }
-    if (found->permit == WEIR_CONFIG_PERMIT_FLOW && !read_flow_end(exchange, reading)) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
-                                "Weir-Flow is end, on the last request of a flow."};
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_OBJECT)) {
+        struct weir_request_facts facts = facts_of(reading);
+        const char *error = weir_filters_object(exchange, &facts);
+        if (error != NULL) {
+            return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, error};
+        }
     }
     identify(exchange, reading);
     weir_body_init(&exchange->request_body, head, found->body_bytes_max);
@@ -345,7 +337,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
                                 "The header section is too long to be passed on."};
     }
-    if (exchange->filters != NULL && !begin_filters(exchange, reading)) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_BEGIN) && !begin_filters(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                                 "There is no memory left for this request. Try again."};
     }
@@ -366,7 +358,8 @@ static void follow_route(struct weir_exchange *exchange, uint32_t route)
 {
     const struct weir_filter_list *filters = &exchange->worker_config->snapshot->filters[route];
     exchange->tally = exchange->worker_config->routes[route];
-    exchange->filters = filters->count > 0 ? filters : NULL;
+    exchange->filters = filters;
+    exchange->hooks = filters->hooks;
 }
 
 /* Reads from the head where the request goes, and on whose behalf. */
@@ -421,7 +414,7 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
         return;
     }
     exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
-    if (exchange->filters != NULL && weir_filters_read(exchange)) {
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_READ) && weir_filters_read(exchange)) {
         return;
     }
     struct weir_request request = {.priority = reading->priority,

@@ -10,6 +10,7 @@
 #include "llm/llm_metrics.h"
 #include "net/descriptors.h"
 #include "proxy/exchange.h"
+#include "proxy/exchange_flow.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
 #include "upstream/upstream.h"
@@ -217,6 +218,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
                    worker->allocator);
     weir_slab_init(&worker->body_starts, sizeof(struct weir_body_start), CONNECTIONS_MAX,
                    worker->allocator);
+    weir_slab_init(&worker->exchange_flows, sizeof(struct weir_exchange_flow), CONNECTIONS_MAX,
+                   worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
@@ -288,6 +291,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->exchanges);
     weir_slab_deinit(&worker->backends);
     weir_slab_deinit(&worker->body_starts);
+    weir_slab_deinit(&worker->exchange_flows);
     weir_slab_deinit(&worker->heads);
     weir_slab_deinit(&worker->llms);
     weir_slab_deinit(&worker->reply_parsers);

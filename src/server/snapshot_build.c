@@ -5,6 +5,7 @@
 #include "base/slice.h"
 #include "llm/dialect.h"
 #include "llm/llm_filter.h"
+#include "proxy/exchange_flow.h"
 #include "server/settings.h"
 #include "tenants/token.h"
 #include "upstream/trust.h"
@@ -47,6 +48,9 @@ static struct weir_filter_list *make_filters(const struct weir_config *config,
     for (uint32_t i = 0; filters != NULL && i < config->route_count; i++) {
         if (config->routes[i].llm != WEIR_CONFIG_LLM_NONE) {
             weir_filter_list_add(&filters[i], &weir_llm_filter, &dialects[i]);
+        }
+        if (config->routes[i].permit == WEIR_CONFIG_PERMIT_FLOW) {
+            weir_filter_list_add(&filters[i], &weir_flow_filter, NULL);
         }
     }
     return filters;

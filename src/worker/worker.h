@@ -47,7 +47,8 @@ struct weir_worker {
     struct weir_slab clients;
     struct weir_slab exchanges;
     struct weir_slab backends;
-    struct weir_slab body_starts; /* of exchanges that read the start of a body */
+    struct weir_slab body_starts;    /* of exchanges that read the start of a body */
+    struct weir_slab exchange_flows; /* of exchanges that name a flow */
     struct weir_resolver *resolver;
     struct weir_slab heads;         /* of requests that are being read */
     struct weir_slab llms;          /* what exchanges with LLMs have besides, */
