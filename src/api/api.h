@@ -1,9 +1,13 @@
-/* api.h - the HTTP API, as a service for the addresses that the config names under `api`. */
+/* api.h - what listeners for the API and for the line protocol of jobs serve. */
 #ifndef WEIR_API_API_H
 #define WEIR_API_API_H
 
 #include "frontend/client.h"
 
+/* The HTTP API, at the addresses that the config names under `api`. */
 extern const struct weir_service weir_api;
+
+/* Jobs over a plain connection, at `jobs.listen`; docs/guides/jobs.md describes what is said. */
+extern const struct weir_service weir_protocol;
 
 #endif

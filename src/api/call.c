@@ -2,9 +2,8 @@
 
 #include "api/api.h"
 #include "api/body_reader.h"
-#include "api/events.h"
+#include "api/handlers.h"
 #include "api/job_call.h"
-#include "api/reload.h"
 #include "base/alloc.h"
 #include "base/slice.h"
 #include "frontend/guard.h"

@@ -1,4 +1,4 @@
-#include "api/capacity.h"
+#include "api/handlers.h"
 
 #include "api/gates.h"
 #include "api/job_call.h"

@@ -1,4 +1,4 @@
-#include "api/dlq.h"
+#include "api/handlers.h"
 
 #include "api/job_list.h"
 #include "api/job_reply.h"

@@ -1,4 +1,4 @@
-#include "api/events.h"
+#include "api/handlers.h"
 
 #include "base/slice.h"
 #include "gates/event_line.h"

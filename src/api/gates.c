@@ -1,5 +1,6 @@
 #include "api/gates.h"
 
+#include "api/handlers.h"
 #include "base/slice.h"
 #include "worker/config_snapshot.h"
 #include "worker/key_tenant.h"

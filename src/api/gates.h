@@ -30,8 +30,4 @@ bool weir_api_end_list(struct weir_json *json);
 
 void weir_api_put_limit(struct weir_json *json, uint32_t limit);
 
-void weir_api_get_gates(struct weir_call *call);
-void weir_api_get_gate(struct weir_call *call);
-void weir_api_get_key(struct weir_call *call);
-
 #endif

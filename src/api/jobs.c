@@ -1,4 +1,4 @@
-#include "api/jobs.h"
+#include "api/handlers.h"
 
 #include "api/job_list.h"
 #include "api/job_reply.h"

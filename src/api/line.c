@@ -1,4 +1,4 @@
-#include "api/line.h"
+#include "api/handlers.h"
 
 #include "api/gates.h"
 #include "base/alloc.h"

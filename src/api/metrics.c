@@ -1,4 +1,4 @@
-#include "api/metrics.h"
+#include "api/handlers.h"
 
 #include "api/metrics_snapshot.h"
 #include "base/alloc.h"

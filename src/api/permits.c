@@ -1,4 +1,4 @@
-#include "api/permits.h"
+#include "api/handlers.h"
 
 #include "api/gates.h"
 #include "api/permit_params.h"

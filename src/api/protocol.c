@@ -6,7 +6,7 @@
  * disk, and while the client does not read its answers. It ends with QUIT, with the client's side
  * of the connection, or with what is no line of this protocol; then all that is under way is still
  * told, and the connection closes. */
-#include "api/protocol.h"
+#include "api/api.h"
 
 #include "api/protocol_parts.h"
 #include "base/list.h"

@@ -1,4 +1,4 @@
-#include "api/reload.h"
+#include "api/handlers.h"
 
 #include "base/alloc.h"
 #include "base/list.h"

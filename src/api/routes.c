@@ -1,17 +1,6 @@
 /* routes.c - which paths the API has, and what each of them tells. */
-#include "api/call.h"
-
-#include "api/capacity.h"
-#include "api/dlq.h"
-#include "api/events.h"
 #include "api/gates.h"
-#include "api/jobs.h"
-#include "api/line.h"
-#include "api/metrics.h"
-#include "api/permits.h"
-#include "api/reload.h"
-#include "api/submit.h"
-#include "api/usage.h"
+#include "api/handlers.h"
 #include "base/slice.h"
 #include "tenants/token.h"
 #include "worker/config_snapshot.h"

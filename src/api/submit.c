@@ -10,11 +10,11 @@
 #define _GNU_SOURCE /* strerror_r */
 #include "api/submit.h"
 
+#include "api/handlers.h"
 #include "api/job_document.h"
 #include "api/job_reply.h"
 #include "api/spool.h"
 #include "api/submit_head.h"
-#include "api/submit_many.h"
 #include "base/slice.h"
 
 #include <stdio.h>
@@ -460,7 +460,7 @@ static bool check_length(struct submission *submission, const struct weir_http1_
 void weir_api_submit(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     if (call->segment_count == 1 && weir_submit_has_lines(head, data)) {
-        weir_api_submit_many(call, head, data);
+        weir_submit_many(call, head, data);
         return;
     }
     uint32_t queue;

@@ -7,7 +7,8 @@
 
 #include "api/job_call.h"
 
-void weir_api_submit(struct weir_call *call, const struct weir_http1_head *head, const char *data);
+/* POST /submit with a job a line: all of them or none, in one commit. */
+void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data);
 
 /* As weir_job_begin(); and nothing is submitted to a server that drains. */
 void *weir_submit_begin(struct weir_call *call, size_t bytes);

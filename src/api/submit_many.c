@@ -7,11 +7,10 @@
  * hold up a loop. Lines may go to different queues, so there are several doors; they are asked in
  * one order by all, and the first of a queue's for the places of all of them, so that no two
  * submissions wait for each other. */
-#include "api/submit_many.h"
+#include "api/submit.h"
 
 #include "api/job_document.h"
 #include "api/job_line.h"
-#include "api/submit.h"
 #include "api/submit_head.h"
 #include "base/slice.h"
 #include "tenants/api_key.h"
@@ -669,8 +668,7 @@ static void take(struct weir_call *call)
     weir_disk_submit(weir_job_service_disk(many->job.job_service), &many->task);
 }
 
-void weir_api_submit_many(struct weir_call *call, const struct weir_http1_head *head,
-                          const char *data)
+void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     struct many *many = weir_submit_begin(call, sizeof *many);
     if (many == NULL) {

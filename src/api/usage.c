@@ -1,4 +1,4 @@
-#include "api/usage.h"
+#include "api/handlers.h"
 
 #include "api/gates.h"
 #include "base/alloc.h"

@@ -1,5 +1,4 @@
 #include "api/api.h"
-#include "api/protocol.h"
 #include "cli/commands.h"
 #include "runner/job_service.h"
 #include "server/server.h"
