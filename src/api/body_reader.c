@@ -2,15 +2,15 @@
 
 /* Moves the parts of a body in chunks that `raw` holds together, behind what is there. Their frames
  * have been checked before. */
-static void decode(struct weir_call *call, char *raw, size_t raw_bytes)
+static void decode(struct weir_body_reader *reader, struct weir_buffer *in, char *raw,
+                   size_t raw_bytes)
 {
-    struct weir_buffer *in = &call->client->in;
     struct weir_slice rest = {raw, raw_bytes};
     char *to = raw;
     for (;;) {
         size_t used;
         struct weir_slice piece;
-        enum weir_chunked_event event = weir_chunked_next(&call->decoder, rest, &used, &piece);
+        enum weir_chunked_event event = weir_chunked_next(&reader->decoder, rest, &used, &piece);
         if (event != WEIR_CHUNKED_BODY) {
             break; /* all of it was frames, or trailers follow */
         }
@@ -23,67 +23,68 @@ static void decode(struct weir_call *call, char *raw, size_t raw_bytes)
     const char *end = in->data + in->end;
     memmove(to, behind, (size_t)(end - behind));
     in->end -= (uint32_t)(behind - to);
-    call->body_bytes += (uint32_t)(to - raw);
+    reader->bytes += (uint32_t)(to - raw);
 }
 
 /* Looks at what has come since. */
-static void accept_fresh(struct weir_call *call)
+static void accept_fresh(struct weir_body_reader *reader, struct weir_buffer *in)
 {
-    struct weir_slice all = weir_buffer_slice(&call->client->in);
-    struct weir_slice fresh = {all.data + call->body_bytes, all.bytes - call->body_bytes};
-    size_t accepted = weir_body_accept(&call->body_in, fresh);
+    struct weir_slice all = weir_buffer_slice(in);
+    struct weir_slice fresh = {all.data + reader->bytes, all.bytes - reader->bytes};
+    size_t accepted = weir_body_accept(&reader->body, fresh);
     if (accepted == 0) {
         return;
     }
-    if (call->body_in.framing == WEIR_FRAMING_CHUNKED) {
-        decode(call, (char *)fresh.data, accepted);
+    if (reader->body.framing == WEIR_FRAMING_CHUNKED) {
+        decode(reader, in, (char *)fresh.data, accepted);
     } else {
-        call->body_bytes += (uint32_t)accepted;
+        reader->bytes += (uint32_t)accepted;
     }
 }
 
 /* Room for what comes next: for all of it, if it is known how much that is. */
-static bool make_room(struct weir_call *call)
+static bool make_room(const struct weir_body_reader *reader, struct weir_client *client)
 {
-    struct weir_buffer *in = &call->client->in;
+    struct weir_buffer *in = &client->in;
     uint32_t wanted = in->capacity == 0                      ? WEIR_BUFFER_SMALL
                       : weir_buffer_bytes(in) < in->capacity ? in->capacity
                       : in->capacity == WEIR_BUFFER_SMALL    ? WEIR_BUFFER_MIDDLE
                                                              : WEIR_BUFFER_LARGE;
-    uint64_t known = call->body_in.left_bytes + weir_buffer_bytes(in);
-    if (call->body_in.framing == WEIR_FRAMING_LENGTH && known > wanted) {
+    uint64_t known = reader->body.left_bytes + weir_buffer_bytes(in);
+    if (reader->body.framing == WEIR_FRAMING_LENGTH && known > wanted) {
         wanted = known < WEIR_BUFFER_LARGE ? (uint32_t)known : WEIR_BUFFER_LARGE;
     }
-    return weir_buffer_reserve(&call->worker->buffers, in, wanted);
+    return weir_buffer_reserve(&client->worker->buffers, in, wanted);
 }
 
-enum weir_intake weir_intake_read(struct weir_call *call)
+enum weir_body_reader_event weir_body_reader_read(struct weir_body_reader *reader,
+                                                  struct weir_client *client)
 {
-    struct weir_client *client = call->client;
     struct weir_buffer *in = &client->in;
     for (;;) {
-        accept_fresh(call);
-        if (call->body_in.state != WEIR_BODY_GOES_ON) {
-            return call->body_in.state == WEIR_BODY_ENDED ? WEIR_INTAKE_ENDED : WEIR_INTAKE_FAULT;
+        accept_fresh(reader, in);
+        if (reader->body.state != WEIR_BODY_GOES_ON) {
+            return reader->body.state == WEIR_BODY_ENDED ? WEIR_BODY_READER_ENDED
+                                                         : WEIR_BODY_READER_FAULT;
         }
         if (weir_buffer_bytes(in) >= WEIR_BUFFER_LARGE) {
-            return WEIR_INTAKE_FULL;
+            return WEIR_BODY_READER_FULL;
         }
-        if (!make_room(call)) {
-            return WEIR_INTAKE_GONE;
+        if (!make_room(reader, client)) {
+            return WEIR_BODY_READER_GONE;
         }
         ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
         if (got <= 0) {
-            return got == WEIR_STREAM_AGAIN ? WEIR_INTAKE_WAITS : WEIR_INTAKE_GONE;
+            return got == WEIR_STREAM_AGAIN ? WEIR_BODY_READER_WAITS : WEIR_BODY_READER_GONE;
         }
         in->end += (uint32_t)got;
-        weir_body_pace_receive(&call->body_pace, client->listener->config, (uint64_t)got,
-                               call->worker->loop.now_ns);
+        weir_body_pace_receive(&reader->pace, client->listener->config, (uint64_t)got,
+                               client->worker->loop.now_ns);
     }
 }
 
-void weir_intake_use_up(struct weir_call *call)
+void weir_body_reader_consume(struct weir_body_reader *reader, struct weir_client *client)
 {
-    weir_buffer_consume(&call->client->in, call->body_bytes);
-    call->body_bytes = 0;
+    weir_buffer_consume(&client->in, reader->bytes);
+    reader->bytes = 0;
 }

@@ -6,20 +6,35 @@
 #ifndef WEIR_API_BODY_READER_H
 #define WEIR_API_BODY_READER_H
 
-#include "api/call.h"
+#include "frontend/body_pace.h"
+#include "frontend/client.h"
+#include "proxy/body.h"
+#include "wire/chunked.h"
 
-enum weir_intake {
-    WEIR_INTAKE_WAITS, /* for the client */
-    WEIR_INTAKE_FULL,  /* as much as a buffer holds is there, and more will come */
-    WEIR_INTAKE_ENDED, /* all of it has been read */
-    WEIR_INTAKE_FAULT, /* body_in.fault says which */
-    WEIR_INTAKE_GONE   /* so is the client; or there is no memory */
+struct weir_body_reader {
+    struct weir_body body;
+    struct weir_body_pace pace; /* of the client, while it sends the body */
+    struct weir_chunked decoder;
+    uint32_t bytes; /* decoded, at the front of the client's buffer */
+    bool reading;   /* the body has not ended */
+    bool expects;   /* the client waits for a 100 before it sends it */
+    bool skips;     /* it is short: it is read even if no handler wants it */
+    bool persists;  /* the connection may be kept once it has been read */
+};
+
+enum weir_body_reader_event {
+    WEIR_BODY_READER_WAITS, /* for the client */
+    WEIR_BODY_READER_FULL,  /* as much as a buffer holds is there, and more will come */
+    WEIR_BODY_READER_ENDED, /* all of it has been read */
+    WEIR_BODY_READER_FAULT, /* body.fault says which */
+    WEIR_BODY_READER_GONE   /* so is the client; or there is no memory */
 };
 
 /* Reads on until one of these. */
-enum weir_intake weir_intake_read(struct weir_call *call);
+enum weir_body_reader_event weir_body_reader_read(struct weir_body_reader *reader,
+                                                  struct weir_client *client);
 
 /* What is there of the body is no longer needed. */
-void weir_intake_use_up(struct weir_call *call);
+void weir_body_reader_consume(struct weir_body_reader *reader, struct weir_client *client);
 
 #endif

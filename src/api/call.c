@@ -1,10 +1,14 @@
+/* call.c - how a request to the API is read, decided and answered.
+ *
+ *     head -> [handler that takes the body] -> body -> handler -> reply, piece by piece -> end
+ *
+ * The end comes early when the client goes. Memory outlives it: as long as something is under way
+ * that will arrive for the call (`under_way`), call and context stay, and a hook must look at
+ * neither the client nor its buffers any more. A call is one loop's: no locks. */
 #include "api/call.h"
 
 #include "api/api.h"
-#include "api/body_reader.h"
-#include "api/handlers.h"
-#include "api/job_call.h"
-#include "base/alloc.h"
+#include "api/api_permit.h"
 #include "base/slice.h"
 #include "frontend/guard.h"
 #include "tenants/api_key.h"
@@ -21,35 +25,95 @@
 
 static void proceed(struct weir_call *call);
 
-/* ---- its end ---- */
+/* ---- what outlives its client ---- */
+
+/* The smallest that fits; null: none does. */
+static struct weir_slab *context_slab(struct weir_worker *worker, size_t bytes)
+{
+    for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
+        if (bytes <= worker->call_contexts[i].object_bytes) {
+            return &worker->call_contexts[i];
+        }
+    }
+    return NULL;
+}
+
+void *weir_call_attach(struct weir_call *call, const struct weir_call_hooks *hooks)
+{
+    struct weir_slab *slab = context_slab(call->worker, hooks->context_bytes);
+    assert(call->hooks == NULL);
+    assert(slab != NULL);
+    void *context = weir_slab_take(slab);
+    if (context == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory left. Try again later.");
+        return NULL;
+    }
+    memset(context, 0, hooks->context_bytes);
+    call->hooks = hooks;
+    call->context = context;
+    return context;
+}
 
 static void free_call(struct weir_dead *dead)
 {
     struct weir_call *call = weir_container_of(dead, struct weir_call, dead);
-    weir_slab_give(&call->worker->calls, call);
+    struct weir_worker *worker = call->worker;
+    if (call->hooks != NULL) {
+        weir_slab_give(context_slab(worker, call->hooks->context_bytes), call->context);
+    }
+    weir_slab_give(&worker->calls, call);
 }
+
+/* Nothing refers to it any more. */
+static void dispose(struct weir_call *call)
+{
+    assert(call->client == NULL);
+    assert(call->under_way == 0);
+    if (call->hooks != NULL && call->hooks->drop != NULL) {
+        call->hooks->drop(call);
+    }
+    weir_loop_bury(&call->worker->loop, &call->dead, free_call);
+}
+
+void weir_call_hold(struct weir_call *call)
+{
+    call->under_way++;
+}
+
+void weir_call_withdraw(struct weir_call *call)
+{
+    assert(call->under_way > 0);
+    assert(call->client != NULL);
+    call->under_way--;
+}
+
+bool weir_call_release(struct weir_call *call)
+{
+    assert(call->under_way > 0);
+    call->under_way--;
+    if (call->client != NULL) {
+        return true;
+    }
+    if (call->under_way == 0) {
+        dispose(call);
+    }
+    return false;
+}
+
+/* ---- its end ---- */
 
 static void end(struct weir_call *call)
 {
     struct weir_worker *worker = call->worker;
-    weir_call_let_go(call);
-    weir_api_forget_reload(call);
-    weir_api_forget_events(call);
-    weir_job_forget(call);
+    if (call->hooks != NULL && call->hooks->leave != NULL) {
+        call->hooks->leave(call);
+    }
     call->client = NULL;
-    weir_buffer_release(&worker->buffers, &call->head);
-    weir_buffer_release(&worker->buffers, &call->body);
-    if (call->key != NULL) {
-        weir_key_give(call->key);
-        call->key = NULL;
-    }
-    if (call->drop_extra != NULL && call->extra != NULL) {
-        call->drop_extra(call->extra);
-    }
-    weir_release(&weir_allocator_libc, call->extra, call->extra_bytes);
-    call->extra = NULL;
-    if (!call->again_pending) {
-        weir_loop_bury(&worker->loop, &call->dead, free_call);
+    weir_buffer_release(&worker->buffers, &call->response.head);
+    weir_buffer_release(&worker->buffers, &call->response.body);
+    if (call->under_way == 0) {
+        dispose(call);
     }
 }
 
@@ -62,9 +126,7 @@ static void on_again(struct weir_post *post)
 {
     struct weir_call *call = weir_container_of(post, struct weir_call, again);
     call->again_pending = false;
-    if (call->client == NULL) {
-        weir_loop_bury(&call->worker->loop, &call->dead, free_call);
-    } else {
+    if (weir_call_release(call)) {
         proceed(call);
     }
 }
@@ -73,6 +135,7 @@ static void go_on_later(struct weir_call *call)
 {
     if (!call->again_pending) {
         call->again_pending = true;
+        weir_call_hold(call);
         call->again = (struct weir_post){.arrive = on_again};
         weir_loop_defer(&call->worker->loop, &call->again);
     }
@@ -83,23 +146,25 @@ static void go_on_later(struct weir_call *call)
 void weir_call_reply(struct weir_call *call, uint16_t status, const char *content_type,
                      weir_call_produce *produce)
 {
-    call->status = status;
-    call->content_type = content_type;
-    call->produce = produce;
+    call->response.status = status;
+    call->response.content_type = content_type;
+    call->response.produce = produce;
 }
 
 void weir_call_size(struct weir_call *call, uint64_t bytes)
 {
-    call->sized = true;
-    call->length_bytes = bytes;
+    call->response.sized = true;
+    call->response.length_bytes = bytes;
 }
 
 void weir_call_refuse(struct weir_call *call, const struct weir_problem *problem)
 {
     struct weir_buffer_pool *buffers = &call->worker->buffers;
-    call->begun = weir_buffer_reserve(buffers, &call->head, WEIR_BUFFER_MIDDLE) &&
-                  weir_problem_write(problem, call->keep_client, call->with_body, &call->head);
-    call->complete = call->begun;
+    call->response.begun = weir_buffer_reserve(buffers, &call->response.head, WEIR_BUFFER_MIDDLE) &&
+                           weir_problem_write(problem, call->keep_client, call->response.with_body,
+                                              &call->response.head);
+    call->response.failed = !call->response.begun;
+    call->response.complete = call->response.begun;
 }
 
 void weir_call_problem(struct weir_call *call, enum weir_problem_kind kind, uint16_t status,
@@ -113,38 +178,41 @@ void weir_call_problem(struct weir_call *call, enum weir_problem_kind kind, uint
 static bool make_head(struct weir_call *call)
 {
     struct weir_head_writer writer;
-    if (!weir_buffer_reserve(&call->worker->buffers, &call->head, WEIR_BUFFER_SMALL)) {
+    if (!weir_buffer_reserve(&call->worker->buffers, &call->response.head, WEIR_BUFFER_SMALL)) {
         return false;
     }
-    call->chunked = !call->complete && !call->sized && call->minor > 0;
-    call->keep_client = call->keep_client && (call->complete || call->sized || call->chunked);
-    weir_head_init(&writer, call->head.data, weir_buffer_room(&call->head));
-    weir_head_status(&writer, call->status, (struct weir_slice){"", 0});
-    weir_head_field(&writer, weir_slice_of("content-type"), weir_slice_of(call->content_type));
+    call->response.chunked = !call->response.complete && !call->response.sized && call->minor > 0;
+    call->keep_client = call->keep_client &&
+                        (call->response.complete || call->response.sized || call->response.chunked);
+    weir_head_init(&writer, call->response.head.data, weir_buffer_room(&call->response.head));
+    weir_head_status(&writer, call->response.status, (struct weir_slice){"", 0});
+    weir_head_field(&writer, weir_slice_of("content-type"),
+                    weir_slice_of(call->response.content_type));
     weir_head_field(&writer, weir_slice_of("cache-control"), weir_slice_of("no-store"));
-    if (call->complete || call->sized) {
+    if (call->response.complete || call->response.sized) {
         weir_head_field_number(&writer, weir_slice_of("content-length"),
-                               call->sized ? call->length_bytes : weir_buffer_bytes(&call->body));
-    } else if (call->chunked) {
+                               call->response.sized ? call->response.length_bytes
+                                                    : weir_buffer_bytes(&call->response.body));
+    } else if (call->response.chunked) {
         weir_head_field(&writer, weir_slice_of("transfer-encoding"), weir_slice_of("chunked"));
     }
-    if (call->fields != NULL) {
-        call->fields(call, &writer);
+    if (call->response.fields != NULL) {
+        call->response.fields(call, &writer);
     }
     weir_head_field(&writer, weir_slice_of("connection"),
                     weir_slice_of(call->keep_client ? "keep-alive" : "close"));
-    call->begun = weir_head_end(&writer);
-    call->head.end = (uint32_t)writer.bytes;
-    return call->begun;
+    call->response.begun = weir_head_end(&writer);
+    call->response.head.end = (uint32_t)writer.bytes;
+    return call->response.begun;
 }
 
 /* Puts the frame of a chunk around the piece. An empty piece is no chunk: that would be the end. */
 static void frame(struct weir_call *call, size_t bytes)
 {
-    struct weir_buffer *body = &call->body;
+    struct weir_buffer *body = &call->response.body;
     body->begin = WEIR_CHUNK_FIXED_LINE_BYTES;
     body->end = WEIR_CHUNK_FIXED_LINE_BYTES + (uint32_t)bytes;
-    if (!call->chunked || bytes == 0) {
+    if (!call->response.chunked || bytes == 0) {
         return;
     }
     body->begin = 0;
@@ -156,33 +224,33 @@ static void frame(struct weir_call *call, size_t bytes)
 /* Makes the next piece. False if there is no memory. */
 static bool make_piece(struct weir_call *call)
 {
-    struct weir_buffer *body = &call->body;
+    struct weir_buffer *body = &call->response.body;
     size_t frames = WEIR_CHUNK_FIXED_LINE_BYTES + CHUNK_TAIL_BYTES + CHUNK_LAST_BYTES;
     if (!weir_buffer_reserve(&call->worker->buffers, body, WEIR_BUFFER_MIDDLE)) {
         return false;
     }
-    struct weir_json *json = &call->json;
+    struct weir_json *json = &call->response.json;
     bool comma = json->comma;
     weir_json_init(json, body->data + WEIR_CHUNK_FIXED_LINE_BYTES, body->capacity - frames);
     json->comma = comma;
-    call->complete = call->produce(call, json);
+    call->response.complete = call->response.produce(call, json);
     assert(!json->failed);
-    if (call->failed) {
+    if (call->response.failed) {
         return false;
     }
     frame(call, json->bytes);
-    if (!call->begun && !make_head(call)) {
+    if (!call->response.begun && !make_head(call)) {
         return false;
     }
-    if (call->chunked && body->begin == WEIR_CHUNK_FIXED_LINE_BYTES && json->bytes > 0) {
+    if (call->response.chunked && body->begin == WEIR_CHUNK_FIXED_LINE_BYTES && json->bytes > 0) {
         frame(call, json->bytes); /* the first piece, now that it is known to be one of several */
     }
-    if (call->complete && call->chunked) {
+    if (call->response.complete && call->response.chunked) {
         memcpy(body->data + body->end, WEIR_CHUNK_LAST, CHUNK_LAST_BYTES);
         body->end += (uint32_t)CHUNK_LAST_BYTES;
     }
-    if (!call->with_body) {
-        call->complete = true;
+    if (!call->response.with_body) {
+        call->response.complete = true;
         weir_buffer_release(&call->worker->buffers, body);
     }
     return true;
@@ -191,13 +259,15 @@ static bool make_piece(struct weir_call *call)
 /* Whether all that has been made has been sent. */
 static bool is_sent(const struct weir_call *call)
 {
-    return weir_buffer_bytes(&call->head) == 0 && weir_buffer_bytes(&call->body) == 0;
+    return weir_buffer_bytes(&call->response.head) == 0 &&
+           weir_buffer_bytes(&call->response.body) == 0;
 }
 
 /* Sends what is there. True if all of it went. */
 static bool send_piece(struct weir_call *call)
 {
-    struct weir_slice parts[] = {weir_buffer_slice(&call->head), weir_buffer_slice(&call->body)};
+    struct weir_slice parts[] = {weir_buffer_slice(&call->response.head),
+                                 weir_buffer_slice(&call->response.body)};
     struct iovec vectors[2];
     int count = 0;
     for (int i = 0; i < 2; i++) {
@@ -217,15 +287,15 @@ static bool send_piece(struct weir_call *call)
         return false;
     }
     size_t of_head = (size_t)sent < parts[0].bytes ? (size_t)sent : parts[0].bytes;
-    weir_buffer_consume(&call->head, of_head);
-    weir_buffer_consume(&call->body, (size_t)sent - of_head);
+    weir_buffer_consume(&call->response.head, of_head);
+    weir_buffer_consume(&call->response.body, (size_t)sent - of_head);
     return is_sent(call);
 }
 
 /* One piece a turn, so that a long reply lets others go on meanwhile. */
 static void advance(struct weir_call *call)
 {
-    if (is_sent(call) && !call->complete && !make_piece(call)) {
+    if (is_sent(call) && !call->response.complete && !make_piece(call)) {
         weir_client_close(call->client);
         return;
     }
@@ -236,10 +306,10 @@ static void advance(struct weir_call *call)
         return;
     }
     weir_client_relax(call->client);
-    if (!call->complete) {
-        if (call->quiet) {
-            weir_buffer_release(&call->worker->buffers, &call->head);
-            weir_buffer_release(&call->worker->buffers, &call->body);
+    if (!call->response.complete) {
+        if (call->response.paused) {
+            weir_buffer_release(&call->worker->buffers, &call->response.head);
+            weir_buffer_release(&call->worker->buffers, &call->response.body);
         } else {
             go_on_later(call);
         }
@@ -323,6 +393,12 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
     }
 }
 
+/* Whether a handler takes the body as it comes. */
+static bool takes_body(const struct weir_call *call)
+{
+    return call->hooks != NULL && call->hooks->take != NULL;
+}
+
 static void read_on(struct weir_call *call);
 
 /* What comes next has been decided; or it is pending. */
@@ -331,10 +407,10 @@ static void proceed(struct weir_call *call)
     if (call->pending) {
         return;
     }
-    if (call->reading && (!call->begun || call->skips)) {
-        read_on(call);
-    } else if (call->produce == NULL && !call->begun) {
+    if (call->response.failed) {
         weir_client_close(call->client); /* not even a problem could be written */
+    } else if (call->reader.reading && (!call->response.begun || call->reader.skips)) {
+        read_on(call);
     } else {
         advance(call);
     }
@@ -343,7 +419,7 @@ static void proceed(struct weir_call *call)
 void weir_call_resume(struct weir_call *call)
 {
     call->pending = false;
-    weir_intake_use_up(call);
+    weir_body_reader_consume(&call->reader, call->client);
     proceed(call);
 }
 
@@ -357,11 +433,11 @@ static void refuse(struct weir_call *call, enum weir_problem_kind kind, uint16_t
 static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
 {
     call->keep_client = false;
-    call->reading = false;
+    call->reader.reading = false;
     if (fault == WEIR_HTTP_FAULT_BODY_LARGE) {
         char detail[120];
         snprintf(detail, sizeof detail, "The body is longer than the %llu bytes that are taken.",
-                 (unsigned long long)call->body_in.bytes_max);
+                 (unsigned long long)call->reader.body.bytes_max);
         refuse(call, WEIR_PROBLEM_BODY_TOO_LARGE, 413, detail);
         return;
     }
@@ -375,25 +451,24 @@ static void dispatch(struct weir_call *call)
     struct weir_client *client = call->client;
     weir_client_relax(client);
     client->unfinished = false;
-    call->reading = false;
-    if (call->begun) {
-        weir_intake_use_up(call);
-    } else if (call->take != NULL) {
-        call->keep_client = call->persists;
-        call->take(call);
+    call->reader.reading = false;
+    if (call->response.begun) {
+        weir_body_reader_consume(&call->reader, call->client);
+    } else if (takes_body(call)) {
+        call->keep_client = call->reader.persists;
+        call->hooks->take(call);
         if (call->pending) {
             return; /* it needs the body until it resumes */
         }
-        weir_intake_use_up(call);
+        weir_body_reader_consume(&call->reader, call->client);
     } else {
-        call->arrived_ns = call->worker->loop.now_ns;
         call->document =
-            call->body_bytes == 0
+            call->reader.bytes == 0
                 ? (struct weir_slice){"", 0}
-                : (struct weir_slice){client->in.data + client->in.begin, call->body_bytes};
+                : (struct weir_slice){client->in.data + client->in.begin, call->reader.bytes};
         weir_call_dispatch(call);
         call->document = (struct weir_slice){"", 0};
-        weir_intake_use_up(call);
+        weir_body_reader_consume(&call->reader, call->client);
     }
     proceed(call);
 }
@@ -401,14 +476,14 @@ static void dispatch(struct weir_call *call)
 /* As much of the body is there as a buffer holds. */
 static void take_piece(struct weir_call *call)
 {
-    assert(!call->begun); /* what is skipped is shorter */
-    if (call->take == NULL) {
+    assert(!call->response.begun); /* what is skipped is shorter */
+    if (!takes_body(call)) {
         refuse_fault(call, WEIR_HTTP_FAULT_BODY_LARGE);
     } else {
         weir_client_relax(call->client);
-        call->take(call);
+        call->hooks->take(call);
         if (!call->pending) {
-            weir_intake_use_up(call);
+            weir_body_reader_consume(&call->reader, call->client);
             go_on_later(call); /* so that a long body lets others go on meanwhile */
         }
     }
@@ -420,28 +495,28 @@ static void await_body(struct weir_call *call)
 {
     struct weir_loop *loop = &call->worker->loop;
     struct weir_client *client = call->client;
-    uint64_t due_ns = weir_body_pace_wait(&call->body_pace, client->listener->config,
-                                          call->take != NULL, loop->now_ns);
+    uint64_t due_ns = weir_body_pace_wait(&call->reader.pace, client->listener->config,
+                                          takes_body(call) && !call->response.begun, loop->now_ns);
     weir_timer_set(loop, &client->timer, due_ns);
 }
 
 /* Reads until the request is complete. */
 static void read_body(struct weir_call *call)
 {
-    switch (weir_intake_read(call)) {
-    case WEIR_INTAKE_WAITS:
+    switch (weir_body_reader_read(&call->reader, call->client)) {
+    case WEIR_BODY_READER_WAITS:
         await_body(call);
         break;
-    case WEIR_INTAKE_FULL:
+    case WEIR_BODY_READER_FULL:
         take_piece(call);
         break;
-    case WEIR_INTAKE_ENDED:
+    case WEIR_BODY_READER_ENDED:
         dispatch(call);
         break;
-    case WEIR_INTAKE_FAULT:
-        refuse_fault(call, call->body_in.fault);
+    case WEIR_BODY_READER_FAULT:
+        refuse_fault(call, call->reader.body.fault);
         break;
-    case WEIR_INTAKE_GONE:
+    case WEIR_BODY_READER_GONE:
         weir_client_close(call->client);
         break;
     }
@@ -457,8 +532,8 @@ static bool write_continue(struct weir_call *call)
 
 static void read_on(struct weir_call *call)
 {
-    bool waits = call->expects;
-    call->expects = false;
+    bool waits = call->reader.expects;
+    call->reader.expects = false;
     if (waits && !write_continue(call)) {
         weir_client_close(call->client);
     } else {
@@ -468,16 +543,15 @@ static void read_on(struct weir_call *call)
 
 /* The body is wanted by one who looks at the head first. Until it has been read, the connection is
  * kept only if it will be, whatever becomes of the request. */
-static bool begin_intake(struct weir_call *call, const struct weir_http1_head *head,
-                         const char *data)
+static bool begin_body(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
-    bool ended = call->body_in.state == WEIR_BODY_ENDED;
-    bool is_short =
-        call->body_in.state == WEIR_BODY_GOES_ON && call->body_in.framing == WEIR_FRAMING_LENGTH;
+    bool ended = call->reader.body.state == WEIR_BODY_ENDED;
+    bool is_short = call->reader.body.state == WEIR_BODY_GOES_ON &&
+                    call->reader.body.framing == WEIR_FRAMING_LENGTH;
     bool persists = call->keep_client;
-    call->skips = ended || (is_short && !call->expects);
-    call->keep_client = persists && call->skips;
-    call->persists = persists;
+    call->reader.skips = ended || (is_short && !call->reader.expects);
+    call->keep_client = persists && call->reader.skips;
+    call->reader.persists = persists;
     if (weir_call_begin(call, head, data)) {
         return true;
     }
@@ -491,17 +565,17 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     struct weir_slice path = weir_http1_slice(data, head->path);
     const char *wrong =
         weir_guard_objection(call->client->listener, &call->worker->guard, head, data);
-    weir_body_init(&call->body_in, head, WEIR_CALL_BODY_MAX);
-    weir_chunked_init(&call->decoder, UINT64_MAX); /* body_in has the bound */
+    weir_body_init(&call->reader.body, head, WEIR_CALL_BODY_MAX);
+    weir_chunked_init(&call->reader.decoder, UINT64_MAX); /* body_in has the bound */
     identify(call, head, data);
     size_t used = 0;
     bool known =
         (weir_path_flaws(path) & WEIR_PATH_BAD_ESCAPE) == 0 && split_path(call, path, &used);
     bool fits = keep_query(call, weir_http1_slice(data, head->query), used);
-    call->expects = head->expects_continue && call->body_in.state == WEIR_BODY_GOES_ON;
+    call->reader.expects = head->expects_continue && call->reader.body.state == WEIR_BODY_GOES_ON;
     weir_buffer_consume(&call->client->in, head->head_bytes);
     if (wrong != NULL || !known || !fits) { /* a body is not read, and so ends the connection */
-        call->client->unfinished = call->body_in.state != WEIR_BODY_ENDED;
+        call->client->unfinished = call->reader.body.state != WEIR_BODY_ENDED;
         call->keep_client = call->keep_client && !call->client->unfinished;
     }
     if (wrong != NULL) {
@@ -512,13 +586,13 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     } else if (!fits) {
         refuse(call, WEIR_PROBLEM_BAD_REQUEST, 414,
                "The query is longer than anything here takes.");
-    } else if (begin_intake(call, head, data)) {
-        call->reading = true;
+    } else if (begin_body(call, head, data)) {
+        call->reader.reading = true;
         proceed(call);
-    } else if (call->body_in.state == WEIR_BODY_FAULT) {
-        refuse_fault(call, call->body_in.fault);
+    } else if (call->reader.body.state == WEIR_BODY_FAULT) {
+        refuse_fault(call, call->reader.body.fault);
     } else {
-        call->reading = true;
+        call->reader.reading = true;
         proceed(call);
     }
 }
@@ -538,7 +612,7 @@ static void on_begin(struct weir_client *client)
     call->client = client;
     call->worker = worker;
     call->minor = head->minor;
-    call->with_body = !only_head;
+    call->response.with_body = !only_head;
     call->method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method);
     call->keep_client = !fault && head->persists;
     client->call = call;
@@ -557,12 +631,12 @@ static void on_ready(struct weir_client *client)
     struct weir_call *call = client->call;
     if (weir_client_gone(client)) {
         weir_client_close(client);
-    } else if (call->reading && (!call->begun || call->skips)) {
+    } else if (call->reader.reading && (!call->response.begun || call->reader.skips)) {
         if (!call->pending && !call->again_pending) {
             read_body(call);
         }
     } else if (client->stream.writable && !call->again_pending && !call->pending &&
-               !(call->quiet && is_sent(call))) {
+               !(call->response.paused && is_sent(call))) {
         advance(call);
     }
 }
@@ -574,21 +648,25 @@ static void on_late(struct weir_client *client)
     struct weir_call *call = client->call;
     const struct weir_config_listener *config = client->listener->config;
     enum weir_body_late late =
-        weir_body_pace_judge(&call->body_pace, config, call->worker->loop.now_ns);
-    if (!call->reading || call->begun || call->pending || late == WEIR_BODY_LATE_NOT) {
+        weir_body_pace_judge(&call->reader.pace, config, call->worker->loop.now_ns);
+    if (!call->reader.reading || call->response.begun || call->pending ||
+        late == WEIR_BODY_LATE_NOT) {
         weir_client_close(client);
         return;
     }
     char text[WEIR_BODY_LATE_TEXT_BYTES];
     weir_body_late_text(late, config, text);
     call->keep_client = false;
-    call->reading = false;
+    call->reader.reading = false;
     refuse(call, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
 }
 
 static void on_dismiss(struct weir_client *client)
 {
-    weir_call_dismiss(client->call);
+    struct weir_call *call = client->call;
+    if (call->hooks != NULL && call->hooks->dismiss != NULL) {
+        call->hooks->dismiss(call);
+    }
 }
 
 static void *open_api(void)
@@ -609,6 +687,7 @@ const struct weir_service weir_api = {
     .dismiss = on_dismiss,
     .essential = true,
     .call_bytes = sizeof(struct weir_call),
+    .call_context_bytes = {256, 1024, 4096, 16384},
     .open = open_api,
     .close = close_api,
 };

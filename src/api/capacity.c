@@ -24,17 +24,23 @@ static void put_queue(struct weir_json *json, struct weir_slice name,
     weir_json_close(json, '}');
 }
 
-/* `step` is the queue that is told of next; `gate` is 1 once the list has been opened. */
+struct capacity_call {
+    struct weir_job_call job;
+    uint32_t queue; /* which is told of next */
+    bool opened;    /* the list has been begun */
+};
+
 static bool produce_capacity(struct weir_call *call, struct weir_json *json)
 {
-    struct weir_job_service *job_service = weir_job_service_of(call->worker);
+    struct capacity_call *capacity = call->context;
+    struct weir_job_service *job_service = capacity->job.job_service;
     struct weir_slice name;
     struct weir_schedule_stats stats;
     uint64_t dead;
-    if (call->gate == 0) {
+    if (!capacity->opened) {
         struct weir_job_service_counts counts;
         weir_job_service_count(job_service, &counts);
-        call->gate = 1;
+        capacity->opened = true;
         weir_json_open(json, '{');
         weir_json_put_bool(json, "accepting", counts.error == NULL);
         if (counts.error != NULL) {
@@ -43,12 +49,13 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "queues");
         weir_json_open(json, '[');
     }
-    while (weir_job_service_stats(job_service, call->step, &name, &stats, &dead)) {
+    while (weir_job_service_stats(job_service, capacity->queue, &name, &stats, &dead)) {
         if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
-        put_queue(json, name, &stats, dead, weir_job_service_objection(job_service, call->step));
-        call->step++;
+        put_queue(json, name, &stats, dead,
+                  weir_job_service_objection(job_service, capacity->queue));
+        capacity->queue++;
     }
     weir_json_close(json, ']');
     weir_json_close(json, '}');
@@ -58,8 +65,11 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
 
 void weir_api_get_capacity(struct weir_call *call)
 {
-    struct weir_job_call *job = weir_job_begin(call, sizeof *job);
-    if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct capacity_call),
+                                                 .leave = weir_job_leave,
+                                                 .drop = weir_job_drop};
+    if (weir_job_begin(call, &hooks) != NULL &&
+        weir_job_read_query(call, weir_job_set_nothing, NULL)) {
         weir_call_reply(call, 200, "application/json", produce_capacity);
     }
 }

@@ -1,3 +1,8 @@
+/* dlq.c - dead letters: GET /dlq lists them, POST /dlq/redrive and /dlq/{jobId}/redrive queue them
+ * again, DELETE /dlq/{jobId} removes one.
+ *
+ * Many are redriven page by page, each in a commit of its own, so that the store has time for
+ * others in between. */
 #include "api/handlers.h"
 
 #include "api/job_list.h"
@@ -17,6 +22,9 @@ struct dead_letters {
     uint64_t count;
 };
 
+static const struct weir_call_hooks hooks = {
+    .context_bytes = sizeof(struct dead_letters), .leave = weir_job_leave, .drop = weir_job_drop};
+
 static struct dead_letters *letters_of(struct weir_job_call *job)
 {
     return weir_container_of(job, struct dead_letters, job);
@@ -24,7 +32,7 @@ static struct dead_letters *letters_of(struct weir_job_call *job)
 
 static bool produce_count(struct weir_call *call, struct weir_json *json)
 {
-    const struct dead_letters *letters = letters_of(call->job);
+    const struct dead_letters *letters = letters_of(weir_job_of(call));
     weir_json_open(json, '{');
     weir_json_put_number(json, letters->removes ? "removed" : "redriven", letters->count);
     weir_json_close(json, '}');
@@ -86,7 +94,7 @@ static void act(struct weir_job_call *job)
 
 static void begin_one(struct weir_call *call, bool removes)
 {
-    struct weir_job_call *job = weir_job_begin_named(call, sizeof(struct dead_letters));
+    struct weir_job_call *job = weir_job_begin_named(call, &hooks);
     if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
         letters_of(job)->removes = removes;
         weir_job_look(job, 0, act);
@@ -134,7 +142,7 @@ static void tell_many(struct weir_job_call *job)
 
 void weir_api_redrive_all(struct weir_call *call)
 {
-    struct dead_letters *letters = weir_job_begin(call, sizeof *letters);
+    struct dead_letters *letters = weir_job_begin(call, &hooks);
     if (letters == NULL) {
         return;
     }

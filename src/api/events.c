@@ -1,3 +1,8 @@
+/* events.c - GET /events: what is decided at the gates, line by line, as it happens.
+ *
+ * A reader has a bookmark in the event log. When it has read all there is, it pauses, and then
+ * sleeps until the log wakes it, in whichever thread has written; everything else here runs in the
+ * call's own loop. */
 #include "api/handlers.h"
 
 #include "base/slice.h"
@@ -9,7 +14,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* The first event after a quiet time is sent at once; those that follow within this time go
  * together, so that a reader costs so many turns a second and not one per event. */
@@ -20,15 +24,15 @@
 
 #define FILTER_GATES_MAX 16
 
-/* One that reads. Lives until it is neither needed by its call nor about to be woken. */
-struct weir_call_events {
+struct event_reader {
     struct weir_follower follower;
     struct weir_post woken;
     struct weir_timer pause;
     struct weir_event_log *event_log;
     struct weir_worker *worker;
-    struct weir_call *call; /* null once it has gone */
+    struct weir_call *call;
     struct weir_bookmark mark;
+    bool ready;  /* it has a place among the readers, a timer and a bookmark */
     bool sleeps; /* until `woken` arrives */
     uint32_t types;
     uint32_t gate_count; /* 0: all */
@@ -73,27 +77,27 @@ static void refuse_reader(struct weir_call *call, uint32_t readers_max)
 
 /* ---- waiting for more ---- */
 
-static void free_reader(struct weir_call_events *reader)
+static void drop_reader(struct weir_call *call)
 {
-    give_place();
-    weir_timer_deinit(&reader->worker->loop, &reader->pause);
-    weir_event_log_quit(reader->event_log);
-    free(reader);
+    struct event_reader *reader = call->context;
+    if (reader->ready) {
+        give_place();
+        weir_timer_deinit(&reader->worker->loop, &reader->pause);
+        weir_event_log_quit(reader->event_log);
+    }
 }
 
-static void go_on(struct weir_call_events *reader)
+static void go_on(struct event_reader *reader)
 {
-    reader->call->quiet = false;
+    reader->call->response.paused = false;
     weir_call_resume(reader->call);
 }
 
 static void on_woken(struct weir_post *post)
 {
-    struct weir_call_events *reader = weir_container_of(post, struct weir_call_events, woken);
+    struct event_reader *reader = weir_container_of(post, struct event_reader, woken);
     reader->sleeps = false;
-    if (reader->call == NULL) {
-        free_reader(reader);
-    } else {
+    if (weir_call_release(reader->call)) {
         go_on(reader);
     }
 }
@@ -101,32 +105,32 @@ static void on_woken(struct weir_post *post)
 /* In whichever thread has written. */
 static void on_wake(struct weir_follower *follower)
 {
-    struct weir_call_events *reader =
-        weir_container_of(follower, struct weir_call_events, follower);
+    struct event_reader *reader = weir_container_of(follower, struct event_reader, follower);
     reader->woken = (struct weir_post){.arrive = on_woken};
     weir_loop_post(&reader->worker->loop, &reader->woken);
 }
 
 static void on_pause_over(struct weir_timer *timer)
 {
-    struct weir_call_events *reader = weir_container_of(timer, struct weir_call_events, pause);
+    struct event_reader *reader = weir_container_of(timer, struct event_reader, pause);
     reader->sleeps = weir_event_log_sleep(reader->event_log, &reader->follower, &reader->mark);
-    if (!reader->sleeps) {
+    if (reader->sleeps) {
+        weir_call_hold(reader->call);
+    } else {
         go_on(reader);
     }
 }
 
-void weir_api_forget_events(struct weir_call *call)
+static void leave_log(struct weir_call *call)
 {
-    struct weir_call_events *reader = call->events;
-    if (reader == NULL) {
+    struct event_reader *reader = call->context;
+    if (!reader->ready) {
         return;
     }
-    call->events = NULL;
     weir_timer_set(&reader->worker->loop, &reader->pause, WEIR_NEVER);
-    reader->call = NULL;
-    if (!reader->sleeps || weir_event_log_rouse(reader->event_log, &reader->follower)) {
-        free_reader(reader);
+    if (reader->sleeps && weir_event_log_rouse(reader->event_log, &reader->follower)) {
+        reader->sleeps = false;
+        weir_call_withdraw(call);
     }
 }
 
@@ -148,7 +152,7 @@ static bool may_know(const struct weir_call *call, const struct weir_note *note)
     return weir_key_open_to(call->worker->worker_config->snapshot, note->gate, key, own);
 }
 
-static bool wants(const struct weir_call_events *reader, const struct weir_note *note)
+static bool wants(const struct event_reader *reader, const struct weir_note *note)
 {
     if (!may_know(reader->call, note)) {
         return false;
@@ -165,7 +169,7 @@ static bool wants(const struct weir_call_events *reader, const struct weir_note 
  */
 static bool produce_lines(struct weir_call *call, struct weir_json *json)
 {
-    struct weir_call_events *reader = call->events;
+    struct event_reader *reader = call->context;
     _Alignas(struct weir_note) char room[WEIR_NOTE_BYTES_MAX];
     struct weir_note *note = (struct weir_note *)(void *)room;
     uint64_t epoch_ns = weir_event_epoch_ns();
@@ -190,7 +194,7 @@ static bool produce_lines(struct weir_call *call, struct weir_json *json)
     }
     if (!more) {
         struct weir_loop *loop = &call->worker->loop;
-        call->quiet = true;
+        call->response.paused = true;
         weir_timer_set(loop, &reader->pause, loop->now_ns + PAUSE_NS);
     }
     return false;
@@ -208,8 +212,7 @@ static void refuse(struct weir_call *call, uint16_t status, const char *format,
 }
 
 /* Each of these adds what is named to the filter; false, and said, if there is no such thing. */
-static bool add_type(struct weir_call *call, struct weir_call_events *reader,
-                     struct weir_slice name)
+static bool add_type(struct weir_call *call, struct event_reader *reader, struct weir_slice name)
 {
     for (uint32_t i = 0; i < WEIR_EVENT_TYPE_COUNT; i++) {
         if (weir_slice_equal(name, weir_slice_of(weir_event_type_name((enum weir_event_type)i)))) {
@@ -226,8 +229,7 @@ static bool add_type(struct weir_call *call, struct weir_call_events *reader,
     return false;
 }
 
-static bool add_gate(struct weir_call *call, struct weir_call_events *reader,
-                     struct weir_slice name)
+static bool add_gate(struct weir_call *call, struct event_reader *reader, struct weir_slice name)
 {
     const struct weir_gates *gates = call->worker->gates;
     if (reader->gate_count == FILTER_GATES_MAX) {
@@ -246,7 +248,7 @@ static bool add_gate(struct weir_call *call, struct weir_call_events *reader,
     return false;
 }
 
-static bool read_filter(struct weir_call *call, struct weir_call_events *reader)
+static bool read_filter(struct weir_call *call, struct event_reader *reader)
 {
     struct weir_slice rest = call->query, name, value;
     char room[sizeof call->text];
@@ -275,24 +277,22 @@ static bool read_filter(struct weir_call *call, struct weir_call_events *reader)
 
 void weir_api_get_events(struct weir_call *call)
 {
+    static const struct weir_call_hooks hooks = {
+        .context_bytes = sizeof(struct event_reader), .leave = leave_log, .drop = drop_reader};
     struct weir_worker *worker = call->worker;
-    struct weir_call_events *reader = calloc(1, sizeof *reader);
-    if (reader == NULL || !weir_timer_init(&worker->loop, &reader->pause, on_pause_over)) {
-        free(reader);
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory for one more reader. Try again later.");
-        return;
-    }
-    if (!read_filter(call, reader)) {
-        weir_timer_deinit(&worker->loop, &reader->pause);
-        free(reader);
+    struct event_reader *reader = weir_call_attach(call, &hooks);
+    if (reader == NULL || !read_filter(call, reader)) {
         return;
     }
     uint32_t readers_max = worker->worker_config->config->events.readers_max;
     if (!take_place(readers_max)) {
-        weir_timer_deinit(&worker->loop, &reader->pause);
-        free(reader);
         refuse_reader(call, readers_max);
+        return;
+    }
+    if (!weir_timer_init(&worker->loop, &reader->pause, on_pause_over)) {
+        give_place();
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory for one more reader. Try again later.");
         return;
     }
     reader->follower.wake = on_wake;
@@ -300,7 +300,7 @@ void weir_api_get_events(struct weir_call *call)
     reader->call = call;
     reader->event_log = weir_gates_event_log(worker->gates);
     reader->mark = weir_event_log_join(reader->event_log);
-    call->events = reader;
+    reader->ready = true;
     weir_socket_watch_peer(call->client->stream.watch.fd);
     weir_call_reply(call, 200, "application/x-ndjson", produce_lines);
 }

@@ -1,3 +1,7 @@
+/* gates.c - what happens at gates: GET /gates, /gates/{gate} and /gates/{gate}/{key}.
+ *
+ * A reply is made piece by piece, since a gate may have a million keys. Between two pieces the call
+ * remembers how far it is, and pins the key at which it stands. */
 #include "api/gates.h"
 
 #include "api/handlers.h"
@@ -9,6 +13,34 @@
 
 /* The most keys that one piece of a reply looks at: it bounds how long the loop is held up. */
 #define KEYS_AT_ONCE 256
+
+/* What the keys of a gate have together. */
+struct gate_sum {
+    uint64_t keys;
+    uint64_t active;
+    uint64_t waiting;
+    uint64_t reserved;
+};
+
+/* How far the reply is. */
+struct gate_view {
+    uint32_t gate;
+    struct weir_key *key; /* pinned, or null */
+    uint32_t lane;        /* of the key: which is told of next */
+    bool opened;          /* the document has been begun */
+    struct gate_sum sum;  /* of the keys before `key` */
+};
+
+static void drop_view(struct weir_call *call)
+{
+    struct gate_view *view = call->context;
+    if (view->key != NULL) {
+        weir_key_give(view->key);
+    }
+}
+
+static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct gate_view),
+                                             .drop = drop_view};
 
 /* ---- pieces ---- */
 
@@ -173,35 +205,33 @@ static void put_lane(struct weir_json *json, const struct lane *described, uint6
 
 /* ---- GET /gates/{gate}/{key} ---- */
 
-static struct weir_slice gate_name(const struct weir_call *call)
-{
-    return weir_gates_name(call->worker->gates, call->gate);
-}
-
 /* The lane that is next. False if there are no more. */
 static bool look_at_lane(const struct weir_call *call, uint32_t lane_names, struct lane *lane)
 {
+    const struct gate_view *view = call->context;
     uint64_t now_ns = call->worker->loop.now_ns;
-    if (!weir_gates_lane(call->key, call->step, now_ns, &lane->stats)) {
+    if (!weir_gates_lane(view->key, view->lane, now_ns, &lane->stats)) {
         return false;
     }
     lane->upstream = weir_lane_names_name(weir_gates_lane_names(call->worker->gates), lane_names,
                                           lane->stats.id);
-    lane->learns = weir_gates_control(call->key, call->step, now_ns, &lane->control);
+    lane->learns = weir_gates_control(view->key, view->lane, now_ns, &lane->control);
     return true;
 }
 
 static bool produce_key(struct weir_call *call, struct weir_json *json)
 {
+    struct gate_view *view = call->context;
     uint64_t now_ns = call->worker->loop.now_ns;
     struct weir_key_record record;
-    struct weir_key_stats stats = weir_gates_measure(call->key, &record);
+    struct weir_key_stats stats = weir_gates_measure(view->key, &record);
     struct lane lane;
     /* One lane a call: a key may have 64 of them, and a piece is bounded. */
-    if (call->step == 0) {
+    if (!view->opened) {
+        view->opened = true;
         weir_json_open(json, '{');
-        weir_json_put_string(json, "gate", gate_name(call));
-        weir_json_put_string(json, "key", weir_key_name(call->key));
+        weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
+        weir_json_put_string(json, "key", weir_key_name(view->key));
         put_counts(json, &stats);
         if (stats.interval_ns > 0) {
             weir_json_put_number(json, "interval_us", stats.interval_ns / 1000);
@@ -219,7 +249,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
             *json = before;
             return false;
         }
-        call->step++;
+        view->lane++;
     }
     return weir_api_end_list(json);
 }
@@ -234,11 +264,12 @@ static void miss(struct weir_call *call, const char *before, struct weir_slice n
     weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404, detail);
 }
 
-bool weir_api_find_gate(struct weir_call *call)
+bool weir_api_find_gate(struct weir_call *call, uint32_t *gate)
 {
     struct weir_gates *gates = call->worker->gates;
-    for (; call->gate < weir_gates_count(gates); call->gate++) {
-        if (weir_slice_equal(gate_name(call), call->segments[1])) {
+    for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
+        if (weir_slice_equal(weir_gates_name(gates, i), call->segments[1])) {
+            *gate = i;
             return true;
         }
     }
@@ -247,82 +278,88 @@ bool weir_api_find_gate(struct weir_call *call)
     return false;
 }
 
-bool weir_api_key_open(const struct weir_call *call, struct weir_slice key)
+bool weir_api_key_open(const struct weir_call *call, uint32_t gate, struct weir_slice key)
 {
-    return weir_key_open_to(call->worker->worker_config->snapshot, call->gate, key,
+    return weir_key_open_to(call->worker->worker_config->snapshot, gate, key,
                             call->credential.tenant);
 }
 
 /* A key of another tenant is answered like one that nobody uses, so that the answer does not tell
  * whether it is there. */
-bool weir_api_find_key(struct weir_call *call)
+struct weir_key *weir_api_find_key(struct weir_call *call, uint32_t *gate)
 {
-    if (!weir_api_find_gate(call)) {
-        return false;
+    if (!weir_api_find_gate(call, gate)) {
+        return NULL;
     }
-    call->key = weir_api_key_open(call, call->segments[2])
-                    ? weir_gates_find(call->worker->gates, call->gate, call->segments[2])
-                    : NULL;
-    if (call->key == NULL) {
+    struct weir_key *key = weir_api_key_open(call, *gate, call->segments[2])
+                               ? weir_gates_find(call->worker->gates, *gate, call->segments[2])
+                               : NULL;
+    if (key == NULL) {
         miss(call, "The gate is there, but its key", call->segments[2],
              " is unused: nothing is held and nobody waits there. Its first request or acquire "
              "makes it; GET /gates/{gate} lists the keys in use.");
-        return false;
     }
-    return true;
+    return key;
 }
 
 void weir_api_get_key(struct weir_call *call)
 {
-    if (weir_api_find_key(call)) {
+    struct gate_view *view = weir_call_attach(call, &hooks);
+    if (view == NULL) {
+        return;
+    }
+    view->key = weir_api_find_key(call, &view->gate);
+    if (view->key != NULL) {
         weir_call_reply(call, 200, "application/json", produce_key);
     }
 }
 
 /* ---- GET /gates/{gate} ---- */
 
-/* `step` is 0 before the first key. The key at the cursor has not been written yet. */
+/* The key of the view has not been written yet. */
 static bool produce_gate(struct weir_call *call, struct weir_json *json)
 {
     struct weir_gates *gates = call->worker->gates;
-    if (call->step++ == 0) {
+    struct gate_view *view = call->context;
+    if (!view->opened) {
+        view->opened = true;
         weir_json_open(json, '{');
-        weir_json_put_string(json, "gate", gate_name(call));
+        weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
         weir_json_name(json, "keys");
         weir_json_open(json, '[');
-        call->key = weir_gates_next(gates, call->gate, NULL);
+        view->key = weir_gates_next(gates, view->gate, NULL);
     }
-    for (uint32_t i = 0; call->key != NULL; i++) {
+    for (uint32_t i = 0; view->key != NULL; i++) {
         if (i == KEYS_AT_ONCE || json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
-        if (weir_api_key_open(call, weir_key_name(call->key))) {
-            struct weir_key_stats stats = weir_gates_stats(call->key);
+        if (weir_api_key_open(call, view->gate, weir_key_name(view->key))) {
+            struct weir_key_stats stats = weir_gates_stats(view->key);
             weir_json_open(json, '{');
-            weir_json_put_string(json, "key", weir_key_name(call->key));
+            weir_json_put_string(json, "key", weir_key_name(view->key));
             put_counts(json, &stats);
             weir_json_close(json, '}');
         }
-        call->key = weir_gates_next(gates, call->gate, call->key);
+        view->key = weir_gates_next(gates, view->gate, view->key);
     }
     return weir_api_end_list(json);
 }
 
 void weir_api_get_gate(struct weir_call *call)
 {
-    if (weir_api_find_gate(call)) {
+    struct gate_view *view = weir_call_attach(call, &hooks);
+    if (view != NULL && weir_api_find_gate(call, &view->gate)) {
         weir_call_reply(call, 200, "application/json", produce_gate);
     }
 }
 
 /* ---- GET /gates ---- */
 
-/* What the config says of the gate at the cursor, or null if a reload has taken it out. */
-const struct weir_config_gate *weir_api_find_config(const struct weir_call *call)
+const struct weir_config_gate *weir_api_find_config(const struct weir_call *call, uint32_t gate)
 {
     const struct weir_worker_config *worker_config = call->worker->worker_config;
     for (uint32_t i = 0; i < worker_config->config->gate_count; i++) {
-        if (worker_config->snapshot->gates[i] == call->gate) {
+        if (worker_config->snapshot->gates[i] == gate) {
             return &worker_config->config->gates[i];
         }
     }
@@ -331,13 +368,14 @@ const struct weir_config_gate *weir_api_find_config(const struct weir_call *call
 
 static void put_sum(struct weir_call *call, struct weir_json *json)
 {
-    const struct weir_config_gate *gate = weir_api_find_config(call);
-    const struct weir_call_sum *sum = &call->sum;
+    const struct gate_view *view = call->context;
+    const struct weir_config_gate *gate = weir_api_find_config(call, view->gate);
+    const struct gate_sum *sum = &view->sum;
     if (gate == NULL && sum->active == 0 && sum->waiting == 0) {
         return; /* it has drained, too */
     }
     weir_json_open(json, '{');
-    weir_json_put_string(json, "gate", gate_name(call));
+    weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
     weir_json_put_number(json, "keys", sum->keys);
     weir_json_put_number(json, "active", sum->active);
     weir_json_put_number(json, "waiting", sum->waiting);
@@ -353,38 +391,41 @@ static void put_sum(struct weir_call *call, struct weir_json *json)
 static bool add_keys(struct weir_call *call)
 {
     struct weir_gates *gates = call->worker->gates;
-    struct weir_call_sum *sum = &call->sum;
-    call->key = call->key == NULL ? weir_gates_next(gates, call->gate, NULL) : call->key;
-    for (uint32_t i = 0; call->key != NULL; i++) {
+    struct gate_view *view = call->context;
+    struct gate_sum *sum = &view->sum;
+    view->key = view->key == NULL ? weir_gates_next(gates, view->gate, NULL) : view->key;
+    for (uint32_t i = 0; view->key != NULL; i++) {
         if (i == KEYS_AT_ONCE) {
             return false;
         }
-        if (weir_api_key_open(call, weir_key_name(call->key))) {
-            struct weir_key_stats stats = weir_gates_stats(call->key);
+        if (weir_api_key_open(call, view->gate, weir_key_name(view->key))) {
+            struct weir_key_stats stats = weir_gates_stats(view->key);
             sum->keys++;
             sum->active += stats.active;
             sum->waiting += stats.waiting;
             sum->reserved += stats.reserved;
         }
-        call->key = weir_gates_next(gates, call->gate, call->key);
+        view->key = weir_gates_next(gates, view->gate, view->key);
     }
     return true;
 }
 
 static bool produce_gates(struct weir_call *call, struct weir_json *json)
 {
-    if (call->step++ == 0) {
+    struct gate_view *view = call->context;
+    if (!view->opened) {
+        view->opened = true;
         weir_json_open(json, '{');
         weir_json_name(json, "gates");
         weir_json_open(json, '[');
     }
-    while (call->gate < weir_gates_count(call->worker->gates)) {
+    while (view->gate < weir_gates_count(call->worker->gates)) {
         if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX || !add_keys(call)) {
             return false;
         }
         put_sum(call, json);
-        call->sum = (struct weir_call_sum){0};
-        call->gate++;
+        view->sum = (struct gate_sum){0};
+        view->gate++;
     }
     weir_json_close(json, ']');
     weir_json_close(json, '}');
@@ -394,5 +435,7 @@ static bool produce_gates(struct weir_call *call, struct weir_json *json)
 
 void weir_api_get_gates(struct weir_call *call)
 {
-    weir_call_reply(call, 200, "application/json", produce_gates);
+    if (weir_call_attach(call, &hooks) != NULL) {
+        weir_call_reply(call, 200, "application/json", produce_gates);
+    }
 }

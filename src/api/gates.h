@@ -1,4 +1,4 @@
-/* gates.h - what the API tells about gates: GET /gates, /gates/{gate} and /gates/{gate}/{key}. */
+/* gates.h - what calls about gates share: the gate of the path, and pieces of replies. */
 #ifndef WEIR_API_GATES_H
 #define WEIR_API_GATES_H
 
@@ -8,15 +8,16 @@
  * six times their length, with all of its numbers. */
 #define WEIR_API_ITEM_BYTES_MAX 4096
 
-/* The gate, and the key, that the path names. False if there is none, which has been said then. */
-bool weir_api_find_gate(struct weir_call *call);
-bool weir_api_find_key(struct weir_call *call);
+/* The gate, and the key, that the path names. False, or null, if there is none: then that is the
+ * reply. The key is pinned. */
+bool weir_api_find_gate(struct weir_call *call, uint32_t *gate);
+struct weir_key *weir_api_find_key(struct weir_call *call, uint32_t *gate);
 
-/* Whether the caller may see and use a key of the call's gate. */
-bool weir_api_key_open(const struct weir_call *call, struct weir_slice key);
+/* Whether the caller may see and use a key of the gate. */
+bool weir_api_key_open(const struct weir_call *call, uint32_t gate, struct weir_slice key);
 
-/* What the config says of the call's gate, or null if a reload has taken it out. */
-const struct weir_config_gate *weir_api_find_config(const struct weir_call *call);
+/* What the config says of the gate, or null if a reload has taken it out. */
+const struct weir_config_gate *weir_api_find_config(const struct weir_call *call, uint32_t gate);
 
 /* Whether a lane has found a rate: where nobody prices requests it begins with none, and only
  * refusals give it one. */

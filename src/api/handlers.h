@@ -41,8 +41,4 @@ void weir_api_get_metrics(struct weir_call *call);
 void weir_api_get_usage(struct weir_call *call);
 void weir_api_reload(struct weir_call *call);
 
-/* The call ends: what it has under way is given up. */
-void weir_api_forget_events(struct weir_call *call);
-void weir_api_forget_reload(struct weir_call *call);
-
 #endif

@@ -1,5 +1,11 @@
+/* job_call.c - how calls about jobs begin and end, ask the job service, wait for a job's end, and
+ * read queries.
+ *
+ * What is asked of the job service, and a watch of a job's end, lie in the call's context: the call
+ * holds its memory until they have arrived. All of it runs in the call's own loop. */
 #include "api/job_call.h"
 
+#include "api/job_reply.h"
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "wire/query.h"
@@ -10,75 +16,50 @@
 
 /* ---- its beginning and its end ---- */
 
-void *weir_job_begin(struct weir_call *call, size_t bytes)
+void *weir_job_begin(struct weir_call *call, const struct weir_call_hooks *hooks)
 {
     struct weir_worker *worker = call->worker;
-    if (weir_job_service_of(worker) == NULL) {
+    struct weir_job_service *job_service = weir_job_service_of(worker);
+    if (job_service == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
                           "No queues are configured: add a `queues` section to the config.");
         return NULL;
     }
-    struct weir_job_call *job = calloc(1, bytes);
-    if (job == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory left. Try again later.");
-        return NULL;
+    struct weir_job_call *job = weir_call_attach(call, hooks);
+    if (job != NULL) {
+        job->call = call;
+        job->worker = worker;
+        job->job_service = job_service;
     }
-    job->call = call;
-    job->worker = worker;
-    job->job_service = weir_job_service_of(worker);
-    call->job = job;
     return job;
 }
 
-struct weir_job_call *weir_job_begin_named(struct weir_call *call, size_t bytes)
+struct weir_job_call *weir_job_begin_named(struct weir_call *call,
+                                           const struct weir_call_hooks *hooks)
 {
     struct weir_slice id = call->segments[1];
-    struct weir_job_call *job = weir_job_begin(call, bytes);
+    struct weir_job_call *job = weir_job_begin(call, hooks);
     if (job == NULL) {
         return NULL;
     }
     if (!weir_job_id_valid(id)) {
         weir_job_refuse_unknown(call);
-        return NULL; /* it goes with the call */
+        return NULL;
     }
     job->id = weir_slice_copy(job->id_text, id);
     return job;
 }
 
-static void dispose(struct weir_job_call *job)
+void weir_job_drop(struct weir_call *call)
 {
-    assert(job->call == NULL);
-    assert(job->busy == 0);
+    struct weir_job_call *job = weir_job_of(call);
     if (job->has_timer) {
         weir_timer_deinit(&job->worker->loop, &job->timer);
     }
-    if (job->drop != NULL) {
-        job->drop(job);
+    if (job->output != NULL) {
+        weir_job_output_free(job->output);
     }
     free(job->request.op.memory);
-    free(job);
-}
-
-void weir_job_hold(struct weir_job_call *job)
-{
-    job->busy++;
-    if (job->call != NULL) {
-        job->call->pending = true;
-    }
-}
-
-bool weir_job_release(struct weir_job_call *job)
-{
-    assert(job->busy > 0);
-    job->busy--;
-    if (job->call != NULL) {
-        return true;
-    }
-    if (job->busy == 0) {
-        dispose(job);
-    }
-    return false;
 }
 
 static void give_up_watching(struct weir_job_call *job)
@@ -88,7 +69,7 @@ static void give_up_watching(struct weir_job_call *job)
     }
     if (job->watching && weir_job_service_unwatch(job->job_service, &job->watch)) {
         job->watching = false;
-        job->busy--;
+        weir_call_withdraw(job->call);
     }
 }
 
@@ -110,23 +91,15 @@ static void stop_awaiting(struct weir_job_call *job)
     }
 }
 
-void weir_job_forget(struct weir_call *call)
+void weir_job_leave(struct weir_call *call)
 {
-    struct weir_job_call *job = call->job;
-    if (job == NULL) {
-        return;
-    }
+    struct weir_job_call *job = weir_job_of(call);
     stop_awaiting(job);
     give_up_watching(job);
-    if (job->leave != NULL) {
-        job->leave(job);
-    }
-    call->job = NULL;
-    job->call = NULL;
-    if (job->busy == 0) {
-        dispose(job);
-    }
 }
+
+const struct weir_call_hooks weir_job_hooks = {
+    .context_bytes = sizeof(struct weir_job_call), .leave = weir_job_leave, .drop = weir_job_drop};
 
 void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
 {
@@ -145,7 +118,7 @@ static void on_told(struct weir_post *post)
     struct weir_job_service_request *request =
         weir_container_of(post, struct weir_job_service_request, on_done);
     struct weir_job_call *job = weir_container_of(request, struct weir_job_call, request);
-    if (weir_job_release(job)) {
+    if (weir_call_release(job->call)) {
         weir_job_go_on(job, job->next);
     }
 }
@@ -250,7 +223,7 @@ static void on_ended(struct weir_post *post)
         weir_container_of(post, struct weir_job_service_watch, on_done);
     struct weir_job_call *job = weir_container_of(watch, struct weir_job_call, watch);
     job->watching = false;
-    if (weir_job_release(job)) {
+    if (weir_call_release(job->call)) {
         weir_timer_set(&job->worker->loop, &job->timer, WEIR_NEVER);
         if (watch->drains) {
             await_answer(job);
@@ -265,7 +238,7 @@ static void on_time_over(struct weir_timer *timer)
     struct weir_job_call *job = weir_container_of(timer, struct weir_job_call, timer);
     if (weir_job_service_unwatch(job->job_service, &job->watch)) {
         job->watching = false;
-        if (weir_job_release(job)) {
+        if (weir_call_release(job->call)) {
             weir_job_go_on(job, job->later);
         }
     }

@@ -1,9 +1,7 @@
 /* job_call.h - a call about a job: what it has asked of the job service, and what it waits for.
  *
  * It goes step by step: each step decides the reply, or asks for something and says which step
- * comes next, in the call's own loop. A client may go away at any time: its call ends with it, but
- * what was asked is still answered. So this outlives the call until nothing refers to it any more.
- */
+ * comes next, in the call's own loop. The context of every call about a job begins with this. */
 #ifndef WEIR_API_JOB_CALL_H
 #define WEIR_API_JOB_CALL_H
 
@@ -15,18 +13,15 @@
 #define WEIR_JOB_WAIT_SECONDS_MAX 300
 
 struct weir_job_call;
+struct weir_job_output;
 
 /* Leaves the call pending, or decided. */
 typedef void weir_job_step(struct weir_job_call *job);
 
-/* Embedded in what a call about a job needs besides; or alone. */
 struct weir_job_call {
-    struct weir_call *call; /* null once it has gone */
+    struct weir_call *call;
     struct weir_worker *worker;
     struct weir_job_service *job_service;
-    uint32_t busy;        /* how many answers are under way */
-    weir_job_step *leave; /* the call ends: gives up what is under way; null: nothing */
-    weir_job_step *drop;  /* frees what it refers to, before it goes itself; null: nothing */
 
     weir_job_step *next; /* when the job service has answered */
     struct weir_job_service_request request;
@@ -40,24 +35,39 @@ struct weir_job_call {
     uint64_t wait_ns;  /* how long it may wait; 0: not at all */
     uint64_t until_ns; /* when that is over */
 
+    struct weir_job_output *output; /* a reply of bytes; null: another one */
+
     struct weir_slice id; /* of the job; in the text below */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
 };
 
-/* What the call will be about, of `bytes`, zeroed, at least a weir_job_call, with which it begins.
- * Null if there are no queues or no memory, which has been said then. */
-void *weir_job_begin(struct weir_call *call, size_t bytes);
+/* Attaches a context that begins with a weir_job_call, whose `leave` and `drop` end with those
+ * below. Null if there are no queues or no memory: then that is the reply. */
+void *weir_job_begin(struct weir_call *call, const struct weir_call_hooks *hooks);
 
-/* The same, for the job that the path names. */
-struct weir_job_call *weir_job_begin_named(struct weir_call *call, size_t bytes);
+/* As weir_job_begin(), for the job that the path names. */
+struct weir_job_call *weir_job_begin_named(struct weir_call *call,
+                                           const struct weir_call_hooks *hooks);
 
-/* The call ends; in call.c. */
-void weir_job_forget(struct weir_call *call);
+/* What ends a weir_job_call, as hooks of its call. */
+void weir_job_leave(struct weir_call *call);
+void weir_job_drop(struct weir_call *call);
 
-/* Something was asked that will be answered in this loop; and has been. False if the call has gone
- * meanwhile: then this may have gone as well. */
-void weir_job_hold(struct weir_job_call *job);
-WEIR_MUST_CHECK bool weir_job_release(struct weir_job_call *job);
+/* Of calls that have nothing but a weir_job_call. */
+extern const struct weir_call_hooks weir_job_hooks;
+
+static inline struct weir_job_call *weir_job_of(const struct weir_call *call)
+{
+    return call->context;
+}
+
+/* Something was asked for that will arrive in this loop: the call is pending. What arrives calls
+ * weir_call_release(). */
+static inline void weir_job_hold(struct weir_job_call *job)
+{
+    weir_call_hold(job->call);
+    job->call->pending = true;
+}
 
 /* Goes on with a step, in answer to something. */
 void weir_job_go_on(struct weir_job_call *job, weir_job_step *step);

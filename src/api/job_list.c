@@ -1,3 +1,4 @@
+/* job_list.c - GET /jobs and GET /dlq: what a query asks for, and a page of jobs. */
 #include "api/job_list.h"
 
 #include "api/job_document.h"
@@ -109,24 +110,27 @@ bool weir_job_filter_read(struct weir_call *call, struct weir_job_filter *filter
 
 struct job_listing {
     struct weir_job_call job;
+    uint32_t told; /* how many of the page's jobs */
+    bool opened;   /* the list has been begun */
     struct weir_job_filter filter;
 };
 
-/* As many as fit into a piece; `step` counts those that have been told. */
+/* As many as fit into a piece. */
 static bool produce_page(struct weir_call *call, struct weir_json *json)
 {
-    const struct weir_store_list *list = &call->job->request.list;
-    if (call->gate == 0) {
-        call->gate = 1; /* it has been opened */
+    struct job_listing *listing = call->context;
+    const struct weir_store_list *list = &listing->job.request.list;
+    if (!listing->opened) {
+        listing->opened = true;
         weir_json_open(json, '{');
         weir_json_name(json, "jobs");
         weir_json_open(json, '[');
     }
-    while (call->step < list->row_count) {
+    while (listing->told < list->row_count) {
         if (json->capacity - json->bytes < WEIR_JOB_DOCUMENT_BYTES_MAX) {
             return false;
         }
-        weir_job_document(json, &list->rows[call->step++], NULL);
+        weir_job_document(json, &list->rows[listing->told++], NULL);
     }
     weir_json_close(json, ']');
     if (list->next > 0) {
@@ -150,7 +154,10 @@ static void tell(struct weir_job_call *job)
 
 void weir_job_list(struct weir_call *call, int state)
 {
-    struct job_listing *listing = weir_job_begin(call, sizeof *listing);
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct job_listing),
+                                                 .leave = weir_job_leave,
+                                                 .drop = weir_job_drop};
+    struct job_listing *listing = weir_job_begin(call, &hooks);
     if (listing == NULL) {
         return;
     }

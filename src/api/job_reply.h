@@ -23,6 +23,9 @@ void weir_job_reply_log(struct weir_job_call *job);
 /* That it has been forgotten but for its id. */
 void weir_job_refuse_gone(struct weir_job_call *job);
 
+/* Frees what a reply of bytes has read. */
+void weir_job_output_free(struct weir_job_output *output);
+
 /* Whether it is over. */
 static inline bool weir_job_is_over(const struct weir_job_row *row)
 {

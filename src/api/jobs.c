@@ -1,3 +1,7 @@
+/* jobs.c - one job: GET /status, /result and /log of it, and POST /cancel; and GET /jobs.
+ *
+ * Each looks at the job first, since a caller that speaks for one tenant sees no other's jobs;
+ * status and result may then wait for its end and look again. */
 #include "api/handlers.h"
 
 #include "api/job_list.h"
@@ -19,7 +23,7 @@ static const char *set_wait(void *context, struct weir_slice name, struct weir_s
 static struct weir_job_call *begin_waiting(struct weir_call *call)
 {
     uint64_t wait_ns = 0;
-    struct weir_job_call *job = weir_job_begin_named(call, sizeof *job);
+    struct weir_job_call *job = weir_job_begin_named(call, &weir_job_hooks);
     if (job == NULL || !weir_job_read_query(call, set_wait, &wait_ns)) {
         return NULL;
     }
@@ -104,7 +108,7 @@ static void tell_log(struct weir_job_call *job)
 
 void weir_api_get_log(struct weir_call *call)
 {
-    struct weir_job_call *job = weir_job_begin_named(call, sizeof *job);
+    struct weir_job_call *job = weir_job_begin_named(call, &weir_job_hooks);
     if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
         weir_job_look(job, WEIR_STORE_WITH_LOG, tell_log);
     }
@@ -147,7 +151,7 @@ static void cancel(struct weir_job_call *job)
 
 void weir_api_cancel(struct weir_call *call)
 {
-    struct weir_job_call *job = weir_job_begin_named(call, sizeof *job);
+    struct weir_job_call *job = weir_job_begin_named(call, &weir_job_hooks);
     if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
         weir_job_look(job, 0, cancel); /* whose it is must be known first */
     }

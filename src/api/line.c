@@ -1,3 +1,7 @@
+/* line.c - GET /gates/{gate}/{key}/line: who waits at a key, where, why, and when each is predicted
+ * to start.
+ *
+ * The first entries are copied under the key's lock; the reply is made of the copy. */
 #include "api/handlers.h"
 
 #include "api/gates.h"
@@ -20,7 +24,7 @@ struct line_entry {
     char text[2 * WEIR_NAME_BYTES_MAX]; /* the tenant, then the flow */
 };
 
-struct line_view {
+struct line_copy {
     uint64_t now_ns;
     struct weir_key_stats stats;
     struct weir_slice own; /* the only tenant that is told of; empty: all are */
@@ -30,12 +34,27 @@ struct line_view {
     struct line_entry entries[PLACES_MAX];
 };
 
+struct line_view {
+    uint32_t gate;
+    uint32_t next; /* entry */
+    struct line_copy *copy;
+};
+
 static const struct weir_allocator *const memory = &weir_allocator_libc;
+
+static void drop_copy(struct weir_call *call)
+{
+    struct line_view *view = call->context;
+    weir_release(memory, view->copy, sizeof *view->copy);
+}
+
+static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct line_view),
+                                             .drop = drop_copy};
 
 static void note(void *context, const struct weir_place *place,
                  const struct weir_gate_ticket *gate_ticket)
 {
-    struct line_view *line = context;
+    struct line_copy *line = context;
     line->seen++;
     if (line->own.bytes > 0 && !weir_slice_equal(line->own, place->tenant)) {
         return;
@@ -62,7 +81,7 @@ static uint64_t ms_between(uint64_t earlier_ns, uint64_t later_ns)
     return later_ns > earlier_ns ? (later_ns - earlier_ns) / 1000000 : 0;
 }
 
-static void put_entry(struct weir_json *json, const struct line_view *line, uint32_t index)
+static void put_entry(struct weir_json *json, const struct line_copy *line, uint32_t index)
 {
     static const char *const bindings[WEIR_BINDING_COUNT] = {
         "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
@@ -93,10 +112,11 @@ static void put_entry(struct weir_json *json, const struct line_view *line, uint
 
 static bool produce_line(struct weir_call *call, struct weir_json *json)
 {
-    const struct line_view *line = call->extra;
-    if (call->step == 0) {
+    struct line_view *view = call->context;
+    const struct line_copy *line = view->copy;
+    if (view->next == 0) {
         weir_json_open(json, '{');
-        weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, call->gate));
+        weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
         weir_json_put_string(json, "key", call->segments[2]);
         weir_json_put_number(json, "active", line->stats.active);
         weir_json_put_number(json, "waiting", line->stats.waiting);
@@ -104,33 +124,39 @@ static bool produce_line(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "line");
         weir_json_open(json, '[');
     }
-    for (; call->step < line->count; call->step++) {
+    for (; view->next < line->count; view->next++) {
         if (json->capacity - json->bytes < WEIR_API_ITEM_BYTES_MAX) {
             return false;
         }
-        put_entry(json, line, call->step);
+        put_entry(json, line, view->next);
     }
     return weir_api_end_list(json);
 }
 
-void weir_api_get_line(struct weir_call *call)
+static void copy_line(const struct weir_call *call, struct weir_key *key, struct line_copy *line)
 {
-    if (!weir_api_find_key(call)) {
-        return;
-    }
-    struct line_view *line = weir_allocate(memory, sizeof *line);
-    if (line == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory to list who waits. Try again later.");
-        return;
-    }
-    call->extra = line;
-    call->extra_bytes = sizeof *line;
     line->own = call->credential.tenant;
     line->seen = 0;
     line->count = 0;
     line->now_ns = call->worker->loop.now_ns;
-    line->stats = weir_gates_stats(call->key);
-    weir_gates_line(call->key, line->now_ns, line->places, PLACES_MAX, note, line);
-    weir_call_reply(call, 200, "application/json", produce_line);
+    line->stats = weir_gates_stats(key);
+    weir_gates_line(key, line->now_ns, line->places, PLACES_MAX, note, line);
+}
+
+void weir_api_get_line(struct weir_call *call)
+{
+    struct line_view *view = weir_call_attach(call, &hooks);
+    struct weir_key *key = view == NULL ? NULL : weir_api_find_key(call, &view->gate);
+    if (key == NULL) {
+        return;
+    }
+    view->copy = weir_allocate(memory, sizeof *view->copy);
+    if (view->copy == NULL) {
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+                          "There is no memory to list who waits. Try again later.");
+    } else {
+        copy_line(call, key, view->copy);
+        weir_call_reply(call, 200, "application/json", produce_line);
+    }
+    weir_key_give(key);
 }

@@ -1,7 +1,6 @@
 #include "api/handlers.h"
 
 #include "api/metrics_snapshot.h"
-#include "base/alloc.h"
 #include "base/slice.h"
 #include "wire/decimal.h"
 #include "wire/exposition.h"
@@ -309,10 +308,10 @@ static char *put_line(char *to, struct metrics_progress *progress)
 /* First all is looked at, some of it a turn; then it is written, a buffer a turn. */
 static bool produce_metrics(struct weir_call *call, struct weir_json *json)
 {
-    struct metrics_progress *progress = call->extra;
+    struct metrics_progress *progress = call->context;
     if (!progress->looked) {
         enum weir_metrics_snapshot_progress look = weir_metrics_snapshot_look(progress->snapshot);
-        call->failed = look == WEIR_SNAPSHOT_NO_MEMORY;
+        call->response.failed = look == WEIR_SNAPSHOT_NO_MEMORY;
         progress->looked = look == WEIR_SNAPSHOT_COMPLETE;
         return false;
     }
@@ -325,28 +324,27 @@ static bool produce_metrics(struct weir_call *call, struct weir_json *json)
     return progress->family == COUNT(families);
 }
 
-static void drop_progress(void *extra)
+static void drop_progress(struct weir_call *call)
 {
-    struct metrics_progress *progress = extra;
-    weir_metrics_snapshot_destroy(progress->snapshot);
+    struct metrics_progress *progress = call->context;
+    if (progress->snapshot != NULL) {
+        weir_metrics_snapshot_destroy(progress->snapshot);
+    }
 }
 
 void weir_api_get_metrics(struct weir_call *call)
 {
-    struct metrics_progress *progress =
-        weir_allocate_zeroed(&weir_allocator_libc, sizeof *progress);
-    struct weir_metrics_snapshot *snapshot =
-        progress == NULL ? NULL
-                         : weir_metrics_snapshot_create(call->worker, call->credential.tenant);
-    if (snapshot == NULL) {
-        weir_release(&weir_allocator_libc, progress, sizeof *progress);
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct metrics_progress),
+                                                 .drop = drop_progress};
+    struct metrics_progress *progress = weir_call_attach(call, &hooks);
+    if (progress == NULL) {
+        return;
+    }
+    progress->snapshot = weir_metrics_snapshot_create(call->worker, call->credential.tenant);
+    if (progress->snapshot == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory to tell all counts. Try again later.");
         return;
     }
-    progress->snapshot = snapshot;
-    call->extra = progress;
-    call->extra_bytes = sizeof *progress;
-    call->drop_extra = drop_progress;
     weir_call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", produce_metrics);
 }

@@ -1,11 +1,39 @@
+/* permits.c - POST /gates/{gate}/{key}/acquire, /release and /renew.
+ *
+ *     acquire -> [line] -> 200, and the permit is found by its id or flow until it is released
+ *                       -> 200 that stays open, with `hold`: the permit ends with the connection
+ *
+ * A call that waits owns its permit, and leaves the line when the client goes. Once admitted, the
+ * permit is in the table of api_permit.h, where any thread may end it; so the reply is made of a
+ * copy. Everything here runs in the call's own loop. */
 #include "api/handlers.h"
 
+#include "api/api_permit.h"
 #include "api/gates.h"
 #include "api/permit_params.h"
 #include "base/slice.h"
 #include "gates/flow.h"
 #include "gates/refusal.h"
 #include "worker/config_snapshot.h"
+
+/* What a call about a permit remembers. */
+struct permit_call {
+    uint32_t gate;
+    struct weir_api_permit *waiting; /* in line; else null */
+    bool holds;                      /* the permit is to end with the call */
+    bool held;                       /* and has been given */
+    char permit[WEIR_API_PERMIT_TEXT_BYTES];
+    uint64_t arrived_ns;
+    uint64_t lease_ns;
+    struct weir_key_stats stats; /* of the key, when the permit was given */
+    struct weir_slice flow;      /* in the text below */
+    char flow_text[WEIR_NAME_BYTES_MAX];
+};
+
+static struct weir_api_permits *permits_of(const struct weir_call *call)
+{
+    return call->worker->api;
+}
 
 /* ---- who asks, and for what ---- */
 
@@ -25,7 +53,8 @@ static bool name_permit(struct weir_call *call, const struct weir_permit_params 
                           "Name what is meant by its permit or by its flow: one of the two.");
         return false;
     }
-    *name = (struct weir_api_permit_name){.gate = call->gate,
+    const struct permit_call *permit_call = call->context;
+    *name = (struct weir_api_permit_name){.gate = permit_call->gate,
                                           .key = call->segments[2],
                                           .permit = params->permit,
                                           .flow = params->flow,
@@ -36,10 +65,10 @@ static bool name_permit(struct weir_call *call, const struct weir_permit_params 
 /* Finds the gate. Whether there is one, and a key may be called so; if not, the error reply
  * has been written. A longer name would be refused by the gate as if it were full, and fits nowhere
  * else. */
-static bool find_place(struct weir_call *call)
+static bool find_place(struct weir_call *call, uint32_t *gate)
 {
     size_t bytes = call->segments[2].bytes;
-    if (!weir_api_find_gate(call)) {
+    if (!weir_api_find_gate(call, gate)) {
         return false;
     }
     if (bytes == 0 || bytes > WEIR_NAME_BYTES_MAX) {
@@ -53,7 +82,8 @@ static bool find_place(struct weir_call *call)
 /* Whether the caller may take permits at the key; if not, the error reply has been written. */
 static bool may_use_key(struct weir_call *call)
 {
-    if (weir_api_key_open(call, call->segments[2])) {
+    const struct permit_call *permit_call = call->context;
+    if (weir_api_key_open(call, permit_call->gate, call->segments[2])) {
         return true;
     }
     weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
@@ -63,68 +93,67 @@ static bool may_use_key(struct weir_call *call)
     return false;
 }
 
-static struct weir_api_permits *permits_of(const struct weir_call *call)
-{
-    return call->worker->api;
-}
-
 /* ---- acquire ---- */
 
 static bool produce_permit(struct weir_call *call, struct weir_json *json)
 {
+    const struct permit_call *permit_call = call->context;
     weir_json_open(json, '{');
-    weir_json_put_string(json, "permit", (struct weir_slice){call->permit, sizeof call->permit});
-    weir_json_put_string(json, "flow", call->flow);
+    weir_json_put_string(json, "permit",
+                         (struct weir_slice){permit_call->permit, sizeof permit_call->permit});
+    weir_json_put_string(json, "flow", permit_call->flow);
     weir_json_put_number(json, "waited_ms",
-                         (call->worker->loop.now_ns - call->arrived_ns) / 1000000);
-    weir_json_put_number(json, "active", call->stats.active);
-    weir_json_put_number(json, "waiting", call->stats.waiting);
-    weir_api_put_limit(json, call->stats.limit);
-    if (call->lease_ns == WEIR_NEVER) {
+                         (call->worker->loop.now_ns - permit_call->arrived_ns) / 1000000);
+    weir_json_put_number(json, "active", permit_call->stats.active);
+    weir_json_put_number(json, "waiting", permit_call->stats.waiting);
+    weir_api_put_limit(json, permit_call->stats.limit);
+    if (permit_call->lease_ns == WEIR_NEVER) {
         weir_json_put_null(json, "lease_ms");
     } else {
-        weir_json_put_number(json, "lease_ms", call->lease_ns / 1000000);
+        weir_json_put_number(json, "lease_ms", permit_call->lease_ns / 1000000);
     }
     weir_json_close(json, '}');
     weir_json_raw(json, weir_slice_of("\n"));
-    call->quiet = call->holds;
-    return !call->holds;
+    call->response.paused = permit_call->holds;
+    return !permit_call->holds;
 }
 
 /* It is admitted: it goes into the table, and what the reply tells of it stays with the call, since
  * anybody may release it from now on. */
 static void give_permit(struct weir_call *call, struct weir_api_permit *api_permit)
 {
+    struct permit_call *permit_call = call->context;
     struct weir_gate_ticket *gate_ticket = &api_permit->gate_ticket;
-    weir_api_permit_format(api_permit, call->permit);
-    call->stats = weir_gate_ticket_stats(gate_ticket);
-    call->lease_ns = api_permit->lease_ns;
-    memcpy(call->flow_text, gate_ticket->flow.data, gate_ticket->flow.bytes);
-    call->flow = (struct weir_slice){call->flow_text, gate_ticket->flow.bytes};
-    call->api_permit = NULL;
-    api_permit->call = call->holds ? call : NULL;
+    weir_api_permit_format(api_permit, permit_call->permit);
+    permit_call->stats = weir_gate_ticket_stats(gate_ticket);
+    permit_call->lease_ns = api_permit->lease_ns;
+    memcpy(permit_call->flow_text, gate_ticket->flow.data, gate_ticket->flow.bytes);
+    permit_call->flow = (struct weir_slice){permit_call->flow_text, gate_ticket->flow.bytes};
+    permit_call->waiting = NULL;
+    api_permit->call = permit_call->holds ? call : NULL;
     if (!weir_api_permit_hold(api_permit)) {
         api_permit->call = NULL;
         if (weir_gate_ticket_cancel(
                 gate_ticket)) { /* else its lease is over in this moment, which is told */
             weir_api_permit_give(api_permit);
         }
-        call->holds = false;
+        permit_call->holds = false;
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "There is no memory for one more permit. Try again later.");
         return;
     }
-    call->held = call->holds;
+    permit_call->held = permit_call->holds;
     weir_call_reply(call, 200, "application/json", produce_permit);
 }
 
 static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_permit,
                           void (*make)(struct weir_refusal *, const struct weir_refused *))
 {
+    const struct permit_call *permit_call = call->context;
     struct weir_refusal refusal;
-    struct weir_refused refused = {.gate = weir_api_find_config(call),
+    struct weir_refused refused = {.gate = weir_api_find_config(call, permit_call->gate),
                                    .gate_ticket = &api_permit->gate_ticket,
-                                   .arrived_ns = call->arrived_ns,
+                                   .arrived_ns = permit_call->arrived_ns,
                                    .now_ns = call->worker->loop.now_ns};
     if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
@@ -151,7 +180,8 @@ static void lapse(struct weir_api_permit *api_permit)
     struct weir_call *call = api_permit->call;
     weir_api_permit_lapse(api_permit);
     if (call != NULL) {
-        call->held = false;
+        struct permit_call *permit_call = call->context;
+        permit_call->held = false;
         weir_client_close(call->client);
     }
 }
@@ -170,7 +200,8 @@ static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state
     } else if (api_permit->held) { /* nobody else can change that once it has ended */
         lapse(api_permit);
     } else {
-        call->api_permit = NULL;
+        struct permit_call *permit_call = call->context;
+        permit_call->waiting = NULL;
         refuse_permit(call, api_permit, weir_refusal_in_line);
         weir_gate_ticket_close(gate_ticket);
         weir_api_permit_give(api_permit);
@@ -196,6 +227,7 @@ static uint64_t lease_of(const struct weir_permit_params *params,
 static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
                   const struct weir_permit_params *params)
 {
+    struct permit_call *permit_call = call->context;
     struct weir_worker *worker = call->worker;
     struct weir_request request = {
         .tenant = api_permit->gate_ticket.tenant,
@@ -204,7 +236,7 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
         .lease_ns = api_permit->lease_ns,
         .cost = params->cost};
     struct weir_destination where = {
-        .gate = call->gate, .loop_index = worker->index, .key = call->segments[2]};
+        .gate = permit_call->gate, .loop_index = worker->index, .key = call->segments[2]};
     if ((params->present & WEIR_PERMIT_PARAM_TIMEOUT) != 0) {
         request.deadline_ns = worker->loop.now_ns + params->timeout_ns;
     }
@@ -213,7 +245,7 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
         give_permit(call, api_permit);
         break;
     case WEIR_WAITING:
-        call->api_permit = api_permit;
+        permit_call->waiting = api_permit;
         call->pending = true;
         weir_socket_watch_peer(call->client->stream.watch.fd);
         break;
@@ -232,7 +264,8 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503, going_away);
         return;
     }
-    const struct weir_config_gate *gate = weir_api_find_config(call);
+    struct permit_call *permit_call = call->context;
+    const struct weir_config_gate *gate = weir_api_find_config(call, permit_call->gate);
     struct weir_api_permit *api_permit =
         gate == NULL ? NULL : weir_api_permit_take(permits_of(call));
     if (gate == NULL) {
@@ -248,46 +281,26 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
     api_permit->gate_ticket.tenant = weir_slice_copy(api_permit->tenant_text, tenant);
     api_permit->gate_ticket.on_change = on_told;
-    api_permit->gate = call->gate;
+    api_permit->gate = permit_call->gate;
     api_permit->call = call;
     api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));
-    call->holds = params->hold;
-    if (call->holds) {
+    permit_call->holds = params->hold;
+    if (permit_call->holds) {
         weir_socket_watch_peer(call->client->stream.watch.fd);
     }
     enter(call, api_permit, params);
-}
-
-void weir_api_acquire(struct weir_call *call)
-{
-    struct weir_permit_params params;
-    struct weir_slice tenant;
-    if (!find_place(call) || !may_use_key(call)) {
-        return;
-    }
-    if (!weir_permit_params_read(&params, call->document,
-                                 WEIR_PERMIT_PARAM_FLOW | WEIR_PERMIT_PARAM_TENANT |
-                                     WEIR_PERMIT_PARAM_PRIORITY | WEIR_PERMIT_PARAM_TIMEOUT |
-                                     WEIR_PERMIT_PARAM_LEASE | WEIR_PERMIT_PARAM_COST |
-                                     WEIR_PERMIT_PARAM_HOLD)) {
-        refuse_params(call, &params);
-        return;
-    }
-    if (weir_call_find_tenant(call, params.tenant, &tenant)) {
-        acquire(call, &params, tenant);
-    }
-    weir_permit_params_deinit(&params);
 }
 
 /* ---- release and renew ---- */
 
 static bool produce_done(struct weir_call *call, struct weir_json *json)
 {
+    const struct permit_call *permit_call = call->context;
     weir_json_open(json, '{');
-    if (call->lease_ns == WEIR_NEVER) {
+    if (permit_call->lease_ns == WEIR_NEVER) {
         weir_json_put_null(json, "lease_ms");
-    } else if (call->lease_ns > 0) {
-        weir_json_put_number(json, "lease_ms", call->lease_ns / 1000000);
+    } else if (permit_call->lease_ns > 0) {
+        weir_json_put_number(json, "lease_ms", permit_call->lease_ns / 1000000);
     }
     weir_json_close(json, '}');
     weir_json_raw(json, weir_slice_of("\n"));
@@ -325,11 +338,89 @@ static enum weir_status release(const struct weir_call *call,
     return status;
 }
 
+/* ---- the end of a call that acquires ---- */
+
+static void leave_line(struct permit_call *permit_call)
+{
+    struct weir_api_permit *api_permit = permit_call->waiting;
+    permit_call->waiting = NULL;
+    api_permit->call = NULL;
+    if (weir_gate_ticket_cancel(&api_permit->gate_ticket)) {
+        weir_api_permit_give(api_permit);
+    }
+}
+
+static void dismiss_waiting(struct weir_call *call)
+{
+    struct permit_call *permit_call = call->context;
+    if (permit_call->waiting != NULL) {
+        refuse_permit(call, permit_call->waiting, refuse_going_away);
+        leave_line(permit_call);
+        weir_call_resume(call);
+    }
+}
+
+static void leave_permit(struct weir_call *call)
+{
+    struct permit_call *permit_call = call->context;
+    if (permit_call->waiting != NULL) {
+        leave_line(permit_call);
+    }
+    if (permit_call->held) {
+        struct weir_api_permit_name name = {
+            .gate = permit_call->gate,
+            .key = call->segments[2],
+            .permit = {permit_call->permit, sizeof permit_call->permit}};
+        /* Whoever was well says so by a release; a connection that just ends may be a caller that
+         * has died, which must not count as a success. */
+        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
+        permit_call->held = false;
+        weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
+    }
+}
+
+/* ---- the three calls ---- */
+
+/* Attaches what the call remembers, and finds the place that the path names. */
+static bool begin_permit_call(struct weir_call *call)
+{
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct permit_call),
+                                                 .dismiss = dismiss_waiting,
+                                                 .leave = leave_permit};
+    struct permit_call *permit_call = weir_call_attach(call, &hooks);
+    if (permit_call == NULL) {
+        return false;
+    }
+    permit_call->arrived_ns = call->worker->loop.now_ns;
+    return find_place(call, &permit_call->gate);
+}
+
+void weir_api_acquire(struct weir_call *call)
+{
+    struct weir_permit_params params;
+    struct weir_slice tenant;
+    if (!begin_permit_call(call) || !may_use_key(call)) {
+        return;
+    }
+    if (!weir_permit_params_read(&params, call->document,
+                                 WEIR_PERMIT_PARAM_FLOW | WEIR_PERMIT_PARAM_TENANT |
+                                     WEIR_PERMIT_PARAM_PRIORITY | WEIR_PERMIT_PARAM_TIMEOUT |
+                                     WEIR_PERMIT_PARAM_LEASE | WEIR_PERMIT_PARAM_COST |
+                                     WEIR_PERMIT_PARAM_HOLD)) {
+        refuse_params(call, &params);
+        return;
+    }
+    if (weir_call_find_tenant(call, params.tenant, &tenant)) {
+        acquire(call, &params, tenant);
+    }
+    weir_permit_params_deinit(&params);
+}
+
 void weir_api_release(struct weir_call *call)
 {
     struct weir_permit_params params;
     struct weir_api_permit_name name;
-    if (!find_place(call)) {
+    if (!begin_permit_call(call)) {
         return;
     }
     if (!weir_permit_params_read(&params, call->document,
@@ -351,7 +442,7 @@ void weir_api_renew(struct weir_call *call)
 {
     struct weir_permit_params params;
     struct weir_api_permit_name name;
-    if (!find_place(call)) {
+    if (!begin_permit_call(call)) {
         return;
     }
     if (!weir_permit_params_read(&params, call->document,
@@ -361,47 +452,10 @@ void weir_api_renew(struct weir_call *call)
         return;
     }
     if (name_permit(call, &params, &name)) {
-        call->lease_ns = params.lease_ns;
-        reply_to(call, weir_api_permits_renew(permits_of(call), &name, &call->lease_ns,
+        struct permit_call *permit_call = call->context;
+        permit_call->lease_ns = params.lease_ns;
+        reply_to(call, weir_api_permits_renew(permits_of(call), &name, &permit_call->lease_ns,
                                               call->worker->index));
     }
     weir_permit_params_deinit(&params);
-}
-
-/* ---- the end of a call ---- */
-
-static void leave_line(struct weir_call *call)
-{
-    struct weir_api_permit *api_permit = call->api_permit;
-    call->api_permit = NULL;
-    api_permit->call = NULL;
-    if (weir_gate_ticket_cancel(&api_permit->gate_ticket)) {
-        weir_api_permit_give(api_permit);
-    }
-}
-
-void weir_call_dismiss(struct weir_call *call)
-{
-    if (call->api_permit != NULL) {
-        refuse_permit(call, call->api_permit, refuse_going_away);
-        leave_line(call);
-        weir_call_resume(call);
-    }
-}
-
-void weir_call_let_go(struct weir_call *call)
-{
-    if (call->api_permit != NULL) {
-        leave_line(call);
-    }
-    if (call->held) {
-        struct weir_api_permit_name name = {.gate = call->gate,
-                                            .key = call->segments[2],
-                                            .permit = {call->permit, sizeof call->permit}};
-        /* Whoever was well says so by a release; a connection that just ends may be a caller that
-         * has died, which must not count as a success. */
-        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
-        call->held = false;
-        weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
-    }
 }

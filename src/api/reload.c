@@ -1,20 +1,16 @@
 #include "api/handlers.h"
 
-#include "base/alloc.h"
 #include "base/list.h"
 #include "server/reload.h"
 
-static const struct weir_allocator *const memory = &weir_allocator_libc;
-
-/* Lives until it has been answered, whether its call does or not; then the call's, if it does. */
-struct weir_call_reload {
+struct reload_call {
     struct weir_reload_request request;
-    struct weir_call *call; /* null once it has gone */
+    struct weir_call *call;
 };
 
 static bool produce_outcome(struct weir_call *call, struct weir_json *json)
 {
-    const struct weir_call_reload *reload = call->extra;
+    const struct reload_call *reload = call->context;
     const struct weir_reload_outcome *outcome = &reload->request.outcome;
     weir_json_open(json, '{');
     weir_json_put_number(json, "gates", outcome->gates);
@@ -30,11 +26,8 @@ static bool produce_outcome(struct weir_call *call, struct weir_json *json)
     return true;
 }
 
-static void answer(struct weir_call *call, struct weir_call_reload *reload)
+static void answer(struct weir_call *call, const struct reload_call *reload)
 {
-    call->reload = NULL;
-    call->extra = reload;
-    call->extra_bytes = sizeof *reload;
     switch (reload->request.outcome.end) {
     case WEIR_RELOAD_DONE:
         weir_call_reply(call, 200, "application/json", produce_outcome);
@@ -51,38 +44,27 @@ static void answer(struct weir_call *call, struct weir_call_reload *reload)
     weir_call_resume(call);
 }
 
-static void on_told(struct weir_post *post)
+static void on_done(struct weir_post *post)
 {
     struct weir_reload_request *request =
         weir_container_of(post, struct weir_reload_request, on_done);
-    struct weir_call_reload *reload = weir_container_of(request, struct weir_call_reload, request);
-    if (reload->call != NULL) {
+    struct reload_call *reload = weir_container_of(request, struct reload_call, request);
+    if (weir_call_release(reload->call)) {
         answer(reload->call, reload);
-    } else {
-        weir_release(memory, reload, sizeof *reload);
     }
 }
 
 void weir_api_reload(struct weir_call *call)
 {
-    struct weir_call_reload *reload = weir_allocate_zeroed(memory, sizeof *reload);
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct reload_call)};
+    struct reload_call *reload = weir_call_attach(call, &hooks);
     if (reload == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory left. Try again later.");
         return;
     }
-    reload->request.on_done = (struct weir_post){.arrive = on_told};
+    reload->request.on_done = (struct weir_post){.arrive = on_done};
     reload->request.loop = &call->worker->loop;
     reload->call = call;
-    call->reload = reload;
     call->pending = true;
+    weir_call_hold(call);
     call->worker->reloader->ask(call->worker->reloader, &reload->request);
-}
-
-void weir_api_forget_reload(struct weir_call *call)
-{
-    if (call->reload != NULL) {
-        call->reload->call = NULL;
-        call->reload = NULL;
-    }
 }

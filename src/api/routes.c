@@ -1,6 +1,6 @@
 /* routes.c - which paths the API has, and what each of them tells. */
-#include "api/gates.h"
 #include "api/handlers.h"
+
 #include "base/slice.h"
 #include "tenants/token.h"
 #include "worker/config_snapshot.h"
@@ -19,7 +19,7 @@ static void get_health(struct weir_call *call)
 
 static bool produce_readiness(struct weir_call *call, struct weir_json *json)
 {
-    weir_json_raw(json, weir_slice_of(call->status == 200 ? "ready\n" : "draining\n"));
+    weir_json_raw(json, weir_slice_of(call->response.status == 200 ? "ready\n" : "draining\n"));
     return true;
 }
 
@@ -167,7 +167,6 @@ bool weir_call_begin(struct weir_call *call, const struct weir_http1_head *head,
     if (route == NULL || route->begin == NULL) {
         return false;
     }
-    call->arrived_ns = call->worker->loop.now_ns;
     if (may_call(call, route)) {
         route->begin(call, head, data);
     }

@@ -131,25 +131,28 @@ static void settle_spool(struct submission *submission)
     }
 }
 
-static void drop(struct weir_job_call *job)
+static void drop_submission(struct weir_call *call)
 {
-    struct submission *submission = submission_of(job);
+    struct submission *submission = call->context;
     settle_spool(submission);
-    weir_buffer_release(&job->worker->buffers, &submission->body);
+    weir_buffer_release(&call->worker->buffers, &submission->body);
+    weir_job_drop(call);
 }
 
-static void leave(struct weir_job_call *job)
+static void leave_submission(struct weir_call *call)
 {
-    struct submission *submission = submission_of(job);
+    struct submission *submission = call->context;
+    struct weir_job_call *job = &submission->job;
     enum queue_place place = submission->place;
     submission->place = NOWHERE;
     if (place != NOWHERE && weir_job_service_leave_admission(job->job_service, &submission->door) &&
         place == AT_DOOR) {
-        job->busy--;
+        weir_call_withdraw(call);
     }
-    if (job->busy > 0 && job->call->body_bytes > 0) { /* what is under way points into it */
-        submission->body = job->call->client->in;
-        job->call->client->in = (struct weir_buffer){0};
+    weir_job_leave(call);
+    if (call->under_way > 0 && call->reader.bytes > 0) { /* what is under way points into it */
+        submission->body = call->client->in;
+        call->client->in = (struct weir_buffer){0};
     }
 }
 
@@ -158,7 +161,7 @@ static void leave(struct weir_job_call *job)
 /* What is on record now is what was ordered; so nothing is looked up. */
 static bool produce_accepted(struct weir_call *call, struct weir_json *json)
 {
-    const struct submission *submission = submission_of(call->job);
+    const struct submission *submission = call->context;
     struct weir_job_row row = {.number = submission->acceptance.number,
                                .order = submission->order,
                                .state = submission->acceptance.state};
@@ -171,7 +174,7 @@ static bool produce_accepted(struct weir_call *call, struct weir_json *json)
 static void tell_end(struct weir_job_call *job)
 {
     const struct weir_job_row *row = &job->request.look.row;
-    job->call->fields = weir_job_put_location;
+    job->call->response.fields = weir_job_put_location;
     if (job->request.end != WEIR_JOB_SERVICE_DONE) {
         weir_job_refuse(job);
     } else if (!weir_job_is_over(row)) {
@@ -200,7 +203,7 @@ static void tell_same(struct weir_job_call *job)
     } else if (job->wait_ns > 0) {
         weir_job_await(job, row->number, look_for_end);
     } else {
-        job->call->fields = weir_job_put_location;
+        job->call->response.fields = weir_job_put_location;
         weir_job_reply_status(job, 200);
     }
 }
@@ -223,7 +226,7 @@ static void tell(struct weir_job_call *job)
     } else if (job->wait_ns > 0) {
         weir_job_await(job, submission->acceptance.number, look_for_end);
     } else {
-        call->fields = weir_job_put_location;
+        call->response.fields = weir_job_put_location;
         weir_call_reply(call, 202, "application/json", produce_accepted);
     }
 }
@@ -266,7 +269,7 @@ static void on_spooled(struct weir_post *post)
 {
     struct weir_spool *spool = weir_container_of(post, struct weir_spool, on_done);
     struct submission *submission = spool->owner;
-    if (weir_job_release(&submission->job)) {
+    if (weir_call_release(submission->job.call)) {
         weir_job_go_on(&submission->job, go_on_spooling);
     }
 }
@@ -296,23 +299,23 @@ static bool begin_spool(struct submission *submission)
 /* Some of the body, or the rest of it, is in the client's buffer. */
 static void take(struct weir_call *call)
 {
-    struct submission *submission = submission_of(call->job);
+    struct submission *submission = call->context;
     struct weir_slice piece = {"", 0};
-    bool last = call->body_in.state == WEIR_BODY_ENDED;
-    if (call->body_bytes > 0) {
+    bool last = call->reader.body.state == WEIR_BODY_ENDED;
+    if (call->reader.bytes > 0) {
         piece =
-            (struct weir_slice){call->client->in.data + call->client->in.begin, call->body_bytes};
+            (struct weir_slice){call->client->in.data + call->client->in.begin, call->reader.bytes};
     }
     if (!last || submission->spool != NULL) {
         if (submission->spool != NULL || begin_spool(submission)) {
-            weir_job_hold(call->job);
+            weir_job_hold(&submission->job);
             weir_spool_write(submission->spool, piece, last);
         }
         return;
     }
     submission->order.body = (struct weir_job_bytes){.count = piece.bytes, .bytes = piece};
     if (weir_hasher_digest(call->worker->hasher, piece, submission->order.digest)) {
-        commit(call->job);
+        commit(&submission->job);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                           "The body's SHA-256 cannot be computed. Try again later.");
@@ -337,7 +340,7 @@ static void on_door(struct weir_post *post)
 {
     struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
     struct submission *submission = weir_container_of(door, struct submission, door);
-    if (weir_job_release(&submission->job)) {
+    if (weir_call_release(submission->job.call)) {
         weir_job_go_on(&submission->job, pass_door);
     }
 }
@@ -365,13 +368,13 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
 
 /* ---- the head ---- */
 
-void *weir_submit_begin(struct weir_call *call, size_t bytes)
+void *weir_submit_begin(struct weir_call *call, const struct weir_call_hooks *hooks)
 {
     if (call->worker->draining) {
         refuse_draining(call);
         return NULL;
     }
-    return weir_job_begin(call, bytes);
+    return weir_job_begin(call, hooks);
 }
 
 /* Whether the header field says the same as the path, in quotes or without. */
@@ -446,8 +449,8 @@ static bool find_queue(struct submission *submission, uint32_t *number)
 static bool check_length(struct submission *submission, const struct weir_http1_head *head)
 {
     struct weir_call *call = submission->job.call;
-    weir_body_init(&call->body_in, head, submission->body_bytes_max);
-    if (call->body_in.state == WEIR_BODY_FAULT) {
+    weir_body_init(&call->reader.body, head, submission->body_bytes_max);
+    if (call->reader.body.state == WEIR_BODY_FAULT) {
         char detail[120];
         snprintf(detail, sizeof detail, "The queue takes bodies of up to %llu bytes.",
                  (unsigned long long)submission->body_bytes_max);
@@ -464,17 +467,18 @@ void weir_api_submit(struct weir_call *call, const struct weir_http1_head *head,
         return;
     }
     uint32_t queue;
-    struct submission *submission = weir_submit_begin(call, sizeof *submission);
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct submission),
+                                                 .take = take,
+                                                 .leave = leave_submission,
+                                                 .drop = drop_submission};
+    struct submission *submission = weir_submit_begin(call, &hooks);
     if (submission == NULL || !weir_submit_head_read(&submission->head, call, head, data) ||
         !name_job(submission) || !find_queue(submission, &queue) ||
         !check_length(submission, head)) {
         return;
     }
-    submission->job.leave = leave;
-    submission->job.drop = drop;
     submission->order.id = submission->job.id;
     submission->order.tenant = submission->head.tenant;
     submission->order.type = submission->head.type;
-    call->take = take;
     ask_at_door(submission, queue);
 }

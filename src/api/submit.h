@@ -11,7 +11,7 @@
 void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data);
 
 /* As weir_job_begin(); and nothing is submitted to a server that drains. */
-void *weir_submit_begin(struct weir_call *call, size_t bytes);
+void *weir_submit_begin(struct weir_call *call, const struct weir_call_hooks *hooks);
 
 /* What both kinds of submission say. */
 void weir_submit_refuse_queue(struct weir_call *call, struct weir_slice name);

@@ -63,11 +63,12 @@ struct many {
 
     struct gate *gates;
     uint32_t gate_count;
-    uint32_t asked;  /* gates that have answered */
-    bool at_door;    /* the next one has not */
-    bool made;       /* some ids are new ones */
-    bool looked;     /* whether all of them are there already */
-    bool has_opened; /* the list in the reply */
+    uint32_t asked; /* gates that have answered */
+    bool at_door;   /* the next one has not */
+    bool made;      /* some ids are new ones */
+    bool looked;    /* whether all of them are there already */
+    bool opened;    /* the list in the reply has been begun */
+    uint32_t told;  /* how many jobs of it */
 };
 
 static_assert(WEIR_JOB_ID_MADE_BYTES <= WEIR_JOB_ID_KEYED_BYTES, "both fit");
@@ -88,15 +89,16 @@ static void refuse(struct weir_call *call, uint16_t status, const char *detail)
 
 /* ---- its end ---- */
 
-static void drop(struct weir_job_call *job)
+static void drop_many(struct weir_call *call)
 {
-    struct many *many = many_of(job);
+    struct many *many = call->context;
     atomic_fetch_sub(&memory_bytes, many->text_capacity);
     free(many->text);
     free(many->orders);
     free(many->items);
     free(many->acceptances);
     free(many->gates);
+    weir_job_drop(call);
 }
 
 static void give_places_back(struct many *many)
@@ -109,39 +111,41 @@ static void give_places_back(struct many *many)
     }
 }
 
-static void leave(struct weir_job_call *job)
+static void leave_doors(struct weir_call *call)
 {
-    struct many *many = many_of(job);
+    struct many *many = call->context;
     give_places_back(many);
     if (many->at_door) {
         many->at_door = false;
-        if (weir_job_service_leave_admission(job->job_service, &many->gates[many->asked].door)) {
-            job->busy--;
+        if (weir_job_service_leave_admission(many->job.job_service,
+                                             &many->gates[many->asked].door)) {
+            weir_call_withdraw(call);
         }
     }
+    weir_job_leave(call);
 }
 
 /* ---- the reply ---- */
 
 static bool produce_jobs(struct weir_call *call, struct weir_json *json)
 {
-    struct many *many = many_of(call->job);
-    if (!many->has_opened) {
-        many->has_opened = true;
+    struct many *many = call->context;
+    if (!many->opened) {
+        many->opened = true;
         weir_json_open(json, '{');
         weir_json_name(json, "jobs");
         weir_json_open(json, '[');
     }
-    while (call->step < many->count) {
+    while (many->told < many->count) {
         if (json->capacity - json->bytes < WEIR_JOB_ID_BYTES_MAX + 64) {
             return false;
         }
-        const char *state = weir_job_state_name(many->acceptances[call->step].state);
+        const char *state = weir_job_state_name(many->acceptances[many->told].state);
         weir_json_open(json, '{');
-        weir_json_put_string(json, "id", many->orders[call->step].id);
+        weir_json_put_string(json, "id", many->orders[many->told].id);
         weir_json_put_string(json, "state", weir_slice_of(state));
         weir_json_close(json, '}');
-        call->step++;
+        many->told++;
     }
     weir_json_close(json, ']');
     weir_json_close(json, '}');
@@ -259,7 +263,7 @@ static void on_door(struct weir_post *post)
 {
     struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
     struct many *many = weir_container_of(door, struct gate, door)->many;
-    if (weir_job_release(&many->job)) {
+    if (weir_call_release(many->job.call)) {
         weir_job_go_on(&many->job, pass_doors);
     }
 }
@@ -615,7 +619,7 @@ static void work(struct weir_disk_task *task)
 static void on_read(struct weir_post *post)
 {
     struct many *many = weir_container_of(post, struct many, on_done);
-    if (weir_job_release(&many->job)) {
+    if (weir_call_release(many->job.call)) {
         weir_job_go_on(&many->job, resolve);
     }
 }
@@ -650,39 +654,36 @@ static bool reserve(struct many *many, uint32_t bytes)
 
 static void take(struct weir_call *call)
 {
-    struct many *many = many_of(call->job);
-    if (!reserve(many, many->text_bytes + call->body_bytes)) {
+    struct many *many = call->context;
+    if (!reserve(many, many->text_bytes + call->reader.bytes)) {
         return;
     }
-    if (call->body_bytes > 0) {
+    if (call->reader.bytes > 0) {
         memcpy(many->text + many->text_bytes, call->client->in.data + call->client->in.begin,
-               call->body_bytes);
-        many->text_bytes += call->body_bytes;
+               call->reader.bytes);
+        many->text_bytes += call->reader.bytes;
     }
-    if (call->body_in.state != WEIR_BODY_ENDED) {
+    if (call->reader.body.state != WEIR_BODY_ENDED) {
         return;
     }
     many->on_done = (struct weir_post){.arrive = on_read};
     many->task.work = work;
-    weir_job_hold(call->job);
+    weir_job_hold(&many->job);
     weir_disk_submit(weir_job_service_disk(many->job.job_service), &many->task);
 }
 
 void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
-    struct many *many = weir_submit_begin(call, sizeof *many);
-    if (many == NULL) {
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct many),
+                                                 .take = take,
+                                                 .leave = leave_doors,
+                                                 .drop = drop_many};
+    struct many *many = weir_submit_begin(call, &hooks);
+    if (many == NULL || !weir_submit_head_read(&many->head, call, head, data)) {
         return;
     }
-    many->job.leave = leave;
-    many->job.drop = drop;
-    if (!weir_submit_head_read(&many->head, call, head, data)) {
-        return;
-    }
-    weir_body_init(&call->body_in, head, BODY_BYTES_MAX);
-    if (call->body_in.state == WEIR_BODY_FAULT) {
+    weir_body_init(&call->reader.body, head, BODY_BYTES_MAX);
+    if (call->reader.body.state == WEIR_BODY_FAULT) {
         refuse(call, 413, "Many jobs at once have up to 16 MiB. Submit them in several requests.");
-        return;
     }
-    call->take = take;
 }

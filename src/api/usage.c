@@ -1,7 +1,6 @@
 #include "api/handlers.h"
 
 #include "api/gates.h"
-#include "base/alloc.h"
 #include "base/slice.h"
 #include "tenants/usage.h"
 #include "wire/query.h"
@@ -9,8 +8,6 @@
 #include <stdio.h>
 
 #define ROWS_AT_ONCE 16
-
-static const struct weir_allocator *const memory = &weir_allocator_libc;
 
 /* Everything that a reply in several pieces needs. */
 struct report {
@@ -21,6 +18,7 @@ struct report {
     uint32_t row_count;
     uint32_t next; /* of the rows, which has not been written yet */
     struct weir_usage_row rows[ROWS_AT_ONCE];
+    bool opened; /* the document has been begun */
     size_t text_bytes;
     char text[sizeof((struct weir_call *)NULL)->text]; /* the query's values */
 };
@@ -44,9 +42,10 @@ static void put_row(struct weir_json *json, const struct weir_usage_row *row)
 /* One page a piece, however few of it are wanted: so nobody waits long for the ledger. */
 static bool produce_usage(struct weir_call *call, struct weir_json *json)
 {
-    struct report *report = call->extra;
+    struct report *report = call->context;
     bool over = false;
-    if (call->step++ == 0) {
+    if (!report->opened) {
+        report->opened = true;
         weir_json_open(json, '{');
         weir_json_name(json, "usage");
         weir_json_open(json, '[');
@@ -161,14 +160,11 @@ static bool confine(struct weir_call *call, struct report *report)
 
 void weir_api_get_usage(struct weir_call *call)
 {
-    struct report *report = weir_allocate_zeroed(memory, sizeof *report);
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct report)};
+    struct report *report = weir_call_attach(call, &hooks);
     if (report == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory for the report. Try again later.");
         return;
     }
-    call->extra = report;
-    call->extra_bytes = sizeof *report;
     report->filter.to_day = UINT32_MAX;
     if (read_query(call, report) && confine(call, report)) {
         weir_call_reply(call, 200, "application/json", produce_usage);

@@ -24,7 +24,8 @@ struct weir_service {
     bool raw;       /* what clients say is no HTTP: `begin` takes the connection over, and reads */
     void *(*open)(void);       /* what it keeps for all workers, as their `api`; null: nothing */
     void (*close)(void *kept); /* after the loops have stopped */
-    size_t call_bytes;         /* of what it takes from the worker's `calls` */
+    size_t call_bytes;         /* of what it takes from the worker's `calls`, */
+    size_t call_context_bytes[WEIR_CALL_CONTEXT_SIZES]; /* and from its `call_contexts`, rising */
 };
 
 /* What a client's connection waits for, and so in which of the listener's lists it is. */

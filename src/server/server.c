@@ -228,6 +228,10 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     weir_retry_budget_init(&worker->retry_budget);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
                    worker->allocator);
+    for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
+        weir_slab_init(&worker->call_contexts[i], server->options->api->call_context_bytes[i],
+                       CONNECTIONS_MAX, worker->allocator);
+    }
     if (getrandom(&worker->random, sizeof worker->random, 0) != sizeof worker->random) {
         worker->random = index;
     }
@@ -296,6 +300,9 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->llms);
     weir_slab_deinit(&worker->reply_parsers);
     weir_slab_deinit(&worker->calls);
+    for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
+        weir_slab_deinit(&worker->call_contexts[i]);
+    }
     weir_buffer_pool_deinit(&worker->buffers);
     weir_loop_deinit(&worker->loop);
 }

@@ -25,6 +25,9 @@ struct weir_resolver;
 struct weir_worker_config;
 struct weir_usage_book;
 
+/* In so many sizes a worker has memory for what handlers of the API remember of a call. */
+#define WEIR_CALL_CONTEXT_SIZES 4
+
 /* The name that was last found to be one that a listener serves; see guard.h. */
 struct weir_guard_memory {
     const struct weir_listener *listener;
@@ -55,8 +58,9 @@ struct weir_worker {
     struct weir_slab reply_parsers; /* and from the reply on */
     struct weir_link large_waiters; /* exchanges with LLMs that wait for a large buffer */
     uint32_t large_reads;           /* how many of them read a body into one */
-    struct weir_slab calls;         /* of the API */
-    void *api;                      /* what the API keeps; shared */
+    struct weir_slab calls;         /* of the API, */
+    struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
+    void *api;                                                  /* what the API keeps; shared */
     struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX]; /* as the server's */
     struct weir_reloader *reloader;
     struct weir_listener *loopback_listener; /* of clients that are part of this process; shared */
