@@ -43,9 +43,9 @@ static void accept_fresh(struct weir_body_reader *reader, struct weir_buffer *in
 }
 
 /* Room for what comes next: for all of it, if it is known how much that is. */
-static bool make_room(const struct weir_body_reader *reader, struct weir_client *client)
+static uint32_t wanted_room(const struct weir_body_reader *reader, const struct weir_client *client)
 {
-    struct weir_buffer *in = &client->in;
+    const struct weir_buffer *in = &client->in;
     uint32_t wanted = in->capacity == 0                      ? WEIR_BUFFER_SMALL
                       : weir_buffer_bytes(in) < in->capacity ? in->capacity
                       : in->capacity == WEIR_BUFFER_SMALL    ? WEIR_BUFFER_MIDDLE
@@ -54,7 +54,7 @@ static bool make_room(const struct weir_body_reader *reader, struct weir_client 
     if (reader->body.framing == WEIR_FRAMING_LENGTH && known > wanted) {
         wanted = known < WEIR_BUFFER_LARGE ? (uint32_t)known : WEIR_BUFFER_LARGE;
     }
-    return weir_buffer_reserve(&client->worker->buffers, in, wanted);
+    return wanted;
 }
 
 enum weir_body_reader_event weir_body_reader_read(struct weir_body_reader *reader,
@@ -70,14 +70,10 @@ enum weir_body_reader_event weir_body_reader_read(struct weir_body_reader *reade
         if (weir_buffer_bytes(in) >= WEIR_BUFFER_LARGE) {
             return WEIR_BODY_READER_FULL;
         }
-        if (!make_room(reader, client)) {
-            return WEIR_BODY_READER_GONE;
-        }
-        ssize_t got = weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in));
+        ssize_t got = weir_client_read(client, wanted_room(reader, client), 0);
         if (got <= 0) {
             return got == WEIR_STREAM_AGAIN ? WEIR_BODY_READER_WAITS : WEIR_BODY_READER_GONE;
         }
-        in->end += (uint32_t)got;
         weir_body_pace_receive(&reader->pace, client->listener->config, (uint64_t)got,
                                client->worker->loop.now_ns);
     }

@@ -266,27 +266,20 @@ static bool is_sent(const struct weir_call *call)
 /* Sends what is there. True if all of it went. */
 static bool send_piece(struct weir_call *call)
 {
-    struct weir_slice parts[] = {weir_buffer_slice(&call->response.head),
-                                 weir_buffer_slice(&call->response.body)};
-    struct iovec vectors[2];
-    int count = 0;
-    for (int i = 0; i < 2; i++) {
-        if (parts[i].bytes > 0) {
-            vectors[count++] = (struct iovec){(char *)parts[i].data, parts[i].bytes};
-        }
-    }
-    if (count == 0) {
+    struct weir_slice head = weir_buffer_slice(&call->response.head);
+    struct weir_slice body = weir_buffer_slice(&call->response.body);
+    if (head.bytes + body.bytes == 0) {
         return true;
     }
-    ssize_t sent = weir_stream_write(&call->client->stream, vectors, count);
+    ssize_t sent = weir_client_write(call->client, head, body);
     if (sent == WEIR_STREAM_AGAIN) {
         return false;
     }
     if (sent < 0) {
-        weir_client_close(call->client);
+        weir_client_abandon(call->client, WEIR_ABANDON_GONE);
         return false;
     }
-    size_t of_head = (size_t)sent < parts[0].bytes ? (size_t)sent : parts[0].bytes;
+    size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
     weir_buffer_consume(&call->response.head, of_head);
     weir_buffer_consume(&call->response.body, (size_t)sent - of_head);
     return is_sent(call);
@@ -296,7 +289,7 @@ static bool send_piece(struct weir_call *call)
 static void advance(struct weir_call *call)
 {
     if (is_sent(call) && !call->response.complete && !make_piece(call)) {
-        weir_client_close(call->client);
+        weir_client_abandon(call->client, WEIR_ABANDON_REPLY_CUT);
         return;
     }
     if (!send_piece(call)) {
@@ -316,7 +309,7 @@ static void advance(struct weir_call *call)
         return;
     }
     struct weir_client *client = call->client;
-    bool keep = call->keep_client && !client->unfinished;
+    bool keep = call->keep_client;
     end(call);
     weir_client_done(client, keep);
 }
@@ -408,7 +401,7 @@ static void proceed(struct weir_call *call)
         return;
     }
     if (call->response.failed) {
-        weir_client_close(call->client); /* not even a problem could be written */
+        weir_client_abandon(call->client, WEIR_ABANDON_RESOURCES); /* not even for a problem */
     } else if (call->reader.reading && (!call->response.begun || call->reader.skips)) {
         read_on(call);
     } else {
@@ -517,25 +510,17 @@ static void read_body(struct weir_call *call)
         refuse_fault(call, call->reader.body.fault);
         break;
     case WEIR_BODY_READER_GONE:
-        weir_client_close(call->client);
+        weir_client_abandon(call->client, WEIR_ABANDON_GONE);
         break;
     }
-}
-
-/* A client that waits for a 100 before it sends its body gets one. */
-static bool write_continue(struct weir_call *call)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct iovec part = {(char *)text, sizeof text - 1};
-    return weir_stream_write(&call->client->stream, &part, 1) == (ssize_t)(sizeof text - 1);
 }
 
 static void read_on(struct weir_call *call)
 {
     bool waits = call->reader.expects;
     call->reader.expects = false;
-    if (waits && !write_continue(call)) {
-        weir_client_close(call->client);
+    if (waits && !weir_client_continue(call->client)) {
+        weir_client_abandon(call->client, WEIR_ABANDON_GONE);
     } else {
         read_body(call);
     }
@@ -603,7 +588,7 @@ static void on_begin(struct weir_client *client)
     struct weir_http1_head *head = client->head;
     struct weir_call *call = weir_slab_take(&worker->calls);
     if (call == NULL) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_RESOURCES);
         return;
     }
     bool fault = head->fault != WEIR_HTTP_FAULT_NONE;
@@ -630,12 +615,12 @@ static void on_ready(struct weir_client *client)
 {
     struct weir_call *call = client->call;
     if (weir_client_gone(client)) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_GONE);
     } else if (call->reader.reading && (!call->response.begun || call->reader.skips)) {
         if (!call->pending && !call->again_pending) {
             read_body(call);
         }
-    } else if (client->stream.writable && !call->again_pending && !call->pending &&
+    } else if (weir_client_writable(client) && !call->again_pending && !call->pending &&
                !(call->response.paused && is_sent(call))) {
         advance(call);
     }
@@ -651,7 +636,7 @@ static void on_late(struct weir_client *client)
         weir_body_pace_judge(&call->reader.pace, config, call->worker->loop.now_ns);
     if (!call->reader.reading || call->response.begun || call->pending ||
         late == WEIR_BODY_LATE_NOT) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_LATE);
         return;
     }
     char text[WEIR_BODY_LATE_TEXT_BYTES];

@@ -301,6 +301,6 @@ void weir_api_get_events(struct weir_call *call)
     reader->event_log = weir_gates_event_log(worker->gates);
     reader->mark = weir_event_log_join(reader->event_log);
     reader->ready = true;
-    weir_socket_watch_peer(call->client->stream.watch.fd);
+    weir_client_watch_peer(call->client);
     weir_call_reply(call, 200, "application/x-ndjson", produce_lines);
 }

@@ -260,7 +260,7 @@ void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *l
     job->watching = true;
     weir_job_hold(job);
     weir_timer_set(loop, &job->timer, job->until_ns);
-    weir_socket_watch_peer(job->call->client->stream.watch.fd);
+    weir_client_watch_peer(job->call->client);
 }
 
 /* ---- queries ---- */

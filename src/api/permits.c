@@ -182,7 +182,7 @@ static void lapse(struct weir_api_permit *api_permit)
     if (call != NULL) {
         struct permit_call *permit_call = call->context;
         permit_call->held = false;
-        weir_client_close(call->client);
+        weir_client_abandon(call->client, WEIR_ABANDON_REPLY_CUT);
     }
 }
 
@@ -247,7 +247,7 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
     case WEIR_WAITING:
         permit_call->waiting = api_permit;
         call->pending = true;
-        weir_socket_watch_peer(call->client->stream.watch.fd);
+        weir_client_watch_peer(call->client);
         break;
     case WEIR_REFUSED:
         refuse_permit(call, api_permit, weir_refusal_at_door);
@@ -286,7 +286,7 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));
     permit_call->holds = params->hold;
     if (permit_call->holds) {
-        weir_socket_watch_peer(call->client->stream.watch.fd);
+        weir_client_watch_peer(call->client);
     }
     enter(call, api_permit, params);
 }

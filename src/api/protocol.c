@@ -220,7 +220,7 @@ static bool collect(struct weir_session *session)
 /* False when the connection is of no use any more. */
 static bool tell(struct weir_session *session)
 {
-    struct weir_stream *stream = &session->client->stream;
+    struct weir_stream *stream = &weir_client_connection_of(session->client)->stream;
     struct weir_buffer *out = &session->out;
     while (collect(session)) {
         struct weir_slice text = weir_buffer_slice(out);
@@ -409,7 +409,7 @@ enum read_result {
 
 static enum read_result read_some(struct weir_session *session)
 {
-    struct weir_stream *stream = &session->client->stream;
+    struct weir_stream *stream = &weir_client_connection_of(session->client)->stream;
     struct weir_buffer *in = &session->client->in;
     if (!stream->readable) {
         return READ_NOTHING;
@@ -478,7 +478,7 @@ static void on_late(struct weir_client *client)
     struct weir_session *session = client->call;
     bool idle = !session->in_body && weir_buffer_bytes(&client->in) == 0;
     if (session->ending || idle || weir_buffer_bytes(&session->out) > 0) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_LATE);
         return;
     }
     end_with(session, "timeout", "more was awaited for too long");
@@ -495,7 +495,7 @@ void weir_session_go_on(struct weir_session *session)
         refuse_current(session, "protocol", "the body is not complete");
     }
     if (!tell(session)) {
-        weir_client_close(session->client);
+        weir_client_abandon(session->client, WEIR_ABANDON_GONE);
         return;
     }
     if (session->ending && weir_list_empty(&session->order) &&
@@ -513,7 +513,7 @@ static void on_begin(struct weir_client *client)
 {
     struct weir_session *session = malloc(sizeof *session);
     if (session == NULL) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_RESOURCES);
         return;
     }
     memset(session, 0, offsetof(struct weir_session, token));
@@ -528,8 +528,8 @@ static void on_begin(struct weir_client *client)
 
 static void on_ready(struct weir_client *client)
 {
-    if (client->stream.broken) {
-        weir_client_close(client);
+    if (weir_client_connection_of(client)->stream.broken) {
+        weir_client_abandon(client, WEIR_ABANDON_GONE);
     } else {
         weir_session_go_on(client->call);
     }

@@ -9,7 +9,7 @@
 
 #include "api/job_params.h"
 #include "api/spool.h"
-#include "frontend/client.h"
+#include "frontend/client_connection.h"
 #include "runner/job_service.h"
 #include "tenants/token.h"
 #include "wire/line_protocol.h"

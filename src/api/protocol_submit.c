@@ -263,7 +263,7 @@ static void ask_at_door(struct weir_slot *slot, uint32_t queue)
     }
     slot->place = WEIR_SLOT_AT_DOOR;
     slot->busy = true;
-    weir_socket_watch_peer(slot->session->client->stream.watch.fd);
+    weir_client_watch_peer(slot->session->client);
 }
 
 /* ---- the line ---- */

@@ -363,7 +363,7 @@ static void ask_at_door(struct submission *submission, uint32_t queue)
     }
     submission->place = AT_DOOR;
     weir_job_hold(job);
-    weir_socket_watch_peer(job->call->client->stream.watch.fd);
+    weir_client_watch_peer(job->call->client);
 }
 
 /* ---- the head ---- */

@@ -229,7 +229,7 @@ static void pass_doors(struct weir_job_call *job)
         if (!many->at_door && !weir_job_service_ask(job->job_service, &gate->door)) {
             many->at_door = true;
             weir_job_hold(job);
-            weir_socket_watch_peer(job->call->client->stream.watch.fd);
+            weir_client_watch_peer(job->call->client);
             return;
         }
         many->at_door = false;

@@ -1,6 +1,6 @@
 #include "frontend/listener.h"
 
-#include "frontend/client.h"
+#include "frontend/client_connection.h"
 #include "net/descriptors.h"
 #include "worker/address.h"
 #include "worker/descriptor_log.h"
@@ -125,8 +125,8 @@ static void on_transfer(struct weir_post *post)
         close(transfer->fd);
         weir_listener_forget(transfer->listener, transfer->to, transfer->reserved);
     } else {
-        weir_client_open(transfer->to, transfer->listener, transfer->fd, &transfer->peer,
-                         transfer->reserved);
+        weir_client_connection_open(transfer->to, transfer->listener, transfer->fd, &transfer->peer,
+                                    transfer->reserved);
     }
     free(transfer);
 }
@@ -139,7 +139,7 @@ static void settle(struct weir_acceptor *acceptor, int fd, const struct weir_add
     struct transfer *transfer = to == worker->index ? NULL : malloc(sizeof *transfer);
     if (transfer == NULL) {
         remember(acceptor->listener, worker->index);
-        weir_client_open(worker, acceptor->listener, fd, peer, reserved);
+        weir_client_connection_open(worker, acceptor->listener, fd, peer, reserved);
         return;
     }
     struct weir_loop *loop = weir_gates_loop(worker->gates, to);
@@ -160,10 +160,10 @@ static void settle(struct weir_acceptor *acceptor, int fd, const struct weir_add
  * of any. False if there is none. */
 static bool displace(struct weir_worker *worker, struct weir_listener *listener, bool all)
 {
-    bool made_room = weir_client_displace(listener, worker);
+    bool made_room = weir_client_connection_displace(listener, worker);
     for (struct weir_acceptor *acceptor = all ? worker->acceptors : NULL;
          acceptor != NULL && !made_room; acceptor = acceptor->next) {
-        made_room = weir_client_displace(acceptor->listener, worker);
+        made_room = weir_client_connection_displace(acceptor->listener, worker);
     }
     return made_room;
 }

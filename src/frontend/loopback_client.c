@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
 #include "frontend/loopback_client.h"
 
-#include "frontend/client.h"
+#include "frontend/client_connection.h"
 #include "worker/config_snapshot.h"
 
 #include <errno.h>
@@ -36,8 +36,9 @@ int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_c
         return -1;
     }
     weir_listener_admit(worker->loopback_listener, worker);
-    weir_client_open_loopback(worker, worker->loopback_listener, ends[0], &peer, loopback);
-    if (loopback->client == NULL) {
+    weir_client_connection_open_loopback(worker, worker->loopback_listener, ends[0], &peer,
+                                         loopback);
+    if (loopback->connection == NULL) {
         close(ends[1]);
         errno = ENOMEM;
         return -1;
@@ -49,8 +50,8 @@ int weir_loopback_client_open(struct weir_worker *worker, struct weir_loopback_c
 
 void weir_loopback_client_close(struct weir_loopback_client *loopback)
 {
-    if (loopback->client != NULL) {
-        weir_client_close(loopback->client);
+    if (loopback->connection != NULL) {
+        weir_client_connection_close(loopback->connection);
     }
     if (loopback->worker_config != NULL) {
         weir_worker_config_give(loopback->worker_config);

@@ -9,7 +9,7 @@
 
 #include "frontend/listener.h"
 
-struct weir_client;
+struct weir_client_connection;
 
 struct weir_loopback_client {
     struct weir_slice tenant; /* empty: whom the route names */
@@ -17,8 +17,8 @@ struct weir_loopback_client {
     bool cut;     /* its reply has ended before its time, which may not show: a pair of
                    * sockets cannot be reset */
     bool lacking; /* its reply is ours: we had no descriptor or memory to reach the upstream */
-    struct weir_client *client;               /* private: null once it has closed */
-    struct weir_worker_config *worker_config; /* private: whose routes it is for */
+    struct weir_client_connection *connection; /* private: null once it has closed */
+    struct weir_worker_config *worker_config;  /* private: whose routes it is for */
 };
 
 /* What such clients have come by, and nobody else can; `service` answers them. One for the process,

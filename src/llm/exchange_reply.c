@@ -122,7 +122,7 @@ static bool open_chunk(struct weir_llm *llm, size_t bytes)
         return false;
     }
     parser->chunk_begin = reply->end;
-    if (exchange->reply_frames == WEIR_FRAMING_CHUNKED && most > 0) {
+    if (exchange->client->reply_framing == WEIR_FRAMING_CHUNKED && most > 0) {
         reply->end += (uint32_t)weir_chunk_write_line(reply->data + reply->end, most);
     }
     parser->chunk_data = reply->end;
@@ -141,7 +141,7 @@ static void close_chunk(struct weir_llm *llm)
     if (bytes == 0) {
         return;
     }
-    if (exchange->reply_frames != WEIR_FRAMING_CHUNKED) {
+    if (exchange->client->reply_framing != WEIR_FRAMING_CHUNKED) {
         reply->end += bytes;
         return;
     }
@@ -304,7 +304,7 @@ bool weir_llm_listen_end(struct weir_llm *llm)
         return true;
     }
     close_chunk(llm);
-    return exchange->reply_frames != WEIR_FRAMING_CHUNKED || end_chunks(llm);
+    return exchange->client->reply_framing != WEIR_FRAMING_CHUNKED || end_chunks(llm);
 }
 
 /* ---- what it came to ---- */

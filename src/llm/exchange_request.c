@@ -35,7 +35,7 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->deadline_ns = WEIR_NEVER;
     llm->exchange = exchange;
     llm->wants_continue = facts->head->expects_continue;
-    llm->keep_client = exchange->keep_client;
+    llm->keep_client = exchange->client->keeps;
     llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
     llm->key_bytes = (uint16_t)facts->key.bytes;
     llm->model_at = facts->key_gap;
@@ -480,8 +480,8 @@ static void read_on(struct weir_llm *llm)
             wait_for_large(llm); /* behind those who came before */
             return;
         }
-        bool came = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
-        if (exchange->client == NULL) {
+        enum weir_body_read read = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);
+        if (read == WEIR_BODY_READ_OVER) {
             return;
         }
         if (!llm->reads_large && has_large(llm)) {
@@ -490,10 +490,10 @@ static void read_on(struct weir_llm *llm)
             weir_client_relax(client); /* it had a time to wait for the buffer */
             worker->large_reads++;
         }
-        if (came) {
+        if (read == WEIR_BODY_READ_SOME) {
             continue;
         }
-        if (client->stream.readable && client->in.capacity < capacity) {
+        if (read == WEIR_BODY_READ_NO_ROOM && client->in.capacity < capacity) {
             lack_buffer(llm, capacity);
         } else {
             weir_exchange_watch_client(exchange);

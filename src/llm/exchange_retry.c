@@ -83,17 +83,10 @@ static void let_go(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_backend *backend = exchange->backend;
-    bool whole = exchange->head_done && exchange->request_sent && backend->head.persists &&
-                 exchange->reply_body.state == WEIR_BODY_ENDED &&
-                 exchange->reply_body.framing != WEIR_FRAMING_UNTIL_CLOSE &&
-                 weir_buffer_bytes(&backend->in) == exchange->reply_ready;
+    bool whole = exchange->head_done && exchange->request_sent &&
+                 exchange->reply_body.state == WEIR_BODY_ENDED;
     exchange->backend = NULL;
-    if (whole) {
-        weir_buffer_release(&exchange->worker->buffers, &backend->in);
-        weir_backend_keep(backend);
-    } else {
-        weir_backend_drop(backend);
-    }
+    weir_backend_done(backend, whole, exchange->reply_ready, NULL);
 }
 
 static void wait_until(struct weir_llm *llm, uint64_t at_ns, enum weir_outcome outcome)
@@ -112,7 +105,7 @@ static void wait_until(struct weir_llm *llm, uint64_t at_ns, enum weir_outcome o
     exchange->heard = false;
     exchange->retried = false;
     exchange->server_failed = false;
-    exchange->keep_client = llm->keep_client;
+    exchange->client->keeps = llm->keep_client;
     exchange->reply_ready = 0;
     exchange->status = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);

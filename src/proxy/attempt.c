@@ -5,7 +5,6 @@
 #include "base/list.h"
 #include "frontend/loopback_client.h"
 #include "proxy/forward.h"
-#include "upstream/connect.h"
 
 #include <errno.h>
 
@@ -140,7 +139,7 @@ static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progr
     if (progress == WEIR_CONNECT_FAILED) {
         lose_backend(exchange, wrong);
     } else if (progress == WEIR_CONNECT_UNDER_WAY) {
-        weir_exchange_set_timer(exchange, weir_connect_patience_ns(exchange->backend));
+        weir_exchange_set_timer(exchange, weir_backend_connect_patience_ns(exchange->backend));
     }
     return progress == WEIR_CONNECT_DONE;
 }
@@ -150,7 +149,7 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
     struct weir_backend *backend = exchange->backend;
     if (!backend->connected) {
         const char *wrong;
-        enum weir_connect_progress progress = weir_connect_go_on(backend, &wrong);
+        enum weir_connect_progress progress = weir_backend_connect(backend, &wrong);
         if (!is_connected(exchange, progress, wrong)) {
             return;
         }
@@ -190,7 +189,7 @@ static void backend_late(struct weir_backend *backend)
     bool expired = has_deadline(exchange) && exchange->deadline_ns <= exchange->worker->loop.now_ns;
     if (!backend->connected && !expired) {
         const char *wrong;
-        enum weir_connect_progress progress = weir_connect_late(backend, &wrong);
+        enum weir_connect_progress progress = weir_backend_connect_late(backend, &wrong);
         (void)is_connected(exchange, progress, wrong);
         return;
     }
@@ -208,7 +207,7 @@ static void backend_late(struct weir_backend *backend)
         return;
     }
     if (exchange->reply_begun) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
     } else {
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
@@ -268,7 +267,7 @@ static void begin_sending(struct weir_exchange *exchange, struct weir_backend *b
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
         serve_backend(backend);
     } else {
-        weir_exchange_set_timer(exchange, weir_connect_patience_ns(backend));
+        weir_exchange_set_timer(exchange, weir_backend_connect_patience_ns(backend));
     }
 }
 

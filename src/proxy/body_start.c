@@ -39,10 +39,10 @@ static uint32_t capacity_for(const struct weir_exchange *exchange)
 
 /* Whether no more is read before the line: the buffer is full, or there is no memory for a larger
  * one. */
-static bool is_full(const struct weir_client *client, uint32_t capacity)
+static bool is_full(const struct weir_client *client, uint32_t capacity, enum weir_body_read read)
 {
     const struct weir_buffer *in = &client->in;
-    return in->capacity < capacity ? client->stream.readable
+    return in->capacity < capacity ? read == WEIR_BODY_READ_NO_ROOM
                                    : weir_buffer_bytes(in) == in->capacity;
 }
 
@@ -65,13 +65,13 @@ static enum body_start_progress read_start(struct weir_exchange *exchange)
             return START_IS_THERE;
         }
         uint32_t capacity = capacity_for(exchange);
-        if (weir_exchange_read_client(exchange, capacity, 0)) {
-            continue;
-        }
-        if (exchange->client == NULL) {
+        enum weir_body_read read = weir_exchange_read_client(exchange, capacity, 0);
+        if (read == WEIR_BODY_READ_OVER) {
             return START_OVER;
         }
-        return is_full(client, capacity) ? START_IS_THERE : START_WAITS;
+        if (read != WEIR_BODY_READ_SOME) {
+            return is_full(client, capacity, read) ? START_IS_THERE : START_WAITS;
+        }
     }
 }
 

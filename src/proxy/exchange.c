@@ -1,7 +1,6 @@
 #include "proxy/exchange_internal.h"
 
 #include "base/list.h"
-#include "frontend/loopback_client.h"
 #include "gates/refusal.h"
 #include "wire/head_writer.h"
 
@@ -98,22 +97,12 @@ static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 
 static void abort_call(struct weir_client *client)
 {
-    struct weir_exchange *exchange = client->call;
-    /* A reply that ends with the connection has no other end than that: a part of it must not look
-     * like the whole. */
-    if (exchange->reply_frames == WEIR_FRAMING_UNTIL_CLOSE && !exchange->upgraded) {
-        weir_socket_reset(client->stream.watch.fd);
-    }
-    if (client->loopback != NULL) {
-        client->loopback->cut = true;
-    }
-    finish(exchange, WEIR_OUTCOME_CANCELLED);
+    finish(client->call, WEIR_OUTCOME_CANCELLED);
 }
 
-/* The client's connection cannot go on: closing it ends the exchange as well. */
-void weir_exchange_abandon(struct weir_exchange *exchange)
+void weir_exchange_abandon(struct weir_exchange *exchange, enum weir_abandon why)
 {
-    weir_client_close(exchange->client);
+    weir_client_abandon(exchange->client, why);
 }
 
 /* What was checked of the body but never sent is not the beginning of the next request. */
@@ -127,11 +116,10 @@ static void drop_body(struct weir_exchange *exchange)
 void weir_exchange_complete(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
-    bool keep = exchange->keep_client && exchange->request_body.state == WEIR_BODY_ENDED;
     drop_body(exchange);
     client->unfinished = exchange->request_body.state != WEIR_BODY_ENDED;
     finish(exchange, WEIR_OUTCOME_CANCELLED);
-    weir_client_done(client, keep);
+    weir_client_done(client, client->keeps);
 }
 
 /* ---- answers of our own ---- */
@@ -140,19 +128,17 @@ void weir_exchange_complete(struct weir_exchange *exchange)
  * late for an answer: the exchange is over then. */
 static bool begin_answer(struct weir_exchange *exchange)
 {
-    struct weir_worker *worker = exchange->worker;
     if (exchange->backend != NULL) {
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;
     }
     if (exchange->reply_begun || exchange->interim_cut) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
         return false;
     }
-    weir_buffer_release(&worker->buffers, &exchange->reply);
-    exchange->reply_frames = WEIR_FRAMING_LENGTH;
-    exchange->keep_client = exchange->keep_client && !worker->draining &&
-                            exchange->request_body.state == WEIR_BODY_ENDED;
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
+    weir_client_begin_reply(exchange->client, WEIR_FRAMING_LENGTH,
+                            exchange->request_body.state == WEIR_BODY_ENDED);
     return true;
 }
 
@@ -183,9 +169,9 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
     problem->context = exchange;
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
     if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
-        !weir_problem_write(problem, exchange->keep_client, exchange->method != WEIR_METHOD_HEAD,
+        !weir_problem_write(problem, exchange->client->keeps, exchange->method != WEIR_METHOD_HEAD,
                             &exchange->reply)) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_RESOURCES);
         return;
     }
     end_answer(exchange, problem->status);
@@ -206,7 +192,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
         return;
     }
     if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_SMALL)) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_RESOURCES);
         return;
     }
     weir_head_init(&head, exchange->reply.data, weir_buffer_room(&exchange->reply));
@@ -214,7 +200,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
     weir_head_field(&head, weir_slice_of("allow"),
                     weir_slice_of("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     weir_head_field(&head, weir_slice_of("connection"),
-                    weir_slice_of(exchange->keep_client ? "keep-alive" : "close"));
+                    weir_slice_of(exchange->client->keeps ? "keep-alive" : "close"));
     bool fits = weir_head_end(&head);
     assert(fits);
     exchange->reply.end = (uint32_t)head.bytes;
@@ -346,10 +332,8 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
 
 bool weir_exchange_send_continue(struct weir_exchange *exchange)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct iovec part = {(char *)go_on, sizeof go_on - 1};
-    if (weir_stream_write(&exchange->client->stream, &part, 1) != (ssize_t)part.iov_len) {
-        weir_exchange_abandon(exchange); /* it does not even read that */
+    if (!weir_client_continue(exchange->client)) {
+        weir_exchange_abandon(exchange, WEIR_ABANDON_LATE); /* it does not even read that */
         return false;
     }
     return true;
@@ -380,7 +364,7 @@ static void body_late(struct weir_exchange *exchange)
     }
     bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
     if (exchange->reply_begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
-        weir_exchange_abandon(exchange); /* it would not read an answer either */
+        weir_exchange_abandon(exchange, WEIR_ABANDON_LATE); /* it would not read an answer either */
         return;
     }
     char text[WEIR_BODY_LATE_TEXT_BYTES] =
@@ -389,7 +373,7 @@ static void body_late(struct weir_exchange *exchange)
     if (late != WEIR_BODY_LATE_NOT) {
         weir_body_late_text(late, listener->config, text);
     }
-    exchange->keep_client = false;
+    exchange->client->keeps = false;
     weir_exchange_answer(exchange, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
 }
 
@@ -402,7 +386,7 @@ static void client_late(struct weir_client *client)
     }
     assert(exchange->state != WEIR_EXCHANGE_WAITING); /* only filters set a time for those */
     if (exchange->reply_begun || exchange->upstream_done) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_LATE);
         return;
     }
     body_late(exchange);
@@ -411,14 +395,14 @@ static void client_late(struct weir_client *client)
 static void client_ready(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
-    if (exchange->upgraded && exchange->backend != NULL && !client->stream.broken &&
-        client->stream.hung) {
+    if (exchange->upgraded && exchange->backend != NULL && weir_client_half_closed(client)) {
         (void)!weir_exchange_pump_request(exchange); /* its last words; they end with its close */
         weir_exchange_watch_client(exchange);
         return;
     }
     if (weir_client_gone(client) && !exchange->upstream_done) {
-        weir_exchange_abandon(exchange); /* out of the line, or from under the upstream's hands */
+        /* Out of the line, or from under the upstream's hands. */
+        weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return;
     }
     if (exchange->state == WEIR_EXCHANGE_READING) {

@@ -57,14 +57,12 @@ struct weir_exchange {
     uint8_t method;       /* enum weir_http_method */
     uint32_t hooks;       /* those that its filters have: 1 << enum weir_filter_hook each */
     uint8_t place;        /* enum weir_exchange_place */
-    uint8_t reply_frames; /* enum weir_http1_framing: where the reply ends for the client */
     bool again_pending;   /* `again` is under way */
     bool request_sent;    /* all of it */
     bool reply_begun;     /* bytes of a final reply have gone to the client */
     bool interim_cut;     /* a part of an interim one has, and the rest is in `reply` */
     bool head_done;       /* the final reply's head is in `reply` */
     bool upstream_done;   /* the upstream's part is over */
-    bool keep_client;     /* the connection goes on afterwards */
     bool heard;           /* bytes of a reply have come, if only of an interim one */
     bool retried;         /* on another server */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */

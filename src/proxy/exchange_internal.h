@@ -91,8 +91,8 @@ void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_s
 /* The one place that changes its state. */
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);
 
-/* The client's connection cannot go on: closes it, which ends the exchange as well. */
-void weir_exchange_abandon(struct weir_exchange *exchange);
+/* The client cannot be served to the end: gives it up, which ends the exchange as well. */
+void weir_exchange_abandon(struct weir_exchange *exchange, enum weir_abandon why);
 
 /* The reply has been written; the client goes on. */
 void weir_exchange_complete(struct weir_exchange *exchange);
@@ -158,9 +158,18 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange);
 
 /* ---- request.c ---- */
 
+/* What became of an attempt to read more of the request's body. */
+enum weir_body_read {
+    WEIR_BODY_READ_SOME,
+    WEIR_BODY_READ_NOTHING, /* yet */
+    WEIR_BODY_READ_NO_ROOM, /* there may be more, but no memory for it */
+    WEIR_BODY_READ_OVER     /* the client has left, and the exchange is over */
+};
+
 /* Reads more of the request's body into the client's buffer, which is made so large first and keeps
- * `spare` bytes of room. False if there is nothing now, no room, or the exchange is over. */
-bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare);
+ * `spare` bytes of room. */
+enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity,
+                                              uint32_t spare);
 
 /* What is said of a body that is too long, also of one that only says so. */
 #define WEIR_BODY_TOO_LONG \

@@ -9,30 +9,13 @@
 
 bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
 {
-    struct weir_backend *backend = exchange->backend;
-    struct weir_buffer *in = &backend->in;
-    *got = WEIR_STREAM_AGAIN;
-    if (!backend->stream.readable) {
-        return false;
-    }
-    weir_buffer_compact(in);
-    uint32_t wanted =
-        in->capacity == 0 || weir_buffer_room(in) > 0 ? WEIR_BUFFER_MIDDLE : WEIR_BUFFER_LARGE;
-    if (weir_buffer_room(in) == 0 && !weir_buffer_reserve(&exchange->worker->buffers, in, wanted)) {
-        return false;
-    }
-    if (weir_buffer_room(in) == 0) {
-        return false;
-    }
-    *got = weir_stream_read(&backend->stream, in->data + in->end, weir_buffer_room(in));
-    if (*got > 0) {
-        in->end += (uint32_t)*got;
-        exchange->heard = true;
-    }
+    *got = weir_backend_read(exchange->backend);
+    exchange->heard = exchange->heard || *got > 0;
     return *got > 0;
 }
 
-static bool write_head(struct weir_exchange *exchange, const struct weir_http1_head *head)
+static bool write_head(struct weir_exchange *exchange, const struct weir_http1_head *head,
+                       enum weir_http1_framing framing)
 {
     struct weir_worker *worker = exchange->worker;
     struct weir_backend *backend = exchange->backend;
@@ -44,9 +27,9 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
         return false;
     }
     struct weir_forward_reply reply = {.head = head,
-                                       .framing = (enum weir_http1_framing)exchange->reply_frames,
+                                       .framing = framing,
                                        .data = backend->in.data + backend->in.begin,
-                                       .keep_alive = exchange->keep_client,
+                                       .keep_alive = exchange->client->keeps,
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
     reply.context = exchange;
@@ -64,8 +47,8 @@ static void open_tunnel(struct weir_exchange *exchange)
     weir_body_init(&exchange->request_body, &unframed, UINT64_MAX);
     weir_body_init(&exchange->reply_body, &unframed, UINT64_MAX);
     exchange->request_sent = false;
-    exchange->keep_client = false;
     exchange->upgraded = true;
+    weir_client_begin_tunnel(exchange->client);
 }
 
 /* How it went, as far as the status tells. */
@@ -131,14 +114,13 @@ static bool take_head(struct weir_exchange *exchange)
         return false;
     }
     exchange->judging = judged == WEIR_FILTER_HEAD_JUDGE;
-    exchange->reply_frames =
-        (uint8_t)framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
+    enum weir_http1_framing framing =
+        framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
     if (final) {
-        exchange->keep_client =
-            exchange->keep_client && exchange->reply_frames != WEIR_FRAMING_UNTIL_CLOSE &&
-            exchange->request_body.state == WEIR_BODY_ENDED && !exchange->worker->draining;
+        weir_client_begin_reply(exchange->client, framing,
+                                exchange->request_body.state == WEIR_BODY_ENDED);
     }
-    if ((final || exchange->minor > 0) && !write_head(exchange, head)) {
+    if ((final || exchange->minor > 0) && !write_head(exchange, head, framing)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
                              "The upstream's header section is too long to be passed on.");
         return false;
@@ -207,19 +189,11 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
 static void end_upstream(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
-    bool keep = backend->head.persists && exchange->request_sent &&
-                exchange->request_body.state == WEIR_BODY_ENDED &&
-                exchange->reply_body.framing != WEIR_FRAMING_UNTIL_CLOSE &&
-                weir_buffer_bytes(&backend->in) == exchange->reply_ready;
-    exchange->tail = backend->in;
-    backend->in = (struct weir_buffer){0};
+    bool whole = exchange->request_sent && exchange->request_body.state == WEIR_BODY_ENDED &&
+                 !exchange->upgraded;
     exchange->backend = NULL;
     exchange->upstream_done = true;
-    if (keep) {
-        weir_backend_keep(backend);
-    } else {
-        weir_backend_drop(backend);
-    }
+    weir_backend_done(backend, whole, exchange->reply_ready, &exchange->tail);
     weir_exchange_end_ticket(exchange, outcome_of(exchange->status));
 }
 
@@ -242,7 +216,7 @@ static bool check_reply(struct weir_exchange *exchange)
             ? weir_filters_reply_data(exchange, fresh)
             : WEIR_FILTER_DATA_PASS;
     if (filtered == WEIR_FILTER_DATA_NO_MEMORY) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_RESOURCES);
         return false;
     }
     if (filtered == WEIR_FILTER_DATA_TAKEN) {
@@ -261,7 +235,7 @@ static bool check_reply(struct weir_exchange *exchange)
     }
     if (broken || (ended && weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_END) &&
                    !weir_filters_reply_end(exchange))) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
         return false;
     }
     if (ended) {
@@ -289,24 +263,17 @@ bool weir_exchange_write(struct weir_exchange *exchange)
 {
     struct weir_buffer *source = reply_source(exchange);
     join_if_short(exchange, source);
-    struct iovec parts[2];
-    int count = 0;
     struct weir_slice head = weir_buffer_slice(&exchange->reply);
-    if (head.bytes > 0) {
-        parts[count++] = (struct iovec){(char *)head.data, head.bytes};
-    }
-    if (exchange->reply_ready > 0) {
-        parts[count++] = (struct iovec){source->data + source->begin, exchange->reply_ready};
-    }
-    if (count == 0) {
+    struct weir_slice body = {weir_buffer_slice(source).data, exchange->reply_ready};
+    if (head.bytes + body.bytes == 0) {
         return true;
     }
-    ssize_t sent = weir_stream_write(&exchange->client->stream, parts, count);
+    ssize_t sent = weir_client_write(exchange->client, head, body);
     if (sent == WEIR_STREAM_AGAIN) {
         return false;
     }
     if (sent < 0) {
-        weir_exchange_abandon(exchange);
+        weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return false;
     }
     exchange->reply_begun = exchange->head_done; /* an interim reply does not begin the final one */
@@ -341,7 +308,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
                 return;
             }
             if (got == WEIR_STREAM_BROKEN && !exchange->upgraded) {
-                weir_exchange_abandon(exchange);
+                weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
                 return;
             }
             weir_body_close(&exchange->reply_body);

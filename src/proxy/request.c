@@ -1,32 +1,26 @@
 /* request.c - an exchange's request, on its way to the server. */
 #include "proxy/exchange_internal.h"
 
-bool weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity, uint32_t spare)
+enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity,
+                                              uint32_t spare)
 {
     struct weir_client *client = exchange->client;
-    struct weir_buffer *in = &client->in;
-    if (!client->stream.readable) {
-        return false;
-    }
-    if (!weir_buffer_reserve(&exchange->worker->buffers, in, capacity) ||
-        weir_buffer_room(in) <= spare) {
-        return false;
-    }
-    ssize_t got =
-        weir_stream_read(&client->stream, in->data + in->end, weir_buffer_room(in) - spare);
+    ssize_t got = weir_client_read(client, capacity, spare);
     if (got == WEIR_STREAM_AGAIN) {
-        return false;
+        return WEIR_BODY_READ_NOTHING;
+    }
+    if (got == WEIR_CLIENT_NO_ROOM) {
+        return WEIR_BODY_READ_NO_ROOM;
     }
     if (got <= 0) {
-        weir_exchange_abandon(exchange);
-        return false;
+        weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
+        return WEIR_BODY_READ_OVER;
     }
-    in->end += (uint32_t)got;
     exchange->expects = false; /* it sends, told to or not */
     weir_body_pace_receive(&exchange->body_pace, client->listener->config, (uint64_t)got,
                            exchange->worker->loop.now_ns);
-    weir_client_relax(client); /* it has gone on: its time begins anew */
-    return true;
+    weir_client_relax(client); /* it has gone on, so its time starts again */
+    return WEIR_BODY_READ_SOME;
 }
 
 void weir_exchange_check_body(struct weir_exchange *exchange)
@@ -61,7 +55,7 @@ void weir_exchange_answer_body_fault(struct weir_exchange *exchange)
 {
     enum weir_http_fault fault = exchange->request_body.fault;
     bool large = fault == WEIR_HTTP_FAULT_BODY_LARGE;
-    exchange->keep_client = false;
+    exchange->client->keeps = false;
     weir_exchange_answer(exchange, large ? WEIR_PROBLEM_BODY_TOO_LARGE : WEIR_PROBLEM_BAD_REQUEST,
                          weir_http_fault_status(fault),
                          large ? WEIR_BODY_TOO_LONG : weir_http_fault_text(fault));
@@ -82,23 +76,18 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
             weir_exchange_answer_body_fault(exchange);
             return false;
         }
-        struct iovec parts[2];
-        int count = 0;
         struct weir_slice head = weir_buffer_slice(&exchange->request);
-        if (exchange->request_sent_bytes < head.bytes) {
-            parts[count++] = (struct iovec){(char *)head.data + exchange->request_sent_bytes,
-                                            head.bytes - exchange->request_sent_bytes};
-        }
-        if (exchange->body_ready > exchange->body_sent) {
-            struct weir_buffer *in = &exchange->client->in;
-            parts[count++] = (struct iovec){in->data + in->begin + exchange->body_sent,
-                                            exchange->body_ready - exchange->body_sent};
-        }
-        if (count == 0) {
+        struct weir_slice body = weir_buffer_slice(&exchange->client->in);
+        head = (struct weir_slice){head.data + exchange->request_sent_bytes,
+                                   head.bytes - exchange->request_sent_bytes};
+        body = (struct weir_slice){body.data + exchange->body_sent,
+                                   exchange->body_ready - exchange->body_sent};
+        if (head.bytes + body.bytes == 0) {
             if (exchange->request_body.state == WEIR_BODY_ENDED) {
                 exchange->request_sent = true;
                 weir_exchange_set_timer(exchange, upstream->first_byte_timeout_ns);
-            } else if (!weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE, 0)) {
+            } else if (weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE, 0) !=
+                       WEIR_BODY_READ_SOME) {
                 /* More than came with the head is read in larger pieces. */
                 if (exchange->state == WEIR_EXCHANGE_OVER) {
                     return false;
@@ -108,7 +97,7 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
             }
             continue;
         }
-        ssize_t sent = weir_stream_write(&exchange->backend->stream, parts, count);
+        ssize_t sent = weir_backend_write(exchange->backend, head, body);
         if (sent == WEIR_STREAM_AGAIN) {
             weir_exchange_set_timer(exchange, upstream->idle_timeout_ns);
             return true;

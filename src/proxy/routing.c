@@ -429,7 +429,6 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
 
 static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
 {
-    exchange->keep_client = false;
     weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
                          weir_http_fault_text(fault));
 }
@@ -440,7 +439,7 @@ void weir_exchange_begin(struct weir_client *client)
     struct weir_http1_head *head = client->head;
     struct weir_exchange *exchange = weir_slab_take(&worker->exchanges);
     if (exchange == NULL) {
-        weir_client_close(client);
+        weir_client_abandon(client, WEIR_ABANDON_RESOURCES);
         return;
     }
     memset(exchange, 0, offsetof(struct weir_exchange, tenant_text)); /* the texts need not be */
@@ -461,7 +460,6 @@ void weir_exchange_begin(struct weir_client *client)
     } else {
         exchange->minor = head->minor;
         exchange->method = (uint8_t)head->method;
-        exchange->keep_client = head->persists;
         exchange->request_body.state =
             head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
         go(exchange, &reading);

@@ -1,6 +1,6 @@
 /* reload.c - a config's way into the server: the snapshot made of it, what that needs besides
  * itself, and how the threads take it up, at the start and while they run. */
-#include "frontend/client.h"
+#include "frontend/client_connection.h"
 #include "gates/event_file.h"
 #include "server/server_internal.h"
 #include "server/snapshot_build.h"
@@ -204,7 +204,7 @@ static void judge_clients(struct weir_worker *worker)
 {
     struct weir_link *list = &worker->all_clients;
     for (struct weir_link *at = list->next; at != list; at = at->next) {
-        weir_client_judge(weir_container_of(at, struct weir_client, link));
+        weir_client_connection_judge(weir_container_of(at, struct weir_client_connection, link));
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "frontend/client.h"
+#include "frontend/client_connection.h"
 #include "frontend/loopback_client.h"
 #include "gates/event_file.h"
 #include "llm/llm_exchange.h"
@@ -13,7 +13,7 @@
 #include "proxy/exchange_flow.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
-#include "upstream/upstream.h"
+#include "upstream/upstream_connection.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -136,30 +136,25 @@ static void on_grace_over(struct weir_timer *timer)
     struct weir_thread *thread = weir_container_of(timer, struct weir_thread, grace);
     struct weir_link *list = &thread->worker.all_clients;
     for (struct weir_link *at = list->next; at != list;) {
-        struct weir_client *client = weir_container_of(at, struct weir_client, link);
+        struct weir_client_connection *connection =
+            weir_container_of(at, struct weir_client_connection, link);
         at = at->next;
-        if (client->call != NULL && client->listener->service->dismiss != NULL) {
-            client->listener->service->dismiss(client);
-        }
+        weir_client_connection_dismiss(connection);
     }
     weir_loop_stop(&thread->worker.loop);
 }
 
-/* Of connections without a request, those close at once that the end waits for; a request from
- * within is on its way as soon as there is a connection. What is not awaited stays open until the
- * end, to tell how far it is; but whoever waits there for something new would not get it. */
+/* Connections without a request close at once if the end waits for them. The others stay open until
+ * the end, to tell how far it is; but a call that waits there for something new would not get it.
+ */
 static void send_home(struct weir_worker *worker)
 {
     struct weir_link *list = &worker->all_clients;
     for (struct weir_link *at = list->next; at != list;) {
-        struct weir_client *client = weir_container_of(at, struct weir_client, link);
-        const struct weir_service *service = client->listener->service;
+        struct weir_client_connection *connection =
+            weir_container_of(at, struct weir_client_connection, link);
         at = at->next;
-        if (service->awaited && client->call == NULL && client->loopback == NULL) {
-            weir_client_close(client);
-        } else if (!service->awaited && client->call != NULL && service->dismiss != NULL) {
-            service->dismiss(client);
-        }
+        weir_client_connection_drain(connection);
     }
 }
 
@@ -210,11 +205,11 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     weir_list_init(&worker->all_clients);
     weir_list_init(&worker->large_waiters);
     weir_buffer_pool_init(&worker->buffers, CONNECTIONS_MAX * 2, worker->allocator);
-    weir_slab_init(&worker->clients, sizeof(struct weir_client), CONNECTIONS_MAX,
+    weir_slab_init(&worker->clients, sizeof(struct weir_client_connection), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->exchanges, sizeof(struct weir_exchange), CONNECTIONS_MAX,
                    worker->allocator);
-    weir_slab_init(&worker->backends, sizeof(struct weir_backend), CONNECTIONS_MAX,
+    weir_slab_init(&worker->backends, sizeof(struct weir_upstream_connection), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->body_starts, sizeof(struct weir_body_start), CONNECTIONS_MAX,
                    worker->allocator);
@@ -268,7 +263,8 @@ static void close_clients(struct weir_thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
     while (!weir_list_empty(&worker->all_clients)) {
-        weir_client_close(weir_container_of(worker->all_clients.next, struct weir_client, link));
+        weir_client_connection_close(
+            weir_container_of(worker->all_clients.next, struct weir_client_connection, link));
     }
 }
 

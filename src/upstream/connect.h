@@ -7,32 +7,28 @@
 #ifndef WEIR_UPSTREAM_CONNECT_H
 #define WEIR_UPSTREAM_CONNECT_H
 
-#include "upstream/upstream.h"
-
-enum weir_connect_progress {
-    WEIR_CONNECT_DONE,
-    WEIR_CONNECT_UNDER_WAY,
-    WEIR_CONNECT_FAILED
-};
+#include "upstream/upstream_connection.h"
 
 /* Begins, for a backend whose origin, timer and the watch's function are set. False, with errno, if
  * that is not possible. */
-WEIR_MUST_CHECK bool weir_connect_begin(struct weir_backend *backend);
+WEIR_MUST_CHECK bool weir_connect_begin(struct weir_upstream_connection *connection);
 
 /* Goes on after the backend has become ready. When it has failed, `*wrong` says why, until this
  * thread's next, or is null if there is nothing to say but that. */
-enum weir_connect_progress weir_connect_go_on(struct weir_backend *backend, const char **wrong);
+enum weir_connect_progress weir_connect_go_on(struct weir_upstream_connection *connection,
+                                              const char **wrong);
 
 /* Goes on after its time is over: with another address, or it has failed. */
-enum weir_connect_progress weir_connect_late(struct weir_backend *backend, const char **wrong);
+enum weir_connect_progress weir_connect_late(struct weir_upstream_connection *connection,
+                                             const char **wrong);
 
 /* How long it may wait from now on before weir_connect_late(). */
-uint64_t weir_connect_patience_ns(const struct weir_backend *backend);
+uint64_t weir_connect_patience_ns(const struct weir_upstream_connection *connection);
 
 /* Waits for nothing any more; the stream is its owner's to close. */
-void weir_connect_end(struct weir_backend *backend);
+void weir_connect_end(struct weir_upstream_connection *connection);
 
 /* Whether a connection from before still leads to where its name does. */
-bool weir_connect_current(struct weir_backend *backend);
+bool weir_connect_current(struct weir_upstream_connection *connection);
 
 #endif

@@ -1,18 +1,19 @@
+/* upstream.c - a worker's upstreams: made from its config and closed with it, which of an
+ * upstream's servers a request goes to, and what use tells of their health.
+ *
+ * Everything belongs to one worker and is called in its thread, so there is no lock; making the
+ * upstreams of a config that is not in force yet happens in the thread that loads it. */
 #include "upstream/upstream.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "upstream/connect.h"
 #include "upstream/dns_preload.h"
 #include "upstream/trust.h"
+#include "upstream/upstream_connection.h"
 #include "worker/address.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
-
-/* How long connections beyond `keepalive` must have been idle before they are closed. */
-#define TRIM_NS WEIR_NS_PER_SECOND
 
 /* ---- servers ---- */
 
@@ -70,207 +71,6 @@ void weir_origin_failed(struct weir_origin *origin)
     uint64_t longest_ns = health->pause_max_ns == 0 ? health->pause_ns : health->pause_max_ns;
     origin->pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
     origin->down_until_ns = origin->worker->loop.now_ns + origin->pause_ns;
-}
-
-/* ---- connections ---- */
-
-static void free_backend(struct weir_dead *dead)
-{
-    struct weir_backend *backend = weir_container_of(dead, struct weir_backend, dead);
-    weir_slab_give(&backend->origin->worker->backends, backend);
-}
-
-static inline void leave_pool(struct weir_backend *backend)
-{
-    struct weir_origin *origin = backend->origin;
-    weir_list_unlink(&backend->link);
-    origin->idle_count--;
-    weir_tally_lower(origin->tally, WEIR_TALLY_IDLE);
-    if (origin->idle_count < origin->idle_least) {
-        origin->idle_least = origin->idle_count;
-    }
-}
-
-/* Closes a connection that has neither a user nor a place in the pool. */
-static void dispose(struct weir_backend *backend)
-{
-    struct weir_worker *worker = backend->origin->worker;
-    weir_connect_end(backend);
-    weir_stream_close(&backend->stream);
-    weir_timer_deinit(&worker->loop, &backend->timer);
-    weir_buffer_release(&worker->buffers, &backend->in);
-    weir_loop_bury(&worker->loop, &backend->dead, free_backend);
-}
-
-/* Whether the server has nothing to say. What TLS tells between requests is not said by it. */
-static bool is_quiet(struct weir_backend *backend)
-{
-    char surplus;
-    return !backend->stream.hung &&
-           (!backend->stream.readable ||
-            weir_stream_read(&backend->stream, &surplus, 1) == WEIR_STREAM_AGAIN);
-}
-
-static void on_ready(struct weir_watch *watch, uint32_t what)
-{
-    struct weir_stream *stream = weir_container_of(watch, struct weir_stream, watch);
-    struct weir_backend *backend = weir_container_of(stream, struct weir_backend, stream);
-    weir_stream_note(stream, what);
-    if (backend->user != NULL) {
-        backend->ready(backend);
-    } else if ((what & WEIR_READY_READ) != 0 && !is_quiet(backend)) {
-        /* Idle, a server has nothing to say but that it closes. */
-        leave_pool(backend);
-        dispose(backend);
-    }
-}
-
-static void on_late(struct weir_timer *timer)
-{
-    struct weir_backend *backend = weir_container_of(timer, struct weir_backend, timer);
-    if (backend->user != NULL) {
-        backend->late(backend);
-    }
-}
-
-static struct weir_backend *connect_new(struct weir_origin *origin)
-{
-    struct weir_worker *worker = origin->worker;
-    struct weir_backend *backend = weir_slab_take(&worker->backends);
-    if (backend == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    memset(backend, 0, offsetof(struct weir_backend, head));
-    backend->connected = false;
-    backend->reused = false;
-    backend->origin = origin;
-    weir_stream_init(&backend->stream, -1, on_ready);
-    int why = ENOMEM;
-    if (!weir_timer_init(&worker->loop, &backend->timer, on_late)) {
-        goto no_timer;
-    }
-    if (!weir_connect_begin(backend)) {
-        why = errno;
-        goto no_connection;
-    }
-    return backend;
-
-no_connection:
-    weir_timer_deinit(&worker->loop, &backend->timer);
-no_timer:
-    weir_slab_give(&worker->backends, backend);
-    errno = why;
-    return NULL;
-}
-
-/* One from the pool, or null. Those that lead to where the server's name no longer does go. */
-static inline struct weir_backend *take_idle(struct weir_origin *origin)
-{
-    while (!weir_list_empty(&origin->idle)) {
-        struct weir_backend *backend =
-            weir_container_of(origin->idle.next, struct weir_backend, link);
-        leave_pool(backend);
-        if (origin->name == NULL || weir_connect_current(backend)) {
-            backend->reused = true;
-            return backend;
-        }
-        dispose(backend);
-    }
-    return NULL;
-}
-
-struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used)
-{
-    assert(user != NULL);
-    struct weir_backend *backend = used ? take_idle(origin) : NULL;
-    if (backend == NULL) {
-        backend = connect_new(origin);
-    }
-    if (backend == NULL) {
-        return NULL;
-    }
-    backend->user = user;
-    origin->outstanding++;
-    weir_tally_raise(origin->tally, WEIR_TALLY_ACTIVE);
-    return backend;
-}
-
-static inline void end_use(struct weir_backend *backend)
-{
-    assert(backend->user != NULL);
-    assert(backend->origin->outstanding > 0);
-    backend->user = NULL;
-    backend->origin->outstanding--;
-    weir_tally_lower(backend->origin->tally, WEIR_TALLY_ACTIVE);
-}
-
-static void set_trim(struct weir_origin *origin)
-{
-    struct weir_loop *loop = &origin->worker->loop;
-    origin->idle_least = origin->idle_count;
-    weir_timer_set(loop, &origin->trim, loop->now_ns + TRIM_NS);
-}
-
-/* Closes the connections that nobody has needed since the last time, the longest idle first. */
-static void on_trim(struct weir_timer *timer)
-{
-    struct weir_origin *origin = weir_container_of(timer, struct weir_origin, trim);
-    uint32_t keepalive = origin->upstream->config->keepalive;
-    while (origin->idle_least > keepalive) {
-        struct weir_backend *backend =
-            weir_container_of(origin->idle.previous, struct weir_backend, link);
-        origin->idle_least--;
-        leave_pool(backend);
-        dispose(backend);
-    }
-    if (origin->idle_count > keepalive) {
-        set_trim(origin);
-    }
-}
-
-/* Whether one more may stay in the pool. */
-static bool has_room(struct weir_origin *origin)
-{
-    const struct weir_config_upstream *config = origin->upstream->config;
-    if (config->keepalive == 0 || origin->worker->draining ||
-        origin->upstream->worker_config->retired) {
-        return false;
-    }
-    if (origin->idle_count < config->keepalive) {
-        return true;
-    }
-    if (!origin->has_timer) {
-        origin->has_timer = weir_timer_init(&origin->worker->loop, &origin->trim, on_trim);
-    }
-    if (origin->has_timer && origin->trim.due_ns == WEIR_NEVER) {
-        set_trim(origin);
-    }
-    return origin->has_timer;
-}
-
-void weir_backend_keep(struct weir_backend *backend)
-{
-    struct weir_origin *origin = backend->origin;
-    struct weir_worker *worker = origin->worker;
-    end_use(backend);
-    /* The next user would take for the reply to its own request what nobody has asked for. */
-    bool usable = weir_buffer_bytes(&backend->in) == 0 && is_quiet(backend);
-    if (!usable || !has_room(origin)) {
-        dispose(backend);
-        return;
-    }
-    weir_timer_set(&worker->loop, &backend->timer, WEIR_NEVER);
-    weir_buffer_release(&worker->buffers, &backend->in);
-    weir_list_push_front(&origin->idle, &backend->link);
-    origin->idle_count++;
-    weir_tally_raise(origin->tally, WEIR_TALLY_IDLE);
-}
-
-void weir_backend_drop(struct weir_backend *backend)
-{
-    end_use(backend);
-    dispose(backend);
 }
 
 /* ---- the worker's upstreams ---- */
@@ -386,12 +186,7 @@ static void close_origin(struct weir_origin *origin)
         weir_timer_deinit(&origin->worker->loop, &origin->trim);
         origin->has_timer = false;
     }
-    while (!weir_list_empty(&origin->idle)) {
-        struct weir_backend *backend =
-            weir_container_of(origin->idle.next, struct weir_backend, link);
-        leave_pool(backend);
-        dispose(backend);
-    }
+    weir_upstream_connections_trim(origin, 0);
 }
 
 void weir_upstreams_close(struct weir_worker_config *worker_config)
@@ -401,6 +196,7 @@ void weir_upstreams_close(struct weir_worker_config *worker_config)
     worker_config->dns_preload = NULL;
     for (uint32_t i = 0; worker_config->upstreams != NULL && i < config->upstream_count; i++) {
         struct weir_upstream *upstream = &worker_config->upstreams[i];
+        upstream->closed = true;
         if (upstream->origins == NULL) {
             continue;
         }
