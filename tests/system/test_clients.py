@@ -17,8 +17,9 @@ from raw import connect, front, request, run, upstream
 from test_mock import mock
 from weir import PATIENCE, functions, until
 
-# Of npm, installed once below build/.
-PACKAGES = {'openai': '5.23.2', '@anthropic-ai/sdk': '0.65.0', 'ws': '8.18.3'}
+# Of npm, installed once below build/. The clients need a newer Node.js than Debian 12 has, so that is one of them.
+NODE = f'node-linux-{ {"x86_64": "x64", "aarch64": "arm64"}[os.uname().machine]}'
+PACKAGES = {'openai': '6.49.0', '@anthropic-ai/sdk': '1.9.0', 'ws': '8.18.3', NODE: '22.21.1'}
 CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 
@@ -271,7 +272,8 @@ async def llm(gate):
 
 
 def node(script, name, *arguments):
-    return program('node', '-e', script, *arguments, env={**os.environ, 'NODE_PATH': str(fetch(name))})
+    return program(fetch(NODE) / NODE / 'bin/node', '-e', script, *arguments,
+                   env={**os.environ, 'NODE_PATH': str(fetch(name))})
 
 
 async def line_of(process):

@@ -151,7 +151,7 @@ async def hear_anthropic(client, stranger):
     assert await said() == ['BadRequestError', 400, 'invalid_request_error']
     stranger(await said(), text)
     assert await said() == ['RateLimitError', 429, 'rate_limit_error']
-    assert await said() == ['InternalServerError', 529, 'overloaded_error']
+    assert await said() == ['OverloadedError', 529, 'overloaded_error']
     assert (await said())[2] == 'overloaded_error'
     assert await asyncio.wait_for(client.wait(), PATIENCE) == 0
 

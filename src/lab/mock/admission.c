@@ -105,8 +105,9 @@ bool weir_mock_is_authorized(const struct weir_visit *visit)
     if (settings->key.bytes == 0) {
         return true;
     }
-    if (settings->dialect == WEIR_MOCK_ANTHROPIC) {
-        return weir_slice_equal(field_of(visit, "x-api-key"), settings->key);
+    if (settings->dialect == WEIR_MOCK_ANTHROPIC &&
+        weir_slice_equal(field_of(visit, "x-api-key"), settings->key)) {
+        return true;
     }
     struct weir_slice given = field_of(visit, "authorization");
     if (given.bytes < sizeof bearer - 1 || memcmp(given.data, bearer, sizeof bearer - 1) != 0) {
