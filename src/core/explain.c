@@ -130,15 +130,18 @@ static enum weir_binding find_binding(const struct weir_key *key, const struct w
     return is_next(key, ticket) ? lane_binding(key, ticket, now_ns) : WEIR_BINDING_TURN;
 }
 
-/* When a lane will admit whoever is next, as far as time alone brings it about; now if nothing can
- * be told. Controllers ask to be asked earlier than they expect to say yes. */
+/* When a lane will admit the next ticket, as far as time alone brings it about; now if that cannot
+ * be told. Where no ticket waits, the next one is assumed to cost 1. Controllers ask to be asked
+ * earlier than they expect to say yes, so they are asked again. */
 static uint64_t head_ready_ns(const struct weir_key *key, uint64_t now_ns)
 {
-    if (!key->controlled || key->ready == 0 || key->blocked_until_ns == WEIR_NEVER) {
+    struct weir_amount amount = {1, 1, 0};
+    if (key->ready > 0 && (!key->controlled || key->blocked_until_ns == WEIR_NEVER)) {
         return key->blocked_until_ns == WEIR_NEVER ? now_ns : key->blocked_until_ns;
     }
-    struct weir_amount amount =
-        weir_ticket_amount(weir_turn_first(weir_line_next(key, weir_line_slot(key))));
+    if (key->ready > 0) {
+        amount = weir_ticket_amount(weir_turn_first(weir_line_next(key, weir_line_slot(key))));
+    }
     uint64_t ready_ns = WEIR_NEVER;
     for (uint32_t i = 0; i < key->lane_count; i++) {
         enum weir_binding binding;

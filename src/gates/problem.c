@@ -58,27 +58,31 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
     weir_json_raw(json, weir_slice_of("\n"));
 }
 
-/* Whole seconds, at least one. */
+/* Longer waits than this are not for a program that waits: the caller should hear of them now. */
+#define PATIENCE_SECONDS 60
+
+/* Whole seconds, at least one; one where nothing is known. */
 static uint64_t retry_seconds(uint64_t retry_ns)
 {
+    if (retry_ns == WEIR_NEVER) {
+        return 1;
+    }
     uint64_t seconds = retry_ns / WEIR_NS_PER_SECOND + (retry_ns % WEIR_NS_PER_SECOND != 0);
     return seconds == 0 ? 1 : seconds;
 }
 
-/* Whether it goes away by itself, so that it can be told when to come back. */
-static bool passes(const struct weir_problem *problem)
+/* Every 429 and 503 says when to come again. The clients of OpenAI and Anthropic sleep for as long
+ * as Retry-After says, be it until midnight, unless x-should-retry forbids it. */
+static void put_retry(struct weir_head_writer *head, const struct weir_problem *problem)
 {
-    switch (problem->kind) {
-    case WEIR_PROBLEM_BUDGET_SPENT:
-    case WEIR_PROBLEM_TOO_MANY_KEYS:
-    case WEIR_PROBLEM_QUEUE_FULL:
-    case WEIR_PROBLEM_QUEUE_BLOCKED:
-    case WEIR_PROBLEM_RATE:
-    case WEIR_PROBLEM_STORE_FAILED:
-    case WEIR_PROBLEM_TOO_MANY_READERS:
-        return true;
-    default:
-        return problem->stats != NULL;
+    uint64_t seconds = retry_seconds(problem->retry_ns);
+    if (problem->status != 429 && problem->status != 503) {
+        return;
+    }
+    weir_head_field_number(head, weir_slice_of("retry-after"), seconds);
+    if (seconds > PATIENCE_SECONDS || problem->kind == WEIR_PROBLEM_BUDGET_SPENT ||
+        problem->kind == WEIR_PROBLEM_QUOTA_SPENT) {
+        weir_head_field(head, weir_slice_of("x-should-retry"), weir_slice_of("false"));
     }
 }
 
@@ -98,10 +102,7 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     weir_head_field(&head, weir_slice_of("content-type"),
                     weir_slice_of("application/problem+json"));
     weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
-    if (passes(problem) && problem->retry_ns != WEIR_NEVER) {
-        weir_head_field_number(&head, weir_slice_of("retry-after"),
-                               retry_seconds(problem->retry_ns));
-    }
+    put_retry(&head, problem);
     if (problem->allow != NULL) {
         weir_head_field(&head, weir_slice_of("allow"), weir_slice_of(problem->allow));
     }

@@ -69,9 +69,7 @@ struct weir_problem {
     struct weir_slice tenant;
     uint64_t waited_ns;
     uint64_t timeout_ns;
-    uint64_t retry_ns; /* WEIR_NEVER: nothing is known; told with stats, of a budget, a full
-                          table of keys, or a queue
-                        */
+    uint64_t retry_ns; /* of a 429 or 503: when to come again; WEIR_NEVER: nothing is known */
 };
 
 /* What its type ends with: "line-full", ... */

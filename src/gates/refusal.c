@@ -5,6 +5,26 @@
 /* When to come again if all keys are in use: any permit that is given back may make room. */
 #define KEYS_RETRY_NS WEIR_NS_PER_SECOND
 
+/* A prediction is not believed beyond this. */
+#define PREDICTED_MAX_NS (300 * WEIR_NS_PER_SECOND)
+
+/* When to come again: as the measured drain predicts. While nothing has been measured, when time
+ * alone next changes something at the key: a bucket is refilled, a pause or a lease is over. Else
+ * after the time that others may wait in line. */
+static uint64_t predict_retry(const struct weir_refused *refused,
+                              const struct weir_config_rules *rules,
+                              const struct weir_key_stats *stats)
+{
+    uint64_t retry_ns = weir_gate_ticket_predict(refused->gate_ticket);
+    if (retry_ns == WEIR_NEVER && stats->wake_ns != WEIR_NEVER) {
+        retry_ns = stats->wake_ns > refused->now_ns ? stats->wake_ns - refused->now_ns : 0;
+    }
+    if (retry_ns == WEIR_NEVER) {
+        retry_ns = rules->line.timeout_ns;
+    }
+    return retry_ns < PREDICTED_MAX_NS ? retry_ns : PREDICTED_MAX_NS;
+}
+
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused)
 {
@@ -25,9 +45,10 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
     refusal->stats = weir_gate_ticket_stats(gate_ticket);
     problem->stats = &refusal->stats;
     problem->key = weir_key_name(gate_ticket->key);
-    problem->retry_ns = weir_gate_ticket_predict(gate_ticket);
-    if (kind != WEIR_PROBLEM_DRAINING) {
-        problem->status = (uint16_t)weir_config_key_rules(refused->gate, problem->key)->line.status;
+    const struct weir_config_rules *rules = weir_config_key_rules(refused->gate, problem->key);
+    if (kind != WEIR_PROBLEM_DRAINING) { /* else another server answers at once */
+        problem->status = (uint16_t)rules->line.status;
+        problem->retry_ns = predict_retry(refused, rules, &refusal->stats);
     }
     if (gate_ticket->ticket.deadline_ns != WEIR_NEVER) {
         problem->timeout_ns = gate_ticket->ticket.deadline_ns - refused->arrived_ns;

@@ -5,6 +5,7 @@ import json
 import re
 import time
 
+import aiohttp
 import pytest
 from raw import ask, connect, front, reply, request, run, upstream
 from weir import PATIENCE, until
@@ -24,7 +25,8 @@ def read(message, kind, status, more=frozenset()):
     assert len(problem['detail'].split()) > 3
     assert set(problem) == ALWAYS | more
     after = message.one('retry-after')
-    assert after is None or (after.isascii() and after.isdigit() and int(after) >= 1)
+    assert (after is not None) == (status in (429, 503))
+    assert after is None or (after.isascii() and after.isdigit() and 1 <= int(after) <= 300)
     return problem
 
 
@@ -222,6 +224,21 @@ async def test_retry_after_is_what_the_line_takes_to_drain():
             # 30 in line, and each takes as long as the eight from one start to the next took in the mean.
             assert 30 * 0.1 <= int(message.one('retry-after')) <= 31 * took / 8 + 1
         slow.go.set()
+
+
+@run
+async def test_retry_after_is_what_binds_while_no_drain_has_been_measured():
+    """Nothing has left the line yet: a refill of the bucket, the end of a lease, else the line's own timeout."""
+    for rule, least, most in (('limit: none, rate: { rate: 3/m, burst: 1 }, line: { timeout: 50ms }', 15, 20),
+                              ('limit: 1, lease: 100s, line: { timeout: 50ms }', 95, 100),
+                              ('limit: 1, line: { timeout: 1500ms }', 2, 2)):
+        async with upstream() as server, front(server, gate=rule) as gateway:
+            async with aiohttp.ClientSession() as session, \
+                    session.post(f'{gateway.api}/gates/functions/f/acquire', json={'flow': 'a'}) as permit:
+                assert permit.status == 200
+            refused = await ask(gateway.port, request('/functions/f'))
+            assert least <= int(refused.one('retry-after')) <= most, rule
+            assert refused.one('x-should-retry') == ('false' if most > 60 else None)
 
 
 @run

@@ -852,6 +852,7 @@ async def test_a_tenant_uses_what_it_may_use_in_a_day_and_is_told_how_much_that_
         problem = json.loads(said.body)
         assert said.status == 429 and problem['type'] == 'urn:weir:budget-spent'
         assert 1 <= int(said.one('retry-after')) <= 86400
+        assert said.one('x-should-retry') == 'false'
         assert (await ask(gateway.port, post(chat(), 'X-Tenant: other'), 'POST')).status == 200
         assert len(server.seen) == 3
         _, usage = await gateway.ask_api('/usage?tenant=acme')

@@ -146,3 +146,19 @@ said.catch(error => process.stdout.write(JSON.stringify([error.constructor.name,
                 node(script, package, gateway.url + path, package) as client:
             kind, text = await line_of(client)
             assert kind == 'PermissionDeniedError' and 'This tenant may not use this model' in text
+
+
+@pytest.mark.parametrize('dialect, package, path', [('openai', 'openai', '/v1'), ('anthropic', '@anthropic-ai/sdk', '')])
+@run
+async def test_a_spent_budget_is_an_error_at_once(dialect, package, path):
+    """With the clients' own settings for retries: they would sleep for as long as Retry-After says."""
+    script = '''
+const Client = require(process.argv[2]);
+const client = new Client({baseURL: process.argv[1], apiKey: 'any'});
+const asked = {model: 'm', max_tokens: 9, messages: [{role: 'user', content: 'x'}]};
+const said = client.messages ? client.messages.create(asked) : client.chat.completions.create(asked);
+said.catch(error => process.stdout.write(JSON.stringify([error.constructor.name, error.status]) + '\\n'));
+'''
+    async with behind_weir(dialect, *QUICK, top='tenants: { default: { tokens_per_day: 0 } }') as (gateway, _), \
+            node(script, package, gateway.url + path, package) as client:
+        assert await line_of(client) == ['RateLimitError', 429]

@@ -247,16 +247,38 @@ TEST(when_to_come_back_is_told_in_whole_seconds_rounded_up_and_at_least_one)
     }
 }
 
-TEST(when_to_come_back_is_not_told_if_nothing_is_known)
+TEST(every_429_and_503_tells_when_to_come_back_and_nothing_else_does)
+{
+    static const uint16_t refusals[] = {429, 503};
+    struct weir_problem problem = plain;
+    problem.retry_ns = SECOND;
+    write_problem(&problem);
+    expect_no_field("retry-after");
+    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
+        problem.status = refusals[i];
+        problem.retry_ns = WEIR_NEVER;
+        write_problem(&problem);
+        expect_field("retry-after", "1");
+        expect_no_field("x-should-retry");
+    }
+}
+
+TEST(clients_that_would_sleep_for_more_than_a_minute_are_asked_not_to_retry)
 {
     struct weir_problem problem = refusal();
-    problem.retry_ns = WEIR_NEVER;
+    problem.retry_ns = 60 * SECOND;
     write_problem(&problem);
-    expect_no_field("retry-after");
-    problem = plain;
-    problem.retry_ns = SECOND; /* of no ticket */
+    expect_no_field("x-should-retry");
+    problem.retry_ns = 60 * SECOND + 1;
     write_problem(&problem);
-    expect_no_field("retry-after");
+    expect_field("x-should-retry", "false");
+    problem.retry_ns = SECOND;
+    problem.kind = WEIR_PROBLEM_BUDGET_SPENT;
+    write_problem(&problem);
+    expect_field("x-should-retry", "false");
+    problem.kind = WEIR_PROBLEM_QUOTA_SPENT;
+    write_problem(&problem);
+    expect_field("x-should-retry", "false");
 }
 
 /* ---- names are somebody's bytes ---- */
@@ -415,7 +437,8 @@ int main(void)
         cmocka_unit_test(what_has_no_limit_or_no_timeout_is_null),
         cmocka_unit_test(names_may_be_empty),
         cmocka_unit_test(when_to_come_back_is_told_in_whole_seconds_rounded_up_and_at_least_one),
-        cmocka_unit_test(when_to_come_back_is_not_told_if_nothing_is_known),
+        cmocka_unit_test(every_429_and_503_tells_when_to_come_back_and_nothing_else_does),
+        cmocka_unit_test(clients_that_would_sleep_for_more_than_a_minute_are_asked_not_to_retry),
         cmocka_unit_test(a_name_may_hold_quotes_and_control_characters),
         cmocka_unit_test(what_is_not_utf8_in_a_name_is_replaced),
         cmocka_unit_test(a_nul_in_a_name_is_written_as_an_escape),
