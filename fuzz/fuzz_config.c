@@ -1,6 +1,6 @@
-/* Any bytes are either a configuration or have at least one mistake, in bounded memory, and no
- * message shows a secret. What is a configuration can be printed, loaded again, and is then printed
- * the same; and every route matches at least its own text. */
+/* Any bytes are either a configuration or have at least one mistake, in bounded memory, and neither
+ * a message nor what is printed shows a secret. What is a configuration can be printed, loaded
+ * again, and is then printed the same; and every route matches at least its own text. */
 #define _GNU_SOURCE /* open_memstream(), memmem() */
 
 #include "config/config.h"
@@ -45,19 +45,28 @@ static const char *look_up(void *context, const char *name)
     return NULL;
 }
 
+static bool has_secret(struct weir_slice text)
+{
+    return memmem(text.data, text.bytes, SECRET, strlen(SECRET)) != NULL;
+}
+
 static struct weir_config *load(struct weir_slice text)
 {
     static const struct weir_allocator allocator = {NULL, allocate, release};
-    static struct weir_config_errors errors;
-    struct weir_config_options options = {.allocator = &allocator, .lookup = look_up};
+    static struct weir_config_errors errors, warnings, notes;
+    struct weir_config_options options = {
+        .allocator = &allocator, .lookup = look_up, .warnings = &warnings, .notes = &notes};
     struct weir_config *config = NULL;
     bool good = weir_config_load_text(weir_slice_of("fuzz"), text, &options, &config, &errors);
     assert(good == (errors.count == 0));
     assert(good == (config != NULL));
-    bool in_text = memmem(text.data, text.bytes, SECRET, strlen(SECRET)) != NULL;
+    bool in_text = has_secret(text);
     for (uint32_t i = 0; i < errors.count; i++) {
         assert(memchr(errors.list[i].text, '\0', sizeof errors.list[i].text) != NULL);
         assert(in_text || strstr(errors.list[i].text, SECRET) == NULL);
+    }
+    for (uint32_t i = 0; i < warnings.count; i++) {
+        assert(in_text || strstr(warnings.list[i].text, SECRET) == NULL);
     }
     return config;
 }
@@ -84,9 +93,10 @@ static bool has_token(const struct weir_config *config)
     return false;
 }
 
-static void check_print(const struct weir_config *config)
+static void check_print(const struct weir_config *config, struct weir_slice text)
 {
     struct weir_slice first = print(config);
+    assert(has_secret(text) || !has_secret(first));
     /* With all defaults written out it may have become too large to be loaded. */
     if (!has_token(config) && first.bytes < 100000) {
         struct weir_config *again = load(first);
@@ -118,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct weir_slice text = {(const char *)data, size};
     struct weir_config *config = load(text);
     if (config != NULL) {
-        check_print(config);
+        check_print(config, text);
         check_routes(config, text);
         weir_config_destroy(config);
     }

@@ -32,18 +32,39 @@ static struct weir_config *load(const char *path, const struct weir_config_optio
     return NULL;
 }
 
-struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes,
-                                     uint32_t *warning_count)
+static void print_list(const struct weir_config_errors *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        fprintf(stderr, "%s\n", list->list[i].text);
+    }
+    if (list->left_out > 0) {
+        fprintf(stderr, "weir: and %u more such lines\n", list->left_out);
+    }
+}
+
+struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes)
 {
     struct weir_config_errors warnings;
     struct weir_config *config =
         load(path, &(struct weir_config_options){.warnings = &warnings}, error, error_bytes);
-    *warning_count = warnings.count + warnings.left_out;
-    for (uint32_t i = 0; i < warnings.count; i++) {
-        fprintf(stderr, "%s\n", warnings.list[i].text);
+    if (config != NULL) {
+        print_list(&warnings);
     }
-    if (warnings.left_out > 0) {
-        fprintf(stderr, "weir: and %u more warnings\n", warnings.left_out);
+    return config;
+}
+
+/* With its warnings, which are counted, and with what has changed its meaning. */
+static struct weir_config *load_to_check(const char *path, char *error, size_t error_bytes,
+                                         uint32_t *warning_count)
+{
+    struct weir_config_errors warnings;
+    struct weir_config_errors notes;
+    struct weir_config_options options = {.warnings = &warnings, .notes = &notes};
+    struct weir_config *config = load(path, &options, error, error_bytes);
+    if (config != NULL) {
+        print_list(&warnings);
+        print_list(&notes);
+        *warning_count = warnings.count + warnings.left_out;
     }
     return config;
 }
@@ -103,7 +124,7 @@ static int run_check(char **arguments)
     static char error[ERROR_BYTES_MAX];
     uint32_t warning_count;
     struct weir_config *config =
-        weir_load_config(options.words[0], error, sizeof error, &warning_count);
+        load_to_check(options.words[0], error, sizeof error, &warning_count);
     if (config == NULL) {
         fprintf(stderr, "%s\n", error);
         return WEIR_EXIT_FAILED;

@@ -57,8 +57,7 @@ void weir_command_list(FILE *out);
 
 /* Loads a config file, and prints its warnings to stderr. Null, and what is wrong with it written
  * to `error`, a line for each mistake. */
-struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes,
-                                     uint32_t *warning_count);
+struct weir_config *weir_load_config(const char *path, char *error, size_t error_bytes);
 
 /* Loads a config file for a command that needs no secret of it, so variables of the environment may
  * be missing. Null, and `error` written, as above. */

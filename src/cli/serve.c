@@ -7,8 +7,7 @@ static const struct weir_flag flags[] = {{0}};
 
 static struct weir_config *load(void *path, char *error, size_t error_bytes)
 {
-    uint32_t warning_count;
-    return weir_load_config(path, error, error_bytes, &warning_count);
+    return weir_load_config(path, error, error_bytes);
 }
 
 static int run_serve(char **arguments)

@@ -8,6 +8,7 @@
 #include "config/schema.h"
 #include "config/source.h"
 #include "config/warnings.h"
+#include "config/written.h"
 
 /* The tree of the largest text that is read, with room to spare; and what can be made from it. */
 #define TREE_BYTES_MAX     (UINT32_C(32) << 20)
@@ -137,10 +138,11 @@ static void check_reach(struct weir_reader *reader, const struct weir_yaml *root
 
 static bool read_tree(struct weir_reader *reader, struct weir_slice text)
 {
-    const struct weir_yaml *root;
+    struct weir_yaml *root;
     if (!weir_yaml_read(text, reader->scratch, reader->errors, &root)) {
         return false;
     }
+    weir_reader_expand(reader, root);
     weir_read_section(reader, root, &weir_section_top, reader->config);
     weir_finish_upstreams(reader);
     weir_finish_gates(reader, root);
@@ -148,6 +150,7 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
         check_listeners(reader, root);
         check_reach(reader, root);
     }
+    weir_config_keep_written(reader, root);
     if (reader->no_memory) {
         weir_config_errors_add(reader->errors, 0, 0, "there is not enough memory for it");
     }
@@ -186,6 +189,9 @@ bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
     *errors = (struct weir_config_errors){.file = name};
     if (options->warnings != NULL) {
         *options->warnings = (struct weir_config_errors){.file = name, .label = "warning: "};
+    }
+    if (options->notes != NULL) {
+        *options->notes = (struct weir_config_errors){.file = name, .label = "note: "};
     }
     struct weir_config *loaded = weir_allocate_zeroed(allocator, sizeof *loaded);
     if (loaded == NULL) {

@@ -352,6 +352,7 @@ struct weir_config_tenant {
 /* ---- the whole ---- */
 
 struct weir_matcher;
+struct weir_config_written;
 
 /* Where events are written besides the API, and how many may read them there. */
 struct weir_config_events {
@@ -397,7 +398,8 @@ struct weir_config {
     uint32_t tenant_count;
     const struct weir_matcher *matcher; /* of the routes: config/match.h; null without them */
     bool matches_parameters;            /* the match of some route has a semicolon */
-    struct weir_arena arena;            /* private: everything above lives here */
+    const struct weir_config_written *written; /* private: values that the environment filled in */
+    struct weir_arena arena;                   /* private: everything above lives here */
 };
 
 /* The value of an environment variable, or null. */
@@ -410,6 +412,8 @@ struct weir_config_options {
     void *lookup_context;
     struct weir_config_errors *warnings; /* filled with what is legal but surely not meant, if the
                                             configuration is good; null: not looked for */
+    struct weir_config_errors *notes;    /* filled likewise with values that meant something else to
+                                            Weir 0.1.0; null: not looked for */
     bool without_secrets; /* a ${NAME} that is not set is no mistake, and its value means nothing:
                              for who wants to know something else */
 };
@@ -446,7 +450,8 @@ bool weir_config_tenant_may_use(const struct weir_config_tenant *tenant, struct 
 /* A null config is none. */
 void weir_config_destroy(struct weir_config *config);
 
-/* Prints the configuration as YAML with all defaults filled in and all secrets masked. */
+/* Prints the configuration as YAML with all defaults filled in, all secrets masked, and ${NAME}
+ * where the environment filled in a value. */
 void weir_config_print(const struct weir_config *config, FILE *out);
 
 #endif

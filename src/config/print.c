@@ -3,6 +3,7 @@
 #include "config/config.h"
 #include "config/match.h"
 #include "config/scalars.h"
+#include "config/written.h"
 
 #include <assert.h>
 
@@ -634,6 +635,10 @@ static void print_allowance(FILE *out, struct weir_slice name,
 
 void weir_config_print(const struct weir_config *config, FILE *out)
 {
+    if (config->written != NULL) {
+        weir_config_print_written(config, out);
+        return;
+    }
     print_server(out, config);
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         fputs(i == 0 ? "\nupstreams:\n" : "", out);

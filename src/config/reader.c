@@ -8,9 +8,7 @@
 
 /* ---- complaints ---- */
 
-/* Whether the value may be, or may contain, a secret: all of `headers`, `environment` and
- * `api_tokens`. Decided here, for every message, so that no reader can forget it. */
-static bool is_secret(const struct weir_yaml *node)
+bool weir_reader_is_secret(const struct weir_yaml *node)
 {
     static const char *const secrets[] = {"headers", "environment", "api_tokens"};
     for (; node->parent != NULL; node = node->parent) {
@@ -21,6 +19,13 @@ static bool is_secret(const struct weir_yaml *node)
         }
     }
     return false;
+}
+
+/* Whether a message must not show the value. Decided here, for every message, so that no reader can
+ * forget it. */
+static bool is_hidden(const struct weir_yaml *node)
+{
+    return node->variables > 0 || weir_reader_is_secret(node);
 }
 
 struct found {
@@ -40,7 +45,7 @@ static struct found describe(const struct weir_yaml *node)
     default:
         break;
     }
-    if (is_secret(node)) {
+    if (is_hidden(node)) {
         return (struct found){"not right (and not shown)"};
     }
     snprintf(found.text, sizeof found.text, "\"%s\"", weir_show(node->text).text);
@@ -87,7 +92,7 @@ void weir_reader_expect(struct weir_reader *reader, const struct weir_yaml *node
     va_start(arguments, format);
     vsnprintf(expected, sizeof expected, format, arguments);
     va_end(arguments);
-    bool suggest = suggestion.bytes > 0;
+    bool suggest = suggestion.bytes > 0 && node->variables == 0;
     weir_config_errors_add(reader->errors, node->line, node->column, "%sis %s; expected %s%s%s%s",
                            place_of(node).text, describe(node).text, expected,
                            suggest ? "; did you mean " : "",

@@ -127,6 +127,10 @@ void weir_reader_expect(struct weir_reader *reader, const struct weir_yaml *node
                         struct weir_slice suggestion, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Whether a value is a secret whatever it says: all of `headers`, `environment` and `api_tokens`.
+ */
+bool weir_reader_is_secret(const struct weir_yaml *node);
+
 #define WEIR_NO_SUGGESTION ((struct weir_slice){NULL, 0})
 
 /* ---- sections and lists ---- */
@@ -188,10 +192,13 @@ weir_field_read weir_read_later;
 
 /* ---- the environment: expand.c ---- */
 
-/* Replaces every ${NAME} by the variable of that name, and $${ by ${. False, and told, if one is
- * missing or empty. `variables`, if not null, is how many were replaced. */
-bool weir_reader_expand(struct weir_reader *reader, const struct weir_yaml *node,
-                        struct weir_slice *text, uint32_t *variables);
+/* Replaces, in every value but those of `run`, each ${NAME} by the variable of that name, or
+ * ${NAME:-default} by the default if that is not set or empty, and $${ by ${. A value that cannot
+ * be had is REFUSED from now on, with a complaint unless the options do without it. */
+void weir_reader_expand(struct weir_reader *reader, struct weir_yaml *root);
+
+/* Whether the node is the command of a queue. */
+bool weir_reader_is_command(const struct weir_yaml *node);
 
 /* What an environment variable says; null if it is not set. */
 const char *weir_reader_variable(const struct weir_reader *reader, const char *name);

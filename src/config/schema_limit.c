@@ -65,7 +65,10 @@ static void read_window(struct weir_reader *reader, const struct weir_yaml *valu
     struct weir_config_limit window = {.kind = WEIR_CONFIG_KIND_ADAPTIVE};
     weir_read_section(reader, value, &weir_section_limit, &window);
     complete_window(&window);
-    if (window.max == 0 && window.min > window.start) {
+    bool ordered = window.min <= window.start && (window.max == 0 || window.start <= window.max);
+    if (!ordered && weir_yaml_has_variables(value)) {
+        weir_reader_complain(reader, value, "is out of order; expected min <= start <= max");
+    } else if (window.max == 0 && window.min > window.start) {
         weir_reader_complain(reader, value, "has start %u and min %u; expected min <= start",
                              window.start, window.min);
     } else if (window.max != 0 && (window.min > window.start || window.start > window.max)) {

@@ -117,9 +117,6 @@ static struct weir_slice read_variable(struct weir_reader *reader, const struct 
     if (item->kind != WEIR_YAML_SCALAR || item->text.bytes > 0) {
         value = weir_reader_text(reader, item, "the value of a variable; \"\" is an empty one");
     }
-    if (value.bytes > 0 && !weir_reader_expand(reader, item, &value, NULL)) {
-        return WEIR_NO_SUGGESTION;
-    }
     return join(reader, name, value);
 }
 

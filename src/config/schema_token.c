@@ -10,12 +10,11 @@ static void read_token(struct weir_reader *reader, const struct weir_yaml *value
 {
     (void)field;
     struct weir_config_api_token *token = target;
-    uint32_t variables;
     struct weir_slice text = weir_reader_text(reader, value, "a variable such as ${WEIR_TOKEN}");
-    if (text.bytes == 0 || !weir_reader_expand(reader, value, &text, &variables)) {
+    if (text.bytes == 0) {
         return;
     }
-    if (variables == 0) {
+    if (value->variables == 0) {
         weir_reader_complain(reader, value,
                              "is written out; expected a variable such as ${WEIR_TOKEN}, or file: "
                              "with the path of a file, so that this file holds no secret");

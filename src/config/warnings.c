@@ -40,16 +40,6 @@ static const struct weir_yaml *gate_node(const struct lint *lint, uint32_t index
     return child_at(weir_yaml_get(lint->root, "gates"), index);
 }
 
-/* Whether the node is the command of a queue: queues.NAME.run. */
-static bool is_command(const struct weir_yaml *node)
-{
-    const struct weir_yaml *queue = node->parent;
-    const struct weir_yaml *queues = queue == NULL ? NULL : queue->parent;
-    return queues != NULL && queues->parent != NULL && queues->parent->parent == NULL &&
-           node->key != NULL && weir_slice_equal(node->key->text, weir_slice_of("run")) &&
-           queues->key != NULL && weir_slice_equal(queues->key->text, weir_slice_of("queues"));
-}
-
 /* ---- constants where a header, a capture or the model was meant ---- */
 
 static bool is_upper(char c)
@@ -79,7 +69,11 @@ static bool looks_like_header(struct weir_slice text)
 static void warn_of_constant(struct lint *lint, const struct weir_yaml *node,
                              const char *consequence, const char *before, const char *after)
 {
-    const char *text = weir_show(node->text).text;
+    struct weir_shown shown = weir_show(node->text);
+    const char *text = shown.text;
+    if (node->variables > 0) {
+        return; /* it is not shown, and was not mistyped here */
+    }
     weir_reader_complain(&lint->reader, node, "is the constant \"%s\", so %s; did you mean %s%s%s?",
                          text, consequence, before, text, after);
 }
@@ -140,10 +134,11 @@ static bool has_bare_variable(struct weir_slice text)
  * the tree has a bounded depth. */
 static void warn_of_bare_variables(struct lint *lint, const struct weir_yaml *node)
 {
-    if (is_command(node)) {
+    if (weir_reader_is_command(node)) {
         return;
     }
-    if (node->kind == WEIR_YAML_SCALAR && has_bare_variable(node->text)) {
+    struct weir_slice text = node->written.data == NULL ? node->text : node->written;
+    if (node->kind == WEIR_YAML_SCALAR && has_bare_variable(text)) {
         weir_reader_complain(&lint->reader, node,
                              "has a $ before a name, which stays as it is; expected ${NAME}, with "
                              "braces, for a variable of the environment");
@@ -419,6 +414,49 @@ static void check_ports(struct lint *lint)
     }
 }
 
+/* ---- texts that have changed their meaning ---- */
+
+static bool has_key(const struct weir_yaml *node, const char *name)
+{
+    return node != NULL && node->key != NULL &&
+           weir_slice_equal(node->key->text, weir_slice_of(name));
+}
+
+/* Whether the value was any text that the author liked, so that ${ in it was no mistake before it
+ * stood for a variable. Headers, variables of commands and tokens have had them all the time. */
+static bool was_free_text(const struct weir_yaml *node)
+{
+    static const char *const texts[] = {"data", "file", "ca", "key", "user", "default_key"};
+    static const char *const lists[] = {"hosts", "models"};
+    if (has_key(node->parent, "headers") || has_key(node->parent, "environment")) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (has_key(node, texts[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (has_key(node->parent, lists[i])) {
+            return true;
+        }
+    }
+    return has_key(node, "tenant") && weir_reader_is_secret(node); /* of a token */
+}
+
+/* Recursion ends because the tree has a bounded depth. */
+static void note_changes(struct lint *lint, const struct weir_yaml *node)
+{
+    if (node->written.data != NULL && was_free_text(node)) {
+        weir_reader_complain(&lint->reader, node,
+                             "is filled in from the environment, as every value but run is now; "
+                             "Weir 0.1.0 took it as it stands, which $${ for ${ still does");
+    }
+    for (const struct weir_yaml *child = node->first; child != NULL; child = child->next) {
+        note_changes(lint, child);
+    }
+}
+
 /* ---- all of them ---- */
 
 typedef void lint_check(struct lint *lint);
@@ -430,14 +468,18 @@ static lint_check *const checks[] = {
 
 void weir_config_warn(const struct weir_reader *reader, const struct weir_yaml *root)
 {
-    struct weir_config_errors *warnings = reader->options->warnings;
-    if (warnings == NULL) {
-        return;
-    }
     struct lint lint = {.reader = *reader, .config = reader->config, .root = root};
-    lint.reader.errors = warnings;
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+    struct weir_config_errors *warnings = reader->options->warnings;
+    struct weir_config_errors *notes = reader->options->notes;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && warnings != NULL; i++) {
+        lint.reader.errors = warnings;
         checks[i](&lint);
     }
-    weir_config_errors_sort(warnings);
+    if (notes != NULL) {
+        lint.reader.errors = notes;
+        note_changes(&lint, root);
+    }
+    if (warnings != NULL) {
+        weir_config_errors_sort(warnings);
+    }
 }

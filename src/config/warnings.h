@@ -7,8 +7,8 @@
 
 #include "config/reader.h"
 
-/* Fills the list of warnings that the reader's options name, if there is one. `root` is the tree
- * of a file without mistakes, and the reader's configuration was made of it. */
+/* Fills the lists of warnings and of notes that the reader's options name, if there are any. `root`
+ * is the tree of a file without mistakes, and the reader's configuration was made of it. */
 void weir_config_warn(const struct weir_reader *reader, const struct weir_yaml *root);
 
 #endif

@@ -246,16 +246,16 @@ static bool close_container(struct builder *builder)
 
 /* ---- scalars ---- */
 
-static bool has_control_characters(struct weir_slice text)
+bool weir_yaml_is_printable(struct weir_slice text)
 {
     for (size_t i = 0; i < text.bytes; i++) {
         unsigned char byte = (unsigned char)text.data[i];
         bool second = byte >= 0x80 && byte < 0xa0 && i > 0 && text.data[i - 1] == '\xc2';
         if (byte < 0x20 || byte == 0x7f || second) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 static bool add_scalar(struct builder *builder, const yaml_event_t *event)
@@ -273,7 +273,7 @@ static bool add_scalar(struct builder *builder, const yaml_event_t *event)
     }
     node->plain = plain;
     node->text = text;
-    if (has_control_characters(text)) {
+    if (!weir_yaml_is_printable(text)) {
         weir_config_errors_add(builder->errors, node->line, node->column,
                                "this text has several lines or a control character; "
                                "expected printable characters on one line");
@@ -370,7 +370,7 @@ static bool build(struct builder *builder, yaml_parser_t *parser)
 }
 
 bool weir_yaml_read(struct weir_slice text, struct weir_arena *arena,
-                    struct weir_config_errors *errors, const struct weir_yaml **root)
+                    struct weir_config_errors *errors, struct weir_yaml **root)
 {
     struct builder builder = {.source = text, .arena = arena, .errors = errors};
     if (text.bytes > WEIR_YAML_BYTES_MAX) {
@@ -413,6 +413,16 @@ bool weir_yaml_is(const struct weir_yaml *node, const char *text)
 {
     return node->kind == WEIR_YAML_SCALAR && node->plain &&
            weir_slice_equal(node->text, weir_slice_of(text));
+}
+
+/* Recursion ends because the tree has a bounded depth. */
+bool weir_yaml_has_variables(const struct weir_yaml *node)
+{
+    bool has = node->variables > 0;
+    for (const struct weir_yaml *child = node->first; child != NULL && !has; child = child->next) {
+        has = weir_yaml_has_variables(child);
+    }
+    return has;
 }
 
 /* ---- paths ---- */

@@ -28,6 +28,8 @@ struct weir_yaml {
     uint32_t column;
     uint32_t count; /* children */
     struct weir_slice text;
+    struct weir_slice written;   /* the text before variables were filled in, if there were any */
+    uint32_t variables;          /* of the environment in the text */
     struct weir_yaml *parent;    /* null: the root */
     const struct weir_yaml *key; /* in a mapping: a scalar */
     struct weir_yaml *next;      /* among the children of the parent */
@@ -39,14 +41,19 @@ struct weir_yaml {
  * told. Also when the result is true errors may have been told, of which the tree shows the rest:
  * a second value of the same name stays in it, for one. */
 WEIR_MUST_CHECK bool weir_yaml_read(struct weir_slice text, struct weir_arena *arena,
-                                    struct weir_config_errors *errors,
-                                    const struct weir_yaml **root);
+                                    struct weir_config_errors *errors, struct weir_yaml **root);
+
+/* Whether the text has no control characters, so that it is one line. */
+bool weir_yaml_is_printable(struct weir_slice text);
 
 /* The first value of that name in a mapping, or null; null too if the node is no mapping. */
 const struct weir_yaml *weir_yaml_get(const struct weir_yaml *mapping, const char *name);
 
 /* Whether the node is a scalar of just that text, without quotes. */
 bool weir_yaml_is(const struct weir_yaml *node, const char *text);
+
+/* Whether the environment has filled in some of the node's value, or of what is below it. */
+bool weir_yaml_has_variables(const struct weir_yaml *node);
 
 /* Where a node stands in the tree, such as `routes[1].match`. Empty for the root. */
 struct weir_yaml_path {

@@ -170,6 +170,30 @@ TEST(one_address_can_be_opened_once)
     expect_warnings("listen: [127.0.0.1:0, '[::1]:1']\napi: [127.0.0.1:0, 127.0.0.1:1]\n", "");
 }
 
+TEST(a_text_whose_variables_were_none_is_noted)
+{
+    static struct weir_config_errors notes;
+    struct weir_config *config = NULL;
+    memory_init(&config_memory);
+    struct weir_config_options options = {
+        .allocator = &config_memory.allocator, .lookup = look_up, .notes = &notes};
+    USE_ENVIRONMENT("D", "/d", "U", "http://u");
+    assert_true(weir_config_load_text(
+        weir_slice_of("f"),
+        weir_slice_of(API
+                      "data: ${D}/$${x}\n"
+                      "upstreams: {u: {url: '${U}', headers: {key: '${D}'}, models: {a: "
+                      "'$${b}'}}}\nqueues: {q: {run: ['${D}'], environment: {data: '${D}'}}}\n"),
+        &options, &config, &config_errors));
+    assert_int_equal(notes.count, 2);
+    assert_string_equal(notes.list[0].text,
+                        "f:2:7: note: data is filled in from the environment, as every value but "
+                        "run is now; Weir 0.1.0 took it as it stands, which $${ for ${ still does");
+    assert_non_null(strstr(notes.list[1].text, "f:3:66: note: upstreams.u.models.a is filled in"));
+    environment = NULL;
+    unload(config);
+}
+
 TEST(warnings_are_counted_beyond_those_that_are_kept)
 {
     static char text[8192];
@@ -216,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_gate_of_agents_without_a_limit_could_have_the_preset),
         cmocka_unit_test(two_routes_with_one_key_share_its_limit),
         cmocka_unit_test(one_address_can_be_opened_once),
+        cmocka_unit_test(a_text_whose_variables_were_none_is_noted),
         cmocka_unit_test(warnings_are_counted_beyond_those_that_are_kept),
         cmocka_unit_test(a_file_with_a_mistake_has_no_warnings),
     };

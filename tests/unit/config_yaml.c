@@ -8,7 +8,7 @@
 struct tree {
     struct weir_arena arena;
     struct weir_config_errors errors;
-    const struct weir_yaml *root;
+    struct weir_yaml *root;
 };
 
 static bool read_tree(struct tree *tree, const char *text)

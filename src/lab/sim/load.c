@@ -459,7 +459,7 @@ static void check(struct weir_reader *reader, const struct weir_yaml *root,
 static bool read_tree(struct weir_reader *reader, struct weir_slice text,
                       struct weir_sim_scenario *scenario)
 {
-    const struct weir_yaml *root;
+    struct weir_yaml *root;
     if (!weir_yaml_read(text, reader->scratch, reader->errors, &root)) {
         return false;
     }
