@@ -199,7 +199,7 @@ static void change(const struct weir_llm_request *request, json_t *json, const c
     }
 }
 
-/* The same names in the same order. */
+/* Whether both objects have the same names, in the same order. */
 static bool same_order(json_t *a, json_t *b)
 {
     void *left = json_object_iter(a);

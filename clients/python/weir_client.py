@@ -155,7 +155,7 @@ def _segment(name: str) -> str:
 
 
 def _later(wish: Document, began: float) -> Document:
-    """The same wish when it is made again: what was waited has been waited."""
+    """A wish that is repeated: the time that was waited is taken from its timeout."""
     if 'timeout_ms' not in wish:
         return wish
     passed = int((time.monotonic() - began) * 1000)

@@ -205,8 +205,9 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_pause(struct weir_key *key, u
 WEIR_API struct weir_explanation
 weir_key_explain(const struct weir_key *key, const struct weir_ticket *ticket, uint64_t now_ns);
 
-/* The same for lines of any length: looks at few more than `looks_max` tickets, at least 1, and
- * where more of its own tenant are before it, estimates how many from the order of their coming. */
+/* weir_key_explain() for lines of any length: looks at few more than `looks_max` tickets, at least
+ * 1, and where more of its own tenant are before it, estimates how many from the order of their
+ * coming. */
 WEIR_API struct weir_explanation weir_key_explain_within(const struct weir_key *key,
                                                          const struct weir_ticket *ticket,
                                                          uint32_t looks_max, uint64_t now_ns);

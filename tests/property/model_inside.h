@@ -60,7 +60,7 @@ int model_find_tenant(struct model *model, struct weir_slice name);
 
 struct model_lane *model_find_lane(struct model *model, uint16_t lane_id);
 
-/* The same, but not one that was taken out of the settings. */
+/* A lane that the settings still name; NULL for one that was taken out of them. */
 struct model_lane *model_named_lane(struct model *model, uint16_t lane_id);
 
 void model_remove_lane(struct model *model, struct model_lane *lane);

@@ -371,7 +371,7 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at)
     return pread(fd, bytes, count, at);
 }
 
-/* The same calls under the names that _FORTIFY_SOURCE gives them, with the room that there is. */
+/* _FORTIFY_SOURCE calls reads by these names, and passes the room that there is. */
 ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room);
 ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room)
 {
@@ -554,7 +554,7 @@ OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
 
-/* The same calls under the names that _FORTIFY_SOURCE gives them. */
+/* _FORTIFY_SOURCE calls what opens files by these names. */
 #define OPENS_CHECKED(name)                       \
     int name(const char *path, int flags);        \
     int name(const char *path, int flags)         \

@@ -18,7 +18,7 @@ BEYOND = b'x' * (BUFFER + 4 * KIB)
 # A window of 400 ms, and a rate that a few bytes do not reach.
 QUICK = '{ address: 127.0.0.1:0, body_rate: 8KiB, timeouts: { stall: 400ms } }'
 
-# The same where a client must be able to keep it on a busy machine.
+# A longer window for clients that must be able to keep the rate on a busy machine.
 CALM = '{ address: 127.0.0.1:0, body_rate: 8KiB, timeouts: { stall: 3s } }'
 
 # A rate that counts within 5 s, and pauses of a minute.

@@ -409,12 +409,12 @@ def flows_in(text):
 
 
 def flows_of(*files):
-    """The same of files that nobody writes any more, whose lines are all whole."""
+    """The flows of timeouts in files that nobody writes any more, whose lines are all whole."""
     return [flow for file in files for flow in flows_in(file.read_text())]
 
 
 def flows_so_far(file):
-    """Of one that is being written: whoever reads at the same time may see a part of a write."""
+    """The flows of timeouts in a file that is being written, without a last line that may be a part of one."""
     return flows_in(file.read_text().rpartition('\n')[0]) if file.exists() else []
 
 

@@ -362,7 +362,7 @@ def test_bodies_of_every_framing_are_thrown_away():
             last = request('/3', fields=LAST)
             reply = await server.say(chunked + length + last)
             assert re.findall(rb'"path":"/(\d)"', reply) == [b'1', b'2', b'3']
-            # The same, a byte at a time.
+            # Three requests that arrive a byte at a time.
             reader, writer = await server.connect()
             for byte in chunked + length + last:
                 writer.write(bytes([byte]))

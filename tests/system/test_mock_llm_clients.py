@@ -138,7 +138,7 @@ const wrong = async promise => {
 
 
 async def hear_anthropic(client, stranger):
-    """The same of Anthropic's."""
+    """What the client of Anthropic says, from first to last."""
     async def said():
         return await line_of(client)
     text = await said()

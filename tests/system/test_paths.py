@@ -19,7 +19,7 @@ EXPENSIVE = ['//expensive/run', '///expensive//run', '/expensive//run', '/%65xpe
 
 
 def spellings(path):
-    """The same path as a target of both forms, with a query and without."""
+    """A path as a target of both forms, with a query and without."""
     starts = ('', 'http://localhost', 'http://localhost:80')
     return [start + path + query for start in starts for query in ('', '?//;x')]
 

@@ -82,7 +82,7 @@ def in_bash(*words, **environment):
 
 
 def in_zsh(*words, **environment):
-    """The same; zsh leaves words whole. What it would do with candidates is recorded instead."""
+    """What zsh would offer: it leaves words whole, and what it would do with candidates is recorded instead."""
     script = '''
 _describe() { local name=${@[-1]}; print -rl -- "${(@P)name}" }
 _files() { print -r -- FILES }

@@ -556,7 +556,7 @@ TEST(the_recorder_can_be_turned_on_resized_and_turned_off)
     assert_int_equal(enter(&f, &ticket, 2), WEIR_ADMITTED);
     struct weir_event_ring *recorder = weir_key_recorder(f.key);
     assert_int_equal(recorder->written, 1);
-    /* The same size keeps what it has. */
+    /* A recorder whose size does not change keeps what it has. */
     configure(&f, (struct weir_settings){.recorder_events = 4, .lease_ns = 5}, 3);
     assert_ptr_equal(weir_key_recorder(f.key), recorder);
     assert_int_equal(recorder->written, 1);

@@ -149,7 +149,7 @@ static inline const struct result *read_with(const struct weir_llm_reply_options
     CHUNK_WITH("{\"content\":\"Hello\"}", more) CHUNK_WITH("{\"content\":\" wor\\nld\"}", more)
 #define STREAM_START STREAM_WITH(",\"usage\":null")
 
-/* The same to a client that has not asked for the usage. */
+/* What a client gets that has not asked for the usage. */
 #define STREAM_SHOWN STREAM_WITH("")
 
 #endif

@@ -1,3 +1,3 @@
-/* The same tests for machines without SSE2. */
+/* The tests of scan.c for machines without SSE2. */
 #define WEIR_SCAN_PORTABLE
 #include "unit/scan.c"

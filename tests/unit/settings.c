@@ -217,7 +217,7 @@ TEST(a_key_keeps_at_most_a_million_tenants)
     expect_status((struct weir_settings){.tenant_count = WEIR_TENANTS_MAX + 1}, WEIR_BAD_TENANTS);
 }
 
-/* The same must hold for a tenant that is named and for the default. */
+/* What holds for a tenant that is named must hold for the default. */
 static void expect_tenant(struct weir_tenant_settings tenant, enum weir_status expected)
 {
     expect_status((struct weir_settings){.tenant_default = tenant}, expected);

@@ -25,7 +25,7 @@ static const struct attempt attempts[] = {
     /* TE.CL: the other way round. */
     ATTEMPT(LENGTH_AND_CODING, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
                                "Content-Length: 4\r\n\r\n20\r\n" HIDDEN "\r\n0\r\n\r\n"),
-    /* The same with a length of 0, which some take for "no body". */
+    /* CL.TE with a length of 0, which some take for "no body". */
     ATTEMPT(LENGTH_AND_CODING, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
     /* TE.TE: a second coding that only one of them understands. */
@@ -61,7 +61,7 @@ static const struct attempt attempts[] = {
     /* A blank before the colon: dropped with or without its field. */
     ATTEMPT(SPACE_IN_NAME, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n"
                            "Content-Length: 5\r\n\r\n0\r\n\r\n"),
-    /* The same with a tab. */
+    /* A tab before the colon. */
     ATTEMPT(SPACE_IN_NAME, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length\t: 5\r\n\r\nhello"),
     /* A NUL in a name: the end of it to whoever uses C strings. */
     ATTEMPT(NAME, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding\0: chunked\r\n\r\n0\r\n\r\n"),
@@ -182,7 +182,7 @@ static const struct attempt attempts[] = {
     /* A field without a name. */
     ATTEMPT(NAME, "POST / HTTP/1.1\r\nHost: a\r\n: chunked\r\n\r\n"),
 
-/* The same in chunked bodies. */
+/* Chunked bodies that are read in two ways. */
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     /* A size with 0x, which strtoul(, 16) accepts. */
     ATTEMPT(CHUNK_SIZE, CHUNKED "0x1\r\nx\r\n0\r\n\r\n"),
