@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build-deps test-deps run test bench fuzz soak install clean help
+.PHONY: all deps build-deps test-deps run check test bench fuzz soak install clean help
 
 all: build/build.ninja
 	ninja -C build
@@ -25,6 +25,10 @@ test-deps:
 run: build/build.ninja
 	ninja -C build weir
 	@tools/run
+
+# What to run between two edits: at most 90 seconds from a warm build.
+check: test-deps
+	@tools/test quick
 
 # ONLY="asan unit" narrows it down; see tools/test.
 test: test-deps
@@ -56,6 +60,7 @@ clean:
 help:
 	@echo 'make            build weir and the library'
 	@echo 'make run        build and start the gateway on examples/quickstart.yaml'
+	@echo 'make check      run the unit tests of one compiler, short system tests and checks'
 	@echo 'make test       build every variant and run every test; ONLY="asan unit" narrows it'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make fuzz       run every fuzz target for FUZZ_SECONDS (60)'
