@@ -2,8 +2,8 @@
  *
  * A buffer holds [begin, end) of its memory. Most heads fit into the smallest size; bodies stream
  * through the middle one; the large one is for heads that are as long as allowed. The last is for
- * bodies that are held as a whole, of which few are long: a loop has a limited number of it. An
- * empty buffer has no memory. */
+ * bodies that are held as a whole, of which few are long, so a loop has only a limited number of
+ * them. An empty buffer has no memory. */
 #ifndef WEIR_NET_BUFFER_H
 #define WEIR_NET_BUFFER_H
 
@@ -17,7 +17,7 @@
 #define WEIR_BUFFER_LARGE  65536
 #define WEIR_BUFFER_HUGE   (1024 * 1024 + 65536)
 
-/* Of the last size, at once in a loop. */
+/* Buffers of the largest size in use at once, per loop. */
 #define WEIR_BUFFERS_HUGE_MAX 256
 
 /* One thread's memory for buffers. */
@@ -35,20 +35,21 @@ struct weir_buffer {
     uint32_t end;
 };
 
-/* At most `buffers_max` of each size at once; of the last also at most WEIR_BUFFERS_HUGE_MAX. */
+/* At most `buffers_max` buffers of each size are in use at once; of the largest also at most
+ * WEIR_BUFFERS_HUGE_MAX. */
 void weir_buffer_pool_init(struct weir_buffer_pool *pool, uint32_t buffers_max,
                            const struct weir_allocator *allocator);
 void weir_buffer_pool_deinit(struct weir_buffer_pool *pool);
 
-/* Makes the buffer hold at least `capacity`, up to WEIR_BUFFER_HUGE; what is in it stays, and
- * moves to the front. False, and nothing changed, without memory. */
+/* Makes room for at least `capacity` bytes, up to WEIR_BUFFER_HUGE; the content stays, and moves to
+ * the front. Returns false, with nothing changed, if memory runs out. */
 WEIR_MUST_CHECK bool weir_buffer_reserve(struct weir_buffer_pool *pool, struct weir_buffer *buffer,
                                          uint32_t capacity);
 
 /* Gives the memory back; a buffer without any is fine. */
 void weir_buffer_release(struct weir_buffer_pool *pool, struct weir_buffer *buffer);
 
-/* Moves what is there to the front, so that all room is behind it. */
+/* Moves the content to the front, so that all free room is behind it. */
 void weir_buffer_compact(struct weir_buffer *buffer);
 
 static inline uint32_t weir_buffer_bytes(const struct weir_buffer *buffer)

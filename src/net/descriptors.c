@@ -8,7 +8,7 @@
 static uint64_t limit = NO_LIMIT;
 static uint64_t reserve;
 static atomic_uint_fast64_t count;
-static atomic_uint_fast64_t reserved; /* taken of the API's part */
+static atomic_uint_fast64_t reserved; /* descriptors of the API's part of the reserve in use */
 
 void weir_descriptors_set_limit(uint64_t most)
 {
@@ -32,8 +32,9 @@ uint64_t weir_descriptors_count(void)
     return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* Whether fewer than so many are taken, besides what the API has of its part of the reserve: that
- * is in `count`, and must neither keep other clients out nor take from the half of upstreams. */
+/* Whether fewer than `bound` descriptors are in use, not counting the API's part of the reserve:
+ * those are in `count`, but must neither keep other clients out nor take from the half of
+ * upstreams. */
 static bool count_is_below(uint64_t bound)
 {
     uint64_t api = atomic_load_explicit(&reserved, memory_order_relaxed);

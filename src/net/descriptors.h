@@ -3,14 +3,14 @@
  * The system's limit holds for the whole process, so the count is the process's, too. As long as
  * the limit is far, any caller may take descriptors. The last of them are a reserve, so that
  * clients that are served find a connection to an upstream, files can be opened, and the API
- * answers, when clients have taken all the others:
+ * answers, when clients hold all the others:
  *
- *     traffic            |  upstreams, the API's clients  |  files and what nobody counts
+ *     traffic            |  upstreams, the API's clients  |  files and what is not counted
  *     0 ............ limit - reserve .............. limit - reserve / 4 ............ limit
  *
  * Connections to upstreams may use a half of the reserve, and the API's clients a quarter of it.
- * Neither takes from the other's part.
- * All functions are cheap and may be called in any thread; none makes a system call. */
+ * Neither takes from the other's part. All functions are cheap and may be called in any thread;
+ * none makes a system call. */
 #ifndef WEIR_NET_DESCRIPTORS_H
 #define WEIR_NET_DESCRIPTORS_H
 
@@ -19,15 +19,15 @@
 
 #define WEIR_DESCRIPTORS_RESERVE_MAX 512
 
-/* The process may have so many. Called before other threads run; before that there is no limit. The
- * reserve is WEIR_DESCRIPTORS_RESERVE_MAX, but at most a half. */
+/* Sets how many descriptors the process may have; until then there is no limit. Called before other
+ * threads start. The reserve is WEIR_DESCRIPTORS_RESERVE_MAX, but at most half of the limit. */
 void weir_descriptors_set_limit(uint64_t limit);
 
-/* One more is watched by a loop or on its way to one; one less. */
+/* Counts a descriptor that a loop watches or is about to watch, and one that is closed. */
 void weir_descriptors_add(void);
 void weir_descriptors_remove(void);
 
-/* How many that are now. */
+/* How many descriptors are counted now. */
 uint64_t weir_descriptors_count(void);
 
 /* Whether another client may be accepted, or another connection to an upstream be opened. Threads

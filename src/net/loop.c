@@ -1,3 +1,8 @@
+/* loop.c - one thread's event loop: epoll, timers in a heap, posts from other threads.
+ *
+ * All functions are for the loop's own thread, except weir_loop_post(), which any thread may call.
+ * The only shared state is the inbox, a lock-free stack of posts, and `asleep`, by which a sender
+ * decides whether to ring the doorbell; there is no lock. */
 #define _GNU_SOURCE /* eventfd, epoll_create1 */
 #include "net/loop.h"
 
@@ -14,8 +19,9 @@
 /* How many descriptors one wait may report; more wait for the next turn, which comes at once. */
 #define EVENTS_MAX 256
 
-/* Of hundreds of connections each has left the cache since its last event. So many events ahead
- * that much of what a watch is embedded in is fetched. */
+/* With hundreds of connections, each has left the cache since its last event. So the loop
+ * prefetches the object of the event that is AHEAD places further on: the first AHEAD_BYTES of what
+ * the watch is embedded in. */
 #define AHEAD       3
 #define AHEAD_BYTES 256
 
@@ -39,7 +45,8 @@ static void take_posts(struct weir_loop *loop)
     }
 }
 
-/* Those that are deferred meanwhile arrive in the next turn, which then does not wait. */
+/* Posts that are deferred while these arrive are taken in the next turn, which then does not wait.
+ */
 static void take_deferred(struct weir_loop *loop)
 {
     struct weir_post *post = loop->deferred;
@@ -60,8 +67,9 @@ void weir_loop_defer(struct weir_loop *loop, struct weir_post *post)
     loop->deferred_end = &post->next;
 }
 
-/* Every ring is told, whether or not the count of those before has been read: so it is not. Reading
- * it would cost a call, and another turn, since that makes it writable. */
+/* epoll reports every write to an edge-triggered eventfd, whether or not the counter was read. So
+ * it is never read: that would cost a system call, and another turn, since it makes the eventfd
+ * writable. */
 static void answer_doorbell(struct weir_watch *watch, uint32_t what)
 {
     (void)watch;
@@ -75,8 +83,9 @@ void weir_loop_post(struct weir_loop *loop, struct weir_post *post)
         post->next = first;
     } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &first, post,
                                                     memory_order_seq_cst, memory_order_relaxed));
-    /* Whoever fills the empty inbox of a sleeper rings. In one order of all these accesses either
-     * the sleeper is seen here, or the post is seen by it before it sleeps. */
+    /* The thread that fills the empty inbox of a sleeping loop rings. All these accesses are
+     * sequentially consistent: either the sender sees `asleep` here, or the loop sees the post
+     * before it sleeps. */
     if (first == NULL && atomic_load_explicit(&loop->asleep, memory_order_seq_cst)) {
         /* A full counter rings as well, so the result of the write does not matter. */
         uint64_t one = 1;
@@ -121,8 +130,8 @@ void weir_timer_set(struct weir_loop *loop, struct weir_timer *timer, uint64_t d
     }
 }
 
-/* Fires what is due, in the order of the moments. A timer that was moved meanwhile goes to where it
- * belongs. */
+/* Fires what is due, in the order of the moments. A timer that was moved since it entered the heap
+ * goes to its new place. */
 static void fire_timers(struct weir_loop *loop)
 {
     while (weir_heap_next(&loop->timers) <= loop->now_ns) {
@@ -172,7 +181,7 @@ static int wait_ms(const struct weir_loop *loop)
     if (next_ns <= loop->now_ns) {
         return 0;
     }
-    /* Rounded up: waking a little late is right, waking early would only wait again. */
+    /* Rounded up, because a loop that wakes early would only wait again. */
     uint64_t ms = (next_ns - loop->now_ns + WEIR_NS_PER_MS - 1) / WEIR_NS_PER_MS;
     return ms > 60000 ? 60000 : (int)ms;
 }
@@ -205,7 +214,7 @@ static void turn(struct weir_loop *loop)
         if (i + AHEAD < count) {
             weir_foresee(events[i + AHEAD].data.ptr, AHEAD_BYTES);
         }
-        /* One that was closed earlier in this turn is still in memory, with no descriptor. */
+        /* A watch that was closed earlier in this turn is still in memory, with no descriptor. */
         if (watch->fd >= 0) {
             watch->ready(watch, readiness(events[i].events));
         }

@@ -1,11 +1,11 @@
 /* loop.h - one thread's event loop: descriptors, timers, posts from other threads.
  *
- * Each descriptor is registered once, edge-triggered, for everything; what it is ready for is told
- * when it changes, and its owner remembers. So nothing is asked of epoll per request. The clock is
- * read once per turn. A turn is: wait, take the time, descriptors, posts, due timers, the dead.
+ * Each descriptor is registered once, edge-triggered, for all events; epoll reports what it becomes
+ * ready for, and its owner remembers. So no request costs a call of epoll_ctl(). The clock is read
+ * once per turn. A turn is: wait, take the time, descriptors, posts, due timers, the dead.
  *
- * Nothing is freed in the middle of a turn: an object that is done goes to the loop's dead and is
- * freed at the end of it, when nobody below can still hold it. */
+ * Nothing is freed in the middle of a turn: an object that is done goes to the loop's list of the
+ * dead and is freed at the end of the turn, when no caller on the stack can still use it. */
 #ifndef WEIR_NET_LOOP_H
 #define WEIR_NET_LOOP_H
 
@@ -26,20 +26,20 @@
 struct weir_watch {
     int fd;
     void (*ready)(struct weir_watch *watch, uint32_t what);
-    struct weir_loop *loop; /* private: which has it; null: none */
+    struct weir_loop *loop; /* private: the loop that watches it; null: none */
 };
 
-/* A moment; embedded in what it belongs to. Moving it further away, which is what nearly every
- * request does to its timeouts, costs a store: the heap keeps the old moment, finds out when it
- * comes, and only then moves. */
+/* A moment; embedded in what it belongs to. Setting it to a later moment, which nearly every
+ * request does with its timeouts, costs one store: the heap keeps the old moment, and moves the
+ * timer only when that comes. */
 struct weir_timer {
     uint32_t place;
     uint64_t due_ns; /* WEIR_NEVER: not set */
     void (*fire)(struct weir_timer *timer);
 };
 
-/* Something that another thread sends; embedded in what it is about. It must live, and not be
- * sent again, until it has arrived. */
+/* A message from another thread; embedded in the object that it is about. It must live, and must
+ * not be sent again, until it has arrived. */
 struct weir_post {
     struct weir_post *next;
     void (*arrive)(struct weir_post *post);
@@ -70,24 +70,25 @@ struct weir_loop {
 /* On failure, errno tells why. */
 WEIR_MUST_CHECK bool weir_loop_init(struct weir_loop *loop, const struct weir_allocator *allocator);
 
-/* Requires that nobody posts any more: who does may still ring when the post has arrived. */
+/* Requires that no thread posts any more. A thread that has just posted may still ring after its
+ * post has arrived. */
 void weir_loop_deinit(struct weir_loop *loop);
 
 /* Turns until weir_loop_stop(), which may only be called from within. */
 void weir_loop_run(struct weir_loop *loop);
 void weir_loop_stop(struct weir_loop *loop);
 
-/* Delivers the posts that are under way and frees the dead, once the loop no longer runs. Whether
- * there were any posts. */
+/* Delivers the posts that are under way and frees the dead, once the loop no longer runs. Returns
+ * whether there were any posts. */
 bool weir_loop_settle(struct weir_loop *loop);
 
-/* From now on `watch->ready` is called in the loop's thread, at first for whatever the descriptor
- * is ready for already. weir_watch_close() ends that. False, with errno, if it cannot be. */
+/* From now on `watch->ready` is called in the loop's thread, at first for what the descriptor is
+ * ready for already. weir_watch_close() ends that. False, with errno, if it cannot be. */
 WEIR_MUST_CHECK bool weir_loop_watch(struct weir_loop *loop, struct weir_watch *watch);
 
 /* Closes the descriptor, watched or not; one that is closed already, -1, is fine. close() alone
  * does not end the watching: a child process that is just being started has a copy of every
- * descriptor, and epoll goes on telling of it. */
+ * descriptor, and epoll goes on reporting it. */
 void weir_watch_close(struct weir_watch *watch);
 
 /* Ends the watching without closing. The descriptor is the caller's from now on; -1: there is none.
@@ -106,7 +107,7 @@ void weir_timer_set(struct weir_loop *loop, struct weir_timer *timer, uint64_t d
 /* Sends a post to a loop, from any thread. */
 void weir_loop_post(struct weir_loop *loop, struct weir_post *post);
 
-/* The same for a post of the loop to itself: it arrives soon, but not within this call. */
+/* Sends a post from the loop to itself: it arrives soon, but not within this call. */
 void weir_loop_defer(struct weir_loop *loop, struct weir_post *post);
 
 /* Calls `bury` at the end of the turn. */

@@ -1,9 +1,13 @@
-/* c-ares opens sockets as it likes and wants to be told whenever one is ready, as long as it is. So
- * they are in an epoll of their own, which the loop watches as it does a socket, and which is asked
- * until it has nothing more to say.
+/* resolver.c - name resolution with c-ares, inside an event loop. A resolver and its names belong
+ * to one loop's thread.
  *
- * Nobody is told anything while c-ares is at work: names that have become known are listed, and
- * their waiters told afterwards. So whatever they do, no call of c-ares is below it. */
+ * c-ares opens sockets as it likes and must be called while one is ready. So they are in an epoll
+ * of their own, which the loop watches as it does a socket, and which is polled until it reports
+ * nothing more.
+ *
+ * No waiter is called while c-ares is at work: names whose answer has come are listed, and their
+ * waiters are called afterwards. So whatever a waiter does, no call of c-ares is on the stack below
+ * it. */
 #define _GNU_SOURCE /* epoll_create1 */
 #include "net/resolver.h"
 
@@ -22,12 +26,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A question is repeated after this time, then after twice as long, and given up after the third.
+/* A query is repeated after this time, then after twice as long, and given up after the third.
  * c-ares' own 5 s are as long as a connection may take as a rule. */
 #define PATIENCE_MS 1000
 #define TRIES       3
 
-/* How often the sockets are looked at before the loop goes on with others. */
+/* How often the sockets are polled before other events of the loop have their turn. */
 #define ROUNDS_MAX 16
 #define EVENTS_MAX 16
 
@@ -43,25 +47,25 @@ struct host {
     uint8_t bytes[16];  /* of IPv4 the first four */
 };
 
-/* What is asked about a name; c-ares holds on to it. */
-struct question {
+/* One query about a name; c-ares keeps the pointer until it answers. */
+struct query {
     struct weir_name *name;
     enum address_family family;
 };
 
 struct weir_name {
     struct weir_map_node node;
-    struct weir_link settled; /* in the resolver's list while its waiters are to be told */
+    struct weir_link settled; /* in the resolver's list until its waiters have been called */
     bool is_settled;
     struct weir_resolver *resolver;
     struct weir_link waiters;
     uint32_t users;
-    uint32_t asking; /* questions under way */
-    bool partial;    /* there were no addresses when they were asked */
-    struct question questions[FAMILY_COUNT];
+    uint32_t asking; /* queries under way */
+    bool partial;    /* there were no addresses when the queries were sent */
+    struct query queries[FAMILY_COUNT];
     uint64_t due_ns;   /* when to ask again */
-    uint64_t ttl_ns;   /* the shortest of the answers to the last questions; WEIR_NEVER: none */
-    const char *error; /* why there are no addresses, if that has been said */
+    uint64_t ttl_ns;   /* the shortest of the answers to the last queries; WEIR_NEVER: none */
+    const char *error; /* why there are no addresses; null: not known */
     uint32_t version;
     struct host worked;
     uint32_t counts[FAMILY_COUNT];
@@ -73,7 +77,7 @@ struct weir_resolver {
     struct weir_loop *loop;
     struct weir_map names;
     struct weir_link settled;
-    struct weir_timer timer; /* for c-ares, and for those who are to be told */
+    struct weir_timer timer; /* for c-ares, and for calling waiters */
     struct weir_watch watch; /* the epoll */
     ares_channel channel;    /* null until something is asked */
     char servers[WEIR_RESOLVER_SERVERS_BYTES_MAX];
@@ -109,7 +113,7 @@ static bool same_host(const struct host *a, const struct host *b)
     return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* Where it stands among all, or how many there are. */
+/* The host's index among the name's addresses, or their number if it is not one of them. */
 static uint32_t find_host(const struct weir_name *name, const struct host *host)
 {
     uint32_t count = weir_name_count(name), index = 0;
@@ -161,7 +165,7 @@ void weir_name_worked(struct weir_name *name, uint32_t index)
     }
 }
 
-/* ---- telling ---- */
+/* ---- calling waiters ---- */
 
 static void settle(struct weir_name *name)
 {
@@ -192,8 +196,9 @@ static void tell(struct weir_name *name)
     }
 }
 
-/* All that are listed now; those that come meanwhile have their turn when the timer fires. */
-static void tell_settled(struct weir_resolver *resolver)
+/* Calls the waiters of all names that are listed now. Names that are listed meanwhile have their
+ * turn when the timer fires. */
+static void notify_settled(struct weir_resolver *resolver)
 {
     struct weir_link listed;
     weir_list_init(&listed);
@@ -206,11 +211,11 @@ static void tell_settled(struct weir_resolver *resolver)
         struct weir_name *name = weir_container_of(listed.next, struct weir_name, settled);
         weir_list_unlink(&name->settled);
         name->is_settled = false;
-        name->users++; /* whoever is told may be the last to hold it */
+        name->users++; /* a waiter may give back the last hold on it */
         if (weir_name_count(name) > 0 || name->error != NULL) {
             tell(name);
         } else if (name->asking == 0) {
-            ask(name); /* the servers were changed under its questions */
+            ask(name); /* the servers were changed under its queries */
         }
         weir_name_give(name);
     }
@@ -218,7 +223,7 @@ static void tell_settled(struct weir_resolver *resolver)
 
 /* ---- answers ---- */
 
-/* What a family of a name has now. */
+/* Replaces the addresses that a name has in one family. */
 static void replace(struct weir_name *name, enum address_family family, const struct host *hosts,
                     uint32_t count)
 {
@@ -267,15 +272,14 @@ static const char *describe(int status)
     case ARES_ENOTFOUND:
     case ARES_ENODATA:
     case ARES_EBADNAME:
-        return "The DNS says that the upstream's name does not exist, or has no address. Check the "
-               "upstream's url, and the DNS.";
+        return "The DNS has no address for the upstream's host name. Check the upstream's url and "
+               "the DNS.";
     case ARES_ENOMEM:
-        return "There is no memory left to look up the upstream's name.";
+        return "Out of memory while resolving the upstream's host name.";
     default:
-        /* c-ares is not consistent in telling these apart. */
-        return "The DNS servers do not answer, or fail, so nobody knows where the upstream is. "
-               "Check "
-               "them, and dns in the configuration.";
+        /* c-ares does not tell these apart consistently. */
+        return "The DNS servers do not answer or report a failure, so the upstream's address is "
+               "unknown. Check them, and dns in the configuration.";
     }
 }
 
@@ -284,7 +288,7 @@ static bool is_gone(int status)
     return status == ARES_ENOTFOUND || status == ARES_ENODATA;
 }
 
-/* The last of the questions has been answered. */
+/* The last of the queries has been answered. */
 static void finish(struct weir_name *name)
 {
     uint64_t ttl_ns = name->ttl_ns == WEIR_NEVER ? 0 : name->ttl_ns;
@@ -301,22 +305,22 @@ bool weir_name_partial(const struct weir_name *name)
 static void on_answer(void *context, int status, int timeouts, struct ares_addrinfo *result)
 {
     (void)timeouts;
-    struct question *question = context;
-    struct weir_name *name = question->name;
+    struct query *query = context;
+    struct weir_name *name = query->name;
     assert(name->asking > 0);
     name->asking--;
     if (status == ARES_SUCCESS) {
-        take_addresses(name, question->family, result);
+        take_addresses(name, query->family, result);
         ares_freeaddrinfo(result);
     } else if (is_gone(status)) {
-        replace(name, question->family, NULL, 0);
+        replace(name, query->family, NULL, 0);
     }
     if (status == ARES_EDESTRUCTION) {
-        name->error = NULL; /* still due: it is asked again as soon as somebody wants it */
+        name->error = NULL; /* still due: the next use of the name asks again */
     } else if (name->asking == 0) {
         finish(name);
     }
-    /* That the DNS fails weighs more than that one family is missing. */
+    /* A failure of the DNS is reported before a family without addresses. */
     bool failed = status != ARES_SUCCESS && status != ARES_EDESTRUCTION;
     if (failed && (name->error == NULL || !is_gone(status))) {
         name->error = describe(status);
@@ -341,7 +345,7 @@ static void on_socket(void *context, ares_socket_t fd, int readable, int writabl
     if (event.events == 0) {
         epoll_ctl(resolver->watch.fd, EPOLL_CTL_DEL, fd, NULL);
     } else if (epoll_ctl(resolver->watch.fd, EPOLL_CTL_MOD, fd, &event) == -1) {
-        /* Should there be no memory for it, the question ends by its time. */
+        /* Should there be no memory for it, the query ends by its timeout. */
         (void)!epoll_ctl(resolver->watch.fd, EPOLL_CTL_ADD, fd, &event);
     }
 }
@@ -382,7 +386,7 @@ static bool process(struct weir_resolver *resolver)
 static void go_on(struct weir_resolver *resolver)
 {
     bool more = resolver->channel != NULL && process(resolver);
-    tell_settled(resolver);
+    notify_settled(resolver);
     set_timer(resolver);
     if (more) {
         weir_timer_set(resolver->loop, &resolver->timer, resolver->loop->now_ns + 1);
@@ -461,9 +465,8 @@ static void ask(struct weir_name *name)
         struct ares_addrinfo_hints hints = {.ai_family = families[i],
                                             .ai_socktype = SOCK_STREAM,
                                             .ai_flags = ARES_AI_NOSORT | ARES_AI_ENVHOSTS};
-        name->questions[i] = (struct question){name, (enum address_family)i};
-        ares_getaddrinfo(resolver->channel, name->host, NULL, &hints, on_answer,
-                         &name->questions[i]);
+        name->queries[i] = (struct query){name, (enum address_family)i};
+        ares_getaddrinfo(resolver->channel, name->host, NULL, &hints, on_answer, &name->queries[i]);
     }
     set_timer(resolver);
 }
@@ -498,8 +501,8 @@ static uint64_t hash_of(struct weir_slice host)
     return weir_hash(key, host);
 }
 
-/* Whether it is `localhost` or below it: this machine, which nobody is to be asked about (RFC 6761,
- * section 6.3). c-ares 1.18 knows the first, and loses memory each time that it is asked. */
+/* Whether it is `localhost` or below it: this machine, for which no DNS may be asked (RFC 6761,
+ * section 6.3). c-ares 1.18 knows the first, and leaks memory with each query for it. */
 static bool is_this_machine(struct weir_slice host)
 {
     static const char name[] = "localhost";

@@ -1,12 +1,12 @@
 /* resolver.h - names to addresses, in a loop and without ever blocking it.
  *
- * A resolver belongs to one loop and asks by c-ares: /etc/hosts first, then the DNS. A name is
- * something to hold on to: it keeps the addresses that were found for as long as the answer says,
- * is asked again when somebody wants it after that, and goes on with what it has meanwhile. Only a
- * name that is said not to exist loses its addresses; a DNS that fails or is silent does not.
+ * A resolver belongs to one loop and asks by c-ares: /etc/hosts first, then the DNS. A caller holds
+ * on to a name: it keeps its addresses for as long as the answer allows, is resolved again at the
+ * next use after that, and serves the old addresses meanwhile. Only a name that is said not to
+ * exist loses its addresses; a DNS that fails or is silent does not.
  *
- * IPv4 and IPv6 addresses are asked for at the same time, and whoever waits goes on with those that
- * come first, and may wait again for the others. IPv4 addresses stand before the others. */
+ * IPv4 and IPv6 addresses are queried at the same time. A waiter goes on with those that come
+ * first, and may wait again for the others. IPv4 addresses come first in the list. */
 #ifndef WEIR_NET_RESOLVER_H
 #define WEIR_NET_RESOLVER_H
 
@@ -19,8 +19,8 @@
 /* Of a host's name, without the zero at its end. */
 #define WEIR_HOST_BYTES_MAX 255
 
-/* How long an answer is believed, whatever it says: a flood of questions at most once a second, a
- * change followed within the hour. */
+/* Bounds of an answer's lifetime, whatever it says: at most one query a second, and a change is
+ * noticed within the hour. */
 #define WEIR_NAME_TTL_MIN_NS WEIR_NS_PER_SECOND
 #define WEIR_NAME_TTL_MAX_NS WEIR_NS_PER_HOUR
 
@@ -30,22 +30,22 @@
 struct weir_name;
 struct weir_resolver;
 
-/* Somebody who waits for a name; embedded. */
+/* A waiter for a name; embedded. */
 struct weir_name_waiter {
     struct weir_link link;
     /* There are addresses now, or there is no hope of any: then `error` says why. */
     void (*on_result)(struct weir_name_waiter *waiter, const char *error);
 };
 
-/* Null without memory. Opens nothing before something is asked. Not while another thread does the
- * same, or destroys one. */
+/* Null without memory. Opens nothing before something is asked. Not thread-safe: no other thread
+ * may create or destroy a resolver at the same time. */
 struct weir_resolver *weir_resolver_create(struct weir_loop *loop);
 
-/* Once nobody holds a name; null is fine. */
+/* Requires that no name is held; null is fine. */
 void weir_resolver_destroy(struct weir_resolver *resolver);
 
 /* Asks these servers from now on: host:port and [v6]:port with commas between them; empty for those
- * that the system names, as it does now. What is being asked is asked anew. */
+ * that the system names, as it does now. Queries under way are sent again. */
 void weir_resolver_use(struct weir_resolver *resolver, const char *servers);
 
 /* The name, which may be held by others, too; asks nothing yet. Null without memory, or if it is
@@ -53,18 +53,19 @@ void weir_resolver_use(struct weir_resolver *resolver, const char *servers);
 struct weir_name *weir_name_take(struct weir_resolver *resolver, struct weir_slice host);
 void weir_name_give(struct weir_name *name);
 
-/* Whether there are addresses, old ones as long as there are no others; asks if it is time to. */
+/* Whether there are addresses; old ones count until new ones replace them. Sends a query when the
+ * addresses have expired. */
 bool weir_name_known(struct weir_name *name);
 
 /* Whether the other family's addresses may still come to those that are there: the name was unknown
- * when it was asked for, and not all of that is answered. */
+ * when it was queried, and not all queries are answered. */
 bool weir_name_partial(const struct weir_name *name);
 
-/* Waits for what is to be known, be it that it cannot be. The waiter is told in another turn of the
- * loop, once. Requires that there are no addresses, or not all of them. */
+/* Waits for addresses or for a failure. The waiter is called once, in a later turn of the loop.
+ * Requires that there are no addresses, or not all of them. */
 void weir_name_await(struct weir_name *name, struct weir_name_waiter *waiter);
 
-/* Waits no more; fine for one that does not wait. */
+/* Stops waiting; fine for a waiter that does not wait. */
 void weir_name_leave(struct weir_name_waiter *waiter);
 
 /* How many addresses there are, and one of them, with a port. */
@@ -78,7 +79,7 @@ uint32_t weir_name_version(const struct weir_name *name);
 /* Whether it is still one of them, whatever its port. */
 bool weir_name_has(const struct weir_name *name, const struct weir_address *address);
 
-/* Which of them to try first: the one that worked last. */
+/* Which address to try first: the one that worked last. */
 uint32_t weir_name_first(const struct weir_name *name);
 void weir_name_worked(struct weir_name *name, uint32_t index);
 

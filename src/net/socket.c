@@ -1,3 +1,5 @@
+/* socket.c - the text form of addresses, and the system calls that make sockets. Every function may
+ * be called in any thread. weir_address_parse() may block on the DNS; nothing else blocks. */
 #define _GNU_SOURCE /* accept4, SO_REUSEPORT */
 #include "net/socket.h"
 
@@ -12,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* How many connections may wait to be accepted; the kernel cuts it at its own maximum. */
+/* How many connections may wait to be accepted; the kernel lowers it to its own maximum. */
 #define BACKLOG 4096
 
 #define UNIX_PREFIX "unix:"
@@ -156,7 +158,7 @@ static void set_option(int fd, int level, int option)
     setsockopt(fd, level, option, &on, sizeof on);
 }
 
-/* A message is written whole, so there is nothing to gain from holding small ones back. */
+/* Every message is written in one call, so Nagle's algorithm could only delay it. */
 static void send_at_once(int fd, const struct weir_address *address)
 {
     if (address->storage.ss_family != AF_UNIX) {
@@ -205,7 +207,8 @@ int weir_socket_listen(const struct weir_address *address, bool shared)
 
 bool weir_socket_local(int fd, struct weir_address *address)
 {
-    *address = (struct weir_address){.bytes = sizeof address->storage}; /* a path may be missing */
+    *address = (struct weir_address){
+        .bytes = sizeof address->storage}; /* an unnamed socket's path is absent */
     return getsockname(fd, generic(address), &address->bytes) == 0;
 }
 
@@ -241,7 +244,8 @@ void weir_socket_watch_peer(int fd)
                    {IPPROTO_TCP, TCP_KEEPCNT, 3},
                    {IPPROTO_TCP, TCP_USER_TIMEOUT, 20000}};
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        /* A Unix socket refuses, and needs none: its peer cannot go without a word. */
+        /* A Unix socket refuses these options and needs none: the kernel always reports the end of
+         * its peer. */
         setsockopt(fd, options[i].level, options[i].option, &options[i].value,
                    sizeof options[i].value);
     }
@@ -265,7 +269,8 @@ int weir_socket_error(int fd)
 
 int weir_socket_accept(int fd, struct weir_address *peer)
 {
-    *peer = (struct weir_address){.bytes = sizeof peer->storage}; /* a path may be missing */
+    *peer = (struct weir_address){
+        .bytes = sizeof peer->storage}; /* an unnamed socket's path is absent */
     int accepted = accept4(fd, generic(peer), &peer->bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted >= 0) {
         send_at_once(accepted, peer);

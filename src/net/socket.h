@@ -1,7 +1,7 @@
 /* socket.h - addresses, and sockets that do not block.
  *
- * An address is `host:port`, `[v6]:port` or `unix:/path`. Names are looked up when the program
- * starts; what is listened on and connected to afterwards are numbers. */
+ * An address is `host:port`, `[v6]:port` or `unix:/path`. Host names are resolved when the program
+ * starts; afterwards every address is numeric. */
 #ifndef WEIR_NET_SOCKET_H
 #define WEIR_NET_SOCKET_H
 
@@ -17,8 +17,8 @@ struct weir_address {
     socklen_t bytes; /* 0: none */
 };
 
-/* Reads the text form. Null on success, else a sentence that says what is wrong with it. May look
- * a name up, and so block. */
+/* Reads the text form. Null on success, else a sentence that says what is wrong. May resolve a host
+ * name, and so block. */
 const char *weir_address_parse(struct weir_address *address, struct weir_slice text);
 
 /* The text form of an address, terminated; numbers, never names. */
@@ -27,9 +27,9 @@ void weir_address_format(const struct weir_address *address, char text[WEIR_ADDR
 /* Whether it is this machine only: 127.0.0.0/8, ::1, or a Unix socket. */
 bool weir_address_is_local(const struct weir_address *address);
 
-/* A listening socket; several threads may listen on one address, each with a socket of its own
- * (not for Unix sockets). -1, with errno, on failure. A stale Unix socket that nobody answers at
- * is replaced. */
+/* A listening socket; several threads may listen on one address, each with a socket of its own (not
+ * for Unix sockets). -1, with errno, on failure. A Unix socket whose process has ended is replaced.
+ */
 int weir_socket_listen(const struct weir_address *address, bool shared);
 
 /* The address that a socket is bound to: the port that 0 has become. */
@@ -41,11 +41,12 @@ bool weir_socket_peer(int fd, struct weir_address *address);
 /* A socket that is connecting; it is writable when it has. -1, with errno, on failure. */
 int weir_socket_connect(const struct weir_address *address);
 
-/* Has the kernel find out within seconds when the peer's machine is gone without a word: by probes
- * while nothing is said, by a limit while something is not acknowledged. */
+/* Makes the kernel notice within seconds that the peer's machine has vanished: by keep-alive probes
+ * while the connection is idle, by a timeout while sent bytes are not acknowledged. */
 void weir_socket_watch_peer(int fd);
 
-/* Has closing it tell the peer that something went wrong, rather than that all has been said. */
+/* Makes close() send a reset, so that the peer sees a failure and not the regular end of the data.
+ */
 void weir_socket_reset(int fd);
 
 /* What became of a connection attempt: 0, or an errno. */

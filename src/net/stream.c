@@ -1,3 +1,5 @@
+/* stream.c - the plain kind of a stream: recv() and send() on a socket that does not block. A
+ * stream belongs to the thread of the loop that watches it. */
 #include "net/stream.h"
 
 #include "base/hints.h"
@@ -38,7 +40,8 @@ static size_t sum(const struct iovec *parts, int part_count)
     return total;
 }
 
-/* Apart, because a message's head on the stack would cost every plain send() a stack protector. */
+/* Not inlined, because the struct msghdr on the stack would give every plain send() a stack
+ * protector. */
 static WEIR_APART ssize_t send_message(int fd, const struct iovec *parts, int part_count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
@@ -53,7 +56,7 @@ static ssize_t plain_write(struct weir_stream *stream, const struct iovec *parts
     ssize_t sent;
     assert(total > 0);
     do {
-        /* One part alone is spared the copying of a message's head into the kernel. */
+        /* With one part, send() saves copying a struct msghdr into the kernel. */
         sent = part_count == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL)
                                : send_message(fd, parts, part_count);
     } while (sent == -1 && errno == EINTR);

@@ -1,9 +1,9 @@
-/* stream.h - a connection's bytes in and out, without blocking and without asking twice.
+/* stream.h - a connection's bytes in and out, without blocking and without needless system calls.
  *
- * Edge-triggered: what the descriptor is ready for is remembered until a call finds out that it no
- * longer is. A read that returns less than it was asked for has emptied the socket, so the call
- * that would only say "nothing more" is saved; the same for writes. The calls go through a small
- * table, so that TLS (net/tls.h) can take the place of the plain one. */
+ * The stream remembers what the descriptor is ready for until a call finds out otherwise. A read
+ * that returns less than its room has emptied the socket, and a short write has filled it, so the
+ * call that would only return EAGAIN is saved. The calls go through a small table of functions, so
+ * that TLS (net/tls.h) can replace plain sockets. */
 #ifndef WEIR_NET_STREAM_H
 #define WEIR_NET_STREAM_H
 
@@ -14,7 +14,7 @@
 
 /* Results of reading and writing besides a number of bytes. */
 #define WEIR_STREAM_END    0  /* reading: the peer sends no more */
-#define WEIR_STREAM_AGAIN  -1 /* not now; the watch will tell */
+#define WEIR_STREAM_AGAIN  -1 /* not now; `ready` will be called */
 #define WEIR_STREAM_BROKEN -2 /* no more at all */
 
 struct weir_stream;
@@ -43,7 +43,7 @@ struct weir_stream {
 void weir_stream_init(struct weir_stream *stream, int fd,
                       void (*ready)(struct weir_watch *watch, uint32_t what));
 
-/* Remembers what the loop told. */
+/* Remembers what the loop has reported. */
 void weir_stream_note(struct weir_stream *stream, uint32_t what);
 
 /* At least one byte, or one of the results above. */

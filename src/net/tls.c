@@ -1,11 +1,14 @@
-/* Reading may have to write and the other way round. That is no special case here: a call that has
- * to wait takes back the flag of what it waits for, and the owner of the stream calls again after
- * whatever the loop tells next.
+/* tls.c - TLS towards servers with OpenSSL, as a kind of stream. A TLS client is shared by all
+ * threads and never changes; a server's sessions and a stream belong to one loop's thread.
+ *
+ * Reading may have to write and the other way round. That is no special case here: a call that has
+ * to wait clears the flag of what it waits for, and the owner of the stream calls again after the
+ * loop's next report.
  *
  * OpenSSL reads and writes the socket through two functions of ours, for three reasons: no SIGPIPE;
- * a short read from the socket is known, which saves the call that would only say "nothing more";
- * and an end of the connection without a goodbye is told from other failures, so that it neither
- * makes OpenSSL answer with an alert nor spoils the session. */
+ * a short read from the socket is noticed, which saves the call that would only return EAGAIN; and
+ * an end of the connection without close_notify is distinguished from other failures, so that it
+ * neither makes OpenSSL answer with an alert nor spoils the session. */
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -21,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The most that one record carries. Parts that fit together are sent as one. */
+/* The most that one TLS record carries. Parts that fit into one record are sent as one. */
 #define RECORD_BYTES_MAX 16384
 
 #define ERROR_BYTES_MAX 512
@@ -36,7 +39,7 @@ struct tls {
     struct weir_stream *stream;
     struct weir_tls_server *server;
     bool drained; /* the last read from the socket, during this call, emptied it */
-    bool cut;     /* the connection has ended, without a goodbye */
+    bool cut;     /* the connection ended without close_notify */
     bool failed;  /* OpenSSL takes no more calls */
 };
 
@@ -120,7 +123,7 @@ static void forget_oldest(struct weir_tls_server *server)
             server->session_count * sizeof server->sessions[0]);
 }
 
-/* OpenSSL has got a session. The result says that it is now ours. */
+/* OpenSSL calls this with each new session. Returning 1 takes ownership of it. */
 static int keep_session(SSL *ssl, SSL_SESSION *session)
 {
     struct tls *tls = SSL_get_app_data(ssl);
@@ -135,8 +138,8 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-/* The newest session is offered. Since TLS 1.3 one is used once, so that nobody can tell by it who
- * comes back (RFC 8446, appendix C.4). */
+/* The newest session is offered. Since TLS 1.3 a session is used once, so that an observer cannot
+ * recognize a returning client (RFC 8446, appendix C.4). */
 static void offer_session(struct weir_tls_server *server, SSL *ssl)
 {
     if (server->session_count == 0) {
@@ -158,7 +161,7 @@ static const char *last_reason(void)
     return reason == NULL ? "it is not in PEM format" : reason;
 }
 
-/* Null, or what is wrong with the file. */
+/* Null on success, else a sentence that says what is wrong with the file. */
 static const char *load_issuers(SSL_CTX *context, struct weir_slice ca)
 {
     char path[WEIR_TLS_PATH_BYTES_MAX];
@@ -176,7 +179,7 @@ static const char *load_issuers(SSL_CTX *context, struct weir_slice ca)
         return sentence("%s: cannot be read: %s; expected a file of certificates in PEM format",
                         path, strerror(errno));
     }
-    /* Whoever is named is trusted, be it somebody whom others vouch for. */
+    /* A certificate in the file is trusted even if it was issued by another one. */
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
     ERR_clear_error();
     if (SSL_CTX_load_verify_file(context, path) != 1) {
@@ -192,10 +195,10 @@ static const char *set_up(SSL_CTX *context, const struct weir_tls_trust *trust)
     static const unsigned char protocols[] = "\x08http/1.1";
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_alpn_protos(context, protocols, sizeof protocols - 1) != 0) {
-        return "there is no memory left";
+        return "out of memory";
     }
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    /* An idle connection keeps no buffers. What arrives is read in large pieces. */
+    /* Idle connections keep no buffers, and sockets are read in large pieces. */
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
@@ -212,7 +215,7 @@ struct weir_tls_client *weir_tls_client_create(const struct weir_tls_trust *trus
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_socket_method);
     struct weir_tls_client *client = calloc(1, sizeof *client);
-    *error = "there is no memory left";
+    *error = "out of memory";
     if (client == NULL || socket_method == NULL) {
         free(client);
         return NULL;
@@ -243,7 +246,7 @@ bool weir_tls_server_init(struct weir_tls_server *server, const struct weir_tls_
                           struct weir_slice name)
 {
     *server = (struct weir_tls_server){.client = client};
-    /* A name may end in a dot, which is for the DNS and in no certificate. */
+    /* A host name may end in a dot for the DNS; names in certificates do not. */
     if (name.bytes > 1 && name.data[name.bytes - 1] == '.') {
         name.bytes--;
     }
@@ -266,7 +269,7 @@ void weir_tls_server_deinit(struct weir_tls_server *server)
 
 /* ---- the stream ---- */
 
-/* What a call that did not succeed means. */
+/* Translates the result of an OpenSSL call that did not succeed. */
 static ssize_t result_of(struct tls *tls, int result)
 {
     struct weir_stream *stream = tls->stream;
@@ -280,7 +283,8 @@ static ssize_t result_of(struct tls *tls, int result)
     case SSL_ERROR_ZERO_RETURN:
         return WEIR_STREAM_END;
     case SSL_ERROR_SYSCALL:
-        /* Also of a write to a server that has closed: what it said before may still be read. */
+        /* This includes a write to a server that has closed: bytes that it sent before may still be
+         * read. */
         return WEIR_STREAM_BROKEN;
     default:
         tls->failed = true;
@@ -294,7 +298,7 @@ static ssize_t tls_read(struct weir_stream *stream, void *bytes, size_t count)
     if (tls->failed) {
         return WEIR_STREAM_BROKEN;
     }
-    /* What an earlier call found out says nothing about now. */
+    /* What an earlier call noticed no longer holds. */
     tls->drained = false;
     ERR_clear_error();
     int got = SSL_read(tls->ssl, bytes, count < INT_MAX ? (int)count : INT_MAX);
@@ -307,7 +311,8 @@ static ssize_t tls_read(struct weir_stream *stream, void *bytes, size_t count)
     return got;
 }
 
-/* As much of the parts as one record carries, in one piece: where it begins. */
+/* Copies as much of the parts as fits into one record to `room`, unless one part alone is enough.
+ * Returns the piece to write. */
 static struct weir_slice gather(const struct iovec *parts, int part_count, char *room)
 {
     int first = 0;
@@ -345,8 +350,8 @@ static ssize_t tls_write(struct weir_stream *stream, const struct iovec *parts, 
     return result == WEIR_STREAM_END ? WEIR_STREAM_BROKEN : result;
 }
 
-/* Says goodbye, if there is still somebody to say it to. */
-static void say_goodbye(struct tls *tls)
+/* Sends close_notify, if the connection still works. */
+static void send_close_notify(struct tls *tls)
 {
     if (!tls->failed && !tls->cut && SSL_is_init_finished(tls->ssl) == 1) {
         ERR_clear_error();
@@ -356,16 +361,17 @@ static void say_goodbye(struct tls *tls)
 
 static void tls_finish(struct weir_stream *stream)
 {
-    say_goodbye(stream->layer);
+    send_close_notify(stream->layer);
     shutdown(stream->watch.fd, SHUT_WR);
 }
 
 static void tls_close(struct weir_stream *stream)
 {
     struct tls *tls = stream->layer;
-    say_goodbye(tls);
+    send_close_notify(tls);
     if (!tls->failed || tls->cut) {
-        /* Else OpenSSL takes the session for a bad one. A lost connection does not make it one. */
+        /* Without this OpenSSL discards the session as bad, which a lost connection alone does not
+         * make it. */
         SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     }
     SSL_free(tls->ssl);
@@ -379,7 +385,7 @@ static const struct weir_stream_kind kind = {tls_read, tls_write, tls_finish, tl
 
 /* ---- handshakes ---- */
 
-/* Whom the certificate must be for, and what the server is told of that. */
+/* Sets the name that the certificate must have, and the name sent to the server (SNI). */
 static bool name_server(SSL *ssl, const struct weir_tls_server *server)
 {
     X509_VERIFY_PARAM *judge = SSL_get0_param(ssl);
@@ -415,47 +421,45 @@ bool weir_tls_begin(struct weir_stream *stream, struct weir_tls_server *server)
     return true;
 }
 
-/* What the check of a certificate has found, in words. */
+/* Describes why a certificate was not accepted. */
 static const char *describe_certificate(long verdict)
 {
     switch (verdict) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        return "The upstream's certificate has expired, or one that it was issued by has. Have it "
-               "renewed there.";
+        return "The upstream's certificate, or one of its issuers', has expired. Renew it at the "
+               "upstream.";
     case X509_V_ERR_CERT_NOT_YET_VALID:
         return "The upstream's certificate is not valid yet. Check this machine's clock and the "
                "upstream's.";
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        return "The upstream's certificate is for another name than the one it was called by. "
-               "Check "
-               "the upstream's url, or set server_name in its tls settings.";
+        return "The upstream's certificate is for another name than the requested one. Check the "
+               "upstream's url, or set server_name in its tls settings.";
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-        return "The upstream's certificate is signed by itself, and so by nobody who is trusted "
-               "here. If it is the right one, name its file as ca in the upstream's tls settings.";
+        return "The upstream's certificate is signed by itself, not by a trusted issuer. If it is "
+               "the right one, name its file as ca in the upstream's tls settings.";
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-        return "The upstream's certificate was issued by nobody who is trusted here. Name the file "
-               "of its issuer as ca in the upstream's tls settings, or have the upstream send the "
-               "certificates in between.";
+        return "The issuer of the upstream's certificate is not trusted. Name the issuer's file as "
+               "ca in the upstream's tls settings, or make the upstream send its intermediate "
+               "certificates.";
     default:
-        return sentence(
-            "The upstream's certificate was not accepted: %s. Check it there, and ca in "
-            "the upstream's tls settings.",
-            X509_verify_cert_error_string(verdict));
+        return sentence("The upstream's certificate was not accepted: %s. Check it at the "
+                        "upstream, and ca in the upstream's tls settings.",
+                        X509_verify_cert_error_string(verdict));
     }
 }
 
-/* Why it failed, from what OpenSSL has noted last. */
+/* Describes why the handshake failed, from OpenSSL's last error. */
 static const char *describe_failure(const struct tls *tls)
 {
     long verdict = SSL_get_verify_result(tls->ssl);
     int reason = ERR_GET_REASON(ERR_peek_last_error());
     if (tls->cut || ERR_peek_last_error() == 0) {
         return "The upstream closed the connection during the TLS handshake. Check that its port "
-               "speaks TLS, and what its own log says.";
+               "speaks TLS, and read its log.";
     }
     switch (reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
@@ -466,19 +470,18 @@ static const char *describe_failure(const struct tls *tls)
                "https://, or another port.";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        return "The upstream speaks only versions of TLS before 1.2, which are not safe any more. "
-               "Have it speak 1.2 or 1.3.";
+        return "The upstream supports only versions of TLS before 1.2, which are not safe. Enable "
+               "TLS 1.2 or 1.3 there.";
     case SSL_R_TLSV1_UNRECOGNIZED_NAME:
-        return "The upstream does not know the name that it was called by. Check its url, or set "
+        return "The upstream does not know the host name that was requested. Check its url, or set "
                "server_name in its tls settings.";
     default:
         break;
     }
     const char *text = ERR_reason_error_string(ERR_peek_last_error());
-    return sentence(
-        "The TLS handshake with the upstream failed: %s. Check what the upstream allows, "
-        "and what its own log says.",
-        text == NULL ? "no reason was given" : text);
+    return sentence("The TLS handshake with the upstream failed: %s. Check the upstream's TLS "
+                    "settings and its log.",
+                    text == NULL ? "no reason was given" : text);
 }
 
 enum weir_tls_step weir_tls_shake_hands(struct weir_stream *stream, const char **error)

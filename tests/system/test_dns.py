@@ -118,7 +118,7 @@ async def test_a_name_that_does_not_exist_is_told_and_may_come_later():
     async with dns() as names, upstream() as server:
         async with front(at('a.test', server), top=names.config, more='health: { failures: 0 }') as gateway:
             said = problem_of(await ask(gateway.port, request('/functions/f')))
-            assert 'does not exist' in said
+            assert 'has no address' in said
             await until(lambda: 'upstream functions: a.test is not found, and will be asked for again: '
                         in gateway.complaints(), 'it is said at the start')
             names.zone['a.test'] = ['127.0.0.1']
@@ -142,7 +142,7 @@ async def test_a_name_that_is_gone_is_gone_also_for_kept_connections():
                 async def gone():
                     return await status_of(gateway) == 502
                 await until(gone, 'it is gone')
-                assert 'does not exist' in problem_of(await ask(gateway.port, request('/functions/f')))
+                assert 'has no address' in problem_of(await ask(gateway.port, request('/functions/f')))
                 await until(lambda: server.ended == server.connections, 'no connection to it is left')
                 names.zone['a.test'] = ['127.0.0.1']
 
