@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Says that the call `what` lacks a descriptor, the numbers, and what to do; at most once a minute
- * for the whole process. Any thread. */
+/* Writes that the call `what` lacks a descriptor, the numbers, and what to do; at most once a
+ * minute for the whole process. Any thread. */
 void weir_log_descriptors(const char *what, uint64_t now_ns);
 
 #endif

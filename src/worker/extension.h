@@ -1,10 +1,10 @@
-/* extension.h - what takes part in the server's life without the server knowing what it is: durable
+/* extension.h - a part of the program that the server runs without knowing what it is: durable
  * jobs, for example.
  *
  * An extension stands above the server. The program hands its struct of functions to weir_serve(),
  * and the server calls them at its own turning points, always in the main thread. The extension's
- * state is opened when a config first wants it, and stays until the server ends. Every worker
- * knows the state, so that the API can reach it: weir_worker_extension(). */
+ * state is opened when a config first wants it, and stays until the server ends. Every worker knows
+ * the state, so that the API can reach it: weir_worker_extension(). */
 #ifndef WEIR_WORKER_EXTENSION_H
 #define WEIR_WORKER_EXTENSION_H
 
@@ -37,8 +37,8 @@ struct weir_extension {
      * `resume`. */
     void *(*open)(const struct weir_extension_options *options, char *error, size_t error_bytes);
 
-    /* Another snapshot. Nothing is started until `resume`, when every worker has the snapshot.
-     * Returns false, with a sentence in `error`, if nothing has changed. */
+    /* Takes up another snapshot. Nothing is started until `resume`, when every worker has the
+     * snapshot. Returns false, with a sentence in `error` and nothing changed, if it cannot. */
     bool (*configure)(void *state, struct weir_config_snapshot *snapshot, char *error,
                       size_t error_bytes);
     void (*resume)(void *state);

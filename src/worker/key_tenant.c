@@ -1,3 +1,5 @@
+/* key_tenant.c - matches keys against the templates of routes, to decide which tenant a key belongs
+ * to. It reads a config snapshot, which never changes, so any thread may call it without a lock. */
 #include "worker/key_tenant.h"
 
 #include "base/slice.h"
@@ -11,13 +13,14 @@ static bool is_known(const struct weir_config_source *part)
     return part->kind == WEIR_CONFIG_SOURCE_CONSTANT || part->kind == WEIR_CONFIG_SOURCE_TENANT;
 }
 
-/* Texts of a key that follow each other without an unknown part between them. */
+/* The joined texts of constant parts and tenant names that follow each other without an unknown
+ * part between them. */
 struct known_text {
     size_t bytes; /* more than WEIR_NAME_BYTES_MAX: no key has that text */
     char text[WEIR_NAME_BYTES_MAX];
 };
 
-/* Joins the known parts from `*index` on, and moves it behind them. */
+/* Joins the known parts from `*index` on, and moves `*index` behind them. */
 static void join_known(const struct weir_config_source *parts, uint32_t part_count, uint32_t *index,
                        struct weir_slice tenant, struct known_text *known)
 {
@@ -33,14 +36,14 @@ static void join_known(const struct weir_config_source *parts, uint32_t part_cou
 }
 
 /* Takes the known text off the front of the key, behind any text if `floating`; at the end of the
- * template it must be the key's end. False if it does not stand there. */
+ * template it must be the key's end. False if the key has another text there. */
 static bool take_known(struct weir_slice *key, const struct known_text *known, bool floating,
                        bool last)
 {
     if (known->bytes > key->bytes || known->bytes > sizeof known->text) {
         return false;
     }
-    size_t room = key->bytes - known->bytes; /* for what stands before it */
+    size_t room = key->bytes - known->bytes; /* bytes that may come before the known text */
     size_t from = floating && last ? room : 0;
     size_t to = floating ? room : 0;
     for (size_t at = from; at <= to; at++) {
@@ -64,7 +67,7 @@ bool weir_key_template_fits(const struct weir_config_source *parts, uint32_t par
         }
         struct known_text known;
         join_known(parts, part_count, &i, tenant, &known);
-        /* The first place is as good as any: what follows it is unknown. */
+        /* The first match is enough: an unknown part follows, which may be any text. */
         if (!take_known(&key, &known, floating, i == part_count)) {
             return false;
         }

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Where the tally of that name is, or where it would be added. */
+/* The link that points to the tally of that name, or where it would be added. */
 static struct weir_tally **find(struct weir_tallies *tallies, enum weir_tally_kind kind,
                                 struct weir_slice name)
 {

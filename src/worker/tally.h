@@ -1,9 +1,9 @@
-/* tally.h - what one worker counts by name, where the other threads can read it.
+/* tally.h - one worker's counters by name, which other threads can read.
  *
- * Only the worker's own thread adds to a tally: a load and a store without a lock, and nothing that
- * several threads write to. Who reads sums over the workers. A tally belongs to a name, not to a
- * worker config, so counts go on across a reload; it goes with the last worker config that has the
- * name. */
+ * Only the worker's own thread adds to a tally: a load and a store without a lock, and no memory
+ * that several threads write to. A reader sums over the workers. A tally belongs to a name, not to
+ * a worker config, so counts go on across a reload; it is freed with the last worker config that
+ * has the name. */
 #ifndef WEIR_WORKER_TALLY_H
 #define WEIR_WORKER_TALLY_H
 
@@ -12,8 +12,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The most names of a kind. What is named after them is counted as WEIR_TALLY_OTHER, and so is a
- * name that is too long. */
+/* The most names of a kind. Further names are counted as WEIR_TALLY_OTHER, and so are names that
+ * are too long. */
 #define WEIR_TALLIES_MAX     1000
 #define WEIR_TALLY_OTHER     "_other"
 #define WEIR_TALLY_BYTES_MAX 255
@@ -24,18 +24,18 @@ enum weir_tally_kind {
     WEIR_TALLY_KINDS
 };
 
-/* What the counts of an upstream are. */
+/* The counters of an upstream. */
 enum {
     WEIR_TALLY_IDLE,
     WEIR_TALLY_ACTIVE,
     WEIR_TALLY_FAILURES
 };
 
-/* Those of a route: replies by the first digit of their status, 0 without any. */
+/* The counters of a route: replies by the first digit of their status; 0: no reply. */
 #define WEIR_TALLY_COUNTS 6
 
 struct weir_tally {
-    struct weir_tally *next; /* under the lock, as the three that follow */
+    struct weir_tally *next; /* under the lock, like the next three fields */
     uint32_t users;
     enum weir_tally_kind kind;
     uint32_t name_bytes;
@@ -43,19 +43,20 @@ struct weir_tally {
     char name[];
 };
 
-/* A worker's. Zeroed, it is empty. */
+/* The tallies of a worker. Zeroed, it is empty. */
 struct weir_tallies {
     pthread_mutex_t lock; /* zeroed is what PTHREAD_MUTEX_INITIALIZER makes of it */
     struct weir_tally *first;
     uint32_t names[WEIR_TALLY_KINDS];
 };
 
-/* The tally of that name for one more user, or null without memory. Safe from any thread. */
+/* Takes a reference to the tally of that name, making it if needed; null without memory. Any
+ * thread. */
 struct weir_tally *weir_tally_take(struct weir_tallies *tallies,
                                    const struct weir_allocator *allocator,
                                    enum weir_tally_kind kind, struct weir_slice name);
 
-/* A null tally is none. Safe from any thread. */
+/* Gives a reference back; null is fine. Any thread. */
 void weir_tally_give(struct weir_tallies *tallies, const struct weir_allocator *allocator,
                      struct weir_tally *tally);
 
@@ -64,7 +65,7 @@ void weir_tallies_visit(struct weir_tallies *tallies,
                         void (*visit)(void *context, const struct weir_tally *tally),
                         void *context);
 
-/* One more, and one less. Only in the worker's own thread. */
+/* Adds one, and subtracts one. Only in the worker's own thread. */
 static inline void weir_tally_raise(struct weir_tally *tally, uint32_t index)
 {
     _Atomic uint64_t *count = &tally->counts[index];
@@ -79,7 +80,7 @@ static inline void weir_tally_lower(struct weir_tally *tally, uint32_t index)
                           memory_order_relaxed);
 }
 
-/* A reply on a route; the status is 0 if there was none. */
+/* Counts a reply on a route; the status is 0 if there was none. */
 static inline void weir_tally_reply(struct weir_tally *tally, uint16_t status)
 {
     uint32_t class = status / 100u;

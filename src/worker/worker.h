@@ -1,6 +1,6 @@
 /* worker.h - what one thread has of its own: a loop, memory for what lives on it, and its
- * connections to upstreams. Nothing here is shared but the gates and the config; other threads may
- * read the acceptors and the tallies, to tell of all. */
+ * connections to upstreams. Nothing here is shared but the gates, the config and what is marked as
+ * shared; other threads may read the acceptors and the tallies, to report sums. */
 #ifndef WEIR_WORKER_WORKER_H
 #define WEIR_WORKER_WORKER_H
 
@@ -28,7 +28,7 @@ struct weir_usage_book;
 /* In so many sizes a worker has memory for what handlers of the API remember of a call. */
 #define WEIR_CALL_CONTEXT_SIZES 4
 
-/* The name that was last found to be one that a listener serves; see guard.h. */
+/* The host name that a listener was last found to serve; see guard.h. */
 struct weir_guard_memory {
     const struct weir_listener *listener;
     size_t bytes;
@@ -39,13 +39,13 @@ struct weir_worker {
     struct weir_loop loop;
     uint32_t index;
     const struct weir_allocator *allocator;
-    struct weir_worker_config *worker_config; /* the one in force */
-    struct weir_api_keys *keys;               /* those in force; never null while the loop runs */
-    struct weir_hasher *hasher;               /* for them */
+    struct weir_worker_config *worker_config; /* the one in force in this thread */
+    struct weir_api_keys *keys; /* in force in this thread; never null while the loop runs */
+    struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
-    struct weir_flows *flows;       /* shared, as the gates */
-    struct weir_usage_book *usage;  /* the same */
-    struct weir_llm_metrics *meter; /* the same */
+    struct weir_flows *flows;       /* shared by all workers */
+    struct weir_usage_book *usage;  /* shared by all workers */
+    struct weir_llm_metrics *meter; /* shared by all workers */
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
     struct weir_slab exchanges;
@@ -54,13 +54,13 @@ struct weir_worker {
     struct weir_slab exchange_flows; /* of exchanges that name a flow */
     struct weir_resolver *resolver;
     struct weir_slab heads;         /* of requests that are being read */
-    struct weir_slab llms;          /* what exchanges with LLMs have besides, */
+    struct weir_slab llms;          /* further state of exchanges with LLMs, */
     struct weir_slab reply_parsers; /* and from the reply on */
     struct weir_link large_waiters; /* exchanges with LLMs that wait for a large buffer */
     uint32_t large_reads;           /* how many of them read a body into one */
     struct weir_slab calls;         /* of the API, */
     struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
-    void *api;                                                  /* what the API keeps; shared */
+    void *api;                                                  /* the API's own state; shared */
     struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX]; /* as the server's */
     struct weir_reloader *reloader;
     struct weir_listener *loopback_listener; /* of clients that are part of this process; shared */
