@@ -10,7 +10,7 @@ void weir_key_feed_add(struct weir_key_feed *feed, struct weir_worker *worker)
     feed->seats[feed->seat_count++] = (struct weir_key_seat){.worker = worker, .feed = feed};
 }
 
-/* The keys as the file has them now. Null, with a fault, if something is wrong with it. */
+/* Reads the key file. Null, with the fault, if that fails. */
 static struct weir_api_keys *read_keys(struct weir_slice data, struct weir_key_file_fault *fault)
 {
     struct weir_key_list list;
@@ -20,7 +20,7 @@ static struct weir_api_keys *read_keys(struct weir_slice data, struct weir_key_f
     struct weir_api_keys *keys = weir_api_keys_create(list.keys, list.count);
     weir_key_list_deinit(&list);
     if (keys == NULL) {
-        snprintf(fault->error, sizeof fault->error, "there is no memory for the API keys");
+        snprintf(fault->error, sizeof fault->error, "out of memory while loading the API keys");
     }
     return keys;
 }
@@ -29,7 +29,7 @@ bool weir_key_feed_begin(struct weir_key_feed *feed, struct weir_slice data,
                          struct weir_key_file_fault *fault)
 {
     feed->data = data;
-    /* First, so that a change while it is read is noticed at the next look. */
+    /* Before reading, so that a change made meanwhile is noticed at the next look. */
     weir_key_watch_look(&feed->watch, data);
     struct weir_api_keys *keys = read_keys(data, fault);
     if (keys == NULL) {

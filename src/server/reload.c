@@ -14,8 +14,8 @@
 
 /* ---- what a snapshot needs ---- */
 
-/* What will write events where the config says: what does so already, a new one, or null for
- * nothing. False, with a sentence, if it cannot be had. */
+/* Finds what writes the events to the config's file: the present writer, a new one, or null if the
+ * config names no file. False, with a sentence, on failure. */
 static bool prepare_events(const struct weir_server *server,
                            const struct weir_config_events *config, struct weir_event_file **next,
                            const char **error)
@@ -64,15 +64,15 @@ static bool make_worker_configs(struct weir_server *server, struct weir_config_s
     return *error == NULL;
 }
 
-/* Whoever turns the check of certificates off is told what that means, each time. */
-static void warn_of_strangers(const struct weir_config *config)
+/* A config that turns the check of certificates off is reported each time that it is taken up. */
+static void warn_unverified_tls(const struct weir_config *config)
 {
     for (uint32_t i = 0; i < config->upstream_count; i++) {
         const struct weir_config_upstream *upstream = &config->upstreams[i];
         if (!upstream->tls.verify) {
             fprintf(stderr,
                     "weir: upstream %.*s: certificates are not checked (tls.verify is false), so "
-                    "anybody on the way can pass for it\n",
+                    "an attacker on the way can impersonate it\n",
                     (int)upstream->name.bytes, upstream->name.data);
         }
     }
@@ -96,7 +96,7 @@ static bool open_extension(struct weir_server *server, struct weir_extension_slo
 
 /* The first `count` extensions have taken up a snapshot that a later one refused: they get the old
  * one back, which they had accepted before. */
-static void go_back(struct weir_server *server, uint32_t count)
+static void restore_extensions(struct weir_server *server, uint32_t count)
 {
     char error[WEIR_RELOAD_ERROR_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -124,7 +124,7 @@ static bool prepare_extensions(struct weir_server *server, struct weir_config_sn
             good = open_extension(server, slot, snapshot, error, error_bytes);
         }
         if (!good) {
-            go_back(server, i);
+            restore_extensions(server, i);
             return false;
         }
     }
@@ -184,7 +184,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     for (uint32_t i = 0; i < server->thread_count; i++) {
         memcpy(server->threads[i].worker.extensions, server->extensions, sizeof server->extensions);
     }
-    warn_of_strangers(server->first->config);
+    warn_unverified_tls(server->first->config);
     return 0;
 }
 
@@ -199,7 +199,7 @@ static void on_apply(struct weir_post *post)
     sem_post(&reload->done);
 }
 
-/* Whose word is taken on connections that stay. */
+/* Decides again which of the open connections come from trusted peers. */
 static void judge_clients(struct weir_worker *worker)
 {
     struct weir_link *list = &worker->all_clients;
@@ -253,10 +253,9 @@ static void adopt(struct weir_server *server, struct weir_config_snapshot *snaps
     server->snapshot = snapshot;
 }
 
-/* All that a snapshot needs besides itself. False, with nothing left, if something cannot be had.
- */
-static bool prepare(struct weir_server *server, struct weir_config_snapshot *snapshot,
-                    struct weir_event_file **events, char *error, size_t error_bytes)
+/* Makes or opens what a snapshot needs. On failure nothing is left, and `error` has a sentence. */
+static bool prepare_snapshot(struct weir_server *server, struct weir_config_snapshot *snapshot,
+                             struct weir_event_file **events, char *error, size_t error_bytes)
 {
     const char *why = NULL;
     *events = server->event_file;
@@ -276,7 +275,7 @@ static bool prepare(struct weir_server *server, struct weir_config_snapshot *sna
     return false;
 }
 
-/* Takes up the file as it is now. If anything is wrong with it, nothing changes. */
+/* Reads the config file and adopts it. On failure nothing changes. */
 static void reload_config(struct weir_server *server, struct weir_reload_outcome *outcome)
 {
     const struct weir_serve_options *options = server->options;
@@ -295,7 +294,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
         snprintf(outcome->error, sizeof outcome->error, "%s", why);
         return;
     }
-    if (!prepare(server, snapshot, &events, outcome->error, sizeof outcome->error)) {
+    if (!prepare_snapshot(server, snapshot, &events, outcome->error, sizeof outcome->error)) {
         weir_config_snapshot_give(snapshot);
         return;
     }
@@ -304,14 +303,14 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
                                             .routes = config->route_count,
                                             .upstreams = config->upstream_count,
                                             .needs_restart = fixed};
-    warn_of_strangers(config);
+    warn_unverified_tls(config);
     adopt(server, snapshot);
     weir_server_resume_extensions(server);
     adopt_events(server, &snapshot->config->events, events);
 }
 
-/* Says on the server's own streams what became of it. */
-static void report(const struct weir_reload_outcome *outcome)
+/* Writes the outcome to the server's own stdout or stderr. */
+static void report_outcome(const struct weir_reload_outcome *outcome)
 {
     if (outcome->end == WEIR_RELOAD_REFUSED) {
         fprintf(stderr, "%s\nweir: reload: everything goes on as before\n", outcome->error);
@@ -325,9 +324,9 @@ static void report(const struct weir_reload_outcome *outcome)
     fflush(stdout);
 }
 
-/* ---- who asks ---- */
+/* ---- requests for a reload ---- */
 
-static struct weir_reload_request *take_asked(struct weir_reload *reload, bool over)
+static struct weir_reload_request *take_requests(struct weir_reload *reload, bool over)
 {
     pthread_mutex_lock(&reload->lock);
     struct weir_reload_request *asked = reload->asked;
@@ -337,7 +336,8 @@ static struct weir_reload_request *take_asked(struct weir_reload *reload, bool o
     return asked;
 }
 
-static void tell(struct weir_reload_request *asked, const struct weir_reload_outcome *outcome)
+static void finish_requests(struct weir_reload_request *asked,
+                            const struct weir_reload_outcome *outcome)
 {
     while (asked != NULL) {
         struct weir_reload_request *next = asked->next;
@@ -350,17 +350,17 @@ static void tell(struct weir_reload_request *asked, const struct weir_reload_out
 void weir_server_reload(struct weir_server *server)
 {
     struct weir_reload_outcome outcome;
-    struct weir_reload_request *asked = take_asked(&server->reload, false);
+    struct weir_reload_request *asked = take_requests(&server->reload, false);
     weir_key_feed_refresh(&server->keys);
     reload_config(server, &outcome);
-    report(&outcome);
-    tell(asked, &outcome);
+    report_outcome(&outcome);
+    finish_requests(asked, &outcome);
 }
 
 static const struct weir_reload_outcome draining = {.end = WEIR_RELOAD_DRAINING};
 
-/* Called in a loop: the main thread wakes up as for a signal from outside. */
-static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *request)
+/* Called in a loop: wakes the main thread by a SIGHUP. */
+static void on_reload_request(struct weir_reloader *reloader, struct weir_reload_request *request)
 {
     struct weir_reload *reload = weir_container_of(reloader, struct weir_reload, reloader);
     pthread_mutex_lock(&reload->lock);
@@ -369,7 +369,7 @@ static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *r
     reload->asked = over ? reload->asked : request;
     pthread_mutex_unlock(&reload->lock);
     if (over) {
-        tell(request, &draining);
+        finish_requests(request, &draining);
     } else {
         pthread_kill(reload->thread, SIGHUP);
     }
@@ -377,11 +377,11 @@ static void on_ask(struct weir_reloader *reloader, struct weir_reload_request *r
 
 void weir_reload_init(struct weir_reload *reload)
 {
-    *reload = (struct weir_reload){.reloader = {on_ask}, .thread = pthread_self()};
+    *reload = (struct weir_reload){.reloader = {on_reload_request}, .thread = pthread_self()};
     pthread_mutex_init(&reload->lock, NULL);
 }
 
 void weir_reload_end(struct weir_reload *reload)
 {
-    tell(take_asked(reload, true), &draining);
+    finish_requests(take_requests(reload, true), &draining);
 }

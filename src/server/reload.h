@@ -1,7 +1,7 @@
-/* reload.h - asking for the config to be taken up anew, from within a loop.
+/* reload.h - lets a loop ask for a reload of the config.
  *
- * The main thread does it, as for a SIGHUP, since it may take long: files are read and names looked
- * up. What became of it is told in the loop that asked. */
+ * The main thread does it, as for a SIGHUP, since it may take long: files are read and names
+ * resolved. The outcome is delivered in the loop that asked. */
 #ifndef WEIR_SERVER_RELOAD_H
 #define WEIR_SERVER_RELOAD_H
 
@@ -11,11 +11,11 @@
 
 enum weir_reload_end {
     WEIR_RELOAD_DONE,
-    WEIR_RELOAD_REFUSED,  /* and everything goes on as before */
-    WEIR_RELOAD_DRAINING, /* this server takes up nothing any more */
+    WEIR_RELOAD_REFUSED,  /* the old config stays in force */
+    WEIR_RELOAD_DRAINING, /* the server drains and reloads no more */
 };
 
-/* What became of it. */
+/* The outcome of a reload. */
 struct weir_reload_outcome {
     enum weir_reload_end end;
 
@@ -30,13 +30,13 @@ struct weir_reload_outcome {
 };
 
 struct weir_reload_request {
-    struct weir_post on_done; /* the asker's `arrive`, called once */
+    struct weir_post on_done; /* the requester sets `arrive`; called once */
     struct weir_loop *loop;
     struct weir_reload_request *next;
     struct weir_reload_outcome outcome;
 };
 
-/* Whom a worker asks; shared. */
+/* The server's side, shared by all workers. */
 struct weir_reloader {
     void (*ask)(struct weir_reloader *reloader, struct weir_reload_request *request);
 };

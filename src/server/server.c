@@ -1,3 +1,10 @@
+/* server.c - the process: makes the threads, opens the listeners, obeys signals, drains and ends.
+ *
+ * weir_serve() runs in the main thread, which handles signals and reloads; each other thread runs
+ * one loop. The threads share the gates, flows, usage, metrics and the event log, which have their
+ * own locks; each thread's connections and worker belong to its loop alone. Draining is a post to
+ * every loop. The atomic `drained` counts threads and extensions that have nothing left to do, and
+ * the last of them stops all loops. */
 #define _GNU_SOURCE
 #include "server/server_internal.h"
 
@@ -29,10 +36,10 @@
 /* Connections and exchanges at once, per worker; the descriptor limit is usually lower. */
 #define CONNECTIONS_MAX 65536
 
-/* How often keys that nobody uses are looked for. */
+/* How often unused keys are looked for. */
 #define SWEEP_NS WEIR_NS_PER_SECOND
 
-/* How often it is looked whether API keys have been made or revoked. */
+/* How often the key file is checked for changes. */
 #define KEY_FILE_S 1
 
 int weir_server_complain(const char *what, const char *why)
@@ -55,7 +62,7 @@ static int open_listener(struct weir_server *server, const struct weir_config_li
         return weir_server_complain(what, error);
     }
     server->listener_count++;
-    /* Threads cannot share a path. */
+    /* Only one thread can listen on a Unix socket's path. */
     uint32_t count = config->address.kind == WEIR_CONFIG_ADDRESS_UNIX ? 1 : server->thread_count;
     for (uint32_t i = 0; i < count; i++) {
         struct weir_thread *thread = &server->threads[i];
@@ -100,7 +107,7 @@ static void on_stop(struct weir_post *post)
     weir_loop_stop(&weir_container_of(post, struct weir_thread, stop)->worker.loop);
 }
 
-/* One more has nothing left to do; after the last one all loops stop. */
+/* Counts a thread or extension that has nothing left to do; after the last one all loops stop. */
 static void count_drained(struct weir_server *server)
 {
     uint32_t all = server->thread_count;
@@ -116,8 +123,8 @@ static void count_drained(struct weir_server *server)
     }
 }
 
-/* A thread that has nobody left goes on until none has: it may have set the timer by which a line
- * of the others moves, its part of the API still answers, and jobs may need it. */
+/* A drained thread goes on until all are: its timer may move a line that others wait in, its part
+ * of the API still answers, and jobs may need it. */
 static void stop_when_empty(struct weir_thread *thread)
 {
     if (!thread->drained && thread->worker.awaited == 0) {
@@ -147,7 +154,7 @@ static void on_grace_over(struct weir_timer *timer)
 /* Connections without a request close at once if the end waits for them. The others stay open until
  * the end, to tell how far it is; but a call that waits there for something new would not get it.
  */
-static void send_home(struct weir_worker *worker)
+static void close_idle_clients(struct weir_worker *worker)
 {
     struct weir_link *list = &worker->all_clients;
     for (struct weir_link *at = list->next; at != list;) {
@@ -158,7 +165,7 @@ static void send_home(struct weir_worker *worker)
     }
 }
 
-/* No new work; what is under way goes on until it has been served. */
+/* Accepts no new work; requests under way go on until they have been served. */
 static void on_drain(struct weir_post *post)
 {
     struct weir_thread *thread = weir_container_of(post, struct weir_thread, drain);
@@ -169,7 +176,7 @@ static void on_drain(struct weir_post *post)
             weir_acceptor_close(&thread->acceptors[i]);
         }
     }
-    send_home(worker);
+    close_idle_clients(worker);
     weir_flows_drain(worker->flows, worker->index);
     weir_timer_set(&worker->loop, &thread->grace,
                    worker->loop.now_ns + worker->worker_config->config->grace_ns);
@@ -232,7 +239,7 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     }
     worker->hasher = weir_hasher_create();
     if (worker->hasher == NULL) {
-        return "there is no memory left";
+        return "out of memory";
     }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
         !weir_timer_init(&worker->loop, &thread->grace, on_grace_over) ||
@@ -244,7 +251,7 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     }
     worker->resolver = weir_resolver_create(&worker->loop);
     if (worker->resolver == NULL) {
-        return "there is no memory left";
+        return "out of memory";
     }
     server->loops[index] = &worker->loop;
     weir_key_feed_add(&server->keys, worker);
@@ -258,7 +265,7 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* What is still there when the grace is over, is closed. */
+/* Closes the connections that are still open when the grace is over. */
 static void close_clients(struct weir_thread *thread)
 {
     struct weir_worker *worker = &thread->worker;
@@ -303,7 +310,7 @@ static void free_worker(struct weir_thread *thread)
     weir_loop_deinit(&worker->loop);
 }
 
-/* Until nothing that is told to one loop tells another something any more. */
+/* Repeats until no post in one loop causes a post to another. */
 static void settle_all(struct weir_server *server)
 {
     for (bool settled = false; !settled;) {
@@ -314,8 +321,8 @@ static void settle_all(struct weir_server *server)
     }
 }
 
-/* After the threads have ended: closing a client may tell another thread's exchange something, so
- * all loops settle before any of their memory goes. */
+/* After the threads have ended. Closing a client may post to another thread's exchange, so all
+ * loops settle before any of their memory is freed. */
 static void close_threads(struct weir_server *server)
 {
     for (uint32_t i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
@@ -355,7 +362,7 @@ static int open_gates(struct weir_server *server)
 {
     server->event_log = weir_event_log_create();
     if (server->event_log == NULL) {
-        return weir_server_complain("events", "there is no memory left");
+        return weir_server_complain("events", "out of memory");
     }
     struct weir_gates_options options = {.allocator = &weir_allocator_libc,
                                          .loops = server->loops,
@@ -370,20 +377,20 @@ static int open_gates(struct weir_server *server)
     }
     server->api = server->options->api->open();
     if (server->api == NULL) {
-        return weir_server_complain("api", "there is no memory left");
+        return weir_server_complain("api", "out of memory");
     }
     server->flows = weir_flows_create(server->gates, &weir_allocator_libc);
     if (server->flows == NULL) {
-        return weir_server_complain("flows", "there is no memory left");
+        return weir_server_complain("flows", "out of memory");
     }
     server->usage = weir_usage_create(WEIR_USAGE_ROWS_MAX);
     if (server->usage == NULL) {
-        return weir_server_complain("usage", "there is no memory left");
+        return weir_server_complain("usage", "out of memory");
     }
     server->meter =
         weir_llm_metrics_create(&weir_allocator_libc, server->thread_count, options.seed);
     if (server->meter == NULL) {
-        return weir_server_complain("metrics", "there is no memory left");
+        return weir_server_complain("metrics", "out of memory");
     }
     weir_loopback_listener_init(&server->loopback_listener, &weir_proxy);
     for (uint32_t i = 0; i < server->thread_count; i++) {
@@ -400,7 +407,7 @@ static int open_gates(struct weir_server *server)
 
 /* ---- the whole ---- */
 
-/* Until one comes that ends the program. */
+/* Handles signals until one ends the program. */
 static void obey_signals(struct weir_server *server, const sigset_t *signals)
 {
     const struct timespec patience = {.tv_sec = KEY_FILE_S};
@@ -417,7 +424,7 @@ static void obey_signals(struct weir_server *server, const sigset_t *signals)
     printf("weir: draining\n");
     fflush(stdout);
     signal(SIGHUP, SIG_IGN);
-    pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends the program at once */
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second signal ends the program at once */
 }
 
 static int run(struct weir_server *server, const sigset_t *signals)
@@ -428,7 +435,8 @@ static int run(struct weir_server *server, const sigset_t *signals)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct weir_thread *thread = &server->threads[i];
         if (pthread_create(&thread->id, NULL, run_thread, thread) != 0) {
-            exit(weir_server_complain("thread", strerror(errno))); /* others may run already */
+            exit(weir_server_complain("thread",
+                                      strerror(errno))); /* other threads may run already */
         }
     }
     weir_server_resume_extensions(server);
@@ -461,7 +469,7 @@ static int open_threads(struct weir_server *server)
 {
     server->threads = calloc(server->thread_count, sizeof *server->threads);
     if (server->threads == NULL) {
-        return weir_server_complain("start", "there is no memory left");
+        return weir_server_complain("start", "out of memory");
     }
     for (uint32_t i = 0; i < server->thread_count; i++) {
         const char *error = open_worker(server, &server->threads[i], i);
@@ -472,7 +480,8 @@ static int open_threads(struct weir_server *server)
     return 0;
 }
 
-/* Up to what the system allows: the usual 1,024 is meant for programs that use select(). */
+/* Raises the limit to what the system allows: the usual 1,024 is meant for programs that use
+ * select(). */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -494,7 +503,7 @@ int weir_serve(const struct weir_serve_options *options)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN); /* what reads our events or our output may go; we do not */
+    signal(SIGPIPE, SIG_IGN); /* a reader of our events or output may go away; we must not */
     char error[WEIR_RELOAD_ERROR_MAX];
     struct weir_config *config = options->load(options->context, error, sizeof error);
     if (config == NULL) {
@@ -504,7 +513,7 @@ int weir_serve(const struct weir_serve_options *options)
     struct weir_server server = {.options = options, .thread_count = thread_count(config)};
     weir_reload_init(&server.reload);
     if (open_threads(&server) != 0 || open_gates(&server) != 0) {
-        return 1; /* the machine lacks what every process has; what was made goes with this one */
+        return 1; /* the process cannot run without it; the system frees what was made */
     }
     int status = weir_server_adopt_first(&server, config);
     if (status == 0) {

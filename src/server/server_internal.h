@@ -1,5 +1,5 @@
 /* server_internal.h - the running gateway, as server.c, which has the threads, and reload.c, which
- * gives them a config, both see it. Nobody else includes it. */
+ * gives them a config, both see it. No other file includes it. */
 #ifndef WEIR_SERVER_SERVER_INTERNAL_H
 #define WEIR_SERVER_SERVER_INTERNAL_H
 
@@ -14,7 +14,7 @@
 
 #define WEIR_LISTENERS_MAX 48
 
-/* One thread. */
+/* One thread of the server. */
 struct weir_thread {
     struct weir_worker worker;
     pthread_t id;
@@ -22,21 +22,21 @@ struct weir_thread {
     struct weir_post drain;
     struct weir_post stop;
     struct weir_post adopt;
-    struct weir_worker_config *next; /* what `adopt` brings */
+    struct weir_worker_config *next; /* the worker config that the post `adopt` delivers */
     struct weir_timer grace;
     struct weir_timer sweep; /* of the first thread */
-    bool drained;            /* nobody is awaited any more */
+    bool drained;            /* the thread has no client left to wait for */
     struct weir_server *server;
 };
 
-/* A new snapshot's way into the loops: the first applies it to the gates, then all adopt their
- * worker configs. The thread that reloads waits for each step. */
+/* How a new snapshot reaches the loops: the first loop applies it to the gates, then all adopt
+ * their worker configs. The main thread waits for each step. */
 struct weir_reload {
     struct weir_reloader reloader;
-    pthread_t thread;                  /* which does it */
+    pthread_t thread;                  /* the main thread, which reloads */
     pthread_mutex_t lock;              /* of the next */
-    struct weir_reload_request *asked; /* by loops */
-    bool over;                         /* the thread looks at them no more */
+    struct weir_reload_request *asked; /* requests of loops, not yet begun */
+    bool over;                         /* the server drains: no more requests are taken */
     struct weir_post apply;
     struct weir_config_snapshot *snapshot;
     enum weir_status status;
@@ -55,7 +55,7 @@ struct weir_server {
     struct weir_usage_book *usage;
     struct weir_usage_file *usage_file;
     struct weir_llm_metrics *meter;
-    void *api; /* what its service keeps */
+    void *api; /* the API's own state */
     struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX];
     struct weir_listener loopback_listener;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
@@ -63,28 +63,28 @@ struct weir_server {
     uint32_t thread_count;
     struct weir_thread *threads;
     struct weir_loop *loops[WEIR_LOOPS_MAX];
-    atomic_uint drained; /* threads and extensions */
+    atomic_uint drained; /* threads and extensions that have drained */
     struct weir_reload reload;
 };
 
-/* Says on stderr what is wrong. Returns 1, the program's exit status. */
+/* Writes `what` and `why` to stderr. Returns 1, the program's exit status. */
 int weir_server_complain(const char *what, const char *why);
 
-/* Takes up the first config, which is the server's from now on, before any thread runs. 0, or 1
- * when it has been said what is wrong. */
+/* Takes up the first config, which is the server's from now on, before any thread runs. Returns 0,
+ * or 1 after writing the reason to stderr. */
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config);
 
-/* Takes up the config anew, for a signal and for everybody who has asked before it began, and says
- * what became of it. In the main thread, while the others run. */
+/* Reloads the config, for a signal and for all requests that came before it began, and reports the
+ * outcome. In the main thread, while the others run. */
 void weir_server_reload(struct weir_server *server);
 
-/* Every worker has the snapshot: extensions may start what it names. */
+/* Called when every worker has the snapshot: extensions may start what it names. */
 void weir_server_resume_extensions(const struct weir_server *server);
 
-/* From now on loops may ask, and the calling thread is woken by a SIGHUP for them. */
+/* From now on loops may ask for a reload, which sends SIGHUP to the calling thread. */
 void weir_reload_init(struct weir_reload *reload);
 
-/* Whoever has asked and whoever asks later is told that the server drains. */
+/* Answers all waiting and later requests for a reload with WEIR_RELOAD_DRAINING. */
 void weir_reload_end(struct weir_reload *reload);
 
 #endif

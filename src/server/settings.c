@@ -1,6 +1,9 @@
+/* settings.c - translates the config's settings of a gate and its keys into the core's. Pure
+ * functions of the config; any thread. */
 #include "server/settings.h"
 
-/* Each upstream of a route is one lane, and a gate serves the route with most of them. */
+/* Each upstream of a route is one lane, so a gate has as many lanes as its route with the most
+ * upstreams. */
 static uint32_t count_lanes(const struct weir_config *config, uint32_t gate)
 {
     uint32_t most = 1;
@@ -42,8 +45,8 @@ static uint64_t per_second(const struct weir_config_rate *rate)
     return rate->tokens == 0 ? 0 : rate->tokens < seconds ? 1 : rate->tokens / seconds;
 }
 
-/* A window of the user's own, or a rate of the user's own, makes the lane learn. What is fixed
- * stays fixed: a window that is nailed to a number, and a bucket besides. */
+/* An adaptive limit or an adaptive rate in the config makes the lane learn. A fixed limit becomes a
+ * window whose minimum and maximum are equal, and a fixed rate stays a bucket of its own. */
 static struct weir_control_settings control_of(const struct weir_config_rules *rules)
 {
     struct weir_control_settings control = {.controller = rules->controller,
@@ -61,8 +64,8 @@ static struct weir_control_settings control_of(const struct weir_config_rules *r
                                                    .burst = rules->tokens.burst};
     }
     if (rules->tokens.kind != WEIR_CONFIG_KIND_ADAPTIVE && rules->estimate == WEIR_ESTIMATE_NONE) {
-        /* Requests that nobody prices have no rate to be found carefully: only refusals slow them
-         * down. */
+        /* Requests without a cost have no rate that a slow start could find: only refusals slow
+         * them down. */
         control.rate = (struct weir_rate_settings){.start = WEIR_CONTROL_RATE_MAX,
                                                    .max = WEIR_CONTROL_RATE_MAX,
                                                    .burst = WEIR_CONTROL_RATE_MAX};
@@ -70,8 +73,8 @@ static struct weir_control_settings control_of(const struct weir_config_rules *r
     return control;
 }
 
-/* The rule by which the upstream charges is the lane's. Where several routes lead through a gate by
- * different upstreams in one place, the first route's counts. */
+/* A lane charges by the rule of its upstream. Where several routes lead through a gate by different
+ * upstreams in one place, the first route's counts. */
 static enum weir_charge charge_of(const struct weir_config *config, uint32_t gate, uint32_t lane)
 {
     for (uint32_t i = 0; i < config->route_count; i++) {

@@ -1,4 +1,4 @@
-/* settings.h - what the config says of a gate, in the core's terms. */
+/* settings.h - translates the config's settings of a gate into the core's. */
 #ifndef WEIR_SERVER_SETTINGS_H
 #define WEIR_SERVER_SETTINGS_H
 

@@ -1,3 +1,10 @@
+/* snapshot_build.c - makes config snapshots and worker configs, and applies a snapshot's settings
+ * to the gates.
+ *
+ * The main thread calls all of it, at the start and for each reload; only
+ * weir_config_snapshot_apply() runs in a loop's thread once the loops run, because it sets timers
+ * there. No lock is needed: a snapshot is complete before another thread sees it, and the gates
+ * have their own locks. */
 #include "server/snapshot_build.h"
 
 #include "base/alloc.h"
@@ -25,7 +32,7 @@ static bool learns(const struct weir_config_gate *gate)
     return any;
 }
 
-/* Where the lanes of a route lead. */
+/* The number by which the gates know where a route's lanes lead. */
 static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
                               struct weir_gates *gates)
 {
@@ -87,7 +94,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     filters = dialects == NULL ? NULL : make_filters(config, dialects);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
         filters == NULL) {
-        *error = "there is no memory left";
+        *error = "out of memory";
         goto failed;
     }
     for (uint32_t i = 0; i < config->gate_count; i++) {
@@ -147,7 +154,7 @@ static bool has_key(const struct weir_config_gate *gate, struct weir_slice name)
     return false;
 }
 
-/* Keys that have lost their own settings follow the gate's again. */
+/* Keys without settings of their own any more follow the gate's again. */
 static enum weir_status forget_overrides(const struct weir_config_gate *gate,
                                          const struct weir_config_gate *before,
                                          struct weir_gates *gates, uint32_t number)
@@ -161,7 +168,8 @@ static enum weir_status forget_overrides(const struct weir_config_gate *gate,
     return status;
 }
 
-/* Those of gates that are no longer named: should one come back, it comes without them. */
+/* Forgets the settings of keys at gates that are no longer named: should such a gate come back, it
+ * starts without them. */
 static enum weir_status forget_gates(const struct weir_config_snapshot *snapshot,
                                      const struct weir_config_snapshot *before,
                                      struct weir_gates *gates)
@@ -272,7 +280,8 @@ bool weir_config_snapshot_same_trust(const struct weir_config *before,
 
 /* ---- worker configs ---- */
 
-/* What requests that no route leads on are counted as; a route's own match begins with a slash. */
+/* The name under which requests without a route are counted. No route can have it: a route's match
+ * begins with a slash. */
 #define NO_ROUTE "_none"
 
 static bool open_routes(struct weir_worker_config *worker_config)
@@ -310,15 +319,14 @@ struct weir_worker_config *weir_worker_config_create(struct weir_config_snapshot
     struct weir_worker_config *worker_config =
         weir_allocate_zeroed(worker->allocator, sizeof *worker_config);
     if (worker_config == NULL) {
-        *error = "there is no memory left";
+        *error = "out of memory";
         return NULL;
     }
     worker_config->snapshot = weir_config_snapshot_take(snapshot);
     worker_config->config = snapshot->config;
     worker_config->worker = worker;
     worker_config->destroy = weir_worker_config_destroy;
-    *error =
-        open_routes(worker_config) ? weir_upstreams_open(worker_config) : "there is no memory left";
+    *error = open_routes(worker_config) ? weir_upstreams_open(worker_config) : "out of memory";
     if (*error != NULL) {
         weir_worker_config_destroy(worker_config);
         return NULL;
@@ -342,7 +350,7 @@ void weir_worker_config_retire(struct weir_worker_config *worker_config)
 {
     assert(!worker_config->retired);
     weir_upstreams_close(worker_config);
-    worker_config->users++; /* by way of the one above */
+    worker_config->users++; /* as weir_worker_config_take() does */
     worker_config->retired = true;
     weir_worker_config_give(worker_config);
 }

@@ -5,9 +5,9 @@
 
 #include "worker/config_snapshot.h"
 
-/* A snapshot with one user, which owns the config from now on, also when this fails. Adds to
- * `gates` the gates that are not there yet, and reads the files that the config names. Null on
- * failure, with a sentence that says why. */
+/* Makes a snapshot with one reference. The config belongs to it from now on, also when this fails.
+ * Adds new gates to `gates`, and reads the files that the config names. Null on failure, with a
+ * sentence that says why. */
 struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *config,
                                                          struct weir_gates *gates,
                                                          const char **error);
@@ -23,20 +23,20 @@ weir_config_snapshot_apply(const struct weir_config_snapshot *snapshot,
 const char *weir_config_snapshot_needs_restart(const struct weir_config *before,
                                                const struct weir_config *after);
 
-/* Whether both take the same peers' word. */
+/* Whether both trust the same peers. */
 bool weir_config_snapshot_same_trust(const struct weir_config *before,
                                      const struct weir_config *after);
 
-/* Makes the upstreams of a snapshot known to a worker. Null on failure, with a sentence that says
- * why. May be called in any thread. */
+/* Makes a worker's part of a snapshot. Null on failure, with a sentence that says why. May be
+ * called in any thread. */
 struct weir_worker_config *weir_worker_config_create(struct weir_config_snapshot *snapshot,
                                                      struct weir_worker *worker,
                                                      const char **error);
 
-/* One that never came into use. */
+/* Frees a worker config that never came into use. */
 void weir_worker_config_destroy(struct weir_worker_config *worker_config);
 
-/* Another one is in force: closes idle connections, and goes once nobody uses it. */
+/* Another one is in force: closes idle connections, and frees it with the last reference. */
 void weir_worker_config_retire(struct weir_worker_config *worker_config);
 
 #endif
