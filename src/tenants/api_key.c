@@ -1,3 +1,8 @@
+/* api_key.c - API keys: their text form, their hash, and the table that requests are checked
+ * against.
+ *
+ * A table never changes once it is made, so any thread may read it without a lock; its reference
+ * count is atomic. A hasher belongs to one thread. */
 #define _GNU_SOURCE
 #include "tenants/api_key.h"
 
@@ -131,11 +136,11 @@ static bool begins_as_key(struct weir_slice text)
 
 /* ---- the table ---- */
 
-/* A place of the table; ids are random, so they are their own hash. */
+/* A slot of the hash table; ids are random, so they are their own hash. */
 struct key_slot {
     uint64_t id;
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
-    struct weir_slice tenant; /* null data: the place is free */
+    struct weir_slice tenant; /* null data: the slot is free */
 };
 
 struct weir_api_keys {
@@ -146,7 +151,7 @@ struct weir_api_keys {
     struct key_slot entries[];
 };
 
-/* A power of two of which at most half is used. */
+/* A power of two, so that at most half of the slots are used. */
 static uint32_t places_for(uint32_t count)
 {
     uint32_t places = 16;
@@ -263,7 +268,8 @@ bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *ha
 
 /* ---- requests ---- */
 
-/* What a field says that may carry a key, without the scheme; empty if it does not. */
+/* The credential in a header field that may carry a key, without the scheme; empty if the field is
+ * another. */
 static struct weir_slice key_in(const struct weir_http1_field *field, const char *data)
 {
     static const char scheme[] = "Bearer ";

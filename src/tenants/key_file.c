@@ -1,3 +1,5 @@
+/* key_file.c - reads, writes and watches DATA/keys. Its functions do file I/O and block, so loops
+ * must not call them; writers exclude each other by a lock file. */
 #define _GNU_SOURCE
 #include "tenants/key_file.h"
 
@@ -23,7 +25,7 @@
 
 #define LOCK_PATIENCE_MS 5000
 
-/* How often a new id may turn out to be taken; of 2^48 it never is. */
+/* How many ids are tried until one is unused; with 2^48 ids the first one practically is. */
 #define ID_ATTEMPTS_MAX 16
 
 __attribute__((format(printf, 2, 3))) static bool fail(struct weir_key_file_fault *fault,
@@ -36,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct weir_key_file_faul
     return false;
 }
 
-/* DATA/name. False if that is too long for a path. */
+/* Writes DATA/name. False if that is too long for a path. */
 static bool path_of(struct weir_slice data, const char *name, char path[PATH_MAX])
 {
     int bytes = snprintf(path, PATH_MAX, "%.*s/%s", (int)data.bytes, data.data, name);
@@ -123,7 +125,7 @@ static int compare_ids(const void *left, const void *right)
     return strcmp(*a, *b);
 }
 
-/* Two keys of one id would make it a matter of luck which of them counts. */
+/* With two keys of one id it would be a matter of luck which of them counts. */
 static bool has_twins(const struct weir_key_list *list)
 {
     const char **ids = calloc(list->count + UINT32_C(1), sizeof *ids);
@@ -150,26 +152,26 @@ static uint32_t count_lines(struct weir_slice text)
     return lines;
 }
 
-/* Every line ends with a line feed: one that does not has been cut off. */
+/* Every line ends with a line feed: a last line without one has been cut off. */
 static bool read_lines(struct weir_key_list *list, struct weir_slice text, const char *path,
                        struct weir_key_file_fault *fault)
 {
     uint32_t lines = count_lines(text);
     if (lines > WEIR_API_KEYS_MAX) {
-        return fail(fault, "%s has %u keys, more than the %d that there may be", path, lines,
+        return fail(fault, "%s has %u keys; at most %d are possible", path, lines,
                     WEIR_API_KEYS_MAX);
     }
     list->keys = weir_arena_allocate(&list->arena, lines + UINT32_C(1), sizeof *list->keys);
     if (list->keys == NULL) {
-        return fail(fault, "%s: there is no memory left", path);
+        return fail(fault, "%s: out of memory", path);
     }
     for (uint32_t number = 1; text.bytes > 0; number++) {
         const char *end = memchr(text.data, '\n', text.bytes);
         size_t bytes = end == NULL ? text.bytes : (size_t)(end - text.data);
         if (end == NULL || !read_line(list, (struct weir_slice){text.data, bytes})) {
             return fail(fault,
-                        "%s:%u: this is no key; expected what `weir keys` writes. Restore the "
-                        "file from a copy, or delete the line",
+                        "%s:%u: not a key as `weir keys` writes it. Restore the file from a "
+                        "backup, or delete the line",
                         path, number);
         }
         text.data += bytes + 1;
@@ -186,7 +188,7 @@ static bool is_safe(const char *path, struct weir_key_file_fault *fault)
 {
     struct stat about;
     if (stat(path, &about) == 0 && (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return fail(fault, "%s can be written by others, who could let themselves in; chmod 600 it",
+        return fail(fault, "%s can be written by others, who could add keys; run: chmod 600 FILE",
                     path);
     }
     return true;
@@ -249,7 +251,7 @@ static bool write_key(FILE *stream, const struct weir_api_key *key)
     return written;
 }
 
-/* The list, and one more unless it is null. */
+/* Writes the list, and `extra` behind it unless it is null. */
 static bool write_list(const char *path, const struct weir_key_list *list,
                        const struct weir_api_key *more, struct weir_key_file_fault *fault)
 {
@@ -269,7 +271,7 @@ static bool write_list(const char *path, const struct weir_key_list *list,
     return written || fail(fault, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* Only one at a time reads the file in order to replace it. */
+/* Locks the file against other writers. */
 static int lock(struct weir_slice data, struct weir_key_file_fault *fault)
 {
     char path[PATH_MAX];
@@ -279,7 +281,7 @@ static int lock(struct weir_slice data, struct weir_key_file_fault *fault)
     }
     int fd = weir_whole_file_lock(path, LOCK_PATIENCE_MS);
     if (fd < 0 && errno == EWOULDBLOCK) {
-        fail(fault, "another `weir keys` is at work on %.*s; try again when it is done",
+        fail(fault, "another `weir keys` is changing the keys in %.*s; try again when it is done",
              (int)data.bytes, data.data);
     } else if (fd < 0) {
         fail(fault, "%s cannot be locked: %s", path, strerror(errno));
@@ -297,7 +299,8 @@ static struct weir_api_key *find_key(const struct weir_key_list *list, struct we
     return NULL;
 }
 
-/* Names come out in tables and logs of others, and have to be JSON. */
+/* Names are printed in tables and logs and are part of JSON, so they must be UTF-8 without control
+ * characters. */
 static bool is_name(struct weir_slice text)
 {
     for (size_t i = 0; i < text.bytes; i++) {
@@ -326,13 +329,11 @@ static bool add_to(const char *path, const struct weir_key_list *list, struct we
                    char text[WEIR_API_KEY_TEXT_BYTES + 1], struct weir_key_file_fault *fault)
 {
     if (list->count == WEIR_API_KEYS_MAX) {
-        return fail(fault,
-                    "%s has %d keys, which is all that there may be; delete the lines of "
-                    "some that are revoked",
+        return fail(fault, "%s has %d keys, which is the maximum; delete lines of revoked keys",
                     path, WEIR_API_KEYS_MAX);
     }
     if (!make_key(list, key, text)) {
-        return fail(fault, "the system gives no random bits to make a key of");
+        return fail(fault, "the system provides no random bits for a key");
     }
     return write_list(path, list, key, fault);
 }
@@ -344,7 +345,7 @@ bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant, struct 
     struct weir_key_list list;
     if (tenant.bytes == 0 || !is_name(tenant) || !is_name(name)) {
         return fail(fault,
-                    "a tenant has 1 to %d bytes and a name up to %d, both UTF-8 without "
+                    "a tenant must have 1 to %d bytes and a name up to %d, both UTF-8 without "
                     "control characters",
                     WEIR_NAME_BYTES_MAX, WEIR_NAME_BYTES_MAX);
     }
@@ -400,7 +401,7 @@ bool weir_key_watch_look(struct weir_key_watch *watch, struct weir_slice data)
         seen.device = (uint64_t)about.st_dev;
         seen.inode = (uint64_t)about.st_ino;
         seen.bytes = (uint64_t)about.st_size;
-        seen.changed_s = about.st_ctim.tv_sec; /* which also a chmod changes */
+        seen.changed_s = about.st_ctim.tv_sec; /* chmod changes it, too */
         seen.changed_ns = about.st_ctim.tv_nsec;
     }
     bool differs = !watch->looked || watch->device != seen.device || watch->inode != seen.inode ||

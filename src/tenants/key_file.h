@@ -3,10 +3,10 @@
  *     {"id":"3f9c21a07be4","sha256":"...","tenant":"acme","name":"ci","created":1755780060,
  *      "revoked":null}
  *
- * A revoked key stays, so that what is listed tells what became of it, and its id is not given
- * again. The file is replaced as a whole, by one writer at a time; a server notices within a
- * second. It holds no secrets, but whoever may write it decides who gets in: one that others may
- * write is refused. Calls block; none belongs into a loop. */
+ * A revoked key stays, so that a listing shows it, and its id is not used again. The file is
+ * replaced as a whole, by one writer at a time; a server notices within a second. It holds no
+ * secrets, but a writer of the file decides who gets in: a file that other users may write is
+ * refused. Calls block, so loops must not make them. */
 #ifndef WEIR_TENANTS_KEY_FILE_H
 #define WEIR_TENANTS_KEY_FILE_H
 
@@ -15,7 +15,7 @@
 
 #define WEIR_KEY_FILE_ERROR_BYTES 512
 
-/* What went wrong, as a sentence that says what to do. */
+/* A failure, as a sentence that says what to do. */
 struct weir_key_file_fault {
     char error[WEIR_KEY_FILE_ERROR_BYTES];
 };
@@ -32,26 +32,27 @@ WEIR_MUST_CHECK bool weir_key_file_read(struct weir_slice data, struct weir_key_
                                         struct weir_key_file_fault *fault);
 void weir_key_list_deinit(struct weir_key_list *list);
 
-/* Makes a key for a tenant; `text` is it, terminated, and cannot be had again. */
+/* Makes a key for a tenant. `text` is the key, terminated; it is stored nowhere, so this is the
+ * only chance to see it. */
 WEIR_MUST_CHECK bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant,
                                        struct weir_slice name,
                                        char text[WEIR_API_KEY_TEXT_BYTES + 1],
                                        struct weir_key_file_fault *fault);
 
-/* Revokes the key with that id; one that is revoked already stays as it is, which is no fault. */
+/* Revokes the key with that id; revoking it twice changes nothing and is no fault. */
 WEIR_MUST_CHECK bool weir_key_file_revoke(struct weir_slice data, struct weir_slice id,
                                           struct weir_key_file_fault *fault);
 
 /* ---- noticing changes ---- */
 
-/* Which file was there when somebody last looked. Zeroed: nobody has. */
+/* Identifies the file that the last look found. Zeroed: no look yet. */
 struct weir_key_watch {
     bool looked;
     uint64_t device, inode, bytes;
     int64_t changed_s, changed_ns;
 };
 
-/* Whether another file is there than at the last look; none is one, too. */
+/* Whether the file has changed since the last look; a missing file counts as a file. */
 bool weir_key_watch_look(struct weir_key_watch *watch, struct weir_slice data);
 
 #endif

@@ -1,3 +1,5 @@
+/* token.c - loads the API's tokens and compares what callers send with them. A set of tokens never
+ * changes once it is loaded, so any thread may read it without a lock. */
 #define _POSIX_C_SOURCE 200809L /* strncasecmp */
 #include "tenants/token.h"
 
@@ -7,7 +9,7 @@
 #include <strings.h>
 
 #define TOKEN_BYTES_MAX 4096
-#define TOKEN_BYTES_MIN 16 /* as in the config: fewer could be guessed */
+#define TOKEN_BYTES_MIN 16 /* as in the config: a shorter secret could be guessed */
 
 struct token {
     char *text;
@@ -20,7 +22,7 @@ struct weir_tokens {
     struct token list[];
 };
 
-/* The first line of a file, without blanks at its end. False if it is no token. */
+/* The first line of a file, without blanks at its end. False if it cannot be a token. */
 static bool read_line(struct weir_slice path, char text[TOKEN_BYTES_MAX], size_t *bytes)
 {
     char name[4096];
@@ -35,7 +37,7 @@ static bool read_line(struct weir_slice path, char text[TOKEN_BYTES_MAX], size_t
     }
     bool read = fgets(text, TOKEN_BYTES_MAX, file) != NULL;
     fclose(file);
-    /* A line that fills the room without its end has been cut. */
+    /* A line that fills the buffer without a line feed has been cut. */
     bool whole = read && (strchr(text, '\n') != NULL || strlen(text) < TOKEN_BYTES_MAX - 1);
     *bytes = whole ? strcspn(text, "\r\n") : 0;
     while (*bytes > 0 && (text[*bytes - 1] == ' ' || text[*bytes - 1] == '\t')) {
@@ -50,14 +52,14 @@ static const char *load(struct token *token, const struct weir_config_api_token 
     struct weir_slice secret = config->token;
     if (config->file.bytes > 0) {
         if (!read_line(config->file, text, &secret.bytes)) {
-            return "the file of an api token cannot be read, or its first line has not 16 to 4,094 "
-                   "characters";
+            return "the file of an api token cannot be read, or its first line does not have 16 to "
+                   "4,094 characters";
         }
         secret.data = text;
     }
     token->text = malloc(secret.bytes);
     if (token->text == NULL) {
-        return "there is no memory left";
+        return "out of memory";
     }
     memcpy(token->text, secret.data, secret.bytes);
     token->bytes = secret.bytes;
@@ -70,7 +72,7 @@ struct weir_tokens *weir_tokens_load(const struct weir_config *config, const cha
     uint32_t count = config->api_token_count;
     struct weir_tokens *tokens = calloc(1, sizeof *tokens + count * sizeof tokens->list[0]);
     if (tokens == NULL) {
-        *error = "there is no memory left";
+        *error = "out of memory";
         return NULL;
     }
     tokens->count = count;
@@ -97,7 +99,7 @@ bool weir_tokens_needed(const struct weir_tokens *tokens)
     return tokens->count > 0;
 }
 
-/* Every byte is looked at, so that the time does not tell how many were right. */
+/* Every byte is compared, so that the time does not reveal how many were right. */
 static bool same_secret(const struct token *token, struct weir_slice text)
 {
     unsigned char differs = 0;

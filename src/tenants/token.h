@@ -1,6 +1,7 @@
-/* token.h - the secrets by which callers of the API show who they are.
+/* token.h - the secrets by which callers of the API authenticate.
  *
- * They stand in the environment or in files, which are read once, when a config is taken up. */
+ * They come from the environment or from files, which are read once for each config that is loaded.
+ */
 #ifndef WEIR_TENANTS_TOKEN_H
 #define WEIR_TENANTS_TOKEN_H
 
@@ -8,23 +9,24 @@
 
 struct weir_tokens;
 
-/* The tokens of a config. Null on failure, with a sentence that says why. */
+/* Loads the tokens of a config. Null on failure, with a sentence that says why. */
 struct weir_tokens *weir_tokens_load(const struct weir_config *config, const char **error);
 
-/* Null is none. */
+/* Null is fine. */
 void weir_tokens_destroy(struct weir_tokens *tokens);
 
-/* Whether callers need one at all. */
+/* Whether callers need a token at all. */
 bool weir_tokens_needed(const struct weir_tokens *tokens);
 
 /* What a token lets its sender do, and on whose behalf. */
 struct weir_credential {
-    uint32_t scopes;          /* a set of enum weir_config_scope; empty for no token of ours */
-    struct weir_slice tenant; /* the only one it speaks for; empty: any. The config's */
+    uint32_t scopes; /* a set of enum weir_config_scope; empty: the token is unknown */
+    struct weir_slice
+        tenant; /* the only tenant that it speaks for; empty: any. The text is the config's */
 };
 
-/* What an Authorization field's value is worth. Takes the same time for every wrong one of a
- * length. */
+/* The rights that an Authorization field's value gives. Takes the same time for every wrong token
+ * of a length. */
 struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,
                                         struct weir_slice authorization);
 

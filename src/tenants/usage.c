@@ -1,3 +1,7 @@
+/* usage.c - the ledger of usage: rows by tenant, model and day, in one arena per day.
+ *
+ * Any thread may call it. One mutex, `lock`, guards everything; the functions take it themselves
+ * and hold it for a few microseconds: readers copy at most ROWS_AT_ONCE rows at a time. */
 #define _GNU_SOURCE
 #include "tenants/usage.h"
 
@@ -20,15 +24,15 @@
 #define ARENA_CHUNK     ((size_t)16 << 10)
 #define ARENA_BYTES_MAX ((size_t)256 << 20)
 
-/* The most rows that a reader looks at while it holds the lock: a few microseconds' worth. */
+/* The most rows that a reader visits while it holds the lock, which takes a few microseconds. */
 #define ROWS_AT_ONCE 64
 
-/* A tenant on a day. */
+/* A tenant's sums on one day. */
 struct tenant {
     struct weir_map_node node; /* in the day's `tenants` */
     struct weir_slice name;
     uint64_t spent;
-    uint32_t models; /* rows of its own */
+    uint32_t models; /* rows that it has */
 };
 
 /* A tenant's use of a model on a day. */
@@ -45,15 +49,15 @@ struct day {
     struct weir_arena arena;
     struct weir_map tenants;
     struct weir_map rows;
-    struct usage_row **order; /* as they came */
+    struct usage_row **order; /* in order of arrival */
     uint32_t count;
     uint32_t capacity;
     uint64_t changes;
-    uint64_t saved; /* changes that are on the disk */
+    uint64_t saved; /* the change that is on the disk */
 };
 
 struct weir_usage_book {
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* guards all fields that follow */
     uint64_t seed[2];
     uint32_t rows_max;
     uint32_t rows;                         /* of all days */
@@ -93,7 +97,7 @@ static bool read_digits(const char *at, unsigned count, int *number)
     return true;
 }
 
-/* What is no day becomes another one on the way there and back. */
+/* A text that is no day, such as 2025-02-30, comes back from the conversion as another one. */
 bool weir_usage_read_day(struct weir_slice text, uint32_t *day)
 {
     struct tm parts = {0};
@@ -132,7 +136,7 @@ static void destroy_day(struct day *day)
     weir_release(memory, day, sizeof *day);
 }
 
-/* Where the day is, or would be. */
+/* The day's index, or where it would be inserted. */
 static uint32_t place_of(const struct weir_usage_book *usage, uint32_t number)
 {
     uint32_t from = 0, to = usage->day_count;
@@ -163,8 +167,8 @@ static void forget_at(struct weir_usage_book *usage, uint32_t place)
             (usage->day_count - place) * sizeof usage->days[0]);
 }
 
-/* A new day, for which the oldest may have to go; null without memory, or if it would be the oldest
- * itself. */
+/* Makes a day, for which the oldest day may be forgotten. Null without memory, or if the new day
+ * would be the oldest. */
 static struct day *make_day(struct weir_usage_book *usage, uint32_t number)
 {
     uint32_t place = place_of(usage, number);
@@ -213,7 +217,7 @@ static struct tenant *make_tenant(const struct weir_usage_book *usage, struct da
     return tenant;
 }
 
-/* A model's hash, mixed with whose it is: most tenants use the same few. */
+/* Mixes the tenant into the model's hash, because most tenants use the same few models. */
 static uint64_t hash_row(const struct weir_usage_book *usage, const struct tenant *tenant,
                          struct weir_slice model)
 {
@@ -265,8 +269,8 @@ static struct usage_row *make_row(struct weir_usage_book *usage, struct day *day
     return row;
 }
 
-/* Whether one more row may be made, for which older days are forgotten. Room is kept for the
- * day's own _other. */
+/* Whether one more row may be made; forgets older days to make room. Room is kept for the day's own
+ * _other. */
 static bool has_room(struct weir_usage_book *usage, const struct day *day)
 {
     while (usage->rows + 1 >= usage->rows_max && usage->days[0] != day) {
@@ -275,7 +279,7 @@ static bool has_room(struct weir_usage_book *usage, const struct day *day)
     return usage->rows + 1 < usage->rows_max;
 }
 
-/* The row of a tenant that is there already or may be; null if there is no room for it. */
+/* Finds or makes a tenant's row; null if there is no room for it. */
 static struct usage_row *take_row(struct weir_usage_book *usage, struct day *day,
                                   struct weir_slice name, struct weir_slice model)
 {
@@ -296,7 +300,7 @@ static struct usage_row *take_row(struct weir_usage_book *usage, struct day *day
     return tenant == NULL ? NULL : make_row(usage, day, tenant, model);
 }
 
-/* Of all that do not fit: one row, for which there is always room. */
+/* The row that counts everything that does not fit; there is always room for it. */
 static struct usage_row *take_other(struct weir_usage_book *usage, struct day *day)
 {
     struct weir_slice other = weir_slice_of(WEIR_USAGE_OTHER);
@@ -308,7 +312,7 @@ static struct usage_row *take_other(struct weir_usage_book *usage, struct day *d
 
 /* ---- counting ---- */
 
-/* Stops where numbers of JSON do. */
+/* Saturates at the largest integer that JSON carries safely. */
 static uint64_t sum(uint64_t a, uint64_t b)
 {
     return b > INT64_MAX || a > INT64_MAX - b ? INT64_MAX : a + b;
@@ -380,7 +384,7 @@ static void copy_row(struct weir_usage_row *to, const struct day *day, const str
     memcpy(to->text + to->tenant_bytes, row->model.data, to->model_bytes);
 }
 
-/* The day at the cursor or behind it that is wanted, or null. */
+/* The first wanted day from the cursor on, or null. */
 static const struct day *next_day(const struct weir_usage_book *usage,
                                   const struct weir_usage_filter *filter,
                                   struct weir_usage_cursor *cursor)
@@ -449,8 +453,8 @@ void weir_usage_saved(struct weir_usage_book *usage, uint32_t day, uint64_t stat
     pthread_mutex_unlock(&usage->lock);
 }
 
-/* Into a day that is there; nothing older goes for what is older still. All that was there fits
- * again, the row for those that did not fit included. */
+/* Adds a row to a day that exists. Restoring must not forget another day to make room. All rows
+ * that were saved fit again, including _other. */
 static bool restore(struct weir_usage_book *usage, struct day *day,
                     const struct weir_usage_row *saved)
 {
@@ -506,8 +510,8 @@ struct weir_usage_book *weir_usage_create(uint32_t rows_max)
     pthread_mutex_init(&usage->lock, NULL);
     usage->rows_max = rows_max;
     if (getrandom(usage->seed, sizeof usage->seed, 0) != sizeof usage->seed) {
-        usage->seed[0] =
-            (uint64_t)(uintptr_t)usage; /* early at boot: then it is guessed more easily */
+        usage->seed[0] = (uint64_t)(uintptr_t)
+            usage; /* no random bits early at boot: an easier seed to guess is better than none */
     }
     return usage;
 }

@@ -1,9 +1,9 @@
 /* usage.h - what tenants have used, by tenant, model and day (UTC): a ledger in memory.
  *
- * Every thread adds to it under one short lock, in which nothing but counting happens; an exchange
- * with an LLM does so once or twice. Everything is bounded: rows in all, models of a tenant on a
- * day, days. What does not fit is counted as _other, and rather than that, the oldest day is
- * forgotten. usage_file.h keeps it across restarts. */
+ * Every thread adds to it under one short lock; an exchange with an LLM does so once or twice.
+ * Everything is bounded: rows in all, models of a tenant on a day, days. When rows run out, the
+ * oldest day is forgotten; when that does not help, the use is counted as _other. usage_file.h
+ * keeps it across restarts. */
 #ifndef WEIR_TENANTS_USAGE_H
 #define WEIR_TENANTS_USAGE_H
 
@@ -14,7 +14,8 @@
 /* The most rows; a row takes about 150 bytes and its names. */
 #define WEIR_USAGE_ROWS_MAX (UINT32_C(1) << 18)
 
-/* The most models of one tenant on one day: models are named by requests, so by anybody. */
+/* The most models of one tenant on one day: requests name the models, so a client could invent any
+ * number of them. */
 #define WEIR_USAGE_MODELS_MAX 64
 
 #define WEIR_USAGE_DAYS_MAX 400
@@ -23,7 +24,7 @@ struct weir_usage_book;
 
 struct weir_usage_counts {
     uint64_t requests; /* that reached a provider */
-    uint64_t refused;  /* by us: budgets, models, lines */
+    uint64_t refused;  /* by Weir: budgets, models, lines */
     uint64_t input;    /* tokens, cached ones included */
     uint64_t output;
     uint64_t cached; /* of the input */
@@ -52,8 +53,8 @@ void weir_usage_destroy(struct weir_usage_book *usage);
 void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant,
                     struct weir_slice model, const struct weir_usage_counts *counts);
 
-/* Input and output tokens of a tenant on that day, of all models. A tenant that is too many has
- * spent what all such have spent together. Costs the same however much there is. */
+/* Input and output tokens of a tenant on that day, of all models. A tenant without room for its own
+ * sum shares one with all such tenants. Takes constant time. */
 uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant);
 
 /* ---- reading, from any thread ---- */
@@ -76,7 +77,7 @@ static inline struct weir_slice weir_usage_model(const struct weir_usage_row *ro
     return (struct weir_slice){row->text + row->tenant_bytes, row->model_bytes};
 }
 
-/* Which rows. The texts must stay while it is used; null: any. */
+/* Selects rows; a null text selects any. The texts must stay while the filter is used. */
 struct weir_usage_filter {
     const struct weir_slice *tenant;
     const struct weir_slice *model;
@@ -84,7 +85,7 @@ struct weir_usage_filter {
     uint32_t to_day; /* the last one */
 };
 
-/* Where reading has come to. Zeroed: to nothing yet. */
+/* How far reading has come. Zeroed: at the start. */
 struct weir_usage_cursor {
     uint32_t day;
     uint32_t row;
@@ -99,18 +100,18 @@ uint32_t weir_usage_page(struct weir_usage_book *usage, const struct weir_usage_
 
 /* ---- keeping ---- */
 
-/* The first day from `*day` on that has changed since it was last saved, and a number that stands
- * for what it has now. False: there is none. */
+/* Finds the first day from `*day` on that has changed since it was last saved; `*state` identifies
+ * its present content. False: no day has changed. */
 bool weir_usage_changed(struct weir_usage_book *usage, uint32_t *day, uint64_t *state);
 
-/* What the number stood for has been saved. */
+/* Notes that the day's content `state` has been saved. */
 void weir_usage_saved(struct weir_usage_book *usage, uint32_t day, uint64_t state);
 
-/* Puts back what was saved. False if there is no room or no memory for it; then nothing changes. */
+/* Adds a saved row. False, with nothing changed, if there is no room or no memory for it. */
 WEIR_MUST_CHECK bool weir_usage_restore(struct weir_usage_book *usage,
                                         const struct weir_usage_row *row);
 
-/* Forgets a day of which only a part could be put back. */
+/* Forgets a day of which only a part could be restored. */
 void weir_usage_forget(struct weir_usage_book *usage, uint32_t day);
 
 #endif

@@ -1,3 +1,8 @@
+/* usage_file.c - loads the ledger of usage from DATA/usage at the start, and saves it from a thread
+ * of its own.
+ *
+ * The main thread opens and closes it; `lock` guards only `stopping`, and everything else belongs
+ * to the saving thread once that runs. The ledger has its own lock. */
 #define _GNU_SOURCE
 #include "tenants/usage_file.h"
 
@@ -16,15 +21,15 @@
 
 #define VERSION 1
 
-/* What has changed is looked for so often, and saved unless that has been done a moment ago: after
- * a quiet time at once, and under load not all the time. */
+/* How often changes are looked for, and how often they are saved at most: after a quiet time at
+ * once, under load not all the time. */
 #define LOOK_S 1
 #define SAVE_S 5
 
-/* The largest file that is read: as many rows as there may be, with names of a usual length. */
+/* The largest file that is read: the maximal number of rows with names of a usual length. */
 #define FILE_BYTES_MAX ((size_t)128 << 20)
 
-/* The most days that are looked at in the folder; of what is left the newest are taken. */
+/* The most files that are looked at in the folder; of these the newest days are loaded. */
 #define NAMES_MAX 4096
 
 /* Rows that are written at once; a row has two names, of which JSON may make six bytes of each. */
@@ -38,9 +43,9 @@ struct weir_usage_file {
     pthread_cond_t bell;
     bool stopping;
 
-    /* The thread's own. */
+    /* The saving thread's own fields. */
     int locked;   /* a descriptor, or -1 */
-    bool failing; /* which has been said */
+    bool failing; /* the last attempt failed, which has been reported */
     struct weir_usage_row rows[ROWS_AT_ONCE];
     char line[LINE_BYTES_MAX];
     char folder[PATH_MAX];
@@ -90,7 +95,7 @@ static bool put_row(struct weir_usage_file *file, struct weir_whole_file *out,
     return put_line(out, &json);
 }
 
-/* How many there were tells whether a file is whole. */
+/* The number of rows in the last line shows whether a file is complete. */
 static bool put_last_line(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t rows)
 {
     struct weir_json json;
@@ -135,7 +140,7 @@ static bool save_day(struct weir_usage_file *file, uint32_t day)
     return weir_whole_file_commit(&out);
 }
 
-/* Two who write one folder would undo each other's work. */
+/* Takes the folder's lock: two processes that write one folder would undo each other's work. */
 static bool take_lock(struct weir_usage_file *file)
 {
     char path[PATH_MAX];
@@ -145,25 +150,25 @@ static bool take_lock(struct weir_usage_file *file)
     return file->locked >= 0;
 }
 
-static void say(struct weir_usage_file *file, bool good)
+static void report_saving(struct weir_usage_file *file, bool good)
 {
     if (good != file->failing) {
         return;
     }
     file->failing = !good;
     if (good) {
-        fprintf(stderr, "weir: what tenants use is kept in %s again\n", file->folder);
+        fprintf(stderr, "weir: tenants' usage is saved in %s again\n", file->folder);
     } else {
         fprintf(stderr,
-                "weir: what tenants use cannot be kept in %s: %s; it is counted, and will "
-                "be tried again\n",
+                "weir: tenants' usage cannot be kept in %s: %s. It is counted in memory, and Weir "
+                "tries again\n",
                 file->folder,
-                errno == EWOULDBLOCK ? "another process keeps its own there" : strerror(errno));
+                errno == EWOULDBLOCK ? "another process saves its usage there" : strerror(errno));
     }
 }
 
-/* Whether there was anything to save. */
-static bool save(struct weir_usage_file *file)
+/* Saves all changed days. Returns whether there was anything to save_changes. */
+static bool save_changes(struct weir_usage_file *file)
 {
     uint64_t state;
     bool good = true;
@@ -176,12 +181,12 @@ static bool save(struct weir_usage_file *file)
         }
     }
     if (some) {
-        say(file, good);
+        report_saving(file, good);
     }
     return some;
 }
 
-static bool wait(struct weir_usage_file *file)
+static bool wait_for_change(struct weir_usage_file *file)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -196,17 +201,17 @@ static bool wait(struct weir_usage_file *file)
     return !stopping;
 }
 
-static void *keep(void *context)
+static void *save_periodically(void *context)
 {
     struct weir_usage_file *file = context;
     uint32_t since_s = SAVE_S;
-    while (wait(file)) {
+    while (wait_for_change(file)) {
         since_s += LOOK_S;
-        if (since_s >= SAVE_S && save(file)) {
+        if (since_s >= SAVE_S && save_changes(file)) {
             since_s = 0;
         }
     }
-    (void)save(file);
+    (void)save_changes(file);
     return NULL;
 }
 
@@ -244,7 +249,7 @@ static bool read_row(const json_t *line, struct weir_usage_row *row)
            read_count(line, "cached", &counts->cached);
 }
 
-/* Takes the next line off the text; null if there is none that is a JSON object. */
+/* Takes the next line off the text; null if it is not a JSON object. */
 static json_t *take_line(struct weir_slice *text)
 {
     const char *end = text->bytes == 0 ? NULL : memchr(text->data, '\n', text->bytes);
@@ -266,7 +271,7 @@ enum usage_file_state {
     GOOD,
     DAMAGED,
     FOREIGN, /* of another version */
-    FULL     /* the ledger has no more room */
+    FULL     /* the ledger has no room left */
 };
 
 static enum usage_file_state read_first_line(struct weir_slice *text, const char *name)
@@ -310,7 +315,8 @@ static enum usage_file_state read_rows(struct weir_usage_file *file, struct weir
     }
 }
 
-/* What is wrong with a day; what had been put back of it by then is taken out again. */
+/* Loads a day. On failure, removes the rows that had been restored by then, and returns what is
+ * wrong. */
 static enum usage_file_state load_day(struct weir_usage_file *file, const char *name, uint32_t day)
 {
     char path[PATH_MAX];
@@ -340,12 +346,12 @@ static void move_aside(const struct weir_usage_file *file, const char *name)
     bool moved =
         path_of(file, name, path) && path_of(file, renamed, aside) && rename(path, aside) == 0;
     fprintf(stderr,
-            "weir: %s/%s is damaged%s, and what tenants used that day begins at nothing; put "
-            "back a copy and start again if there is one\n",
+            "weir: %s/%s is damaged%s; that day's usage starts at zero. If there is a backup, "
+            "restore it and start Weir again\n",
             file->folder, name, moved ? " and moved aside as NAME.damaged" : "");
 }
 
-/* False once there is no room for older days. */
+/* Loads one file. False once there is no room for older days. */
 static bool load(struct weir_usage_file *file, const char *name)
 {
     uint32_t day;
@@ -359,7 +365,8 @@ static bool load(struct weir_usage_file *file, const char *name)
         move_aside(file, name);
         return true;
     case FOREIGN:
-        fprintf(stderr, "weir: %s/%s is of another version of Weir, and is left alone\n",
+        fprintf(stderr,
+                "weir: %s/%s is of another version of Weir; it is not loaded and not changed\n",
                 file->folder, name);
         return true;
     case FULL:
@@ -421,7 +428,7 @@ struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, stru
 {
     struct weir_usage_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
-        *error = "there is no memory left";
+        *error = "out of memory";
         return NULL;
     }
     int bytes =
@@ -435,8 +442,8 @@ struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, stru
     file->locked = -1;
     load_all(file);
     init_bell(file);
-    if (pthread_create(&file->thread, NULL, keep, file) != 0) {
-        *error = "no thread can be made that keeps what tenants use";
+    if (pthread_create(&file->thread, NULL, save_periodically, file) != 0) {
+        *error = "the thread that saves tenants' usage cannot be started";
         free(file);
         return NULL;
     }

@@ -6,9 +6,9 @@
  *     {"rows":1}
  *
  * A thread of its own saves the days that have changed, every few seconds and at the end; each file
- * is replaced as a whole. So a crash loses a few seconds of counting, and a day that is damaged
- * takes no other with it: it is moved aside, and said. Files of days that are too many are left
- * alone. One process at a time writes to a folder; another one counts, and does not keep it. */
+ * is replaced as a whole. So a crash loses a few seconds of counting, and a damaged day affects no
+ * other: its file is moved aside and reported. Files of days beyond the bound are left alone. One
+ * process at a time writes to a folder; a second one counts in memory only. */
 #ifndef WEIR_TENANTS_USAGE_FILE_H
 #define WEIR_TENANTS_USAGE_FILE_H
 
@@ -16,12 +16,12 @@
 
 struct weir_usage_file;
 
-/* Puts back into the ledger what is kept, and begins to keep it. What is wrong with single files is
- * said on stderr. Null, with a sentence, if it cannot begin. */
+/* Loads the saved ledger, and starts to save it. Problems with single files are reported on stderr.
+ * Null, with a sentence, on failure. */
 struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
                                              const char **error);
 
-/* Saves what has not been saved yet, and ends. A null file is none. */
+/* Saves the remaining changes, and ends. Null is fine. */
 void weir_usage_file_close(struct weir_usage_file *file);
 
 #endif

@@ -1,3 +1,6 @@
+/* whole_file.c - replaces a file as a whole: write PATH.new, fsync, rename, fsync the folder. Its
+ * functions block, so loops must not call them; weir_whole_file_lock() keeps several writers of a
+ * path apart. */
 #define _GNU_SOURCE
 #include "tenants/whole_file.h"
 
@@ -12,10 +15,10 @@
 
 #define FRESH_SUFFIX ".new"
 
-/* How often a lock is asked for while it is waited for. */
+/* The time between two attempts to take a lock. */
 #define LOCK_STEP_MS 20
 
-/* The folder of a path, of which `path` keeps the rest; "." if it names none. */
+/* Writes the folder of a path, "." if it names none. */
 static void folder_of(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -28,7 +31,7 @@ static void folder_of(const char *path, char folder[PATH_MAX])
     }
 }
 
-/* The folder and those above it, as far as they are missing. */
+/* Makes the folder of a path, and the folders above it, as far as they are missing. */
 static bool make_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -64,8 +67,9 @@ static bool sync_folder(const char *path)
     return synced;
 }
 
-/* A new file, which is whose the folder is: what somebody makes as root, the gateway has to be able
- * to read that does not run as root. Where that is not allowed, it stays root's. */
+/* Makes a file that belongs to the folder's owner: a file that root makes must be readable for a
+ * gateway that does not run as root. Where the change of owner is not allowed, the file stays
+ * root's. */
 static int make_file(const char *path)
 {
     char folder[PATH_MAX];
@@ -79,7 +83,7 @@ static int make_file(const char *path)
 }
 
 /* Copies the path, and leaves room for the suffix. */
-static bool keep_path(struct weir_whole_file *file, const char *path)
+static bool copy_path(struct weir_whole_file *file, const char *path)
 {
     size_t bytes = strlen(path);
     if (bytes == 0 || bytes + sizeof FRESH_SUFFIX > sizeof file->fresh) {
@@ -95,10 +99,10 @@ static bool keep_path(struct weir_whole_file *file, const char *path)
 bool weir_whole_file_begin(struct weir_whole_file *file, const char *path)
 {
     file->stream = NULL;
-    if (!keep_path(file, path) || !make_folder(path)) {
+    if (!copy_path(file, path) || !make_folder(path)) {
         return false;
     }
-    if (unlink(file->fresh) != 0 && errno != ENOENT) { /* of one that did not come to its end */
+    if (unlink(file->fresh) != 0 && errno != ENOENT) { /* left over from an interrupted writer */
         return false;
     }
     int fd = make_file(file->fresh);
@@ -115,7 +119,7 @@ bool weir_whole_file_begin(struct weir_whole_file *file, const char *path)
     return true;
 }
 
-/* Whether all of it is on the disk. */
+/* Flushes and syncs the stream. Returns whether all of it is on the disk. */
 static bool finish(FILE *stream)
 {
     bool written = fflush(stream) == 0 && !ferror(stream) && fsync(fileno(stream)) == 0;

@@ -143,13 +143,13 @@ async def test_a_file_that_is_damaged_changes_nothing_and_is_told_once(keys, gat
     good = path.read_text()
     path.write_text(good + 'nonsense\n')
     await until(lambda: 'the API keys stay as they were' in gateway.complaints(), 'it is told')
-    assert f'{path}:2: this is no key' in gateway.complaints()
+    assert f'{path}:2: not a key' in gateway.complaints()
     assert await caller.everywhere(200, **bearer(key))
     said = await keys('add', '--tenant', 'x')
-    assert said.complained(1, ':2: this is no key')
+    assert said.complained(1, ':2: not a key')
     path.chmod(0o666)
     await until(lambda: 'can be written by others' in gateway.complaints(), 'that is told, too')
-    assert gateway.complaints().count('this is no key') == 1
+    assert gateway.complaints().count('not a key') == 1
     path.chmod(0o600)
     path.write_text(good)
     other = await keys.add('other')
@@ -163,7 +163,7 @@ def test_a_damaged_file_keeps_a_gateway_from_starting(tmp_path):
     @run
     async def test():
         said = await Cli(None)('serve', str(tmp_path / 'weir.yaml'))
-        assert said.complained(1, 'weir: keys: ', 'keys:1: this is no key', 'Restore the file')
+        assert said.complained(1, 'weir: keys: ', 'keys:1: not a key', 'Restore the file')
     test()
 
 

@@ -187,7 +187,7 @@ TEST(a_file_that_is_damaged_is_refused_with_its_line)
     weir_key_list_deinit(&list);
     for (size_t i = 0; i < COUNT_OF(error); i++) {
         write_file(error[i]);
-        expect_fault(":2: this is no key");
+        expect_fault(":2: not a key");
     }
     /* Every cut but at the end of a line. */
     static const char whole[] = LINE("0123456789ab");
@@ -195,7 +195,7 @@ TEST(a_file_that_is_damaged_is_refused_with_its_line)
         char cut[sizeof whole];
         snprintf(cut, sizeof cut, "%.*s", (int)bytes, whole);
         write_file(cut);
-        expect_fault(":1: this is no key");
+        expect_fault(":1: not a key");
     }
 }
 
@@ -212,7 +212,7 @@ TEST(names_in_the_file_are_checked_too)
                      which == 0 ? bytes : 1, name, which == 1 ? bytes : 1, name);
             write_file(text);
             if (bytes == 256) {
-                expect_fault(":1: this is no key");
+                expect_fault(":1: not a key");
             } else {
                 read_keys();
                 weir_key_list_deinit(&list);
@@ -236,7 +236,7 @@ TEST(there_are_as_many_keys_as_there_may_be)
     assert_int_equal(list.count, WEIR_API_KEYS_MAX);
     weir_key_list_deinit(&list);
     assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
-    assert_non_null(strstr(fault.error, "which is all that there may be"));
+    assert_non_null(strstr(fault.error, "which is the maximum"));
     out = fopen(path("keys"), "a");
     fputs(LINE("ffffffffffff"), out);
     fclose(out);
@@ -249,7 +249,7 @@ TEST(whoever_finds_another_at_work_is_told)
     int other = open(path("keys.lock"), O_RDWR | O_CREAT, 0600);
     assert_int_equal(flock(other, LOCK_EX), 0);
     assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
-    assert_non_null(strstr(fault.error, "another `weir keys` is at work"));
+    assert_non_null(strstr(fault.error, "another `weir keys` is changing the keys"));
     close(other);
     add_key("a", "", text);
 }

@@ -193,7 +193,8 @@ TEST(an_issuer_that_others_vouch_for_may_be_named)
 {
     struct identity below =
         make_identity((struct wish){"below", "DNS:a.test", -3600, 3600, &middle});
-    expect_failure(&below, "root", "a.test", "make the upstream send its intermediate certificates");
+    expect_failure(&below, "root", "a.test",
+                   "make the upstream send its intermediate certificates");
     open_line(&below, TLS1_3_VERSION, "middle", "a.test");
     connect_line();
     close_line();

@@ -333,7 +333,7 @@ TEST(two_who_keep_one_folder_do_not_undo_each_other)
     use(NOON_S, "acme", "gpt", 1);
     close_file();
     hear();
-    assert_non_null(strstr(said, "another process keeps its own there"));
+    assert_non_null(strstr(said, "another process saves its usage there"));
     close(other);
     open_file();
     assert_int_equal(spent(NOON_S, "acme"), 105);
