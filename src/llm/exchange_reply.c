@@ -81,7 +81,8 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
                      &llm->parser->limits);
     /* What follows a part of an interim reply must be the rest of it. */
     struct weir_answer answer = {.status = head->status};
-    if (exchange->keeps_body && !exchange->interim_cut && weir_retry_possible(&answer)) {
+    if (exchange->request.keeps_body && !exchange->reply.interim_cut &&
+        weir_retry_possible(&answer)) {
         return WEIR_FILTER_HEAD_JUDGE;
     }
     enum weir_llm_body body = body_kind(llm, head);
@@ -114,7 +115,7 @@ static bool open_chunk(struct weir_llm *llm, size_t bytes)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_reply_parser *parser = llm->parser;
-    struct weir_buffer *reply = &exchange->reply;
+    struct weir_buffer *reply = &exchange->reply.head;
     size_t most = weir_buffer_bytes(&parser->held) + bytes;
     size_t wanted = weir_buffer_bytes(reply) + most + WEIR_CHUNK_LINE_BYTES_MAX + 2;
     if (wanted > WEIR_BUFFER_HUGE ||
@@ -134,7 +135,7 @@ static void close_chunk(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_reply_parser *parser = llm->parser;
-    struct weir_buffer *reply = &exchange->reply;
+    struct weir_buffer *reply = &exchange->reply.head;
     char line[WEIR_CHUNK_LINE_BYTES_MAX];
     uint32_t bytes = reply->end - parser->chunk_data;
     reply->end = parser->chunk_begin;
@@ -159,7 +160,7 @@ static void close_chunk(struct weir_llm *llm)
 static void show(struct weir_llm *llm, struct weir_slice bytes)
 {
     struct weir_exchange *exchange = llm->exchange;
-    struct weir_buffer *reply = &exchange->reply;
+    struct weir_buffer *reply = &exchange->reply.head;
     assert(bytes.bytes <= weir_buffer_room(reply));
     memcpy(reply->data + reply->end, bytes.data, bytes.bytes);
     reply->end += (uint32_t)bytes.bytes;
@@ -260,7 +261,7 @@ bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
     if (rewrites && !open_chunk(llm, bytes.bytes)) {
         return false;
     }
-    bool chunked = exchange->reply_body.framing == WEIR_FRAMING_CHUNKED;
+    bool chunked = exchange->reply.body.framing == WEIR_FRAMING_CHUNKED;
     bool heard = chunked ? listen_to_chunks(llm, bytes) : listen_to(llm, bytes);
     if (rewrites) {
         close_chunk(llm);
@@ -273,7 +274,7 @@ bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
 static bool end_chunks(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    struct weir_buffer *reply = &exchange->reply;
+    struct weir_buffer *reply = &exchange->reply.head;
     size_t bytes = strlen(WEIR_CHUNK_LAST);
     if (!weir_buffer_reserve(&exchange->worker->buffers, reply,
                              weir_buffer_bytes(reply) + (uint32_t)bytes)) {
@@ -346,7 +347,7 @@ void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result)
         /* Nobody has read what was never sent to its end, whatever length it claimed, and nobody
          * pays for what was answered with an error. Who still stands in line has cost nothing
          * anyway. */
-        bool unpaid = !exchange->request_sent || exchange->status >= 400;
+        bool unpaid = !exchange->request.sent || exchange->reply.status >= 400;
         result->usage_known = llm->meter != NULL && unpaid;
         return;
     }

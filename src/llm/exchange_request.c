@@ -36,7 +36,7 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->exchange = exchange;
     llm->wants_continue = facts->head->expects_continue;
     llm->keep_client = exchange->client->keeps;
-    llm->has_body = exchange->request_body.state != WEIR_BODY_ENDED;
+    llm->has_body = exchange->request.body.state != WEIR_BODY_ENDED;
     llm->key_bytes = (uint16_t)facts->key.bytes;
     llm->model_at = facts->key_gap;
     memcpy(llm->key, facts->key.data, facts->key.bytes);
@@ -73,8 +73,8 @@ static void resize_body(struct weir_llm *llm, size_t end, ptrdiff_t by)
     char *rest = body_of(llm) + end;
     memmove(rest + by, rest, weir_buffer_bytes(in) - end);
     in->end = (uint32_t)(in->end + by);
-    exchange->body_ready = (uint32_t)(exchange->body_ready + by);
-    exchange->request_body.bytes = exchange->body_ready;
+    exchange->request.body_ready = (uint32_t)(exchange->request.body_ready + by);
+    exchange->request.body.bytes = exchange->request.body_ready;
 }
 
 /* Replaces a part of the body. False if there is no room; then nothing has changed. */
@@ -104,7 +104,7 @@ static void take_frames_away(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     char *body = body_of(llm);
-    struct weir_slice rest = {body, exchange->body_ready};
+    struct weir_slice rest = {body, exchange->request.body_ready};
     struct weir_chunked chunked;
     weir_chunked_init(&chunked, UINT64_MAX);
     size_t bytes = 0;
@@ -120,9 +120,9 @@ static void take_frames_away(struct weir_llm *llm)
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
     } while (event == WEIR_CHUNKED_BODY);
     assert(event == WEIR_CHUNKED_END); /* it has been checked before */
-    resize_body(llm, exchange->body_ready, (ptrdiff_t)bytes - exchange->body_ready);
-    exchange->request_body.framing = WEIR_FRAMING_LENGTH;
-    exchange->request_body.left_bytes = 0;
+    resize_body(llm, exchange->request.body_ready, (ptrdiff_t)bytes - exchange->request.body_ready);
+    exchange->request.body.framing = WEIR_FRAMING_LENGTH;
+    exchange->request.body.left_bytes = 0;
 }
 
 /* The model as a JSON string. */
@@ -141,7 +141,7 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     struct weir_slice model = {llm->model, llm->model_bytes};
     bool renames = false;
     llm->attempts += !exchange->retried; /* another server of the same lane is no other attempt */
-    if (!exchange->keeps_body || llm->model_bytes == 0) {
+    if (!exchange->request.keeps_body || llm->model_bytes == 0) {
         return true;
     }
     for (uint32_t i = 0; i < upstream->model_count && !renames; i++) {
@@ -196,7 +196,8 @@ static void read_body(struct weir_llm *llm)
     struct weir_exchange *exchange = llm->exchange;
     struct weir_llm_request request;
     weir_llm_request_init(&request, (enum weir_llm_api)llm->api, weir_dialect_custom(llm->dialect));
-    weir_llm_request_feed(&request, (struct weir_slice){body_of(llm), exchange->body_ready});
+    weir_llm_request_feed(&request,
+                          (struct weir_slice){body_of(llm), exchange->request.body_ready});
     if (!weir_llm_request_end(&request)) {
         return;
     }
@@ -267,12 +268,12 @@ void weir_llm_enter(struct weir_llm *llm)
 static bool is_too_long(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_body *body = &exchange->request_body;
+    const struct weir_body *body = &exchange->request.body;
     if (body->framing == WEIR_FRAMING_LENGTH) {
         return body->bytes + body->left_bytes > WEIR_LLM_BODY_BYTES_MAX;
     }
     return body->chunked.body_bytes > WEIR_LLM_BODY_BYTES_MAX ||
-           exchange->body_ready > WEIR_LLM_BODY_BYTES_MAX + WEIR_BUFFER_MIDDLE;
+           exchange->request.body_ready > WEIR_LLM_BODY_BYTES_MAX + WEIR_BUFFER_MIDDLE;
 }
 
 /* Whether the tenant may use the model; where there are rules, one that is not read is none. */
@@ -322,12 +323,12 @@ static bool turn_away(struct weir_llm *llm)
 static void ask(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    struct weir_body *body = &exchange->request_body;
+    struct weir_body *body = &exchange->request.body;
     weir_client_relax(exchange->client);
     stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->retry_budget);
-    exchange->keeps_body = body->state == WEIR_BODY_ENDED;
-    if (exchange->keeps_body && llm->has_body && !is_too_long(llm)) {
+    exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
+    if (exchange->request.keeps_body && llm->has_body && !is_too_long(llm)) {
         if (body->framing == WEIR_FRAMING_CHUNKED) {
             take_frames_away(llm);
         }
@@ -419,7 +420,7 @@ void weir_llm_large_late(struct weir_llm *llm)
 static uint32_t capacity_for(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_body *body = &exchange->request_body;
+    const struct weir_body *body = &exchange->request.body;
     uint64_t have = weir_buffer_bytes(&exchange->client->in);
     uint64_t whole = body->framing == WEIR_FRAMING_LENGTH ? have + body->left_bytes + EDIT_BYTES_MAX
                                                           : WEIR_BUFFER_HUGE;
@@ -441,7 +442,7 @@ static bool is_there(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
     const struct weir_client *client = exchange->client;
-    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+    if (exchange->request.body.state == WEIR_BODY_ENDED) {
         return true;
     }
     bool started = weir_buffer_bytes(&client->in) + EDIT_BYTES_MAX >= WEIR_BUFFER_MIDDLE;
@@ -466,7 +467,7 @@ static void read_on(struct weir_llm *llm)
     struct weir_worker *worker = exchange->worker;
     for (;;) {
         weir_exchange_check_body(exchange);
-        if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        if (exchange->request.body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return;
         }

@@ -18,8 +18,8 @@ static struct weir_slice plain_body(const struct weir_llm *llm,
 {
     const struct weir_exchange *exchange = llm->exchange;
     struct weir_slice rest = {exchange->backend->in.data + exchange->backend->in.begin,
-                              exchange->reply_ready};
-    if (exchange->reply_body.framing != WEIR_FRAMING_CHUNKED) {
+                              exchange->reply.ready};
+    if (exchange->reply.body.framing != WEIR_FRAMING_CHUNKED) {
         return rest;
     }
     struct weir_chunked chunked;
@@ -41,14 +41,14 @@ static struct weir_slice plain_body(const struct weir_llm *llm,
 static bool gather(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    struct weir_body *body = &exchange->reply_body;
+    struct weir_body *body = &exchange->reply.body;
     for (;;) {
         struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
-        struct weir_slice fresh = {all.data + exchange->reply_ready,
-                                   all.bytes - exchange->reply_ready};
-        exchange->reply_ready += (uint32_t)weir_body_accept(body, fresh);
+        struct weir_slice fresh = {all.data + exchange->reply.ready,
+                                   all.bytes - exchange->reply.ready};
+        exchange->reply.ready += (uint32_t)weir_body_accept(body, fresh);
         if (body->state != WEIR_BODY_GOES_ON ||
-            exchange->reply_ready >= WEIR_LIMITS_ERROR_BYTES_MAX) {
+            exchange->reply.ready >= WEIR_LIMITS_ERROR_BYTES_MAX) {
             return true;
         }
         ssize_t got;
@@ -83,31 +83,31 @@ static void let_go(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_backend *backend = exchange->backend;
-    bool whole = exchange->head_done && exchange->request_sent &&
-                 exchange->reply_body.state == WEIR_BODY_ENDED;
+    bool whole = exchange->head_done && exchange->request.sent &&
+                 exchange->reply.body.state == WEIR_BODY_ENDED;
     exchange->backend = NULL;
-    weir_backend_done(backend, whole, exchange->reply_ready, NULL);
+    weir_backend_done(backend, whole, exchange->reply.ready, NULL);
 }
 
 static void wait_until(struct weir_llm *llm, uint64_t at_ns, enum weir_outcome outcome)
 {
     struct weir_exchange *exchange = llm->exchange;
-    assert(!exchange->reply_begun);
-    assert(!exchange->interim_cut);
+    assert(!exchange->reply.begun);
+    assert(!exchange->reply.interim_cut);
     let_go(llm);
-    weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
     weir_llm_meter_retry(llm);
     weir_exchange_end_ticket(exchange, outcome);
-    exchange->request_sent = false;
-    exchange->request_sent_bytes = 0;
-    exchange->body_sent = 0;
+    exchange->request.sent = false;
+    exchange->request.head_sent = 0;
+    exchange->request.body_sent = 0;
     exchange->head_done = false;
-    exchange->heard = false;
+    exchange->reply.heard = false;
     exchange->retried = false;
     exchange->server_failed = false;
     exchange->client->keeps = llm->keep_client;
-    exchange->reply_ready = 0;
-    exchange->status = 0;
+    exchange->reply.ready = 0;
+    exchange->reply.status = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
     weir_timer_set(&exchange->worker->loop, &exchange->client->timer, at_ns);
 }
@@ -117,13 +117,13 @@ static void let_body_go(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_buffer *in = &exchange->client->in;
-    if (!exchange->keeps_body || !exchange->request_sent) {
+    if (!exchange->request.keeps_body || !exchange->request.sent) {
         return;
     }
-    exchange->keeps_body = false;
-    weir_buffer_consume(in, exchange->body_ready);
-    exchange->body_ready = 0;
-    exchange->body_sent = 0;
+    exchange->request.keeps_body = false;
+    weir_buffer_consume(in, exchange->request.body_ready);
+    exchange->request.body_ready = 0;
+    exchange->request.body_sent = 0;
     if (weir_buffer_bytes(in) == 0) {
         weir_buffer_release(&exchange->worker->buffers, in);
         weir_llm_wake_reader(exchange->worker);
@@ -137,7 +137,7 @@ static bool judge(struct weir_llm *llm)
     struct weir_exchange *exchange = llm->exchange;
     struct weir_limits *limits = &llm->parser->limits;
     exchange->judging = false;
-    if (exchange->reply_body.state == WEIR_BODY_ENDED) {
+    if (exchange->reply.body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];
         weir_limits_read_error(plain_body(llm, room), limits);
     }
@@ -145,7 +145,7 @@ static bool judge(struct weir_llm *llm)
     /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
     bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
     struct weir_retry_question question = {
-        .answer = {.status = exchange->status, .do_not_retry = limits->do_not_retry},
+        .answer = {.status = exchange->reply.status, .do_not_retry = limits->do_not_retry},
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
@@ -163,7 +163,7 @@ bool weir_llm_judged(struct weir_llm *llm)
     if (judging && (!gather(llm) || judge(llm))) {
         return false;
     }
-    if (judging && exchange->reply_body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
+    if (judging && exchange->reply.body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
         exchange->server_failed = true;
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                              "The upstream refused the request, and its reply was cut off. Try "
@@ -183,7 +183,7 @@ bool weir_llm_timed_out(struct weir_llm *llm, bool expired)
     if (exchange->judging) { /* what has come of the refusal has to do */
         return judge(llm);
     }
-    if (expired || !exchange->keeps_body || !may_try_again(llm, &question, &at_ns)) {
+    if (expired || !exchange->request.keeps_body || !may_try_again(llm, &question, &at_ns)) {
         return false;
     }
     wait_until(llm, at_ns, WEIR_OUTCOME_SOFT_LOSS);

@@ -72,7 +72,7 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
         return false;
     }
     /* Bytes flow, so nobody is idle. But interim replies are not what is waited for. */
-    bool awaits_head = exchange->request_sent && !exchange->head_done;
+    bool awaits_head = exchange->request.sent && !exchange->head_done;
     if (exchange->backend != NULL && !awaits_head) {
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
     }
@@ -98,21 +98,22 @@ static void lose_backend(struct weir_exchange *exchange, const char *wrong)
 {
     struct weir_origin *origin = exchange->backend->origin;
     bool fresh = !exchange->backend->reused;
-    bool untouched = exchange->request_sent_bytes == 0;
+    bool untouched = exchange->request.head_sent == 0;
     weir_backend_drop(exchange->backend);
     exchange->backend = NULL;
     if (fresh) {
         weir_origin_failed(origin);
     }
-    bool harmless = untouched || (!fresh && !exchange->heard &&
-                                  is_idempotent((enum weir_http_method)exchange->method));
-    bool whole = exchange->keeps_body || exchange->request_body.bytes == exchange->body_ready;
+    bool harmless = untouched || (!fresh && !exchange->reply.heard &&
+                                  is_idempotent((enum weir_http_method)exchange->request.method));
+    bool whole = exchange->request.keeps_body ||
+                 exchange->request.body.bytes == exchange->request.body_ready;
     if (!exchange->retried && harmless && whole) {
         exchange->retried = true;
         exchange->server_failed = fresh; /* should there be no other */
-        exchange->request_sent = false;
-        exchange->request_sent_bytes = 0;
-        exchange->body_sent = 0;
+        exchange->request.sent = false;
+        exchange->request.head_sent = 0;
+        exchange->request.body_sent = 0;
         connect_to(exchange, fresh ? origin : NULL, wrong);
         return;
     }
@@ -163,13 +164,13 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
             !weir_filters_may_reply(exchange)) {
             return;
         }
-        bool opened = exchange->upgraded && !exchange->reply_begun;
+        bool opened = exchange->upgraded && !exchange->reply.begun;
         weir_exchange_pump_reply(exchange);
         if (opened && exchange->backend != NULL) {
             weir_exchange_pump_request(exchange); /* what the client has sent ahead */
         }
-    } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->minor > 0 &&
-               weir_buffer_bytes(&exchange->reply) > 0) {
+    } else if (exchange->state == WEIR_EXCHANGE_SENDING && exchange->request.minor > 0 &&
+               weir_buffer_bytes(&exchange->reply.head) > 0) {
         (void)!weir_exchange_write(exchange); /* an interim reply goes on at once */
     }
 }
@@ -206,7 +207,7 @@ static void backend_late(struct weir_backend *backend)
         weir_filters_timed_out(exchange, expired)) {
         return;
     }
-    if (exchange->reply_begun) {
+    if (exchange->reply.begun) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
     } else {
         weir_exchange_answer(
@@ -219,38 +220,38 @@ static void backend_late(struct weir_backend *backend)
 /* Puts the upstream's prefix before the path, in place of another lane's. There is room. */
 static void set_prefix(struct weir_exchange *exchange, struct weir_slice prefix)
 {
-    struct weir_buffer *request = &exchange->request;
+    struct weir_buffer *request = &exchange->request.head;
     char *line = request->data + request->begin;
-    char *path = (char *)memchr(line, ' ', exchange->open_bytes) + 1;
-    char *rest = path + exchange->prefix_bytes;
-    size_t rest_bytes = exchange->open_bytes - (size_t)(rest - line);
+    char *path = (char *)memchr(line, ' ', exchange->request.open_bytes) + 1;
+    char *rest = path + exchange->request.prefix_bytes;
+    size_t rest_bytes = exchange->request.open_bytes - (size_t)(rest - line);
     memmove(path + prefix.bytes, rest, rest_bytes);
     if (prefix.bytes > 0) {
         memcpy(path, prefix.data, prefix.bytes);
     }
-    exchange->open_bytes = (uint32_t)((size_t)(path - line) + prefix.bytes + rest_bytes);
-    exchange->prefix_bytes = (uint32_t)prefix.bytes;
+    exchange->request.open_bytes = (uint32_t)((size_t)(path - line) + prefix.bytes + rest_bytes);
+    exchange->request.prefix_bytes = (uint32_t)prefix.bytes;
 }
 
 /* Ends the request's head as this server is to see it. False if it does not fit. */
 static bool finish_head(struct weir_exchange *exchange, const struct weir_origin *origin)
 {
-    struct weir_buffer *request = &exchange->request;
-    const struct weir_body *body = &exchange->request_body;
+    struct weir_buffer *request = &exchange->request.head;
+    const struct weir_body *body = &exchange->request.body;
     struct weir_forward_end end = {.upstream = origin->upstream->config,
                                    .authority = origin->authority,
                                    .framing = body->framing,
                                    .content_length = body->bytes + body->left_bytes};
     struct weir_slice prefix = end.upstream->prefix;
-    size_t wanted = exchange->open_bytes + prefix.bytes + weir_forward_end_bytes(&end);
-    request->end = request->begin + exchange->open_bytes;
+    size_t wanted = exchange->request.open_bytes + prefix.bytes + weir_forward_end_bytes(&end);
+    request->end = request->begin + exchange->request.open_bytes;
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&exchange->worker->buffers, request, (uint32_t)wanted)) {
         return false;
     }
-    if (prefix.bytes > 0 || exchange->prefix_bytes > 0) {
+    if (prefix.bytes > 0 || exchange->request.prefix_bytes > 0) {
         set_prefix(exchange, prefix);
-        request->end = request->begin + exchange->open_bytes;
+        request->end = request->begin + exchange->request.open_bytes;
     }
     return weir_forward_end(&end, request);
 }
@@ -262,7 +263,7 @@ static void begin_sending(struct weir_exchange *exchange, struct weir_backend *b
     backend->ready = serve_backend;
     backend->late = backend_late;
     weir_http1_init_response(&backend->head, WEIR_HTTP1_LIMITS_DEFAULT,
-                             (enum weir_http_method)exchange->method);
+                             (enum weir_http_method)exchange->request.method);
     if (backend->connected) {
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
         serve_backend(backend);

@@ -16,20 +16,20 @@
 static bool enters_at_once(const struct weir_exchange *exchange)
 {
     const struct weir_client *client = exchange->client;
-    return exchange->route->gate == WEIR_CONFIG_NONE || exchange->expects ||
+    return exchange->route->gate == WEIR_CONFIG_NONE || exchange->request.expects ||
            client->loopback != NULL || client->listener->config->body_rate_bytes == WEIR_NEVER;
 }
 
 void weir_exchange_drop_start(struct weir_exchange *exchange)
 {
-    weir_slab_give(&exchange->worker->body_starts, exchange->body_start);
-    exchange->body_start = NULL;
+    weir_slab_give(&exchange->worker->body_starts, exchange->request.start);
+    exchange->request.start = NULL;
 }
 
 /* How large the client's buffer must be for the start. A chunked body tells no length. */
 static uint32_t capacity_for(const struct weir_exchange *exchange)
 {
-    const struct weir_body *body = &exchange->request_body;
+    const struct weir_body *body = &exchange->request.body;
     if (body->framing == WEIR_FRAMING_CHUNKED) {
         return WEIR_BUFFER_MIDDLE;
     }
@@ -57,11 +57,11 @@ static enum body_start_progress read_start(struct weir_exchange *exchange)
     struct weir_client *client = exchange->client;
     for (;;) {
         weir_exchange_check_body(exchange);
-        if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        if (exchange->request.body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return START_OVER;
         }
-        if (exchange->request_body.state == WEIR_BODY_ENDED) {
+        if (exchange->request.body.state == WEIR_BODY_ENDED) {
             return START_IS_THERE;
         }
         uint32_t capacity = capacity_for(exchange);
@@ -88,7 +88,7 @@ static void wait_for_start(struct weir_exchange *exchange, struct weir_slice key
     start->priority = (uint8_t)request->priority;
     start->key_bytes = (uint16_t)key.bytes;
     memcpy(start->key, key.data, key.bytes);
-    exchange->body_start = start;
+    exchange->request.start = start;
     weir_exchange_watch_client(exchange);
 }
 
@@ -109,7 +109,7 @@ void weir_exchange_begin_start(struct weir_exchange *exchange, struct weir_slice
 
 static void enter(struct weir_exchange *exchange)
 {
-    struct weir_body_start start = *exchange->body_start;
+    struct weir_body_start start = *exchange->request.start;
     struct weir_request request = {.priority = (enum weir_priority)start.priority,
                                    .deadline_ns = exchange->deadline_ns};
     weir_exchange_drop_start(exchange);

@@ -69,22 +69,22 @@ void weir_exchange_ticket_back(struct weir_exchange *exchange)
 static void release_memory(struct weir_exchange *exchange)
 {
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
-    weir_buffer_release(buffers, &exchange->request);
-    weir_buffer_release(buffers, &exchange->reply);
-    weir_buffer_release(buffers, &exchange->tail);
+    weir_buffer_release(buffers, &exchange->request.head);
+    weir_buffer_release(buffers, &exchange->reply.head);
+    weir_buffer_release(buffers, &exchange->reply.tail);
 }
 
 /* Lets go of everything. The client has been told, or is about to be closed by its owner. */
 static void finish(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     exchange->client = NULL;
-    weir_tally_reply(exchange->tally, exchange->status);
+    weir_tally_reply(exchange->tally, exchange->reply.status);
     if (exchange->backend != NULL) {
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;
     }
     release_memory(exchange);
-    if (exchange->body_start != NULL) {
+    if (exchange->request.start != NULL) {
         weir_exchange_drop_start(exchange);
     }
     weir_exchange_move(exchange, WEIR_EXCHANGE_OVER);
@@ -108,16 +108,16 @@ void weir_exchange_abandon(struct weir_exchange *exchange, enum weir_abandon why
 /* What was checked of the body but never sent is not the beginning of the next request. */
 static void drop_body(struct weir_exchange *exchange)
 {
-    weir_buffer_consume(&exchange->client->in, exchange->body_ready);
-    exchange->body_ready = 0;
-    exchange->body_sent = 0;
+    weir_buffer_consume(&exchange->client->in, exchange->request.body_ready);
+    exchange->request.body_ready = 0;
+    exchange->request.body_sent = 0;
 }
 
 void weir_exchange_complete(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
     drop_body(exchange);
-    client->unfinished = exchange->request_body.state != WEIR_BODY_ENDED;
+    client->unfinished = exchange->request.body.state != WEIR_BODY_ENDED;
     finish(exchange, WEIR_OUTCOME_CANCELLED);
     weir_client_done(client, client->keeps);
 }
@@ -132,13 +132,13 @@ static bool begin_answer(struct weir_exchange *exchange)
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;
     }
-    if (exchange->reply_begun || exchange->interim_cut) {
+    if (exchange->reply.begun || exchange->reply.interim_cut) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
         return false;
     }
-    weir_buffer_release(&exchange->worker->buffers, &exchange->reply);
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
     weir_client_begin_reply(exchange->client, WEIR_FRAMING_LENGTH,
-                            exchange->request_body.state == WEIR_BODY_ENDED);
+                            exchange->request.body.state == WEIR_BODY_ENDED);
     return true;
 }
 
@@ -147,12 +147,12 @@ static void end_answer(struct weir_exchange *exchange, uint16_t status)
 {
     /* The server has no more part in it. After the document, which names the key. */
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_CANCELLED);
-    exchange->status = status;
+    exchange->reply.status = status;
     exchange->head_done = true;
     exchange->judging = false;
     exchange->upstream_done = true;
     drop_body(exchange);
-    exchange->reply_ready = 0;
+    exchange->reply.ready = 0;
     weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
     weir_exchange_pump_reply(exchange);
     weir_exchange_watch_client(exchange);
@@ -168,9 +168,9 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
     problem->add_members = weir_filters_add_members;
     problem->context = exchange;
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
-    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_MIDDLE) ||
-        !weir_problem_write(problem, exchange->client->keeps, exchange->method != WEIR_METHOD_HEAD,
-                            &exchange->reply)) {
+    if (!weir_buffer_reserve(buffers, &exchange->reply.head, WEIR_BUFFER_MIDDLE) ||
+        !weir_problem_write(problem, exchange->client->keeps,
+                            exchange->request.method != WEIR_METHOD_HEAD, &exchange->reply.head)) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_RESOURCES);
         return;
     }
@@ -191,11 +191,11 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
     if (!begin_answer(exchange)) {
         return;
     }
-    if (!weir_buffer_reserve(buffers, &exchange->reply, WEIR_BUFFER_SMALL)) {
+    if (!weir_buffer_reserve(buffers, &exchange->reply.head, WEIR_BUFFER_SMALL)) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_RESOURCES);
         return;
     }
-    weir_head_init(&head, exchange->reply.data, weir_buffer_room(&exchange->reply));
+    weir_head_init(&head, exchange->reply.head.data, weir_buffer_room(&exchange->reply.head));
     weir_head_status(&head, 204, (struct weir_slice){"", 0});
     weir_head_field(&head, weir_slice_of("allow"),
                     weir_slice_of("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
@@ -203,7 +203,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
                     weir_slice_of(exchange->client->keeps ? "keep-alive" : "close"));
     bool fits = weir_head_end(&head);
     assert(fits);
-    exchange->reply.end = (uint32_t)head.bytes;
+    exchange->reply.head.end = (uint32_t)head.bytes;
     end_answer(exchange, 204);
 }
 
@@ -266,8 +266,8 @@ void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_s
 /* Whether there is nothing to send until the client has sent more of its body. */
 bool weir_exchange_wants_body(const struct weir_exchange *exchange)
 {
-    return !exchange->upgraded && !exchange->request_sent &&
-           exchange->request_body.state == WEIR_BODY_GOES_ON && exchange->body_ready == 0 &&
+    return !exchange->upgraded && !exchange->request.sent &&
+           exchange->request.body.state == WEIR_BODY_GOES_ON && exchange->request.body_ready == 0 &&
            exchange->backend != NULL && exchange->backend->connected;
 }
 
@@ -275,7 +275,7 @@ bool weir_exchange_wants_body(const struct weir_exchange *exchange)
 bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
 {
     return !exchange->judging &&
-           (weir_buffer_bytes(&exchange->reply) > 0 || exchange->reply_ready > 0);
+           (weir_buffer_bytes(&exchange->reply.head) > 0 || exchange->reply.ready > 0);
 }
 
 /* By when the client has to go on with the body that Weir waits for. While the request holds a
@@ -287,12 +287,12 @@ static uint64_t body_due_ns(struct weir_exchange *exchange)
     bool holds =
         exchange->state >= WEIR_EXCHANGE_CONNECTING || client->in.capacity > WEIR_BUFFER_MIDDLE;
     uint64_t due_ns =
-        weir_body_pace_wait(&exchange->body_pace, config, holds, exchange->worker->loop.now_ns);
+        weir_body_pace_wait(&exchange->request.pace, config, holds, exchange->worker->loop.now_ns);
     if (exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns < due_ns) {
         due_ns = exchange->deadline_ns;
     }
-    uint64_t tell_ns = exchange->body_pace.since_ns + weir_body_pace_window_ns(config) / 2;
-    return exchange->expects && tell_ns < due_ns ? tell_ns : due_ns;
+    uint64_t tell_ns = exchange->request.pace.since_ns + weir_body_pace_window_ns(config) / 2;
+    return exchange->request.expects && tell_ns < due_ns ? tell_ns : due_ns;
 }
 
 static bool awaits_body(const struct weir_exchange *exchange)
@@ -302,7 +302,7 @@ static bool awaits_body(const struct weir_exchange *exchange)
 
 void weir_exchange_pause_body(struct weir_exchange *exchange)
 {
-    weir_body_pace_stop(&exchange->body_pace, exchange->client->listener->config,
+    weir_body_pace_stop(&exchange->request.pace, exchange->client->listener->config,
                         exchange->worker->loop.now_ns);
 }
 
@@ -319,7 +319,7 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
             weir_timer_set(&exchange->worker->loop, &client->timer, due_ns);
         }
     } else if (weir_exchange_wants_reader(exchange)) {
-        bool waited = exchange->body_pace.waits; /* for a body that nobody wants any more */
+        bool waited = exchange->request.pace.waits; /* for a body that nobody wants any more */
         weir_exchange_pause_body(exchange);
         if (waited || client->timer.due_ns == WEIR_NEVER) {
             weir_client_press(client); /* what the server does is no step of its own */
@@ -343,7 +343,7 @@ bool weir_exchange_send_continue(struct weir_exchange *exchange)
  * else one that holds a permit could wait for ever. */
 static void tell_to_send(struct weir_exchange *exchange)
 {
-    exchange->expects = false;
+    exchange->request.expects = false;
     if (!weir_exchange_send_continue(exchange)) {
         return;
     }
@@ -357,13 +357,14 @@ static void body_late(struct weir_exchange *exchange)
 {
     const struct weir_listener *listener = exchange->client->listener;
     uint64_t now_ns = exchange->worker->loop.now_ns;
-    enum weir_body_late late = weir_body_pace_judge(&exchange->body_pace, listener->config, now_ns);
-    if (late == WEIR_BODY_LATE_NOT && exchange->expects && !exchange->interim_cut) {
+    enum weir_body_late late =
+        weir_body_pace_judge(&exchange->request.pace, listener->config, now_ns);
+    if (late == WEIR_BODY_LATE_NOT && exchange->request.expects && !exchange->reply.interim_cut) {
         tell_to_send(exchange);
         return;
     }
     bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
-    if (exchange->reply_begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
+    if (exchange->reply.begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_LATE); /* it would not read an answer either */
         return;
     }
@@ -385,7 +386,7 @@ static void client_late(struct weir_client *client)
         return;
     }
     assert(exchange->state != WEIR_EXCHANGE_WAITING); /* only filters set a time for those */
-    if (exchange->reply_begun || exchange->upstream_done) {
+    if (exchange->reply.begun || exchange->upstream_done) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_LATE);
         return;
     }
@@ -417,7 +418,7 @@ static void client_ready(struct weir_client *client)
                exchange->client == NULL) {
         return; /* an interim reply, of which the client has made room for more */
     }
-    if (exchange->backend != NULL && exchange->backend->connected && !exchange->request_sent) {
+    if (exchange->backend != NULL && exchange->backend->connected && !exchange->request.sent) {
         weir_exchange_go_on(exchange);
     }
     weir_exchange_watch_client(exchange);

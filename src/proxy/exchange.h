@@ -41,6 +41,37 @@ struct weir_body_start {
     char key[WEIR_NAME_BYTES_MAX];
 };
 
+/* The request, on its way to a server. */
+struct weir_exchange_request {
+    struct weir_buffer head;       /* as the server gets it */
+    uint32_t open_bytes;           /* of it: what does not depend on which server */
+    uint32_t prefix_bytes;         /* of these, and does: what the path has in front now */
+    uint32_t head_sent;            /* of it */
+    uint32_t body_ready;           /* of the client's buffer: checked, to be sent */
+    uint32_t body_sent;            /* of these, while they are kept */
+    struct weir_body body;         /* as it comes from the client */
+    struct weir_body_pace pace;    /* of the client, while it sends the body */
+    struct weir_body_start *start; /* while it is read; else null */
+    uint8_t minor;                 /* of the client's version */
+    uint8_t method;                /* enum weir_http_method */
+    bool sent;                     /* all of it */
+    bool keeps_body; /* all of the body stays in the client's buffer, for another attempt */
+    bool upgrading;  /* to a WebSocket */
+    bool expects;    /* the client waits for a 100 before it sends the body */
+};
+
+/* The reply, on its way to the client. */
+struct weir_exchange_reply {
+    struct weir_buffer head; /* its head, or all of one of our own; also interim ones */
+    struct weir_buffer tail; /* what is left of it once the backend is gone */
+    struct weir_body body;   /* as it comes from the server */
+    uint32_t ready;          /* of the tail or the backend's buffer: checked, to be sent */
+    uint16_t status;
+    bool heard;       /* bytes have come, if only of an interim one */
+    bool interim_cut; /* a part of an interim one has gone to the client, the rest is in `head` */
+    bool begun;       /* bytes of the final one have gone to the client */
+};
+
 struct weir_exchange {
     struct weir_gate_ticket gate_ticket;
     struct weir_dead dead;
@@ -49,45 +80,23 @@ struct weir_exchange {
     struct weir_worker *worker;
     struct weir_worker_config *worker_config;
     const struct weir_config_route *route;
-    struct weir_tally
-        *tally; /* the route's, or that of requests without any; the worker config's */
+    struct weir_tally *tally; /* the route's, or that of requests without any */
     struct weir_backend *backend;
-    uint8_t state;        /* enum weir_exchange_state */
-    uint8_t minor;        /* of the client's version */
-    uint8_t method;       /* enum weir_http_method */
-    uint32_t hooks;       /* those that its filters have: 1 << enum weir_filter_hook each */
-    uint8_t place;        /* enum weir_exchange_place */
-    bool again_pending;   /* `again` is under way */
-    bool request_sent;    /* all of it */
-    bool reply_begun;     /* bytes of a final reply have gone to the client */
-    bool interim_cut;     /* a part of an interim one has, and the rest is in `reply` */
-    bool head_done;       /* the final reply's head is in `reply` */
-    bool upstream_done;   /* the upstream's part is over */
-    bool heard;           /* bytes of a reply have come, if only of an interim one */
-    bool retried;         /* on another server */
-    bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
-    bool keeps_body;      /* all of the body stays in the client's buffer, for another attempt */
-    bool judging;         /* there may be another attempt: the reply in `reply` waits for that */
-    bool upgrading;       /* to a WebSocket */
-    bool upgraded;        /* bytes go both ways until one side closes */
-    bool expects;         /* the client waits for a 100 before it sends the body */
-    uint8_t failovers;    /* how often its lane's upstream could not be reached */
-    uint16_t status;      /* of the reply */
-    uint32_t body_ready;  /* of the client's buffer: checked, to be sent */
-    uint32_t body_sent;   /* of these, while they are kept */
-    uint32_t reply_ready; /* of the tail or the backend's buffer: checked, to be sent */
     const struct weir_filter_list *filters; /* of its route */
     void *filter_states[WEIR_FILTERS_MAX];
-    struct weir_body_start *body_start; /* while it is read; else null */
-    struct weir_body request_body;
-    struct weir_body_pace body_pace; /* of the client, while it sends the body */
-    struct weir_body reply_body;
-    struct weir_buffer request; /* the head for the server */
-    uint32_t open_bytes;        /* of it: what does not depend on which server */
-    uint32_t prefix_bytes;      /* of these, and does: what the path has in front now */
-    uint32_t request_sent_bytes;
-    struct weir_buffer reply; /* head of the reply, or all of our own */
-    struct weir_buffer tail;  /* what is left of the reply once the backend is gone */
+    uint32_t hooks;     /* those that its filters have: 1 << enum weir_filter_hook each */
+    uint8_t state;      /* enum weir_exchange_state */
+    uint8_t place;      /* enum weir_exchange_place */
+    uint8_t failovers;  /* how often its lane's upstream could not be reached */
+    bool again_pending; /* `again` is under way */
+    bool head_done;     /* the final reply's head is there */
+    bool upstream_done; /* the upstream's part is over */
+    bool retried;       /* on another server */
+    bool server_failed; /* what ended it is the server's fault, as the breaker understands it */
+    bool judging;       /* there may be another attempt: the reply waits for that */
+    bool upgraded;      /* bytes go both ways until one side closes */
+    struct weir_exchange_request request;
+    struct weir_exchange_reply reply;
     uint64_t arrived_ns;
     uint64_t admitted_ns;
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */

@@ -28,7 +28,7 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
  * others, too. */
 static bool may_go(const struct weir_exchange *exchange)
 {
-    return exchange->place == WEIR_PLACE_OWN && !exchange->heard &&
+    return exchange->place == WEIR_PLACE_OWN && !exchange->reply.heard &&
            exchange->route->upstream_count > 1 && exchange->failovers < DETOURS_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }
@@ -37,7 +37,7 @@ static bool may_go(const struct weir_exchange *exchange)
 static void begin_anew(struct weir_exchange *exchange)
 {
     exchange->failovers++;
-    exchange->request_sent = false; /* a write may have failed */
+    exchange->request.sent = false; /* a write may have failed */
     exchange->retried = false;
     exchange->server_failed = false;
     weir_client_relax(exchange->client);

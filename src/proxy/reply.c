@@ -10,7 +10,7 @@
 bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
 {
     *got = weir_backend_read(exchange->backend);
-    exchange->heard = exchange->heard || *got > 0;
+    exchange->reply.heard = exchange->reply.heard || *got > 0;
     return *got > 0;
 }
 
@@ -20,10 +20,10 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_worker *worker = exchange->worker;
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
-    uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply);
+    uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply.head);
     wanted += exchange->filters->fields_bytes_max;
     if (wanted > WEIR_BUFFER_LARGE ||
-        !weir_buffer_reserve(&worker->buffers, &exchange->reply, wanted)) {
+        !weir_buffer_reserve(&worker->buffers, &exchange->reply.head, wanted)) {
         return false;
     }
     struct weir_forward_reply reply = {.head = head,
@@ -36,7 +36,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     reply.hides = weir_exchange_has_hook(exchange, WEIR_HOOK_HIDES) ? weir_filters_hide : NULL;
     reply.add_fields =
         weir_exchange_has_hook(exchange, WEIR_HOOK_ADD_FIELDS) ? weir_filters_add_fields : NULL;
-    return weir_forward_reply(&reply, &exchange->reply);
+    return weir_forward_reply(&reply, &exchange->reply.head);
 }
 
 /* From now on both sides send what they like until one of them closes: bodies without a frame. The
@@ -44,9 +44,9 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
 static void open_tunnel(struct weir_exchange *exchange)
 {
     static const struct weir_http1_head unframed = {.framing = WEIR_FRAMING_UNTIL_CLOSE};
-    weir_body_init(&exchange->request_body, &unframed, UINT64_MAX);
-    weir_body_init(&exchange->reply_body, &unframed, UINT64_MAX);
-    exchange->request_sent = false;
+    weir_body_init(&exchange->request.body, &unframed, UINT64_MAX);
+    weir_body_init(&exchange->reply.body, &unframed, UINT64_MAX);
+    exchange->request.sent = false;
     exchange->upgraded = true;
     weir_client_begin_tunnel(exchange->client);
 }
@@ -86,7 +86,7 @@ static enum weir_http1_framing framing_for_client(const struct weir_exchange *ex
     if (!rewrites || head->framing != WEIR_FRAMING_LENGTH) {
         return head->framing;
     }
-    return exchange->minor == 0 ? WEIR_FRAMING_UNTIL_CLOSE : WEIR_FRAMING_CHUNKED;
+    return exchange->request.minor == 0 ? WEIR_FRAMING_UNTIL_CLOSE : WEIR_FRAMING_CHUNKED;
 }
 
 /* A head of the upstream's is complete. False if the exchange took another way on it. */
@@ -96,12 +96,12 @@ static bool take_head(struct weir_exchange *exchange)
     struct weir_http1_head *head = &backend->head;
     bool switches = head->status == 101;
     bool final = head->status >= 200 || switches;
-    if (switches && !(exchange->upgrading && head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
+    if (switches && !(exchange->request.upgrading && head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                              "The upstream switched to a protocol that it was not asked for.");
         return false;
     }
-    if (final && exchange->minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
+    if (final && exchange->request.minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                              "The upstream answered HTTP/1.0 in chunks, which only HTTP/1.1 has. "
                              "Send the request in HTTP/1.1.");
@@ -118,23 +118,23 @@ static bool take_head(struct weir_exchange *exchange)
         framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
     if (final) {
         weir_client_begin_reply(exchange->client, framing,
-                                exchange->request_body.state == WEIR_BODY_ENDED);
+                                exchange->request.body.state == WEIR_BODY_ENDED);
     }
-    if ((final || exchange->minor > 0) && !write_head(exchange, head, framing)) {
+    if ((final || exchange->request.minor > 0) && !write_head(exchange, head, framing)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
                              "The upstream's header section is too long to be passed on.");
         return false;
     }
     uint16_t head_bytes = head->head_bytes;
-    if (head->status == 100 && exchange->expects) {
-        exchange->expects = false;
-        weir_body_pace_restart(&exchange->body_pace, exchange->worker->loop.now_ns);
+    if (head->status == 100 && exchange->request.expects) {
+        exchange->request.expects = false;
+        weir_body_pace_restart(&exchange->request.pace, exchange->worker->loop.now_ns);
         weir_client_relax(exchange->client);
     }
     if (final) {
-        exchange->status = head->status;
+        exchange->reply.status = head->status;
         exchange->head_done = true;
-        weir_body_init(&exchange->reply_body, head, UINT64_MAX);
+        weir_body_init(&exchange->reply.body, head, UINT64_MAX);
         weir_origin_worked(backend->origin);
         weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
         if (switches) {
@@ -142,7 +142,7 @@ static bool take_head(struct weir_exchange *exchange)
         }
     } else {
         weir_http1_init_response(head, WEIR_HTTP1_LIMITS_DEFAULT,
-                                 (enum weir_http_method)exchange->method);
+                                 (enum weir_http_method)exchange->request.method);
     }
     weir_buffer_consume(&backend->in, head_bytes);
     return true;
@@ -189,17 +189,17 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
 static void end_upstream(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
-    bool whole = exchange->request_sent && exchange->request_body.state == WEIR_BODY_ENDED &&
+    bool whole = exchange->request.sent && exchange->request.body.state == WEIR_BODY_ENDED &&
                  !exchange->upgraded;
     exchange->backend = NULL;
     exchange->upstream_done = true;
-    weir_backend_done(backend, whole, exchange->reply_ready, &exchange->tail);
-    weir_exchange_end_ticket(exchange, outcome_of(exchange->status));
+    weir_backend_done(backend, whole, exchange->reply.ready, &exchange->reply.tail);
+    weir_exchange_end_ticket(exchange, outcome_of(exchange->reply.status));
 }
 
 static struct weir_buffer *reply_source(struct weir_exchange *exchange)
 {
-    return exchange->upstream_done ? &exchange->tail : &exchange->backend->in;
+    return exchange->upstream_done ? &exchange->reply.tail : &exchange->backend->in;
 }
 
 /* Checks what has come of the body. False if it cannot go on. */
@@ -209,8 +209,8 @@ static bool check_reply(struct weir_exchange *exchange)
         return true;
     }
     struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
-    struct weir_slice fresh = {all.data + exchange->reply_ready, all.bytes - exchange->reply_ready};
-    fresh.bytes = weir_body_accept(&exchange->reply_body, fresh);
+    struct weir_slice fresh = {all.data + exchange->reply.ready, all.bytes - exchange->reply.ready};
+    fresh.bytes = weir_body_accept(&exchange->reply.body, fresh);
     enum weir_filter_data filtered =
         weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_DATA) && fresh.bytes > 0
             ? weir_filters_reply_data(exchange, fresh)
@@ -222,15 +222,15 @@ static bool check_reply(struct weir_exchange *exchange)
     if (filtered == WEIR_FILTER_DATA_TAKEN) {
         weir_buffer_consume(&exchange->backend->in, fresh.bytes);
     } else {
-        exchange->reply_ready += (uint32_t)fresh.bytes;
+        exchange->reply.ready += (uint32_t)fresh.bytes;
     }
-    bool ended = exchange->reply_body.state == WEIR_BODY_ENDED;
-    bool broken = exchange->reply_body.state == WEIR_BODY_FAULT;
+    bool ended = exchange->reply.body.state == WEIR_BODY_ENDED;
+    bool broken = exchange->reply.body.state == WEIR_BODY_FAULT;
     exchange->server_failed =
         exchange->server_failed || broken; /* it is not the client that left */
-    if (broken && !exchange->reply_begun) {
+    if (broken && !exchange->reply.begun) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                             weir_http_fault_text(exchange->reply_body.fault));
+                             weir_http_fault_text(exchange->reply.body.fault));
         return false;
     }
     if (broken || (ended && weir_exchange_has_hook(exchange, WEIR_HOOK_REPLY_END) &&
@@ -247,14 +247,14 @@ static bool check_reply(struct weir_exchange *exchange)
 /* A short body goes behind its head: copying it costs less than a second part does. */
 static void join_if_short(struct weir_exchange *exchange, struct weir_buffer *source)
 {
-    struct weir_buffer *reply = &exchange->reply;
-    uint32_t bytes = exchange->reply_ready;
+    struct weir_buffer *reply = &exchange->reply.head;
+    uint32_t bytes = exchange->reply.ready;
     if (bytes > 0 && bytes <= JOIN_BYTES_MAX && weir_buffer_bytes(reply) > 0 &&
         bytes <= weir_buffer_room(reply)) {
         memcpy(reply->data + reply->end, source->data + source->begin, bytes);
         reply->end += bytes;
         weir_buffer_consume(source, bytes);
-        exchange->reply_ready = 0;
+        exchange->reply.ready = 0;
     }
 }
 
@@ -263,8 +263,8 @@ bool weir_exchange_write(struct weir_exchange *exchange)
 {
     struct weir_buffer *source = reply_source(exchange);
     join_if_short(exchange, source);
-    struct weir_slice head = weir_buffer_slice(&exchange->reply);
-    struct weir_slice body = {weir_buffer_slice(source).data, exchange->reply_ready};
+    struct weir_slice head = weir_buffer_slice(&exchange->reply.head);
+    struct weir_slice body = {weir_buffer_slice(source).data, exchange->reply.ready};
     if (head.bytes + body.bytes == 0) {
         return true;
     }
@@ -276,15 +276,16 @@ bool weir_exchange_write(struct weir_exchange *exchange)
         weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return false;
     }
-    exchange->reply_begun = exchange->head_done; /* an interim reply does not begin the final one */
+    exchange->reply.begun = exchange->head_done; /* an interim reply does not begin the final one */
     size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
-    weir_buffer_consume(&exchange->reply, of_head);
+    weir_buffer_consume(&exchange->reply.head, of_head);
     size_t of_body = (size_t)sent - of_head;
-    exchange->reply_ready -= (uint32_t)of_body;
+    exchange->reply.ready -= (uint32_t)of_body;
     weir_buffer_consume(source, of_body);
-    exchange->interim_cut = !exchange->head_done && weir_buffer_bytes(&exchange->reply) > 0;
+    exchange->reply.interim_cut =
+        !exchange->head_done && weir_buffer_bytes(&exchange->reply.head) > 0;
     weir_client_relax(exchange->client); /* it has gone on: its time begins anew */
-    return weir_buffer_bytes(&exchange->reply) == 0 && exchange->reply_ready == 0;
+    return weir_buffer_bytes(&exchange->reply.head) == 0 && exchange->reply.ready == 0;
 }
 
 void weir_exchange_pump_reply(struct weir_exchange *exchange)
@@ -311,7 +312,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
                 weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
                 return;
             }
-            weir_body_close(&exchange->reply_body);
+            weir_body_close(&exchange->reply.body);
         }
     }
 }

@@ -16,8 +16,8 @@ enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, ui
         weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return WEIR_BODY_READ_OVER;
     }
-    exchange->expects = false; /* it sends, told to or not */
-    weir_body_pace_receive(&exchange->body_pace, client->listener->config, (uint64_t)got,
+    exchange->request.expects = false; /* it sends, told to or not */
+    weir_body_pace_receive(&exchange->request.pace, client->listener->config, (uint64_t)got,
                            exchange->worker->loop.now_ns);
     weir_client_relax(client); /* it has gone on, so its time starts again */
     return WEIR_BODY_READ_SOME;
@@ -26,34 +26,34 @@ enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, ui
 void weir_exchange_check_body(struct weir_exchange *exchange)
 {
     struct weir_buffer *in = &exchange->client->in;
-    size_t bytes = weir_buffer_bytes(in) - exchange->body_ready;
+    size_t bytes = weir_buffer_bytes(in) - exchange->request.body_ready;
     if (bytes == 0) {
         return;
     }
-    uint32_t from = in->begin + exchange->body_ready;
-    exchange->body_ready +=
-        (uint32_t)weir_body_accept_for_server(&exchange->request_body, in->data + from, &bytes);
+    uint32_t from = in->begin + exchange->request.body_ready;
+    exchange->request.body_ready +=
+        (uint32_t)weir_body_accept_for_server(&exchange->request.body, in->data + from, &bytes);
     in->end = from + (uint32_t)bytes;
     weir_buffer_consume(in, 0); /* there may be nothing left of it */
 }
 
 static void note_sent(struct weir_exchange *exchange, size_t sent)
 {
-    uint32_t head_left = weir_buffer_bytes(&exchange->request) - exchange->request_sent_bytes;
+    uint32_t head_left = weir_buffer_bytes(&exchange->request.head) - exchange->request.head_sent;
     uint32_t of_head = sent < head_left ? (uint32_t)sent : head_left;
-    exchange->request_sent_bytes += of_head;
+    exchange->request.head_sent += of_head;
     sent -= of_head;
-    if (exchange->keeps_body) {
-        exchange->body_sent += (uint32_t)sent;
+    if (exchange->request.keeps_body) {
+        exchange->request.body_sent += (uint32_t)sent;
         return;
     }
-    exchange->body_ready -= (uint32_t)sent;
+    exchange->request.body_ready -= (uint32_t)sent;
     weir_buffer_consume(&exchange->client->in, sent);
 }
 
 void weir_exchange_answer_body_fault(struct weir_exchange *exchange)
 {
-    enum weir_http_fault fault = exchange->request_body.fault;
+    enum weir_http_fault fault = exchange->request.body.fault;
     bool large = fault == WEIR_HTTP_FAULT_BODY_LARGE;
     exchange->client->keeps = false;
     weir_exchange_answer(exchange, large ? WEIR_PROBLEM_BODY_TOO_LARGE : WEIR_PROBLEM_BAD_REQUEST,
@@ -65,26 +65,26 @@ void weir_exchange_answer_body_fault(struct weir_exchange *exchange)
 bool weir_exchange_pump_request(struct weir_exchange *exchange)
 {
     const struct weir_config_upstream *upstream = weir_exchange_upstream(exchange);
-    for (uint32_t rounds = 0; !exchange->request_sent; rounds++) {
+    for (uint32_t rounds = 0; !exchange->request.sent; rounds++) {
         if (weir_exchange_had_turn(exchange, rounds)) {
             return true;
         }
-        if (exchange->request_body.state == WEIR_BODY_GOES_ON) {
+        if (exchange->request.body.state == WEIR_BODY_GOES_ON) {
             weir_exchange_check_body(exchange);
         }
-        if (exchange->request_body.state == WEIR_BODY_FAULT) {
+        if (exchange->request.body.state == WEIR_BODY_FAULT) {
             weir_exchange_answer_body_fault(exchange);
             return false;
         }
-        struct weir_slice head = weir_buffer_slice(&exchange->request);
+        struct weir_slice head = weir_buffer_slice(&exchange->request.head);
         struct weir_slice body = weir_buffer_slice(&exchange->client->in);
-        head = (struct weir_slice){head.data + exchange->request_sent_bytes,
-                                   head.bytes - exchange->request_sent_bytes};
-        body = (struct weir_slice){body.data + exchange->body_sent,
-                                   exchange->body_ready - exchange->body_sent};
+        head = (struct weir_slice){head.data + exchange->request.head_sent,
+                                   head.bytes - exchange->request.head_sent};
+        body = (struct weir_slice){body.data + exchange->request.body_sent,
+                                   exchange->request.body_ready - exchange->request.body_sent};
         if (head.bytes + body.bytes == 0) {
-            if (exchange->request_body.state == WEIR_BODY_ENDED) {
-                exchange->request_sent = true;
+            if (exchange->request.body.state == WEIR_BODY_ENDED) {
+                exchange->request.sent = true;
                 weir_exchange_set_timer(exchange, upstream->first_byte_timeout_ns);
             } else if (weir_exchange_read_client(exchange, WEIR_BUFFER_MIDDLE, 0) !=
                        WEIR_BODY_READ_SOME) {
@@ -104,7 +104,7 @@ bool weir_exchange_pump_request(struct weir_exchange *exchange)
         }
         if (sent < 0) {
             /* What the server said before it closed may still be there. */
-            exchange->request_sent = true;
+            exchange->request.sent = true;
             return true;
         }
         note_sent(exchange, (size_t)sent);

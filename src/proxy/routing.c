@@ -149,11 +149,11 @@ static bool make_request(struct weir_exchange *exchange, const struct request_re
                                                WEIR_CONFIG_ADDRESS_UNIX,
                                            .trusted = exchange->client->trusted,
                                            .request_id = weir_worker_random(worker)};
-    if (!weir_buffer_reserve(&worker->buffers, &exchange->request, wanted) ||
-        !weir_forward_request(&request, &exchange->request)) {
+    if (!weir_buffer_reserve(&worker->buffers, &exchange->request.head, wanted) ||
+        !weir_forward_request(&request, &exchange->request.head)) {
         return false;
     }
-    exchange->open_bytes = weir_buffer_bytes(&exchange->request);
+    exchange->request.open_bytes = weir_buffer_bytes(&exchange->request.head);
     return true;
 }
 
@@ -321,8 +321,8 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         }
     }
     identify(exchange, reading);
-    weir_body_init(&exchange->request_body, head, found->body_bytes_max);
-    if (exchange->request_body.state == WEIR_BODY_FAULT) {
+    weir_body_init(&exchange->request.body, head, found->body_bytes_max);
+    if (exchange->request.body.state == WEIR_BODY_FAULT) {
         return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413, WEIR_BODY_TOO_LONG};
     }
     size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
@@ -413,17 +413,17 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
         weir_exchange_answer_options(exchange);
         return;
     }
-    exchange->upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
+    exchange->request.upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_READ) && weir_filters_read(exchange)) {
         return;
     }
     struct weir_request request = {.priority = reading->priority,
                                    .deadline_ns = exchange->deadline_ns};
-    if (exchange->request_body.state == WEIR_BODY_ENDED) {
+    if (exchange->request.body.state == WEIR_BODY_ENDED) {
         weir_exchange_enter(exchange, reading->key, &request);
         return;
     }
-    exchange->expects = head->expects_continue;
+    exchange->request.expects = head->expects_continue;
     weir_exchange_begin_start(exchange, reading->key, &request);
 }
 
@@ -455,12 +455,12 @@ void weir_exchange_begin(struct weir_client *client)
     client->head = NULL;
     struct request_reading reading = {.head = head, .data = client->in.data + client->in.begin};
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
-        exchange->request_body.state = WEIR_BODY_GOES_ON;
+        exchange->request.body.state = WEIR_BODY_GOES_ON;
         answer_fault(exchange, head->fault);
     } else {
-        exchange->minor = head->minor;
-        exchange->method = (uint8_t)head->method;
-        exchange->request_body.state =
+        exchange->request.minor = head->minor;
+        exchange->request.method = (uint8_t)head->method;
+        exchange->request.body.state =
             head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
         go(exchange, &reading);
     }
