@@ -81,7 +81,7 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
                      &llm->parser->limits);
     /* What follows a part of an interim reply must be the rest of it. */
     struct weir_answer answer = {.status = head->status};
-    if (exchange->request.keeps_body && !exchange->reply.interim_cut &&
+    if (exchange->request.keeps_body && exchange->reply.progress != WEIR_REPLY_INTERIM_CUT &&
         weir_retry_possible(&answer)) {
         return WEIR_FILTER_HEAD_JUDGE;
     }

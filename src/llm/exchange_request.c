@@ -35,7 +35,6 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->deadline_ns = WEIR_NEVER;
     llm->exchange = exchange;
     llm->wants_continue = facts->head->expects_continue;
-    llm->keep_client = exchange->client->keeps;
     llm->has_body = exchange->request.body.state != WEIR_BODY_ENDED;
     llm->key_bytes = (uint16_t)facts->key.bytes;
     llm->model_at = facts->key_gap;
@@ -140,7 +139,8 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     struct weir_exchange *exchange = llm->exchange;
     struct weir_slice model = {llm->model, llm->model_bytes};
     bool renames = false;
-    llm->attempts += !exchange->retried; /* another server of the same lane is no other attempt */
+    llm->attempts +=
+        !exchange->reconnected; /* another server of the same lane is no other attempt */
     if (!exchange->request.keeps_body || llm->model_bytes == 0) {
         return true;
     }
@@ -241,7 +241,6 @@ void weir_llm_enter(struct weir_llm *llm)
     size_t key_bytes = complete_key(llm, key);
     assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
     if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
-        weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
                              "The key that its route makes of the model's name has no byte, or "
                              "more than 255. Name another model.");

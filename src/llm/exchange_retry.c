@@ -78,40 +78,6 @@ static bool may_try_again(struct weir_llm *llm, struct weir_retry_question *ques
            weir_retry_decide(&worker->retry_budget, question, at_ns) == WEIR_RETRY_YES;
 }
 
-/* The server is done with: its connection is kept if nothing is left on it. */
-static void let_go(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_backend *backend = exchange->backend;
-    bool whole = exchange->head_done && exchange->request.sent &&
-                 exchange->reply.body.state == WEIR_BODY_ENDED;
-    exchange->backend = NULL;
-    weir_backend_done(backend, whole, exchange->reply.ready, NULL);
-}
-
-static void wait_until(struct weir_llm *llm, uint64_t at_ns, enum weir_outcome outcome)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    assert(!exchange->reply.begun);
-    assert(!exchange->reply.interim_cut);
-    let_go(llm);
-    weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
-    weir_llm_meter_retry(llm);
-    weir_exchange_end_ticket(exchange, outcome);
-    exchange->request.sent = false;
-    exchange->request.head_sent = 0;
-    exchange->request.body_sent = 0;
-    exchange->head_done = false;
-    exchange->reply.heard = false;
-    exchange->retried = false;
-    exchange->server_failed = false;
-    exchange->client->keeps = llm->keep_client;
-    exchange->reply.ready = 0;
-    exchange->reply.status = 0;
-    weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
-    weir_timer_set(&exchange->worker->loop, &exchange->client->timer, at_ns);
-}
-
 /* The reply goes on for good, so the request will not be needed again. */
 static void let_body_go(struct weir_llm *llm)
 {
@@ -136,7 +102,6 @@ static bool judge(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_limits *limits = &llm->parser->limits;
-    exchange->judging = false;
     if (exchange->reply.body.state == WEIR_BODY_ENDED) {
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];
         weir_limits_read_error(plain_body(llm, room), limits);
@@ -152,14 +117,14 @@ static bool judge(struct weir_llm *llm)
     if (!may_try_again(llm, &question, &at_ns)) {
         return false;
     }
-    wait_until(llm, at_ns, weir_signal_outcome(&question.answer));
+    weir_exchange_retry(exchange, at_ns, weir_signal_outcome(&question.answer));
     return true;
 }
 
 bool weir_llm_judged(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    bool judging = exchange->judging;
+    bool judging = exchange->state == WEIR_EXCHANGE_JUDGING;
     if (judging && (!gather(llm) || judge(llm))) {
         return false;
     }
@@ -178,27 +143,14 @@ bool weir_llm_timed_out(struct weir_llm *llm, bool expired)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_retry_question question = {
-        .answer = {.timed_out = true, .bytes_passed_on = exchange->head_done}};
+        .answer = {.timed_out = true, .bytes_passed_on = exchange->state > WEIR_EXCHANGE_JUDGING}};
     uint64_t at_ns;
-    if (exchange->judging) { /* what has come of the refusal has to do */
+    if (exchange->state == WEIR_EXCHANGE_JUDGING) { /* what has come of the refusal has to do */
         return judge(llm);
     }
     if (expired || !exchange->request.keeps_body || !may_try_again(llm, &question, &at_ns)) {
         return false;
     }
-    wait_until(llm, at_ns, WEIR_OUTCOME_SOFT_LOSS);
+    weir_exchange_retry(exchange, at_ns, WEIR_OUTCOME_SOFT_LOSS);
     return true;
-}
-
-void weir_llm_again(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    weir_client_relax(exchange->client);
-    if (exchange->place ==
-        WEIR_PLACE_LEAVING) { /* the last permit's lease was over in the same moment */
-        weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
-                       exchange->worker->loop.now_ns + WEIR_NS_PER_SECOND / 1000);
-        return;
-    }
-    weir_llm_enter(llm);
 }

@@ -45,7 +45,7 @@ void weir_llm_book_refusal(const struct weir_llm *llm)
 struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    bool left = exchange->client == NULL && exchange->request.sent && !exchange->head_done;
+    bool left = exchange->client == NULL && exchange->request.sent && exchange->reply.status == 0;
     if (!llm->listens) {
         return (struct weir_usage_counts){.input = left ? llm->input : 0};
     }

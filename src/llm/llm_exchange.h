@@ -48,7 +48,6 @@ struct weir_llm {
     bool reads_large;     /* has a large buffer for a body that is not complete */
     bool waits_for_large; /* waits for a large buffer; the body is not read meanwhile */
     bool in_large_line;   /* still in the worker's large_waiters; false once woken */
-    bool keep_client;     /* as it was before any reply */
     bool has_body;
     bool is_read;     /* the body is JSON, and the following is known */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
@@ -144,9 +143,6 @@ bool weir_llm_judged(struct weir_llm *llm);
 
 /* The server took too long, or the deadline has come. True if there is another attempt. */
 bool weir_llm_timed_out(struct weir_llm *llm, bool expired);
-
-/* The time of the other attempt has come. */
-void weir_llm_again(struct weir_llm *llm);
 
 /* ---- exchange_metrics.c ---- */
 

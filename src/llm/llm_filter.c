@@ -25,13 +25,9 @@ static void read_request(struct weir_exchange *exchange __attribute__((unused)),
     weir_llm_read(state);
 }
 
-static bool is_late(struct weir_exchange *exchange, void *state)
+static bool is_late(struct weir_exchange *exchange __attribute__((unused)), void *state)
 {
     struct weir_llm *llm = state;
-    if (exchange->state == WEIR_EXCHANGE_WAITING) {
-        weir_llm_again(llm);
-        return true;
-    }
     if (llm->waits_for_large) {
         weir_llm_large_late(llm);
         return true;
@@ -66,8 +62,10 @@ static void enter_again(struct weir_exchange *exchange __attribute__((unused)), 
                         const struct weir_request *request)
 {
     struct weir_llm *llm = state;
-    llm->deadline_ns = request->deadline_ns;
-    llm->attempts--; /* the last one has reached no server */
+    if (request != NULL) {
+        llm->deadline_ns = request->deadline_ns;
+        llm->attempts--; /* the last one has reached no server */
+    }
     weir_llm_enter(llm);
 }
 

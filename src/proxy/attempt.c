@@ -6,10 +6,14 @@
 #include "frontend/loopback_client.h"
 #include "proxy/forward.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* How many reads and writes of one exchange may follow each other before others have their turn. */
 #define ROUNDS_MAX 16
+
+/* A post to a ticket that is leaving arrives within so long. */
+#define LEAVING_NS WEIR_NS_PER_MS
 
 static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
                        const char *wrong);
@@ -24,7 +28,7 @@ const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exch
 /* Whether the deadline still counts: it is for the first byte that the client gets. */
 static bool has_deadline(const struct weir_exchange *exchange)
 {
-    return !exchange->head_done || exchange->judging;
+    return exchange->state <= WEIR_EXCHANGE_JUDGING;
 }
 
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
@@ -39,7 +43,7 @@ void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns
 static void on_again(struct weir_post *post)
 {
     struct weir_exchange *exchange = weir_container_of(post, struct weir_exchange, again);
-    exchange->again_pending = false;
+    exchange->again.arrive = NULL;
     if (exchange->state == WEIR_EXCHANGE_OVER) {
         weir_exchange_bury_if_free(exchange);
         return;
@@ -58,8 +62,7 @@ static void on_again(struct weir_post *post)
 
 void weir_exchange_defer(struct weir_exchange *exchange)
 {
-    if (!exchange->again_pending) {
-        exchange->again_pending = true;
+    if (exchange->again.arrive == NULL) {
         exchange->again = (struct weir_post){.arrive = on_again};
         weir_loop_defer(&exchange->worker->loop, &exchange->again);
     }
@@ -72,12 +75,64 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
         return false;
     }
     /* Bytes flow, so nobody is idle. But interim replies are not what is waited for. */
-    bool awaits_head = exchange->request.sent && !exchange->head_done;
+    bool awaits_head = exchange->request.sent && exchange->state < WEIR_EXCHANGE_JUDGING;
     if (exchange->backend != NULL && !awaits_head) {
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
     }
     weir_exchange_defer(exchange);
     return true;
+}
+
+/* ---- another attempt ---- */
+
+void weir_exchange_restart(struct weir_exchange *exchange)
+{
+    assert(exchange->backend == NULL);
+    assert(exchange->reply.progress != WEIR_REPLY_BEGUN);
+    exchange->request.sent = false; /* a write may have failed */
+    exchange->request.head_sent = 0;
+    exchange->request.body_sent = 0;
+    exchange->reply.ready = 0;
+    exchange->reply.status = 0;
+    exchange->client->keeps = exchange->request.persists;
+    exchange->reconnected = false;
+    exchange->server_failed = false;
+}
+
+/* The server's part in the attempt is over: its connection is kept if nothing is left on it. */
+static void leave_backend(struct weir_exchange *exchange)
+{
+    struct weir_backend *backend = exchange->backend;
+    bool whole = exchange->state >= WEIR_EXCHANGE_JUDGING && exchange->request.sent &&
+                 exchange->reply.body.state == WEIR_BODY_ENDED;
+    exchange->backend = NULL;
+    weir_backend_done(backend, whole, exchange->reply.ready, NULL);
+}
+
+void weir_exchange_retry(struct weir_exchange *exchange, uint64_t at_ns, enum weir_outcome outcome)
+{
+    assert(exchange->request.keeps_body);
+    assert(exchange->reply.progress < WEIR_REPLY_INTERIM_CUT);
+    leave_backend(exchange);
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
+    weir_filters_restart(exchange);
+    weir_exchange_end_ticket(exchange, outcome);
+    weir_exchange_restart(exchange);
+    exchange->reply.progress = WEIR_REPLY_NONE;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_PAUSED);
+    weir_timer_set(&exchange->worker->loop, &exchange->client->timer, at_ns);
+}
+
+void weir_exchange_resume(struct weir_exchange *exchange)
+{
+    weir_client_relax(exchange->client);
+    if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
+        weir_timer_set(&exchange->worker->loop, &exchange->client->timer,
+                       exchange->worker->loop.now_ns + LEAVING_NS);
+        return;
+    }
+    bool entered = weir_filters_enter_again(exchange, NULL);
+    assert(entered);
 }
 
 /* ---- a server ---- */
@@ -104,16 +159,14 @@ static void lose_backend(struct weir_exchange *exchange, const char *wrong)
     if (fresh) {
         weir_origin_failed(origin);
     }
-    bool harmless = untouched || (!fresh && !exchange->reply.heard &&
+    bool harmless = untouched || (!fresh && exchange->reply.progress == WEIR_REPLY_NONE &&
                                   is_idempotent((enum weir_http_method)exchange->request.method));
     bool whole = exchange->request.keeps_body ||
                  exchange->request.body.bytes == exchange->request.body_ready;
-    if (!exchange->retried && harmless && whole) {
-        exchange->retried = true;
+    if (!exchange->reconnected && harmless && whole) {
+        weir_exchange_restart(exchange);
+        exchange->reconnected = true;
         exchange->server_failed = fresh; /* should there be no other */
-        exchange->request.sent = false;
-        exchange->request.head_sent = 0;
-        exchange->request.body_sent = 0;
         connect_to(exchange, fresh ? origin : NULL, wrong);
         return;
     }
@@ -145,6 +198,21 @@ static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progr
     return progress == WEIR_CONNECT_DONE;
 }
 
+/* Whether the reply whose head is there goes on now. */
+static bool may_reply(struct weir_exchange *exchange)
+{
+    if (!weir_exchange_has_hook(exchange, WEIR_HOOK_MAY_REPLY)) {
+        return true;
+    }
+    if (!weir_filters_may_reply(exchange)) {
+        return false;
+    }
+    if (exchange->state == WEIR_EXCHANGE_JUDGING) {
+        weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+    }
+    return true;
+}
+
 void weir_exchange_go_on(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
@@ -159,12 +227,12 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
     if (!weir_exchange_pump_request(exchange) || exchange->backend == NULL) {
         return;
     }
-    if (exchange->head_done || weir_exchange_read_head(exchange)) {
-        if (weir_exchange_has_hook(exchange, WEIR_HOOK_MAY_REPLY) &&
-            !weir_filters_may_reply(exchange)) {
+    if (exchange->state >= WEIR_EXCHANGE_JUDGING || weir_exchange_read_head(exchange)) {
+        if (!may_reply(exchange)) {
             return;
         }
-        bool opened = exchange->upgraded && !exchange->reply.begun;
+        bool opened =
+            exchange->state == WEIR_EXCHANGE_TUNNEL && exchange->reply.progress != WEIR_REPLY_BEGUN;
         weir_exchange_pump_reply(exchange);
         if (opened && exchange->backend != NULL) {
             weir_exchange_pump_request(exchange); /* what the client has sent ahead */
@@ -199,7 +267,7 @@ static void backend_late(struct weir_backend *backend)
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
         return;
     }
-    if (!expired && !exchange->upgraded) {
+    if (!expired && exchange->state != WEIR_EXCHANGE_TUNNEL) {
         weir_origin_failed(backend->origin);
         exchange->server_failed = true;
     }
@@ -207,7 +275,7 @@ static void backend_late(struct weir_backend *backend)
         weir_filters_timed_out(exchange, expired)) {
         return;
     }
-    if (exchange->reply.begun) {
+    if (exchange->reply.progress == WEIR_REPLY_BEGUN) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
     } else {
         weir_exchange_answer(
@@ -303,13 +371,13 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         return;
     }
     struct weir_backend *backend =
-        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->retried);
+        origin == NULL ? NULL : weir_backend_take(origin, exchange, !exchange->reconnected);
     bool our_lack = backend == NULL && origin != NULL && is_our_lack(errno);
     if (backend == NULL && origin != NULL && !our_lack) {
         weir_origin_failed(origin);
         exchange->server_failed = true;
-        if (!exchange->retried) {
-            exchange->retried = true;
+        if (!exchange->reconnected) {
+            exchange->reconnected = true;
             connect_to(exchange, origin, wrong);
             return;
         }

@@ -6,13 +6,26 @@
 
 #include <assert.h>
 
+#define TO(state) (UINT32_C(1) << WEIR_EXCHANGE_##state)
+
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state)
 {
-    /* WAITING may also end in REPLYING, with an answer of ours. Only an LLM's goes back there, and
-     * whose lane leads nowhere. */
-    assert(state >= exchange->state || (exchange->retried && state == WEIR_EXCHANGE_CONNECTING) ||
-           ((exchange->filters->count > 0 || exchange->failovers > 0) &&
-            state == WEIR_EXCHANGE_WAITING));
+    /* Any of them may end at once, when the client leaves, and all but the last two with an answer
+     * of ours, which is FINISHING. */
+    static const uint32_t next[] = {
+        [WEIR_EXCHANGE_READING] = TO(WAITING) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_WAITING] = TO(CONNECTING) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_PAUSED] = TO(WAITING) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_CONNECTING] =
+            TO(CONNECTING) | TO(SENDING) | TO(WAITING) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_SENDING] = TO(CONNECTING) | TO(WAITING) | TO(PAUSED) | TO(JUDGING) |
+                                  TO(REPLYING) | TO(TUNNEL) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_JUDGING] = TO(REPLYING) | TO(PAUSED) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_REPLYING] = TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_TUNNEL] = TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_FINISHING] = TO(OVER),
+        [WEIR_EXCHANGE_OVER] = 0};
+    assert((next[exchange->state] >> state & 1) != 0);
     exchange->state = (uint8_t)state;
 }
 
@@ -29,7 +42,7 @@ static void free_exchange(struct weir_dead *dead)
 void weir_exchange_bury_if_free(struct weir_exchange *exchange)
 {
     if (exchange->state == WEIR_EXCHANGE_OVER && exchange->place != WEIR_PLACE_LEAVING &&
-        !exchange->again_pending) {
+        exchange->again.arrive == NULL) {
         weir_loop_bury(&exchange->worker->loop, &exchange->dead, free_exchange);
     }
 }
@@ -132,7 +145,7 @@ static bool begin_answer(struct weir_exchange *exchange)
         weir_backend_drop(exchange->backend);
         exchange->backend = NULL;
     }
-    if (exchange->reply.begun || exchange->reply.interim_cut) {
+    if (exchange->reply.progress >= WEIR_REPLY_INTERIM_CUT) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
         return false;
     }
@@ -148,12 +161,9 @@ static void end_answer(struct weir_exchange *exchange, uint16_t status)
     /* The server has no more part in it. After the document, which names the key. */
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_CANCELLED);
     exchange->reply.status = status;
-    exchange->head_done = true;
-    exchange->judging = false;
-    exchange->upstream_done = true;
     drop_body(exchange);
     exchange->reply.ready = 0;
-    weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+    weir_exchange_move(exchange, WEIR_EXCHANGE_FINISHING);
     weir_exchange_pump_reply(exchange);
     weir_exchange_watch_client(exchange);
 }
@@ -266,7 +276,7 @@ void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_s
 /* Whether there is nothing to send until the client has sent more of its body. */
 bool weir_exchange_wants_body(const struct weir_exchange *exchange)
 {
-    return !exchange->upgraded && !exchange->request.sent &&
+    return exchange->state != WEIR_EXCHANGE_TUNNEL && !exchange->request.sent &&
            exchange->request.body.state == WEIR_BODY_GOES_ON && exchange->request.body_ready == 0 &&
            exchange->backend != NULL && exchange->backend->connected;
 }
@@ -274,7 +284,7 @@ bool weir_exchange_wants_body(const struct weir_exchange *exchange)
 /* Whether there is something that the client has not read yet. */
 bool weir_exchange_wants_reader(const struct weir_exchange *exchange)
 {
-    return !exchange->judging &&
+    return exchange->state != WEIR_EXCHANGE_JUDGING &&
            (weir_buffer_bytes(&exchange->reply.head) > 0 || exchange->reply.ready > 0);
 }
 
@@ -310,8 +320,9 @@ void weir_exchange_pause_body(struct weir_exchange *exchange)
 void weir_exchange_watch_client(struct weir_exchange *exchange)
 {
     struct weir_client *client = exchange->client;
-    if (client == NULL || exchange->state == WEIR_EXCHANGE_WAITING) {
-        return; /* nobody waits for who waits */
+    if (client == NULL || exchange->state == WEIR_EXCHANGE_WAITING ||
+        exchange->state == WEIR_EXCHANGE_PAUSED) {
+        return; /* a request in line or before it holds nothing that others wait for */
     }
     if (awaits_body(exchange)) {
         uint64_t due_ns = body_due_ns(exchange);
@@ -359,12 +370,13 @@ static void body_late(struct weir_exchange *exchange)
     uint64_t now_ns = exchange->worker->loop.now_ns;
     enum weir_body_late late =
         weir_body_pace_judge(&exchange->request.pace, listener->config, now_ns);
-    if (late == WEIR_BODY_LATE_NOT && exchange->request.expects && !exchange->reply.interim_cut) {
+    if (late == WEIR_BODY_LATE_NOT && exchange->request.expects &&
+        exchange->reply.progress != WEIR_REPLY_INTERIM_CUT) {
         tell_to_send(exchange);
         return;
     }
     bool expired = exchange->state == WEIR_EXCHANGE_READING && exchange->deadline_ns <= now_ns;
-    if (exchange->reply.begun || (late == WEIR_BODY_LATE_NOT && !expired)) {
+    if (exchange->reply.progress == WEIR_REPLY_BEGUN || (late == WEIR_BODY_LATE_NOT && !expired)) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_LATE); /* it would not read an answer either */
         return;
     }
@@ -381,12 +393,17 @@ static void body_late(struct weir_exchange *exchange)
 static void client_late(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
+    if (exchange->state == WEIR_EXCHANGE_PAUSED) {
+        weir_exchange_resume(exchange);
+        return;
+    }
     if (exchange->state <= WEIR_EXCHANGE_WAITING &&
         weir_exchange_has_hook(exchange, WEIR_HOOK_LATE) && weir_filters_late(exchange)) {
         return;
     }
     assert(exchange->state != WEIR_EXCHANGE_WAITING); /* only filters set a time for those */
-    if (exchange->reply.begun || exchange->upstream_done) {
+    if (exchange->reply.progress == WEIR_REPLY_BEGUN ||
+        exchange->state == WEIR_EXCHANGE_FINISHING) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_LATE);
         return;
     }
@@ -396,12 +413,12 @@ static void client_late(struct weir_client *client)
 static void client_ready(struct weir_client *client)
 {
     struct weir_exchange *exchange = client->call;
-    if (exchange->upgraded && exchange->backend != NULL && weir_client_half_closed(client)) {
+    if (exchange->state == WEIR_EXCHANGE_TUNNEL && weir_client_half_closed(client)) {
         (void)!weir_exchange_pump_request(exchange); /* its last words; they end with its close */
         weir_exchange_watch_client(exchange);
         return;
     }
-    if (weir_client_gone(client) && !exchange->upstream_done) {
+    if (weir_client_gone(client) && exchange->state != WEIR_EXCHANGE_FINISHING) {
         /* Out of the line, or from under the upstream's hands. */
         weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return;
@@ -412,7 +429,7 @@ static void client_ready(struct weir_client *client)
         }
         return;
     }
-    if (exchange->state == WEIR_EXCHANGE_REPLYING && !exchange->judging) {
+    if (exchange->state >= WEIR_EXCHANGE_REPLYING) {
         weir_exchange_pump_reply(exchange);
     } else if (weir_exchange_wants_reader(exchange) && !weir_exchange_write(exchange) &&
                exchange->client == NULL) {
@@ -430,7 +447,7 @@ static void dismiss(struct weir_client *client)
     static const char going_away[] = "This server is going away, and its grace period is over. Try "
                                      "again, and another one will answer.";
     struct weir_exchange *exchange = client->call;
-    if (exchange->state > WEIR_EXCHANGE_WAITING) {
+    if (exchange->state > WEIR_EXCHANGE_PAUSED) {
         return;
     }
     if (exchange->route->gate == WEIR_CONFIG_NONE) {

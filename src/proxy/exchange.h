@@ -18,11 +18,23 @@
 
 enum weir_exchange_state {
     WEIR_EXCHANGE_READING,    /* its body, or the start of it, is read before it stands in line */
-    WEIR_EXCHANGE_WAITING,    /* in line, or until another attempt */
+    WEIR_EXCHANGE_WAITING,    /* in line */
+    WEIR_EXCHANGE_PAUSED,     /* for a while, before it stands in line once more */
     WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
-    WEIR_EXCHANGE_SENDING,    /* the request goes out; no reply yet */
-    WEIR_EXCHANGE_REPLYING,   /* the reply goes back: the upstream's, or one of our own */
+    WEIR_EXCHANGE_SENDING,    /* the request goes out; no final reply yet */
+    WEIR_EXCHANGE_JUDGING,    /* the final reply's head is there, and a filter holds it back */
+    WEIR_EXCHANGE_REPLYING,   /* the upstream's reply goes to the client */
+    WEIR_EXCHANGE_TUNNEL,     /* a WebSocket: bytes go both ways until one side closes */
+    WEIR_EXCHANGE_FINISHING,  /* the rest of the reply, or an answer of ours, goes to the client */
     WEIR_EXCHANGE_OVER        /* waits only for a post that is under way */
+};
+
+/* How far a reply is, before and after its final head. */
+enum weir_reply_progress {
+    WEIR_REPLY_NONE,        /* nothing has come */
+    WEIR_REPLY_HEARD,       /* bytes have, if only of an interim one, which the client has whole */
+    WEIR_REPLY_INTERIM_CUT, /* the client has a part of an interim one; what follows is the rest */
+    WEIR_REPLY_BEGUN        /* the client has bytes of the final one */
 };
 
 /* How it stands at its gate. */
@@ -54,9 +66,10 @@ struct weir_exchange_request {
     struct weir_body_start *start; /* while it is read; else null */
     uint8_t minor;                 /* of the client's version */
     uint8_t method;                /* enum weir_http_method */
+    uint8_t upgrade;               /* enum weir_http1_upgrade */
+    bool persists;                 /* the client wants to go on with its connection afterwards */
     bool sent;                     /* all of it */
     bool keeps_body; /* all of the body stays in the client's buffer, for another attempt */
-    bool upgrading;  /* to a WebSocket */
     bool expects;    /* the client waits for a 100 before it sends the body */
 };
 
@@ -67,15 +80,14 @@ struct weir_exchange_reply {
     struct weir_body body;   /* as it comes from the server */
     uint32_t ready;          /* of the tail or the backend's buffer: checked, to be sent */
     uint16_t status;
-    bool heard;       /* bytes have come, if only of an interim one */
-    bool interim_cut; /* a part of an interim one has gone to the client, the rest is in `head` */
-    bool begun;       /* bytes of the final one have gone to the client */
+    uint8_t progress; /* enum weir_reply_progress */
 };
 
 struct weir_exchange {
     struct weir_gate_ticket gate_ticket;
     struct weir_dead dead;
-    struct weir_post again;     /* to go on after others have had their turn */
+    struct weir_post
+        again; /* to go on later in the turn or the next; `arrive` is null unless it is under way */
     struct weir_client *client; /* null once it is over */
     struct weir_worker *worker;
     struct weir_worker_config *worker_config;
@@ -88,13 +100,8 @@ struct weir_exchange {
     uint8_t state;      /* enum weir_exchange_state */
     uint8_t place;      /* enum weir_exchange_place */
     uint8_t failovers;  /* how often its lane's upstream could not be reached */
-    bool again_pending; /* `again` is under way */
-    bool head_done;     /* the final reply's head is there */
-    bool upstream_done; /* the upstream's part is over */
-    bool retried;       /* on another server */
+    bool reconnected;   /* this attempt goes to its second connection */
     bool server_failed; /* what ended it is the server's fault, as the breaker understands it */
-    bool judging;       /* there may be another attempt: the reply waits for that */
-    bool upgraded;      /* bytes go both ways until one side closes */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
     uint64_t arrived_ns;

@@ -88,7 +88,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange);
 /* Another call has changed its ticket. */
 void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 
-/* The one place that changes its state. */
+/* Changes its state; asserts that the move is one of docs/internals/proxy.md. */
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);
 
 /* The client cannot be served to the end: gives it up, which ends the exchange as well. */
@@ -149,6 +149,18 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange);
 
 /* Which of the config's upstreams the lane that admitted it leads to. */
 uint32_t weir_exchange_lane(const struct weir_exchange *exchange);
+
+/* Forgets what an attempt has done, for another one: to another server, by another lane, or later.
+ * Requires that the server is gone and the client has nothing of its final reply. */
+void weir_exchange_restart(struct weir_exchange *exchange);
+
+/* The attempt ended so: gives the permit back, and has the request stand in line once more, as its
+ * filter's enter_again() does, but not before that time. Requires that all of the request is kept,
+ * and that the client has no part of an interim reply. */
+void weir_exchange_retry(struct weir_exchange *exchange, uint64_t at_ns, enum weir_outcome outcome);
+
+/* The pause before another attempt is over. */
+void weir_exchange_resume(struct weir_exchange *exchange);
 
 /* ---- lane_failover.c ---- */
 

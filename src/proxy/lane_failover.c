@@ -28,25 +28,17 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
  * others, too. */
 static bool may_go(const struct weir_exchange *exchange)
 {
-    return exchange->place == WEIR_PLACE_OWN && !exchange->reply.heard &&
+    return exchange->place == WEIR_PLACE_OWN && exchange->reply.progress == WEIR_REPLY_NONE &&
            exchange->route->upstream_count > 1 && exchange->failovers < DETOURS_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
-}
-
-/* As it was before it was admitted. */
-static void begin_anew(struct weir_exchange *exchange)
-{
-    exchange->failovers++;
-    exchange->request.sent = false; /* a write may have failed */
-    exchange->retried = false;
-    exchange->server_failed = false;
-    weir_client_relax(exchange->client);
 }
 
 static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
                         struct weir_request *request)
 {
-    begin_anew(exchange);
+    exchange->failovers++;
+    weir_exchange_restart(exchange);
+    weir_client_relax(exchange->client);
     if (!weir_exchange_has_hook(exchange, WEIR_HOOK_ENTER_AGAIN) ||
         !weir_filters_enter_again(exchange, request)) {
         weir_exchange_enter(exchange, key, request);

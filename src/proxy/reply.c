@@ -10,7 +10,9 @@
 bool weir_exchange_read_backend(struct weir_exchange *exchange, ssize_t *got)
 {
     *got = weir_backend_read(exchange->backend);
-    exchange->reply.heard = exchange->reply.heard || *got > 0;
+    if (*got > 0 && exchange->reply.progress == WEIR_REPLY_NONE) {
+        exchange->reply.progress = WEIR_REPLY_HEARD;
+    }
     return *got > 0;
 }
 
@@ -47,7 +49,6 @@ static void open_tunnel(struct weir_exchange *exchange)
     weir_body_init(&exchange->request.body, &unframed, UINT64_MAX);
     weir_body_init(&exchange->reply.body, &unframed, UINT64_MAX);
     exchange->request.sent = false;
-    exchange->upgraded = true;
     weir_client_begin_tunnel(exchange->client);
 }
 
@@ -96,7 +97,8 @@ static bool take_head(struct weir_exchange *exchange)
     struct weir_http1_head *head = &backend->head;
     bool switches = head->status == 101;
     bool final = head->status >= 200 || switches;
-    if (switches && !(exchange->request.upgrading && head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
+    if (switches && !(exchange->request.upgrade == WEIR_UPGRADE_WEBSOCKET &&
+                      head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                              "The upstream switched to a protocol that it was not asked for.");
         return false;
@@ -113,7 +115,6 @@ static bool take_head(struct weir_exchange *exchange)
                              "There is no memory left for this reply. Try again.");
         return false;
     }
-    exchange->judging = judged == WEIR_FILTER_HEAD_JUDGE;
     enum weir_http1_framing framing =
         framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);
     if (final) {
@@ -133,10 +134,11 @@ static bool take_head(struct weir_exchange *exchange)
     }
     if (final) {
         exchange->reply.status = head->status;
-        exchange->head_done = true;
         weir_body_init(&exchange->reply.body, head, UINT64_MAX);
         weir_origin_worked(backend->origin);
-        weir_exchange_move(exchange, WEIR_EXCHANGE_REPLYING);
+        weir_exchange_move(exchange, switches                           ? WEIR_EXCHANGE_TUNNEL
+                                     : judged == WEIR_FILTER_HEAD_JUDGE ? WEIR_EXCHANGE_JUDGING
+                                                                        : WEIR_EXCHANGE_REPLYING);
         if (switches) {
             open_tunnel(exchange);
         }
@@ -151,7 +153,7 @@ static bool take_head(struct weir_exchange *exchange)
 /* Reads heads until the final one. False if it is not there yet, or another way was taken. */
 bool weir_exchange_read_head(struct weir_exchange *exchange)
 {
-    for (uint32_t rounds = 0; !exchange->head_done;) {
+    for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_SENDING;) {
         struct weir_backend *backend = exchange->backend;
         struct weir_slice bytes = weir_buffer_slice(&backend->in);
         enum weir_http1_result result =
@@ -190,22 +192,23 @@ static void end_upstream(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
     bool whole = exchange->request.sent && exchange->request.body.state == WEIR_BODY_ENDED &&
-                 !exchange->upgraded;
+                 exchange->state != WEIR_EXCHANGE_TUNNEL;
     exchange->backend = NULL;
-    exchange->upstream_done = true;
+    weir_exchange_move(exchange, WEIR_EXCHANGE_FINISHING);
     weir_backend_done(backend, whole, exchange->reply.ready, &exchange->reply.tail);
     weir_exchange_end_ticket(exchange, outcome_of(exchange->reply.status));
 }
 
 static struct weir_buffer *reply_source(struct weir_exchange *exchange)
 {
-    return exchange->upstream_done ? &exchange->reply.tail : &exchange->backend->in;
+    return exchange->state == WEIR_EXCHANGE_FINISHING ? &exchange->reply.tail
+                                                      : &exchange->backend->in;
 }
 
 /* Checks what has come of the body. False if it cannot go on. */
 static bool check_reply(struct weir_exchange *exchange)
 {
-    if (exchange->upstream_done) {
+    if (exchange->state == WEIR_EXCHANGE_FINISHING) {
         return true;
     }
     struct weir_slice all = weir_buffer_slice(&exchange->backend->in);
@@ -228,7 +231,7 @@ static bool check_reply(struct weir_exchange *exchange)
     bool broken = exchange->reply.body.state == WEIR_BODY_FAULT;
     exchange->server_failed =
         exchange->server_failed || broken; /* it is not the client that left */
-    if (broken && !exchange->reply.begun) {
+    if (broken && exchange->reply.progress != WEIR_REPLY_BEGUN) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
                              weir_http_fault_text(exchange->reply.body.fault));
         return false;
@@ -276,28 +279,38 @@ bool weir_exchange_write(struct weir_exchange *exchange)
         weir_exchange_abandon(exchange, WEIR_ABANDON_GONE);
         return false;
     }
-    exchange->reply.begun = exchange->head_done; /* an interim reply does not begin the final one */
     size_t of_head = (size_t)sent < head.bytes ? (size_t)sent : head.bytes;
     weir_buffer_consume(&exchange->reply.head, of_head);
     size_t of_body = (size_t)sent - of_head;
     exchange->reply.ready -= (uint32_t)of_body;
     weir_buffer_consume(source, of_body);
-    exchange->reply.interim_cut =
-        !exchange->head_done && weir_buffer_bytes(&exchange->reply.head) > 0;
+    if (exchange->state >= WEIR_EXCHANGE_REPLYING) {
+        exchange->reply.progress = WEIR_REPLY_BEGUN;
+    } else { /* an interim one does not begin the final one */
+        exchange->reply.progress = weir_buffer_bytes(&exchange->reply.head) > 0
+                                       ? WEIR_REPLY_INTERIM_CUT
+                                       : WEIR_REPLY_HEARD;
+    }
     weir_client_relax(exchange->client); /* it has gone on: its time begins anew */
     return weir_buffer_bytes(&exchange->reply.head) == 0 && exchange->reply.ready == 0;
 }
 
+/* Whether bytes of the final reply go to the client. */
+static bool is_replying(const struct weir_exchange *exchange)
+{
+    return exchange->state >= WEIR_EXCHANGE_REPLYING && exchange->state != WEIR_EXCHANGE_OVER;
+}
+
 void weir_exchange_pump_reply(struct weir_exchange *exchange)
 {
-    for (uint32_t rounds = 0; exchange->state == WEIR_EXCHANGE_REPLYING; rounds++) {
+    for (uint32_t rounds = 0; is_replying(exchange); rounds++) {
         if (weir_exchange_had_turn(exchange, rounds)) {
             return;
         }
         if (!check_reply(exchange) || !weir_exchange_write(exchange)) {
             return;
         }
-        if (exchange->upstream_done) {
+        if (exchange->state == WEIR_EXCHANGE_FINISHING) {
             weir_exchange_complete(exchange);
             return;
         }
@@ -308,7 +321,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
                                         weir_exchange_upstream(exchange)->idle_timeout_ns);
                 return;
             }
-            if (got == WEIR_STREAM_BROKEN && !exchange->upgraded) {
+            if (got == WEIR_STREAM_BROKEN && exchange->state != WEIR_EXCHANGE_TUNNEL) {
                 weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
                 return;
             }

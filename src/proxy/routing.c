@@ -413,7 +413,7 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
         weir_exchange_answer_options(exchange);
         return;
     }
-    exchange->request.upgrading = head->upgrade == WEIR_UPGRADE_WEBSOCKET;
+    exchange->request.upgrade = (uint8_t)head->upgrade;
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_READ) && weir_filters_read(exchange)) {
         return;
     }
@@ -460,6 +460,7 @@ void weir_exchange_begin(struct weir_client *client)
     } else {
         exchange->request.minor = head->minor;
         exchange->request.method = (uint8_t)head->method;
+        exchange->request.persists = head->persists;
         exchange->request.body.state =
             head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
         go(exchange, &reading);
