@@ -38,11 +38,11 @@ static enum weir_llm_body body_kind(const struct weir_llm *llm, const struct wei
 
 static void begin_listening(struct weir_llm *llm, enum weir_llm_body body)
 {
-    llm->listens = true;
-    llm->rewrites = llm->hides_usage && body == WEIR_LLM_BODY_EVENTS;
+    bool rewrites = llm->hides_usage && body == WEIR_LLM_BODY_EVENTS;
+    llm->reply = rewrites ? WEIR_LLM_REPLY_REWRITTEN : WEIR_LLM_REPLY_READ;
     struct weir_llm_reply_options options = {.api = (enum weir_llm_api)llm->api,
                                              .body = body,
-                                             .hide_usage = llm->rewrites,
+                                             .hide_usage = rewrites,
                                              .custom = weir_dialect_custom(llm->dialect)};
     weir_llm_reply_init(&llm->parser->reply, &options);
     weir_chunked_init(&llm->parser->chunked, UINT64_MAX);
@@ -93,7 +93,8 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
         }
     }
     weir_llm_tell(llm, body == WEIR_LLM_BODY_EVENTS);
-    return llm->rewrites ? WEIR_FILTER_HEAD_REWRITE : WEIR_FILTER_HEAD_PASS;
+    return llm->reply == WEIR_LLM_REPLY_REWRITTEN ? WEIR_FILTER_HEAD_REWRITE
+                                                  : WEIR_FILTER_HEAD_PASS;
 }
 
 bool weir_llm_hides(const struct weir_llm *llm, const struct weir_http1_head *head,
@@ -211,18 +212,18 @@ static bool hold(struct weir_llm *llm, struct weir_slice rest)
 /* Bytes of the body, without frames. */
 static bool listen_to(struct weir_llm *llm, struct weir_slice input)
 {
+    bool rewrites = llm->reply == WEIR_LLM_REPLY_REWRITTEN;
     struct weir_slice rest = input;
     size_t decided = 0;
     size_t used;
     struct weir_llm_fate fate;
     while (weir_llm_reply_next(&llm->parser->reply, rest, &used, &fate)) {
         rest = (struct weir_slice){rest.data + used, rest.bytes - used};
-        if (llm->rewrites) {
+        if (rewrites) {
             pass_and_hide(llm, &fate, input, &decided);
         }
     }
-    return !llm->rewrites ||
-           hold(llm, (struct weir_slice){input.data + decided, input.bytes - decided});
+    return !rewrites || hold(llm, (struct weir_slice){input.data + decided, input.bytes - decided});
 }
 
 static bool listen_to_chunks(struct weir_llm *llm, struct weir_slice input)
@@ -254,10 +255,10 @@ static void tell_progress(struct weir_llm *llm)
 bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes)
 {
     struct weir_exchange *exchange = llm->exchange;
-    if (!llm->listens) {
+    if (llm->reply == WEIR_LLM_REPLY_PASSES) {
         return true;
     }
-    bool rewrites = llm->rewrites;
+    bool rewrites = llm->reply == WEIR_LLM_REPLY_REWRITTEN;
     if (rewrites && !open_chunk(llm, bytes.bytes)) {
         return false;
     }
@@ -287,21 +288,22 @@ static bool end_chunks(struct weir_llm *llm)
 
 bool weir_llm_listen_end(struct weir_llm *llm)
 {
+    bool rewrites = llm->reply == WEIR_LLM_REPLY_REWRITTEN;
     struct weir_exchange *exchange = llm->exchange;
-    if (!llm->listens) {
+    if (llm->reply == WEIR_LLM_REPLY_PASSES) {
         return true;
     }
-    if (llm->rewrites && !open_chunk(llm, 0)) {
+    if (rewrites && !open_chunk(llm, 0)) {
         return false;
     }
     struct weir_llm_fate fate;
     size_t decided = 0;
     while (weir_llm_reply_end(&llm->parser->reply, &fate)) {
-        if (llm->rewrites) {
+        if (rewrites) {
             pass_and_hide(llm, &fate, (struct weir_slice){"", 0}, &decided);
         }
     }
-    if (!llm->rewrites) {
+    if (!rewrites) {
         return true;
     }
     close_chunk(llm);
@@ -343,7 +345,7 @@ static uint32_t bounded(uint64_t tokens)
 void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    if (!llm->listens) {
+    if (llm->reply == WEIR_LLM_REPLY_PASSES) {
         /* Nobody has read what was never sent to its end, whatever length it claimed, and nobody
          * pays for what was answered with an error. Who still stands in line has cost nothing
          * anyway. */

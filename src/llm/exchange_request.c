@@ -35,7 +35,8 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->deadline_ns = WEIR_NEVER;
     llm->exchange = exchange;
     llm->wants_continue = facts->head->expects_continue;
-    llm->has_body = exchange->request.body.state != WEIR_BODY_ENDED;
+    llm->request = exchange->request.body.state == WEIR_BODY_ENDED ? WEIR_LLM_REQUEST_EMPTY
+                                                                   : WEIR_LLM_REQUEST_UNREAD;
     llm->key_bytes = (uint16_t)facts->key.bytes;
     llm->model_at = facts->key_gap;
     memcpy(llm->key, facts->key.data, facts->key.bytes);
@@ -178,7 +179,7 @@ static uint32_t output_max_of(const struct weir_llm_request *request)
 
 static void keep_facts(struct weir_llm *llm, const struct weir_llm_request *request)
 {
-    llm->is_read = true;
+    llm->request = WEIR_LLM_REQUEST_READ;
     llm->input = cost_of(weir_estimate_input(request->characters) + request->token_count);
     llm->output_max = output_max_of(request);
     llm->hides_usage = weir_llm_request_hides_usage(request);
@@ -252,7 +253,7 @@ void weir_llm_enter(struct weir_llm *llm)
                                    .output_max = llm->output_max,
                                    .deadline_ns = again ? llm->deadline_ns : exchange->deadline_ns,
                                    .retry = again};
-    if (!llm->has_body || llm->api == WEIR_LLM_API_COUNT) {
+    if (llm->request == WEIR_LLM_REQUEST_EMPTY || llm->api == WEIR_LLM_API_COUNT) {
         request.cost = 1; /* a list of models, say */
     } else if (llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
@@ -281,7 +282,7 @@ static bool may_ask(const struct weir_llm *llm)
     const struct weir_exchange *exchange = llm->exchange;
     const struct weir_config_tenant *tenant =
         weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
-    return !llm->has_body || tenant->model_count == 0 ||
+    return llm->request == WEIR_LLM_REQUEST_EMPTY || tenant->model_count == 0 ||
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
@@ -289,7 +290,8 @@ bool weir_llm_refuse_spent(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_share_budget budget = weir_llm_budget(llm);
-    bool spent = llm->has_body && budget.exists && budget.spent >= budget.tokens;
+    bool spent =
+        llm->request != WEIR_LLM_REQUEST_EMPTY && budget.exists && budget.spent >= budget.tokens;
     if (spent) {
         struct weir_problem problem = {
             .kind = WEIR_PROBLEM_BUDGET_SPENT,
@@ -327,13 +329,14 @@ static void ask(struct weir_llm *llm)
     stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->retry_budget);
     exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
-    if (exchange->request.keeps_body && llm->has_body && !is_too_long(llm)) {
+    if (exchange->request.keeps_body && llm->request != WEIR_LLM_REQUEST_EMPTY &&
+        !is_too_long(llm)) {
         if (body->framing == WEIR_FRAMING_CHUNKED) {
             take_frames_away(llm);
         }
         read_body(llm);
     }
-    if (llm->has_body && !llm->is_read) {
+    if (llm->request == WEIR_LLM_REQUEST_UNREAD) {
         uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
         llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
     }
@@ -369,7 +372,7 @@ void weir_llm_wake_reader(struct weir_worker *worker)
     struct weir_llm *llm =
         weir_container_of(worker->large_waiters.next, struct weir_llm, large_link);
     weir_list_unlink(&llm->large_link);
-    llm->in_large_line = false;
+    llm->large = WEIR_LLM_LARGE_WOKEN;
     weir_exchange_defer(llm->exchange);
 }
 
@@ -378,15 +381,12 @@ void weir_llm_wake_reader(struct weir_worker *worker)
 static void stop_reading(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
-    if (llm->in_large_line) {
+    if (llm->large == WEIR_LLM_LARGE_WAITS) {
         weir_list_unlink(&llm->large_link);
-        llm->in_large_line = false;
-    }
-    llm->waits_for_large = false;
-    if (llm->reads_large) {
-        llm->reads_large = false;
+    } else if (llm->large == WEIR_LLM_LARGE_READS) {
         exchange->worker->large_reads--;
     }
+    llm->large = WEIR_LLM_LARGE_NONE;
     weir_llm_wake_reader(exchange->worker);
 }
 
@@ -395,12 +395,13 @@ static void wait_for_large(struct weir_llm *llm)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_worker *worker = exchange->worker;
-    llm->in_large_line = true;
-    if (llm->waits_for_large) {
+    bool woken = llm->large == WEIR_LLM_LARGE_WOKEN;
+    assert(woken || llm->large == WEIR_LLM_LARGE_NONE);
+    llm->large = WEIR_LLM_LARGE_WAITS;
+    if (woken) {
         weir_list_push_front(&worker->large_waiters, &llm->large_link);
         return;
     }
-    llm->waits_for_large = true;
     weir_exchange_pause_body(exchange);
     weir_list_push_back(&worker->large_waiters, &llm->large_link);
     uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
@@ -475,7 +476,7 @@ static void read_on(struct weir_llm *llm)
             return;
         }
         uint32_t capacity = capacity_for(llm);
-        if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && !llm->waits_for_large &&
+        if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && llm->large == WEIR_LLM_LARGE_NONE &&
             !weir_list_empty(&worker->large_waiters)) {
             wait_for_large(llm); /* behind those who came before */
             return;
@@ -484,9 +485,8 @@ static void read_on(struct weir_llm *llm)
         if (read == WEIR_BODY_READ_OVER) {
             return;
         }
-        if (!llm->reads_large && has_large(llm)) {
-            llm->reads_large = true;
-            llm->waits_for_large = false;
+        if (llm->large != WEIR_LLM_LARGE_READS && has_large(llm)) {
+            llm->large = WEIR_LLM_LARGE_READS;
             weir_client_relax(client); /* it had a time to wait for the buffer */
             worker->large_reads++;
         }
@@ -504,13 +504,13 @@ static void read_on(struct weir_llm *llm)
 
 void weir_llm_read(struct weir_llm *llm)
 {
-    if (llm->wants_continue && llm->has_body) {
+    if (llm->wants_continue && llm->request != WEIR_LLM_REQUEST_EMPTY) {
         llm->wants_continue = false;
         if (!weir_exchange_send_continue(llm->exchange)) {
             return;
         }
     }
-    if (!llm->in_large_line) {
+    if (llm->large != WEIR_LLM_LARGE_WAITS) {
         read_on(llm);
     }
 }

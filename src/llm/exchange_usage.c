@@ -46,7 +46,7 @@ struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
     bool left = exchange->client == NULL && exchange->request.sent && exchange->reply.status == 0;
-    if (!llm->listens) {
+    if (llm->reply == WEIR_LLM_REPLY_PASSES) {
         return (struct weir_usage_counts){.input = left ? llm->input : 0};
     }
     struct weir_llm_usage usage = weir_llm_reply_usage(&llm->parser->reply);

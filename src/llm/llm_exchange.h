@@ -35,25 +35,43 @@ struct weir_llm_reply_parser {
     uint32_t chunk_data;         /* and what is behind that */
 };
 
+/* Whether a body is read into a large buffer; see exchange_request.c. */
+enum weir_llm_large {
+    WEIR_LLM_LARGE_NONE,
+    WEIR_LLM_LARGE_WAITS, /* stands in the worker's `large_waiters`; the body is not read */
+    WEIR_LLM_LARGE_WOKEN, /* its turn has come, and it is about to read on */
+    WEIR_LLM_LARGE_READS  /* has one, and the body is not complete */
+};
+
+/* What is known of the request's body. */
+enum weir_llm_request_use {
+    WEIR_LLM_REQUEST_EMPTY,  /* there is none */
+    WEIR_LLM_REQUEST_UNREAD, /* it is not read, or not yet */
+    WEIR_LLM_REQUEST_READ    /* it is JSON; model, input and output_max are what it says */
+};
+
+/* What becomes of the reply's body. */
+enum weir_llm_reply_use {
+    WEIR_LLM_REPLY_PASSES,   /* it is not read, or not yet */
+    WEIR_LLM_REPLY_READ,     /* it is read while it passes */
+    WEIR_LLM_REPLY_REWRITTEN /* and what is hidden stays here: the rest goes on in frames of ours */
+};
+
 struct weir_llm {
     struct weir_llm_reply_parser *parser; /* null before there is a reply */
     struct weir_llm_metrics_part *meter;  /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
     struct weir_exchange *exchange; /* whose it is */
-    struct weir_link large_link;    /* in the worker's `large_waiters`, if in_large_line */
+    struct weir_link large_link;    /* in the worker's `large_waiters`, while it waits */
     uint8_t api;                    /* enum weir_llm_api */
     uint8_t priority;               /* enum weir_priority */
     uint8_t attempts;               /* so far */
-    bool wants_continue;
-    bool reads_large;     /* has a large buffer for a body that is not complete */
-    bool waits_for_large; /* waits for a large buffer; the body is not read meanwhile */
-    bool in_large_line;   /* still in the worker's large_waiters; false once woken */
-    bool has_body;
-    bool is_read;     /* the body is JSON, and the following is known */
+    uint8_t large;                  /* enum weir_llm_large */
+    uint8_t request;                /* enum weir_llm_request_use: of the request's */
+    uint8_t reply;                  /* enum weir_llm_reply_use: of the reply's body */
+    bool wants_continue;            /* the client waits for a 100 before it sends the body */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
     bool renamed;     /* the body names the model as some lane calls it */
-    bool listens;     /* to the body of the reply */
-    bool rewrites;    /* that body goes on without what is hidden, in frames of ours */
     uint16_t key_bytes;
     uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
     uint16_t model_bytes;
@@ -111,8 +129,9 @@ void weir_llm_tell(struct weir_llm *llm, bool streamed);
 bool weir_llm_hides(const struct weir_llm *llm, const struct weir_http1_head *head,
                     const struct weir_http1_field *field);
 
-/* Bytes of the reply's body have come and were checked. With `rewrites` those that the client is to
- * see are in the exchange's `reply` afterwards, else they go on as they are. False without memory.
+/* Bytes of the reply's body have come and were checked. If it is rewritten, those that the client
+ * is to see are in the exchange's `reply` afterwards, else they go on as they are. False without
+ * memory.
  */
 WEIR_MUST_CHECK bool weir_llm_listen(struct weir_llm *llm, struct weir_slice bytes);
 

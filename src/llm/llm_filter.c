@@ -28,7 +28,7 @@ static void read_request(struct weir_exchange *exchange __attribute__((unused)),
 static bool is_late(struct weir_exchange *exchange __attribute__((unused)), void *state)
 {
     struct weir_llm *llm = state;
-    if (llm->waits_for_large) {
+    if (llm->large == WEIR_LLM_LARGE_WAITS || llm->large == WEIR_LLM_LARGE_WOKEN) {
         weir_llm_large_late(llm);
         return true;
     }
@@ -104,7 +104,7 @@ static enum weir_filter_data read_reply(struct weir_exchange *exchange __attribu
     if (!weir_llm_listen(llm, bytes)) {
         return WEIR_FILTER_DATA_NO_MEMORY;
     }
-    return llm->rewrites ? WEIR_FILTER_DATA_TAKEN : WEIR_FILTER_DATA_PASS;
+    return llm->reply == WEIR_LLM_REPLY_REWRITTEN ? WEIR_FILTER_DATA_TAKEN : WEIR_FILTER_DATA_PASS;
 }
 
 static bool end_reply(struct weir_exchange *exchange __attribute__((unused)), void *state)
