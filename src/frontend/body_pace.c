@@ -1,3 +1,6 @@
+/* body_pace.c - the account of how long a client has kept Weir waiting for its request's body:
+ * spent while Weir waits, earned back by each byte. It belongs to one exchange or call, and is used
+ * in the thread of that loop only. */
 #include "frontend/body_pace.h"
 
 #include "config/scalars.h"

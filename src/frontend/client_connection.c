@@ -379,7 +379,7 @@ static void end_call(struct weir_client *client, bool keep)
     struct weir_worker *worker = client->worker;
     client->call = NULL;
     if (!keep || client->unfinished || (worker->draining && client->listener->service->awaited)) {
-        /* Not only the rest of this request: also a next one that nobody will read. */
+        /* Not only the rest of this request: also a next one that will not be read. */
         bool more = client->unfinished || stream->readable;
         if (more && !stream->hung) {
             linger(connection);

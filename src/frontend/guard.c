@@ -1,3 +1,7 @@
+/* guard.c - which names, origins and fetch metadata a request may carry at a listener on loopback.
+ *
+ * Called in a worker's thread with that worker's memory of the last name; the listener's config,
+ * which threads share, is only read. */
 #define _POSIX_C_SOURCE 200809L /* strncasecmp */
 #include "frontend/guard.h"
 
@@ -81,7 +85,7 @@ static bool is_known_origin(const struct weir_listener *listener, struct weir_sl
     return is_known(listener, origin); /* which only `hosts: ["*"]` makes true of null */
 }
 
-/* The same with a memory of one name: most requests at a listener name the same. */
+/* Knows the host, with a memory of one name: most requests at a listener name the same. */
 static bool is_known_host(struct weir_listener *listener, struct weir_guard_memory *memory,
                           struct weir_slice text)
 {
@@ -110,7 +114,7 @@ const char *weir_guard_objection(struct weir_listener *listener, struct weir_gua
     }
     struct weir_slice addressed = weir_http1_slice(data, head->authority);
     if (addressed.bytes > 0 &&
-        !is_known_host(listener, memory, addressed)) { /* HTTP/1.0 may name nobody */
+        !is_known_host(listener, memory, addressed)) { /* HTTP/1.0 may name no host */
         return "This address serves its own machine, and Host names another. Address it as "
                "localhost or 127.0.0.1, or add the name to the listener's hosts.";
     }

@@ -1,8 +1,8 @@
-/* guard.h - a web page in somebody's browser is not a caller.
+/* guard.h - a web page in a user's browser is not a caller.
  *
  * What listens on this machine alone is within reach of its browsers, and so of every page that
- * they show. Such a request addresses a foreign name (which somebody's DNS has made to mean this
- * machine), or says that a foreign page has sent it. Both are refused, unless the listener's
+ * they show. Such a request addresses a foreign name (which a foreign DNS server has made to mean
+ * this machine), or says that a foreign page has sent it. Both are refused, unless the listener's
  * `hosts` names them. */
 #ifndef WEIR_FRONTEND_GUARD_H
 #define WEIR_FRONTEND_GUARD_H

@@ -1,3 +1,10 @@
+/* listener.c - accepting clients: sockets of each thread, places for connections, handing a new
+ * connection to the thread that has the fewest, and closing one for a newcomer when all places or
+ * descriptors are taken.
+ *
+ * An acceptor belongs to one worker and is used in its thread. A listener is shared; its counts are
+ * atomic, and each thread touches its own lists of clients. Threads ask each other by posts, so
+ * there is no lock. */
 #include "frontend/listener.h"
 
 #include "frontend/client_connection.h"
@@ -84,7 +91,7 @@ enum client_slot {
     PLACE_NO_DESCRIPTOR
 };
 
-/* Takes a place before it is known whether somebody comes for it, so that threads do not give the
+/* Takes a place before it is known whether a client comes for it, so that threads do not give the
  * last one twice. */
 static enum client_slot take_place(struct weir_listener *listener)
 {
@@ -185,7 +192,7 @@ static void on_answer(struct weir_post *post)
     struct weir_acceptor *acceptor = weir_container_of(post, struct weir_acceptor, request);
     acceptor->asking = false;
     if (acceptor->open) {
-        accept_all(acceptor); /* asks the next thread if that one had nobody to close */
+        accept_all(acceptor); /* asks the next thread if that one had none to close */
     }
 }
 
@@ -271,7 +278,7 @@ static bool passes_over(int why)
     return why == EINTR || why == ECONNABORTED || why == EPROTO || why == EPERM;
 }
 
-/* Takes one that waits. Whether there may be more. On failure errno tells whether there was nobody.
+/* Takes one that waits. Whether there may be more. On failure errno tells whether there was none.
  */
 static bool accept_one(struct weir_acceptor *acceptor, bool reserved)
 {
@@ -290,8 +297,8 @@ static bool accept_one(struct weir_acceptor *acceptor, bool reserved)
     return passes_over(why);
 }
 
-/* Takes all that wait. The descriptor is edge-triggered: whoever is left waiting is not told again,
- * so a timer looks after them. */
+/* Takes all that wait. The descriptor is edge-triggered: a client that is left waiting raises no
+ * further event, so a timer looks after them. */
 static void accept_all(struct weir_acceptor *acceptor)
 {
     uint64_t again_ns = acceptor->worker->loop.now_ns + RETRY_NS;
@@ -334,7 +341,8 @@ static void on_retry(struct weir_timer *timer)
 }
 
 /* Threads share a port, and the kernel would let another process of the same user share it too:
- * two gates, and nobody knows of the other's limit. Whoever asks for it alone is told. */
+ * two gates, and neither knows of the other's limit. To bind it without sharing
+ * shows whether there is one. */
 static bool is_free(const struct weir_address *address)
 {
     int fd = weir_socket_listen(address, false);

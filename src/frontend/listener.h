@@ -29,7 +29,7 @@ struct weir_listener {
     const struct weir_service *service;
     struct weir_address address;
     bool loopback;           /* this machine's alone, and so within reach of its browsers */
-    atomic_uint connections; /* and places that a thread looks for somebody to take */
+    atomic_uint connections; /* and places that a thread looks for a client to take */
     atomic_uint by_worker[WEIR_LOOPS_MAX]; /* whose they are */
     struct weir_waiting_clients waiting[WEIR_LOOPS_MAX];
     struct weir_rate_limited_log full; /* that max_connections is reached */

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Both ends are ours, and whoever holds the other one has a time of his own. */
+/* Both ends are ours, and the holder of the other one has a time of its own. */
 #define PATIENCE_NS WEIR_NS_PER_HOUR
 
 static const struct weir_config_listener settings = {

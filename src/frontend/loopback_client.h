@@ -21,8 +21,8 @@ struct weir_loopback_client {
     struct weir_worker_config *worker_config;  /* private: whose routes it is for */
 };
 
-/* What such clients have come by, and nobody else can; `service` answers them. One for the process,
- * which the workers share; only its counts change. */
+/* The listener that such clients have come by, and no others can; `service` answers them. One for
+ * the process, which the workers share; only its counts change. */
 void weir_loopback_listener_init(struct weir_listener *listener,
                                  const struct weir_service *service);
 

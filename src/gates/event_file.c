@@ -1,3 +1,8 @@
+/* event_file.c - the thread that appends events to a file: it reads the event log in batches,
+ * writes them, rotates the file by size, and counts what it could not write.
+ *
+ * Opening, a new config and closing come from one thread at a time. Only the file's own thread
+ * touches the file; what it shares with the others is under the struct's lock. */
 #define _GNU_SOURCE
 #include "gates/event_file.h"
 
@@ -50,7 +55,7 @@ struct weir_event_file {
     int fd; /* -1: it could not be opened */
     bool regular;
     bool failing; /* which has been said */
-    bool gave_up; /* nobody takes its last words */
+    bool gave_up; /* no thread takes its last words */
     uint64_t bytes;
     uint64_t lost; /* lines that could not be written */
     struct weir_json batch;

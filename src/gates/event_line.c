@@ -1,3 +1,5 @@
+/* event_line.c - a note of the event log becomes a line of JSON, in the words of Weir and, where a
+ * gate asks for that, in those of A2A. It keeps no state, and any thread may call it. */
 #define _GNU_SOURCE
 #include "gates/event_line.h"
 
@@ -102,7 +104,7 @@ static const char *pause_reason(enum weir_pause_reason reason)
     switch (reason) {
     case WEIR_PAUSE_BREAKER:
         return "breaker";
-    case WEIR_PAUSE_SET: /* by weir_gate_ticket_avoid(), as nobody else sets one */
+    case WEIR_PAUSE_SET: /* by weir_gate_ticket_avoid(), the only caller that sets one */
         return "unreachable";
     default:
         return "upstream";
@@ -185,7 +187,7 @@ static void put_own(struct weir_json *json, const struct weir_note *note,
     finish(json, event->at_ns + epoch_ns);
 }
 
-/* The same in the words of agents that speak to each other. */
+/* Writes an event in the words of A2A, the protocol between agents. */
 static void put_a2a(struct weir_json *json, const struct weir_note *note, enum weir_event_type type,
                     uint64_t epoch_ns)
 {

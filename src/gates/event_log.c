@@ -1,3 +1,8 @@
+/* event_log.c - the ring of notes: written by any thread that has decided something, read by
+ * readers that each have a bookmark.
+ *
+ * The event log's own lock guards the ring and the bookmarks. It is taken last: a writer may hold
+ * the lock of a key, and nothing is called under it that takes another lock. */
 #include "gates/event_log.h"
 
 #include "base/slice.h"
@@ -7,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Some 25,000 notes; twice that if names are short. Resident only once somebody reads. */
+/* Some 25,000 notes; twice that if names are short. Resident only once there is a reader. */
 #define RING_BYTES ((uint64_t)4 << 20)
 
 #define ALIGNMENT 8

@@ -2,9 +2,9 @@
  *
  * One ring of notes in memory. A note is written under the lock of its key, so that the notes of a
  * key stand in the order of its decisions, and costs a copy of some 150 bytes under the event log's
- * own lock. Readers go at their own pace, each with a bookmark: whoever is too slow finds that the
- * oldest notes have made room, and how many it missed. Nobody ever waits for a reader, and a reader
- * costs no memory. While nobody reads, nothing is written. */
+ * own lock. Readers go at their own pace, each with a bookmark: one that is too slow finds that
+ * the oldest notes have made room, and how many it missed. No writer ever waits for a reader, and a
+ * reader costs no memory. Without a reader nothing is written. */
 #ifndef WEIR_GATES_EVENT_LOG_H
 #define WEIR_GATES_EVENT_LOG_H
 
@@ -19,8 +19,8 @@ struct weir_event_log;
 struct weir_json;
 struct weir_note;
 
-/* What a note is about that no key has decided, such as the end of a job. Whoever writes such notes
- * defines the kind, which must stay as long as the event log. */
+/* What a note is about that no key has decided, such as the end of a job. The module that writes
+ * such notes defines the kind, which must stay as long as the event log. */
 struct weir_note_kind {
     uint8_t type; /* enum weir_event_type */
 
@@ -79,7 +79,7 @@ struct weir_notice {
     struct weir_slice error;
 };
 
-/* How far somebody has read. */
+/* How far a reader has read. */
 struct weir_bookmark {
     uint64_t at;     /* private */
     uint64_t count;  /* private: notes before that */

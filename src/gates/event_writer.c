@@ -1,3 +1,7 @@
+/* event_writer.c - which of a key's events go into the event log, and with which names.
+ *
+ * Called by any thread under the lock of the key whose event_writer it is; a ticket that an event
+ * names is read under that lock, too. */
 #include "gates/event_writer.h"
 
 #include "core/key.h"

@@ -1,10 +1,10 @@
 /* event_writer.h - writes down what a call at a key has decided: its events, with the names that
  * they need, into the event log.
  *
- * A limit that is learned may change with every reply, and nobody reads a thousand lines a second
- * that say so. Of each lane, one such change a second is written down; what comes within that
+ * A limit that is learned may change with every reply, and a thousand lines a second that say
+ * so are of no use. Of each lane, one such change a second is written down; what comes within that
  * second is passed over, and where it has led to is told at its end. So `before` of an event is
- * always what the last one of the lane has told. What is set by somebody is always written. */
+ * always what the last one of the lane has told. What a caller sets is always written. */
 #ifndef WEIR_GATES_EVENT_WRITER_H
 #define WEIR_GATES_EVENT_WRITER_H
 

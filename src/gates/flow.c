@@ -7,14 +7,22 @@
  *   WAITING --- admitted ---> HELD --- ends ---> OVER, until its memory goes
  *      +----- refused, ended in line, all requests gone ----^
  *
- *   F1  While a flow is WAITING it has requests that wait and none inside; its gate ticket is
- * touched in its home only, the loop of the request who came first. Others change the counts and
- * post there. F2  While it is HELD it has no requests that wait. Whoever moves it to OVER, in any
- * loop, gives the permit back. The ticket has no lease, so nobody else ends it. F3  It stands in
- * the table until it is OVER; from then on a request of that name finds none, and begins a new
- * flow. F4  It stands in the heap of idle ones if nobody is inside; if somebody is, it may. F5  Its
- * memory goes when it is OVER, its gate ticket is closed and no post to it is under way. F6  A
- * request is posted at most once: when its wait ends otherwise than by its own leaving. */
+ * F1: while a flow is WAITING it has requests that wait and none inside. Its gate ticket is touched
+ * in its home only, the loop of the request that came first; other loops change the counts and post
+ * there.
+ *
+ * F2: while a flow is HELD it has no requests that wait. The call that moves it to OVER, in any
+ * loop, gives the permit back. The ticket has no lease, so nothing else ends it.
+ *
+ * F3: a flow stands in the table until it is OVER. From then on a request of that name finds none,
+ * and begins a new flow.
+ *
+ * F4: a flow stands in the heap of idle ones if no request is inside; if one is, it may.
+ *
+ * F5: the memory of a flow goes when it is OVER, its gate ticket is closed and no post to it is
+ * under way.
+ *
+ * F6: a request is posted at most once: when its wait ends otherwise than by its own leaving. */
 #define _GNU_SOURCE /* getrandom */
 #include "gates/flow.h"
 
@@ -53,7 +61,7 @@ struct weir_flow {
     uint64_t sequence;         /* breaks ties there */
     uint64_t deadline_ns;      /* the latest of its requests' */
     uint64_t idle_ns;          /* as the last who came had it */
-    uint64_t idle_end_ns;      /* while nobody is inside */
+    uint64_t idle_end_ns;      /* while no request is inside */
     uint64_t lease_ns;         /* WEIR_NEVER: none */
     uint64_t lease_end_ns;     /* the same */
     struct weir_result result; /* of the last one inside that was not cancelled */
@@ -168,7 +176,7 @@ static struct weir_flow *create(struct weir_flows *flows, const struct weir_flow
     return flow;
 }
 
-/* Nobody finds it any more (F3). */
+/* No request finds it any more (F3). */
 static void take_out(struct weir_flow *flow)
 {
     move(flow, OVER);
@@ -241,8 +249,8 @@ static void on_call(struct weir_post *post)
     arm(flows, KEEPER);
 }
 
-/* Under the lock: nobody is inside any more. Whether it is over at once; else it is idle. Moving
- * its moment further away is left to the timer, which finds out. */
+/* Under the lock: no request is inside any more. Whether it is over at once; else it is idle.
+ * Moving its moment further away is left to the timer, which finds out. */
 static bool ends_now(struct weir_flow *flow, uint64_t now_ns)
 {
     struct weir_flows *flows = flow->flows;
@@ -394,8 +402,9 @@ static bool was_late(const struct weir_ticket *ticket)
             (ticket->refusal == WEIR_TIMED_OUT || ticket->refusal == WEIR_TOO_LATE));
 }
 
-/* Its ticket did not get through. Whoever may wait for longer than the ticket could, because it
- * came when that was just ending, may try again; the others are refused as the ticket was. */
+/* Its ticket did not get through. A request that may wait for longer than the ticket could,
+ * because it came when that was just ending, may try again; the others are refused as the ticket
+ * was. */
 static void send_away(struct weir_flow *flow, const struct weir_flow_request *self)
 {
     struct weir_flows *flows = flow->flows;

@@ -4,7 +4,7 @@
  * A flow is what requests of one name at one key have in common: one ticket, and then its permit.
  * Each of its requests is a request. Those who come while the ticket stands in line wait with it,
  * all are let in together when it is admitted, and those who come later go in at once; so a flow
- * never waits for itself. The permit goes back when nobody is inside and a request has said that it
+ * never waits for itself. The permit goes back when no request is inside and one has said that it
  * was the last, the flow has been idle for a while, or its lease is over.
  *
  * What happens to a request that waits is told in its own loop, as with a gate ticket, and it lives
@@ -62,7 +62,7 @@ struct weir_flow_params {
     struct weir_slice flow;      /* 1 .. WEIR_NAME_BYTES_MAX */
     struct weir_request request; /* should a ticket be needed; with the request's own deadline */
     uint32_t depth;              /* how many requests of a flow there may be, at least 1 */
-    uint64_t idle_ns;            /* how long the permit stays while nobody is inside */
+    uint64_t idle_ns;            /* how long the permit stays while no request is inside */
 };
 
 enum weir_flow_entry {
@@ -91,15 +91,16 @@ WEIR_MUST_CHECK enum weir_flow_entry weir_flow_request_enter(struct weir_flows *
 WEIR_MUST_CHECK bool weir_flow_request_leave(struct weir_flow_request *flow_request,
                                              enum weir_outcome outcome, bool last);
 
-/* How somebody else than its requests names a flow. */
+/* How a caller that is none of its requests names a flow. */
 struct weir_flow_name {
     const struct weir_key *key;
     struct weir_slice flow;
     struct weir_slice tenant; /* whose its ticket has to be; empty: anybody's */
 };
 
-/* Ends a flow that holds a permit as if a request had said that it is the last: at once if nobody
- * is inside, else with those who are. WEIR_NOT_HELD if there is none. In the loop `loop_index`. */
+/* Ends a flow that holds a permit as if a request had said that it is the last: at once if no
+ * request is inside, else with the last that is. WEIR_NOT_HELD if there is none. In the loop
+ * `loop_index`. */
 WEIR_MUST_CHECK enum weir_status weir_flows_release(struct weir_flows *flows,
                                                     const struct weir_flow_name *name,
                                                     const struct weir_result *result,

@@ -2,7 +2,7 @@
  *
  * To a gate a lane is a number: the place of an upstream in its route's list. Which list that is
  * differs from key to key where several routes lead through one gate, so each request brings the
- * number of its route's list along, and its key remembers the last one. Whoever tells of a lane
+ * number of its route's list along, and its key remembers the last one. Code that tells of a lane
  * asks here what it is called.
  *
  * Lists are added when a config is taken up, and stay, as gates do: a key may remember one of a

@@ -1,10 +1,10 @@
 /* monotonic_sum.h - sums over keys that come and go, as counters that never fall.
  *
  * Of many keys most are told of as one sum. A key that is forgotten takes its counts along, and a
- * sum that falls looks like a restart to whoever computes rates: all that is left of it would seem
- * to have happened at once. So what a sum has lost since it was last asked for is added to it from
- * then on. What was counted in the same while is hidden by that, up to what was lost: such a rate
- * is a little low, never high. */
+ * sum that falls looks like a restart to programs that compute rates: all that is left of it would
+ * seem to have happened at once. So what a sum has lost since it was last asked for is added to it
+ * from then on. What was counted in the same while is hidden by that, up to what was lost: such a
+ * rate is a little low, never high. */
 #ifndef WEIR_GATES_MONOTONIC_SUM_H
 #define WEIR_GATES_MONOTONIC_SUM_H
 
@@ -19,7 +19,7 @@ struct weir_monotonic_sum {
     uint64_t ended_ns; /* when the last time was over */
 };
 
-/* When somebody added up the keys. */
+/* When the keys were added up. */
 struct weir_monotonic_sum_span {
     uint64_t began_ns;
     uint64_t ended_ns;

@@ -1,3 +1,5 @@
+/* problem.c - a problem document (RFC 9457) is written into a buffer of the caller's, with the head
+ * of the reply that carries it. It keeps no state, and any thread may call it. */
 #include "gates/problem.h"
 
 #define URN "urn:weir:"

@@ -1,3 +1,8 @@
+/* refusal.c - what a ticket was refused or ended for becomes a problem document: which status,
+ * which words, and when to come back.
+ *
+ * Called in the ticket's own loop while its key can still be asked; it takes the key's lock for the
+ * counts. */
 #include "gates/refusal.h"
 
 #include <stdio.h>
@@ -73,7 +78,7 @@ enum weir_problem_kind weir_refusal_kind(enum weir_status why)
     }
 }
 
-/* What whoever was refused can do, and what whoever runs the gateway. */
+/* What the caller that was refused can do, and what the operator can. */
 static const char *sentence(enum weir_status why)
 {
     switch (why) {

@@ -28,11 +28,11 @@ enum weir_problem_kind weir_refusal_kind(enum weir_status why);
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
                        const char *detail, const struct weir_refused *refused);
 
-/* The same for one that the door refused, and for one that was told of its end in line. */
+/* Makes the document of a ticket that the door refused, and of one that ended in line. */
 void weir_refusal_at_door(struct weir_refusal *refusal, const struct weir_refused *refused);
 void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refused *refused);
 
-/* The same for a request whose flow has as many as it may. */
+/* Makes the document of a request whose flow has as many as it may. */
 void weir_refusal_too_deep(struct weir_refusal *refusal, const struct weir_refused *refused);
 
 #endif

@@ -30,7 +30,7 @@ static uint64_t burst_of(const struct weir_rate *rate)
     return rate->burst == 0 ? rate->tokens : rate->burst;
 }
 
-/* How long until the bucket is full again, if nobody takes from it. */
+/* How long until the bucket is full again, if no ticket takes from it. */
 static uint64_t refill_seconds(const struct weir_share *share)
 {
     int64_t missing = (int64_t)burst_of(&share->rate) - share->level;

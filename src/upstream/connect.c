@@ -72,7 +72,7 @@ static bool open_next(struct weir_upstream_connection *connection)
 {
     const struct weir_origin *origin = connection->backend.origin;
     uint32_t count = weir_name_count(origin->name);
-    /* When some have come or gone, the others stand elsewhere: it begins anew. */
+    /* When some have come or gone, the others stand elsewhere: it begins again. */
     if (connection->tried == 0 || connection->name_version != weir_name_version(origin->name)) {
         connection->tried = 0;
         connection->address_index = weir_name_first(origin->name);

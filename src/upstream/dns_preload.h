@@ -7,7 +7,7 @@
 struct weir_dns_preload;
 struct weir_worker_config;
 
-/* Null without memory: then nobody is told. In the loop's thread, or before that runs. */
+/* Null without memory: then no line is written. In the loop's thread, or before that runs. */
 struct weir_dns_preload *weir_dns_preload_begin(struct weir_worker_config *worker_config);
 
 /* At any time, in the loop's thread; null is fine. */

@@ -1,3 +1,5 @@
+/* trust.c - the certificates and settings with which a config's upstreams are judged: loaded once
+ * in the thread that loads the config, and only read after that, by all workers. */
 #include "upstream/trust.h"
 
 #include "base/slice.h"

@@ -37,7 +37,7 @@ struct weir_origin {
     char *authority_text;        /* its memory */
     struct weir_link idle;       /* connections without a user, the last used first */
     uint32_t idle_count;
-    uint32_t idle_least;    /* the fewest since the last trim: these nobody needed */
+    uint32_t idle_least;    /* the fewest since the last trim: these were not needed */
     struct weir_timer trim; /* set while more are idle than the config keeps */
     bool has_timer;
     uint32_t outstanding; /* connections with a user */
