@@ -67,9 +67,11 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
 
 void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name)
 {
-    weir_slot_answer(slot,
-                     "ERROR not-found there is no queue %.*s; CAPACITY lists those that are there",
-                     (int)(name.bytes < 100 ? name.bytes : 100), name.data);
+    weir_slot_answer(
+        slot,
+        "ERROR not-found There is no queue called %.*s. GET /capacity lists those that "
+        "are there.",
+        (int)(name.bytes < 100 ? name.bytes : 100), name.data);
 }
 
 void weir_slot_refuse(struct weir_slot *slot)
@@ -79,15 +81,19 @@ void weir_slot_refuse(struct weir_slot *slot)
         weir_slot_refuse_queue(slot, slot->order.queue);
         break;
     case WEIR_JOB_SERVICE_FULL:
-        weir_slot_answer(slot, "ERROR queue-blocked as many dead letters are kept, or as many ids "
-                               "remembered, as may be; redrive or remove dead letters");
+        weir_slot_answer(slot, "ERROR queue-blocked As many dead letters are kept, or as many ids "
+                               "remembered, as may be. Redrive or remove dead letters (GET /dlq "
+                               "lists them), or raise the queue's `dead`.");
         break;
     case WEIR_JOB_SERVICE_FAILED:
-        weir_slot_answer(slot, "ERROR store-failed the disk does not work: %.200s",
+        weir_slot_answer(slot,
+                         "ERROR store-failed The disk does not work: %.150s. It is looked at "
+                         "again by itself; try again later.",
                          slot->request.error == NULL ? "" : slot->request.error);
         break;
     case WEIR_JOB_SERVICE_DRAINING:
-        weir_slot_answer(slot, "ERROR draining this server ends");
+        weir_slot_answer(slot,
+                         "ERROR draining This server ends. Ask the one that is started next.");
         break;
     case WEIR_JOB_SERVICE_DONE:
     case WEIR_JOB_SERVICE_UNKNOWN:

@@ -57,14 +57,17 @@ void weir_protocol_submit_leave(struct weir_slot *slot)
 
 static void refuse_draining(struct weir_slot *slot)
 {
-    weir_slot_answer(slot, "ERROR draining this server ends, and accepts no jobs");
+    weir_slot_answer(slot,
+                     "ERROR draining This server ends, and accepts no jobs. Submit to the one that "
+                     "is started next.");
 }
 
 static void refuse_disk(struct weir_slot *slot, int error)
 {
     char why[100];
-    weir_slot_answer(slot, "ERROR store-failed the body cannot be written to the disk: %s",
-                     strerror_r(error, why, sizeof why));
+    weir_slot_answer(
+        slot, "ERROR store-failed The body cannot be written to the disk: %s. Try again later.",
+        strerror_r(error, why, sizeof why));
 }
 
 /* ---- the answer ---- */
@@ -149,14 +152,17 @@ static bool begin_spool(struct weir_slot *slot)
     struct weir_job_service_counts counts;
     weir_job_service_count(slot->job_service, &counts);
     if (!counts.store.working) {
-        weir_slot_answer(slot, "ERROR store-failed %.200s", counts.store.error);
+        weir_slot_answer(slot,
+                         "ERROR store-failed The body cannot be written to the disk: %.150s. Try "
+                         "again later.",
+                         counts.store.error);
         return false;
     }
     slot->spool = weir_spool_create(weir_job_service_disk(slot->job_service),
                                     weir_job_service_store(slot->job_service), &slot->worker->loop,
                                     on_spooled);
     if (slot->spool == NULL) {
-        weir_slot_answer(slot, "ERROR out-of-memory try again later");
+        weir_slot_answer(slot, "ERROR out-of-memory There is no memory left. Try again later.");
         return false;
     }
     slot->spool->owner = slot;
@@ -184,7 +190,7 @@ bool weir_protocol_submit_take(struct weir_slot *slot, struct weir_slice piece)
 {
     if (slot->body.capacity == 0 &&
         !weir_buffer_reserve(&slot->worker->buffers, &slot->body, slot->held_bytes)) {
-        weir_slot_answer(slot, "ERROR out-of-memory try again later");
+        weir_slot_answer(slot, "ERROR out-of-memory There is no memory left. Try again later.");
         weir_protocol_submit_leave(slot);
         return false;
     }
@@ -206,7 +212,8 @@ void weir_protocol_submit_end(struct weir_slot *slot)
     if (weir_hasher_digest(slot->worker->hasher, bytes, slot->order.digest)) {
         commit(slot);
     } else {
-        weir_slot_answer(slot, "ERROR out-of-memory the body's SHA-256 cannot be computed");
+        weir_slot_answer(
+            slot, "ERROR out-of-memory The body's SHA-256 cannot be computed. Try again later.");
         weir_protocol_submit_leave(slot);
     }
 }
@@ -288,7 +295,7 @@ static const char *set_parameter(struct weir_slot *slot, struct weir_slice name,
     struct weir_job_params *params = &slot->params;
     uint32_t field = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
     if (field == 0) {
-        return "is no name of a submission: there are queue, tenant, priority, delay, run_at, "
+        return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
                "attempts, timeout, key and cost";
     }
     if ((params->present & field) != 0) {

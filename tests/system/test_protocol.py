@@ -220,8 +220,8 @@ async def test_what_fails_is_told_with_the_error(server):
 async def test_a_wrong_submission_is_refused_and_its_body_passed_over(server):
     session = await server.open()
     for words, expected in (('.a 1', 'bad-request an id'), ('a/b 1', 'bad-request an id'),
-                            ('x' * 129 + ' 1', 'bad-request an id'), ('a 1 colour=red', 'bad-request colour is no name'),
-                            ('a 1 queue=nowhere', 'not-found there is no queue nowhere'),
+                            ('x' * 129 + ' 1', 'bad-request an id'), ('a 1 colour=red', 'bad-request colour is no parameter'),
+                            ('a 1 queue=nowhere', 'not-found There is no queue called nowhere'),
                             ('a 1 priority=urgent', 'bad-request priority'), ('a 1 delay=soon', 'bad-request delay'),
                             ('a 1 queue=keep queue=keep', 'bad-request queue stands there twice'),
                             ('a 1 delay=5s run_at=1800000000000', 'bad-request run_at goes without'),
@@ -359,8 +359,8 @@ async def test_a_queue_that_is_taken_out_during_a_submission_is_not_there():
         gone = [line for line in lines if line.startswith(('  patient:', '  keep:'))]
         assert len(gone) == 2
         await server.gateway.reload(*[(line, '') for line in gone])
-        assert (await other.line()).startswith('ERROR not-found there is no queue patient;')
-        assert (await session.ask('2\n')).startswith('ERROR not-found there is no queue keep;')
+        assert (await other.line()).startswith('ERROR not-found There is no queue called patient.')
+        assert (await session.ask('2\n')).startswith('ERROR not-found There is no queue called keep.')
 
 
 # ---- the end
