@@ -147,58 +147,22 @@ void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next
     weir_job_ask(job, weir_job_service_look, next);
 }
 
-void weir_job_refuse_unknown(struct weir_call *call)
+void weir_job_refuse_with(struct weir_call *call, struct weir_job_refusal refusal)
 {
-    weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                      "There is no job of that id: it was never accepted, or its id has been "
-                      "forgotten since. GET /jobs lists those that are there.");
+    char detail[WEIR_JOB_REFUSAL_TEXT_BYTES];
+    struct weir_problem problem = weir_job_refusal_problem(&refusal, detail);
+    weir_call_refuse(call, &problem);
 }
 
-static void refuse_failed(struct weir_job_call *job)
+void weir_job_refuse_unknown(struct weir_call *call)
 {
-    char detail[300];
-    const char *wrong = job->request.error;
-    snprintf(detail, sizeof detail,
-             "The disk does not work: %.150s. It is looked at again by itself; try again later.",
-             wrong == NULL ? "nothing more is known" : wrong);
-    struct weir_problem problem = {.kind = WEIR_PROBLEM_STORE_FAILED,
-                                   .status = 503,
-                                   .detail = detail,
-                                   .retry_ns = 5 * WEIR_NS_PER_SECOND};
-    weir_call_refuse(job->call, &problem);
+    weir_job_refuse_with(call, (struct weir_job_refusal){.reason = WEIR_JOB_REFUSED_JOB});
 }
 
 void weir_job_refuse(struct weir_job_call *job)
 {
-    struct weir_problem blocked = {
-        .kind = WEIR_PROBLEM_QUEUE_BLOCKED,
-        .status = 503,
-        .detail = "As many dead letters are kept, or as many ids remembered, as may be. Redrive or "
-                  "remove dead letters (GET /dlq lists them), or raise the queue's `dead`.",
-        .retry_ns = 60 * WEIR_NS_PER_SECOND};
-    switch (job->request.end) {
-    case WEIR_JOB_SERVICE_NO_QUEUE:
-        weir_call_problem(job->call, WEIR_PROBLEM_NOT_FOUND, 404,
-                          "The queue has been taken out of the config. GET /capacity lists those "
-                          "that are there.");
-        break;
-    case WEIR_JOB_SERVICE_FULL:
-        weir_call_refuse(job->call, &blocked);
-        break;
-    case WEIR_JOB_SERVICE_FAILED:
-        refuse_failed(job);
-        break;
-    case WEIR_JOB_SERVICE_DRAINING:
-        weir_call_problem(job->call, WEIR_PROBLEM_DRAINING, 503,
-                          "This server ends. Ask the one that is started next.");
-        break;
-    case WEIR_JOB_SERVICE_DONE:
-    case WEIR_JOB_SERVICE_UNKNOWN:
-    case WEIR_JOB_SERVICE_CONFLICT:
-    case WEIR_JOB_SERVICE_STALE:
-        weir_job_refuse_unknown(job->call);
-        break;
-    }
+    weir_job_refuse_with(
+        job->call, weir_job_refusal_by_end(&job->request, (struct weir_slice){"", 0}, job->id));
 }
 
 bool weir_job_is_seen(struct weir_job_call *job)

@@ -6,6 +6,7 @@
 #define WEIR_API_JOB_CALL_H
 
 #include "api/call.h"
+#include "api/job_refusal.h"
 #include "base/clock.h"
 #include "runner/job_service.h"
 
@@ -89,7 +90,10 @@ void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next
 /* Whether what was looked at is there, and for this caller; else that has been said. */
 bool weir_job_is_seen(struct weir_job_call *job);
 
-/* Says why the job service did not do what was asked. */
+/* The reply is this refusal. */
+void weir_job_refuse_with(struct weir_call *call, struct weir_job_refusal refusal);
+
+/* The reply is why the job service did not do what was asked. */
 void weir_job_refuse(struct weir_job_call *job);
 
 /* There is no such job, as far as this caller is concerned. */

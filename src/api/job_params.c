@@ -1,3 +1,5 @@
+/* job_params.c - the parameters of a job, name by name, wherever they come from: the query of a
+ * submission, a line of JSON, a command of the line protocol. */
 #include "api/job_params.h"
 
 #include "base/slice.h"
@@ -138,6 +140,42 @@ const char *weir_job_params_set(struct weir_job_params *params, enum weir_job_pa
         params->present |= (uint32_t)field;
     }
     return wrong;
+}
+
+static void keep_text(struct weir_job_params *params, struct weir_job_params_texts *texts,
+                      enum weir_job_params_field field)
+{
+    if (field == WEIR_JOB_WISH_QUEUE) {
+        params->queue = weir_slice_copy(texts->queue, params->queue);
+    } else if (field == WEIR_JOB_WISH_TENANT) {
+        params->tenant = weir_slice_copy(texts->tenant, params->tenant);
+    } else if (field == WEIR_JOB_WISH_KEY) {
+        params->key = weir_slice_copy(texts->key, params->key);
+    }
+}
+
+const char *weir_job_params_read(struct weir_job_params *params,
+                                 struct weir_job_params_texts *texts, struct weir_slice name,
+                                 struct weir_slice value)
+{
+    const uint32_t dates = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
+    uint32_t field = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
+    if (field == 0) {
+        return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
+               "attempts, timeout, key and cost";
+    }
+    if ((params->present & field) != 0) {
+        return "stands there twice";
+    }
+    const char *error = weir_job_params_set(params, (enum weir_job_params_field)field, value);
+    if (error != NULL) {
+        return error;
+    }
+    if ((params->present & dates) == dates) {
+        return "goes without the other one of delay and run_at";
+    }
+    keep_text(params, texts, (enum weir_job_params_field)field);
+    return NULL;
 }
 
 void weir_job_params_apply(const struct weir_job_params *params, struct weir_job_order *order)

@@ -19,7 +19,7 @@ enum weir_job_params_field {
     WEIR_JOB_WISH_COST = 512
 };
 
-/* What may stand in the query. */
+/* All that a query or a command may name. */
 #define WEIR_JOB_WISH_QUERY 1022u
 
 /* Zeroed, it asks for nothing. */
@@ -45,6 +45,19 @@ uint32_t weir_job_params_find(struct weir_slice name, uint32_t known);
 WEIR_MUST_CHECK const char *weir_job_params_set(struct weir_job_params *params,
                                                 enum weir_job_params_field field,
                                                 struct weir_slice value);
+
+/* Where texts stay when what they were read from goes. */
+struct weir_job_params_texts {
+    char queue[WEIR_NAME_BYTES_MAX];
+    char tenant[WEIR_NAME_BYTES_MAX];
+    char key[WEIR_NAME_BYTES_MAX];
+};
+
+/* Reads one parameter of a query or a command, and copies its text. Null, or what is wrong with it,
+ * such as "is high, normal or low". */
+WEIR_MUST_CHECK const char *weir_job_params_read(struct weir_job_params *params,
+                                                 struct weir_job_params_texts *texts,
+                                                 struct weir_slice name, struct weir_slice value);
 
 /* Puts into an order what is wished for; of what is not, the order keeps what it has. Requires
  * created_ms. Id, queue and tenant are not touched. */

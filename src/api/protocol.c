@@ -24,10 +24,19 @@
 
 /* ---- slots ---- */
 
+/* Nothing is under way for it. */
+static void empty_slot(struct weir_slot *slot)
+{
+    if (slot->command == WEIR_LINE_SUBMIT) {
+        weir_protocol_submit_drop(slot);
+    } else {
+        free(slot->look.op.memory);
+    }
+}
+
 static void free_slot(struct weir_slot *slot)
 {
-    weir_protocol_submit_drop(slot);
-    free(slot->request.op.memory);
+    empty_slot(slot);
     free(slot);
 }
 
@@ -62,8 +71,7 @@ static void give_slot(struct weir_slot *slot)
     weir_list_unlink(&slot->link);
     session->slot_count--;
     session->submit_count -= slot->command == WEIR_LINE_SUBMIT;
-    weir_protocol_submit_drop(slot);
-    free(slot->request.op.memory);
+    empty_slot(slot);
     weir_list_push_front(&session->spare, &slot->link);
 }
 

@@ -65,70 +65,58 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     }
 }
 
-void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name)
+void weir_slot_refuse(struct weir_slot *slot, struct weir_job_refusal refusal)
 {
-    weir_slot_answer(
-        slot,
-        "ERROR not-found There is no queue called %.*s. GET /capacity lists those that "
-        "are there.",
-        (int)(name.bytes < 100 ? name.bytes : 100), name.data);
-}
-
-void weir_slot_refuse(struct weir_slot *slot)
-{
-    switch (slot->request.end) {
-    case WEIR_JOB_SERVICE_NO_QUEUE:
-        weir_slot_refuse_queue(slot, slot->order.queue);
-        break;
-    case WEIR_JOB_SERVICE_FULL:
-        weir_slot_answer(slot, "ERROR queue-blocked As many dead letters are kept, or as many ids "
-                               "remembered, as may be. Redrive or remove dead letters (GET /dlq "
-                               "lists them), or raise the queue's `dead`.");
-        break;
-    case WEIR_JOB_SERVICE_FAILED:
-        weir_slot_answer(slot,
-                         "ERROR store-failed The disk does not work: %.150s. It is looked at "
-                         "again by itself; try again later.",
-                         slot->request.error == NULL ? "" : slot->request.error);
-        break;
-    case WEIR_JOB_SERVICE_DRAINING:
-        weir_slot_answer(slot,
-                         "ERROR draining This server ends. Ask the one that is started next.");
-        break;
-    case WEIR_JOB_SERVICE_DONE:
-    case WEIR_JOB_SERVICE_UNKNOWN:
-    case WEIR_JOB_SERVICE_CONFLICT:
-    case WEIR_JOB_SERVICE_STALE:
-        weir_slot_answer(slot, "UNKNOWN %.*s", (int)slot->id.bytes, slot->id.data);
-        break;
+    char detail[WEIR_JOB_REFUSAL_TEXT_BYTES];
+    struct weir_problem problem = weir_job_refusal_problem(&refusal, detail);
+    uint64_t seconds = (problem.retry_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
+    if (problem.status == 429) {
+        weir_slot_answer(slot, "BUSY retry=%llu", (unsigned long long)(seconds == 0 ? 1 : seconds));
+    } else if (refusal.reason == WEIR_JOB_REFUSED_ID) {
+        weir_slot_answer(slot, "CONFLICT %.*s", (int)slot->id.bytes, slot->id.data);
+    } else {
+        weir_slot_answer(slot, "ERROR %s %s", weir_problem_name(problem.kind), detail);
     }
 }
 
 /* ---- STATUS ---- */
 
+static void answer_unknown(struct weir_slot *slot, struct weir_slice id)
+{
+    int bytes = (int)(id.bytes < WEIR_JOB_ID_BYTES_MAX ? id.bytes : WEIR_JOB_ID_BYTES_MAX);
+    weir_slot_answer(slot, "UNKNOWN %.*s", bytes, id.data);
+}
+
+static void tell_status(struct weir_slot *slot)
+{
+    const struct weir_job_service_request *look = &slot->look;
+    bool found = look->end == WEIR_JOB_SERVICE_DONE;
+    if (found &&
+        (slot->own.bytes == 0 || weir_slice_equal(slot->own, look->look.row.order.tenant))) {
+        slot->answered = true;
+    } else if (found || look->end == WEIR_JOB_SERVICE_UNKNOWN) {
+        answer_unknown(slot, slot->id);
+    } else {
+        weir_slot_refuse(slot, weir_job_refusal_by_end(look, (struct weir_slice){"", 0}, slot->id));
+    }
+}
+
 static void on_looked(struct weir_post *post)
 {
     struct weir_job_service_request *request =
         weir_container_of(post, struct weir_job_service_request, on_done);
-    struct weir_slot *slot = weir_container_of(request, struct weir_slot, request);
-    if (!weir_slot_arrived(slot)) {
-        return;
+    struct weir_slot *slot = weir_container_of(request, struct weir_slot, look);
+    if (weir_slot_arrived(slot)) {
+        tell_status(slot);
+        weir_session_go_on(slot->session);
     }
-    bool hidden =
-        slot->own.bytes > 0 && !weir_slice_equal(slot->own, request->look.row.order.tenant);
-    if (request->end != WEIR_JOB_SERVICE_DONE || hidden) {
-        request->end = hidden ? WEIR_JOB_SERVICE_UNKNOWN : request->end;
-        weir_slot_refuse(slot);
-    }
-    slot->answered = true;
-    weir_session_go_on(slot->session);
 }
 
 /* Whoever asks is who counts: by the time of the answer another AUTH may have been read. */
 static void keep_own(struct weir_slot *slot, struct weir_slice tenant)
 {
     if (tenant.bytes > 0) {
-        slot->own = weir_slice_copy(slot->tenant_text, tenant);
+        slot->own = weir_slice_copy(slot->texts.tenant, tenant);
     }
 }
 
@@ -139,8 +127,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
         return;
     }
     if (slot->job_service == NULL || !weir_job_id_valid(lines->id)) {
-        weir_slot_answer(slot, "UNKNOWN %.*s", (int)(lines->id.bytes < 128 ? lines->id.bytes : 128),
-                         lines->id.data);
+        answer_unknown(slot, lines->id);
         return;
     }
     slot->id = weir_slice_copy(slot->id_text, lines->id);
@@ -153,11 +140,11 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
 void weir_protocol_look(struct weir_slot *slot)
 {
     assert(!slot->busy);
-    slot->request = (struct weir_job_service_request){.on_done = {.arrive = on_looked},
-                                                      .loop = &slot->worker->loop};
-    slot->request.look.id = slot->id;
+    slot->look = (struct weir_job_service_request){.on_done = {.arrive = on_looked},
+                                                   .loop = &slot->worker->loop};
+    slot->look.look.id = slot->id;
     slot->busy = true;
-    weir_job_service_look(slot->job_service, &slot->request);
+    weir_job_service_look(slot->job_service, &slot->look);
 }
 
 /* ---- lines of answers ---- */
@@ -246,9 +233,9 @@ static void put_row(struct answer_line *line, const struct weir_job_row *row,
 static void write_status(struct weir_slot *slot, struct answer_line *line)
 {
     struct weir_job_service_live live;
-    weir_job_service_live(slot->job_service, slot->request.look.row.number, &live);
+    weir_job_service_live(slot->job_service, slot->look.look.row.number, &live);
     put(line, weir_slice_of("STATUS "));
-    put_row(line, &slot->request.look.row, &live);
+    put_row(line, &slot->look.look.row, &live);
 }
 
 /* Why a queue accepts nothing, if that is so. */

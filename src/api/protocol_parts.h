@@ -7,8 +7,7 @@
 #ifndef WEIR_API_PROTOCOL_PARTS_H
 #define WEIR_API_PROTOCOL_PARTS_H
 
-#include "api/job_params.h"
-#include "api/spool.h"
+#include "api/submission.h"
 #include "frontend/client_connection.h"
 #include "runner/job_service.h"
 #include "tenants/token.h"
@@ -28,12 +27,6 @@
 
 struct weir_session;
 
-enum weir_slot_place {
-    WEIR_SLOT_NOWHERE, /* no places are its own */
-    WEIR_SLOT_AT_DOOR, /* it waits for one */
-    WEIR_SLOT_INSIDE   /* it has one */
-};
-
 /* One command and its answer. */
 struct weir_slot {
     struct weir_link link;        /* in its session's order, or among its spare ones */
@@ -49,23 +42,23 @@ struct weir_slot {
     char text[WEIR_PROTOCOL_TEXT_MAX];
     uint32_t queue; /* CAPACITY: which is told of next */
 
-    struct weir_slice id;  /* in the text below */
-    struct weir_slice own; /* STATUS: the tenant that the visitor spoke for, in `tenant_text` */
+    struct weir_slice id; /* in the text below */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
-    struct weir_job_service_request request; /* STATUS and SUBMIT */
+    struct weir_job_params_texts texts;
+
+    /* STATUS. */
+    struct weir_slice own; /* the tenant that the visitor spoke for, in `texts` */
+    struct weir_job_service_request look;
 
     /* SUBMIT. */
-    struct weir_job_params params; /* its texts are below */
+    struct weir_job_params params; /* its names are in `texts` */
     struct weir_job_order order;
-    enum weir_slot_place place;
-    struct weir_job_admission door;
+    struct weir_submission submission;
+    struct weir_submission_door door;
     struct weir_acceptance acceptance;
-    struct weir_spool *spool; /* of a long body; null: none */
-    struct weir_buffer body;  /* all of it, or what of a long one is not in its file yet */
-    uint32_t held_bytes;      /* that it counts for */
-    char queue_text[WEIR_NAME_BYTES_MAX];
-    char tenant_text[WEIR_NAME_BYTES_MAX];
-    char key_text[WEIR_NAME_BYTES_MAX];
+    struct weir_buffer body; /* all of it, or what of a long one is not in its file yet */
+    uint32_t held_bytes;     /* room for it */
+    bool counted;            /* in the session's held_bytes */
 };
 
 struct weir_session {
@@ -111,10 +104,7 @@ void weir_slot_answer(struct weir_slot *slot, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Answers with why the job service did not do what was asked. */
-void weir_slot_refuse(struct weir_slot *slot);
-
-/* There is no queue of that name. */
-void weir_slot_refuse_queue(struct weir_slot *slot, struct weir_slice name);
+void weir_slot_refuse(struct weir_slot *slot, struct weir_job_refusal refusal);
 
 /* Something that was under way has arrived. False if the session has gone: then so has the slot. */
 WEIR_MUST_CHECK bool weir_slot_arrived(struct weir_slot *slot);

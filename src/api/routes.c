@@ -192,14 +192,11 @@ void weir_call_dispatch(struct weir_call *call)
 bool weir_call_find_tenant(struct weir_call *call, struct weir_slice asked,
                            struct weir_slice *tenant)
 {
-    struct weir_slice own = call->credential.tenant;
-    bool believed = own.bytes > 0 || call->credential.scopes != 0 || call->client->trusted;
-    *tenant = own.bytes > 0 ? own : asked;
-    if (asked.bytes > 0 && (!believed || !weir_slice_equal(asked, *tenant))) {
-        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "This caller may not speak for that tenant. Leave the tenant out, or use "
-                          "its own token.");
-        return false;
+    if (weir_credential_speaks_for(&call->credential, call->client->trusted, asked, tenant)) {
+        return true;
     }
-    return true;
+    weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
+                      "This caller may not speak for that tenant. Leave the tenant out, or use "
+                      "its own token.");
+    return false;
 }

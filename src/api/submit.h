@@ -6,6 +6,7 @@
 #define WEIR_API_SUBMIT_H
 
 #include "api/job_call.h"
+#include "api/submission.h"
 
 /* POST /submit with a job a line: all of them or none, in one commit. */
 void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data);
@@ -13,10 +14,7 @@ void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head
 /* As weir_job_begin(); and nothing is submitted to a server that drains. */
 void *weir_submit_begin(struct weir_call *call, const struct weir_call_hooks *hooks);
 
-/* What both kinds of submission say. */
-void weir_submit_refuse_queue(struct weir_call *call, struct weir_slice name);
-void weir_submit_refuse_conflict(struct weir_call *call, struct weir_slice id);
-void weir_submit_refuse_door(struct weir_call *call, const struct weir_job_admission *door,
-                             struct weir_slice queue);
+/* A submission is under way: the call waits for it. */
+void weir_submit_await(struct weir_job_call *job, const struct weir_submission *submission);
 
 #endif

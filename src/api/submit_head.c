@@ -1,3 +1,5 @@
+/* submit_head.c - what the head of an HTTP submission says. Texts are copied: the head goes before
+ * the job is on disk. */
 #include "api/submit_head.h"
 
 #include "api/job_call.h"
@@ -7,31 +9,13 @@
 
 /* ---- the query ---- */
 
+/* It looks for repetitions itself. */
 static const char *set_parameter(void *context, struct weir_slice name, struct weir_slice value,
                                  uint32_t *bit)
 {
     struct weir_submit_head *submit = context;
-    struct weir_job_params *params = &submit->params;
-    *bit = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
-    if (*bit == 0) {
-        return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
-               "attempts, timeout, key and cost";
-    }
-    const char *wrong = weir_job_params_set(params, (enum weir_job_params_field) * bit, value);
-    if (wrong != NULL) {
-        return wrong;
-    }
-    if (*bit == WEIR_JOB_WISH_QUEUE) {
-        params->queue = weir_slice_copy(submit->queue_text, value);
-    } else if (*bit == WEIR_JOB_WISH_TENANT) {
-        params->tenant = weir_slice_copy(submit->tenant_text, value);
-    } else if (*bit == WEIR_JOB_WISH_KEY) {
-        params->key = weir_slice_copy(submit->key_text, value);
-    } else if ((params->present & WEIR_JOB_WISH_DELAY) != 0 &&
-               (params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
-        return "goes without the other one of delay and run_at";
-    }
-    return NULL;
+    *bit = 0;
+    return weir_job_params_read(&submit->params, &submit->texts, name, value);
 }
 
 /* ---- fields ---- */
@@ -181,8 +165,8 @@ bool weir_submit_head_read(struct weir_submit_head *submit, struct weir_call *ca
         !read_timeout(submit, call, timeout) || !read_idempotency(submit, call, head, data)) {
         return false;
     }
-    submit->tenant = tenant.bytes > 0 && tenant.data != submit->tenant_text
-                         ? weir_slice_copy(submit->tenant_text, tenant)
+    submit->tenant = tenant.bytes > 0 && tenant.data != submit->texts.tenant
+                         ? weir_slice_copy(submit->texts.tenant, tenant)
                          : tenant;
     submit->params.priority = weir_config_tenant_priority(call->worker->worker_config->config,
                                                           submit->tenant, submit->params.priority);

@@ -14,15 +14,13 @@
 #define WEIR_SUBMIT_PATIENCE_MAX_NS (UINT64_C(300) * WEIR_NS_PER_SECOND)
 
 struct weir_submit_head {
-    struct weir_job_params params; /* its texts are below */
+    struct weir_job_params params; /* its names are in `texts` */
     struct weir_slice tenant;      /* on whose behalf */
     struct weir_slice type;        /* of the body; may be empty */
     struct weir_slice idempotency_key;
     uint64_t patience_ns; /* for room */
     uint64_t wait_ns;     /* for the job's end */
-    char queue_text[WEIR_NAME_BYTES_MAX];
-    char tenant_text[WEIR_NAME_BYTES_MAX];
-    char key_text[WEIR_NAME_BYTES_MAX];
+    struct weir_job_params_texts texts;
     char type_text[WEIR_JOB_TYPE_BYTES_MAX];
     char idempotency_text[WEIR_IDEMPOTENCY_BYTES_MAX];
 };

@@ -1,12 +1,10 @@
-/* submit_many.c - many jobs in one body.
+/* submit_many.c - many jobs over HTTP, a job a line: reads the body, and answers for all of them.
  *
- *     begin -> reading -> [lines are read] -> [doors, one after the other] -> [commit] -> reply
- *                                             -> [no room: are all there?] -> reply
+ *     head -> body -> [lines are read] -> [doors] -> [commit] -> reply
  *
  * The body is held as a whole, and its lines are read by a disk thread, since 16 MiB of JSON would
- * hold up a loop. Lines may go to different queues, so there are several doors; they are asked in
- * one order by all, and the first of a queue's for the places of all of them, so that no two
- * submissions wait for each other. */
+ * hold up a loop: work() runs there, everything else in the call's own loop. Doors and commit are
+ * submission.h's business. */
 #include "api/submit.h"
 
 #include "api/job_document.h"
@@ -28,15 +26,6 @@
 #define MEMORY_BYTES_MAX (UINT64_C(256) << 20)
 
 static atomic_uint_fast64_t memory_bytes;
-
-struct many;
-
-struct gate {
-    struct weir_job_admission door;
-    struct many *many;
-    struct weir_slice queue;
-    bool inside; /* it has places */
-};
 
 /* What has been read of a line. */
 struct item {
@@ -61,14 +50,11 @@ struct many {
     struct weir_acceptance *acceptances;
     uint32_t count;
 
-    struct gate *gates;
-    uint32_t gate_count;
-    uint32_t asked; /* gates that have answered */
-    bool at_door;   /* the next one has not */
-    bool made;      /* some ids are new ones */
-    bool looked;    /* whether all of them are there already */
-    bool opened;    /* the list in the reply has been begun */
-    uint32_t told;  /* how many jobs of it */
+    struct weir_submission submission;
+    struct weir_submission_door *doors;
+    bool made;     /* some ids are new ones */
+    bool opened;   /* the list in the reply has been begun */
+    uint32_t told; /* how many jobs of it */
 };
 
 static_assert(WEIR_JOB_ID_MADE_BYTES <= WEIR_JOB_ID_KEYED_BYTES, "both fit");
@@ -97,30 +83,16 @@ static void drop_many(struct weir_call *call)
     free(many->orders);
     free(many->items);
     free(many->acceptances);
-    free(many->gates);
+    free(many->doors);
+    weir_submission_drop(&many->submission);
     weir_job_drop(call);
 }
 
-static void give_places_back(struct many *many)
-{
-    for (uint32_t i = 0; i < many->asked; i++) {
-        if (many->gates[i].inside) {
-            many->gates[i].inside = false;
-            weir_job_service_revoke(many->job.job_service, &many->gates[i].door);
-        }
-    }
-}
-
-static void leave_doors(struct weir_call *call)
+static void leave_many(struct weir_call *call)
 {
     struct many *many = call->context;
-    give_places_back(many);
-    if (many->at_door) {
-        many->at_door = false;
-        if (weir_job_service_leave_admission(many->job.job_service,
-                                             &many->gates[many->asked].door)) {
-            weir_call_withdraw(call);
-        }
+    if (weir_submission_leave(&many->submission)) {
+        weir_call_withdraw(call);
     }
     weir_job_leave(call);
 }
@@ -153,237 +125,93 @@ static bool produce_jobs(struct weir_call *call, struct weir_json *json)
     return true;
 }
 
-static void tell_conflict(struct many *many)
+static void tell(struct many *many)
 {
-    for (uint32_t i = 0; i < many->count; i++) {
-        if (many->acceptances[i].conflict) {
-            weir_submit_refuse_conflict(many->job.call, many->orders[i].id);
-            return;
-        }
-    }
-    weir_submit_refuse_conflict(many->job.call, many->orders[0].id);
-}
-
-/* A queue has gone meanwhile. */
-static void tell_no_queue(struct many *many)
-{
-    uint32_t number, i = 0;
-    while (i + 1 < many->gate_count &&
-           weir_job_service_queue(many->job.job_service, many->gates[i].queue, &number) != NULL) {
-        i++;
-    }
-    weir_submit_refuse_queue(many->job.call, many->gates[i].queue);
-}
-
-static void tell(struct weir_job_call *job)
-{
-    struct many *many = many_of(job);
+    struct weir_call *call = many->job.call;
     bool fresh = false;
-    if (job->request.end == WEIR_JOB_SERVICE_CONFLICT) {
-        tell_conflict(many);
-        return;
-    }
-    if (job->request.end == WEIR_JOB_SERVICE_NO_QUEUE) {
-        tell_no_queue(many);
-        return;
-    }
-    if (job->request.end != WEIR_JOB_SERVICE_DONE) {
-        weir_job_refuse(job);
+    if (many->submission.refusal.reason != WEIR_JOB_REFUSED_NOT) {
+        weir_job_refuse_with(call, many->submission.refusal);
         return;
     }
     for (uint32_t i = 0; i < many->count; i++) {
         fresh = fresh || many->acceptances[i].fresh;
     }
-    weir_call_reply(job->call, fresh ? 202 : 200, "application/json", produce_jobs);
+    weir_call_reply(call, fresh ? 202 : 200, "application/json", produce_jobs);
 }
 
-static void submit(struct many *many, bool repeats, weir_job_step *next)
-{
-    struct weir_job_service_request *request = weir_job_prepare(&many->job);
-    request->accept.orders = many->orders;
-    request->accept.order_count = many->count;
-    request->accept.acceptances = many->acceptances;
-    request->repeats = repeats;
-    weir_job_ask(&many->job, weir_job_service_submit, next);
-}
+/* ---- its way ---- */
 
-static void commit(struct many *many)
-{
-    for (uint32_t i = 0; i < many->gate_count; i++) {
-        many->gates[i].inside = false; /* places are the job service's business from now on */
-    }
-    submit(many, false, tell);
-}
-
-/* ---- the doors ---- */
-
-static void tell_repeated(struct weir_job_call *job);
-
-/* Goes on to the next. Where there is no room, all may be there already, and need none. */
-static void pass_doors(struct weir_job_call *job)
+static void follow(struct weir_job_call *job)
 {
     struct many *many = many_of(job);
-    for (; many->asked < many->gate_count; many->asked++) {
-        struct gate *gate = &many->gates[many->asked];
-        gate->door.at_once = !many->made && !many->looked;
-        if (!many->at_door && !weir_job_service_ask(job->job_service, &gate->door)) {
-            many->at_door = true;
-            weir_job_hold(job);
-            weir_client_watch_peer(job->call->client);
-            return;
-        }
-        many->at_door = false;
-        gate->inside = gate->door.answer == WEIR_SCHEDULE_COME;
-        if (gate->door.answer == WEIR_SCHEDULE_FULL && gate->door.at_once) {
-            many->looked = true;
-            submit(many, true, tell_repeated);
-            return;
-        }
-        if (!gate->inside) {
-            give_places_back(many);
-            weir_submit_refuse_door(job->call, &gate->door, gate->queue);
-            return;
-        }
+    struct weir_submission *submission = &many->submission;
+    if (submission->state == WEIR_SUBMISSION_OPEN) {
+        weir_submission_commit(submission);
     }
-    commit(many);
+    if (submission->state == WEIR_SUBMISSION_UNDER_WAY) {
+        weir_submit_await(job, submission);
+    } else {
+        tell(many);
+    }
 }
 
-/* Some are new: they are to wait, or to be refused. */
-static void tell_repeated(struct weir_job_call *job)
+static void on_arrived(struct weir_submission *submission)
 {
-    if (job->request.end == WEIR_JOB_SERVICE_UNKNOWN) {
-        pass_doors(job);
-        return;
-    }
-    give_places_back(many_of(job));
-    tell(job);
-}
-
-static void on_door(struct weir_post *post)
-{
-    struct weir_job_admission *door = weir_container_of(post, struct weir_job_admission, on_done);
-    struct many *many = weir_container_of(door, struct gate, door)->many;
+    struct many *many = weir_container_of(submission, struct many, submission);
     if (weir_call_release(many->job.call)) {
-        weir_job_go_on(&many->job, pass_doors);
+        weir_job_go_on(&many->job, follow);
     }
-}
-
-static int compare_asks(const struct weir_schedule_ask *a, const struct weir_schedule_ask *b)
-{
-    if (a->queue != b->queue) {
-        return a->queue < b->queue ? -1 : 1;
-    }
-    if (a->priority != b->priority) {
-        return a->priority < b->priority ? -1 : 1;
-    }
-    return weir_slice_compare(a->tenant, b->tenant);
-}
-
-static int compare_gates(const void *a, const void *b)
-{
-    return compare_asks(&((const struct gate *)a)->door.ask, &((const struct gate *)b)->door.ask);
-}
-
-/* Those that lead to the same become one. */
-static void merge_gates(struct many *many)
-{
-    uint32_t kept = 0;
-    qsort(many->gates, many->gate_count, sizeof many->gates[0], compare_gates);
-    for (uint32_t i = 1; i < many->gate_count; i++) {
-        if (compare_gates(&many->gates[kept], &many->gates[i]) == 0) {
-            many->gates[kept].door.ask.count += many->gates[i].door.ask.count;
-        } else {
-            many->gates[++kept] = many->gates[i];
-        }
-    }
-    many->gate_count = kept + 1;
-}
-
-/* The first gate of each queue asks for the places of all of its. */
-static void seat(struct many *many)
-{
-    struct weir_schedule_ask *first = &many->gates[0].door.ask;
-    for (uint32_t i = 1; i < many->gate_count; i++) {
-        struct weir_schedule_ask *ask = &many->gates[i].door.ask;
-        ask->seated = ask->queue == first->queue;
-        if (ask->seated) {
-            first->besides[ask->priority] += ask->count;
-        } else {
-            first = ask;
-        }
-    }
-}
-
-/* Neighbours that lead to the same share a gate at once. */
-static void add_gate(struct many *many, const struct weir_job_order *order, uint32_t queue)
-{
-    struct weir_loop *loop = &many->job.worker->loop;
-    struct weir_schedule_ask ask = {
-        .queue = queue, .tenant = order->tenant, .priority = order->priority, .count = 1};
-    if (many->gate_count > 0) {
-        struct weir_schedule_ask *last = &many->gates[many->gate_count - 1].door.ask;
-        if (compare_asks(last, &ask) == 0) {
-            last->count++;
-            return;
-        }
-    }
-    many->gates[many->gate_count++] =
-        (struct gate){.many = many,
-                      .queue = order->queue,
-                      .door = {.on_done = {.arrive = on_door},
-                               .loop = loop,
-                               .ask = ask,
-                               .deadline_ns = loop->now_ns + many->head.patience_ns}};
 }
 
 /* How many of them lead to the same queue, and with the same priority; so far. */
-struct crowd {
+struct order_tally {
     uint64_t of_queue;
     uint64_t of_priority;
 };
 
-static struct crowd count_crowd(struct crowd before, const struct weir_schedule_ask *last,
-                                const struct weir_schedule_ask *ask)
+static struct order_tally count_orders(struct order_tally before,
+                                       const struct weir_schedule_ask *last,
+                                       const struct weir_schedule_ask *ask)
 {
     bool same_queue = last != NULL && last->queue == ask->queue;
     bool same_priority = same_queue && last->priority == ask->priority;
-    return (struct crowd){(same_queue ? before.of_queue : 0) + ask->count,
-                          (same_priority ? before.of_priority : 0) + ask->count};
+    return (struct order_tally){(same_queue ? before.of_queue : 0) + ask->count,
+                                (same_priority ? before.of_priority : 0) + ask->count};
 }
 
 /* The bound that so many are beyond even when nobody else is there; 0: there is none. */
-static uint32_t bound_of(const struct weir_config_queue *queue, struct crowd crowd,
+static uint32_t bound_of(const struct weir_config_queue *queue, struct order_tally tally,
                          enum weir_priority priority)
 {
     uint32_t own = queue->jobs_by_priority[priority];
     if (queue->full == WEIR_CONFIG_FULL_DROP_OLDEST) {
         return 0;
     }
-    return own > 0 && crowd.of_priority > own ? own
-           : crowd.of_queue > queue->jobs_max ? queue->jobs_max
+    return own > 0 && tally.of_priority > own ? own
+           : tally.of_queue > queue->jobs_max ? queue->jobs_max
                                               : 0;
 }
 
 /* Who has more jobs for a queue than that ever holds is not told to come again. */
-static bool fits(struct many *many)
+static bool fits_queues(struct many *many)
 {
     const struct weir_schedule_ask *last = NULL;
-    struct crowd crowd = {0};
-    for (uint32_t i = 0; i < many->gate_count; i++) {
-        const struct gate *gate = &many->gates[i];
-        const struct weir_schedule_ask *ask = &gate->door.ask;
+    struct order_tally tally = {0};
+    for (uint32_t i = 0; i < many->submission.door_count; i++) {
+        const struct weir_submission_door *door = &many->doors[i];
+        const struct weir_schedule_ask *ask = &door->admission.ask;
         uint32_t number;
         const struct weir_config_queue *queue =
-            weir_job_service_queue(many->job.job_service, gate->queue, &number);
-        crowd = count_crowd(crowd, last, ask);
-        uint32_t bound = queue == NULL ? 0 : bound_of(queue, crowd, ask->priority);
+            weir_job_service_queue(many->job.job_service, door->queue, &number);
+        tally = count_orders(tally, last, ask);
+        uint32_t bound = queue == NULL ? 0 : bound_of(queue, tally, ask->priority);
         if (bound > 0) {
             char detail[500];
             snprintf(detail, sizeof detail,
                      "The queue %.*s never holds more than %lu of these jobs at once, so there "
                      "will be no room for all of them. Nothing was accepted. Submit them in "
                      "several requests, or raise the queue's `line`.",
-                     (int)gate->queue.bytes, gate->queue.data, (unsigned long)bound);
+                     (int)door->queue.bytes, door->queue.data, (unsigned long)bound);
             refuse(many->job.call, 413, detail);
             return false;
         }
@@ -437,26 +265,18 @@ static bool find_queue(struct many *many, uint32_t index)
     struct weir_job_order *order = &many->orders[index];
     uint32_t number;
     const struct weir_config_queue *queue =
-        weir_job_service_queue(many->job.job_service, order->queue, &number);
+        weir_submission_find_queue(&many->submission, order, many->head.texts.queue, &number);
     if (queue == NULL) {
-        weir_submit_refuse_queue(many->job.call, order->queue);
+        weir_job_refuse_with(
+            many->job.call,
+            (struct weir_job_refusal){.reason = WEIR_JOB_REFUSED_QUEUE, .what = order->queue});
         return false;
     }
     if (order->body.count > queue->body_bytes_max) {
         return refuse_line(many, index, 413, "its body is longer than its queue takes.");
     }
-    if (order->attempts_max == 0) {
-        order->attempts_max = queue->attempts;
-    }
-    if (order->timeout_ms == 0) {
-        order->timeout_ms = queue->timeout_ns / 1000000;
-    }
-    if (order->queue.bytes == 0) { /* the config's may go: the text's place is free by now */
-        assert(queue->name.bytes <= sizeof many->head.queue_text);
-        memcpy(many->head.queue_text, queue->name.data, queue->name.bytes);
-        order->queue = (struct weir_slice){many->head.queue_text, queue->name.bytes};
-    }
-    add_gate(many, order, number);
+    weir_submission_add_door(&many->submission, order, number, (struct weir_slice){0},
+                             many->job.worker->loop.now_ns + many->head.patience_ns);
     return true;
 }
 
@@ -468,15 +288,23 @@ static void resolve(struct weir_job_call *job)
         refuse(job->call, many->status, many->wrong);
         return;
     }
+    many->submission = (struct weir_submission){.worker = job->worker,
+                                                .job_service = job->job_service,
+                                                .arrived = on_arrived,
+                                                .orders = many->orders,
+                                                .acceptances = many->acceptances,
+                                                .order_count = many->count,
+                                                .doors = many->doors};
     for (uint32_t i = 0; i < many->count; i++) {
         if (!name_order(many, i) || !find_queue(many, i)) {
             return;
         }
     }
-    merge_gates(many);
-    if (fits(many)) {
-        seat(many);
-        pass_doors(job);
+    many->submission.repeatable = !many->made;
+    weir_submission_merge_doors(&many->submission);
+    if (fits_queues(many)) {
+        weir_submission_enter(&many->submission);
+        follow(job);
     }
 }
 
@@ -545,9 +373,9 @@ static bool make_room(struct many *many, uint32_t count)
     many->orders = calloc(count, sizeof many->orders[0]);
     many->items = calloc(count, sizeof many->items[0]);
     many->acceptances = calloc(count, sizeof many->acceptances[0]);
-    many->gates = calloc(count, sizeof many->gates[0]);
+    many->doors = calloc(count, sizeof many->doors[0]);
     if (many->orders == NULL || many->items == NULL || many->acceptances == NULL ||
-        many->gates == NULL) {
+        many->doors == NULL) {
         fail(many, 503, 0, "There is no memory for so many jobs. Try again later.");
         return false;
     }
@@ -674,10 +502,8 @@ static void take(struct weir_call *call)
 
 void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
-    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct many),
-                                                 .take = take,
-                                                 .leave = leave_doors,
-                                                 .drop = drop_many};
+    static const struct weir_call_hooks hooks = {
+        .context_bytes = sizeof(struct many), .take = take, .leave = leave_many, .drop = drop_many};
     struct many *many = weir_submit_begin(call, &hooks);
     if (many == NULL || !weir_submit_head_read(&many->head, call, head, data)) {
         return;

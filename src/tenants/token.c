@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L /* strncasecmp */
 #include "tenants/token.h"
 
+#include "base/slice.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +112,15 @@ static bool same_secret(const struct token *token, struct weir_slice text)
         differs |= (unsigned char)(token->text[i] ^ text.data[i]);
     }
     return differs == 0;
+}
+
+bool weir_credential_speaks_for(const struct weir_credential *credential, bool trusted,
+                                struct weir_slice asked, struct weir_slice *tenant)
+{
+    struct weir_slice own = credential->tenant;
+    bool believed = own.bytes > 0 || credential->scopes != 0 || trusted;
+    *tenant = own.bytes > 0 ? own : asked;
+    return asked.bytes == 0 || (believed && weir_slice_equal(asked, *tenant));
 }
 
 struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,

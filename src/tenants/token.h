@@ -25,6 +25,11 @@ struct weir_credential {
         tenant; /* the only tenant that it speaks for; empty: any. The text is the config's */
 };
 
+/* On whose behalf a caller is: `asked`, or, if that is empty, whom its credential names. False if
+ * it may not speak for that tenant; without a credential only a trusted client may name one. */
+bool weir_credential_speaks_for(const struct weir_credential *credential, bool trusted,
+                                struct weir_slice asked, struct weir_slice *tenant);
+
 /* The rights that an Authorization field's value gives. Takes the same time for every wrong token
  * of a length. */
 struct weir_credential weir_tokens_find(const struct weir_tokens *tokens,
