@@ -1,4 +1,4 @@
-/* exchange_metrics.c - what is counted of requests to LLMs: each attempt by itself, since each may
+/* exchange_metrics.c - what is counted of requests to LLMs: each attempt on its own, since each may
  * go to another provider. */
 #include "llm/llm_exchange.h"
 

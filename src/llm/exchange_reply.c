@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* The lane is told of output in steps of so many tokens: each costs a lock. */
+/* The lane hears of output in steps of so many tokens: each costs a lock. */
 #define PROGRESS_TOKENS UINT32_C(64)
 
 static struct weir_limits_source limits_of(const struct weir_llm *llm)

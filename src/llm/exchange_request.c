@@ -12,7 +12,7 @@
 /* Room for what is put into a body: a few words of ours, and the name of a model. */
 #define EDIT_BYTES_MAX (64 + 6 * WEIR_NAME_BYTES_MAX + 2)
 
-/* What a body counts for at most that nobody reads. No model takes more; what is longer has
+/* What an unread body counts for at most. No model takes more; what is longer has
  * pictures or files in it, or only claims to be. */
 #define UNREAD_TOKENS_MAX (UINT32_C(1) << 20)
 
@@ -478,7 +478,7 @@ static void read_on(struct weir_llm *llm)
         uint32_t capacity = capacity_for(llm);
         if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && llm->large == WEIR_LLM_LARGE_NONE &&
             !weir_list_empty(&worker->large_waiters)) {
-            wait_for_large(llm); /* behind those who came before */
+            wait_for_large(llm); /* behind those that came before */
             return;
         }
         enum weir_body_read read = weir_exchange_read_client(exchange, capacity, EDIT_BYTES_MAX);

@@ -1,7 +1,7 @@
 /* exchange_retry.c - whether a request to an LLM is sent again, and when.
  *
  * A reply that may lead to another attempt (429, 503, 529) waits in the server's buffer, with its
- * body, until that is decided: so the connection can be kept, and what is said in the body about
+ * body, until that is decided: so the connection can be kept, and what the body says about
  * when to come back is heard. Between two attempts nothing is held: neither permit nor connection.
  */
 #include "llm/llm_exchange.h"

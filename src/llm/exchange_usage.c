@@ -61,7 +61,7 @@ struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
 
 void weir_llm_book(const struct weir_llm *llm)
 {
-    if (llm->attempts > 0) { /* else it has reached nobody */
+    if (llm->attempts > 0) { /* else it has reached no server */
         struct weir_usage_counts counts = weir_llm_used(llm);
         counts.requests = 1;
         add(llm, &counts);

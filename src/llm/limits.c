@@ -1,3 +1,8 @@
+/* limits.c - the limits that the head of a reply states.
+ *
+ * Each field is split by a table of name parts into what it counts, of which kind its number is,
+ * and over which time. A number says by its form whether it is a duration, seconds or a moment.
+ * What the fields of one unit say together becomes a quota. */
 #include "llm/limits.h"
 
 #include "llm/ratelimit.h"

@@ -1,3 +1,5 @@
+/* llm.c - the names in the bodies of LLM APIs, in one table that is searched by length, and which
+ * call a path is. No I/O, no memory of its own. */
 #include "llm/llm.h"
 
 #include "base/slice.h"

@@ -1,4 +1,4 @@
-/* llm_exchange.h - which language an LLM's API speaks, and in which of its calls.
+/* llm.h - which language an LLM's API speaks, and in which of its calls.
  *
  * What differs between the calls is where a few facts stand: the model, how much may be generated,
  * whether the reply streams, what was used. llm_request.h and llm_reply.h pick them out. */
@@ -29,13 +29,13 @@ enum weir_llm_api {
  * /responses, /embeddings, /completions, /messages; and /messages/count_tokens and
  * /responses/input_tokens. That holds for both dialects alike, since many servers have calls of
  * both. Upper case and slashes at the end make no difference: there are servers that see none, and
- * nobody is to pass uncounted by how a path is spelled. In the custom dialect every path is
- * WEIR_LLM_API_CUSTOM. */
+ * no request may pass uncounted because of how its path is spelled. In the custom dialect every
+ * path is WEIR_LLM_API_CUSTOM. */
 enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_slice path);
 
 /* What of a reply can be read. */
 enum weir_llm_body {
-    WEIR_LLM_BODY_OPAQUE, /* neither, or compressed although nobody asked for that */
+    WEIR_LLM_BODY_OPAQUE, /* neither, or compressed although that was not asked for */
     WEIR_LLM_BODY_JSON,
     WEIR_LLM_BODY_EVENTS, /* server-sent events, each a JSON document */
 };
@@ -62,7 +62,8 @@ bool weir_llm_path_valid(struct weir_slice path);
 
 #define WEIR_LLM_CUSTOM_NAMES_MAX (6 * WEIR_JSON_STEPS_MAX)
 
-/* The same, made ready once for all requests. It points into itself: it may not be moved. */
+/* A custom dialect, made ready once for all requests. It points into itself: it may not be moved.
+ */
 struct weir_llm_custom {
     struct weir_json_names names;
     struct weir_slice texts[WEIR_LLM_CUSTOM_NAMES_MAX];

@@ -1,3 +1,7 @@
+/* llm_cut.c - finds `"usage":null` in an event that comes in pieces.
+ *
+ * A state machine over the bytes around the member. It only looks once the reader of the event has
+ * come to the end of a `usage`; see llm_cut.h for what goes with the member. */
 #include "llm/llm_cut.h"
 
 #include "wire/json_usual.h"

@@ -1,7 +1,7 @@
 /* llm_cut.h - where a member `"usage":null` stands in an event, and what goes with it.
  *
- * An event's data is a JSON object that comes in pieces, and somebody reads it who says when the
- * value of a `usage` of the outermost object ends. The text before it is then looked at backwards,
+ * An event's data is a JSON object that comes in pieces, and whose reader says when the value
+ * of a `usage` of the outermost object ends. The text before it is then looked at backwards,
  * for which the last bytes of the pieces before are kept; so nothing is done for all the other
  * members. What is left without the member is what would have been written without it:
  *
@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-/* Thirteen are enough where nobody writes spaces. */
+/* Thirteen are enough without spaces. */
 #define WEIR_LLM_MEMBER_BYTES_MAX 64
 
 struct weir_llm_cut {

@@ -9,8 +9,8 @@
  *   exchange_metrics.c  what is counted of all that
  *
  * The body of a request stays in the client's buffer until it is clear that no other attempt will
- * need it. The state goes when the exchange is over: whoever may have ended that looks whether it
- * still has a client before it touches the state. */
+ * need it. The state goes when the exchange is over: a function that may have ended the exchange
+ * looks whether it still has a client before it touches the state. */
 #ifndef WEIR_LLM_LLM_EXCHANGE_H
 #define WEIR_LLM_LLM_EXCHANGE_H
 
@@ -138,7 +138,7 @@ WEIR_MUST_CHECK bool weir_llm_listen(struct weir_llm *llm, struct weir_slice byt
 /* There are no more. */
 WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_llm *llm);
 
-/* What it came to, for whoever takes the permit back. */
+/* How it went and what it cost, for the permit that goes back. */
 void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result);
 
 /* ---- exchange_usage.c ---- */

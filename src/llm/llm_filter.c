@@ -5,7 +5,7 @@
 #include "llm/llm_exchange.h"
 #include "wire/json_writer.h"
 
-/* What must not reach a provider, which is a machine of strangers, and what is said differently to
+/* What must not reach a provider, whose machine belongs to others, and what is said differently to
  * it. A body is held before it goes on, so its sender has been told to go on already. */
 #define NOT_FOR_PROVIDERS                                                                  \
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \

@@ -1,3 +1,8 @@
+/* llm_metrics.c - the table of series, and each worker's part of a series.
+ *
+ * Any thread may call it. The table's lock is held while a series is looked up, made, forgotten or
+ * visited, never while something is counted: each counter has one writer, the worker whose part it
+ * is in. A part that is taken keeps its series in the table. */
 #include "llm/llm_metrics.h"
 
 #include "base/alloc.h"
@@ -148,13 +153,13 @@ static void remove_series(struct weir_llm_metrics *meter, struct series *series)
     weir_release(meter->allocator, series, series_bytes(series->names_bytes));
 }
 
-/* Whether nobody has it, and nobody had it for long. */
+/* Whether no attempt uses it, and none has for long. */
 static bool is_unused(const struct weir_llm_metrics *meter, const struct series *series,
                       uint64_t now_ns)
 {
     struct weir_llm_metrics_part **parts = parts_of(meter, series->slot);
     for (uint32_t i = 0; i < meter->worker_count; i++) {
-        /* Acquire: whoever gave it back has counted before. */
+        /* Acquire: the worker that gave it back has counted before. */
         if (parts[i] != NULL &&
             (atomic_load_explicit(&parts[i]->users, memory_order_acquire) > 0 ||
              now_ns < atomic_load_explicit(&parts[i]->used_ns, memory_order_relaxed) +
@@ -226,7 +231,7 @@ static struct series *find_or_make(struct weir_llm_metrics *meter,
     return series != NULL ? series : make(meter, &names, hash, most, now_ns);
 }
 
-/* The same for names that are in no table yet: the closest that there is room for. */
+/* A series for names that are in no table yet: the closest that there is room for. */
 static struct series *find_closest(struct weir_llm_metrics *meter,
                                    struct weir_llm_metrics_labels labels, uint64_t now_ns)
 {

@@ -4,12 +4,12 @@
  * A series is one provider, model and tenant. All workers share the table of series, under a lock
  * that is held while a name is looked up, once an attempt. What is counted belongs to one worker
  * alone, its part of the series: an addition there is a load and a store, which other threads only
- * read. Who reads sums over the parts.
+ * read. A reader sums over the parts.
  *
  * Clients choose the names of models, so how many series there are is bounded. Where there is no
  * room for another tenant, its requests are counted as those of `_other` with the same model; where
  * there is none for another model, as `_other` of the same provider; then as `_other` altogether. A
- * series that nobody has used for an hour makes room for a new one, but only then: counters that go
+ * series that was not used for an hour makes room for a new one, but only then: counters that go
  * away without need are a nuisance. */
 #ifndef WEIR_LLM_LLM_METRICS_H
 #define WEIR_LLM_LLM_METRICS_H
@@ -51,7 +51,7 @@ enum {
 struct weir_llm_metrics_part {
     _Atomic uint64_t counts[WEIR_LLM_METRICS_COUNTS];
     _Atomic uint64_t used_ns; /* when it was last taken or given back */
-    atomic_uint users;        /* who has taken it */
+    atomic_uint users;        /* how many have taken it */
 };
 
 struct weir_llm_metrics;

@@ -1,3 +1,7 @@
+/* llm_reply.c - reads a reply as it passes: events or one document, in the dialect of the route.
+ *
+ * Paths of JSON members lead to what is counted; tables hold them for each dialect. A document
+ * counts when it is complete, so what half of one says is kept apart until then. */
 #include "llm/llm_reply.h"
 
 #include "base/slice.h"

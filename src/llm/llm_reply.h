@@ -10,8 +10,8 @@
  * What counts, and when:
  * - A document (the body, or an event of a stream) counts from its last bracket on. Half of one, or
  *   what is not JSON, says nothing; what was known before stays.
- * - If a number is stated again the later one counts, each by itself: Anthropic states the input at
- *   the beginning and the output, cumulative, at the end. What is negative, has a fraction or an
+ * - If a number is stated again the later one counts, each on its own: Anthropic states the input
+ * at the beginning and the output, cumulative, at the end. What is negative, has a fraction or an
  *   exponent, or is above WEIR_LLM_TOKENS_MAX, is not stated.
  * - A body that is compressed or neither JSON nor events passes unread.
  *

@@ -1,3 +1,6 @@
+/* llm_request.c - reads a request's body in one pass: the model, the limits, how much text there
+ * is, and the places that may have to be edited. Paths of JSON members lead there; each dialect has
+ * a table of them. */
 #include "llm/llm_request.h"
 
 #include "llm/llm_names.h"

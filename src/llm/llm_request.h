@@ -1,8 +1,8 @@
 /* llm_request.h - what the body of an LLM request says, and what is changed in it.
  *
  * The body is fed in pieces as it arrives and stays as it is; at its end a few facts are known, and
- * where they stand. What is to be changed is told as edits: the caller replaces some bytes by
- * others while it writes the body, and nothing else is touched, reordered or formatted anew.
+ * where they stand. What is to be changed comes out as edits: the caller replaces some bytes by
+ * others while it writes the body, and nothing else is touched, reordered or formatted again.
  *
  * Where a name is repeated the last one counts, as it does for nearly every reader of JSON.
  *

@@ -1,3 +1,4 @@
+/* ratelimit.c - matches what policies allow with what is left of them, by name. */
 #include "llm/ratelimit.h"
 
 #include "base/slice.h"

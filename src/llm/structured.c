@@ -1,3 +1,5 @@
+/* structured.c - a strict parser of structured lists: one item at a time, without memory of its
+ * own. A mistake anywhere makes the whole list fail. */
 #include "llm/structured.h"
 
 #include "wire/chars.h"
@@ -83,7 +85,7 @@ static unsigned take_digits(struct weir_structured *list, int64_t *value)
     return count;
 }
 
-/* An integer, or a decimal, of which nobody needs the value. */
+/* An integer, or a decimal, whose value is not needed. */
 static bool take_number(struct weir_structured *list, struct weir_structured_parameter *parameter)
 {
     bool negative = take(list, '-');

@@ -68,13 +68,13 @@ void weir_exchange_defer(struct weir_exchange *exchange)
     }
 }
 
-/* A transfer whose two sides both keep up must not keep the loop from everybody else. */
+/* A transfer whose two sides both keep up must not keep the loop from other exchanges. */
 bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
 {
     if (rounds < ROUNDS_MAX) {
         return false;
     }
-    /* Bytes flow, so nobody is idle. But interim replies are not what is waited for. */
+    /* Bytes flow, so no side is idle. But a server that only sends interim replies is late. */
     bool awaits_head = exchange->request.sent && exchange->state < WEIR_EXCHANGE_JUDGING;
     if (exchange->backend != NULL && !awaits_head) {
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
@@ -147,8 +147,8 @@ static bool is_idempotent(enum weir_http_method method)
 }
 
 /* The connection broke before anything of a reply came, for a reason that may be known. A pooled
- * one was probably closed before it took anything; nobody knows, so what must not happen twice is
- * not sent again. */
+ * one was probably closed before it took anything. That is not certain, so what must not happen
+ * twice is not sent again. */
 static void lose_backend(struct weir_exchange *exchange, const char *wrong)
 {
     struct weir_origin *origin = exchange->backend->origin;
@@ -186,7 +186,7 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
     lose_backend(exchange, NULL);
 }
 
-/* Whether the connection is there. If not, it goes on by itself, or has been lost. */
+/* Whether the connection is there. If not, its events go on with it, or it has been lost. */
 static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progress progress,
                          const char *wrong)
 {
@@ -263,7 +263,7 @@ static void backend_late(struct weir_backend *backend)
         return;
     }
     if (by_client && !expired) {
-        /* The client is what everybody waits for, and it has a time of its own. */
+        /* The exchange waits for the client, which has a timeout of its own. */
         weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
         return;
     }

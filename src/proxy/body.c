@@ -1,3 +1,6 @@
+/* body.c - where a body ends: by its length, by its chunks, or with the connection. Bytes are
+ * looked at where they lie and stay there. Only a request's chunk extensions and trailers are taken
+ * out, by moving what follows them. */
 #define _GNU_SOURCE /* memmem */
 #include "proxy/body.h"
 

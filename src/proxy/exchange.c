@@ -1,3 +1,8 @@
+/* exchange.c - the life of an exchange: its states and its end, answers of our own, what its gate
+ * reports, and what its client does or fails to do in time.
+ *
+ * Every function runs in the loop of the exchange's worker, as everywhere in this folder: an
+ * exchange is never touched by another thread. */
 #include "proxy/exchange_internal.h"
 
 #include "base/list.h"
@@ -330,7 +335,7 @@ void weir_exchange_watch_client(struct weir_exchange *exchange)
             weir_timer_set(&exchange->worker->loop, &client->timer, due_ns);
         }
     } else if (weir_exchange_wants_reader(exchange)) {
-        bool waited = exchange->request.pace.waits; /* for a body that nobody wants any more */
+        bool waited = exchange->request.pace.waits; /* for a body that is not read any more */
         weir_exchange_pause_body(exchange);
         if (waited || client->timer.due_ns == WEIR_NEVER) {
             weir_client_press(client); /* what the server does is no step of its own */
@@ -350,8 +355,8 @@ bool weir_exchange_send_continue(struct weir_exchange *exchange)
     return true;
 }
 
-/* The upstream leaves a client without its 100 for so long that the client is told to send by Weir:
- * else one that holds a permit could wait for ever. */
+/* The upstream has not sent its 100 in time, so Weir does: else a client that holds a permit could
+ * wait for ever. */
 static void tell_to_send(struct weir_exchange *exchange)
 {
     exchange->request.expects = false;
@@ -441,7 +446,7 @@ static void client_ready(struct weir_client *client)
     weir_exchange_watch_client(exchange);
 }
 
-/* Whoever still stands in line when the program ends, or on the way there, is told so. */
+/* The program ends: answers a request that stands in line, or is on its way there. */
 static void dismiss(struct weir_client *client)
 {
     static const char going_away[] = "This server is going away, and its grace period is over. Try "

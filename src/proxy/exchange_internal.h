@@ -135,7 +135,7 @@ const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exch
 /* How long the server has from now on; the deadline may be sooner. */
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns);
 
-/* Whether it has gone on for so long that others come first; then it goes on later by itself. */
+/* Whether it has gone on for so long that others come first; then it is deferred. */
 bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);
 
 /* Goes on in a later step of this turn or the next. */
@@ -183,7 +183,7 @@ enum weir_body_read {
 enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity,
                                               uint32_t spare);
 
-/* What is said of a body that is too long, also of one that only says so. */
+/* The answer to a body that is too long, or whose head says so. */
 #define WEIR_BODY_TOO_LONG \
     "The body is longer than the route's max_body. Send less, or have it raised."
 

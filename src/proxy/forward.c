@@ -1,3 +1,8 @@
+/* forward.c - the heads that go on: a request's to a server, a reply's to a client.
+ *
+ * Fields that pass are copied as they came, in runs of neighbours, because the parser has already
+ * refused every line that could be read in two ways. Everything else is decided per field by its
+ * id, with one mask for a whole request. */
 #include "proxy/forward.h"
 
 #include "base/slice.h"
@@ -6,19 +11,19 @@
 #include "wire/field_name.h"
 #include "wire/head_writer.h"
 
-/* What says who asked: ours to say, unless the peer is believed. */
+/* Fields that name the client: Weir writes them, unless the peer is believed. */
 #define SAYS_WHO                                                            \
     (WEIR_FIELD_BIT(FORWARDED) | WEIR_FIELD_BIT(X_FORWARDED_FOR) |          \
      WEIR_FIELD_BIT(X_FORWARDED_HOST) | WEIR_FIELD_BIT(X_FORWARDED_PROTO) | \
      WEIR_FIELD_BIT(X_REAL_IP))
 
-/* Those of them to which everybody on the way adds: written with what they said before. */
+/* Those of them to which each proxy adds: written with what they said before. */
 #define LISTS_ALL (WEIR_FIELD_BIT(FORWARDED) | WEIR_FIELD_BIT(X_FORWARDED_FOR))
 
 /* A host, a peer and the words between them. */
 #define FORWARDED_BYTES_MAX 512
 
-/* What is written anew for every request, and what is only for this gateway. Trailers do not go to
+/* What Weir writes for every request, and what is only for this gateway. Trailers do not go to
  * a server, so the field that announces them does not either. */
 #define WRITTEN_ANEW                                                                             \
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
@@ -118,7 +123,7 @@ static void write_request_line(struct weir_head_writer *writer,
     copy(writer, head->minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
 }
 
-/* A field that lists everybody on the way: what it said before, if it is believed, and `own`. */
+/* A field that lists all proxies on the way: what it said before, if it is believed, and `own`. */
 static void write_list(struct weir_head_writer *writer, const struct weir_http1_head *head,
                        const char *data, enum weir_field_id id, struct weir_slice own)
 {
@@ -157,8 +162,8 @@ static struct weir_slice forwarded_element(const struct weir_forward_request *re
 static void write_who(struct weir_head_writer *writer, const struct weir_forward_request *request,
                       uint64_t said)
 {
-    static const struct weir_http1_head nobody;
-    const struct weir_http1_head *believed = request->trusted ? request->head : &nobody;
+    static const struct weir_http1_head none;
+    const struct weir_http1_head *believed = request->trusted ? request->head : &none;
     struct weir_slice host = weir_http1_slice(request->data, request->head->authority);
     char element[FORWARDED_BYTES_MAX];
     if ((said & WEIR_FIELD_BIT(X_FORWARDED_FOR)) == 0) {
@@ -300,7 +305,7 @@ static bool passes(const struct weir_forward_request *request, uint16_t index,
     }
     if (request->route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY &&
         weir_api_key_is_in(field, request->data)) {
-        return false; /* it has said who asks, and is nobody else's business */
+        return false; /* the API key is for this gateway only */
     }
     if ((bit & SAYS_WHO) != 0) {
         return request->trusted && (bit & LISTS_ALL) == 0;

@@ -1,13 +1,13 @@
 /* lane_failover.c - another lane for a request whose upstream cannot be reached.
  *
- * Nothing of it was sent, so nobody notices but the lane, which is closed for as long as its
+ * Nothing of it was sent, so only the lane notices: it is closed for as long as its
  * servers are left alone; so the next requests do not go there first. The permit goes back, and the
  * request stands at the head of its tenant's line again, with its deadline still running. Where no
  * other lane is open, the answer is a 502 as it is without lanes: to wait for a lane that has just
  * failed would only make it a late one. */
 #include "proxy/exchange_internal.h"
 
-/* Of one request. A lane is tried again when its pause is over, so who waits for another one that
+/* Of one request. A lane is tried again when its pause is over, so a request for another one that
  * is full may come here more than once for each; longer and longer pauses keep that rare. */
 #define DETOURS_MAX 100
 

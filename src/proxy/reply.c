@@ -1,4 +1,8 @@
-/* reply.c - an exchange's reply, on its way to the client. */
+/* reply.c - an exchange's reply, on its way to the client: heads until the final one, then the
+ * body, which passes from the server's buffer to the client without a copy. The server's connection
+ * and the permit are free as soon as the server has said everything, also while the client still
+ * reads.
+ */
 #include "proxy/exchange_internal.h"
 
 #include "proxy/forward.h"
@@ -291,7 +295,7 @@ bool weir_exchange_write(struct weir_exchange *exchange)
                                        ? WEIR_REPLY_INTERIM_CUT
                                        : WEIR_REPLY_HEARD;
     }
-    weir_client_relax(exchange->client); /* it has gone on: its time begins anew */
+    weir_client_relax(exchange->client); /* it has gone on: its timeout starts again */
     return weir_buffer_bytes(&exchange->reply.head) == 0 && exchange->reply.ready == 0;
 }
 

@@ -1,4 +1,6 @@
-/* Why two readings suffice. An upstream may decode all, some or none of the escapes and drop all,
+/* request_path.c - rewriting, refusing or keeping what upstreams read differently in a path.
+ *
+ * Why two readings suffice. An upstream may decode all, some or none of the escapes and drop all,
  * some or none of the parameters, so a path has many readings. No match has an escape, and where
  * parameters may be dropped none has a semicolon (weir_request_path_objection() asks). So a literal
  * segment that equals a segment in any of these readings equals it in the loosest one as well, in

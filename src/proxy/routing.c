@@ -197,7 +197,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
     }
 }
 
-/* Who asks, as far as the client is believed. */
+/* Sets the tenant, the flow and the priority, as far as the client is believed. */
 static void identify(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_config_route *found = exchange->route;
@@ -248,7 +248,7 @@ static bool begin_filters(struct weir_exchange *exchange, const struct request_r
     return weir_filters_begin(exchange, &facts);
 }
 
-/* On routes that ask for a key, it says who asks, and nothing else does. */
+/* On routes that ask for an API key, only the key decides on the tenant. */
 static struct refusal check_key(struct weir_exchange *exchange,
                                 const struct request_reading *reading)
 {
