@@ -18,7 +18,7 @@
 #include "llm/dialect.h"
 #include "llm/limits.h"
 #include "llm/llm_reply.h"
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 #include "tenants/usage.h"
 
 /* The most of a body that is held and read. Longer ones pass unread. */

@@ -1,6 +1,6 @@
 /* attempt.c - an exchange and a server: finding one, connecting, going on as far as both sides
  * allow, and losing it again. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include "base/list.h"
 #include "frontend/loopback_client.h"

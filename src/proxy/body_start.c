@@ -11,7 +11,7 @@
  *   - of this process: it sends as fast as it can;
  *   - on a listener with `body_rate: none`: there a body may be a conversation with the upstream,
  *     whose start waits for an answer. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 static bool enters_at_once(const struct weir_exchange *exchange)
 {

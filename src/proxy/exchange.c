@@ -3,7 +3,7 @@
  *
  * Every function runs in the loop of the exchange's worker, as everywhere in this folder: an
  * exchange is never touched by another thread. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include "base/list.h"
 #include "gates/refusal.h"

@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "base/slice.h"
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* filter.c - has the filters of an exchange do their part at each step. A step asks by
  * weir_exchange_has_hook() first, so that an exchange without such a hook pays one comparison. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include <assert.h>
 

@@ -5,7 +5,7 @@
  * request stands at the head of its tenant's line again, with its deadline still running. Where no
  * other lane is open, the answer is a 502 as it is without lanes: to wait for a lane that has just
  * failed would only make it a late one. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 /* Of one request. A lane is tried again when its pause is over, so a request for another one that
  * is full may come here more than once for each; longer and longer pauses keep that rare. */

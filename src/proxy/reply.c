@@ -3,7 +3,7 @@
  * and the permit are free as soon as the server has said everything, also while the client still
  * reads.
  */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include "proxy/forward.h"
 #include "weir/retry.h"

@@ -1,6 +1,6 @@
 /* request.c - an exchange's request, on its way to the server: the head that Weir has written, then
  * the body from the client's buffer, as far as it has been checked. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 enum weir_body_read weir_exchange_read_client(struct weir_exchange *exchange, uint32_t capacity,
                                               uint32_t spare)

@@ -1,5 +1,5 @@
 /* routing.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 
 #include "base/slice.h"
 #include "config/match.h"

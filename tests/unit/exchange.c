@@ -1,5 +1,5 @@
 /* The moves of an exchange, what another attempt begins with, and what filters do at its steps. */
-#include "proxy/exchange_internal.h"
+#include "proxy/exchange_steps.h"
 #include "unit/helpers.h"
 
 /* ---- states ---- */

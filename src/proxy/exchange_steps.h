@@ -1,4 +1,4 @@
-/* exchange_internal.h - the steps of an exchange, between the files that together make it:
+/* exchange_steps.h - the steps of an exchange, between the files that together make it:
  *
  *   routing.c     where a request goes, on whose behalf, and into which line
  *   body_start.c  the start of a body, read before the request stands in line
@@ -13,8 +13,8 @@
  *
  * Any step may end the exchange, after which its client is null; its memory stays until the end of
  * the turn. */
-#ifndef WEIR_PROXY_EXCHANGE_INTERNAL_H
-#define WEIR_PROXY_EXCHANGE_INTERNAL_H
+#ifndef WEIR_PROXY_EXCHANGE_STEPS_H
+#define WEIR_PROXY_EXCHANGE_STEPS_H
 
 #include "proxy/exchange.h"
 
