@@ -243,8 +243,8 @@ void weir_llm_enter(struct weir_llm *llm)
     assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
     if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
-                             "The key that its route makes of the model's name has no byte, or "
-                             "more than 255. Name another model.");
+                             "The route's key, which contains the model's name, is empty or has "
+                             "more than 255 bytes. Name another model.");
         return;
     }
     bool again = llm->attempts > 0 || exchange->failovers > 0;
@@ -297,8 +297,8 @@ bool weir_llm_refuse_spent(struct weir_llm *llm)
             .kind = WEIR_PROBLEM_BUDGET_SPENT,
             .status = 429,
             .detail =
-                "This tenant has used all tokens that it may use today (tokens_per_day). Come back "
-                "after Retry-After, when another day of UTC has begun, or have it raised.",
+                "This tenant has used all its tokens of today (tokens_per_day). Try again after "
+                "Retry-After, when the next day of UTC begins, or have the limit raised.",
             .retry_ns = budget.left_ns};
         weir_exchange_answer_problem(exchange, &problem);
     }

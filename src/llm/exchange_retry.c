@@ -131,7 +131,7 @@ bool weir_llm_judged(struct weir_llm *llm)
     if (judging && exchange->reply.body.state == WEIR_BODY_FAULT) { /* nothing has been said yet */
         exchange->server_failed = true;
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                             "The upstream refused the request, and its reply was cut off. Try "
+                             "The upstream refused the request, and its reply broke off. Try "
                              "again later.");
         return false;
     }

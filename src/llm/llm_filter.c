@@ -45,9 +45,9 @@ static bool begin_attempt(struct weir_exchange *exchange, void *state,
                           const struct weir_config_upstream *upstream)
 {
     if (!weir_llm_address(state, upstream)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                             "There is no memory left to name the model as this upstream calls it. "
-                             "Try again.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
+            "Out of memory while renaming the model for this upstream. Try again.");
         return false;
     }
     return true;

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 
 /* How many reads and writes of one exchange may follow each other before others have their turn. */
 #define ROUNDS_MAX 16
@@ -16,7 +17,7 @@
 #define LEAVING_NS WEIR_NS_PER_MS
 
 static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
-                       const char *wrong);
+                       const char *error);
 
 /* ---- how long anything may take ---- */
 
@@ -81,6 +82,34 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
     }
     weir_exchange_defer(exchange);
     return true;
+}
+
+/* ---- answers for an upstream ---- */
+
+/* "Upstream `NAME` ", and the rest of a detail. */
+#define DETAIL_BYTES_MAX (WEIR_NAME_BYTES_MAX + 160)
+
+/* `what` goes on where the name of the upstream ends. */
+static void answer_for_upstream(struct weir_exchange *exchange,
+                                const struct weir_config_upstream *upstream,
+                                enum weir_problem_kind kind, uint16_t status, const char *what)
+{
+    struct weir_slice name = upstream->name;
+    char detail[DETAIL_BYTES_MAX];
+    snprintf(detail, sizeof detail, "Upstream `%.*s` %s", (int)name.bytes, name.data, what);
+    weir_exchange_answer(exchange, kind, status, detail);
+}
+
+/* With why its server could not be used, or, if that is not known, with `otherwise`. */
+static void answer_unreachable(struct weir_exchange *exchange,
+                               const struct weir_config_upstream *upstream, const char *error,
+                               const char *otherwise)
+{
+    if (error != NULL) {
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502, error);
+    } else {
+        answer_for_upstream(exchange, upstream, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502, otherwise);
+    }
 }
 
 /* ---- another attempt ---- */
@@ -149,7 +178,7 @@ static bool is_idempotent(enum weir_http_method method)
 /* The connection broke before anything of a reply came, for a reason that may be known. A pooled
  * one was probably closed before it took anything. That is not certain, so what must not happen
  * twice is not sent again. */
-static void lose_backend(struct weir_exchange *exchange, const char *wrong)
+static void lose_backend(struct weir_exchange *exchange, const char *error)
 {
     struct weir_origin *origin = exchange->backend->origin;
     bool fresh = !exchange->backend->reused;
@@ -167,18 +196,16 @@ static void lose_backend(struct weir_exchange *exchange, const char *wrong)
         weir_exchange_restart(exchange);
         exchange->reconnected = true;
         exchange->server_failed = fresh; /* should there be no other */
-        connect_to(exchange, fresh ? origin : NULL, wrong);
+        connect_to(exchange, fresh ? origin : NULL, error);
         return;
     }
     exchange->server_failed = true;
     if (untouched && weir_exchange_fail_over(exchange)) {
         return;
     }
-    weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                         wrong != NULL
-                             ? wrong
-                             : "The upstream closed the connection or refused it. Check that it is "
-                               "running, and try again.");
+    answer_unreachable(exchange, origin->upstream->config, error,
+                       "closed the connection or refused it. Check that it is running, and try "
+                       "again.");
 }
 
 void weir_exchange_lose_backend(struct weir_exchange *exchange)
@@ -188,10 +215,10 @@ void weir_exchange_lose_backend(struct weir_exchange *exchange)
 
 /* Whether the connection is there. If not, its events go on with it, or it has been lost. */
 static bool is_connected(struct weir_exchange *exchange, enum weir_connect_progress progress,
-                         const char *wrong)
+                         const char *error)
 {
     if (progress == WEIR_CONNECT_FAILED) {
-        lose_backend(exchange, wrong);
+        lose_backend(exchange, error);
     } else if (progress == WEIR_CONNECT_UNDER_WAY) {
         weir_exchange_set_timer(exchange, weir_backend_connect_patience_ns(exchange->backend));
     }
@@ -217,9 +244,9 @@ void weir_exchange_go_on(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
     if (!backend->connected) {
-        const char *wrong;
-        enum weir_connect_progress progress = weir_backend_connect(backend, &wrong);
-        if (!is_connected(exchange, progress, wrong)) {
+        const char *error;
+        enum weir_connect_progress progress = weir_backend_connect(backend, &error);
+        if (!is_connected(exchange, progress, error)) {
             return;
         }
         weir_exchange_move(exchange, WEIR_EXCHANGE_SENDING);
@@ -257,9 +284,9 @@ static void backend_late(struct weir_backend *backend)
     /* A deadline is the client's or the route's, and says nothing about the server. */
     bool expired = has_deadline(exchange) && exchange->deadline_ns <= exchange->worker->loop.now_ns;
     if (!backend->connected && !expired) {
-        const char *wrong;
-        enum weir_connect_progress progress = weir_backend_connect_late(backend, &wrong);
-        (void)is_connected(exchange, progress, wrong);
+        const char *error;
+        enum weir_connect_progress progress = weir_backend_connect_late(backend, &error);
+        (void)is_connected(exchange, progress, error);
         return;
     }
     if (by_client && !expired) {
@@ -278,10 +305,10 @@ static void backend_late(struct weir_backend *backend)
     if (exchange->reply.progress == WEIR_REPLY_BEGUN) {
         weir_exchange_abandon(exchange, WEIR_ABANDON_REPLY_CUT);
     } else {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
-            "The upstream took longer than its timeouts allow. Try again, or raise "
-            "first_byte or deadline.");
+        answer_for_upstream(exchange, weir_exchange_upstream(exchange),
+                            WEIR_PROBLEM_UPSTREAM_TIMEOUT, 504,
+                            "took longer than first_byte, idle or the deadline allows. Try again, "
+                            "or raise them.");
     }
 }
 
@@ -352,10 +379,10 @@ uint32_t weir_exchange_lane(const struct weir_exchange *exchange)
     return exchange->route->upstreams[lane % exchange->route->upstream_count];
 }
 
-/* Finds a server and a connection, and begins to send. `wrong` is why the server before could not
+/* Finds a server and a connection, and begins to send. `error` is why the server before could not
  * be used, if that is known. */
 static void connect_to(struct weir_exchange *exchange, const struct weir_origin *not_this,
-                       const char *wrong)
+                       const char *error)
 {
     uint32_t index = weir_exchange_lane(exchange);
     struct weir_origin *origin =
@@ -366,8 +393,9 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         return;
     }
     if (origin != NULL && !finish_head(exchange, origin)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
-                             "The header section is too long to be passed on.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_BAD_REQUEST, 431,
+            "The header section is too long to be passed on. Send fewer or shorter header fields.");
         return;
     }
     struct weir_backend *backend =
@@ -378,7 +406,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         exchange->server_failed = true;
         if (!exchange->reconnected) {
             exchange->reconnected = true;
-            connect_to(exchange, origin, wrong);
+            connect_to(exchange, origin, error);
             return;
         }
     }
@@ -388,18 +416,16 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         }
         weir_exchange_answer(
             exchange, WEIR_PROBLEM_OUT_OF_DESCRIPTORS, 503,
-            "This gateway has no descriptor or memory left for a connection to the "
-            "upstream. Try again, or raise its limit of open files.");
+            "This gateway has no descriptor or memory left for a connection to the upstream. "
+            "Try again, or raise its limit of open files.");
         return;
     }
     if (backend == NULL && weir_exchange_fail_over(exchange)) {
         return;
     }
     if (backend == NULL) {
-        weir_exchange_answer(
-            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-            wrong != NULL ? wrong
-                          : "No server of the upstream can be reached. Check that one is running.");
+        answer_unreachable(exchange, exchange->worker_config->upstreams[index].config, error,
+                           "is unreachable. Check that a server of it is running.");
         return;
     }
     begin_sending(exchange, backend);

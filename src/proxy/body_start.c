@@ -82,7 +82,7 @@ static void wait_for_start(struct weir_exchange *exchange, struct weir_slice key
     struct weir_body_start *start = weir_slab_take(&exchange->worker->body_starts);
     if (start == NULL) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                             "There is no memory left for this request. Try again.");
+                             "Out of memory for this request. Try again.");
         return;
     }
     start->priority = (uint8_t)request->priority;

@@ -103,8 +103,9 @@ static bool take_head(struct weir_exchange *exchange)
     bool final = head->status >= 200 || switches;
     if (switches && !(exchange->request.upgrade == WEIR_UPGRADE_WEBSOCKET &&
                       head->upgrade == WEIR_UPGRADE_WEBSOCKET)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                             "The upstream switched to a protocol that it was not asked for.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+            "The upstream switched to another protocol (101) without being asked for it.");
         return false;
     }
     if (final && exchange->request.minor == 0 && head->framing == WEIR_FRAMING_CHUNKED) {
@@ -116,7 +117,7 @@ static bool take_head(struct weir_exchange *exchange)
     enum weir_filter_head judged = final ? judge_head(exchange, head) : WEIR_FILTER_HEAD_PASS;
     if (judged == WEIR_FILTER_HEAD_NO_MEMORY) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                             "There is no memory left for this reply. Try again.");
+                             "Out of memory for this reply. Try again.");
         return false;
     }
     enum weir_http1_framing framing =
@@ -126,8 +127,10 @@ static bool take_head(struct weir_exchange *exchange)
                                 exchange->request.body.state == WEIR_BODY_ENDED);
     }
     if ((final || exchange->request.minor > 0) && !write_head(exchange, head, framing)) {
-        weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
-                             "The upstream's header section is too long to be passed on.");
+        weir_exchange_answer(
+            exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 502,
+            "The header section of the upstream's reply is too long to be passed on. "
+            "Have it send fewer or shorter header fields.");
         return false;
     }
     uint16_t head_bytes = head->head_bytes;

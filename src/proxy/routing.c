@@ -265,8 +265,8 @@ static struct refusal check_key(struct weir_exchange *exchange,
         return (struct refusal){0};
     case WEIR_API_KEY_WRONG:
         return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
-                                "The API key is not known here, or has been revoked. Ask whoever "
-                                "runs this gateway for another one."};
+                                "Unknown or revoked API key. Ask the operator of this gateway for "
+                                "another one."};
     case WEIR_API_KEY_NONE:
         break;
     }
@@ -300,8 +300,8 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
     if (head->method == WEIR_METHOD_TRACE && adds_fields(exchange)) {
         return (struct refusal){
             WEIR_PROBLEM_BAD_REQUEST, 501,
-            "TRACE has a server say back what it was sent, and this route's upstream is sent more "
-            "than you know. It is not passed on."};
+            "TRACE is not passed on here: the reply would show header fields that this gateway "
+            "adds for the upstream (headers). Use another method."};
     }
     if (head->upgrade == WEIR_UPGRADE_WEBSOCKET && !found->websocket) {
         return (struct refusal){
@@ -330,16 +330,18 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
     reading->key = (struct weir_slice){reading->key_text, key_bytes};
     if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE && reading->key_gap == WEIR_KEY_NO_GAP) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
-                                "The request does not name the key that its route asks for, or one "
-                                "of more than 255 bytes."};
+                                "The request names no key for its route (key), or one of more than "
+                                "255 bytes. Name another one."};
     }
     if (!make_request(exchange, reading)) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 431,
-                                "The header section is too long to be passed on."};
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 431,
+            "The header section is too long to be passed on. Send fewer or shorter "
+            "header fields."};
     }
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_BEGIN) && !begin_filters(exchange, reading)) {
         return (struct refusal){WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                                "There is no memory left for this request. Try again."};
+                                "Out of memory for this request. Try again."};
     }
     return (struct refusal){0};
 }
@@ -348,9 +350,9 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
 static struct refusal check_caller(struct weir_exchange *exchange,
                                    const struct request_reading *reading)
 {
-    const char *wrong = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
+    const char *error = weir_guard_objection(exchange->client->listener, &exchange->worker->guard,
                                              reading->head, reading->data);
-    return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, wrong};
+    return (struct refusal){WEIR_PROBLEM_FORBIDDEN, 403, error};
 }
 
 /* Counts the exchange as one of the route, and gives it the route's filters. */
@@ -367,14 +369,15 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
 {
     const struct weir_http1_head *head = reading->head;
     if (head->form == WEIR_TARGET_AUTHORITY || head->method == WEIR_METHOD_CONNECT) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 501, "CONNECT is not served here."};
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 501,
+                                "CONNECT is not served here. Send the request itself."};
     }
     struct weir_request_path request_path;
     enum weir_config_paths paths = exchange->client->listener->config->paths;
-    const char *wrong =
+    const char *error =
         weir_request_path_settle(&request_path, paths, reading->head, reading->data);
-    if (wrong != NULL) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
+    if (error != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, error};
     }
     struct weir_slice path = weir_http1_slice(reading->data, head->path);
     path = path.bytes == 0 ? weir_slice_of("/") : path;
@@ -385,10 +388,10 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
     }
     const char *plain =
         exchange->worker_config->snapshot->filters[reading->match.route].plain_paths;
-    wrong = weir_request_path_objection(&request_path, exchange->worker_config->config, path,
+    error = weir_request_path_objection(&request_path, exchange->worker_config->config, path,
                                         &reading->match, plain);
-    if (wrong != NULL) {
-        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, wrong};
+    if (error != NULL) {
+        return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, error};
     }
     exchange->route = &exchange->worker_config->config->routes[reading->match.route];
     follow_route(exchange, reading->match.route);

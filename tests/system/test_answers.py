@@ -415,8 +415,9 @@ async def test_each_other_answer_has_its_type_and_status():
                 (request('/functions/f', 'X-Long: ' + 'x' * 100_000), 'bad-request', 431),
                 (request(host='evil.com'), 'forbidden', 403)):
             message = await ask(gateway.port, text)
-            read(message, kind, status)
+            problem = read(message, kind, status)
             assert message.one('retry-after') is None
+            assert ('Upstream `functions` ' in problem['detail']) == kind.startswith('upstream-')
 
 
 @run
