@@ -69,7 +69,7 @@ static void fill_line(struct stage *stage)
         int bytes = snprintf(name, sizeof name, "tenant-%u", i % TENANTS_WAITING);
         struct weir_request request = {.tenant = {name, (size_t)bytes}};
         struct weir_ticket *ticket = i == 0 ? &stage->inside : &stage->tickets[i - 1];
-        enum weir_verdict verdict =
+        enum weir_admission verdict =
             weir_key_enter(stage->key, ticket, &request, stage->now_ns++, &stage->news);
         must(verdict == (i == 0 ? WEIR_ADMITTED : WEIR_WAITING), "fill");
     }

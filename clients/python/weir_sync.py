@@ -108,13 +108,9 @@ class weir_result(ctypes.Structure):
 
 class weir_ticket(ctypes.Structure):
     _fields_ = [('state', _u8), ('end', _u8), ('refusal', _u8), ('priority', _u8), ('lane_id', _u16),
-                ('retry', _bool), ('listed', _bool), ('cost', _u32), ('place', _u32), ('sequence', _u64),
-                ('entered_ns', _u64), ('admitted_ns', _u64), ('deadline_ns', _u64), ('lease_ns', _u64),
-                ('tag', _u64), ('key', _pointer), ('turn', _pointer), ('lane', _pointer),
-                ('link', weir_link), ('settings_epoch', _u32), ('breaker_epoch', _u32),
-                ('sent_number', _u64), ('sent_input', ctypes.c_int64), ('sent_output', ctypes.c_int64),
-                ('sent_requests', _u32), ('input', _u32), ('predicted', _u32), ('output', _u32),
-                ('output_max', _u32)]  # and some bits
+                ('cost', _u32), ('sequence', _u64), ('entered_ns', _u64), ('admitted_ns', _u64),
+                ('deadline_ns', _u64), ('lease_ns', _u64), ('tag', _u64),
+                ('inside', _u64 * 16)]  # WEIR_TICKET_INSIDE_BYTES
 
 
 class weir_permit(ctypes.Structure):
@@ -142,7 +138,7 @@ STRUCTURES = (weir_slice, weir_link, weir_gate_options, weir_rate, weir_breaker_
 def _load() -> ctypes.CDLL:
     built = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'libweir.so'
     chosen = os.environ.get('WEIR_LIBRARY')
-    names = [chosen] if chosen else [*([str(built)] if built.exists() else []), 'libweir.so.0']
+    names = [chosen] if chosen else [*([str(built)] if built.exists() else []), 'libweir.so.0.2']
     library = ctypes.CDLL(names[0])  # which lets other threads run while a call waits
     status, reference = ctypes.c_int, ctypes.POINTER
     for name, result, arguments in (

@@ -19,6 +19,8 @@
 #include "weir/settings.h"
 #include "weir/ticket.h"
 
+struct weir_key;
+
 /* The most tickets that one call admits from the line, and the most that it ends because of the
  * time; the rest follow at the next wake, which is then due at once. It bounds how long a lock is
  * held. Only displacement by summed cost is not bounded by it: an arrival sends away as many as it
@@ -34,7 +36,7 @@ struct weir_news {
     uint64_t wake_ns; /* when the key needs weir_key_wake(); WEIR_NEVER: not before the next call */
 };
 
-enum weir_verdict {
+enum weir_admission {
     WEIR_ADMITTED, /* it holds a permit: go, and give it back with weir_key_leave() */
     WEIR_WAITING,  /* it stands in line: the news of some later call will tell */
     WEIR_REFUSED   /* it is over; `refusal` of the ticket says why */
@@ -128,10 +130,9 @@ WEIR_API struct weir_ticket *weir_news_next(struct weir_news *news);
 /* Asks for a permit. `ticket` must be IDLE or ENDED. WEIR_REFUSED leaves nothing behind, be it for
  * a bad request, a full line or missing memory. With `retry`, the deadline should be the one that
  * the first attempt had. */
-WEIR_API WEIR_MUST_CHECK enum weir_verdict weir_key_enter(struct weir_key *key,
-                                                          struct weir_ticket *ticket,
-                                                          const struct weir_request *request,
-                                                          uint64_t now_ns, struct weir_news *news);
+WEIR_API WEIR_MUST_CHECK enum weir_admission
+weir_key_enter(struct weir_key *key, struct weir_ticket *ticket, const struct weir_request *request,
+               uint64_t now_ns, struct weir_news *news);
 
 /* Gives a permit back and passes it on. WEIR_NOT_HELD when the ticket is not admitted,
  * WEIR_WRONG_KEY when it is another key's, WEIR_BAD_COST for a cost out of range: then nothing

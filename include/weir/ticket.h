@@ -87,21 +87,18 @@ struct weir_request {
     bool retry;           /* goes to the head of its tenant's line: it has waited before */
 };
 
-struct weir_key;
-struct weir_lane;
-struct weir_turn;
+/* What the library keeps in a ticket for itself, with room to spare: so a program runs with a later
+ * version of the library, whose tickets remember more. */
+#define WEIR_TICKET_INSIDE_BYTES 128
 
-/* The fields down to `tag` may be read by the ticket's owner; the others are the library's. */
+/* The ticket's owner may read every field but `inside`, and writes none. */
 struct weir_ticket {
     uint8_t state;     /* enum weir_ticket_state */
     uint8_t end;       /* enum weir_end, once ENDED */
     uint8_t refusal;   /* enum weir_status, once refused */
     uint8_t priority;  /* enum weir_priority */
     uint16_t lane_id;  /* which lane admitted it */
-    bool retry;        /* private: went to the head of its line */
-    bool listed;       /* private: stands in a struct weir_news */
     uint32_t cost;     /* as asked for, and reserved once admitted */
-    uint32_t place;    /* private: in the heap of deadlines and leases */
     uint64_t sequence; /* the key's count of arrivals when it came: unique at its key */
     uint64_t entered_ns;
     union {
@@ -111,32 +108,10 @@ struct weir_ticket {
     uint64_t deadline_ns;
     uint64_t lease_ns;
     uint64_t tag;
-    struct weir_key *key;
-    struct weir_turn *turn;
-    struct weir_lane *lane;
-    struct weir_link link;   /* WAITING: in its tenant's line; listed: in the news */
-    uint32_t settings_epoch; /* which settings it was admitted under, and so from which buckets */
-    uint32_t breaker_epoch;  /* whether it was admitted before the breaker last tripped */
-
-    /* What the lane's controller remembers of it; see src/core/control.h. */
-    uint64_t sent_number;   /* counts what the lane has sent */
-    int64_t sent_input;     /* all that the lane had charged when it was sent, its own included */
-    int64_t sent_output;    /* the same */
-    uint32_t sent_requests; /* the same; wraps around */
-    uint32_t input;         /* of its cost */
-    uint32_t predicted;     /* its output, when it came */
-    uint32_t output;        /* charged by the controller besides the input */
     union {
-        uint32_t output_max;  /* until it is admitted */
-        uint32_t output_seen; /* after that: counted while streaming */
-    };
-    uint32_t sent_among : 24; /* permits out on the lane when it was sent, its own included */
-    uint32_t charge : 2;      /* enum weir_charge under which it was sent */
-    uint32_t heard : 1;       /* the head of its reply has been told */
-    uint32_t accepted : 1;    /* and it was a success */
-    uint32_t undone : 1;      /* it was refused or failed: as if it had never been sent */
-    uint32_t guessed : 1;     /* nothing was known of its output when it came */
-    uint32_t free : 1;        /* it did not wait for a rate, and pays with what there is */
+        uint64_t alignment;
+        unsigned char bytes[WEIR_TICKET_INSIDE_BYTES];
+    } inside; /* the library's own */
 };
 
 #ifdef __cplusplus

@@ -11,8 +11,14 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What the compiler may be told of a function; compilers that do not know a word go without it. */
+#if defined(__GNUC__)
 #define WEIR_API        __attribute__((visibility("default")))
 #define WEIR_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define WEIR_API
+#define WEIR_MUST_CHECK
+#endif
 
 #define WEIR_NEVER         UINT64_MAX
 #define WEIR_NS_PER_MS     UINT64_C(1000000)

@@ -14,5 +14,6 @@
 #include "weir/telemetry.h"
 #include "weir/ticket.h"
 #include "weir/types.h"
+#include "weir/version.h"
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "frontend/listener.h"
+#include "weir/version.h"
 #include "wire/chars.h"
 #include "wire/exposition.h"
 #include "worker/key_tenant.h"

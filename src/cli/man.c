@@ -1,6 +1,7 @@
 #include "cli/man.h"
 
 #include "cli/commands.h"
+#include "weir/version.h"
 
 /* The day on which the text below was last changed. */
 #define DAY "November 16, 2026"

@@ -1,3 +1,4 @@
+#include "weir/version.h"
 #include "cli/commands.h"
 
 static const struct weir_flag flags[] = {{0}};

@@ -11,29 +11,31 @@
 void weir_control_send(struct weir_control *control, struct weir_ticket *ticket, uint32_t active,
                        uint64_t now_ns)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     weir_ledger_send(&control->ledger, ticket, control->settings.charge);
-    ticket->output_seen = 0; /* from here on; before, this was what it may cost at most */
-    ticket->heard = 0;
-    ticket->accepted = 0;
-    ticket->undone = 0;
-    ticket->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
+    inside->output_seen = 0; /* from here on; before, this was what it may cost at most */
+    inside->heard = 0;
+    inside->accepted = 0;
+    inside->undone = 0;
+    inside->sent_among = (active < AMONG_MAX ? active : AMONG_MAX) & AMONG_MAX;
     struct weir_need own = weir_ticket_charged(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         weir_mirror_charge(&control->mirrors[i], own.of[control->mirrors[i].unit]);
     }
-    ticket->free = control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
+    inside->free = control->kind->sent(control, weir_ticket_bill(ticket), now_ns);
     control->under_way++;
 }
 
 static struct weir_echo echo_of(const struct weir_control *control,
                                 const struct weir_ticket *ticket, uint32_t active, uint64_t now_ns)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
     bool held = control->awaited && control->full &&
                 weir_control_wait_s(control, &control->head, now_ns) <= 0.0;
     uint64_t delay_ns = now_ns > ticket->admitted_ns ? now_ns - ticket->admitted_ns : 0;
-    return (struct weir_echo){.number = ticket->sent_number,
+    return (struct weir_echo){.number = inside->sent_number,
                               .sent_last = control->ledger.number,
-                              .among = ticket->sent_among,
+                              .among = inside->sent_among,
                               .active = active,
                               .held = held,
                               .delay_s = weir_seconds(delay_ns),
@@ -43,26 +45,28 @@ static struct weir_echo echo_of(const struct weir_control *control,
 /* As if it had never been sent. News of requests that were sent later contained it. */
 static void undo(struct weir_control *control, struct weir_ticket *ticket)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_need own = weir_ticket_charged(ticket);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
         double amount = own.of[mirror->unit];
         mirror->balance += amount;
-        mirror->level += mirror->number > ticket->sent_number ? 0.0 : amount;
+        mirror->level += mirror->number > inside->sent_number ? 0.0 : amount;
     }
     weir_ledger_undo(&control->ledger, ticket);
-    control->kind->undone(control, ticket->sent_number, weir_ticket_bill(ticket), ticket->free);
-    ticket->undone = 1;
+    control->kind->undone(control, inside->sent_number, weir_ticket_bill(ticket), inside->free);
+    inside->undone = 1;
 }
 
 /* Replaces what was charged by what it cost. */
 static void settle(struct weir_control *control, struct weir_ticket *ticket,
                    struct weir_usage usage)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_bill bill = weir_ticket_bill(ticket);
-    int64_t input = (int64_t)usage.input - (int64_t)ticket->input;
-    int64_t output = (int64_t)usage.output - (int64_t)ticket->output;
-    if (ticket->charge == WEIR_CHARGE_MAX_KEPT) {
+    int64_t input = (int64_t)usage.input - (int64_t)inside->input;
+    int64_t output = (int64_t)usage.output - (int64_t)inside->output;
+    if (inside->charge == WEIR_CHARGE_MAX_KEPT) {
         input = 0;
         output = 0;
     }
@@ -75,7 +79,7 @@ static void settle(struct weir_control *control, struct weir_ticket *ticket,
     control->ledger.input += input;
     control->ledger.output += output;
     int64_t actual = bill.at_once + bill.later + input + output;
-    control->kind->settled(control, bill, actual, ticket->free);
+    control->kind->settled(control, bill, actual, inside->free);
 }
 
 static struct weir_mirror *find_mirror(struct weir_control *control, const struct weir_quota *quota)
@@ -106,7 +110,7 @@ static void hear_quotas(struct weir_control *control, const struct weir_ticket *
             int64_t since =
                 weir_ledger_since(&control->ledger, ticket, (enum weir_unit)mirror->unit);
             struct weir_sighting from = {
-                .number = ticket->sent_number,
+                .number = weir_inside(ticket)->sent_number,
                 .sent_ns = ticket->admitted_ns,
                 .since = (double)since + (refused ? own.of[mirror->unit] : 0.0),
             };
@@ -127,15 +131,16 @@ static double believed_s(uint64_t duration_ns)
 static double refuse(struct weir_control *control, const struct weir_ticket *ticket,
                      const struct weir_reply *reply, const struct weir_echo *echo)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_pacer_refusal refusal = {
-        .number = ticket->sent_number,
+        .number = inside->sent_number,
         .sent_last = control->ledger.number,
         .bill = weir_ticket_bill(ticket),
         .retry_after_known = reply->retry_after_known,
         .retry_after_s = believed_s(reply->retry_after_ns),
         .rounding_s = believed_s(reply->retry_after_rounding_ns),
         .cost_mean = control->ledger.cost_mean,
-        .delay_s = ticket->charge == WEIR_CHARGE_END ? control->ledger.delay_mean_s : 0.0,
+        .delay_s = inside->charge == WEIR_CHARGE_END ? control->ledger.delay_mean_s : 0.0,
         .stated = weir_control_stated_rate(control),
         .now_ns = echo->now_ns,
     };
@@ -146,10 +151,11 @@ static double refuse(struct weir_control *control, const struct weir_ticket *tic
 uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *ticket,
                            const struct weir_reply *reply, uint32_t active, uint64_t now_ns)
 {
-    if (ticket->heard) {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (inside->heard) {
         return now_ns;
     }
-    ticket->heard = 1;
+    inside->heard = 1;
     if (reply->quota_count > 0) {
         weir_control_advance(control, now_ns); /* the level is told as of now */
     }
@@ -169,7 +175,7 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
         control->kind->lost(control, &echo);
         pause_s = reply->retry_after_known ? believed_s(reply->retry_after_ns) : 0.0;
     } else if (reply->outcome == WEIR_OUTCOME_SUCCESS) {
-        ticket->accepted = 1;
+        inside->accepted = 1;
         control->kind->accepted(control, &echo);
     }
     return weir_control_after(now_ns, pause_s);
@@ -178,25 +184,26 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
 void weir_control_progress(struct weir_control *control, struct weir_ticket *ticket,
                            uint32_t output)
 {
-    if (output > ticket->output_seen) {
-        ticket->output_seen = output;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (output > inside->output_seen) {
+        inside->output_seen = output;
     }
-    if (output <= ticket->output || ticket->undone) {
+    if (output <= inside->output || inside->undone) {
         return;
     }
-    int64_t more = (int64_t)output - (int64_t)ticket->output;
+    int64_t more = (int64_t)output - (int64_t)inside->output;
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         struct weir_mirror *mirror = &control->mirrors[i];
         bool counts = mirror->unit == WEIR_UNIT_COST || mirror->unit == WEIR_UNIT_OUTPUT;
         weir_mirror_charge(mirror, counts ? (double)more : 0.0);
     }
     control->ledger.output += more;
-    ticket->output = output;
+    inside->output = output;
     /* What is charged at the end is reserved now; anything else is charged now. */
-    if (ticket->charge == WEIR_CHARGE_END) {
-        control->kind->settled(control, (struct weir_bill){0, -more}, 0, ticket->free);
+    if (inside->charge == WEIR_CHARGE_END) {
+        control->kind->settled(control, (struct weir_bill){0, -more}, 0, inside->free);
     } else {
-        control->kind->settled(control, (struct weir_bill){0, 0}, more, ticket->free);
+        control->kind->settled(control, (struct weir_bill){0, 0}, more, inside->free);
     }
 }
 
@@ -204,13 +211,14 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
                       enum weir_outcome outcome, struct weir_usage usage, uint32_t active,
                       uint64_t now_ns)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     assert(control->under_way > 0);
     control->under_way--;
-    if (ticket->undone) {
+    if (inside->undone) {
         return false;
     }
     settle(control, ticket, usage);
-    if (outcome == WEIR_OUTCOME_SOFT_LOSS && ticket->heard) { /* broken off in the middle */
+    if (outcome == WEIR_OUTCOME_SOFT_LOSS && inside->heard) { /* broken off in the middle */
         struct weir_echo echo = echo_of(control, ticket, active, now_ns);
         control->lost++;
         control->kind->lost(control, &echo);
@@ -220,7 +228,7 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
         return false;
     }
     weir_ledger_average(&control->ledger, usage);
-    if (ticket->charge == WEIR_CHARGE_END) {
+    if (inside->charge == WEIR_CHARGE_END) {
         weir_ledger_average_delay(&control->ledger, ticket, now_ns);
     }
     if (control->kind->succeeded == NULL) {

@@ -32,46 +32,48 @@ static struct weir_tenant *obtain_tenant(struct weir_key *key, struct weir_slice
 static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
                         const struct weir_request *request)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     weir_ticket_reset(ticket);
     ticket->priority = (uint8_t)request->priority;
-    ticket->retry = request->retry;
+    inside->retry = request->retry;
     ticket->cost = request->cost == 0 ? 1 : request->cost;
-    ticket->input =
+    inside->input =
         request->input == 0 || request->input > ticket->cost ? ticket->cost : request->input;
-    ticket->predicted = ticket->cost - ticket->input;
-    ticket->output_max = request->output_max < WEIR_COST_MAX ? request->output_max : WEIR_COST_MAX;
-    ticket->guessed = 0;
+    inside->predicted = ticket->cost - inside->input;
+    inside->output_max = request->output_max < WEIR_COST_MAX ? request->output_max : WEIR_COST_MAX;
+    inside->guessed = 0;
     ticket->sequence = key->next_sequence++;
     ticket->entered_ns = key->now_ns;
     ticket->deadline_ns = weir_key_deadline_ns(key, request->deadline_ns);
     ticket->lease_ns = request->lease_ns == 0 ? key->rules->settings.lease_ns : request->lease_ns;
     ticket->tag = request->tag;
-    ticket->key = key;
-    ticket->turn = NULL;
-    ticket->lane = NULL;
+    inside->key = key;
+    inside->turn = NULL;
+    inside->lane = NULL;
 }
 
 /* Where the caller names no cost: what it sends, and what such requests got so far. */
 static void estimate(const struct weir_key *key, struct weir_ticket *ticket,
                      const struct weir_request *request)
 {
-    struct weir_estimator own = weir_tenant_outputs(ticket->turn->tenant);
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_estimator own = weir_tenant_outputs(inside->turn->tenant);
     const struct weir_key_estimates *meter = key->meter;
     struct weir_estimator others = {0};
     if (own.count == 0 && meter->count > 0) {
         others = (struct weir_estimator){(float)(meter->output_sum / (double)meter->count), 1};
     }
-    uint32_t output = weir_estimate_output(&own, &others, ticket->output_max);
+    uint32_t output = weir_estimate_output(&own, &others, inside->output_max);
     uint32_t room = WEIR_COST_MAX - request->input;
-    ticket->input = request->input;
-    ticket->predicted = output < room ? output : room;
-    ticket->cost = ticket->input + ticket->predicted;
+    inside->input = request->input;
+    inside->predicted = output < room ? output : room;
+    ticket->cost = inside->input + inside->predicted;
     ticket->cost += ticket->cost == 0;
-    ticket->guessed = own.count == 0 && meter->count == 0;
+    inside->guessed = own.count == 0 && meter->count == 0;
 }
 
-static WEIR_APART enum weir_verdict refuse(struct weir_key *key, struct weir_ticket *ticket,
-                                           enum weir_status why, struct weir_news *news)
+static WEIR_APART enum weir_admission refuse(struct weir_key *key, struct weir_ticket *ticket,
+                                             enum weir_status why, struct weir_news *news)
 {
     ticket->refusal = (uint8_t)why;
     weir_ticket_end(key, ticket, WEIR_END_REFUSED);
@@ -93,7 +95,7 @@ static bool reserve_timer(struct weir_key *key)
  * go (G2). A free tenant's tickets would be ready, so there are none of its own in line either. */
 static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ticket *ticket)
 {
-    const struct weir_tenant *tenant = ticket->turn->tenant;
+    const struct weir_tenant *tenant = weir_inside(ticket)->turn->tenant;
     if (key->ready > 0 || tenant->hold != WEIR_TENANT_FREE || tenant->active >= tenant->limit) {
         return NULL;
     }
@@ -108,9 +110,10 @@ static struct weir_lane *lane_at_once(struct weir_key *key, const struct weir_ti
  * `retry_at_ns` says when it will be. What is only guessed is not held against a ticket. */
 static bool quota_spent(const struct weir_key *key, struct weir_ticket *ticket)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_amount amount = weir_ticket_amount(ticket);
-    if (ticket->guessed) {
-        amount = (struct weir_amount){ticket->input, ticket->input, 0};
+    if (inside->guessed) {
+        amount = (struct weir_amount){inside->input, inside->input, 0};
     }
     uint64_t soonest_ns = WEIR_NEVER;
     bool barred = true;
@@ -138,7 +141,7 @@ static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_
     if (key->rules->settings.early_reject && weir_key_too_late(key, ticket)) {
         return WEIR_TOO_LATE;
     }
-    const struct weir_turn *turn = ticket->turn;
+    const struct weir_turn *turn = weir_inside(ticket)->turn;
     const struct weir_tenant *tenant = turn->tenant;
     const struct weir_bound *own = &key->rules->settings.line_by_tenant;
     struct weir_arrival arrival = {tenant, ticket->cost};
@@ -156,9 +159,7 @@ static enum weir_status refusal_at_door(const struct weir_key *key, struct weir_
 
 static struct weir_ticket *last_of_turn(const struct weir_turn *turn)
 {
-    return weir_list_empty(&turn->tickets)
-               ? NULL
-               : weir_container_of(turn->tickets.previous, struct weir_ticket, link);
+    return weir_list_empty(&turn->tickets) ? NULL : weir_ticket_of_link(turn->tickets.previous);
 }
 
 static struct weir_ticket *last_of_tenant(const struct weir_tenant *tenant)
@@ -184,7 +185,7 @@ static void displace(struct weir_key *key, struct weir_ticket *ticket, struct we
 static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
                       struct weir_news *news)
 {
-    struct weir_turn *turn = ticket->turn;
+    struct weir_turn *turn = weir_inside(ticket)->turn;
     struct weir_arrival arrival = {turn->tenant, ticket->cost};
     const struct weir_share_heap *by_priority = &key->priorities[turn->priority].share_heap;
     const struct weir_stake *victim;
@@ -197,15 +198,15 @@ static void make_room(struct weir_key *key, const struct weir_ticket *ticket,
     }
 }
 
-static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *ticket,
-                                   struct weir_news *news)
+static enum weir_admission join_line(struct weir_key *key, struct weir_ticket *ticket,
+                                     struct weir_news *news)
 {
     bool timed = ticket->deadline_ns != WEIR_NEVER || ticket->lease_ns != WEIR_NEVER;
     enum weir_status refusal = refusal_at_door(key, ticket);
     if (refusal != WEIR_OK) {
         return refuse(key, ticket, refusal, news);
     }
-    if (!weir_line_reserve(key, ticket->turn) || (timed && !reserve_timer(key))) {
+    if (!weir_line_reserve(key, weir_inside(ticket)->turn) || (timed && !reserve_timer(key))) {
         return refuse(key, ticket, WEIR_NO_MEMORY, news);
     }
     make_room(key, ticket, news);
@@ -221,10 +222,11 @@ static enum weir_verdict join_line(struct weir_key *key, struct weir_ticket *tic
 }
 
 /* The long way, which asks everything. */
-static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_ticket *ticket,
-                                          const struct weir_request *request, uint64_t now_ns,
-                                          struct weir_news *news)
+static WEIR_APART enum weir_admission enter(struct weir_key *key, struct weir_ticket *ticket,
+                                            const struct weir_request *request, uint64_t now_ns,
+                                            struct weir_news *news)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     weir_key_begin(key, now_ns, news);
     fill_ticket(key, ticket, request);
     enum weir_status wrong = check_request(request);
@@ -235,7 +237,7 @@ static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_tick
     if (tenant == NULL) {
         return refuse(key, ticket, WEIR_NO_MEMORY, news);
     }
-    ticket->turn = &tenant->turns[request->priority];
+    inside->turn = &tenant->turns[request->priority];
     if (key->meter != NULL && request->cost == 0) {
         estimate(key, ticket, request);
     }
@@ -250,16 +252,16 @@ static WEIR_APART enum weir_verdict enter(struct weir_key *key, struct weir_tick
         }
         key->timed++;
     }
-    weir_line_charge(&key->priorities[request->priority], ticket->turn,
+    weir_line_charge(&key->priorities[request->priority], inside->turn,
                      weir_tenant_charge(tenant, ticket->cost));
     weir_key_admit(key, ticket, lane, news);
     weir_key_plan_wake(key, news);
     return WEIR_ADMITTED;
 }
 
-enum weir_verdict weir_key_enter(struct weir_key *key, struct weir_ticket *ticket,
-                                 const struct weir_request *request, uint64_t now_ns,
-                                 struct weir_news *news)
+enum weir_admission weir_key_enter(struct weir_key *key, struct weir_ticket *ticket,
+                                   const struct weir_request *request, uint64_t now_ns,
+                                   struct weir_news *news)
 {
     return weir_plain_enter(key, ticket, request, now_ns, news)
                ? WEIR_ADMITTED

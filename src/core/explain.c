@@ -49,9 +49,10 @@ struct look_before {
 
 static struct look_before count_before(const struct weir_ticket *ticket, uint32_t looks_max)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
     struct look_before seen = {0, true};
-    const struct weir_link *list = &ticket->turn->tickets;
-    for (const struct weir_link *at = ticket->link.previous; at != list; at = at->previous) {
+    const struct weir_link *list = &inside->turn->tickets;
+    for (const struct weir_link *at = inside->link.previous; at != list; at = at->previous) {
         if (seen.count == looks_max) {
             seen.all = false;
             break;
@@ -67,8 +68,8 @@ static uint64_t first_in_order(const struct weir_turn *turn, uint32_t looks_max)
 {
     const struct weir_link *at = turn->tickets.next;
     for (uint32_t i = 0; i < looks_max && at != &turn->tickets; i++, at = at->next) {
-        const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
-        if (!ticket->retry) {
+        const struct weir_ticket *ticket = weir_ticket_of_link(at);
+        if (!weir_inside(ticket)->retry) {
             return ticket->sequence;
         }
     }
@@ -79,11 +80,12 @@ static uint64_t first_in_order(const struct weir_turn *turn, uint32_t looks_max)
  * the first and the last one's stands about half way in line. */
 static uint32_t guess_before(const struct weir_ticket *ticket, uint32_t looks_max)
 {
-    const struct weir_turn *turn = ticket->turn;
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    const struct weir_turn *turn = inside->turn;
     uint32_t most = turn->stake.tickets - 1;
     uint64_t first = first_in_order(turn, looks_max);
-    uint64_t last = weir_container_of(turn->tickets.previous, struct weir_ticket, link)->sequence;
-    if (ticket->retry || first >= last || ticket->sequence < first) {
+    uint64_t last = weir_ticket_of_link(turn->tickets.previous)->sequence;
+    if (inside->retry || first >= last || ticket->sequence < first) {
         return most / 2 < looks_max ? looks_max : most / 2;
     }
     uint64_t guess =
@@ -119,7 +121,7 @@ static bool is_next(const struct weir_key *key, const struct weir_ticket *ticket
 static enum weir_binding find_binding(const struct weir_key *key, const struct weir_ticket *ticket,
                                       uint64_t now_ns)
 {
-    switch ((enum weir_tenant_hold)ticket->turn->tenant->hold) {
+    switch ((enum weir_tenant_hold)weir_inside(ticket)->turn->tenant->hold) {
     case WEIR_TENANT_HELD:
         return WEIR_BINDING_TENANT_LIMIT;
     case WEIR_TENANT_PARKED:
@@ -178,7 +180,7 @@ static uint64_t predict_start(const struct weir_key *key, const struct weir_tena
 static struct weir_explanation explain(const struct weir_key *key, const struct weir_ticket *ticket,
                                        uint32_t ahead_own, uint64_t now_ns)
 {
-    const struct weir_tenant *tenant = ticket->turn->tenant;
+    const struct weir_tenant *tenant = weir_inside(ticket)->turn->tenant;
     struct weir_explanation result = {.binding = find_binding(key, ticket, now_ns),
                                       .ahead_own = ahead_own};
     if (!is_next(key, ticket)) {
@@ -196,7 +198,7 @@ static struct weir_explanation explain(const struct weir_key *key, const struct 
 struct weir_explanation weir_key_explain(const struct weir_key *key,
                                          const struct weir_ticket *ticket, uint64_t now_ns)
 {
-    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
+    if (ticket->state != WEIR_TICKET_WAITING || weir_inside(ticket)->key != key) {
         return (struct weir_explanation){0};
     }
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
@@ -208,7 +210,7 @@ struct weir_explanation weir_key_explain_within(const struct weir_key *key,
                                                 uint32_t looks_max, uint64_t now_ns)
 {
     assert(looks_max >= 1);
-    if (ticket->state != WEIR_TICKET_WAITING || ticket->key != key) {
+    if (ticket->state != WEIR_TICKET_WAITING || weir_inside(ticket)->key != key) {
         return (struct weir_explanation){0};
     }
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
@@ -255,7 +257,7 @@ static void list_turn(const struct weir_turn *turn, struct priority_listing *lis
     uint64_t virtual_time = turn->virtual_time;
     uint32_t before = 0;
     for (const struct weir_link *at = turn->tickets.next; at != &turn->tickets; at = at->next) {
-        const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
+        const struct weir_ticket *ticket = weir_ticket_of_link(at);
         struct weir_place place = {.ticket = ticket,
                                    .tenant = weir_tenant_name(turn->tenant),
                                    .why = {.ahead_own = before++, .start_ns = virtual_time}};
@@ -317,7 +319,7 @@ static void explain_places(const struct weir_key *key, struct weir_place *places
 {
     uint32_t ahead = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const struct weir_tenant *tenant = places[i].ticket->turn->tenant;
+        const struct weir_tenant *tenant = weir_inside(places[i].ticket)->turn->tenant;
         struct weir_explanation *why = &places[i].why;
         why->binding = find_binding(key, places[i].ticket, now_ns);
         why->ahead = ahead;
@@ -373,14 +375,15 @@ static bool passes_at_once(const struct weir_key *key, const struct weir_tenant 
 
 bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket)
 {
-    const struct weir_tenant *tenant = ticket->turn->tenant;
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    const struct weir_tenant *tenant = inside->turn->tenant;
     if (key->drain.starts < STARTS_MIN || ticket->deadline_ns == WEIR_NEVER) {
         return false;
     }
     struct candidate who = {.priority = (enum weir_priority)ticket->priority,
                             .weight = tenant->weight,
-                            .ready = ticket->turn->place_ready != 0,
-                            .before = ticket->turn->stake.tickets};
+                            .ready = inside->turn->place_ready != 0,
+                            .before = inside->turn->stake.tickets};
     return predict_start(key, tenant, estimate_ahead(key, who), key->now_ns) > ticket->deadline_ns;
 }
 
@@ -486,11 +489,12 @@ static struct weir_share share_of(const struct weir_key *key, const struct weir_
 bool weir_key_get_share(const struct weir_key *key, const struct weir_ticket *ticket,
                         uint64_t now_ns, struct weir_share *share)
 {
-    if (ticket->key != key ||
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (inside->key != key ||
         (ticket->state != WEIR_TICKET_WAITING && ticket->state != WEIR_TICKET_ADMITTED)) {
         return false;
     }
-    *share = share_of(key, ticket->turn->tenant, now_ns);
+    *share = share_of(key, inside->turn->tenant, now_ns);
     return true;
 }
 

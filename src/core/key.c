@@ -15,7 +15,7 @@
 
 #include <assert.h>
 
-static_assert(sizeof(struct weir_ticket) <= 160, "a ticket is cheap to embed");
+static_assert(sizeof(struct weir_ticket) <= 192, "a ticket is cheap to embed");
 
 uint32_t weir_key_limit(const struct weir_key *key)
 {
@@ -43,19 +43,20 @@ static enum weir_status decline(const struct weir_key *key, struct weir_news *ne
 static struct weir_usage usage_of(const struct weir_ticket *ticket,
                                   const struct weir_result *result)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
     if (result->usage_known) {
         return (struct weir_usage){result->input, result->output};
     }
     uint32_t cost = result->cost_known ? result->cost : ticket->cost;
-    uint32_t input = ticket->input < cost ? ticket->input : cost;
-    if (!result->cost_known && weir_lane_listens(ticket->lane, ticket)) {
+    uint32_t input = inside->input < cost ? inside->input : cost;
+    if (!result->cost_known && weir_lane_listens(inside->lane, ticket)) {
         bool failed =
             result->outcome != WEIR_OUTCOME_SUCCESS && result->outcome != WEIR_OUTCOME_CANCELLED;
-        if (ticket->undone || (failed && !ticket->accepted)) {
+        if (inside->undone || (failed && !inside->accepted)) {
             return (struct weir_usage){0, 0};
         }
-        if (ticket->output_seen > 0) {
-            return (struct weir_usage){input, ticket->output_seen};
+        if (inside->output_seen > 0) {
+            return (struct weir_usage){input, inside->output_seen};
         }
     }
     return (struct weir_usage){input, cost - input};
@@ -73,18 +74,19 @@ static bool result_valid(const struct weir_result *result)
 static void measure_output(struct weir_key *key, const struct weir_ticket *ticket,
                            const struct weir_result *result, uint32_t output)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
     struct weir_key_estimates *meter = key->meter;
     bool known =
-        result->usage_known || (weir_lane_listens(ticket->lane, ticket) && ticket->output_seen > 0);
-    if (meter->since_epoch > ticket->settings_epoch || result->outcome != WEIR_OUTCOME_SUCCESS ||
+        result->usage_known || (weir_lane_listens(inside->lane, ticket) && inside->output_seen > 0);
+    if (meter->since_epoch > inside->settings_epoch || result->outcome != WEIR_OUTCOME_SUCCESS ||
         !known) {
         return;
     }
     enum weir_estimate kind = key->rules->settings.estimate;
-    double error = (double)ticket->predicted - (double)output;
-    struct weir_estimator outputs = weir_tenant_outputs(ticket->turn->tenant);
+    double error = (double)inside->predicted - (double)output;
+    struct weir_estimator outputs = weir_tenant_outputs(inside->turn->tenant);
     weir_estimate_learn(&outputs, kind, output);
-    weir_tenant_set_outputs(ticket->turn->tenant, outputs);
+    weir_tenant_set_outputs(inside->turn->tenant, outputs);
     meter->count++;
     meter->output_sum += (double)output;
     meter->error_sum += error;
@@ -94,7 +96,7 @@ static void measure_output(struct weir_key *key, const struct weir_ticket *ticke
 static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct weir_reply *reply,
                  struct weir_news *news)
 {
-    struct weir_lane *lane = ticket->lane;
+    struct weir_lane *lane = weir_inside(ticket)->lane;
     struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
     weir_lane_hear(lane, ticket, reply, key->now_ns);
     weir_key_tell_lane(key, news, lane, before);
@@ -117,7 +119,8 @@ static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticke
                                          const struct weir_result *result, uint64_t now_ns,
                                          struct weir_news *news)
 {
-    if (ticket->state == WEIR_TICKET_ADMITTED && ticket->key != key) {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (ticket->state == WEIR_TICKET_ADMITTED && inside->key != key) {
         return decline(key, news, WEIR_WRONG_KEY);
     }
     if (!result_valid(result)) {
@@ -131,7 +134,7 @@ static WEIR_APART enum weir_status leave(struct weir_key *key, struct weir_ticke
     if (ticket->state != WEIR_TICKET_ADMITTED) {
         return decline(key, news, WEIR_NOT_HELD);
     }
-    if (weir_lane_listens(ticket->lane, ticket) && !ticket->heard) {
+    if (weir_lane_listens(inside->lane, ticket) && !inside->heard) {
         hear_late(key, ticket, result, news);
     }
     struct weir_usage usage = usage_of(ticket, result);
@@ -159,7 +162,7 @@ static enum weir_status check_admitted(const struct weir_key *key, const struct 
     if (ticket->state != WEIR_TICKET_ADMITTED) {
         return WEIR_NOT_HELD;
     }
-    return ticket->key != key ? WEIR_WRONG_KEY : WEIR_OK;
+    return weir_inside(ticket)->key != key ? WEIR_WRONG_KEY : WEIR_OK;
 }
 
 enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
@@ -174,7 +177,7 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
     if (wrong != WEIR_OK) {
         return decline(key, news, wrong);
     }
-    if (weir_lane_listens(ticket->lane, ticket)) {
+    if (weir_lane_listens(weir_inside(ticket)->lane, ticket)) {
         hear(key, ticket, reply, news);
     }
     weir_key_serve(key, news);
@@ -184,15 +187,16 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
 /* Charges what exceeds the estimate wherever the estimate was charged. */
 static void raise_cost(struct weir_key *key, struct weir_ticket *ticket, uint32_t output)
 {
-    struct weir_lane *lane = ticket->lane;
-    struct weir_tenant *tenant = ticket->turn->tenant;
-    struct weir_usage usage = {ticket->input, output};
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_lane *lane = inside->lane;
+    struct weir_tenant *tenant = inside->turn->tenant;
+    struct weir_usage usage = {inside->input, output};
     uint32_t cost = usage.input + usage.output;
     weir_lane_settle(lane, ticket, usage, key->now_ns);
-    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= ticket->settings_epoch) {
+    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= inside->settings_epoch) {
         weir_tenant_settle(tenant, ticket, usage, key->now_ns);
     }
-    weir_line_correct(key, ticket->turn, ticket->cost, cost);
+    weir_line_correct(key, inside->turn, ticket->cost, cost);
     lane->reserved += cost - ticket->cost;
     ticket->cost = cost;
 }
@@ -200,6 +204,7 @@ static void raise_cost(struct weir_key *key, struct weir_ticket *ticket, uint32_
 enum weir_status weir_key_progress(struct weir_key *key, struct weir_ticket *ticket,
                                    uint32_t output, uint64_t now_ns, struct weir_news *news)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     if (output > WEIR_COST_MAX) {
         return decline(key, news, WEIR_BAD_COST);
     }
@@ -208,11 +213,11 @@ enum weir_status weir_key_progress(struct weir_key *key, struct weir_ticket *tic
     if (wrong != WEIR_OK) {
         return decline(key, news, wrong);
     }
-    if (weir_lane_listens(ticket->lane, ticket)) {
-        uint32_t room = WEIR_COST_MAX - ticket->input;
+    if (weir_lane_listens(inside->lane, ticket)) {
+        uint32_t room = WEIR_COST_MAX - inside->input;
         output = output < room ? output : room;
-        weir_control_progress(ticket->lane->control, ticket, output);
-        if (output > ticket->cost - ticket->input) {
+        weir_control_progress(inside->lane->control, ticket, output);
+        if (output > ticket->cost - inside->input) {
             raise_cost(key, ticket, output);
         }
     }
@@ -224,7 +229,7 @@ enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticke
                                  struct weir_news *news)
 {
     bool live = ticket->state == WEIR_TICKET_WAITING || ticket->state == WEIR_TICKET_ADMITTED;
-    if (live && ticket->key != key) {
+    if (live && weir_inside(ticket)->key != key) {
         return decline(key, news, WEIR_WRONG_KEY);
     }
     weir_key_begin(key, now_ns, news);
@@ -244,10 +249,11 @@ enum weir_status weir_key_cancel(struct weir_key *key, struct weir_ticket *ticke
 enum weir_status weir_key_renew(struct weir_key *key, struct weir_ticket *ticket, uint64_t lease_ns,
                                 uint64_t now_ns, struct weir_news *news)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     if (lease_ns == 0 || lease_ns > WEIR_DURATION_MAX_NS) {
         return decline(key, news, WEIR_BAD_DURATION);
     }
-    if (ticket->state == WEIR_TICKET_ADMITTED && ticket->key != key) {
+    if (ticket->state == WEIR_TICKET_ADMITTED && inside->key != key) {
         return decline(key, news, WEIR_WRONG_KEY);
     }
     weir_key_begin(key, now_ns, news);
@@ -256,7 +262,7 @@ enum weir_status weir_key_renew(struct weir_key *key, struct weir_ticket *ticket
     }
     if (ticket->lease_ns != WEIR_NEVER) {
         ticket->lease_ns = lease_ns;
-        weir_heap_update(&key->timers, key->now_ns + lease_ns, ticket->sequence, &ticket->place);
+        weir_heap_update(&key->timers, key->now_ns + lease_ns, ticket->sequence, &inside->place);
     }
     weir_key_plan_wake(key, news);
     return WEIR_OK;
@@ -265,7 +271,8 @@ enum weir_status weir_key_renew(struct weir_key *key, struct weir_ticket *ticket
 enum weir_status weir_key_extend(struct weir_key *key, struct weir_ticket *ticket,
                                  uint64_t deadline_ns, uint64_t now_ns, struct weir_news *news)
 {
-    if (ticket->state == WEIR_TICKET_WAITING && ticket->key != key) {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (ticket->state == WEIR_TICKET_WAITING && inside->key != key) {
         return decline(key, news, WEIR_WRONG_KEY);
     }
     weir_key_begin(key, now_ns, news);
@@ -277,7 +284,7 @@ enum weir_status weir_key_extend(struct weir_key *key, struct weir_ticket *ticke
     deadline_ns = deadline_ns < latest_ns ? deadline_ns : latest_ns;
     if (ticket->deadline_ns != WEIR_NEVER && deadline_ns > ticket->deadline_ns) {
         ticket->deadline_ns = deadline_ns;
-        weir_heap_update(&key->timers, deadline_ns, ticket->sequence, &ticket->place);
+        weir_heap_update(&key->timers, deadline_ns, ticket->sequence, &inside->place);
     }
     weir_key_plan_wake(key, news);
     return WEIR_OK;

@@ -115,7 +115,7 @@ static_assert(WEIR_TICKET_ADMITTED < WEIR_TICKET_ENDED, "states go up");
 static inline bool weir_ticket_at_no_key(const struct weir_ticket *ticket)
 {
     return (ticket->state == WEIR_TICKET_IDLE || ticket->state == WEIR_TICKET_ENDED) &&
-           !ticket->listed;
+           !weir_inside(ticket)->listed;
 }
 
 static inline void weir_ticket_reset(struct weir_ticket *ticket)

@@ -201,11 +201,12 @@ void weir_lane_take_from_buckets(struct weir_lane *lane, const struct weir_ticke
 void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket,
                       struct weir_usage usage, uint64_t now_ns)
 {
-    struct weir_amount reserved = {ticket->cost, ticket->input, 0};
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_amount reserved = {ticket->cost, inside->input, 0};
     struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
     for (uint32_t i = 0; i < lane->bucket_count; i++) {
         struct weir_bucket *bucket = &lane->buckets[i];
-        if (bucket->since_epoch <= ticket->settings_epoch) {
+        if (bucket->since_epoch <= inside->settings_epoch) {
             weir_bucket_settle(bucket, weir_amount_part(&reserved, bucket->rate.unit),
                                weir_amount_part(&actual, bucket->rate.unit), now_ns);
         }
@@ -273,7 +274,7 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
 {
     /* Only tickets admitted since the last trip tell anything new. */
     assert(lane->breaker.failures > 0);
-    if (ticket->breaker_epoch != lane->breaker_epoch) {
+    if (weir_inside(ticket)->breaker_epoch != lane->breaker_epoch) {
         return false;
     }
     if (outcome == WEIR_OUTCOME_SUCCESS) {

@@ -34,7 +34,8 @@ struct weir_lane {
 /* What a waiting ticket is expected to cost. */
 static inline struct weir_amount weir_ticket_amount(const struct weir_ticket *ticket)
 {
-    return (struct weir_amount){ticket->cost, ticket->input, ticket->output_max};
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    return (struct weir_amount){ticket->cost, inside->input, inside->output_max};
 }
 
 /* A lane with no buckets; weir_lane_configure() gives it those of its settings. Null without
@@ -129,7 +130,8 @@ void weir_lane_settle(struct weir_lane *lane, const struct weir_ticket *ticket,
 /* Whether the lane has a controller that has sent this ticket. */
 static inline bool weir_lane_listens(const struct weir_lane *lane, const struct weir_ticket *ticket)
 {
-    return lane->control != NULL && lane->control->since_epoch <= ticket->settings_epoch;
+    return lane->control != NULL &&
+           lane->control->since_epoch <= weir_inside(ticket)->settings_epoch;
 }
 
 /* Tell the controller the head of a reply, and that the ticket has ended, while it still holds its
@@ -146,12 +148,13 @@ bool weir_lane_learn(struct weir_lane *lane, const struct weir_ticket *ticket,
 /* Gives the ticket a permit. Requires that the lane admits it (G1). */
 static inline void weir_lane_take(struct weir_lane *lane, struct weir_ticket *ticket)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     assert(lane->active < lane->room); /* G1 */
     lane->active++;
     lane->reserved += ticket->cost;
-    ticket->lane = lane;
+    inside->lane = lane;
     ticket->lane_id = lane->id;
-    ticket->breaker_epoch = lane->breaker_epoch;
+    inside->breaker_epoch = lane->breaker_epoch;
 }
 
 /* Takes the ticket's permit back. */

@@ -13,11 +13,12 @@ static_assert(WEIR_COST_MAX <= INT32_MAX, "costs can be added");
 int64_t weir_ledger_since(const struct weir_ledger *ledger, const struct weir_ticket *ticket,
                           enum weir_unit unit)
 {
-    int64_t input = ledger->input - ticket->sent_input;
-    int64_t output = ledger->output - ticket->sent_output;
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    int64_t input = ledger->input - inside->sent_input;
+    int64_t output = ledger->output - inside->sent_output;
     switch (unit) {
     case WEIR_UNIT_REQUESTS:
-        return (int32_t)((uint32_t)ledger->requests - ticket->sent_requests);
+        return (int32_t)((uint32_t)ledger->requests - inside->sent_requests);
     case WEIR_UNIT_INPUT:
         return input;
     case WEIR_UNIT_OUTPUT:

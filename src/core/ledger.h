@@ -7,6 +7,7 @@
 #ifndef WEIR_CORE_LEDGER_H
 #define WEIR_CORE_LEDGER_H
 
+#include "core/ticket.h"
 #include "weir/control.h"
 
 /* What a ticket is expected to cost. */
@@ -78,13 +79,15 @@ static inline struct weir_need weir_need_of(double input, double output)
 /* What the ticket itself was charged with. */
 static inline struct weir_need weir_ticket_charged(const struct weir_ticket *ticket)
 {
-    return weir_need_of((double)ticket->input, (double)ticket->output);
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    return weir_need_of((double)inside->input, (double)inside->output);
 }
 
 static inline struct weir_bill weir_ticket_bill(const struct weir_ticket *ticket)
 {
-    int64_t cost = (int64_t)ticket->input + (int64_t)ticket->output;
-    return ticket->charge == WEIR_CHARGE_END ? (struct weir_bill){0, cost}
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    int64_t cost = (int64_t)inside->input + (int64_t)inside->output;
+    return inside->charge == WEIR_CHARGE_END ? (struct weir_bill){0, cost}
                                              : (struct weir_bill){cost, 0};
 }
 
@@ -92,23 +95,25 @@ static inline struct weir_bill weir_ticket_bill(const struct weir_ticket *ticket
 static inline void weir_ledger_send(struct weir_ledger *ledger, struct weir_ticket *ticket,
                                     enum weir_charge charge)
 {
-    struct weir_amount amount = {ticket->cost, ticket->input, ticket->output_max};
-    ticket->charge = (uint32_t)charge & 3;
-    ticket->output = weir_amount_output(&amount, charge);
-    ledger->input += (int64_t)ticket->input;
-    ledger->output += (int64_t)ticket->output;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_amount amount = {ticket->cost, inside->input, inside->output_max};
+    inside->charge = (uint32_t)charge & 3;
+    inside->output = weir_amount_output(&amount, charge);
+    ledger->input += (int64_t)inside->input;
+    ledger->output += (int64_t)inside->output;
     ledger->requests++;
-    ticket->sent_number = ++ledger->number;
-    ticket->sent_input = ledger->input;
-    ticket->sent_output = ledger->output;
-    ticket->sent_requests = (uint32_t)ledger->requests;
+    inside->sent_number = ++ledger->number;
+    inside->sent_input = ledger->input;
+    inside->sent_output = ledger->output;
+    inside->sent_requests = (uint32_t)ledger->requests;
 }
 
 /* As if the ticket had never been sent. */
 static inline void weir_ledger_undo(struct weir_ledger *ledger, const struct weir_ticket *ticket)
 {
-    ledger->input -= (int64_t)ticket->input;
-    ledger->output -= (int64_t)ticket->output;
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    ledger->input -= (int64_t)inside->input;
+    ledger->output -= (int64_t)inside->output;
     ledger->requests--;
 }
 

@@ -20,7 +20,7 @@ static struct weir_priority_line *priority_of(struct weir_key *key, const struct
 struct weir_ticket *weir_turn_first(const struct weir_turn *turn)
 {
     assert(!weir_list_empty(&turn->tickets));
-    return weir_container_of(turn->tickets.next, struct weir_ticket, link);
+    return weir_ticket_of_link(turn->tickets.next);
 }
 
 static void make_ready(struct weir_key *key, struct weir_turn *turn)
@@ -63,21 +63,22 @@ bool weir_line_reserve(struct weir_key *key, const struct weir_turn *turn)
 
 void weir_line_add(struct weir_key *key, struct weir_ticket *ticket)
 {
-    struct weir_turn *turn = ticket->turn;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_turn *turn = inside->turn;
     struct weir_tenant *tenant = turn->tenant;
     struct weir_priority_line *line = priority_of(key, turn);
     struct weir_arrival arrival = {tenant, ticket->cost};
     bool first = weir_list_empty(&turn->tickets);
 
-    if (ticket->retry) {
-        weir_list_push_front(&turn->tickets, &ticket->link);
+    if (inside->retry) {
+        weir_list_push_front(&turn->tickets, &inside->link);
     } else {
-        weir_list_push_back(&turn->tickets, &ticket->link);
+        weir_list_push_back(&turn->tickets, &inside->link);
     }
     weir_share_heap_add(&line->share_heap, &turn->stake, arrival);
     weir_share_heap_add(&key->share_heap, &tenant->stake, arrival);
     if (ticket->deadline_ns != WEIR_NEVER) {
-        weir_heap_push(&key->timers, ticket->deadline_ns, ticket->sequence, &ticket->place);
+        weir_heap_push(&key->timers, ticket->deadline_ns, ticket->sequence, &inside->place);
     }
     if (!first) {
         reorder(key, turn);
@@ -93,16 +94,17 @@ void weir_line_add(struct weir_key *key, struct weir_ticket *ticket)
 
 void weir_line_remove(struct weir_key *key, struct weir_ticket *ticket)
 {
-    struct weir_turn *turn = ticket->turn;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_turn *turn = inside->turn;
     struct weir_tenant *tenant = turn->tenant;
     struct weir_arrival departure = {tenant, ticket->cost};
     bool was_first = weir_turn_first(turn) == ticket;
 
-    weir_list_unlink(&ticket->link);
+    weir_list_unlink(&inside->link);
     weir_share_heap_remove(&priority_of(key, turn)->share_heap, &turn->stake, departure);
     weir_share_heap_remove(&key->share_heap, &tenant->stake, departure);
-    if (ticket->place != 0) {
-        weir_heap_remove(&key->timers, &ticket->place);
+    if (inside->place != 0) {
+        weir_heap_remove(&key->timers, &inside->place);
     }
     if (!was_first) {
         return;
@@ -225,14 +227,14 @@ static void validate_turn(const struct weir_key *key, const struct weir_turn *tu
     struct weir_stake seen = {0};
     uint64_t previous = 0;
     for (struct weir_link *at = turn->tickets.next; at != &turn->tickets; at = at->next) {
-        const struct weir_ticket *ticket = weir_container_of(at, struct weir_ticket, link);
+        const struct weir_ticket *ticket = weir_ticket_of_link(at);
         assert(ticket->state == WEIR_TICKET_WAITING);
-        assert(ticket->key == key);
-        assert(ticket->turn == turn);
-        assert(!ticket->listed);
-        assert((ticket->place != 0) == (ticket->deadline_ns != WEIR_NEVER)); /* L3 */
-        assert(ticket->retry || ticket->sequence > previous);                /* G2 */
-        previous = ticket->retry ? previous : ticket->sequence;
+        assert(weir_inside(ticket)->key == key);
+        assert(weir_inside(ticket)->turn == turn);
+        assert(!weir_inside(ticket)->listed);
+        assert((weir_inside(ticket)->place != 0) == (ticket->deadline_ns != WEIR_NEVER)); /* L3 */
+        assert(weir_inside(ticket)->retry || ticket->sequence > previous);                /* G2 */
+        previous = weir_inside(ticket)->retry ? previous : ticket->sequence;
         seen.tickets++;
         seen.cost += ticket->cost;
     }

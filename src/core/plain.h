@@ -47,6 +47,7 @@ static inline bool weir_plain_enter(struct weir_key *key, struct weir_ticket *ti
                                     const struct weir_request *request, uint64_t now_ns,
                                     struct weir_news *news)
 {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
     uint32_t priority = (uint32_t)request->priority;
     if (!weir_plain_begin(key, now_ns, news) || !weir_ticket_at_no_key(ticket) ||
         priority >= WEIR_PRIORITY_COUNT || request->cost > WEIR_COST_MAX ||
@@ -69,9 +70,9 @@ static inline bool weir_plain_enter(struct weir_key *key, struct weir_ticket *ti
     ticket->deadline_ns = weir_key_deadline_ns(key, request->deadline_ns);
     ticket->lease_ns = WEIR_NEVER;
     ticket->tag = request->tag;
-    ticket->key = key;
-    ticket->turn = &tenant->turns[priority];
-    ticket->settings_epoch = key->settings_epoch;
+    inside->key = key;
+    inside->turn = &tenant->turns[priority];
+    inside->settings_epoch = key->settings_epoch;
     weir_lane_take(lane, ticket);
     key->active++;
     tenant->active++;
@@ -86,13 +87,14 @@ static inline bool weir_plain_leave(struct weir_key *key, struct weir_ticket *ti
                                     const struct weir_result *result, uint64_t now_ns,
                                     struct weir_news *news)
 {
-    struct weir_lane *lane = ticket->lane;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_lane *lane = inside->lane;
     if (!weir_plain_begin(key, now_ns, news) || ticket->state != WEIR_TICKET_ADMITTED ||
-        ticket->key != key || ticket->place != 0 || lane != key->lanes[0] || result->cost_known ||
+        inside->key != key || inside->place != 0 || lane != key->lanes[0] || result->cost_known ||
         (uint32_t)result->outcome >= WEIR_OUTCOME_COUNT) {
         return false;
     }
-    struct weir_tenant *tenant = ticket->turn->tenant;
+    struct weir_tenant *tenant = inside->turn->tenant;
     if (tenant->plain_room == 0 || tenant->hold != WEIR_TENANT_FREE) {
         return false;
     }

@@ -6,18 +6,18 @@
 #define STATUS_UNAVAILABLE 503
 #define STATUS_OVERLOADED  529
 
-enum weir_outcome weir_signal_outcome(const struct weir_answer *answer)
+enum weir_outcome weir_signal_outcome(const struct weir_exchange_end *end)
 {
-    if (answer->caller_gone) {
+    if (end->caller_gone) {
         return WEIR_OUTCOME_CANCELLED;
     }
-    if (answer->timed_out || answer->connection_lost || answer->status >= 500) {
+    if (end->timed_out || end->connection_lost || end->status >= 500) {
         return WEIR_OUTCOME_SOFT_LOSS;
     }
-    if (answer->status == STATUS_TOO_MANY) {
+    if (end->status == STATUS_TOO_MANY) {
         return WEIR_OUTCOME_RATE_LIMIT;
     }
-    return answer->status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
+    return end->status >= 400 ? WEIR_OUTCOME_CLIENT_ERROR : WEIR_OUTCOME_SUCCESS;
 }
 
 void weir_retry_budget_init(struct weir_retry_budget *budget)
@@ -36,12 +36,12 @@ void weir_retry_budget_earn(struct weir_retry_budget *budget)
     budget->refused = at_most(budget->refused + WEIR_RETRY_SHARE_429, WEIR_RETRY_SAVED_429);
 }
 
-bool weir_retry_possible(const struct weir_answer *answer)
+bool weir_retry_possible(const struct weir_exchange_end *end)
 {
     /* A lost connection may have done its work already, and is not tried again by itself. */
-    return !answer->caller_gone &&
-           (answer->timed_out || answer->status == STATUS_TOO_MANY ||
-            answer->status == STATUS_UNAVAILABLE || answer->status == STATUS_OVERLOADED);
+    return !end->caller_gone &&
+           (end->timed_out || end->status == STATUS_TOO_MANY || end->status == STATUS_UNAVAILABLE ||
+            end->status == STATUS_OVERLOADED);
 }
 
 /* Retry-After is a promise, so it is kept to; our own backoff is spread, so that those who failed
@@ -55,16 +55,16 @@ static uint64_t backoff_ns(const struct weir_retry_question *question)
     return (uint64_t)((double)(WEIR_RETRY_BACKOFF_NS * question->attempt) * spread);
 }
 
-enum weir_retry_verdict weir_retry_decide(struct weir_retry_budget *budget,
-                                          const struct weir_retry_question *question,
-                                          uint64_t *at_ns)
+enum weir_retry_decision weir_retry_decide(struct weir_retry_budget *budget,
+                                           const struct weir_retry_question *question,
+                                           uint64_t *at_ns)
 {
-    const struct weir_answer *answer = &question->answer;
+    const struct weir_exchange_end *end = &question->end;
     assert(question->attempt >= 1);
-    if (!weir_retry_possible(answer)) {
+    if (!weir_retry_possible(end)) {
         return WEIR_RETRY_NO_KIND;
     }
-    if (answer->do_not_retry || answer->bytes_passed_on) {
+    if (end->do_not_retry || end->bytes_passed_on) {
         return WEIR_RETRY_NO_FORBIDDEN;
     }
     if (question->attempt > WEIR_RETRIES_MAX) {
@@ -78,7 +78,7 @@ enum weir_retry_verdict weir_retry_decide(struct weir_retry_budget *budget,
     if (wait_ns >= most_ns) {
         return WEIR_RETRY_NO_TIME;
     }
-    bool refused = !answer->timed_out && answer->status == STATUS_TOO_MANY;
+    bool refused = !end->timed_out && end->status == STATUS_TOO_MANY;
     double *account = refused ? &budget->refused : &budget->failed;
     if (*account < 1.0) {
         return WEIR_RETRY_NO_BUDGET;

@@ -97,12 +97,13 @@ void weir_key_tell_lane_changed(struct weir_key *key, struct weir_news *news,
 void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct weir_lane *lane,
                     struct weir_news *news)
 {
-    struct weir_turn *turn = ticket->turn;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_turn *turn = inside->turn;
     struct weir_tenant *tenant = turn->tenant;
     struct weir_amount amount = weir_ticket_amount(ticket); /* before the lane takes it */
     weir_ticket_move(ticket, WEIR_TICKET_ADMITTED);
     ticket->admitted_ns = key->now_ns;
-    ticket->settings_epoch = key->settings_epoch;
+    inside->settings_epoch = key->settings_epoch;
     weir_lane_take(lane, ticket);
     weir_lane_reserve(lane, ticket, key->now_ns);
     key->active++;
@@ -112,7 +113,7 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
     }
     if (ticket->lease_ns != WEIR_NEVER) {
         weir_heap_push(&key->timers, key->now_ns + ticket->lease_ns, ticket->sequence,
-                       &ticket->place);
+                       &inside->place);
     }
     if (weir_heard(key, news, WEIR_EVENT_ADMIT)) {
         weir_tell(key, news, WEIR_EVENT_ADMIT,
@@ -138,7 +139,7 @@ static void measure_drain(struct weir_key *key)
 static void admit_from_line(struct weir_key *key, struct weir_ticket *ticket,
                             struct weir_lane *lane, struct weir_news *news)
 {
-    struct weir_turn *turn = ticket->turn;
+    struct weir_turn *turn = weir_inside(ticket)->turn;
     weir_line_charge(&key->priorities[turn->priority], turn,
                      weir_tenant_charge(turn->tenant, ticket->cost));
     weir_line_remove(key, ticket); /* which also moves the turn to where it now belongs */
@@ -269,7 +270,8 @@ static void return_to_tenant(struct weir_key *key, struct weir_tenant *tenant,
     tenant->active--;
     tenant->used_ns = key->now_ns;
     bool refunded = false;
-    if (tenant->bucket != NULL && tenant->bucket->since_epoch <= ticket->settings_epoch) {
+    if (tenant->bucket != NULL &&
+        tenant->bucket->since_epoch <= weir_inside(ticket)->settings_epoch) {
         refunded = weir_tenant_settle(tenant, ticket, usage, key->now_ns);
     }
     bool may_go = tenant->hold == WEIR_TENANT_HELD && tenant->active < tenant->limit;
@@ -289,7 +291,7 @@ static WEIR_APART void tell_departure(struct weir_key *key, struct weir_news *ne
 {
     uint64_t since_ns = how->end == WEIR_END_CANCELLED ? ticket->entered_ns : ticket->admitted_ns;
     weir_tell(key, news, departure_kinds[how->end],
-              (struct weir_occasion){ticket, ticket->lane, key->now_ns - since_ns,
+              (struct weir_occasion){ticket, weir_inside(ticket)->lane, key->now_ns - since_ns,
                                      (uint8_t)how->outcome});
 }
 
@@ -306,7 +308,7 @@ static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
 static WEIR_APART void end_controlled(struct weir_key *key, struct weir_ticket *ticket,
                                       const struct weir_departure *how, struct weir_news *news)
 {
-    struct weir_lane *lane = ticket->lane;
+    struct weir_lane *lane = weir_inside(ticket)->lane;
     struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
     weir_lane_end(lane, ticket, how->outcome, how->usage, key->now_ns);
     weir_key_tell_lane(key, news, lane, before);
@@ -315,7 +317,8 @@ static WEIR_APART void end_controlled(struct weir_key *key, struct weir_ticket *
 void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
                            const struct weir_departure *how, struct weir_news *news)
 {
-    struct weir_lane *lane = ticket->lane;
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_lane *lane = inside->lane;
     if (weir_lane_listens(lane, ticket)) {
         end_controlled(key, ticket, how, news);
     }
@@ -326,13 +329,13 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
     bool tripped =
         lane->breaker.failures > 0 && weir_lane_learn(lane, ticket, how->outcome, key->now_ns);
     key->active--;
-    if (ticket->place != 0) {
-        weir_heap_remove(&key->timers, &ticket->place);
+    if (inside->place != 0) {
+        weir_heap_remove(&key->timers, &inside->place);
         key->timed--;
     }
-    return_to_tenant(key, ticket->turn->tenant, ticket, how->usage);
+    return_to_tenant(key, inside->turn->tenant, ticket, how->usage);
     if (ticket->cost != how->cost) {
-        weir_line_correct(key, ticket->turn, ticket->cost, how->cost);
+        weir_line_correct(key, inside->turn, ticket->cost, how->cost);
     }
     weir_ticket_end(key, ticket, how->end);
     if (weir_heard(key, news, departure_kinds[how->end])) {
@@ -350,8 +353,7 @@ void weir_key_end_admitted(struct weir_key *key, struct weir_ticket *ticket,
 static void expire(struct weir_key *key, struct weir_news *news)
 {
     for (uint32_t i = 0; i < WEIR_BATCH_MAX && weir_heap_next(&key->timers) <= key->now_ns; i++) {
-        struct weir_ticket *ticket =
-            weir_container_of(weir_heap_top(&key->timers)->place, struct weir_ticket, place);
+        struct weir_ticket *ticket = weir_ticket_of_place(weir_heap_top(&key->timers)->place);
         if (ticket->state == WEIR_TICKET_WAITING) {
             weir_key_end_waiting(key, ticket, WEIR_END_TIMEOUT, news);
         } else {

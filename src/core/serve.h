@@ -21,7 +21,8 @@ static inline struct weir_departure weir_departure_as_expected(enum weir_end end
                                                                enum weir_outcome outcome,
                                                                const struct weir_ticket *ticket)
 {
-    struct weir_usage usage = {ticket->input, ticket->cost - ticket->input};
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    struct weir_usage usage = {inside->input, ticket->cost - inside->input};
     return (struct weir_departure){end, outcome, ticket->cost, usage};
 }
 
@@ -45,7 +46,7 @@ static inline bool weir_tenant_settle(struct weir_tenant *tenant, const struct w
                                       struct weir_usage usage, uint64_t now_ns)
 {
     enum weir_unit unit = tenant->bucket->rate.unit;
-    struct weir_amount reserved = {ticket->cost, ticket->input, 0};
+    struct weir_amount reserved = {ticket->cost, weir_inside(ticket)->input, 0};
     struct weir_amount actual = {usage.input + usage.output, usage.input, 0};
     return weir_bucket_settle(tenant->bucket, weir_amount_part(&reserved, unit),
                               weir_amount_part(&actual, unit), now_ns);

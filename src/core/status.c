@@ -1,5 +1,7 @@
 #include "weir/status.h"
 
+#include "weir/version.h"
+
 const char *weir_status_name(enum weir_status status)
 {
     static const char *const names[WEIR_STATUS_COUNT] = {
@@ -18,4 +20,9 @@ const char *weir_status_text(enum weir_status status)
 #undef WEIR_STATUS_TEXT
     };
     return (unsigned)status < WEIR_STATUS_COUNT ? texts[status] : "this number is no status";
+}
+
+const char *weir_version(void)
+{
+    return WEIR_VERSION;
 }

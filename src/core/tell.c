@@ -21,7 +21,8 @@ void weir_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kin
         event.tag = ticket->tag;
         event.cost = ticket->cost;
         event.priority = ticket->priority;
-        event.tenant = ticket->turn != NULL ? ticket->turn->tenant->number : 0;
+        event.tenant =
+            weir_inside(ticket)->turn != NULL ? weir_inside(ticket)->turn->tenant->number : 0;
     }
     if (key->recorder != NULL) {
         weir_event_ring_push(key->recorder, &event);
@@ -46,17 +47,18 @@ void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct 
 
 void weir_news_add(struct weir_news *news, struct weir_ticket *ticket)
 {
-    if (ticket->listed) {
+    struct weir_ticket_inside *inside = weir_inside(ticket);
+    if (inside->listed) {
         return;
     }
-    ticket->listed = true;
-    ticket->link = (struct weir_link){NULL, NULL};
+    inside->listed = true;
+    inside->link = (struct weir_link){NULL, NULL};
     if (news->last != NULL) {
-        news->last->next = &ticket->link;
+        news->last->next = &inside->link;
     } else {
-        news->first = &ticket->link;
+        news->first = &inside->link;
     }
-    news->last = &ticket->link;
+    news->last = &inside->link;
 }
 
 struct weir_ticket *weir_news_next(struct weir_news *news)
@@ -69,7 +71,7 @@ struct weir_ticket *weir_news_next(struct weir_news *news)
     if (news->first == NULL) {
         news->last = NULL;
     }
-    struct weir_ticket *ticket = weir_container_of(link, struct weir_ticket, link);
-    ticket->listed = false;
+    struct weir_ticket *ticket = weir_ticket_of_link(link);
+    weir_inside(ticket)->listed = false;
     return ticket;
 }

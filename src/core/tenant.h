@@ -45,6 +45,8 @@ struct weir_turn {
     uint8_t priority;
 };
 
+struct weir_key;
+
 struct weir_tenant {
     struct weir_map_node node;
     struct weir_link link; /* in the key's list of all tenants */

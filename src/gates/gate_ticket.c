@@ -118,10 +118,10 @@ static inline void finish_call(struct key_call *call)
     weir_key_work_run(call->key, &call->work);
 }
 
-enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
-                                         struct weir_gate_ticket *gate_ticket,
-                                         const struct weir_destination *where,
-                                         const struct weir_request *request)
+enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
+                                           struct weir_gate_ticket *gate_ticket,
+                                           const struct weir_destination *where,
+                                           const struct weir_request *request)
 {
     uint64_t now_ns = weir_gates_loop_of(gates, where->loop_index)->now_ns;
     if (take_key(gates, gate_ticket, where, now_ns) != WEIR_OK) {
@@ -137,7 +137,7 @@ enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
     state->lane_names =
         where->lane_names != 0 ? where->lane_names : state->lane_names; /* the API knows of none */
     bounded.deadline_ns = deadline_ns(key, request->deadline_ns, now_ns);
-    enum weir_verdict verdict =
+    enum weir_admission verdict =
         weir_key_enter(key, &gate_ticket->ticket, &bounded, now_ns, &work.news);
     if (verdict == WEIR_ADMITTED) {
         weir_histogram_add_zero(&state->waits);

@@ -44,10 +44,10 @@ struct weir_destination {
  * WEIR_TOO_MANY_KEYS the ticket's `retry_at_ns` is what weir_gate_room_ns() says. A gate ticket
  * that was refused, or was told that it has ended, is closed with weir_gate_ticket_close(); until
  * then its key can be asked. */
-WEIR_MUST_CHECK enum weir_verdict weir_gate_ticket_enter(struct weir_gates *gates,
-                                                         struct weir_gate_ticket *gate_ticket,
-                                                         const struct weir_destination *where,
-                                                         const struct weir_request *request);
+WEIR_MUST_CHECK enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
+                                                           struct weir_gate_ticket *gate_ticket,
+                                                           const struct weir_destination *where,
+                                                           const struct weir_request *request);
 
 /* Only takes the key, for a request that will go on another's permit: no ticket, but its counts can
  * be asked until weir_gate_ticket_close(). The ticket's deadline becomes what it would be in line.

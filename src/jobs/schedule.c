@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-static_assert(sizeof(struct weir_schedule_job) == 224, "no byte is lost between the fields");
+static_assert(sizeof(struct weir_schedule_job) == 200, "no byte is lost between the fields");
 static_assert(WEIR_SCHEDULE_JOBS_MAX <= WEIR_TICKETS_MAX, "all jobs of a queue fit into its line");
 static_assert(WEIR_SCHEDULE_QUEUES_MAX <= UINT16_MAX, "a job knows its queue by 16 bits");
 static_assert(WEIR_PRIORITY_COUNT <= 4, "a job knows its priority by 2 bits");
@@ -188,7 +188,6 @@ static struct weir_schedule_job *create_job(struct weir_schedule *schedule,
         return NULL;
     }
     *job = (struct weir_schedule_job){
-        .ticket = {.tag = entry->number},
         .guest = guest,
         .strand = strand,
         .cost_ms = (uint32_t)(entry->cost_ms < WEIR_COST_MAX ? entry->cost_ms : WEIR_COST_MAX),
@@ -197,6 +196,7 @@ static struct weir_schedule_job *create_job(struct weir_schedule *schedule,
         .priority = (uint8_t)(entry->priority & 3),
         .dated = entry->dated,
     };
+    weir_job_ticket(job)->tag = entry->number;
     guest->jobs++;
     if (strand != NULL) {
         strand->jobs++;
@@ -447,8 +447,8 @@ static void destroy_any_job(void *context, struct weir_schedule_job *job)
 {
     struct weir_schedule *schedule = context;
     struct weir_news news = {0};
-    enum weir_status status =
-        weir_key_cancel(weir_job_queue(schedule, job)->key, &job->ticket, schedule->now_ns, &news);
+    enum weir_status status = weir_key_cancel(weir_job_queue(schedule, job)->key,
+                                              weir_job_ticket(job), schedule->now_ns, &news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
     assert(weir_news_next(&news) == NULL);
     job->place_moment = 0;

@@ -19,7 +19,7 @@ static void look_at_waiting(const struct weir_queue *queue, const struct weir_sc
                             uint64_t now_ns, struct weir_schedule_look *look)
 {
     struct weir_explanation why =
-        weir_key_explain_within(queue->key, &job->ticket, LOOKS_MAX, now_ns);
+        weir_key_explain_within(queue->key, weir_job_ticket_const(job), LOOKS_MAX, now_ns);
     look->ahead = why.ahead;
     uint64_t interval_ns = interval_of(queue);
     bool stuck = queue->workers == 0 || why.binding == WEIR_BINDING_TENANT_LIMIT;

@@ -30,6 +30,7 @@
 #include "base/slab.h"
 #include "core/bucket.h"
 #include "core/rules.h"
+#include "core/ticket.h"
 #include "jobs/schedule.h"
 #include "weir/gate.h"
 
@@ -81,8 +82,8 @@ struct weir_strand {
 };
 
 struct weir_schedule_job {
-    struct weir_ticket ticket; /* its tag is the job's number */
-    struct weir_map_node node; /* by number */
+    struct weir_plain_ticket ticket; /* its tag is the job's number */
+    struct weir_map_node node;       /* by number */
     struct weir_guest *guest;
     struct weir_strand *strand; /* null: it has no key */
     union {
@@ -185,9 +186,19 @@ static inline struct weir_queue *weir_job_queue(const struct weir_schedule *sche
     return schedule->queues[job->queue];
 }
 
+static inline struct weir_ticket *weir_job_ticket(struct weir_schedule_job *job)
+{
+    return (struct weir_ticket *)(void *)&job->ticket;
+}
+
+static inline const struct weir_ticket *weir_job_ticket_const(const struct weir_schedule_job *job)
+{
+    return (const struct weir_ticket *)(const void *)&job->ticket;
+}
+
 static inline uint64_t weir_job_number(const struct weir_schedule_job *job)
 {
-    return job->ticket.tag;
+    return weir_job_ticket_const(job)->tag;
 }
 
 static inline uint32_t weir_queue_queued(const struct weir_queue *queue)

@@ -64,10 +64,10 @@ bool weir_job_join(struct weir_schedule *schedule, struct weir_schedule_job *job
         .tag = weir_job_number(job),
         .retry = job->retry,
     };
-    enum weir_verdict verdict =
-        weir_key_enter(queue->key, &job->ticket, &request, schedule->now_ns, &news);
+    enum weir_admission verdict =
+        weir_key_enter(queue->key, weir_job_ticket(job), &request, schedule->now_ns, &news);
     if (verdict == WEIR_REFUSED) {
-        assert(job->ticket.refusal == WEIR_NO_MEMORY);
+        assert(weir_job_ticket(job)->refusal == WEIR_NO_MEMORY);
     } else {
         weir_job_move(schedule, job, WEIR_SCHEDULE_WAITING);
     }
@@ -91,21 +91,22 @@ static void leave(struct weir_schedule *schedule, struct weir_schedule_job *job,
     struct weir_news news = {0};
     struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS, .cost_known = true, .cost = cost};
     enum weir_status status =
-        weir_key_leave(queue->key, &job->ticket, &result, schedule->now_ns, &news);
+        weir_key_leave(queue->key, weir_job_ticket(job), &result, schedule->now_ns, &news);
     assert(status == WEIR_OK);
     weir_schedule_collect(schedule, queue, &news);
 }
 
 static void leave_waiting(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
-    if (job->ticket.state == WEIR_TICKET_ADMITTED) { /* its turn has come */
+    if (weir_job_ticket(job)->state == WEIR_TICKET_ADMITTED) { /* its turn has come */
         weir_list_unlink(&job->link);
         leave(schedule, job, 0);
         return;
     }
     struct weir_queue *queue = weir_job_queue(schedule, job);
     struct weir_news news = {0};
-    enum weir_status status = weir_key_cancel(queue->key, &job->ticket, schedule->now_ns, &news);
+    enum weir_status status =
+        weir_key_cancel(queue->key, weir_job_ticket(job), schedule->now_ns, &news);
     assert(status == WEIR_OK);
     weir_schedule_collect(schedule, queue, &news);
 }
@@ -235,7 +236,7 @@ void weir_schedule_decide(struct weir_schedule *schedule)
 
 uint64_t weir_job_ran_ms(const struct weir_schedule *schedule, const struct weir_schedule_job *job)
 {
-    return (schedule->now_ns - job->ticket.admitted_ns) / WEIR_NS_PER_MS;
+    return (schedule->now_ns - weir_job_ticket_const(job)->admitted_ns) / WEIR_NS_PER_MS;
 }
 
 void weir_job_end(struct weir_schedule *schedule, struct weir_schedule_job *job)

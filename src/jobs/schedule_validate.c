@@ -25,10 +25,11 @@ static bool in_heap(const struct weir_heap *heap, const uint32_t *place)
 
 static void validate_ticket(const struct weir_schedule_job *job, const struct weir_queue *queue)
 {
-    bool waits = job->ticket.state == WEIR_TICKET_WAITING;
-    bool admitted = job->ticket.state == WEIR_TICKET_ADMITTED;
-    assert(!job->ticket.listed);
-    assert(!(waits || admitted) || job->ticket.key == queue->key);
+    const struct weir_ticket *ticket = weir_job_ticket_const(job);
+    bool waits = ticket->state == WEIR_TICKET_WAITING;
+    bool admitted = ticket->state == WEIR_TICKET_ADMITTED;
+    assert(!weir_inside(ticket)->listed);
+    assert(!(waits || admitted) || weir_inside(ticket)->key == queue->key);
     if (job->place == WEIR_SCHEDULE_WAITING) { /* S2 */
         assert(waits || admitted);
     } else {
@@ -77,7 +78,7 @@ static void validate_job(void *context, struct weir_schedule_job *job)
     census->busy += job->strand != NULL && (runs || job->coming);
     census->dated += job->dated;
     census->untold += job->untold;
-    census->turned += !runs && job->ticket.state == WEIR_TICKET_ADMITTED;
+    census->turned += !runs && weir_job_ticket_const(job)->state == WEIR_TICKET_ADMITTED;
 }
 
 static uint32_t count_parked(const struct weir_strand *strand)

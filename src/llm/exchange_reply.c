@@ -52,7 +52,7 @@ void weir_llm_tell(struct weir_llm *llm, bool streamed)
 {
     struct weir_exchange *exchange = llm->exchange;
     const struct weir_limits *limits = &llm->parser->limits;
-    struct weir_answer answer = {.status = exchange->backend->head.status};
+    struct weir_exchange_end answer = {.status = exchange->backend->head.status};
     struct weir_reply reply = {.outcome = weir_signal_outcome(&answer),
                                .streamed = streamed,
                                .retry_after_known = limits->retry_after_known,
@@ -80,9 +80,9 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
                      exchange->backend->in.data + exchange->backend->in.begin, weir_wall_ns(),
                      &llm->parser->limits);
     /* What follows a part of an interim reply must be the rest of it. */
-    struct weir_answer answer = {.status = head->status};
+    struct weir_exchange_end end = {.status = head->status};
     if (exchange->request.keeps_body && exchange->reply.progress != WEIR_REPLY_INTERIM_CUT &&
-        weir_retry_possible(&answer)) {
+        weir_retry_possible(&end)) {
         return WEIR_FILTER_HEAD_JUDGE;
     }
     enum weir_llm_body body = body_kind(llm, head);

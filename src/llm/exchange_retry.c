@@ -110,14 +110,14 @@ static bool judge(struct weir_llm *llm)
     /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
     bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
     struct weir_retry_question question = {
-        .answer = {.status = exchange->reply.status, .do_not_retry = limits->do_not_retry},
+        .end = {.status = exchange->reply.status, .do_not_retry = limits->do_not_retry},
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
     if (!may_try_again(llm, &question, &at_ns)) {
         return false;
     }
-    weir_exchange_retry(exchange, at_ns, weir_signal_outcome(&question.answer));
+    weir_exchange_retry(exchange, at_ns, weir_signal_outcome(&question.end));
     return true;
 }
 
@@ -143,7 +143,7 @@ bool weir_llm_timed_out(struct weir_llm *llm, bool expired)
 {
     struct weir_exchange *exchange = llm->exchange;
     struct weir_retry_question question = {
-        .answer = {.timed_out = true, .bytes_passed_on = exchange->state > WEIR_EXCHANGE_JUDGING}};
+        .end = {.timed_out = true, .bytes_passed_on = exchange->state > WEIR_EXCHANGE_JUDGING}};
     uint64_t at_ns;
     if (exchange->state == WEIR_EXCHANGE_JUDGING) { /* what has come of the refusal has to do */
         return judge(llm);

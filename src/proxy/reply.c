@@ -59,7 +59,7 @@ static void open_tunnel(struct weir_exchange *exchange)
 /* How it went, as far as the status tells. */
 static enum weir_outcome outcome_of(uint16_t status)
 {
-    return weir_signal_outcome(&(struct weir_answer){.status = status});
+    return weir_signal_outcome(&(struct weir_exchange_end){.status = status});
 }
 
 /* Lanes that learn hear of the head when it comes, not when the reply has ended. */

@@ -375,10 +375,11 @@ static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
     uint64_t now_ns = begin(key, locked);
     struct weir_request request = timed_request(asked, timeout_ns, now_ns);
     permit->waiter = NULL;
-    enum weir_verdict verdict = weir_key_enter(key->core, &permit->ticket, &request, now_ns, &news);
-    if (verdict != WEIR_WAITING) {
+    enum weir_admission admission =
+        weir_key_enter(key->core, &permit->ticket, &request, now_ns, &news);
+    if (admission != WEIR_WAITING) {
         settle_and_unlock(key, &news);
-        return verdict == WEIR_ADMITTED ? WEIR_OK : (enum weir_status)permit->ticket.refusal;
+        return admission == WEIR_ADMITTED ? WEIR_OK : (enum weir_status)permit->ticket.refusal;
     }
     struct weir_sync_waiter waiter = {.permit = permit, .deadline_ns = permit->ticket.deadline_ns};
     permit->waiter = &waiter;

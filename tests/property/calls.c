@@ -66,11 +66,11 @@ static void note_entrance(struct run *run, int index, const struct weir_request 
              request->lease_ns, request->no_wait, request->retry);
 }
 
-enum weir_verdict call_enter(struct run *run, struct pair *pair, int index,
-                             const struct weir_request *request)
+enum weir_admission call_enter(struct run *run, struct pair *pair, int index,
+                               const struct weir_request *request)
 {
     note_entrance(run, index, request);
-    enum weir_verdict verdicts[SIDE_COUNT];
+    enum weir_admission verdicts[SIDE_COUNT];
     for (int i = 0; i < SIDE_COUNT; i++) {
         struct side *side = &pair->sides[i];
         verdicts[i] =
@@ -79,7 +79,7 @@ enum weir_verdict call_enter(struct run *run, struct pair *pair, int index,
     pair->checkers.arrival_retry = request->retry;
     compare_promises(run, pair, false);
     compare_forgotten(run, pair);
-    enum weir_verdict expected = model_enter(&pair->model, index, request, run->now_ns);
+    enum weir_admission expected = model_enter(&pair->model, index, request, run->now_ns);
     for (int i = 0; i < SIDE_COUNT; i++) {
         if (verdicts[i] != expected) {
             run_fail(run, "verdict: the key says %d (%s), the model %d (%s)", (int)verdicts[i],

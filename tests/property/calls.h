@@ -4,8 +4,8 @@
 
 #include "run.h"
 
-enum weir_verdict call_enter(struct run *run, struct pair *pair, int index,
-                             const struct weir_request *request);
+enum weir_admission call_enter(struct run *run, struct pair *pair, int index,
+                               const struct weir_request *request);
 enum weir_status call_leave(struct run *run, struct pair *pair, int index,
                             const struct weir_result *result);
 enum weir_status call_cancel(struct run *run, struct pair *pair, int index);

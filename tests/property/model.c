@@ -331,8 +331,8 @@ static enum weir_status try_to_enter(struct model *model, int index,
     return status;
 }
 
-enum weir_verdict model_enter(struct model *model, int index, const struct weir_request *request,
-                              uint64_t now_ns)
+enum weir_admission model_enter(struct model *model, int index, const struct weir_request *request,
+                                uint64_t now_ns)
 {
     begin(model, now_ns);
     struct model_ticket *ticket = &model->tickets[index];

@@ -112,8 +112,8 @@ struct model {
 
 void model_init(struct model *model, const struct plan *plan, int ticket_count, uint64_t now_ns);
 
-enum weir_verdict model_enter(struct model *model, int index, const struct weir_request *request,
-                              uint64_t now_ns);
+enum weir_admission model_enter(struct model *model, int index, const struct weir_request *request,
+                                uint64_t now_ns);
 enum weir_status model_leave(struct model *model, int index, const struct weir_result *result,
                              uint64_t now_ns);
 enum weir_status model_cancel(struct model *model, int index, uint64_t now_ns);

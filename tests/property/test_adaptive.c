@@ -5,6 +5,7 @@
  *
  * Every sequence runs at two keys, of which one keeps a recorder; both must decide the same. A
  * failure prints its seed; WEIR_SEED and WEIR_STEPS replay it. */
+#include "core/ticket.h"
 #include "weir/weir.h"
 
 #include <setjmp.h>
@@ -132,7 +133,7 @@ static void note_admission(struct run *run, struct side *side, struct weir_ticke
 {
     uint32_t tenant = side->tenant_of[ticket - side->tickets];
     uint64_t *last = &side->last_admitted[tenant][ticket->priority];
-    if (!ticket->retry) {
+    if (!weir_inside(ticket)->retry) {
         CHECK(run, ticket->sequence > *last); /* G2 */
         *last = ticket->sequence;
     }
@@ -249,7 +250,7 @@ static void do_enter(struct run *run, uint32_t index)
         struct side *side = &run->sides[i];
         struct weir_ticket *ticket = &side->tickets[index];
         side->tenant_of[index] = tenant;
-        enum weir_verdict verdict =
+        enum weir_admission verdict =
             weir_key_enter(side->key, ticket, &request, run->now_ns, &side->news);
         drain(run, side);
         if (verdict == WEIR_ADMITTED) {
@@ -505,7 +506,7 @@ static void g7_priorities_keep_their_shares_at_a_lane_that_learns(void **state)
     for (uint32_t i = 0; i < 300; i++) { /* those that went through at once */
         struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
         struct weir_request request = {.priority = (enum weir_priority)(i % 3), .cost = 100};
-        if (tickets[i].state == WEIR_TICKET_ADMITTED && !tickets[i].listed) {
+        if (tickets[i].state == WEIR_TICKET_ADMITTED && !weir_inside(&tickets[i])->listed) {
             assert_int_equal(weir_key_leave(key, &tickets[i], &result, 0, &news), WEIR_OK);
             assert_int_equal(weir_key_enter(key, &tickets[i], &request, 0, &news), WEIR_WAITING);
         }

@@ -47,12 +47,13 @@ static struct weir_settings plain_settings(void)
     };
 }
 
-static enum weir_verdict enter(struct rig *rig, struct weir_ticket *ticket, const char *tenant,
-                               enum weir_priority priority, uint32_t cost)
+static enum weir_admission enter(struct rig *rig, struct weir_ticket *ticket, const char *tenant,
+                                 enum weir_priority priority, uint32_t cost)
 {
     struct weir_request request = {
         .tenant = weir_slice_of(tenant), .priority = priority, .cost = cost};
-    enum weir_verdict verdict = weir_key_enter(rig->key, ticket, &request, rig->now_ns, &rig->news);
+    enum weir_admission verdict =
+        weir_key_enter(rig->key, ticket, &request, rig->now_ns, &rig->news);
     if (verdict == WEIR_ADMITTED) {
         assert_null(rig->holder);
         rig->holder = ticket;
@@ -531,7 +532,7 @@ static void expect_newest(const struct weir_ticket *gone, const struct weir_tick
 }
 
 /* Tickets carry the number of their tenant as tag. */
-static enum weir_verdict arrive(struct rig *rig, struct weir_ticket *ticket, uint32_t tenant)
+static enum weir_admission arrive(struct rig *rig, struct weir_ticket *ticket, uint32_t tenant)
 {
     struct weir_request request = {.tenant = weir_slice_of(names[tenant]), .tag = tenant};
     return weir_key_enter(rig->key, ticket, &request, rig->now_ns, &rig->news);
@@ -548,7 +549,7 @@ static void check_arrival(struct rig *rig, struct crowd *crowd, struct weir_tick
     bool full = crowd->total == bound;
     bool within_share =
         (crowd->waiting[tenant] + 1) * crowd_weight(crowd, tenant) <= bound * crowd->weight[tenant];
-    enum weir_verdict verdict = arrive(rig, &tickets[free_one], tenant);
+    enum weir_admission verdict = arrive(rig, &tickets[free_one], tenant);
     assert_int_equal(verdict, full && !within_share ? WEIR_REFUSED : WEIR_WAITING);
     const struct weir_ticket *gone = weir_news_next(&rig->news);
     assert_int_equal(gone != NULL, full && within_share);

@@ -118,7 +118,7 @@ static void an_arrival_does_not_overtake_what_is_left_of_a_batch(void **state)
     call_set_limit(&run, pair, 7, 0);
     enter_many(pair, 0, TICKETS - 1, &(struct weir_request){0});
     call_set_limit(&run, pair, 7, WEIR_LIMIT_NONE);
-    enum weir_verdict verdict =
+    enum weir_admission verdict =
         call_enter(&run, pair, TICKETS - 1, &(struct weir_request){.no_wait = true});
     assert_int_equal(verdict, WEIR_REFUSED);
     finish(pair);

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / 'clients' / 'python'))
 @pytest.fixture(scope='module')
 def weir_sync():
     """The binding, with the library of the plain build: a sanitizer's would have to come first in the process."""
-    subprocess.run(['ninja', '-C', ROOT / 'build', 'libweir.so.0.1.0'], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(['ninja', '-C', ROOT / 'build', 'libweir.so.0.2.0'], check=True, stdout=subprocess.DEVNULL)
     import weir_sync
     return weir_sync
 

@@ -113,8 +113,8 @@ static struct weir_api_permit *take(const char *flow)
     return api_permit;
 }
 
-static enum weir_verdict enter_gate(struct weir_api_permit *api_permit, uint32_t gate,
-                                    const char *key)
+static enum weir_admission enter_gate(struct weir_api_permit *api_permit, uint32_t gate,
+                                      const char *key)
 {
     struct weir_request request = {.lease_ns = api_permit->lease_ns};
     struct weir_destination where = {.gate = gate, .key = weir_slice_of(key)};

@@ -41,8 +41,8 @@ static struct weir_control_stats control_of(const struct fixture *f, uint64_t no
     return stats;
 }
 
-static enum weir_verdict enter_for(struct fixture *f, struct weir_ticket *ticket, uint32_t input,
-                                   uint32_t cost, uint64_t now_ns)
+static enum weir_admission enter_for(struct fixture *f, struct weir_ticket *ticket, uint32_t input,
+                                     uint32_t cost, uint64_t now_ns)
 {
     return ask(f, ticket, (struct weir_request){.cost = cost, .input = input}, now_ns);
 }
@@ -712,7 +712,7 @@ TEST(g9_a_ticket_larger_than_everything_is_late_but_not_impossible)
             if (stated) {
                 hear_quota(&f, &tickets[0], minute_of(60000, 50000), now_ns);
             }
-            enum weir_verdict verdict =
+            enum weir_admission verdict =
                 enter_for(&f, &tickets[1], WEIR_COST_MAX, WEIR_COST_MAX, now_ns);
             for (int wakes = 0; wakes < 100000 && verdict != WEIR_ADMITTED; wakes++) {
                 assert_true(f.news.wake_ns > now_ns);

@@ -509,7 +509,7 @@ TEST(with_early_reject_whoever_would_start_too_late_is_refused_at_once)
         open_key(&f, (struct weir_settings){LANE(.limit = 1), FOREVER, .early_reject = early});
         struct weir_ticket tickets[14] = {0};
         struct weir_ticket last[4] = {0};
-        enum weir_verdict late = early ? WEIR_REFUSED : WEIR_WAITING;
+        enum weir_admission late = early ? WEIR_REFUSED : WEIR_WAITING;
         enter_many(&f, tickets, 14, 1);
         /* Nothing is known yet, so even the one without hope may try. */
         assert_int_equal(ask(&f, &last[0], until("", 2), 1), WEIR_WAITING);

@@ -118,13 +118,14 @@ static void close_scene(void)
     expect_no_memory_out(&scene.loop_memory);
 }
 
-static enum weir_verdict enter_at(struct guest *guest, const char *key, struct weir_request request)
+static enum weir_admission enter_at(struct guest *guest, const char *key,
+                                    struct weir_request request)
 {
     struct weir_destination where = {.gate = 1, .key = weir_slice_of(key)};
     return weir_gate_ticket_enter(scene.gates, &guest->gate_ticket, &where, &request);
 }
 
-static enum weir_verdict come(struct guest *guest)
+static enum weir_admission come(struct guest *guest)
 {
     return enter_at(guest, "key", (struct weir_request){0});
 }
@@ -779,7 +780,7 @@ TEST(who_enters_without_memory_is_refused_and_may_come_again)
         struct guest a = GUEST;
         uint64_t before = scene.memory.calls;
         scene.memory.fail_at = before + fail_at;
-        enum weir_verdict verdict = enter_at(&a, "key", request_of("tenant", NORMAL, 1));
+        enum weir_admission verdict = enter_at(&a, "key", request_of("tenant", NORMAL, 1));
         bool failed = scene.memory.failed > 0;
         if (verdict == WEIR_REFUSED) {
             assert_true(failed);

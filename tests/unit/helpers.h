@@ -175,22 +175,22 @@ static inline void close_key(struct fixture *f)
     expect_no_memory_out(&f->memory);
 }
 
-static inline enum weir_verdict ask(struct fixture *f, struct weir_ticket *ticket,
-                                    struct weir_request request, uint64_t now_ns)
+static inline enum weir_admission ask(struct fixture *f, struct weir_ticket *ticket,
+                                      struct weir_request request, uint64_t now_ns)
 {
-    enum weir_verdict verdict = weir_key_enter(f->key, ticket, &request, now_ns, &f->news);
+    enum weir_admission verdict = weir_key_enter(f->key, ticket, &request, now_ns, &f->news);
     weir_key_validate(f->key);
     return verdict;
 }
 
-static inline enum weir_verdict enter(struct fixture *f, struct weir_ticket *ticket,
-                                      uint64_t now_ns)
+static inline enum weir_admission enter(struct fixture *f, struct weir_ticket *ticket,
+                                        uint64_t now_ns)
 {
     return ask(f, ticket, (struct weir_request){0}, now_ns);
 }
 
-static inline enum weir_verdict enter_as(struct fixture *f, struct weir_ticket *ticket,
-                                         const char *tenant, uint64_t now_ns)
+static inline enum weir_admission enter_as(struct fixture *f, struct weir_ticket *ticket,
+                                           const char *tenant, uint64_t now_ns)
 {
     return ask(f, ticket, (struct weir_request){.tenant = weir_slice_of(tenant)}, now_ns);
 }

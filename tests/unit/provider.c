@@ -228,7 +228,7 @@ static void ask(struct world *world, struct visit *visit)
                                    .output_max = OUTPUT_MAX,
                                    .retry = visit->retry,
                                    .deadline_ns = WEIR_NEVER};
-    enum weir_verdict verdict =
+    enum weir_admission verdict =
         weir_key_enter(world->key, &visit->ticket, &request, world->now_ns, &world->news);
     assert(verdict != WEIR_REFUSED);
     if (verdict == WEIR_ADMITTED) {

@@ -46,7 +46,7 @@ TEST(ref_001_who_came_first_goes_first)
     struct weir_ticket tickets[6] = {0};
     const uint32_t costs[] = {2000, 1900, 10, 1500, 1, 700};
     for (size_t i = 0; i < 6; i++) {
-        enum weir_verdict verdict =
+        enum weir_admission verdict =
             ask(&f, &tickets[i], (struct weir_request){.cost = costs[i]}, SECOND);
         assert_int_equal(verdict, i == 0 ? WEIR_ADMITTED : WEIR_WAITING);
     }

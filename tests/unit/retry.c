@@ -7,7 +7,7 @@
 TEST(answers_mean_what_the_table_says)
 {
     static const struct {
-        struct weir_answer answer;
+        struct weir_exchange_end answer;
         enum weir_outcome outcome;
     } cases[] = {
         {{.status = 200}, WEIR_OUTCOME_SUCCESS},
@@ -34,14 +34,14 @@ TEST(answers_mean_what_the_table_says)
     }
 }
 
-static enum weir_retry_verdict decide(struct weir_answer answer, uint32_t attempt)
+static enum weir_retry_decision decide(struct weir_exchange_end answer, uint32_t attempt)
 {
     struct weir_retry_budget budget;
     weir_retry_budget_init(&budget);
     struct weir_retry_question question = {
-        .answer = answer, .attempt = attempt, .deadline_ns = WEIR_NEVER, .now_ns = SECOND};
+        .end = answer, .attempt = attempt, .deadline_ns = WEIR_NEVER, .now_ns = SECOND};
     uint64_t at_ns = 0;
-    enum weir_retry_verdict verdict = weir_retry_decide(&budget, &question, &at_ns);
+    enum weir_retry_decision verdict = weir_retry_decide(&budget, &question, &at_ns);
     assert_int_equal(weir_retry_possible(&answer), verdict != WEIR_RETRY_NO_KIND);
     return verdict;
 }
@@ -50,27 +50,29 @@ TEST(only_refusals_overload_and_timeouts_are_tried_again)
 {
     for (uint16_t status = 100; status < 600; status++) {
         bool again = status == 429 || status == 503 || status == 529;
-        assert_int_equal(decide((struct weir_answer){.status = status}, 1),
+        assert_int_equal(decide((struct weir_exchange_end){.status = status}, 1),
                          again ? WEIR_RETRY_YES : WEIR_RETRY_NO_KIND);
     }
-    assert_int_equal(decide((struct weir_answer){.timed_out = true}, 1), WEIR_RETRY_YES);
-    assert_int_equal(decide((struct weir_answer){.connection_lost = true}, 1), WEIR_RETRY_NO_KIND);
-    assert_int_equal(decide((struct weir_answer){.timed_out = true, .caller_gone = true}, 1),
+    assert_int_equal(decide((struct weir_exchange_end){.timed_out = true}, 1), WEIR_RETRY_YES);
+    assert_int_equal(decide((struct weir_exchange_end){.connection_lost = true}, 1),
+                     WEIR_RETRY_NO_KIND);
+    assert_int_equal(decide((struct weir_exchange_end){.timed_out = true, .caller_gone = true}, 1),
                      WEIR_RETRY_NO_KIND);
 }
 
 TEST(do_not_retry_is_respected_and_a_reply_that_has_begun_stands)
 {
-    assert_int_equal(decide((struct weir_answer){.status = 429, .do_not_retry = true}, 1),
+    assert_int_equal(decide((struct weir_exchange_end){.status = 429, .do_not_retry = true}, 1),
                      WEIR_RETRY_NO_FORBIDDEN);
-    assert_int_equal(decide((struct weir_answer){.timed_out = true, .bytes_passed_on = true}, 1),
-                     WEIR_RETRY_NO_FORBIDDEN);
+    assert_int_equal(
+        decide((struct weir_exchange_end){.timed_out = true, .bytes_passed_on = true}, 1),
+        WEIR_RETRY_NO_FORBIDDEN);
 }
 
 TEST(it_is_tried_again_twice_and_not_three_times)
 {
-    assert_int_equal(decide((struct weir_answer){.status = 503}, 2), WEIR_RETRY_YES);
-    assert_int_equal(decide((struct weir_answer){.status = 503}, 3), WEIR_RETRY_NO_ATTEMPTS);
+    assert_int_equal(decide((struct weir_exchange_end){.status = 503}, 2), WEIR_RETRY_YES);
+    assert_int_equal(decide((struct weir_exchange_end){.status = 503}, 3), WEIR_RETRY_NO_ATTEMPTS);
 }
 
 static uint64_t moment(struct weir_retry_question question)
@@ -78,7 +80,7 @@ static uint64_t moment(struct weir_retry_question question)
     struct weir_retry_budget budget;
     weir_retry_budget_init(&budget);
     uint64_t at_ns = 0;
-    question.answer.status = 503;
+    question.end.status = 503;
     question.deadline_ns = WEIR_NEVER;
     assert_int_equal(weir_retry_decide(&budget, &question, &at_ns), WEIR_RETRY_YES);
     return at_ns;
@@ -112,7 +114,7 @@ TEST(nothing_is_tried_again_that_would_come_after_the_deadline)
     struct weir_retry_budget budget;
     weir_retry_budget_init(&budget);
     uint64_t at_ns = 5;
-    struct weir_retry_question question = {.answer = {.status = 429},
+    struct weir_retry_question question = {.end = {.status = 429},
                                            .attempt = 1,
                                            .retry_after_known = true,
                                            .retry_after_ns = SECOND,
@@ -134,7 +136,7 @@ static uint32_t retries_of(uint16_t status, uint32_t requests)
     struct weir_retry_budget budget;
     weir_retry_budget_init(&budget);
     struct weir_retry_question question = {
-        .answer = {.status = status}, .attempt = 1, .deadline_ns = WEIR_NEVER};
+        .end = {.status = status}, .attempt = 1, .deadline_ns = WEIR_NEVER};
     uint32_t retries = 0;
     uint64_t at_ns;
     for (uint32_t i = 0; i < requests; i++) {
@@ -159,11 +161,11 @@ TEST(a_refused_retry_costs_nothing_of_the_budget)
 {
     struct weir_retry_budget budget = {.failed = 0.9, .refused = 0.5};
     struct weir_retry_question question = {
-        .answer = {.status = 503}, .attempt = 1, .deadline_ns = WEIR_NEVER};
+        .end = {.status = 503}, .attempt = 1, .deadline_ns = WEIR_NEVER};
     uint64_t at_ns;
     assert_int_equal(weir_retry_decide(&budget, &question, &at_ns), WEIR_RETRY_NO_BUDGET);
     assert_true(budget.failed == 0.9);
-    question.answer.status = 429;
+    question.end.status = 429;
     assert_int_equal(weir_retry_decide(&budget, &question, &at_ns), WEIR_RETRY_NO_BUDGET);
     assert_true(budget.refused == 0.5);
 }

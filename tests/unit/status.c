@@ -1,5 +1,7 @@
 #include "unit/helpers.h"
 
+#include "weir/version.h"
+
 TEST(every_status_has_a_name_and_a_sentence_of_its_own)
 {
     for (int i = 0; i < WEIR_STATUS_COUNT; i++) {
@@ -36,6 +38,17 @@ TEST(every_status_fits_into_a_ticket)
     assert_true(WEIR_STATUS_COUNT <= UINT8_MAX);
 }
 
+TEST(the_library_is_of_the_headers_version)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR,
+             WEIR_VERSION_PATCH);
+    assert_string_equal(weir_version(), text);
+    assert_string_equal(WEIR_VERSION, text);
+    assert_true(WEIR_VERSION_NUMBER > WEIR_VERSION_OF(0, 1, 999));
+    assert_true(WEIR_VERSION_OF(1, 0, 0) > WEIR_VERSION_NUMBER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -43,6 +56,7 @@ int main(void)
         cmocka_unit_test(success_is_zero_and_names_are_those_of_the_constants),
         cmocka_unit_test(a_number_that_is_no_status_is_named_as_such),
         cmocka_unit_test(every_status_fits_into_a_ticket),
+        cmocka_unit_test(the_library_is_of_the_headers_version),
     };
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static uint64_t again(struct weir_sim_site *site, struct weir_sim_request *reque
     uint64_t now_ns = site->world->clock.now_ns;
     bool refused = outcome == WEIR_OUTCOME_RATE_LIMIT;
     struct weir_retry_question question = {
-        .answer = {.status = refused ? STATUS_REFUSED : STATUS_FAILED},
+        .end = {.status = refused ? STATUS_REFUSED : STATUS_FAILED},
         .attempt = request->attempts,
         .retry_after_known = request->reply.retry_after_ns > 0,
         .retry_after_ns = request->reply.retry_after_ns,

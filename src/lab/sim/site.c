@@ -83,7 +83,7 @@ void weir_sim_site_enter(struct weir_sim_site *site, struct weir_sim_request *re
                                  .deadline_ns = request->deadline_ns,
                                  .retry = request->attempts > 0};
     request->state = WEIR_SIM_LINE;
-    enum weir_verdict verdict =
+    enum weir_admission verdict =
         weir_key_enter(site->key, &request->ticket, &asked, world->clock.now_ns, &site->news);
     if (verdict == WEIR_ADMITTED) {
         weir_sim_send(site, request);
