@@ -87,6 +87,7 @@ MEASURED measured_leave(struct stage *stage);
 MEASURED measured_decision_enters(struct stage *stage);
 MEASURED measured_decision_leaves(struct stage *stage);
 MEASURED measured_hear(struct stage *stage);
+MEASURED measured_telemetry(struct stage *stage);
 MEASURED measured_take_give(struct stage *stage);
 MEASURED measured_sync(struct weir_sync_key *key, uint32_t operations);
 MEASURED measured_mutex(pthread_mutex_t *mutex, uint32_t operations);
@@ -131,6 +132,41 @@ void measured_enter_leave(struct stage *stage)
         must(weir_key_leave(stage->key, &stage->inside, &result, i, &stage->news) == WEIR_OK,
              "leave");
     }
+}
+
+/* The names that a server would look up are at hand here. */
+static void label_event(void *context, const struct weir_event *event,
+                        struct weir_telemetry_labels *labels)
+{
+    (void)event;
+    *labels = *(const struct weir_telemetry_labels *)context;
+}
+
+/* Enter and leave, and each time a sink is told of it: a Prometheus writer with one series. */
+void measured_telemetry(struct stage *stage)
+{
+    struct weir_event slots[8];
+    struct weir_event_ring ring;
+    struct weir_series series[1];
+    struct weir_prometheus prometheus = {.series = series, .series_max = 1};
+    struct weir_telemetry_labels labels = {.provider = weir_slice_of("openai"),
+                                           .model = weir_slice_of("gpt-4o-mini"),
+                                           .tenant = weir_slice_of("acme")};
+    struct weir_telemetry_source source = {&labels, label_event};
+    struct weir_telemetry sink = weir_telemetry_prometheus(&prometheus);
+    struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
+    weir_event_ring_init(&ring, slots, 8, WEIR_EVENTS_MEASURED);
+    stage->news.events = &ring;
+    for (uint32_t i = 0; i < stage->operations; i++) {
+        must(weir_key_enter(stage->key, &stage->inside, &stage->request, i, &stage->news) ==
+                 WEIR_ADMITTED,
+             "enter");
+        weir_telemetry_feed(sink, &ring, &source);
+        must(weir_key_leave(stage->key, &stage->inside, &result, i, &stage->news) == WEIR_OK,
+             "leave");
+        weir_telemetry_feed(sink, &ring, &source);
+    }
+    stage->news.events = NULL;
 }
 
 /* From all over the line, and of one tenant after the other: an even step would meet the same
@@ -273,6 +309,12 @@ static void run_events(struct stage *stage)
     weir_event_ring_init(&ring, slots, 64, WEIR_EVENTS_STREAM);
     stage->news.events = &ring;
     enter_leave(stage, &(struct weir_settings){0});
+}
+
+static void run_telemetry(struct stage *stage)
+{
+    set_up(stage, &(struct weir_settings){0});
+    measured_telemetry(stage);
 }
 
 static void run_recorder(struct stage *stage)
@@ -493,6 +535,7 @@ int main(int argc, char **argv)
         {"plain", run_plain},
         {"named", run_named},
         {"events", run_events},
+        {"telemetry", run_telemetry},
         {"recorder", run_recorder},
         {"lease", run_lease},
         {"bucket", run_bucket},

@@ -13,6 +13,7 @@
 #define WEIR_SYNC_H
 
 #include "weir/gate.h"
+#include "weir/telemetry.h"
 
 #include <pthread.h>
 
@@ -42,6 +43,17 @@ struct weir_token {
     bool fired;               /* private: atomic */
 };
 
+/* A sink for what happens at all keys. `label` may be null: then the key's name is the model, and
+ * provider and tenant are empty. It names whom an event is about, by the `tag` of the request and
+ * the lane; `control` is filled in already. Sink and label are called by any of the threads, one at
+ * a time and outside the keys' locks; they must not call into this header. */
+struct weir_sync_telemetry {
+    struct weir_telemetry sink;
+    void *context;
+    void (*label)(void *context, struct weir_slice key, const struct weir_event *event,
+                  struct weir_telemetry_labels *labels);
+};
+
 #define WEIR_TOKEN_INIT                          \
     {                                            \
         PTHREAD_MUTEX_INITIALIZER, {0, 0}, false \
@@ -59,6 +71,17 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_sync_create(const struct weir_gat
 
 /* No key may be open, no permit held and no thread waiting. A null gate is none. */
 WEIR_API void weir_sync_destroy(struct weir_sync *sync);
+
+/* Tells the sink from now on what happens. Only before the first key is opened. It costs every
+ * acquire and release the short way: they take the longer one and the sink's lock. */
+WEIR_API void weir_sync_set_telemetry(struct weir_sync *sync,
+                                      const struct weir_sync_telemetry *telemetry);
+
+/* Tells the sink what only the caller knows, a first token or a retry. */
+WEIR_API void weir_sync_tell(struct weir_sync *sync, const struct weir_measure *measure);
+
+/* How many decisions the sink was not told of, because a single call made more than 32. */
+WEIR_API uint64_t weir_sync_untold(struct weir_sync *sync);
 
 /* The key with that name, made if there is none; stays until it is closed as often as opened. Keys
  * that are closed and have been at rest for long are forgotten as others are opened; when there are

@@ -2,15 +2,18 @@
  *
  * A sink is one function with a context. The caller, who knows providers, models and tenants by
  * name, tells it five things: how long a request waited, what a lane's controller believes, errors,
- * latencies and retries. Nothing here is called by the gate itself, and nothing here does any I/O:
- * sinks that write are handed a function to write with. A sink is not safe to share between threads
- * without a lock.
+ * latencies and retries. Most of it is in the events of a key: weir_telemetry_feed() makes measures
+ * of them, after the caller has let go of the key's lock. The first token and a retry are known to
+ * the caller alone. Nothing here is called by the gate itself, and nothing here does any I/O: sinks
+ * that write are handed a function to write with. A sink is not safe to share between threads
+ * without a lock; weir/sync.h brings one.
  *
  * Ready-made: null, console (lines of text), memory (for tests), counters, and Prometheus text. */
 #ifndef WEIR_TELEMETRY_H
 #define WEIR_TELEMETRY_H
 
 #include "weir/control.h"
+#include "weir/event.h"
 
 enum weir_measure_kind {
     WEIR_MEASURE_WAIT,        /* `duration_ns` in line */
@@ -38,6 +41,27 @@ struct weir_telemetry {
     void *context;
     void (*tell)(void *context, const struct weir_measure *measure);
 };
+
+/* What the caller calls those whom an event is about. The texts must stay during the call. */
+struct weir_telemetry_labels {
+    struct weir_slice provider;
+    struct weir_slice model;
+    struct weir_slice tenant;
+    const struct weir_control_stats *control; /* of the event's lane, read under the key's lock;
+                                                 null: its controller is not told of */
+};
+
+/* Finds the labels of an event by its tag, lane and tenant. They are empty to begin with. */
+struct weir_telemetry_source {
+    void *context;
+    void (*label)(void *context, const struct weir_event *event,
+                  struct weir_telemetry_labels *labels);
+};
+
+/* The kinds of events of which measures are made: what a ring needs to hold for the feed. */
+#define WEIR_EVENTS_MEASURED                                                     \
+    (1u << WEIR_EVENT_ADMIT | 1u << WEIR_EVENT_LEAVE | 1u << WEIR_EVENT_CANCEL | \
+     1u << WEIR_EVENT_LAPSE | 1u << WEIR_EVENT_LIMIT)
 
 /* Where text goes. */
 struct weir_writer {
@@ -126,6 +150,16 @@ struct weir_prometheus {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Drains the ring, oldest first, and tells the sink what the events mean:
+ *
+ *   an admission      WAIT, the time in line
+ *   a permit's end    TOTAL, the time it was held, after a success; else ERROR with the outcome
+ *   a new limit       LIMITER, if the labels name what the controller believes
+ *
+ * Other events mean nothing to a sink. Call it after the lock was let go. */
+WEIR_API void weir_telemetry_feed(struct weir_telemetry sink, struct weir_event_ring *events,
+                                  const struct weir_telemetry_source *source);
 
 WEIR_API struct weir_telemetry weir_telemetry_null(void);
 

@@ -16,6 +16,9 @@
  *       deadline, which the core knows as well.
  *   S6  A token's lock is never held together with a key's. Lock order: the table, then a key.
  *
+ *   S7  A sink is called under the lock of the sinks, which is the last to be taken, and under no
+ *       other.
+ *
  * A call makes no system call under a key's lock; firing makes some under the token's. */
 #define _GNU_SOURCE
 #include "weir/sync.h"
@@ -58,8 +61,9 @@ struct weir_sync_waiter {
 
 struct weir_sync_key {
     uint32_t lock; /* atomic: see lock_key() */
-    bool crowded;  /* atomic: whether somebody waits; outside the lock no more than a hint */
+    bool crowded;  /* atomic: somebody waits, or a sink listens; outside the lock only a hint */
     struct weir_key *core;
+    struct weir_sync *sync;
     struct weir_link waiters;
 };
 
@@ -67,13 +71,99 @@ struct weir_sync {
     pthread_mutex_t table; /* for all calls on the gate but giving a key back */
     const struct weir_allocator *allocator;
     struct weir_gate *gate;
+    struct weir_sync_telemetry telemetry; /* its sink's `tell` is null: nobody listens */
+    pthread_mutex_t telling;              /* for the sink, and for `untold`; taken last */
+    uint64_t untold;
+};
+
+/* The decisions of one call that a sink will be told of. Most calls make one or two. */
+#define OBSERVED_MAX 32
+struct observed {
+    struct weir_event_ring ring;
+    struct weir_event slots[OBSERVED_MAX];
+    struct weir_slice key_name;
+    struct weir_sync_telemetry *telemetry; /* for naming */
+    uint16_t lane_id;                      /* of the control, if it is known */
+    bool control_known;
+    struct weir_control_stats control;
 };
 
 /* What a call leaves to be done after the unlock. */
 struct deferred_wakes {
     struct weir_sync_waiter *told; /* a chain, in the order of the decisions */
     const uint32_t *nudged;        /* the word of the time-keeper, if it is asleep */
+    struct observed *observed;     /* for the sink; null: nobody listens */
 };
+
+/* ---- telling a sink what happened ----
+ *
+ * A call writes its decisions to a ring on its own stack; once the key's lock is let go, they are
+ * told. So threads may tell in another order than that of the decisions. */
+
+static bool is_observed(const struct weir_sync_key *key)
+{
+    return weir_unlikely(key->sync->telemetry.sink.tell != NULL);
+}
+
+/* News for a call on the core, with the ring if a sink listens. */
+static struct weir_news begin_news(const struct weir_sync_key *key, struct observed *observed)
+{
+    struct weir_news news = {0};
+    if (is_observed(key)) {
+        weir_event_ring_init(&observed->ring, observed->slots, OBSERVED_MAX, WEIR_EVENTS_MEASURED);
+        observed->control_known = false;
+        news.events = &observed->ring;
+    }
+    return news;
+}
+
+/* Under the key's lock: what the controller of a lane whose limit has changed believes now. If
+ * those of several have, it is that of the last one. */
+static void look_at_control(const struct weir_key *core, struct observed *observed)
+{
+    uint64_t now_ns = core->now_ns;
+    bool limited = false;
+    for (uint64_t i = observed->ring.read; i < observed->ring.written; i++) {
+        const struct weir_event *event = &observed->slots[i % OBSERVED_MAX];
+        if (event->kind == WEIR_EVENT_LIMIT) {
+            limited = true;
+            observed->lane_id = event->lane_id;
+        }
+    }
+    struct weir_lane_stats lane;
+    for (uint32_t i = 0; limited && weir_key_get_lane(core, i, now_ns, &lane); i++) {
+        if (lane.id == observed->lane_id) {
+            observed->control_known = weir_key_get_control(core, i, now_ns, &observed->control);
+            return;
+        }
+    }
+}
+
+static void label_event(void *context, const struct weir_event *event,
+                        struct weir_telemetry_labels *labels)
+{
+    const struct observed *observed = context;
+    const struct weir_sync_telemetry *telemetry = observed->telemetry;
+    bool known = observed->control_known && event->lane_id == observed->lane_id;
+    labels->model = observed->key_name;
+    labels->control = known ? &observed->control : NULL;
+    if (telemetry->label != NULL) {
+        telemetry->label(telemetry->context, observed->key_name, event, labels);
+    }
+}
+
+/* After the key's lock was let go. */
+static WEIR_APART void tell_sink(struct weir_sync_key *key, struct observed *observed)
+{
+    struct weir_sync *sync = key->sync;
+    struct weir_telemetry_source source = {observed, label_event};
+    observed->key_name = weir_key_name(key->core);
+    observed->telemetry = &sync->telemetry;
+    pthread_mutex_lock(&sync->telling);
+    sync->untold += observed->ring.lost;
+    weir_telemetry_feed(sync->telemetry.sink, &observed->ring, &source);
+    pthread_mutex_unlock(&sync->telling);
+}
 
 /* ---- the clock, and sleeping by it ---- */
 
@@ -212,7 +302,12 @@ static struct deferred_wakes settle(struct weir_sync_key *key, struct weir_news 
         }
     }
     deferred.nudged = keep_time(key, news->wake_ns);
-    __atomic_store_n(&key->crowded, !weir_list_empty(&key->waiters), __ATOMIC_RELAXED);
+    if (weir_unlikely(news->events != NULL)) {
+        deferred.observed = weir_container_of(news->events, struct observed, ring);
+        look_at_control(key->core, deferred.observed);
+    }
+    bool crowded = !weir_list_empty(&key->waiters) || is_observed(key);
+    __atomic_store_n(&key->crowded, crowded, __ATOMIC_RELAXED);
     return deferred;
 }
 
@@ -226,7 +321,7 @@ static void tell(struct weir_sync_waiter *waiter)
     }
 }
 
-static void run(struct deferred_wakes deferred)
+static void run(struct weir_sync_key *key, struct deferred_wakes deferred)
 {
     while (deferred.told != NULL) {
         struct weir_sync_waiter *waiter = deferred.told;
@@ -236,6 +331,9 @@ static void run(struct deferred_wakes deferred)
     if (deferred.nudged != NULL) {
         futex_wake(deferred.nudged);
     }
+    if (weir_unlikely(deferred.observed != NULL)) {
+        tell_sink(key, deferred.observed);
+    }
 }
 
 /* The end of every call on the core that has no waiter of its own. */
@@ -243,7 +341,7 @@ static void settle_and_unlock(struct weir_sync_key *key, struct weir_news *news)
 {
     struct deferred_wakes deferred = settle(key, news, NULL);
     unlock_key(key);
-    run(deferred);
+    run(key, deferred);
 }
 
 /* ---- waiting ---- */
@@ -264,7 +362,8 @@ static uint32_t doze(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t un
  * Returns when to look again, or 0 once the verdict is there. */
 static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
 {
-    struct weir_news news = {0};
+    struct observed observed;
+    struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     uint32_t word = __atomic_fetch_and(&waiter->word, ~NUDGED, __ATOMIC_RELAXED);
@@ -283,7 +382,7 @@ static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
     struct deferred_wakes deferred = settle(key, &news, waiter);
     uint64_t until_ns = listed(waiter) ? waiter->alarm_ns : 0;
     unlock_key(key);
-    run(deferred);
+    run(key, deferred);
     return until_ns;
 }
 
@@ -371,7 +470,8 @@ static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
                                                     uint64_t timeout_ns, struct weir_token *token,
                                                     struct weir_permit *permit, bool locked)
 {
-    struct weir_news news = {0};
+    struct observed observed;
+    struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = begin(key, locked);
     struct weir_request request = timed_request(asked, timeout_ns, now_ns);
     permit->waiter = NULL;
@@ -387,7 +487,7 @@ static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
     struct deferred_wakes deferred = settle(key, &news, &waiter);
     uint64_t until_ns = waiter.alarm_ns;
     unlock_key(key);
-    run(deferred);
+    run(key, deferred);
     return wait_for_verdict(key, &waiter, until_ns, token);
 }
 
@@ -425,7 +525,8 @@ static WEIR_APART enum weir_status release_long_way(struct weir_sync_key *key,
                                                     struct weir_permit *permit,
                                                     const struct weir_result *result, bool locked)
 {
-    struct weir_news news = {0};
+    struct observed observed;
+    struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = begin(key, locked);
     enum weir_status status = weir_key_leave(key->core, &permit->ticket, result, now_ns, &news);
     settle_and_unlock(key, &news);
@@ -495,7 +596,8 @@ void weir_sync_visit(struct weir_sync_key *key,
                                    struct weir_news *news),
                      void *context)
 {
-    struct weir_news news = {0};
+    struct observed observed;
+    struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
@@ -517,6 +619,8 @@ enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
         if (key->core == NULL) {
             weir_list_init(&key->waiters);
             key->core = core;
+            key->sync = sync;
+            key->crowded = is_observed(key);
         }
         weir_gate_sweep(sync->gate, SWEEP_PER_OPEN, now_ns);
         *result = key;
@@ -528,7 +632,8 @@ enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
 void weir_sync_close(struct weir_sync_key *key)
 {
     /* The short way does not look at the clock, so this says until when the key was used. */
-    struct weir_news news = {0};
+    struct observed observed;
+    struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
@@ -538,10 +643,10 @@ void weir_sync_close(struct weir_sync_key *key)
 
 /* Lets a key follow the gate's settings. Comes with the table's lock and keeps it. */
 static enum weir_status apply(struct weir_sync *sync, struct weir_key *core,
-                              struct deferred_wakes *deferred)
+                              struct deferred_wakes *deferred, struct observed *observed)
 {
     struct weir_sync_key *key = weir_key_extra(core);
-    struct weir_news news = {0};
+    struct weir_news news = begin_news(key, observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     enum weir_status status = weir_gate_apply(sync->gate, core, now_ns, &news);
@@ -559,10 +664,11 @@ enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_s
     struct weir_key *core = status == WEIR_OK ? weir_gate_next(sync->gate, NULL) : NULL;
     while (core != NULL) {
         struct deferred_wakes deferred;
-        enum weir_status applied = apply(sync, core, &deferred);
+        struct observed observed;
+        enum weir_status applied = apply(sync, core, &deferred, &observed);
         status = status == WEIR_OK ? applied : status;
         pthread_mutex_unlock(&sync->table);
-        run(deferred);
+        run(weir_key_extra(core), deferred);
         pthread_mutex_lock(&sync->table);
         core = weir_gate_next(sync->gate, core);
     }
@@ -577,12 +683,15 @@ enum weir_status weir_sync_override(struct weir_sync *sync, struct weir_slice na
     pthread_mutex_lock(&sync->table);
     enum weir_status status = weir_gate_override(sync->gate, name, settings);
     struct weir_key *core = status == WEIR_OK ? weir_gate_find(sync->gate, name) : NULL;
+    struct observed observed;
     if (core != NULL) {
-        status = apply(sync, core, &deferred);
-        weir_key_give(core);
+        status = apply(sync, core, &deferred, &observed);
     }
     pthread_mutex_unlock(&sync->table);
-    run(deferred);
+    if (core != NULL) {
+        run(weir_key_extra(core), deferred);
+        weir_key_give(core);
+    }
     return status;
 }
 
@@ -610,6 +719,7 @@ enum weir_status weir_sync_create(const struct weir_gate_options *options,
         return status;
     }
     pthread_mutex_init(&sync->table, NULL);
+    pthread_mutex_init(&sync->telling, NULL);
     *result = sync;
     return WEIR_OK;
 }
@@ -621,5 +731,31 @@ void weir_sync_destroy(struct weir_sync *sync)
     }
     weir_gate_destroy(sync->gate);
     pthread_mutex_destroy(&sync->table);
+    pthread_mutex_destroy(&sync->telling);
     weir_release(sync->allocator, sync, sizeof *sync);
+}
+
+/* ---- telemetry ---- */
+
+void weir_sync_set_telemetry(struct weir_sync *sync, const struct weir_sync_telemetry *telemetry)
+{
+    assert(weir_gate_key_count(sync->gate) == 0);
+    sync->telemetry = *telemetry;
+}
+
+void weir_sync_tell(struct weir_sync *sync, const struct weir_measure *measure)
+{
+    if (sync->telemetry.sink.tell != NULL) {
+        pthread_mutex_lock(&sync->telling);
+        sync->telemetry.sink.tell(sync->telemetry.sink.context, measure);
+        pthread_mutex_unlock(&sync->telling);
+    }
+}
+
+uint64_t weir_sync_untold(struct weir_sync *sync)
+{
+    pthread_mutex_lock(&sync->telling);
+    uint64_t untold = sync->untold;
+    pthread_mutex_unlock(&sync->telling);
+    return untold;
 }

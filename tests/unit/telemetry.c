@@ -1,5 +1,7 @@
 /* Sinks for what is measured. */
 #include "weir/telemetry.h"
+
+#include "core/event.h"
 #include "unit/helpers.h"
 
 #define MS (SECOND / 1000)
@@ -146,6 +148,123 @@ TEST(prometheus_names_every_series_and_the_rest_is_other)
     expect_text(&page, "# TYPE llm_latency_first_token_seconds histogram\n");
 }
 
+/* ---- the feed ---- */
+
+struct naming {
+    uint32_t calls;
+    const struct weir_control_stats *control;
+};
+
+static void name_event(void *context, const struct weir_event *event,
+                       struct weir_telemetry_labels *labels)
+{
+    struct naming *naming = context;
+    naming->calls++;
+    labels->provider = weir_slice_of(event->lane_id == 1 ? "first" : "second");
+    labels->model = weir_slice_of("m");
+    labels->tenant = weir_slice_of(event->tag == 42 ? "acme" : "other");
+    labels->control = naming->control;
+}
+
+static uint32_t feed(const struct weir_event *events, uint32_t count, struct naming *naming,
+                     struct weir_memory_entry *entries)
+{
+    struct weir_event slots[16];
+    struct weir_event_ring ring;
+    struct weir_memory_telemetry memory = {.entries = entries, .entries_max = 16};
+    struct weir_telemetry_source source = {naming, name_event};
+    weir_event_ring_init(&ring, slots, COUNT_OF(slots), WEIR_EVENTS_ALL);
+    for (uint32_t i = 0; i < count; i++) {
+        weir_event_ring_push(&ring, &events[i]);
+    }
+    weir_telemetry_feed(weir_telemetry_memory(&memory), &ring, &source);
+    struct weir_event none;
+    assert_false(weir_event_ring_pop(&ring, &none));
+    return memory.count;
+}
+
+TEST(the_feed_tells_what_events_mean_and_of_others_nothing)
+{
+    const struct weir_event events[] = {
+        {.kind = WEIR_EVENT_THROTTLE},
+        {.kind = WEIR_EVENT_ADMIT, .value = 5 * MS},
+        {.kind = WEIR_EVENT_LEAVE, .value = 7 * MS, .cause = WEIR_OUTCOME_SUCCESS},
+        {.kind = WEIR_EVENT_LEAVE, .value = 9 * MS, .cause = WEIR_OUTCOME_SOFT_LOSS},
+        {.kind = WEIR_EVENT_CANCEL, .value = MS, .cause = WEIR_OUTCOME_CANCELLED},
+        {.kind = WEIR_EVENT_CANCEL, .value = MS}, /* in line */
+        {.kind = WEIR_EVENT_LAPSE, .value = MS, .cause = WEIR_OUTCOME_CANCELLED},
+        {.kind = WEIR_EVENT_TIMEOUT},
+        {.kind = WEIR_EVENT_REFUSE, .cause = WEIR_LINE_FULL},
+        {.kind = WEIR_EVENT_PAUSE},
+        {.kind = WEIR_EVENT_LIMIT, .active = 3},
+    };
+    static const struct {
+        enum weir_measure_kind kind;
+        uint64_t duration_ns;
+        enum weir_outcome outcome;
+    } expected[] = {
+        {WEIR_MEASURE_WAIT, 5 * MS, WEIR_OUTCOME_SUCCESS},
+        {WEIR_MEASURE_TOTAL, 7 * MS, WEIR_OUTCOME_SUCCESS},
+        {WEIR_MEASURE_ERROR, 0, WEIR_OUTCOME_SOFT_LOSS},
+        {WEIR_MEASURE_ERROR, 0, WEIR_OUTCOME_CANCELLED},
+        {WEIR_MEASURE_ERROR, 0, WEIR_OUTCOME_CANCELLED},
+        {WEIR_MEASURE_LIMITER, 0, WEIR_OUTCOME_SUCCESS},
+    };
+    struct weir_memory_entry entries[16];
+    struct naming naming = {.control = &control};
+    assert_int_equal(feed(events, COUNT_OF(events), &naming, entries), COUNT_OF(expected));
+    for (size_t i = 0; i < COUNT_OF(expected); i++) {
+        assert_int_equal(entries[i].kind, expected[i].kind);
+        assert_int_equal(entries[i].duration_ns, expected[i].duration_ns);
+        assert_int_equal(entries[i].outcome, expected[i].outcome);
+    }
+    assert_int_equal(entries[5].active, 3);
+    assert_true(entries[5].window == control.window);
+    assert_int_equal(naming.calls, 7); /* of those that may mean something */
+    naming.control = NULL;
+    assert_int_equal(feed(events, COUNT_OF(events), &naming, entries), COUNT_OF(expected) - 1);
+}
+
+TEST(the_feed_gives_each_measure_the_callers_names)
+{
+    static struct page page;
+    struct weir_writer writer = {&page, write_page};
+    struct weir_event slots[4];
+    struct weir_event_ring ring;
+    struct naming naming = {0};
+    struct weir_telemetry_source source = {&naming, name_event};
+    page.bytes = 0;
+    weir_event_ring_init(&ring, slots, COUNT_OF(slots), WEIR_EVENTS_MEASURED);
+    weir_event_ring_push(&ring, &(struct weir_event){.kind = WEIR_EVENT_ADMIT, .tag = 42});
+    weir_event_ring_push(&ring, &(struct weir_event){.kind = WEIR_EVENT_ADMIT, .lane_id = 1});
+    weir_telemetry_feed(weir_telemetry_console(&writer), &ring, &source);
+    expect_text(&page,
+                "wait {provider=\"second\",model=\"m\",tenant=\"acme\"} seconds=0.000000000\n"
+                "wait {provider=\"first\",model=\"m\",tenant=\"other\"} ");
+}
+
+TEST(a_key_feeds_a_sink_with_what_its_calls_decide)
+{
+    struct fixture f;
+    struct weir_event slots[8];
+    struct weir_event_ring ring;
+    struct weir_counters counters = {0};
+    struct naming naming = {0};
+    struct weir_telemetry_source source = {&naming, name_event};
+    struct weir_ticket ticket = {0};
+    struct weir_request request = {.tag = 42};
+    struct weir_result lost = {.outcome = WEIR_OUTCOME_SOFT_LOSS};
+    weir_event_ring_init(&ring, slots, COUNT_OF(slots), WEIR_EVENTS_MEASURED);
+    open_key(&f, (struct weir_settings){0});
+    struct weir_news news = {.events = &ring};
+    assert_int_equal(weir_key_enter(f.key, &ticket, &request, SECOND, &news), WEIR_ADMITTED);
+    assert_int_equal(weir_key_leave(f.key, &ticket, &lost, 2 * SECOND, &news), WEIR_OK);
+    weir_telemetry_feed(weir_telemetry_counters(&counters), &ring, &source);
+    assert_int_equal(counters.told[WEIR_MEASURE_WAIT], 1);
+    assert_int_equal(counters.errors[WEIR_OUTCOME_SOFT_LOSS], 1);
+    close_key(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +274,9 @@ int main(void)
         cmocka_unit_test(counters_add_up),
         cmocka_unit_test(ref_001_histograms_are_cumulative),
         cmocka_unit_test(prometheus_names_every_series_and_the_rest_is_other),
+        cmocka_unit_test(the_feed_tells_what_events_mean_and_of_others_nothing),
+        cmocka_unit_test(the_feed_gives_each_measure_the_callers_names),
+        cmocka_unit_test(a_key_feeds_a_sink_with_what_its_calls_decide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
