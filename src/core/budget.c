@@ -1,279 +1,235 @@
+/* budget.c - reserve, settle and release against a day's and a month's budget.
+ *
+ * Every call that may change a budget first lets it pass into the present period; a number that is
+ * smaller than one that it has seen counts as that one (B5). What is reserved belongs to no period:
+ * it counts against whichever is the present one, because that is where it will be settled. Sums
+ * saturate, so that a restored record of any size is harmless. The callers bring the lock. */
 #include "weir/budget.h"
-
-#include "base/alloc.h"
-#include "base/hash.h"
-#include "base/list.h"
-#include "base/map.h"
-#include "base/slice.h"
-#include "core/bucket.h"
 
 #include <assert.h>
 
-/* How many accounts are looked at for one to forget whenever a new one is opened. */
-#define FORGET_AT_NEW  2
-#define FORGET_AT_FULL 16
+#define SECONDS_A_DAY 86400
 
-/* Whom all tenants beyond the maximum are counted as. */
-static const struct weir_slice other = {"_other", 6};
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
-/* What one tenant has spent. */
-struct account {
-    struct weir_map_node node;
-    struct weir_link link;
-    bool own;       /* has a rate of its own, so it is kept */
-    bool unlimited; /* its own rate is none */
-    struct weir_bucket bucket;
-    uint8_t name_bytes;
-    char name[];
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+struct weir_budget_limits weir_budget_unlimited(void)
+{
+    struct weir_budget_limits limits;
+    for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+        for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+            limits.most[period].units[unit] = WEIR_NEVER;
+        }
+    }
+    return limits;
+}
+
+/* ---- the calendar ---- */
+
+/* A day of the Gregorian calendar, in years that begin in March, so that the day that not every
+ * year has is the last one. */
+struct day_of_year {
+    uint64_t year;
+    uint32_t month; /* from March, which is 0 */
+    uint32_t day;   /* of the month, from 0 */
+    uint32_t month_days;
 };
 
-struct weir_budget {
-    const struct weir_allocator *allocator;
-    uint64_t seed[2];
-    struct weir_rate rate;
-    uint32_t tenants_max;
-    struct weir_map accounts;
-    struct weir_link all;
-};
-
-static struct account *find(const struct weir_budget *budget, struct weir_slice name, uint64_t hash)
+static bool is_leap(uint64_t year)
 {
-    struct weir_map_node *node = weir_map_first(&budget->accounts, hash);
-    for (; node != NULL; node = weir_map_next(node)) {
-        struct account *account = weir_container_of(node, struct account, node);
-        if (weir_slice_equal((struct weir_slice){account->name, account->name_bytes}, name)) {
-            return account;
+    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+static struct day_of_year day_of_year(uint64_t day)
+{
+    uint64_t since = day + 719468; /* from 1 March of the year 0 */
+    uint64_t era = since / 146097; /* 400 years, which are always as long */
+    uint64_t in_era = since % 146097;
+    uint64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    uint32_t in_year = (uint32_t)(in_era - (365 * year + year / 4 - year / 100));
+    uint32_t month = (5 * in_year + 2) / 153;
+    struct day_of_year found = {.year = era * 400 + year, .month = month};
+    found.day = in_year - (153 * month + 2) / 5;
+    found.month_days = (153 * (month + 1) + 2) / 5 - (153 * month + 2) / 5;
+    if (month == 11) {
+        found.month_days = is_leap(found.year + 1) ? 29 : 28;
+    }
+    return found;
+}
+
+struct weir_budget_moment weir_budget_moment_of(int64_t wall_s)
+{
+    uint64_t seconds = wall_s < 0 ? 0 : (uint64_t)wall_s;
+    uint64_t most = (uint64_t)UINT32_MAX * SECONDS_A_DAY;
+    seconds = seconds < most ? seconds : most;
+    uint32_t in_day = (uint32_t)(seconds % SECONDS_A_DAY);
+    struct day_of_year date = day_of_year(seconds / SECONDS_A_DAY);
+    uint32_t left_s = SECONDS_A_DAY - in_day;
+    /* March 1970 is the third month. */
+    uint64_t month = (date.year - 1970) * 12 + date.month + 2;
+    return (struct weir_budget_moment){
+        .numbers = {(uint32_t)(seconds / SECONDS_A_DAY), (uint32_t)month},
+        .left_s = {left_s, left_s + (date.month_days - date.day - 1) * SECONDS_A_DAY}};
+}
+
+/* ---- the present period ---- */
+
+/* What was spent in the present period, which may be later than that in which was spent last. */
+static uint64_t spent_now(const struct weir_budget *budget, int period, int unit,
+                          const struct weir_budget_moment *now)
+{
+    bool over = now->numbers[period] > budget->numbers[period];
+    return over ? 0 : budget->spent[period].units[unit];
+}
+
+static void pass(struct weir_budget *budget, const struct weir_budget_moment *now)
+{
+    for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+        if (now->numbers[period] > budget->numbers[period]) {
+            budget->numbers[period] = now->numbers[period];
+            budget->spent[period] = (struct weir_budget_amount){0};
         }
     }
-    return NULL;
 }
 
-/* The account that a tenant uses, if it exists: its own, or the shared one. */
-static struct account *find_used(const struct weir_budget *budget, struct weir_slice name)
-{
-    struct account *account = find(budget, name, weir_hash(budget->seed, name));
-    if (account == NULL && budget->accounts.count >= budget->tenants_max) {
-        account = find(budget, other, weir_hash(budget->seed, other));
-    }
-    return account;
-}
+/* ---- the calls ---- */
 
-static void close_account(struct weir_budget *budget, struct account *account)
+/* What one bound says to a need of more than 0. */
+static enum weir_status ask_bound(const struct weir_budget *budget, uint64_t most, uint64_t spent,
+                                  int unit, uint64_t need)
 {
-    weir_map_remove(&budget->accounts, &account->node);
-    weir_list_unlink(&account->link);
-    weir_release(budget->allocator, account, sizeof *account + account->name_bytes);
-}
-
-static void forget_some(struct weir_budget *budget, uint32_t looks, uint64_t now_ns)
-{
-    while (looks-- > 0 && !weir_list_empty(&budget->all)) {
-        struct weir_link *link = budget->all.next;
-        struct account *account = weir_container_of(link, struct account, link);
-        if (!account->own && weir_bucket_full(&account->bucket, now_ns)) {
-            close_account(budget, account);
-        } else {
-            weir_list_unlink(link);
-            weir_list_push_back(&budget->all, link);
-        }
-    }
-}
-
-static struct account *open_account(struct weir_budget *budget, struct weir_slice name,
-                                    const struct weir_rate *rate, uint64_t now_ns)
-{
-    if (!weir_map_reserve(&budget->accounts, budget->allocator)) {
-        return NULL;
-    }
-    struct account *account = weir_allocate_zeroed(budget->allocator, sizeof *account + name.bytes);
-    if (account == NULL) {
-        return NULL;
-    }
-    account->name_bytes = (uint8_t)name.bytes;
-    if (name.bytes > 0) {
-        memcpy(account->name, name.data, name.bytes);
-    }
-    if (rate->tokens > 0) {
-        weir_bucket_init(&account->bucket, rate, now_ns);
-    } else {
-        account->unlimited = true;
-    }
-    weir_map_insert(&budget->accounts, &account->node, weir_hash(budget->seed, name));
-    weir_list_push_back(&budget->all, &account->link);
-    return account;
-}
-
-/* Looks for room before a new account is opened. False if there is none. */
-static bool make_room(struct weir_budget *budget, uint64_t now_ns)
-{
-    forget_some(budget, FORGET_AT_NEW, now_ns);
-    if (budget->accounts.count >= budget->tenants_max) {
-        forget_some(budget, FORGET_AT_FULL, now_ns);
-    }
-    return budget->accounts.count < budget->tenants_max;
-}
-
-/* The account of a tenant, opened if need be. Null without memory. */
-static struct account *obtain(struct weir_budget *budget, struct weir_slice name, uint64_t now_ns)
-{
-    struct account *account = find(budget, name, weir_hash(budget->seed, name));
-    if (account != NULL) {
-        return account;
-    }
-    if (!make_room(budget, now_ns)) {
-        name = other;
-        account = find(budget, other, weir_hash(budget->seed, other));
-    }
-    return account != NULL ? account : open_account(budget, name, &budget->rate, now_ns);
-}
-
-enum weir_status weir_budget_create(const struct weir_budget_options *options,
-                                    struct weir_budget **result)
-{
-    if (options->rate.tokens > 0 && !weir_rate_valid(&options->rate)) {
-        return WEIR_BAD_RATE;
-    }
-    if (options->tenants_max > WEIR_TENANTS_MAX) {
-        return WEIR_BAD_TENANTS;
-    }
-    const struct weir_allocator *allocator =
-        options->allocator == NULL ? &weir_allocator_libc : options->allocator;
-    struct weir_budget *budget = weir_allocate_zeroed(allocator, sizeof *budget);
-    if (budget == NULL) {
-        return WEIR_NO_MEMORY;
-    }
-    budget->allocator = allocator;
-    memcpy(budget->seed, options->seed, sizeof budget->seed);
-    budget->rate = options->rate;
-    budget->tenants_max = options->tenants_max == 0 ? WEIR_TENANTS_DEFAULT : options->tenants_max;
-    weir_list_init(&budget->all);
-    *result = budget;
-    return WEIR_OK;
-}
-
-void weir_budget_destroy(struct weir_budget *budget)
-{
-    if (budget == NULL) {
-        return;
-    }
-    while (!weir_list_empty(&budget->all)) {
-        close_account(budget, weir_container_of(budget->all.next, struct account, link));
-    }
-    weir_map_deinit(&budget->accounts, budget->allocator);
-    weir_release(budget->allocator, budget, sizeof *budget);
-}
-
-/* Lets an account follow a rate; tokens of 0 are no limit. */
-static void follow(struct account *account, const struct weir_rate *rate, uint64_t now_ns)
-{
-    bool goes_on = !account->unlimited && account->bucket.rate.unit == rate->unit;
-    account->unlimited = rate->tokens == 0;
-    if (account->unlimited) {
-        return;
-    }
-    if (goes_on) {
-        weir_bucket_set_rate(&account->bucket, rate, now_ns);
-    } else {
-        weir_bucket_init(&account->bucket, rate, now_ns);
-    }
-}
-
-enum weir_status weir_budget_set(struct weir_budget *budget, struct weir_slice tenant,
-                                 const struct weir_rate *rate, uint64_t now_ns)
-{
-    if (tenant.bytes > WEIR_NAME_BYTES_MAX) {
-        return WEIR_BAD_NAME;
-    }
-    if (rate != NULL && rate->tokens > 0 && !weir_rate_valid(rate)) {
-        return WEIR_BAD_RATE;
-    }
-    struct account *account = find(budget, tenant, weir_hash(budget->seed, tenant));
-    if (rate == NULL) {
-        if (account != NULL && budget->rate.tokens == 0) {
-            close_account(budget, account);
-        } else if (account != NULL) {
-            account->own = false;
-            follow(account, &budget->rate, now_ns);
-        }
+    if (most == WEIR_NEVER) {
         return WEIR_OK;
     }
-    if (account == NULL) {
-        if (!make_room(budget, now_ns)) {
-            return WEIR_TOO_MANY_TENANTS;
-        }
-        account = open_account(budget, tenant, rate, now_ns);
-        if (account == NULL) {
-            return WEIR_NO_MEMORY;
-        }
-    } else {
-        follow(account, rate, now_ns);
-    }
-    account->own = true;
-    return WEIR_OK;
-}
-
-enum weir_status weir_budget_reserve(struct weir_budget *budget, struct weir_slice tenant,
-                                     uint32_t cost, uint64_t now_ns, uint64_t *retry_ns)
-{
-    if (cost < 1 || cost > WEIR_COST_MAX) {
-        return WEIR_BAD_COST;
-    }
-    if (tenant.bytes > WEIR_NAME_BYTES_MAX) {
-        return WEIR_BAD_NAME;
-    }
-    if (budget->rate.tokens == 0 && find_used(budget, tenant) == NULL) {
-        return WEIR_OK;
-    }
-    struct account *account = obtain(budget, tenant, now_ns);
-    if (account == NULL) {
-        return WEIR_NO_MEMORY;
-    }
-    if (account->unlimited) {
-        return WEIR_OK;
-    }
-    uint64_t ready_ns = weir_bucket_ready_ns(&account->bucket, cost, now_ns);
-    if (ready_ns > now_ns) {
-        *retry_ns = ready_ns - now_ns;
+    if (spent >= most) {
         return WEIR_BUDGET_SPENT;
     }
-    weir_bucket_take(&account->bucket, cost, now_ns);
-    return WEIR_OK;
+    if (budget->reserved.units[unit] == 0) {
+        return WEIR_OK; /* B2 */
+    }
+    return add(add(spent, budget->reserved.units[unit]), need) <= most ? WEIR_OK : WEIR_WOULD_WAIT;
 }
 
-enum weir_status weir_budget_settle(struct weir_budget *budget, struct weir_slice tenant,
-                                    uint32_t reserved, uint32_t actual, uint64_t now_ns)
+/* Puts down what a bound says, if it is more than what has been said: spent is more than having to
+ * wait, and of two that are spent the one that ends later is. */
+static void say(enum weir_status *said, struct weir_budget_refusal *refusal,
+                enum weir_status status, const struct weir_budget_refusal *why)
 {
-    if (reserved > WEIR_COST_MAX || actual > WEIR_COST_MAX) {
-        return WEIR_BAD_COST;
+    bool first = *said == WEIR_OK && status != WEIR_OK;
+    bool worse = *said == WEIR_WOULD_WAIT && status == WEIR_BUDGET_SPENT;
+    bool later = *said == WEIR_BUDGET_SPENT && status == WEIR_BUDGET_SPENT &&
+                 why->retry_s > refusal->retry_s;
+    if (first || worse || later) {
+        *said = status;
+        *refusal = *why;
     }
-    if (tenant.bytes > WEIR_NAME_BYTES_MAX) {
-        return WEIR_BAD_NAME;
-    }
-    struct account *account = find_used(budget, tenant);
-    if (account == NULL && actual > reserved && budget->rate.tokens > 0) {
-        /* It was full again and forgotten meanwhile; what it now owes must be kept. */
-        account = obtain(budget, tenant, now_ns);
-        if (account == NULL) {
-            return WEIR_NO_MEMORY;
+}
+
+static enum weir_status ask(const struct weir_budget_charge *charges, uint32_t count,
+                            const struct weir_budget_amount *need,
+                            const struct weir_budget_moment *now,
+                            struct weir_budget_refusal *refusal)
+{
+    enum weir_status said = WEIR_OK;
+    uint32_t bounds = count * WEIR_BUDGET_PERIOD_COUNT * WEIR_BUDGET_UNIT_COUNT;
+    for (uint32_t i = 0; i < bounds; i++) {
+        int unit = (int)(i % WEIR_BUDGET_UNIT_COUNT);
+        int period = (int)(i / WEIR_BUDGET_UNIT_COUNT % WEIR_BUDGET_PERIOD_COUNT);
+        uint32_t index = i / (WEIR_BUDGET_UNIT_COUNT * WEIR_BUDGET_PERIOD_COUNT);
+        const struct weir_budget_charge *charge = &charges[index];
+        struct weir_budget_refusal why = {.index = index,
+                                          .period = (enum weir_budget_period)period,
+                                          .unit = (enum weir_budget_unit)unit,
+                                          .most = charge->limits->most[period].units[unit],
+                                          .spent = spent_now(charge->budget, period, unit, now),
+                                          .retry_s = now->left_s[period]};
+        if (need->units[unit] > 0) {
+            say(&said, refusal,
+                ask_bound(charge->budget, why.most, why.spent, unit, need->units[unit]), &why);
         }
     }
-    if (account != NULL && !account->unlimited) {
-        weir_bucket_settle(&account->bucket, reserved, actual, now_ns);
-    }
-    return WEIR_OK;
+    return said;
 }
 
-int64_t weir_budget_left(const struct weir_budget *budget, struct weir_slice tenant,
-                         uint64_t now_ns)
+enum weir_status weir_budget_reserve(const struct weir_budget_charge *charges, uint32_t count,
+                                     const struct weir_budget_amount *need,
+                                     const struct weir_budget_moment *now,
+                                     struct weir_budget_refusal *refusal)
 {
-    const struct account *account = find_used(budget, tenant);
-    if (account != NULL) {
-        return account->unlimited ? INT64_MAX : weir_bucket_level(&account->bucket, now_ns);
+    struct weir_budget_refusal unread;
+    assert(count >= 1);
+    assert(count <= WEIR_BUDGETS_MAX);
+    for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+        if (need->units[unit] > WEIR_BUDGET_NEED_MAX) {
+            return WEIR_BAD_COST;
+        }
     }
-    struct weir_bucket full;
-    if (budget->rate.tokens == 0) {
-        return INT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        pass(charges[i].budget, now);
     }
-    weir_bucket_init(&full, &budget->rate, now_ns);
-    return weir_bucket_level(&full, now_ns);
+    enum weir_status status = ask(charges, count, need, now, refusal == NULL ? &unread : refusal);
+    for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
+        struct weir_budget *budget = charges[i].budget;
+        budget->in_flight++;
+        for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+            budget->reserved.units[unit] = add(budget->reserved.units[unit], need->units[unit]);
+        }
+    }
+    return status;
+}
+
+static void spend(struct weir_budget *budget, int period, const struct weir_budget_amount *spent)
+{
+    for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+        uint64_t *sum = &budget->spent[period].units[unit];
+        *sum = add(*sum, spent->units[unit]);
+    }
+}
+
+void weir_budget_settle(const struct weir_budget_charge *charges, uint32_t count,
+                        const struct weir_budget_amount *reserved,
+                        const struct weir_budget_amount *spent,
+                        const struct weir_budget_moment *now)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct weir_budget *budget = charges[i].budget;
+        assert(budget->in_flight > 0);
+        pass(budget, now);
+        budget->in_flight--;
+        for (int unit = 0; unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+            assert(budget->reserved.units[unit] >= reserved->units[unit]);
+            budget->reserved.units[unit] -= reserved->units[unit];
+            assert(budget->in_flight > 0 || budget->reserved.units[unit] == 0); /* B4 */
+        }
+        for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+            spend(budget, period, spent);
+        }
+    }
+}
+
+void weir_budget_restore(struct weir_budget *budget, const struct weir_budget_amount *spent,
+                         const struct weir_budget_moment *when,
+                         const struct weir_budget_moment *now)
+{
+    pass(budget, now);
+    for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+        if (when->numbers[period] == budget->numbers[period]) {
+            spend(budget, period, spent);
+        }
+    }
+}
+
+uint64_t weir_budget_left(const struct weir_budget_charge *charge, enum weir_budget_period period,
+                          enum weir_budget_unit unit, const struct weir_budget_moment *now)
+{
+    uint64_t most = charge->limits->most[period].units[unit];
+    uint64_t spent = spent_now(charge->budget, (int)period, (int)unit, now);
+    return most == WEIR_NEVER ? WEIR_NEVER : less(most, spent);
 }

@@ -1,6 +1,5 @@
 /* Every allocation fails once in its turn: expected is a clean "no memory", everything as it was
  * before, the same call again with success once there is memory, and not a byte lost. */
-#include "weir/budget.h"
 
 #include "unit/helpers.h"
 
@@ -314,63 +313,6 @@ TEST(new_settings_survive_the_loss_of_any_allocation)
     fail_each_allocation_in_turn(apply_scenario);
 }
 
-/* ---- a budget ---- */
-
-static void budget_scenario(struct memory *memory)
-{
-    struct weir_budget_options options = {.allocator = &memory->allocator,
-                                          .rate = {.tokens = 9, .period_ns = DAY},
-                                          .tenants_max = 20};
-    struct weir_budget *budget = NULL;
-    while (ran_out(memory, weir_budget_create(&options, &budget))) {
-        assert_null(budget);
-    }
-    struct weir_rate own = {.tokens = 5, .period_ns = DAY};
-    char name[16];
-    for (int i = 0; i < 30; i++) {
-        snprintf(name, sizeof name, "t%d", i);
-        struct weir_slice tenant = weir_slice_of(name);
-        int64_t before = weir_budget_left(budget, tenant, 0);
-        if (i % 6 == 0 && i < 20) { /* beyond there is no room for one of its own */
-            while (ran_out(memory, weir_budget_set(budget, tenant, &own, 0))) {
-                assert_int_equal(weir_budget_left(budget, tenant, 0), before);
-            }
-            before = weir_budget_left(budget, tenant, 0);
-        }
-        uint64_t retry_ns = 0;
-        enum weir_status status = weir_budget_reserve(budget, tenant, 1, 0, &retry_ns);
-        while (status != WEIR_BUDGET_SPENT && ran_out(memory, status)) {
-            assert_int_equal(weir_budget_left(budget, tenant, 0), before);
-            status = weir_budget_reserve(budget, tenant, 1, 0, &retry_ns);
-        }
-        assert_int_equal(weir_budget_left(budget, tenant, 0),
-                         status == WEIR_OK ? before - 1 : before);
-    }
-    weir_budget_destroy(budget);
-}
-
-TEST(a_budget_survives_the_loss_of_any_allocation)
-{
-    fail_each_allocation_in_turn(budget_scenario);
-}
-
-TEST(a_settlement_without_memory_for_its_account_is_harmless)
-{
-    struct memory memory;
-    memory_init(&memory);
-    struct weir_budget_options options = {.allocator = &memory.allocator,
-                                          .rate = {.tokens = 9, .period_ns = DAY}};
-    struct weir_budget *budget;
-    assert_int_equal(weir_budget_create(&options, &budget), WEIR_OK);
-    memory.fail_at = memory.calls + 1;
-    memory.fail_on = true;
-    (void)!weir_budget_settle(budget, weir_slice_of("a"), 1, 5, 0);
-    assert_true(memory.failed > 0);
-    assert_int_equal(weir_budget_left(budget, weir_slice_of("a"), 0), 9);
-    weir_budget_destroy(budget);
-    expect_no_memory_out(&memory);
-}
-
 /* ---- what needs no memory ---- */
 
 TEST(leaving_cancelling_waking_and_changing_a_lane_never_need_memory)
@@ -471,8 +413,6 @@ int main(void)
         cmocka_unit_test(a_line_of_many_tenants_survives_the_loss_of_any_allocation),
         cmocka_unit_test(a_line_without_bounds_survives_the_loss_of_any_allocation),
         cmocka_unit_test(new_settings_survive_the_loss_of_any_allocation),
-        cmocka_unit_test(a_budget_survives_the_loss_of_any_allocation),
-        cmocka_unit_test(a_settlement_without_memory_for_its_account_is_harmless),
         cmocka_unit_test(leaving_cancelling_waking_and_changing_a_lane_never_need_memory),
         BOTH_WAYS(a_key_that_has_seen_its_crowd_before_allocates_nothing_for_the_next),
         BOTH_WAYS(an_arrival_without_memory_that_need_not_wait_still_passes),
