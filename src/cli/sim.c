@@ -42,8 +42,8 @@ static bool read_policies(void *own, struct weir_slice text)
         size_t bytes = comma == NULL ? text.bytes : (size_t)(comma - text.data);
         uint32_t found = 0;
         for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
-            struct weir_slice name = weir_slice_of(weir_sim_policies[i]->name);
-            found |= weir_slice_equal(name, (struct weir_slice){text.data, bytes}) ? 1u << i : 0;
+            struct weir_slice name = {text.data, bytes};
+            found |= weir_sim_policy_is(weir_sim_policies[i], name) ? 1u << i : 0;
         }
         if (found == 0) {
             return false;

@@ -28,7 +28,7 @@ async def test_without_words_it_lists_what_there_is():
     said = await Cli(None).good('sim')
     for name in ('steady', 'burst', 'change', 'brownout', 'noisy', 'streams', 'places', 'instances', 'day', 'silent'):
         assert re.search(f'^  {name} +[a-z0-9]', said.out, flags=re.M), name
-    for name in ('truth', 'low', 'high', 'backoff', 'reference', 'vegas', 'gradient2', 'envoy', 'aimd', 'learned'):
+    for name in ('truth', 'low', 'high', 'backoff', 'published', 'vegas', 'gradient2', 'envoy', 'aimd', 'learned'):
         assert re.search(f'^  {name} +', said.out, flags=re.M), name
 
 

@@ -17,7 +17,7 @@ TEST(policies_reach_what_they_reached)
         {"steady", "low", 0.49, 0.51, 0},
         {"steady", "high", 0.99, 1.01, 0.85},
         {"steady", "backoff", 0.99, 1.01, 0.92},
-        {"silent", "reference", 0.28, 0.33, 0},
+        {"silent", "published", 0.28, 0.33, 0},
         {"steady", "learned", 0.99, 1.01, 0.0001},
         {"steady", "aimd", 0.45, 1.01, 0.01},
         {"silent", "learned", 0.97, 1.03, 0.003},

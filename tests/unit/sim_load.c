@@ -147,9 +147,9 @@ TEST(mistakes_are_told_with_their_line_and_what_was_expected)
                     "s.yaml:1:54: provider.limits[0].burst is \"big\"; expected how much it holds: "
                     "a number such as 2000, or a time such as 10s of its rate\n");
     expect_mistakes(
-        GOOD "policies: [truth, reverence]\n",
-        "s.yaml:3:19: policies[1] is \"reverence\"; expected truth, low, high, backoff, "
-        "reference, vegas, gradient2, envoy, aimd or learned; did you mean reference?\n");
+        GOOD "policies: [truth, pablished]\n",
+        "s.yaml:3:19: policies[1] is \"pablished\"; expected truth, low, high, backoff, "
+        "published, vegas, gradient2, envoy, aimd or learned; did you mean published?\n");
 }
 
 TEST(what_does_not_fit_together_is_told)

@@ -219,9 +219,22 @@ TEST(a_client_that_leaves_ends_the_counting)
 
 /* ---- what is reached ---- */
 
+TEST(a_policy_is_found_by_the_name_that_it_had_before)
+{
+    uint32_t named = 0;
+    for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
+        bool is = weir_sim_policy_is(weir_sim_policies[i], weir_slice_of("reference"));
+        assert_int_equal(is, strcmp(weir_sim_policies[i]->name, "published") == 0);
+        named += is;
+        assert_false(weir_sim_policy_is(weir_sim_policies[i], weir_slice_of("publish")));
+    }
+    assert_int_equal(named, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_is_found_by_the_name_that_it_had_before),
         cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_does_not),
         cmocka_unit_test(a_run_is_the_same_on_every_machine),
         cmocka_unit_test(all_policies_meet_the_same_requests),

@@ -34,7 +34,7 @@ static inline struct weir_sim_scenario *load_shipped(const char *name)
 static inline const struct weir_sim_policy *policy_of(const char *name)
 {
     for (uint32_t i = 0; weir_sim_policies[i] != NULL; i++) {
-        if (strcmp(weir_sim_policies[i]->name, name) == 0) {
+        if (weir_sim_policy_is(weir_sim_policies[i], weir_slice_of(name))) {
             return weir_sim_policies[i];
         }
     }

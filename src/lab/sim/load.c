@@ -398,7 +398,7 @@ static void read_policies(struct weir_reader *reader, const struct weir_yaml *va
     for (uint32_t i = 0; i < count; i++, item = weir_reader_next_of(value, item)) {
         uint32_t found = 0;
         for (uint32_t j = 0; item->kind == WEIR_YAML_SCALAR && weir_sim_policies[j] != NULL; j++) {
-            if (weir_slice_equal(item->text, weir_slice_of(weir_sim_policies[j]->name))) {
+            if (weir_sim_policy_is(weir_sim_policies[j], item->text)) {
                 found = UINT32_C(1) << j;
             }
         }

@@ -13,7 +13,7 @@ WEIR_MUST_CHECK bool weir_sim_load_text(struct weir_slice name, struct weir_slic
                                         struct weir_sim_scenario **scenario,
                                         struct weir_config_errors *errors);
 
-/* The same of a file. */
+/* Reads a file likewise. */
 WEIR_MUST_CHECK bool weir_sim_load_file(const char *path, struct weir_sim_scenario **scenario,
                                         struct weir_config_errors *errors);
 

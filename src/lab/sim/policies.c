@@ -1,12 +1,14 @@
 #include "lab/sim/policies.h"
 
+#include "base/slice.h"
+
 /* In the order of the table: the bounds first, then the others, ours last. */
 const struct weir_sim_policy *const weir_sim_policies[] = {
     &weir_sim_policy_truth,
     &weir_sim_policy_low,
     &weir_sim_policy_high,
     &weir_sim_policy_backoff,
-    &weir_sim_policy_reference,
+    &weir_sim_policy_published,
     &weir_sim_policy_vegas,
     &weir_sim_policy_gradient2,
     &weir_sim_policy_envoy,
@@ -22,4 +24,10 @@ uint32_t weir_sim_policy_count(void)
         count++;
     }
     return count;
+}
+
+bool weir_sim_policy_is(const struct weir_sim_policy *policy, struct weir_slice name)
+{
+    return weir_slice_equal(weir_slice_of(policy->name), name) ||
+           (policy->formerly != NULL && weir_slice_equal(weir_slice_of(policy->formerly), name));
 }

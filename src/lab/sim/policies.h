@@ -7,7 +7,7 @@
 extern const struct weir_sim_policy weir_sim_policy_truth;
 extern const struct weir_sim_policy weir_sim_policy_low;
 extern const struct weir_sim_policy weir_sim_policy_high;
-extern const struct weir_sim_policy weir_sim_policy_reference;
+extern const struct weir_sim_policy weir_sim_policy_published;
 extern const struct weir_sim_policy weir_sim_policy_vegas;
 extern const struct weir_sim_policy weir_sim_policy_gradient2;
 extern const struct weir_sim_policy weir_sim_policy_envoy;

@@ -1,6 +1,6 @@
 /* Ours: a lane with a controller of the core (weir/control.h), told what a gateway would read out
  * of the replies, and tickets whose output the key predicts itself. `learned` is the default,
- * `aimd` the reference's idea made right. Retries go by weir/retry.h, within its budget. */
+ * `aimd` the idea of `published` made right. Retries go by weir/retry.h, within its budget. */
 #include "lab/sim/policies.h"
 
 #include "weir/retry.h"
@@ -175,7 +175,7 @@ static double window_of(const struct weir_sim_site *site)
 
 const struct weir_sim_policy weir_sim_policy_aimd = {
     .name = "aimd",
-    .about = "the reference's idea made right: adds while it is used, multiplies on a loss",
+    .about = "the idea of `published` made right: adds while it is used, multiplies on a loss",
     .state_bytes = sizeof(struct learned),
     .predicts = true,
     .start = start_aimd,

@@ -74,6 +74,7 @@ struct weir_sim_site {
  * that was sent, once for each time, before the permit is given back. */
 struct weir_sim_policy {
     const char *name;
+    const char *formerly; /* an older name, which still works; null: it has none */
     const char *about;
     size_t state_bytes;
     bool predicts;      /* the key predicts the output: tickets name their input and no cost */
@@ -107,6 +108,9 @@ struct weir_sim_policy {
 /* All that there are, ended by a null; a scenario picks them by their place. */
 extern const struct weir_sim_policy *const weir_sim_policies[];
 uint32_t weir_sim_policy_count(void);
+
+/* Whether the policy has that name, or had it once. */
+bool weir_sim_policy_is(const struct weir_sim_policy *policy, struct weir_slice name);
 
 struct weir_sim_world {
     const struct weir_sim_scenario *scenario;

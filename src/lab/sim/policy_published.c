@@ -1,8 +1,8 @@
-/* Reference 001 as its author published it, faults and all: its own pool instead of our line,
- * polled every 10 ms in no particular order; a window that grows by one per success and a rate that
- * grows by 50 per success, used or not; a cost above the bucket that waits until it times out;
- * Retry-After of one request that stops all; quotas from headers that replace the bucket, whatever
- * is in flight, and a refill rate of limit / reset. */
+/* policy_published.c - the algorithm from which aimd comes, as it was published, faults and all:
+ * its own pool instead of our line, polled every 10 ms in no particular order; a window that grows
+ * by one per success and a rate that grows by 50 per success, used or not; a cost above the bucket
+ * that waits until it times out; Retry-After of one request that stops all; quotas from headers
+ * that replace the bucket, whatever is in flight, and a refill rate of limit / reset. */
 #include "lab/sim/policies.h"
 
 #include "lab/sim/number.h"
@@ -23,7 +23,7 @@
 #define OUTPUT_SEED   128
 #define OUTPUT_WEIGHT 0.2
 
-struct reference {
+struct published {
     double level;
     double size;
     double rate;
@@ -37,10 +37,10 @@ struct reference {
     struct weir_sim_request *pool[POOL_MAX];
 };
 
-static bool start_reference(struct weir_sim_site *site)
+static bool start_published(struct weir_sim_site *site)
 {
-    struct reference *reference = site->state;
-    *reference = (struct reference){.level = BUCKET,
+    struct published *reference = site->state;
+    *reference = (struct published){.level = BUCKET,
                                     .size = BUCKET,
                                     .rate = RATE_START,
                                     .window = WINDOW_START,
@@ -51,7 +51,7 @@ static bool start_reference(struct weir_sim_site *site)
 /* What flows in pays the debt first. */
 static void refill(struct weir_sim_site *site)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     uint64_t now_ns = site->world->clock.now_ns;
     double tokens = (double)(now_ns - reference->refilled_ns) / SECOND * reference->rate;
     double paid = weir_sim_least(tokens, reference->debt);
@@ -62,22 +62,22 @@ static void refill(struct weir_sim_site *site)
 
 static bool may_go(struct weir_sim_site *site, const struct weir_sim_request *request)
 {
-    const struct reference *reference = site->state;
+    const struct published *reference = site->state;
     return reference->level >= request->cost && reference->flying < (uint32_t)reference->window &&
            site->world->clock.now_ns >= reference->stopped_until_ns;
 }
 
 static void go(struct weir_sim_site *site, struct weir_sim_request *request)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     reference->level -= request->cost;
     reference->flying++;
     weir_sim_send(site, request);
 }
 
-static void enter_reference(struct weir_sim_site *site, struct weir_sim_request *request)
+static void enter_published(struct weir_sim_site *site, struct weir_sim_request *request)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     double output = weir_sim_least(reference->output, request->wish.max_tokens);
     request->cost = request->wish.input_estimate + (uint32_t)output;
     refill(site);
@@ -95,7 +95,7 @@ static void enter_reference(struct weir_sim_site *site, struct weir_sim_request 
 /* Every waiter looks for itself, at a moment that depends on when it came. */
 static void poll(struct weir_sim_site *site)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     uint64_t now_ns = site->world->clock.now_ns;
     refill(site);
     uint32_t start = reference->count == 0
@@ -122,7 +122,7 @@ static void poll(struct weir_sim_site *site)
 /* What the headers say replaces what was believed. */
 static void sync_with(struct weir_sim_site *site, const struct weir_sim_reply *reply)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     for (uint32_t i = 0; i < reply->stated_count; i++) {
         const struct weir_sim_stated *stated = &reply->stated[i];
         if (stated->of == WEIR_SIM_OF_TOKENS) {
@@ -140,7 +140,7 @@ static void sync_with(struct weir_sim_site *site, const struct weir_sim_reply *r
 static void react(struct weir_sim_site *site, const struct weir_sim_request *request,
                   enum weir_outcome outcome)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     double rate_max = weir_sim_most(RATE_MAX, reference->rate);
     if (outcome == WEIR_OUTCOME_SUCCESS) {
         reference->rate = weir_sim_least(rate_max, reference->rate + RATE_STEP);
@@ -161,7 +161,7 @@ static void react(struct weir_sim_site *site, const struct weir_sim_request *req
 static void settle(struct weir_sim_site *site, const struct weir_sim_request *request,
                    enum weir_outcome outcome)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     if (outcome != WEIR_OUTCOME_SUCCESS) {
         return; /* without usage nothing is settled: the estimate stays charged */
     }
@@ -174,10 +174,10 @@ static void settle(struct weir_sim_site *site, const struct weir_sim_request *re
     reference->output += OUTPUT_WEIGHT * (request->output - reference->output);
 }
 
-static void ended_reference(struct weir_sim_site *site, struct weir_sim_request *request,
+static void ended_published(struct weir_sim_site *site, struct weir_sim_request *request,
                             enum weir_outcome outcome)
 {
-    struct reference *reference = site->state;
+    struct published *reference = site->state;
     refill(site);
     reference->flying--;
     settle(site, request, outcome);
@@ -187,21 +187,22 @@ static void ended_reference(struct weir_sim_site *site, struct weir_sim_request 
 
 static uint32_t pool_count(const struct weir_sim_site *site)
 {
-    return ((const struct reference *)site->state)->count;
+    return ((const struct published *)site->state)->count;
 }
 
 static double reference_window(const struct weir_sim_site *site)
 {
-    return ((const struct reference *)site->state)->window;
+    return ((const struct published *)site->state)->window;
 }
 
-const struct weir_sim_policy weir_sim_policy_reference = {
-    .name = "reference",
-    .about = "reference 001 as it was published",
-    .state_bytes = sizeof(struct reference),
-    .start = start_reference,
-    .enter = enter_reference,
-    .ended = ended_reference,
+const struct weir_sim_policy weir_sim_policy_published = {
+    .name = "published",
+    .formerly = "reference",
+    .about = "the algorithm behind aimd as it was published, faults and all",
+    .state_bytes = sizeof(struct published),
+    .start = start_published,
+    .enter = enter_published,
+    .ended = ended_published,
     .again = weir_sim_again_plainly,
     .tick_ns = POLL_NS,
     .tick = poll,
