@@ -1,3 +1,6 @@
+/* metrics.c - GET /metrics: writes the records of a snapshot as Prometheus text, a few lines at a
+ * time. `families` names every metric, and which numbers of which records it has. Runs in the loop
+ * of the call. */
 #include "api/handlers.h"
 
 #include "api/metrics_snapshot.h"

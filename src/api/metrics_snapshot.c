@@ -1,3 +1,6 @@
+/* metrics_snapshot.c - collects the records for GET /metrics: a few hundred keys a turn, each under
+ * its own lock, and the counts of all workers, which they may change meanwhile. Runs in one
+ * worker's loop. */
 #include "api/metrics_snapshot.h"
 
 #include "api/gates.h"
@@ -121,7 +124,7 @@ static struct weir_snapshot_record *add_labelled(struct weir_metrics_snapshot *s
     return record;
 }
 
-/* The same with the snapshot's label, which ends at `label_end`. */
+/* Adds a record with the snapshot's label, which ends at `label_end`. */
 static struct weir_snapshot_record *add(struct weir_metrics_snapshot *snapshot,
                                         enum weir_record_kind kind, const uint64_t *numbers,
                                         uint32_t number_count, const char *label_end)

@@ -1,3 +1,6 @@
+/* heap.c - sifting entries up and down. An entry moves together with the `place` that it points to,
+ * so that an item can be removed from the middle. See heap.h for the orders and the room reserved.
+ */
 #include "base/heap.h"
 
 #include "base/alloc.h"

@@ -9,7 +9,7 @@
 /* Kept out of line, so that it does not cost the path around it any registers. */
 #define WEIR_APART __attribute__((noinline))
 
-/* The same for what hardly ever happens, which is also made small rather than fast. */
+/* Kept out of line as well, and small rather than fast, because it hardly ever happens. */
 #define WEIR_COLD __attribute__((cold, noinline))
 
 /* What is there is needed soon, and has left the cache: it comes back while something else is done.

@@ -1,3 +1,5 @@
+/* map.c - chains of nodes, and a table that grows while it is used. During growth each insertion
+ * moves a few chains to the new table; a lookup goes to the one table that has the chain. */
 #include "base/map.h"
 
 #include "base/alloc.h"

@@ -425,7 +425,8 @@ WEIR_MUST_CHECK bool weir_config_load_file(const char *path,
                                            struct weir_config **config,
                                            struct weir_config_errors *errors);
 
-/* The same from memory; messages call it `name`. Nothing keeps pointing at the arguments. */
+/* Reads a text as if it were a file, which messages call `name`. Nothing keeps pointing at the
+ * arguments. */
 WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_slice text,
                                            const struct weir_config_options *options,
                                            struct weir_config **config,

@@ -1,3 +1,5 @@
+/* aimd.c - the controller `aimd`: what successes, losses and late first tokens do to the window,
+ * and what a stated quota replaces. Runs under its key's lock, as all of the core. */
 #include "core/aimd.h"
 
 #include "core/real.h"

@@ -1,3 +1,7 @@
+/* bucket.c - refill by multiplication, settlement, and how long until there is enough. Where 128
+ * bits would not hold a product, whole tokens and the rest are converted apart. Runs under its
+ * key's lock.
+ */
 #include "core/bucket.h"
 
 #include <assert.h>
@@ -52,7 +56,7 @@ static __int128 divide_down(__int128 amount, __int128 by)
     return amount % by < 0 ? quotient - 1 : quotient;
 }
 
-/* The same number of tokens in the unit of another period, rounded down. Whole tokens and the rest
+/* As many tokens in the unit of another period, rounded down. Whole tokens and the rest
  * are converted apart, because their product with a period would not fit. */
 static __int128 convert(__int128 amount, uint64_t from_ns, uint64_t to_ns)
 {

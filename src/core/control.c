@@ -1,3 +1,6 @@
+/* control.c - what a controller is asked before a ticket goes: when its rate, quotas and window
+ * will let it, and how long until then. control_request.c has what becomes known afterwards. Runs
+ * under its key's lock. */
 #include "core/control.h"
 
 #include "core/real.h"

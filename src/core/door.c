@@ -1,3 +1,5 @@
+/* door.c - the bounds of a line (G10): whether an arrival finds room, and whose newest ticket makes
+ * room for one below its share. Runs under its key's lock. */
 #include "core/door.h"
 
 #include "base/alloc.h"

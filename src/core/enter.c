@@ -15,7 +15,7 @@ static enum weir_status check_request(const struct weir_request *request)
     return request->tenant.bytes > WEIR_NAME_BYTES_MAX ? WEIR_BAD_NAME : WEIR_OK;
 }
 
-/* The same tenant often comes several times in a row; then hashing its name can be saved. */
+/* A tenant often comes several times in a row; then hashing its name can be saved. */
 static struct weir_tenant *obtain_tenant(struct weir_key *key, struct weir_slice name)
 {
     struct weir_tenant *recent = key->recent;

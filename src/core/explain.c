@@ -176,7 +176,7 @@ static uint64_t predict_start(const struct weir_key *key, const struct weir_tena
     return start_ns > not_before_ns ? start_ns : not_before_ns;
 }
 
-/* The same with the number of those of its own tenant and priority that are before it. */
+/* Why a ticket waits, with `ahead_own` tickets of its own tenant and priority before it. */
 static struct weir_explanation explain(const struct weir_key *key, const struct weir_ticket *ticket,
                                        uint32_t ahead_own, uint64_t now_ns)
 {

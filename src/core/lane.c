@@ -1,3 +1,6 @@
+/* lane.c - when a lane admits a ticket and what holds it back; its controller; its breaker. The
+ * short way of core/plain.h relies on `room`, which every change here brings up to date. Runs under
+ * its key's lock. */
 #include "core/lane.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,5 @@
+/* mirror.c - a stated quota as it must look from the provider: when it fills, what a reply says of
+ * it, and at which price the next request goes. Runs under its key's lock. */
 #include "core/mirror.h"
 
 #include <assert.h>

@@ -75,8 +75,8 @@ static inline void weir_mirror_fill(struct weir_mirror *mirror, double passed_s,
     }
 }
 
-/* The same, and at the price of that level into the balance. `awaited`: somebody waited for it, and
- * it must not be cut. */
+/* Lets the last `passed_s` seconds flow into the level, and at the price of that level into the
+ * balance. `awaited`: a ticket waited for it, and it must not be cut. */
 static inline void weir_mirror_advance(struct weir_mirror *mirror, double passed_s, bool awaited,
                                        uint64_t now_ns)
 {

@@ -1,3 +1,5 @@
+/* pacer.c - a rate from refusals: what was accepted between two of them, the cubic that leaves it,
+ * and the pause after each. Runs under its key's lock. */
 #include "core/pacer.h"
 
 #include "core/real.h"

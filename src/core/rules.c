@@ -1,3 +1,6 @@
+/* rules.c - settings from outside: each limit is checked with a status of its own, defaults are
+ * filled in, and everything is copied into one block that keys share. Only the count of references
+ * may be changed by several threads. */
 #include "core/rules.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,6 @@
+/* serve.c - whom the line lets go next, how tickets end, and what the time has made due. Each call
+ * of weir/key.h ends here: admitting goes on until no lane or no ticket is left (G3), at most
+ * WEIR_BATCH_MAX at once. Runs under its key's lock. */
 #include "core/serve.h"
 
 #include <assert.h>

@@ -1,3 +1,6 @@
+/* telemetry.c - the ready-made sinks: null, lines of text, memory, counters, and Prometheus text.
+ * They allocate nothing and write through the function that they are handed. Not safe to share
+ * between threads without a lock. */
 #include "weir/telemetry.h"
 
 #include "base/histogram.h"

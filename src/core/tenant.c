@@ -1,3 +1,5 @@
+/* tenant.c - the tenants that a key remembers: found by name, made at their first ticket, given a
+ * bucket by their settings, and forgotten once nothing is owed. Runs under its key's lock. */
 #include "core/tenant.h"
 
 #include "base/alloc.h"

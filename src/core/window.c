@@ -1,3 +1,5 @@
+/* window.c - the window of `learned`: it grows by acknowledgements, is cut by refusals, losses and
+ * late first tokens, and remembers what it was cut at. Runs under its key's lock. */
 #include "core/window.h"
 
 #include "core/real.h"
