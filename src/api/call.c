@@ -45,8 +45,7 @@ void *weir_call_attach(struct weir_call *call, const struct weir_call_hooks *hoo
     assert(slab != NULL);
     void *context = weir_slab_take(slab);
     if (context == NULL) {
-        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory left. Try again later.");
+        weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503, "Out of memory. Try again later.");
         return NULL;
     }
     memset(context, 0, hooks->context_bytes);
@@ -429,7 +428,7 @@ static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
     call->reader.reading = false;
     if (fault == WEIR_HTTP_FAULT_BODY_LARGE) {
         char detail[120];
-        snprintf(detail, sizeof detail, "The body is longer than the %llu bytes that are taken.",
+        snprintf(detail, sizeof detail, "The body exceeds the limit of %llu bytes.",
                  (unsigned long long)call->reader.body.bytes_max);
         refuse(call, WEIR_PROBLEM_BODY_TOO_LARGE, 413, detail);
         return;
@@ -567,10 +566,9 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
         refuse(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
     } else if (!known) {
         refuse(call, WEIR_PROBLEM_NOT_FOUND, 404,
-               "Nothing of the API has such a path. GET /gates lists the gates.");
+               "The API has no such path. GET /gates lists the gates.");
     } else if (!fits) {
-        refuse(call, WEIR_PROBLEM_BAD_REQUEST, 414,
-               "The query is longer than anything here takes.");
+        refuse(call, WEIR_PROBLEM_BAD_REQUEST, 414, "The query is too long.");
     } else if (begin_body(call, head, data)) {
         call->reader.reading = true;
         proceed(call);

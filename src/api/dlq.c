@@ -42,9 +42,9 @@ static bool produce_count(struct weir_call *call, struct weir_json *json)
 
 static void refuse_living(struct weir_job_call *job)
 {
-    weir_call_problem(job->call, WEIR_PROBLEM_NOT_DEAD, 409,
-                      "The job has not failed, so it is not in the dead letter queue. GET /status "
-                      "tells how it is.");
+    weir_call_problem(
+        job->call, WEIR_PROBLEM_NOT_DEAD, 409,
+        "The job has not failed, so it is not a dead letter. GET /status shows its state.");
 }
 
 /* ---- one ---- */

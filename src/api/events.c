@@ -221,9 +221,9 @@ static bool add_type(struct weir_call *call, struct event_reader *reader, struct
         }
     }
     refuse(call, 400,
-           "There is no type of events called \"%.*s\". There are gate.throttle, gate.timeout, "
+           "There is no event type called \"%.*s\". Types: gate.throttle, gate.timeout, "
            "gate.refused, gate.cancelled, gate.limit, gate.paused, lease.expired, job.done, "
-           "job.failed, job.cancelled, job.retry and, of gates with events: a2a, "
+           "job.failed, job.cancelled, job.retry; at gates with events: a2a also "
            "a2a.concurrency.throttle and a2a.concurrency.timeout.",
            name);
     return false;
@@ -233,7 +233,8 @@ static bool add_gate(struct weir_call *call, struct event_reader *reader, struct
 {
     const struct weir_gates *gates = call->worker->gates;
     if (reader->gate_count == FILTER_GATES_MAX) {
-        refuse(call, 400, "%.*s is one gate too many: name up to 16, or none for all.", name);
+        refuse(call, 400, "Too many gates: %.*s is the 17th. Name up to 16, or none for all.",
+               name);
         return false;
     }
     for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
@@ -243,7 +244,8 @@ static bool add_gate(struct weir_call *call, struct event_reader *reader, struct
         }
     }
     refuse(call, 404,
-           "There is no gate called \"%.*s\". GET /gates lists them; without gate all are told of.",
+           "There is no gate called \"%.*s\". GET /gates lists all; without the parameter you get "
+           "the events of all gates.",
            name);
     return false;
 }
@@ -258,7 +260,7 @@ static bool read_filter(struct weir_call *call, struct event_reader *reader)
             reader->types = reader->types == 0 ? WEIR_EVENT_TYPES_ALL : reader->types;
             return true;
         case WEIR_QUERY_FAULT:
-            refuse(call, 400, "The query cannot be read: an escape is a %% and two digits.%.*s",
+            refuse(call, 400, "Malformed query: an escape is a %% and two hexadecimal digits.%.*s",
                    (struct weir_slice){"", 0});
             return false;
         case WEIR_QUERY_PAIR:
@@ -266,7 +268,7 @@ static bool read_filter(struct weir_call *call, struct event_reader *reader)
         }
         bool by_type = weir_slice_equal(name, weir_slice_of("type"));
         if (!by_type && !weir_slice_equal(name, weir_slice_of("gate"))) {
-            refuse(call, 400, "\"%.*s\" is no parameter here: there are gate and type.", name);
+            refuse(call, 400, "Unknown parameter \"%.*s\". Parameters: gate, type.", name);
             return false;
         }
         if (by_type ? !add_type(call, reader, value) : !add_gate(call, reader, value)) {
@@ -292,7 +294,7 @@ void weir_api_get_events(struct weir_call *call)
     if (!weir_timer_init(&worker->loop, &reader->pause, on_pause_over)) {
         give_place();
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory for one more reader. Try again later.");
+                          "Out of memory for another reader. Try again later.");
         return;
     }
     reader->follower.wake = on_wake;

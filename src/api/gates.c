@@ -273,8 +273,7 @@ bool weir_api_find_gate(struct weir_call *call, uint32_t *gate)
             return true;
         }
     }
-    miss(call, "The config has no gate", call->segments[1],
-         ". GET /gates lists those that it has.");
+    miss(call, "The config has no gate", call->segments[1], ". GET /gates lists all.");
     return false;
 }
 
@@ -295,9 +294,9 @@ struct weir_key *weir_api_find_key(struct weir_call *call, uint32_t *gate)
                                ? weir_gates_find(call->worker->gates, *gate, call->segments[2])
                                : NULL;
     if (key == NULL) {
-        miss(call, "The gate is there, but its key", call->segments[2],
-             " is unused: nothing is held and nobody waits there. Its first request or acquire "
-             "makes it; GET /gates/{gate} lists the keys in use.");
+        miss(call, "The gate exists, but its key", call->segments[2],
+             " is unused: no permit is held or waited for. The first request or acquire creates a "
+             "key; GET /gates/{gate} lists the keys in use.");
     }
     return key;
 }

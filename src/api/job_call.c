@@ -249,14 +249,14 @@ bool weir_job_read_query(struct weir_call *call, weir_job_set *set, void *contex
             return true;
         case WEIR_QUERY_FAULT:
             return refuse_query(call, weir_slice_of("The query"),
-                                "cannot be read: an escape is a % and two digits");
+                                "is malformed: an escape is a % and two hexadecimal digits");
         case WEIR_QUERY_PAIR:
             break;
         }
         uint32_t bit = 0;
         const char *wrong = set(context, name, value, &bit);
         if (wrong == NULL && (seen & bit) != 0) {
-            wrong = "stands there twice";
+            wrong = "is given twice";
         }
         if (wrong != NULL) {
             return refuse_query(call, name, wrong);
@@ -269,14 +269,14 @@ const char *weir_job_set_nothing(void *context, struct weir_slice name, struct w
                                  uint32_t *bit)
 {
     (void)context, (void)name, (void)value, (void)bit;
-    return "is no parameter here: there are none";
+    return "is unknown: this call has no parameters";
 }
 
 const char *weir_job_read_wait(struct weir_slice value, uint64_t *wait_ns)
 {
     uint64_t seconds;
     if (!weir_scalar_number(value, &seconds) || seconds > WEIR_JOB_WAIT_SECONDS_MAX) {
-        return "is a number of seconds, from 0 to 300";
+        return "must be a number of seconds from 0 to 300";
     }
     *wait_ns = seconds * WEIR_NS_PER_SECOND;
     return NULL;

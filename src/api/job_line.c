@@ -31,7 +31,7 @@ static bool fail(struct job_line_reader *reading, const char *what)
 
 static bool fail_syntax(struct job_line_reader *reading)
 {
-    snprintf(reading->wrong, reading->wrong_bytes, "it is no JSON object, from its byte %llu on.",
+    snprintf(reading->wrong, reading->wrong_bytes, "not a JSON object: error at byte %llu.",
              (unsigned long long)reading->scan.offset + 1);
     return false;
 }
@@ -116,7 +116,7 @@ static bool take_body(struct job_line_reader *reading, enum weir_json_token toke
                       struct weir_job_line *line)
 {
     if (reading->has_body) {
-        return fail(reading, "stands there twice");
+        return fail(reading, "is given twice");
     }
     reading->has_body = true;
     line->is_json = token != WEIR_JSON_STRING;
@@ -131,17 +131,17 @@ static bool take_field(struct job_line_reader *reading, enum weir_json_token tok
     uint32_t field = weir_job_params_find(name, UINT32_MAX);
     struct weir_slice value;
     if (field == 0) {
-        return fail(reading, "is not one that a job has; check its spelling");
+        return fail(reading, "is not a field of a job; check its spelling");
     }
     if ((reading->seen & field) != 0) {
-        return fail(reading, "stands there twice");
+        return fail(reading, "is given twice");
     }
     reading->seen |= field;
     bool numeric = field == WEIR_JOB_WISH_ATTEMPTS || field == WEIR_JOB_WISH_RUN_AT;
     if (token == WEIR_JSON_NUMBER && numeric) {
         value = number_of(reading);
     } else if (token != WEIR_JSON_STRING) {
-        return fail(reading, numeric ? "is a number or a text" : "is a text");
+        return fail(reading, numeric ? "must be a number or a string" : "must be a string");
     } else if (!take_text(reading, &value)) {
         return false;
     }

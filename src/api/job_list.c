@@ -14,7 +14,7 @@
 static const char *keep_name(struct weir_slice value, char *room, struct weir_slice *name)
 {
     if (value.bytes > WEIR_NAME_BYTES_MAX) {
-        return "has up to 255 bytes";
+        return "must have at most 255 bytes";
     }
     *name = weir_slice_copy(room, value);
     return NULL;
@@ -24,7 +24,7 @@ static const char *set_state(struct weir_job_filter *filter, struct weir_slice v
 {
     enum weir_job_state state;
     if (!weir_job_state_read(value, &state)) {
-        return "is queued, running, done, failed or cancelled";
+        return "must be queued, running, done, failed or cancelled";
     }
     filter->filter.state = (int)state;
     return NULL;
@@ -34,7 +34,7 @@ static const char *set_limit(struct weir_job_filter *filter, struct weir_slice v
 {
     uint64_t rows;
     if (!weir_scalar_number(value, &rows) || rows < 1 || rows > WEIR_STORE_PAGE_MAX) {
-        return "is a number from 1 to 1000";
+        return "must be a number from 1 to 1000";
     }
     filter->rows_max = (uint32_t)rows;
     return NULL;
@@ -46,7 +46,7 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
     struct weir_job_filter *filter = context;
     if (weir_slice_equal(name, weir_slice_of("queue"))) {
         *bit = 1;
-        return value.bytes == 0 ? "is the name of a queue"
+        return value.bytes == 0 ? "must be the name of a queue"
                                 : keep_name(value, filter->queue, &filter->filter.queue);
     }
     if (weir_slice_equal(name, weir_slice_of("tenant"))) {
@@ -62,16 +62,15 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
         *bit = 8;
         return weir_scalar_number(value, &filter->after) && filter->after <= INT64_MAX
                    ? NULL
-                   : "is what `next` said before";
+                   : "must be the `next` of an earlier reply";
     }
     if (filter->by_page && weir_slice_equal(name, weir_slice_of("limit"))) {
         *bit = 16;
         return set_limit(filter, value);
     }
-    return filter->by_state  ? "is no parameter here: there are state, queue, tenant, after and "
-                               "limit"
-           : filter->by_page ? "is no parameter here: there are queue, tenant, after and limit"
-                             : "is no parameter here: there are queue and tenant";
+    return filter->by_state  ? "is unknown. Parameters: state, queue, tenant, after, limit"
+           : filter->by_page ? "is unknown. Parameters: queue, tenant, after, limit"
+                             : "is unknown. Parameters: queue, tenant";
 }
 
 /* Whoever speaks for one tenant is told of no other. */
@@ -82,16 +81,16 @@ static bool confine(struct weir_call *call, struct weir_job_filter *filter)
     if (own.bytes == 0) {
         if (call->credential.scopes != 0 && (call->credential.scopes & all) == 0) {
             weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                              "The token is for submitting, and speaks for no tenant, so no job is "
-                              "its own. Listing all needs the scope read.");
+                              "The token has the scope submit and names no tenant, so it owns no "
+                              "jobs. Listing all jobs needs the scope read.");
             return false;
         }
         return true;
     }
     if (filter->filter.by_tenant && !weir_slice_equal(filter->filter.tenant, own)) {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "What you sent speaks for another tenant. Ask without tenant, and you "
-                          "are told of your own.");
+                          "The credentials belong to another tenant. Leave out the parameter "
+                          "tenant to see your own.");
         return false;
     }
     filter->filter.by_tenant = true;

@@ -39,11 +39,11 @@ uint32_t weir_job_params_find(struct weir_slice name, uint32_t known)
 static const char *set_name(struct weir_slice value, struct weir_slice *name)
 {
     if (value.bytes == 0 || value.bytes > WEIR_NAME_BYTES_MAX) {
-        return "is a text of 1 to 255 bytes";
+        return "must have 1 to 255 bytes";
     }
     for (size_t i = 0; i < value.bytes; i++) {
         if ((unsigned char)value.data[i] < ' ' || value.data[i] == 0x7f) {
-            return "is a text without control characters";
+            return "must not have control characters";
         }
     }
     *name = value;
@@ -53,7 +53,7 @@ static const char *set_name(struct weir_slice value, struct weir_slice *name)
 static const char *set_id(struct weir_slice value, struct weir_slice *id)
 {
     if (!weir_job_id_valid(value)) {
-        return "has 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first";
+        return "must have 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first";
     }
     *id = value;
     return NULL;
@@ -61,15 +61,15 @@ static const char *set_id(struct weir_slice value, struct weir_slice *id)
 
 static const char *set_priority(struct weir_slice value, enum weir_priority *priority)
 {
-    return weir_priority_parse(value, priority) ? NULL : "is high, normal or low";
+    return weir_priority_parse(value, priority) ? NULL : "must be high, normal or low";
 }
 
 static const char *set_duration(struct weir_slice value, uint64_t least_ms, uint64_t *duration_ms)
 {
     uint64_t duration_ns;
     if (!weir_scalar_duration(value, &duration_ns) || duration_ns / 1000000 < least_ms) {
-        return least_ms == 0 ? "is a duration such as 250ms, 5s or 1h30m"
-                             : "is a duration of at least 1ms, such as 250ms, 5s or 1h30m";
+        return least_ms == 0 ? "must be a duration such as 250ms, 5s or 1h30m"
+                             : "must be a duration of at least 1ms, such as 250ms, 5s or 1h30m";
     }
     *duration_ms = duration_ns / 1000000;
     return NULL;
@@ -77,8 +77,8 @@ static const char *set_duration(struct weir_slice value, uint64_t least_ms, uint
 
 static const char *set_moment(struct weir_slice value, int64_t *moment_ms)
 {
-    static const char wrong[] = "is a date such as 2026-01-31T12:00:00Z, or a number of "
-                                "milliseconds since 1970; between 2001 and 2100";
+    static const char wrong[] = "must be a date such as 2026-01-31T12:00:00Z, or a number of "
+                                "milliseconds since 1970, between 2001 and 2100";
     struct weir_time_text time;
     uint64_t ms;
     if (weir_scalar_number(value, &ms)) {
@@ -98,7 +98,7 @@ static const char *set_attempts(struct weir_slice value, uint32_t *attempts)
 {
     uint64_t number;
     if (!weir_scalar_number(value, &number) || number < 1 || number > WEIR_JOB_ATTEMPTS_MAX) {
-        return "is a number from 1 to 1000";
+        return "must be a number from 1 to 1000";
     }
     *attempts = (uint32_t)number;
     return NULL;
@@ -129,7 +129,7 @@ static const char *set_field(struct weir_job_params *params, enum weir_job_param
     case WEIR_JOB_WISH_COST:
         return set_duration(value, 1, &params->cost_ms);
     }
-    return "is not known here";
+    return "is unknown";
 }
 
 const char *weir_job_params_set(struct weir_job_params *params, enum weir_job_params_field field,
@@ -161,18 +161,18 @@ const char *weir_job_params_read(struct weir_job_params *params,
     const uint32_t dates = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
     uint32_t field = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
     if (field == 0) {
-        return "is no parameter of a submission: there are queue, tenant, priority, delay, run_at, "
-               "attempts, timeout, key and cost";
+        return "is unknown. Parameters: queue, tenant, priority, delay, run_at, attempts, timeout, "
+               "key, cost";
     }
     if ((params->present & field) != 0) {
-        return "stands there twice";
+        return "is given twice";
     }
     const char *error = weir_job_params_set(params, (enum weir_job_params_field)field, value);
     if (error != NULL) {
         return error;
     }
     if ((params->present & dates) == dates) {
-        return "goes without the other one of delay and run_at";
+        return "excludes the other of delay and run_at: name one of them";
     }
     keep_text(params, texts, (enum weir_job_params_field)field);
     return NULL;

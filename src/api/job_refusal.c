@@ -18,39 +18,39 @@ static const struct {
     const char *behind;
 } reasons[] = {
     [WEIR_JOB_REFUSED_QUEUE] = {WEIR_PROBLEM_NOT_FOUND, 404, 0, "There is no queue called ",
-                                ". GET /capacity lists those that are there."},
+                                ". GET /capacity lists all queues."},
     [WEIR_JOB_REFUSED_JOB] = {WEIR_PROBLEM_NOT_FOUND, 404, 0,
-                              "There is no job of that id: it was never accepted, or its id has "
-                              "been forgotten since. GET /jobs lists those that are there.",
+                              "There is no job with this id: it was never accepted, or its record "
+                              "has expired. GET /jobs lists all jobs.",
                               NULL},
     [WEIR_JOB_REFUSED_ID] = {WEIR_PROBLEM_JOB_CONFLICT, 409, 0, "The id ",
-                             " is taken by a job with another body, or of another tenant; for 7 "
-                             "days after its end. Use an id of your own for each job."},
+                             " is taken by a job with another body or of another tenant, until 7 "
+                             "days after that job's end. Use a new id for each job."},
     [WEIR_JOB_REFUSED_FULL] = {WEIR_PROBLEM_QUEUE_FULL, 429, 0, "The queue ",
-                               " holds as many jobs as it may. Try again after Retry-After, by "
-                               "which some will have been done."},
-    [WEIR_JOB_REFUSED_RATE] = {WEIR_PROBLEM_RATE, 429, 0, "The tenant submits to the queue ",
-                               " faster than its rate allows. Try again after Retry-After."},
-    [WEIR_JOB_REFUSED_BLOCKED] = {WEIR_PROBLEM_QUEUE_BLOCKED, 503, BLOCKED_RETRY_NS,
-                                  "As many dead letters are kept, or as many ids remembered, as "
-                                  "may be. Redrive or remove dead letters (GET /dlq lists them), "
-                                  "or raise the queue's `dead`.",
-                                  NULL},
-    [WEIR_JOB_REFUSED_STORE] = {WEIR_PROBLEM_STORE_FAILED, 503, DISK_RETRY_NS,
-                                "The disk does not work: ",
-                                ". It is looked at again by itself; try again later."},
+                               " is full. Try again after the time in Retry-After."},
+    [WEIR_JOB_REFUSED_RATE] =
+        {WEIR_PROBLEM_RATE, 429, 0, "The tenant submits to the queue ",
+         " faster than its rate allows. Try again after the time in Retry-After."},
+    [WEIR_JOB_REFUSED_BLOCKED] =
+        {WEIR_PROBLEM_QUEUE_BLOCKED, 503, BLOCKED_RETRY_NS,
+         "The limit of dead letters, or of remembered ids, is reached. Redrive or remove dead "
+         "letters (GET /dlq lists them), or raise the queue's `dead`.",
+         NULL},
+    [WEIR_JOB_REFUSED_STORE] = {WEIR_PROBLEM_STORE_FAILED, 503, DISK_RETRY_NS, "Storage error: ",
+                                ". Weir tries again twice a second; retry later."},
     [WEIR_JOB_REFUSED_BODY] = {WEIR_PROBLEM_STORE_FAILED, 503, DISK_RETRY_NS,
-                               "The body cannot be written to the disk: ", ". Try again later."},
+                               "Storage error: the body cannot be written: ", ". Try again later."},
     [WEIR_JOB_REFUSED_DRAINING] = {WEIR_PROBLEM_DRAINING, 503, 0,
-                                   "This server ends, and accepts no jobs. Submit to the one that "
-                                   "is started next.",
+                                   "This server is shutting down and accepts no jobs. Retry; the "
+                                   "next server will accept them.",
                                    NULL},
-    [WEIR_JOB_REFUSED_ENDING] = {WEIR_PROBLEM_DRAINING, 503, 0,
-                                 "This server ends. Ask the one that is started next.", NULL},
+    [WEIR_JOB_REFUSED_ENDING] =
+        {WEIR_PROBLEM_DRAINING, 503, 0,
+         "This server is shutting down. Retry; the next server will answer.", NULL},
     [WEIR_JOB_REFUSED_MEMORY] = {WEIR_PROBLEM_OUT_OF_MEMORY, 503, 0,
-                                 "There is no memory left. Try again later.", NULL},
+                                 "Out of memory. Try again later.", NULL},
     [WEIR_JOB_REFUSED_DIGEST] = {WEIR_PROBLEM_OUT_OF_MEMORY, 503, 0,
-                                 "The body's SHA-256 cannot be computed. Try again later.", NULL},
+                                 "Cannot compute the body's SHA-256. Try again later.", NULL},
 };
 
 struct weir_problem weir_job_refusal_problem(const struct weir_job_refusal *refusal,
@@ -88,7 +88,7 @@ struct weir_job_refusal weir_job_refusal_by_admission(const struct weir_job_admi
 struct weir_job_refusal weir_job_refusal_by_end(const struct weir_job_service_request *request,
                                                 struct weir_slice queue, struct weir_slice id)
 {
-    const char *error = request->error == NULL ? "nothing more is known" : request->error;
+    const char *error = request->error == NULL ? "the cause is unknown" : request->error;
     switch (request->end) {
     case WEIR_JOB_SERVICE_NO_QUEUE:
         return (struct weir_job_refusal){.reason = WEIR_JOB_REFUSED_QUEUE, .what = queue};

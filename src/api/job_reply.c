@@ -53,8 +53,8 @@ void weir_job_reply_status(struct weir_job_call *job, uint16_t status)
 void weir_job_refuse_gone(struct weir_job_call *job)
 {
     weir_call_problem(job->call, WEIR_PROBLEM_JOB_GONE, 410,
-                      "The job is over, and what it left behind has been kept for as long as its "
-                      "queue's `keep` says. GET /status still tells what became of it.");
+                      "The job has ended, and its result and log have expired: the queue's `keep` "
+                      "says after how long. GET /status still shows how it ended.");
 }
 
 /* ---- bytes ---- */
@@ -138,7 +138,7 @@ begin_output(struct weir_job_call *job, const struct weir_job_bytes *what, struc
         (what->file != 0 &&
          !weir_buffer_reserve(&job->worker->buffers, &output->room, PIECE_BYTES_MAX))) {
         weir_call_problem(job->call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory left. Try again later.");
+                          "Out of memory. Try again later.");
         return NULL;
     }
     output->file = what->file;
@@ -221,7 +221,7 @@ static void decide(struct weir_job_call *job)
         weir_job_refuse_gone(job);
     } else {
         weir_call_problem(job->call, WEIR_PROBLEM_STORE_FAILED, 503,
-                          "The result cannot be read from the disk. Try again later.");
+                          "Storage error: the result cannot be read. Try again later.");
     }
 }
 

@@ -16,7 +16,7 @@ static const char *set_wait(void *context, struct weir_slice name, struct weir_s
 {
     *bit = 1;
     return weir_slice_equal(name, weir_slice_of("wait")) ? weir_job_read_wait(value, context)
-                                                         : "is no parameter here: there is wait";
+                                                         : "is unknown. Parameter: wait";
 }
 
 /* Begins a call that may wait for the job's end. */
@@ -86,8 +86,8 @@ static void tell_result(struct weir_job_call *job)
         weir_job_reply_status(job, 422);
     } else {
         weir_call_problem(job->call, WEIR_PROBLEM_JOB_UNFINISHED, 409,
-                          "The job has not ended, so there is no result yet. GET /status tells how "
-                          "far it is; ?wait=30 waits up to so many seconds for its end.");
+                          "The job has not ended, so there is no result yet. GET /status shows its "
+                          "progress; ?wait=30 waits for its end for up to 30 seconds.");
     }
 }
 
@@ -135,8 +135,8 @@ static void look_again(struct weir_job_call *job)
         weir_job_reply_status(job, 200); /* as was asked for */
     } else {
         weir_call_problem(job->call, WEIR_PROBLEM_JOB_OVER, 409,
-                          "The job was over before, so there is nothing to cancel. GET /status "
-                          "tells what became of it.");
+                          "The job has already ended, so there is nothing to cancel. GET /status "
+                          "shows how it ended.");
     }
 }
 

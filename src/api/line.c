@@ -153,7 +153,7 @@ void weir_api_get_line(struct weir_call *call)
     view->copy = weir_allocate(memory, sizeof *view->copy);
     if (view->copy == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory to list who waits. Try again later.");
+                          "Out of memory for listing the line. Try again later.");
     } else {
         copy_line(call, key, view->copy);
         weir_call_reply(call, 200, "application/json", produce_line);

@@ -108,13 +108,12 @@ static void tell_fault(struct weir_permit_params *params, const json_error_t *er
 {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_null_character || code == json_error_null_byte_in_key) {
-        snprintf(
-            params->wrong, sizeof params->wrong,
-            "A name or a text in the body has the character NUL, \\u0000. Leave it out, or write "
-            "it in another way, such as %%00.");
+        snprintf(params->wrong, sizeof params->wrong,
+                 "A name or a string in the body has the character NUL, \\u0000. Leave it out, or "
+                 "write it in another way, such as %%00.");
         return;
     }
-    snprintf(params->wrong, sizeof params->wrong, "The body is no JSON object: %.150s.",
+    snprintf(params->wrong, sizeof params->wrong, "The body is not a JSON object: %.150s.",
              error->text);
 }
 
@@ -132,7 +131,7 @@ bool weir_permit_params_read(struct weir_permit_params *params, struct weir_slic
         return false;
     }
     if (!json_is_object(document)) {
-        snprintf(params->wrong, sizeof params->wrong, "The body is no JSON object.");
+        snprintf(params->wrong, sizeof params->wrong, "The body is not a JSON object.");
         json_decref(document);
         return false;
     }

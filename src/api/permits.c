@@ -50,7 +50,7 @@ static bool name_permit(struct weir_call *call, const struct weir_permit_params 
     bool by_permit = (params->present & WEIR_PERMIT_PARAM_PERMIT) != 0;
     if (by_permit == ((params->present & WEIR_PERMIT_PARAM_FLOW) != 0)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "Name what is meant by its permit or by its flow: one of the two.");
+                          "Name the permit either by `permit` or by `flow`.");
         return false;
     }
     const struct permit_call *permit_call = call->context;
@@ -73,7 +73,7 @@ static bool find_place(struct weir_call *call, uint32_t *gate)
     }
     if (bytes == 0 || bytes > WEIR_NAME_BYTES_MAX) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "The key, which stands behind the gate in the path, has 1 to 255 bytes.");
+                          "The key in the path, after the gate, must have 1 to 255 bytes.");
         return false;
     }
     return true;
@@ -86,10 +86,10 @@ static bool may_use_key(struct weir_call *call)
     if (weir_api_key_open(call, permit_call->gate, call->segments[2])) {
         return true;
     }
-    weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                      "The routes to this gate put the tenant into the key, and this key is not "
-                      "one of the token's tenant. Name a key of the token's own tenant, or use a "
-                      "token that names no tenant.");
+    weir_call_problem(
+        call, WEIR_PROBLEM_FORBIDDEN, 403,
+        "The routes to this gate put the tenant into the key, and this key belongs to another "
+        "tenant. Name a key of the token's own tenant, or use a token that names no tenant.");
     return false;
 }
 
@@ -139,7 +139,7 @@ static void give_permit(struct weir_call *call, struct weir_api_permit *api_perm
         }
         permit_call->holds = false;
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "There is no memory for one more permit. Try again later.");
+                          "Out of memory for another permit. Try again later.");
         return;
     }
     permit_call->held = permit_call->holds;
@@ -157,7 +157,7 @@ static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_pe
                                    .now_ns = call->worker->loop.now_ns};
     if (refused.gate == NULL) { /* a reload has taken it out while the call waited */
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
-                          "The gate is no longer in the config, and its line has ended.");
+                          "The gate has been removed from the config, and its line with it.");
         return;
     }
     make(&refusal, &refused);
@@ -165,9 +165,8 @@ static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_pe
 }
 
 /* A permit goes with the server that has given it, so one that drains gives none. */
-static const char going_away[] =
-    "This server is going away, and gives no permits any more. Try again, and another one will "
-    "answer.";
+static const char going_away[] = "This server is shutting down and gives no more permits. Try "
+                                 "again; the next server will answer.";
 
 static void refuse_going_away(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
@@ -270,12 +269,12 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
         gate == NULL ? NULL : weir_api_permit_take(permits_of(call));
     if (gate == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
-                          "The gate is no longer in the config; it only drains.");
+                          "The gate has been removed from the config and is draining.");
         return;
     }
     if (api_permit == NULL) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "As many permits are held or waited for as may be. Try again later.");
+                          "Permit limit reached (1,000,000 held or waiting). Try again later.");
         return;
     }
     api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
@@ -313,8 +312,8 @@ static void reply_to(struct weir_call *call, enum weir_status status)
         weir_call_reply(call, 200, "application/json", produce_done);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_HELD, 409,
-                          "No such permit is held here: it was never given, was given back, or its "
-                          "lease is over. Acquire a new one.");
+                          "No such permit is held: it was never given, was released, or its lease "
+                          "has expired. Acquire a new one.");
     }
 }
 

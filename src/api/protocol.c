@@ -489,7 +489,7 @@ static void on_late(struct weir_client *client)
         weir_client_abandon(client, WEIR_ABANDON_LATE);
         return;
     }
-    end_with(session, "timeout", "more was awaited for too long");
+    end_with(session, "timeout", "no more input came in time");
     weir_session_go_on(session);
 }
 

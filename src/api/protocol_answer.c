@@ -43,10 +43,11 @@ bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot
         return true;
     }
     if (visitor->credential.scopes != 0) {
-        weir_slot_answer(slot, "ERROR forbidden the token does not have the scope that this needs");
+        weir_slot_answer(slot,
+                         "ERROR forbidden The token lacks the scope that this command needs.");
     } else {
-        weir_slot_answer(slot, "ERROR unauthorized say AUTH and one of the config's api_tokens, or "
-                               "a tenant's API key, first");
+        weir_slot_answer(slot, "ERROR unauthorized Authenticate first: AUTH and one of the "
+                               "config's api_tokens, or a tenant's API key.");
     }
     return false;
 }
@@ -59,7 +60,7 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     session->token_bytes = (uint32_t)lines->id.bytes;
     struct weir_visitor visitor = weir_session_visitor(session);
     if (visitor.wrong) {
-        weir_slot_answer(slot, "ERROR unauthorized the token is not known here");
+        weir_slot_answer(slot, "ERROR unauthorized Unknown token.");
     } else {
         weir_slot_answer(slot, "OK");
     }

@@ -112,7 +112,7 @@ bool weir_protocol_submit_take(struct weir_slot *slot, struct weir_slice piece)
 {
     if (slot->body.capacity == 0 &&
         !weir_buffer_reserve(&slot->worker->buffers, &slot->body, slot->held_bytes)) {
-        weir_slot_answer(slot, "ERROR out-of-memory There is no memory left. Try again later.");
+        weir_slot_answer(slot, "ERROR out-of-memory Out of memory. Try again later.");
         weir_protocol_submit_leave(slot);
         return false;
     }
@@ -142,13 +142,13 @@ static bool read_parameters(struct weir_slot *slot, struct weir_slice words)
                     memchr(word.data, '&', word.bytes) == NULL && word.data[0] != '=' &&
                     weir_query_next(&word, room, sizeof room, &name, &value) == WEIR_QUERY_PAIR;
         if (!pair) {
-            weir_slot_answer(slot, "ERROR bad-request behind the bytes stand words name=value, "
-                                   "written as in a URL");
+            weir_slot_answer(slot, "ERROR bad-request Parameters follow the number of bytes as "
+                                   "name=value, escaped as in a URL.");
             return false;
         }
         const char *error = weir_job_params_read(&slot->params, &slot->texts, name, value);
         if (error != NULL) {
-            weir_slot_answer(slot, "ERROR bad-request %.*s %s",
+            weir_slot_answer(slot, "ERROR bad-request %.*s %s.",
                              (int)(name.bytes < 100 ? name.bytes : 100), name.data, error);
             return false;
         }
@@ -161,8 +161,8 @@ static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visit
     struct weir_slice tenant;
     if (!weir_credential_speaks_for(&visitor->credential, slot->session->client->trusted,
                                     slot->params.tenant, &tenant)) {
-        weir_slot_answer(slot, "ERROR forbidden this caller may not speak for that tenant; leave "
-                               "the tenant out, or use its own token");
+        weir_slot_answer(slot, "ERROR forbidden This caller may not act for that tenant. Leave out "
+                               "the tenant, or use the tenant's own token.");
         return false;
     }
     slot->order.tenant =
@@ -183,7 +183,8 @@ static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *nu
         return false;
     }
     if (body_bytes > queue->body_bytes_max) {
-        weir_slot_answer(slot, "ERROR body-too-large the queue takes bodies of up to %llu bytes",
+        weir_slot_answer(slot,
+                         "ERROR body-too-large The body exceeds the queue's limit of %llu bytes.",
                          (unsigned long long)queue->body_bytes_max);
         return false;
     }
@@ -193,8 +194,8 @@ static bool find_queue(struct weir_slot *slot, uint64_t body_bytes, uint32_t *nu
 static bool read_id(struct weir_slot *slot, struct weir_slice id)
 {
     if (!weir_job_id_valid(id)) {
-        weir_slot_answer(slot, "ERROR bad-request an id has 1 to 128 letters, digits, '.', '_' and "
-                               "'-', a letter or digit first");
+        weir_slot_answer(slot, "ERROR bad-request The id must have 1 to 128 letters, digits, '.', "
+                               "'_' and '-', a letter or digit first.");
         return false;
     }
     slot->id = weir_slice_copy(slot->id_text, id);
@@ -213,7 +214,7 @@ static bool may_submit(struct weir_slot *slot, const struct weir_visitor *visito
         return false;
     }
     if (slot->job_service == NULL) {
-        weir_slot_answer(slot, "ERROR not-found no queues are configured");
+        weir_slot_answer(slot, "ERROR not-found No queues are configured.");
         return false;
     }
     return true;

@@ -36,9 +36,9 @@ static void answer(struct weir_call *call, const struct reload_call *reload)
         weir_call_problem(call, WEIR_PROBLEM_BAD_CONFIG, 422, reload->request.outcome.error);
         break;
     case WEIR_RELOAD_DRAINING:
-        weir_call_problem(call, WEIR_PROBLEM_DRAINING, 503,
-                          "This server drains and takes up no config any more. The one that is "
-                          "started next reads it.");
+        weir_call_problem(
+            call, WEIR_PROBLEM_DRAINING, 503,
+            "This server is shutting down and loads no config. The next server will load it.");
         break;
     }
     weir_call_resume(call);

@@ -90,14 +90,14 @@ static bool may_call_by_key(struct weir_call *call, const struct route *route)
         return true;
     }
     if (call->by_key) {
-        weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "An API key of a tenant is good for its own jobs and for GET /usage "
-                          "here, and for requests to the gateway's routes. Other calls need one "
-                          "of the config's api_tokens.");
+        weir_call_problem(
+            call, WEIR_PROBLEM_FORBIDDEN, 403,
+            "A tenant's API key allows the tenant's own jobs, GET /usage and requests to the "
+            "gateway's routes. Other calls need one of the config's api_tokens.");
     } else {
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
-                          "The API key is not known here, or has been revoked. Ask whoever runs "
-                          "this gateway for another one.");
+                          "The API key is unknown or has been revoked. Ask the operator of this "
+                          "gateway for another one.");
     }
     return false;
 }
@@ -117,23 +117,22 @@ static bool may_call(struct weir_call *call, const struct route *route)
     }
     if (call->credential.scopes == 0) {
         weir_call_problem(call, WEIR_PROBLEM_UNAUTHORIZED, 401,
-                          "This API asks for a token. Send one of the config's api_tokens as "
+                          "This API requires a token. Send one of the config's api_tokens as "
                           "Authorization: Bearer TOKEN.");
     } else {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "The token does not have the scope that this call needs.");
+                          "The token lacks the scope that this call needs.");
     }
     return false;
 }
 
 static void refuse_method(struct weir_call *call, const char *allow)
 {
-    struct weir_problem problem = {
-        .kind = WEIR_PROBLEM_BAD_REQUEST,
-        .status = 405,
-        .detail = "This path has no such method. What is asked for is got with GET, what is "
-                  "done with POST, what is taken away with DELETE.",
-        .allow = allow};
+    struct weir_problem problem = {.kind = WEIR_PROBLEM_BAD_REQUEST,
+                                   .status = 405,
+                                   .detail = "This path does not support the method. The header "
+                                             "field Allow lists those that it does.",
+                                   .allow = allow};
     weir_call_refuse(call, &problem);
 }
 
@@ -185,7 +184,7 @@ void weir_call_dispatch(struct weir_call *call)
         refuse_method(call, allow);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,
-                          "Nothing of the API has such a path. GET /gates lists the gates.");
+                          "The API has no such path. GET /gates lists the gates.");
     }
 }
 
@@ -196,7 +195,7 @@ bool weir_call_find_tenant(struct weir_call *call, struct weir_slice asked,
         return true;
     }
     weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                      "This caller may not speak for that tenant. Leave the tenant out, or use "
-                      "its own token.");
+                      "This caller may not act for that tenant. Leave out the tenant, or use the "
+                      "tenant's own token.");
     return false;
 }

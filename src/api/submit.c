@@ -204,15 +204,15 @@ static bool name_job(struct submit_call *submit)
         struct weir_slice id = call->segments[1];
         if (!weir_job_id_valid(id)) {
             weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                              "A job's id has 1 to 128 letters, digits, '.', '_' and '-', a letter "
-                              "or digit first.");
+                              "A job's id must have 1 to 128 letters, digits, '.', '_' and '-', a "
+                              "letter or digit first.");
             return false;
         }
         if (head->idempotency_key.bytes > 0 && !is_same_key(head->idempotency_key, id)) {
-            weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                              "The path names a job's id, and Idempotency-Key something else. The "
-                              "id alone makes the same submission the same job: leave the key "
-                              "out, or the id, and POST to /submit.");
+            weir_call_problem(
+                call, WEIR_PROBLEM_BAD_REQUEST, 400,
+                "The job's id in the path differs from Idempotency-Key. The id alone makes retries "
+                "safe: leave out the key, or leave out the id and POST to /submit.");
             return false;
         }
         memcpy(job->id_text, id.data, id.bytes);
@@ -227,7 +227,7 @@ static bool name_job(struct submit_call *submit)
     if (!(keyed ? weir_job_id_of_key(&key, job->worker->hasher, job->id_text)
                 : weir_job_id_make(weir_wall_ms(), job->id_text))) {
         weir_call_problem(call, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
-                          "No id can be made. Try again later, or name one.");
+                          "Cannot generate an id. Try again later, or name one.");
         return false;
     }
     return true;
@@ -254,7 +254,7 @@ static bool check_length(struct submit_call *submit, const struct weir_http1_hea
     weir_body_init(&call->reader.body, head, submit->body_bytes_max);
     if (call->reader.body.state == WEIR_BODY_FAULT) {
         char detail[120];
-        snprintf(detail, sizeof detail, "The queue takes bodies of up to %llu bytes.",
+        snprintf(detail, sizeof detail, "The body exceeds the queue's limit of %llu bytes.",
                  (unsigned long long)submit->body_bytes_max);
         weir_call_problem(call, WEIR_PROBLEM_BODY_TOO_LARGE, 413, detail);
         return false;

@@ -30,8 +30,8 @@ static bool find_field(struct weir_call *call, const struct weir_http1_head *hea
     *value = field == NULL ? (struct weir_slice){"", 0} : weir_http1_value(data, field);
     if (field != NULL && repeated) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "A header field stands there twice that may stand there once: "
-                          "Idempotency-Key, Weir-Timeout or Content-Type.");
+                          "Duplicate header field: Idempotency-Key, Weir-Timeout and Content-Type "
+                          "may be given once.");
         return false;
     }
     return true;
@@ -42,7 +42,7 @@ static bool read_type(struct weir_submit_head *submit, struct weir_call *call,
 {
     if (value.bytes > WEIR_JOB_TYPE_BYTES_MAX) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "The Content-Type is longer than the 100 bytes that are kept of one.");
+                          "The Content-Type exceeds the limit of 100 bytes.");
         return false;
     }
     submit->type = weir_slice_copy(submit->type_text, value);
@@ -64,7 +64,7 @@ static bool read_timeout(struct weir_submit_head *submit, struct weir_call *call
 {
     if (!weir_submit_read_patience(value, &submit->patience_ns)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "Weir-Timeout is a duration such as 30s.");
+                          "Weir-Timeout must be a duration such as 30s.");
         return false;
     }
     return true;
@@ -80,7 +80,7 @@ static bool read_idempotency(struct weir_submit_head *submit, struct weir_call *
     bool there = weir_http1_find_name(head, data, weir_slice_of("idempotency-key"), NULL) != NULL;
     if (there && (value.bytes == 0 || value.bytes > WEIR_IDEMPOTENCY_BYTES_MAX)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
-                          "An Idempotency-Key is a text of 1 to 255 bytes.");
+                          "Idempotency-Key must have 1 to 255 bytes.");
         return false;
     }
     submit->idempotency_key = weir_slice_copy(submit->idempotency_text, value);

@@ -207,11 +207,11 @@ static bool fits_queues(struct many *many)
         uint32_t bound = queue == NULL ? 0 : bound_of(queue, tally, ask->priority);
         if (bound > 0) {
             char detail[500];
-            snprintf(detail, sizeof detail,
-                     "The queue %.*s never holds more than %lu of these jobs at once, so there "
-                     "will be no room for all of them. Nothing was accepted. Submit them in "
-                     "several requests, or raise the queue's `line`.",
-                     (int)door->queue.bytes, door->queue.data, (unsigned long)bound);
+            snprintf(
+                detail, sizeof detail,
+                "Too many jobs: the queue %.*s holds no more than %lu of these at once. Nothing "
+                "was accepted. Submit them in several requests, or raise the queue's `line`.",
+                (int)door->queue.bytes, door->queue.data, (unsigned long)bound);
             refuse(many->job.call, 413, detail);
             return false;
         }
@@ -225,7 +225,7 @@ static bool fits_queues(struct many *many)
 static bool refuse_line(struct many *many, uint32_t index, uint16_t status, const char *wrong)
 {
     char detail[400];
-    snprintf(detail, sizeof detail, "Job %lu of them: %.300s Nothing was accepted.",
+    snprintf(detail, sizeof detail, "Job %lu: %.300s Nothing was accepted.",
              (unsigned long)index + 1, wrong);
     refuse(many->job.call, status, detail);
     return false;
@@ -257,7 +257,7 @@ static bool name_order(struct many *many, uint32_t index)
         (struct weir_slice){item->id, keyed ? WEIR_JOB_ID_KEYED_BYTES : WEIR_JOB_ID_MADE_BYTES};
     return (keyed ? weir_job_id_of_key(&key, many->job.worker->hasher, item->id)
                   : weir_job_id_make(order->created_ms, item->id)) ||
-           refuse_line(many, index, 503, "no id can be made for it.");
+           refuse_line(many, index, 503, "cannot generate an id.");
 }
 
 static bool find_queue(struct many *many, uint32_t index)
@@ -273,7 +273,7 @@ static bool find_queue(struct many *many, uint32_t index)
         return false;
     }
     if (order->body.count > queue->body_bytes_max) {
-        return refuse_line(many, index, 413, "its body is longer than its queue takes.");
+        return refuse_line(many, index, 413, "the body exceeds the queue's limit.");
     }
     weir_submission_add_door(&many->submission, order, number, (struct weir_slice){0},
                              many->job.worker->loop.now_ns + many->head.patience_ns);
@@ -363,7 +363,7 @@ static uint32_t count_lines(struct many *many)
 static bool make_room(struct many *many, uint32_t count)
 {
     if (count == 0) {
-        fail(many, 400, 0, "The body has no line with a job in it.");
+        fail(many, 400, 0, "The body has no line with a job.");
         return false;
     }
     if (count > WEIR_JOB_SERVICE_ORDERS_MAX) {
@@ -376,7 +376,7 @@ static bool make_room(struct many *many, uint32_t count)
     many->doors = calloc(count, sizeof many->doors[0]);
     if (many->orders == NULL || many->items == NULL || many->acceptances == NULL ||
         many->doors == NULL) {
-        fail(many, 503, 0, "There is no memory for so many jobs. Try again later.");
+        fail(many, 503, 0, "Out of memory for so many jobs. Try again later.");
         return false;
     }
     return true;
@@ -395,7 +395,7 @@ static bool read_order(struct many *many, struct weir_hasher *hasher, struct wei
     }
     if (read.body.bytes > WEIR_JOB_INLINE_BYTES_MAX) {
         fail(many, 413, number,
-             "its body is longer than 64 KiB. Jobs with long bodies are submitted one by one.");
+             "the body exceeds 64 KiB. Submit jobs with longer bodies one by one.");
         return false;
     }
     *order = (struct weir_job_order){
@@ -407,7 +407,7 @@ static bool read_order(struct many *many, struct weir_hasher *hasher, struct wei
     weir_job_params_apply(&read.params, order);
     many->items[many->count].tenant = read.params.tenant;
     if (!weir_hasher_digest(hasher, read.body, order->digest)) {
-        fail(many, 503, number, "its SHA-256 cannot be computed.");
+        fail(many, 503, number, "cannot compute the body's SHA-256.");
         return false;
     }
     many->count++;
@@ -436,7 +436,7 @@ static void work(struct weir_disk_task *task)
     struct many *many = weir_container_of(task, struct many, task);
     struct weir_hasher *hasher = weir_hasher_create();
     if (hasher == NULL) {
-        fail(many, 503, 0, "There is no memory left. Try again later.");
+        fail(many, 503, 0, "Out of memory. Try again later.");
     } else if (make_room(many, count_lines(many))) {
         read_lines(many, hasher);
     }
@@ -471,8 +471,8 @@ static bool reserve(struct many *many, uint32_t bytes)
     if (text == NULL) {
         atomic_fetch_sub(&memory_bytes, more);
         refuse(many->job.call, 503,
-               "As many jobs are being submitted at once as there is memory for. Try again later, "
-               "or one by one.");
+               "Memory limit of concurrent submissions reached. Try again later, or submit jobs "
+               "one by one.");
         return false;
     }
     many->text = text;
@@ -510,6 +510,7 @@ void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head
     }
     weir_body_init(&call->reader.body, head, BODY_BYTES_MAX);
     if (call->reader.body.state == WEIR_BODY_FAULT) {
-        refuse(call, 413, "Many jobs at once have up to 16 MiB. Submit them in several requests.");
+        refuse(call, 413,
+               "The body exceeds the limit of 16 MiB. Submit the jobs in several requests.");
     }
 }

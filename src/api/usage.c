@@ -86,7 +86,7 @@ static struct weir_slice keep(struct report *report, struct weir_slice value)
 static bool read_day(struct weir_call *call, struct weir_slice value, uint32_t *day)
 {
     return weir_usage_read_day(value, day) ||
-           refuse(call, "%.*s is no day: write it as 2025-08-21, and UTC is meant.", value);
+           refuse(call, "%.*s is not a day. Write it as 2025-08-21 (UTC).", value);
 }
 
 static bool read_parameter(struct weir_call *call, struct report *report, struct weir_slice name,
@@ -114,7 +114,7 @@ static bool read_parameter(struct weir_call *call, struct report *report, struct
         filter->to_day = filter->from_day;
         return read;
     }
-    return refuse(call, "\"%.*s\" is no parameter here: there are tenant, model, day, from and to.",
+    return refuse(call, "Unknown parameter \"%.*s\". Parameters: tenant, model, day, from, to.",
                   name);
 }
 
@@ -127,7 +127,8 @@ static bool read_query(struct weir_call *call, struct report *report)
         case WEIR_QUERY_END:
             return true;
         case WEIR_QUERY_FAULT:
-            return refuse(call, "The query cannot be read: an escape is a %% and two digits.%.*s",
+            return refuse(call,
+                          "Malformed query: an escape is a %% and two hexadecimal digits.%.*s",
                           (struct weir_slice){"", 0});
         case WEIR_QUERY_PAIR:
             if (report->text_bytes + value.bytes > sizeof report->text) {
@@ -150,8 +151,8 @@ static bool confine(struct weir_call *call, struct report *report)
     }
     if (report->filter.tenant != NULL && !weir_slice_equal(report->tenant, *own)) {
         weir_call_problem(call, WEIR_PROBLEM_FORBIDDEN, 403,
-                          "What you sent speaks for another tenant. Ask without tenant, and you "
-                          "are told of your own.");
+                          "The credentials belong to another tenant. Leave out the parameter "
+                          "tenant to see your own.");
         return false;
     }
     report->filter.tenant = own;

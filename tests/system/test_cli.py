@@ -244,8 +244,8 @@ def test_the_token_comes_from_the_environment(monkeypatch):
     async def test():
         async with weir(config) as gateway:
             api = f'127.0.0.1:{gateway.api_port}'
-            (await Cli(api)('gates')).complained(1, 'asks for a token', 'WEIR_TOKEN')
-            (await Cli(api, WEIR_TOKEN='wrong')('gates')).complained(1, 'asks for a token')
+            (await Cli(api)('gates')).complained(1, 'requires a token', 'WEIR_TOKEN')
+            (await Cli(api, WEIR_TOKEN='wrong')('gates')).complained(1, 'requires a token')
             (await Cli(api, WEIR_TOKEN='a\nb: c')('gates')).complained(1, 'token')
             cli = Cli(api, WEIR_TOKEN='a-secret-of-somebody')
             assert len((await cli.good('gates')).rows) == 3
@@ -289,7 +289,7 @@ async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
         path = '/'.join(['/gates', *words])
         assert (await cli.good('gates', *words, '--json')).documents == [(await gateway.ask_api(path))[1]]
     (await cli('gates', 'nowhere')).complained(1, 'weir gates: The config has no gate "nowhere". GET /gates lists')
-    (await cli('gates', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'Its first request or acquire makes it')
+    (await cli('gates', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'The first request or acquire creates a key')
     refused = await cli('gates', 'nowhere', '--json')
     assert refused.status == 1 and refused.documents[0]['type'] == 'urn:weir:not-found'
 
@@ -460,7 +460,7 @@ async def test_the_line_is_a_table_of_who_waits(cli, gateway):
         assert [entry['flow'] for entry in document['line']] == [row['FLOW'].strip('-') for row in rows]
     await gateway.until('b', 'agents', waiting=0)
     assert (await cli.good('line', 'agents', 'b')).rows == []
-    (await cli('line', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'Its first request or acquire makes it')
+    (await cli('line', 'agents', 'nobody')).complained(1, 'key "nobody" is unused', 'The first request or acquire creates a key')
 
 
 @with_cli
@@ -727,7 +727,7 @@ async def test_events_have_colours_on_a_terminal_and_what_others_call_themselves
 @with_cli
 async def test_events_that_do_not_exist_are_refused(cli, gateway):
     (await cli('events', '--gate', 'nope')).complained(1, 'no gate called "nope"')
-    (await cli('events', '--type', 'nope')).complained(1, 'no type of events called "nope"')
+    (await cli('events', '--type', 'nope')).complained(1, 'no event type called "nope"')
     (await cli('events', '--type', 'a b')).complained(2, 'take names')
     (await cli('events', '--gate', 'x' * 1100)).complained(2, 'take names')
     said = await cli('events', '--json', '--gate', 'nope')

@@ -160,7 +160,7 @@ async def test_who_waits_at_a_gateway_that_drains_gets_no_permit():
         await gateway.until('k', 'one', waiting=1)
         gateway.process.terminate()
         said = await ended(process)
-        assert said.complained(69, 'weir run: This server is going away') and said.out == ''
+        assert said.complained(69, 'weir run: This server is shutting down') and said.out == ''
         assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
 
 

@@ -392,7 +392,7 @@ async def test_a_disk_that_takes_no_files_takes_no_jobs_and_capacity_says_so(tmp
                 assert (said['accepting'], said['wrong']) == (False, 'the disk that holds the data folder is full')
                 status, said = await one.ask(session, 'POST', '/submit/short?queue=kept', b'x')
                 assert (status, said['type']) == (503, 'urn:weir:store-failed')
-                assert 'folder is full. It' in said['detail']
+                assert 'folder is full. Weir' in said['detail']
 
             async def accepts():
                 return (await capacity())['accepting']

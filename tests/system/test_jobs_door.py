@@ -393,7 +393,7 @@ async def test_whoever_waits_for_room_when_the_server_ends_is_told_so(call):
         call.gateway.terminate()
         for task in waiting:
             reply = await task
-            assert (reply.status, reply.kind) == (503, 'draining') and 'started next' in reply.json['detail']
+            assert (reply.status, reply.kind) == (503, 'draining') and 'next server' in reply.json['detail']
     assert await asyncio.wait_for(call.gateway.process.wait(), 60) == 0
 
 
@@ -457,11 +457,11 @@ async def test_what_the_query_says_holds_for_lines_that_say_nothing_else(call):
     assert len((await call.get('/jobs?queue=keep'))['jobs']) == 4
 
 
-BAD_LINES = {'{': 'Line 2: it is no JSON object', '[]': 'no JSON object', '{"ids":1}': 'ids is not one', '1': 'no JSON object',
-             '{"id":"-"}': 'id has 1 to 128', '{"attempts":0}': 'attempts is a number', '{"delay":5}': 'delay is a text',
-             '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'no JSON object',
-             '{"body":"\\ud800"}x': 'no JSON object', '{"tenant":""}': 'tenant is a text of 1 to 255',
-             '{"tenant":"a\\u0000b"}': 'tenant is a text without control', '{"key":"a\\nb"}': 'key is a text without control'}
+BAD_LINES = {'{': 'Line 2: not a JSON object', '[]': 'not a JSON object', '{"ids":1}': 'ids is not a field', '1': 'not a JSON object',
+             '{"id":"-"}': 'id must have 1 to 128', '{"attempts":0}': 'attempts must be a number', '{"delay":5}': 'delay must be a string',
+             '{"id":"x","id":"x"}': 'twice', '{"delay":"1s","run_at":3981830400000}': 'together', '{} {}': 'not a JSON object',
+             '{"body":"\\ud800"}x': 'not a JSON object', '{"tenant":""}': 'tenant must have 1 to 255',
+             '{"tenant":"a\\u0000b"}': 'tenant must not have control', '{"key":"a\\nb"}': 'key must not have control'}
 
 
 @with_jobs

@@ -219,17 +219,17 @@ async def test_what_fails_is_told_with_the_error(server):
 @with_server
 async def test_a_wrong_submission_is_refused_and_its_body_passed_over(server):
     session = await server.open()
-    for words, expected in (('.a 1', 'bad-request an id'), ('a/b 1', 'bad-request an id'),
-                            ('x' * 129 + ' 1', 'bad-request an id'), ('a 1 colour=red', 'bad-request colour is no parameter'),
+    for words, expected in (('.a 1', 'bad-request The id'), ('a/b 1', 'bad-request The id'),
+                            ('x' * 129 + ' 1', 'bad-request The id'), ('a 1 colour=red', 'bad-request colour is unknown'),
                             ('a 1 queue=nowhere', 'not-found There is no queue called nowhere'),
                             ('a 1 priority=urgent', 'bad-request priority'), ('a 1 delay=soon', 'bad-request delay'),
-                            ('a 1 queue=keep queue=keep', 'bad-request queue stands there twice'),
-                            ('a 1 delay=5s run_at=1800000000000', 'bad-request run_at goes without'),
-                            ('a 1 key', 'bad-request behind the bytes'), ('a 1 key=%zz', 'bad-request behind the bytes'),
-                            ('a 1 =x', 'bad-request behind the bytes'), ('a 1 key=a&b=c', 'bad-request behind the bytes')):
+                            ('a 1 queue=keep queue=keep', 'bad-request queue is given twice'),
+                            ('a 1 delay=5s run_at=1800000000000', 'bad-request run_at excludes'),
+                            ('a 1 key', 'bad-request Parameters follow'), ('a 1 key=%zz', 'bad-request Parameters follow'),
+                            ('a 1 =x', 'bad-request Parameters follow'), ('a 1 key=a&b=c', 'bad-request Parameters follow')):
         line = await session.ask(f'SUBMIT {words}\nX\n')
         assert line.startswith(f'ERROR {expected}'), line
-    assert (await session.ask(b'SUBMIT a 4 queue=small\nfour\n')).startswith('ERROR body-too-large the queue takes')
+    assert (await session.ask(b'SUBMIT a 4 queue=small\nfour\n')).startswith('ERROR body-too-large The body exceeds')
     assert await session.submit('a', b'fit', 'queue=small') == 'ACCEPTED a'
     assert await session.submit('later', b'', 'queue=keep delay=1h attempts=7 timeout=5s cost=2s') == 'ACCEPTED later'
     assert (await server.queue('keep'))['delayed'] == 1 and (await server.status('later'))['attempts_max'] == 7
@@ -260,7 +260,7 @@ async def test_bodies_of_every_size_arrive_as_they_are(server):
 async def test_a_long_body_that_is_refused_ends_the_connection_after_the_answer(server):
     session = await server.open()
     await session.send(submission('ok', b'x', 'queue=keep'), b'SUBMIT a 5000000 queue=keep\n', b'x' * 100000)
-    assert await session.rest() == ['ACCEPTED ok', 'ERROR body-too-large the queue takes bodies of up to 4194304 bytes']
+    assert await session.rest() == ['ACCEPTED ok', 'ERROR body-too-large The body exceeds the queue\'s limit of 4194304 bytes.']
     session = await server.open()  # one that can be thrown away does not
     assert (await session.submit('a', b'x' * 1000000, 'queue=small')).startswith('ERROR body-too-large')
     assert await session.submit('a', b'x', 'queue=small') == 'ACCEPTED a'
@@ -407,7 +407,7 @@ async def test_who_is_slow_in_the_middle_of_something_is_told_and_left(server):
                  b'SUBMIT a 200000 queue=keep\n' + bytes(100000), b'SUBMIT a 10 queue=nowhere\nhello'):
         session = await server.open()
         await session.send(half)
-        assert (await session.rest())[-1] == 'ERROR timeout more was awaited for too long'
+        assert (await session.rest())[-1] == 'ERROR timeout no more input came in time'
     session = await server.open()
     assert await session.submit('b', b'', 'queue=keep') == 'ACCEPTED b'
     await asyncio.sleep(0.6)  # who has said all may take its time; there is nothing to wait for
@@ -426,7 +426,7 @@ async def test_a_line_that_comes_drop_by_drop_does_not_win_time(server):
                 await session.send(b'x')
                 await asyncio.sleep(0.002)
     task = asyncio.create_task(drip())
-    assert await session.rest() == ['ERROR timeout more was awaited for too long']
+    assert await session.rest() == ['ERROR timeout no more input came in time']
     task.cancel()
 
 
@@ -491,16 +491,16 @@ api_tokens:
             server = Server(gateway)
             session = await server.open()
             for line in ('STATUS a\n', 'CAPACITY\n', 'SUBMIT a 1\nx\n'):
-                assert (await session.ask(line)).startswith('ERROR unauthorized say AUTH')
+                assert (await session.ask(line)).startswith('ERROR unauthorized Authenticate')
             assert (await session.ask('AUTH a-long-secret-of-nobody\n')).startswith('ERROR unauthorized')
             assert (await session.ask('STATUS a\n')).startswith('ERROR unauthorized')
             assert await session.ask('AUTH a-long-secret-of-reader\n') == 'OK'
             assert await session.ask('STATUS a\n') == 'UNKNOWN a'
-            assert (await session.submit('a', b'x', 'queue=keep')).startswith('ERROR forbidden the token')
+            assert (await session.submit('a', b'x', 'queue=keep')).startswith('ERROR forbidden The token')
             assert await session.ask('AUTH a-long-secret-of-acme\n') == 'OK'
             assert await session.submit('a', b'x', 'queue=keep') == 'ACCEPTED a'
             assert ' tenant=acme ' in await session.ask('STATUS a\n')
-            assert (await session.submit('b', b'x', 'queue=keep tenant=other')).startswith('ERROR forbidden this caller')
+            assert (await session.submit('b', b'x', 'queue=keep tenant=other')).startswith('ERROR forbidden This caller')
             assert await session.ask('AUTH a-long-secret-of-all\n') == 'OK'
             assert await session.submit('o', b'x', 'queue=keep tenant=other') == 'ACCEPTED o'
             assert await session.submit('a', b'x', 'queue=keep') == 'CONFLICT a'
@@ -512,7 +512,7 @@ api_tokens:
             await session.send('AUTH a-long-secret-of-acme\nSTATUS o\nAUTH a-long-secret-of-all\nAUTH a-long-secret-of-acme\n')
             assert await session.lines(4) == ['OK', 'UNKNOWN o', 'OK', 'OK']
             await gateway.reload(('scopes: [submit], tenant: acme', 'scopes: [read], tenant: acme'))
-            assert (await session.submit('c', b'x', 'queue=keep')).startswith('ERROR forbidden the token')
+            assert (await session.submit('c', b'x', 'queue=keep')).startswith('ERROR forbidden The token')
     test()
 
 
@@ -535,7 +535,7 @@ async def test_an_api_key_speaks_for_its_tenant_until_it_is_revoked(server):
     await until(lambda: is_known('OK'), 'the key is taken up')
     assert await session.submit('mine', b'x', 'queue=keep') == 'ACCEPTED mine'
     assert ' tenant=acme ' in await session.ask('STATUS mine\n')
-    assert (await session.submit('other', b'x', 'queue=keep tenant=other')).startswith('ERROR forbidden this caller')
+    assert (await session.submit('other', b'x', 'queue=keep tenant=other')).startswith('ERROR forbidden This caller')
     other = await server.open()
     assert await other.submit('theirs', b'x', 'queue=keep') == 'ACCEPTED theirs'
     assert await session.ask('STATUS theirs\n') == 'UNKNOWN theirs'
@@ -552,7 +552,7 @@ async def test_an_api_key_speaks_for_its_tenant_until_it_is_revoked(server):
 async def test_a_tenant_is_believed_only_from_who_is_trusted():
     async with serving(CONFIG + 'trusted: [10.0.0.0/8]\n') as server:
         session = await server.open()
-        assert (await session.submit('a', b'x', 'queue=keep tenant=acme')).startswith('ERROR forbidden this caller')
+        assert (await session.submit('a', b'x', 'queue=keep tenant=acme')).startswith('ERROR forbidden This caller')
         assert await session.submit('a', b'x', 'queue=keep') == 'ACCEPTED a'
 
 
@@ -580,7 +580,7 @@ async def test_without_queues_there_is_nothing_to_submit_to():
     config = 'api: 127.0.0.1:0\nprotocol: 127.0.0.1:0\ngates: { a: {} }\n'
     async with serving(config) as server:
         assert await server.ask(submission('a', b'x'), 'STATUS a\n', 'CAPACITY\n') == [
-            'ERROR not-found no queues are configured', 'UNKNOWN a', 'END']
+            'ERROR not-found No queues are configured.', 'UNKNOWN a', 'END']
 
 
 @with_server

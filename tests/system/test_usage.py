@@ -95,9 +95,9 @@ async def test_usage_is_told_by_tenant_model_and_day(api, gateway, folder):
 
 @with_usage()
 async def test_what_is_no_question_is_told(api, gateway, folder):
-    for query, part in (('?tennant=acme', 'tenant, model, day, from and to'), ('?day=yesterday', 'write it as 2025-08-21'),
-                        ('?from=2025-02-30', 'is no day'), ('?to=', 'is no day'), ('?day=2025-8-1', 'is no day'),
-                        ('?tenant=%', 'an escape'), ('?day', 'is no day')):
+    for query, part in (('?tennant=acme', 'tenant, model, day, from, to'), ('?day=yesterday', 'Write it as 2025-08-21'),
+                        ('?from=2025-02-30', 'is not a day'), ('?to=', 'is not a day'), ('?day=2025-8-1', 'is not a day'),
+                        ('?tenant=%', 'an escape'), ('?day', 'is not a day')):
         status, said = await api(f'/usage{query}')
         assert (status, said['type']) == (400, 'urn:weir:bad-request') and part in said['detail'], said
     assert (await api('/usage/acme'))[0] == 404
@@ -185,11 +185,11 @@ async def test_the_command_prints_a_table(api, gateway, folder):
     assert one.out.count('\n') == 2
     assert (await cli.good('usage', '--day', '2025-08-22', '--json')).documents == [{'usage': shown(ROWS[5:])}]
     assert (await cli.good('usage', '--day', '2024-08-22')).out.count('\n') == 1
-    assert (await cli('usage', '--day', 'today')).complained(1, 'write it as 2025-08-21')
+    assert (await cli('usage', '--day', 'today')).complained(1, 'Write it as 2025-08-21')
     assert (await cli('usage', '--day', '2025-08-21', '--to', '2025-08-22')).complained(2, 'expected either')
     own = Cli(f'127.0.0.1:{gateway.api_port}', WEIR_TOKEN=SECRETS['acme'])
     assert (await own.good('usage')).out == said.out
-    assert (await own('usage', '--tenant', 'beta')).complained(1, 'speaks for another tenant')
+    assert (await own('usage', '--tenant', 'beta')).complained(1, 'belong to another tenant')
 
 
 @run

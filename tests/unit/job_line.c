@@ -125,18 +125,18 @@ TEST(what_is_meant_for_all_stays_where_a_line_says_nothing_else)
 
 TEST(what_is_no_object_is_refused)
 {
-    expect_wrong("", "no JSON object");
-    expect_wrong("[]", "no JSON object");
-    expect_wrong("\"x\"", "no JSON object");
-    expect_wrong("1", "no JSON object");
-    expect_wrong("null", "no JSON object");
+    expect_wrong("", "not a JSON object");
+    expect_wrong("[]", "not a JSON object");
+    expect_wrong("\"x\"", "not a JSON object");
+    expect_wrong("1", "not a JSON object");
+    expect_wrong("null", "not a JSON object");
     expect_wrong("{} {}", "byte 4");
-    expect_wrong("{\"id\":\"x\"", "no JSON object");
-    expect_wrong("{\"id\":}", "no JSON object");
-    expect_wrong("{\"id\"}", "no JSON object");
-    expect_wrong("{\"body\":{}", "no JSON object");
-    expect_wrong("{\"body\":\"\xff\"}", "no JSON object");
-    expect_wrong("{\"body\":\"a", "no JSON object");
+    expect_wrong("{\"id\":\"x\"", "not a JSON object");
+    expect_wrong("{\"id\":}", "not a JSON object");
+    expect_wrong("{\"id\"}", "not a JSON object");
+    expect_wrong("{\"body\":{}", "not a JSON object");
+    expect_wrong("{\"body\":\"\xff\"}", "not a JSON object");
+    expect_wrong("{\"body\":\"a", "not a JSON object");
 }
 
 TEST(a_line_that_ends_early_is_refused_wherever)
@@ -145,18 +145,18 @@ TEST(a_line_that_ends_early_is_refused_wherever)
         BYTES("{\"id\":\"x\",\"attempts\":12,\"body\":{\"a\":[1,\"\\u00e9\",true]},\"key\":\"k\"}");
     expect_good_of(whole);
     for (size_t bytes = 0; bytes < whole.bytes; bytes++) {
-        expect_wrong_of((struct weir_slice){whole.data, bytes}, "no JSON object");
+        expect_wrong_of((struct weir_slice){whole.data, bytes}, "not a JSON object");
     }
 }
 
 TEST(a_field_that_nobody_knows_or_that_comes_twice_is_refused)
 {
-    expect_wrong("{\"nam\":\"x\"}", "field nam is not one");
-    expect_wrong("{\"\":\"x\"}", "is not one");
-    expect_wrong("{\"a-very-long-name-of-a-field\":1}", "field a-very-long-name is not one");
-    expect_wrong("{\"ids\":\"x\"}", "is not one");
-    expect_wrong("{\"body\":1,\"body\":2}", "body stands there twice");
-    expect_wrong("{\"id\":\"x\",\"id\":\"x\"}", "id stands there twice");
+    expect_wrong("{\"nam\":\"x\"}", "field nam is not a field");
+    expect_wrong("{\"\":\"x\"}", "is not a field");
+    expect_wrong("{\"a-very-long-name-of-a-field\":1}", "field a-very-long-name is not a field");
+    expect_wrong("{\"ids\":\"x\"}", "is not a field");
+    expect_wrong("{\"body\":1,\"body\":2}", "body is given twice");
+    expect_wrong("{\"id\":\"x\",\"id\":\"x\"}", "id is given twice");
     expect_wrong("{\"delay\":\"5s\",\"run_at\":1767225600000}", "do not go together");
 }
 
@@ -177,7 +177,7 @@ TEST(a_value_of_another_type_is_refused)
             expect_wrong_of(slice_of(&text), names[i]);
         }
     }
-    expect_wrong("{\"delay\":5}", "delay is a text");
+    expect_wrong("{\"delay\":5}", "delay must be a string");
 }
 
 /* ---- values ---- */

@@ -386,34 +386,34 @@ TEST(a_field_that_comes_twice_is_refused)
 
 TEST(what_is_no_object_is_refused)
 {
-    expect_wrong("[]", "The body is no JSON object.");
-    expect_wrong("[{\"flow\":\"a\"}]", "no JSON object");
-    expect_wrong("\"flow\"", "no JSON object");
-    expect_wrong("1", "no JSON object");
-    expect_wrong("true", "no JSON object");
-    expect_wrong("null", "no JSON object");
+    expect_wrong("[]", "The body is not a JSON object.");
+    expect_wrong("[{\"flow\":\"a\"}]", "not a JSON object");
+    expect_wrong("\"flow\"", "not a JSON object");
+    expect_wrong("1", "not a JSON object");
+    expect_wrong("true", "not a JSON object");
+    expect_wrong("null", "not a JSON object");
 }
 
 TEST(what_is_no_json_is_refused)
 {
-    expect_wrong(" ", "The body is no JSON object: '[' or '{' expected near end of file.");
-    expect_wrong("\n", "no JSON object");
-    expect_wrong("flow=a", "no JSON object");
-    expect_wrong("{\"flow\":\"a\"", "no JSON object");
-    expect_wrong("{\"flow\":\"a", "no JSON object");
-    expect_wrong("{\"flow\":", "no JSON object");
-    expect_wrong("{\"flow\"", "no JSON object");
-    expect_wrong("{", "no JSON object");
-    expect_wrong("}", "no JSON object");
-    expect_wrong("{\"flow\":\"a\",}", "no JSON object");
-    expect_wrong("{'flow':'a'}", "no JSON object");
-    expect_wrong("{flow:\"a\"}", "no JSON object");
-    expect_wrong("{\"flow\":\"a\"} x", "no JSON object");
-    expect_wrong("{\"flow\":\"a\"}{}", "no JSON object");
-    expect_wrong("{\"flow\":\"\\x\"}", "no JSON object");
-    expect_wrong("{\"flow\":\"a\nb\"}", "no JSON object");
-    expect_wrong("/**/{}", "no JSON object");
-    expect_wrong("\xef\xbb\xbf{}", "no JSON object");
+    expect_wrong(" ", "The body is not a JSON object: '[' or '{' expected near end of file.");
+    expect_wrong("\n", "not a JSON object");
+    expect_wrong("flow=a", "not a JSON object");
+    expect_wrong("{\"flow\":\"a\"", "not a JSON object");
+    expect_wrong("{\"flow\":\"a", "not a JSON object");
+    expect_wrong("{\"flow\":", "not a JSON object");
+    expect_wrong("{\"flow\"", "not a JSON object");
+    expect_wrong("{", "not a JSON object");
+    expect_wrong("}", "not a JSON object");
+    expect_wrong("{\"flow\":\"a\",}", "not a JSON object");
+    expect_wrong("{'flow':'a'}", "not a JSON object");
+    expect_wrong("{flow:\"a\"}", "not a JSON object");
+    expect_wrong("{\"flow\":\"a\"} x", "not a JSON object");
+    expect_wrong("{\"flow\":\"a\"}{}", "not a JSON object");
+    expect_wrong("{\"flow\":\"\\x\"}", "not a JSON object");
+    expect_wrong("{\"flow\":\"a\nb\"}", "not a JSON object");
+    expect_wrong("/**/{}", "not a JSON object");
+    expect_wrong("\xef\xbb\xbf{}", "not a JSON object");
 }
 
 TEST(nul_is_refused_wherever_it_stands)
@@ -421,24 +421,24 @@ TEST(nul_is_refused_wherever_it_stands)
     expect_wrong("{\"flow\":\"a\\u0000b\"}", "has the character NUL, \\u0000. Leave it out");
     expect_wrong("{\"flow\\u0000\":\"a\"}", "has the character NUL, \\u0000. Leave it out");
     expect_wrong("{\"priority\":\"high\\u0000\"}", "has the character NUL, \\u0000. Leave it out");
-    expect_wrong("{\"flow\":\"a\0b\"}", "no JSON object");
-    expect_wrong("{\"flow\0\":\"a\"}", "no JSON object");
-    expect_wrong("{}\0", "no JSON object");
-    expect_wrong("{\0}", "no JSON object");
-    expect_wrong("\0", "no JSON object");
+    expect_wrong("{\"flow\":\"a\0b\"}", "not a JSON object");
+    expect_wrong("{\"flow\0\":\"a\"}", "not a JSON object");
+    expect_wrong("{}\0", "not a JSON object");
+    expect_wrong("{\0}", "not a JSON object");
+    expect_wrong("\0", "not a JSON object");
 }
 
 TEST(what_is_not_utf8_is_refused)
 {
-    expect_wrong("{\"flow\":\"\xff\"}", "no JSON object");
-    expect_wrong("{\"flow\":\"\xc3\"}", "no JSON object");
-    expect_wrong("{\"flow\":\"\xc3", "no JSON object");
-    expect_wrong("{\"flow\":\"\xc0\x80\"}", "no JSON object");         /* an overlong NUL */
-    expect_wrong("{\"flow\":\"\xed\xa0\x80\"}", "no JSON object");     /* a surrogate */
-    expect_wrong("{\"flow\":\"\xf4\x90\x80\x80\"}", "no JSON object"); /* beyond Unicode */
-    expect_wrong("{\"flow\":\"\\ud800\"}", "no JSON object");
-    expect_wrong("{\"flow\":\"\\udc00\\ud800\"}", "no JSON object");
-    expect_wrong("{\"\xff\":1}", "no JSON object");
+    expect_wrong("{\"flow\":\"\xff\"}", "not a JSON object");
+    expect_wrong("{\"flow\":\"\xc3\"}", "not a JSON object");
+    expect_wrong("{\"flow\":\"\xc3", "not a JSON object");
+    expect_wrong("{\"flow\":\"\xc0\x80\"}", "not a JSON object");         /* an overlong NUL */
+    expect_wrong("{\"flow\":\"\xed\xa0\x80\"}", "not a JSON object");     /* a surrogate */
+    expect_wrong("{\"flow\":\"\xf4\x90\x80\x80\"}", "not a JSON object"); /* beyond Unicode */
+    expect_wrong("{\"flow\":\"\\ud800\"}", "not a JSON object");
+    expect_wrong("{\"flow\":\"\\udc00\\ud800\"}", "not a JSON object");
+    expect_wrong("{\"\xff\":1}", "not a JSON object");
 }
 
 TEST(deep_nesting_is_refused_whatever_its_depth)
@@ -454,7 +454,7 @@ TEST(deep_nesting_is_refused_whatever_its_depth)
         expect_wrong_of(slice_of(&text), ALL, "");
         text.bytes = 0;
         add_times(&text, '[', depths[i]);
-        expect_wrong_of(slice_of(&text), ALL, "no JSON object");
+        expect_wrong_of(slice_of(&text), ALL, "not a JSON object");
     }
 }
 
@@ -464,7 +464,7 @@ TEST(a_document_that_ends_early_is_refused)
     struct weir_slice whole = BYTES("{\"flow\":\"\xc3\xa4\",\"cost\":12,\"hold\":true,"
                                     "\"priority\":\"low\",\"lease_ms\":1}");
     for (size_t bytes = 1; bytes < whole.bytes; bytes++) {
-        expect_wrong_of(part_of(whole, bytes), ALL, "no JSON object");
+        expect_wrong_of(part_of(whole, bytes), ALL, "not a JSON object");
     }
     assert_true(read_bytes(whole, ALL));
     done();
