@@ -7,7 +7,7 @@
 /* The HTTP API, at the addresses that the config names under `api`. */
 extern const struct weir_service weir_api;
 
-/* Jobs over a plain connection, at `jobs.listen`; docs/guides/jobs.md describes what is said. */
+/* Jobs over a plain connection, at `jobs.listen`; docs/reference/job-protocol.md describes it. */
 extern const struct weir_service weir_protocol;
 
 #endif

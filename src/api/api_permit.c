@@ -89,7 +89,7 @@ static struct weir_api_permit *find_by_id(const struct weir_api_permits *api_per
     for (struct weir_map_node *node = weir_map_first(&api_permits->by_id, id[0]); node != NULL;
          node = weir_map_next(node)) {
         struct weir_api_permit *api_permit = weir_container_of(node, struct weir_api_permit, by_id);
-        /* The first half has led here; the second is what nobody can have found by trying. */
+        /* The first half has led here; the second cannot be guessed bit by bit. */
         if ((api_permit->id[0] ^ id[0]) == 0 && (api_permit->id[1] ^ id[1]) == 0 &&
             is_at(api_permit, name)) {
             return api_permit;
@@ -204,7 +204,7 @@ enum weir_status weir_api_permits_release(struct weir_api_permits *api_permits,
     struct weir_api_permit *api_permit = find(api_permits, name);
     if (api_permit != NULL) {
         status = weir_gate_ticket_release(&api_permit->gate_ticket, result, loop_index);
-        if (status == WEIR_OK) { /* else its lease was first, of which it will be told */
+        if (status == WEIR_OK) { /* else the lease ended first, which on_change() will report */
             take_out(api_permits, api_permit);
             weir_slab_give(&api_permits->slab, api_permit);
         }
@@ -277,7 +277,7 @@ static void settle(struct weir_gates *gates)
 }
 
 /* Each goes by the time of its own loop. So one may find that another's end was also that of its
- * lease, and goes when it has been told. */
+ * lease, and is freed when that arrives. */
 static void give_all_back(struct weir_api_permits *api_permits)
 {
     struct weir_gates *untold = NULL;

@@ -3,7 +3,7 @@
  * A permit is a gate ticket with an id. While it waits it belongs to its call, and to the loop of
  * that. Once it is held it stands in a table, where any thread finds it by its id, or by gate, key
  * and flow, and ends or renews it under the table's lock. Its own loop hears of the end of its
- * lease; whoever was first, the ticket knows. docs/reference/api.md tells the rest. */
+ * lease; the ticket decides which was first. docs/reference/api.md describes the calls. */
 #ifndef WEIR_API_API_PERMIT_H
 #define WEIR_API_API_PERMIT_H
 
@@ -38,7 +38,7 @@ struct weir_api_permit_name {
     struct weir_slice key;
     struct weir_slice permit; /* empty: by flow */
     struct weir_slice flow;
-    struct weir_slice tenant; /* whose it has to be; empty: anybody's */
+    struct weir_slice tenant; /* which it has to belong to; empty: any */
 };
 
 /* Null without memory. */
@@ -70,8 +70,8 @@ WEIR_MUST_CHECK enum weir_status weir_api_permits_release(struct weir_api_permit
                                                           const struct weir_result *result,
                                                           uint32_t loop_index);
 
-/* The same when the call that holds it by its connection ends, in the loop of both: it is released
- * unless somebody else has done that or its lease is over, and does not refer to the call again. */
+/* Releases a permit whose call, which holds it by its connection, ends; in the loop of both. A
+ * permit that has been released or has lapsed stays so. It does not refer to the call again. */
 void weir_api_permits_let_go(struct weir_api_permits *api_permits,
                              const struct weir_api_permit_name *name,
                              const struct weir_result *result, uint32_t loop_index);

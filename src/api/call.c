@@ -69,8 +69,8 @@ static void dispose(struct weir_call *call)
 {
     assert(call->client == NULL);
     assert(call->under_way == 0);
-    if (call->hooks != NULL && call->hooks->drop != NULL) {
-        call->hooks->drop(call);
+    if (call->hooks != NULL && call->hooks->free != NULL) {
+        call->hooks->free(call);
     }
     weir_loop_bury(&call->worker->loop, &call->dead, free_call);
 }
@@ -105,8 +105,8 @@ bool weir_call_release(struct weir_call *call)
 static void end(struct weir_call *call)
 {
     struct weir_worker *worker = call->worker;
-    if (call->hooks != NULL && call->hooks->leave != NULL) {
-        call->hooks->leave(call);
+    if (call->hooks != NULL && call->hooks->end != NULL) {
+        call->hooks->end(call);
     }
     call->client = NULL;
     weir_buffer_release(&worker->buffers, &call->response.head);
@@ -388,7 +388,7 @@ static void identify(struct weir_call *call, const struct weir_http1_head *head,
 /* Whether a handler takes the body as it comes. */
 static bool takes_body(const struct weir_call *call)
 {
-    return call->hooks != NULL && call->hooks->take != NULL;
+    return call->hooks != NULL && call->hooks->body != NULL;
 }
 
 static void read_on(struct weir_call *call);
@@ -448,7 +448,7 @@ static void dispatch(struct weir_call *call)
         weir_body_reader_consume(&call->reader, call->client);
     } else if (takes_body(call)) {
         call->keep_client = call->reader.persists;
-        call->hooks->take(call);
+        call->hooks->body(call);
         if (call->pending) {
             return; /* it needs the body until it resumes */
         }
@@ -473,7 +473,7 @@ static void take_piece(struct weir_call *call)
         refuse_fault(call, WEIR_HTTP_FAULT_BODY_LARGE);
     } else {
         weir_client_relax(call->client);
-        call->hooks->take(call);
+        call->hooks->body(call);
         if (!call->pending) {
             weir_body_reader_consume(&call->reader, call->client);
             go_on_later(call); /* so that a long body lets others go on meanwhile */
@@ -624,8 +624,8 @@ static void on_ready(struct weir_client *client)
     }
 }
 
-/* The client has not gone on in time: with its body, which it is told, or with reading the reply.
- */
+/* The client has not gone on in time: with sending its body, which gets a 408, or with reading the
+ * reply. */
 static void on_late(struct weir_client *client)
 {
     struct weir_call *call = client->call;
@@ -647,8 +647,8 @@ static void on_late(struct weir_client *client)
 static void on_dismiss(struct weir_client *client)
 {
     struct weir_call *call = client->call;
-    if (call->hooks != NULL && call->hooks->dismiss != NULL) {
-        call->hooks->dismiss(call);
+    if (call->hooks != NULL && call->hooks->drain != NULL) {
+        call->hooks->drain(call);
     }
 }
 

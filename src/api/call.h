@@ -42,13 +42,13 @@ struct weir_call_hooks {
     /* Some of the body is there, decoded: `reader.bytes` at the front of the client's buffer. It is
      * as much as fits, or, if reader.body.state is WEIR_BODY_ENDED, the last of it. The call is
      * left pending until that has been dealt with, or has been decided. */
-    void (*take)(struct weir_call *call);
+    void (*body)(struct weir_call *call);
 
-    void (*dismiss)(struct weir_call *call); /* the server drains: a call that waits is decided */
-    void (*leave)(struct weir_call *call);   /* the reply has been sent, or the client has gone:
-                                              * gives up what the call waits for or holds */
-    void (*drop)(struct weir_call *call);    /* nothing will arrive for it any more: frees what the
-                                              * context refers to */
+    void (*drain)(struct weir_call *call); /* the server drains: a call that waits is decided */
+    void (*end)(struct weir_call *call);   /* the reply has been sent, or the client has gone:
+                                            * gives up what the call waits for or holds */
+    void (*free)(struct weir_call *call);  /* nothing will arrive for it any more: frees what the
+                                            * context refers to */
 };
 
 /* The reply: how it is made, and how far it is. */
@@ -94,7 +94,7 @@ struct weir_call {
     struct weir_slice query;                            /* as it came; there as well */
 
     struct weir_body_reader reader;
-    struct weir_slice document; /* the whole body, while a call without `take` is decided */
+    struct weir_slice document; /* the whole body, while a call without `body` is decided */
 
     struct weir_call_response response;
 
@@ -128,7 +128,7 @@ void weir_call_resume(struct weir_call *call);
 void weir_call_hold(struct weir_call *call);
 WEIR_MUST_CHECK bool weir_call_release(struct weir_call *call);
 
-/* What was asked for will not arrive after all; in the hook `leave`, or while the call lives. */
+/* What was asked for will not arrive after all; in the hook `end`, or while the call lives. */
 void weir_call_withdraw(struct weir_call *call);
 
 /* ---- in routes.c ---- */

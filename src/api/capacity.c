@@ -26,7 +26,7 @@ static void put_queue(struct weir_json *json, struct weir_slice name,
 
 struct capacity_call {
     struct weir_job_call job;
-    uint32_t queue; /* which is told of next */
+    uint32_t queue; /* the next one to list */
     bool opened;    /* the list has been begun */
 };
 
@@ -66,8 +66,8 @@ static bool produce_capacity(struct weir_call *call, struct weir_json *json)
 void weir_api_get_capacity(struct weir_call *call)
 {
     static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct capacity_call),
-                                                 .leave = weir_job_leave,
-                                                 .drop = weir_job_drop};
+                                                 .end = weir_job_call_end,
+                                                 .free = weir_job_call_free};
     if (weir_job_begin(call, &hooks) != NULL &&
         weir_job_read_query(call, weir_job_set_nothing, NULL)) {
         weir_call_reply(call, 200, "application/json", produce_capacity);

@@ -22,8 +22,9 @@ struct dead_letters {
     uint64_t count;
 };
 
-static const struct weir_call_hooks hooks = {
-    .context_bytes = sizeof(struct dead_letters), .leave = weir_job_leave, .drop = weir_job_drop};
+static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct dead_letters),
+                                             .end = weir_job_call_end,
+                                             .free = weir_job_call_free};
 
 static struct dead_letters *letters_of(struct weir_job_call *job)
 {
@@ -49,7 +50,7 @@ static void refuse_living(struct weir_job_call *job)
 
 /* ---- one ---- */
 
-static void tell_one(struct weir_job_call *job)
+static void reply_one(struct weir_job_call *job)
 {
     switch (job->request.end) {
     case WEIR_JOB_SERVICE_DONE:
@@ -84,11 +85,11 @@ static void act(struct weir_job_call *job)
     if (letters->removes) {
         request->remove.number = number;
         request->remove.now_ms = weir_wall_ms();
-        weir_job_ask(job, weir_job_service_remove, tell_one);
+        weir_job_ask(job, weir_job_service_remove, reply_one);
     } else {
         request->redrive.number = number;
         request->redrive.now_ms = weir_wall_ms();
-        weir_job_ask(job, weir_job_service_redrive, tell_one);
+        weir_job_ask(job, weir_job_service_redrive, reply_one);
     }
 }
 
@@ -113,7 +114,7 @@ void weir_api_remove_dead(struct weir_call *call)
 
 /* ---- many ---- */
 
-static void tell_many(struct weir_job_call *job);
+static void reply_many(struct weir_job_call *job);
 
 /* A page at a time, so that the store has time for others. */
 static void redrive_page(struct weir_job_call *job, uint64_t after)
@@ -122,10 +123,10 @@ static void redrive_page(struct weir_job_call *job, uint64_t after)
     request->redrive.filter = letters_of(job)->filter.filter;
     request->redrive.after = after;
     request->redrive.now_ms = weir_wall_ms();
-    weir_job_ask(job, weir_job_service_redrive, tell_many);
+    weir_job_ask(job, weir_job_service_redrive, reply_many);
 }
 
-static void tell_many(struct weir_job_call *job)
+static void reply_many(struct weir_job_call *job)
 {
     struct dead_letters *letters = letters_of(job);
     if (job->request.end != WEIR_JOB_SERVICE_DONE) {

@@ -280,7 +280,7 @@ static bool read_filter(struct weir_call *call, struct event_reader *reader)
 void weir_api_get_events(struct weir_call *call)
 {
     static const struct weir_call_hooks hooks = {
-        .context_bytes = sizeof(struct event_reader), .leave = leave_log, .drop = drop_reader};
+        .context_bytes = sizeof(struct event_reader), .end = leave_log, .free = drop_reader};
     struct weir_worker *worker = call->worker;
     struct event_reader *reader = weir_call_attach(call, &hooks);
     if (reader == NULL || !read_filter(call, reader)) {

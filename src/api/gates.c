@@ -26,7 +26,7 @@ struct gate_sum {
 struct gate_view {
     uint32_t gate;
     struct weir_key *key; /* pinned, or null */
-    uint32_t lane;        /* of the key: which is told of next */
+    uint32_t lane;        /* of the key: the next one to list */
     bool opened;          /* the document has been begun */
     struct gate_sum sum;  /* of the keys before `key` */
 };
@@ -40,7 +40,7 @@ static void drop_view(struct weir_call *call)
 }
 
 static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct gate_view),
-                                             .drop = drop_view};
+                                             .free = drop_view};
 
 /* ---- pieces ---- */
 
@@ -283,8 +283,8 @@ bool weir_api_key_open(const struct weir_call *call, uint32_t gate, struct weir_
                             call->credential.tenant);
 }
 
-/* A key of another tenant is answered like one that nobody uses, so that the answer does not tell
- * whether it is there. */
+/* A key of another tenant is answered like an unused one, so that the answer does not reveal
+ * whether it exists. */
 struct weir_key *weir_api_find_key(struct weir_call *call, uint32_t *gate)
 {
     if (!weir_api_find_gate(call, gate)) {

@@ -19,7 +19,7 @@ bool weir_api_key_open(const struct weir_call *call, uint32_t gate, struct weir_
 /* What the config says of the gate, or null if a reload has taken it out. */
 const struct weir_config_gate *weir_api_find_config(const struct weir_call *call, uint32_t gate);
 
-/* Whether a lane has found a rate: where nobody prices requests it begins with none, and only
+/* Whether a lane has found a rate: where requests have no price it begins with none, and only
  * refusals give it one. */
 static inline bool weir_api_has_rate(const struct weir_control_stats *control)
 {

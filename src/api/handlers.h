@@ -1,7 +1,7 @@
 /* handlers.h - what the paths of the API lead to; routes.c says which path to which.
  *
  * A handler is called when the request is complete, one that takes the body itself when the head
- * is. It decides the reply or leaves the call pending; call.h tells the rest. */
+ * is. It decides the reply or leaves the call pending; call.h has the rest. */
 #ifndef WEIR_API_HANDLERS_H
 #define WEIR_API_HANDLERS_H
 

@@ -50,7 +50,7 @@ struct weir_job_call *weir_job_begin_named(struct weir_call *call,
     return job;
 }
 
-void weir_job_drop(struct weir_call *call)
+void weir_job_call_free(struct weir_call *call)
 {
     struct weir_job_call *job = weir_job_of(call);
     if (job->has_timer) {
@@ -73,7 +73,7 @@ static void give_up_watching(struct weir_job_call *job)
     }
 }
 
-/* Whoever waited for the job's end hears how far it is, before a server that drains ends. */
+/* A server that drains waits until the client has got its answer. */
 static void await_answer(struct weir_job_call *job)
 {
     assert(!job->awaited);
@@ -91,15 +91,16 @@ static void stop_awaiting(struct weir_job_call *job)
     }
 }
 
-void weir_job_leave(struct weir_call *call)
+void weir_job_call_end(struct weir_call *call)
 {
     struct weir_job_call *job = weir_job_of(call);
     stop_awaiting(job);
     give_up_watching(job);
 }
 
-const struct weir_call_hooks weir_job_hooks = {
-    .context_bytes = sizeof(struct weir_job_call), .leave = weir_job_leave, .drop = weir_job_drop};
+const struct weir_call_hooks weir_job_hooks = {.context_bytes = sizeof(struct weir_job_call),
+                                               .end = weir_job_call_end,
+                                               .free = weir_job_call_free};
 
 void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
 {
@@ -113,7 +114,7 @@ void weir_job_go_on(struct weir_job_call *job, weir_job_step *step)
 
 /* ---- asking the job service ---- */
 
-static void on_told(struct weir_post *post)
+static void on_answer(struct weir_post *post)
 {
     struct weir_job_service_request *request =
         weir_container_of(post, struct weir_job_service_request, on_done);
@@ -126,7 +127,7 @@ static void on_told(struct weir_post *post)
 struct weir_job_service_request *weir_job_prepare(struct weir_job_call *job)
 {
     free(job->request.op.memory);
-    job->request = (struct weir_job_service_request){.on_done = {.arrive = on_told},
+    job->request = (struct weir_job_service_request){.on_done = {.arrive = on_answer},
                                                      .loop = &job->worker->loop};
     return &job->request;
 }
@@ -196,7 +197,7 @@ static void on_ended(struct weir_post *post)
     }
 }
 
-/* Unless it is just being told that the job has ended. */
+/* Unless the job's end is already on its way here. */
 static void on_time_over(struct weir_timer *timer)
 {
     struct weir_job_call *job = weir_container_of(timer, struct weir_job_call, timer);
@@ -217,7 +218,7 @@ void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *l
     job->watch = (struct weir_job_service_watch){
         .on_done = {.arrive = on_ended}, .loop = loop, .number = number};
     if (!job->has_timer || !weir_job_service_watch(job->job_service, &job->watch)) {
-        later(job); /* without memory nobody waits */
+        later(job); /* without memory the call does not wait */
         return;
     }
     job->later = later;

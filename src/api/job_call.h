@@ -42,7 +42,7 @@ struct weir_job_call {
     char id_text[WEIR_JOB_ID_BYTES_MAX];
 };
 
-/* Attaches a context that begins with a weir_job_call, whose `leave` and `drop` end with those
+/* Attaches a context that begins with a weir_job_call, whose `end` and `free` end with those
  * below. Null if there are no queues or no memory: then that is the reply. */
 void *weir_job_begin(struct weir_call *call, const struct weir_call_hooks *hooks);
 
@@ -51,8 +51,8 @@ struct weir_job_call *weir_job_begin_named(struct weir_call *call,
                                            const struct weir_call_hooks *hooks);
 
 /* What ends a weir_job_call, as hooks of its call. */
-void weir_job_leave(struct weir_call *call);
-void weir_job_drop(struct weir_call *call);
+void weir_job_call_end(struct weir_call *call);
+void weir_job_call_free(struct weir_call *call);
 
 /* Of calls that have nothing but a weir_job_call. */
 extern const struct weir_call_hooks weir_job_hooks;
@@ -87,7 +87,8 @@ void weir_job_ask(struct weir_job_call *job, weir_job_service_question *question
 /* Looks at the job of the path, with more of it as WEIR_STORE_WITH_... say. */
 void weir_job_look(struct weir_job_call *job, uint32_t with, weir_job_step *next);
 
-/* Whether what was looked at is there, and for this caller; else that has been said. */
+/* Whether the job that was looked at exists, and this caller may see it; if not, the error reply
+ * has been written. */
 bool weir_job_is_seen(struct weir_job_call *job);
 
 /* The reply is this refusal. */
@@ -105,7 +106,7 @@ void weir_job_refuse_unknown(struct weir_call *call);
 void weir_job_await(struct weir_job_call *job, uint64_t number, weir_job_step *later);
 
 /* Begins to count the time: until_ns is wait_ns from now on. */
-static inline void weir_job_set_patience(struct weir_job_call *job, uint64_t wait_ns)
+static inline void weir_job_set_wait(struct weir_job_call *job, uint64_t wait_ns)
 {
     job->wait_ns = wait_ns;
     job->until_ns = job->worker->loop.now_ns + wait_ns;
@@ -115,7 +116,7 @@ static inline void weir_job_set_patience(struct weir_job_call *job, uint64_t wai
 
 /* Reads the parameters of a query one after the other with `set`, which returns null or what is
  * wrong with the value, such as "is no number". Each may stand there once. False if something is
- * wrong, which has been said. */
+ * wrong: then that is the reply. */
 typedef const char *weir_job_set(void *context, struct weir_slice name, struct weir_slice value,
                                  uint32_t *bit);
 bool weir_job_read_query(struct weir_call *call, weir_job_set *set, void *context);

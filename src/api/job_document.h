@@ -1,5 +1,5 @@
 /* job_document.h - a job as the API tells of it, in JSON. docs/guides/jobs.md lists the fields;
- * what there is none of is absent. */
+ * one without a value is absent. */
 #ifndef WEIR_API_JOB_DOCUMENT_H
 #define WEIR_API_JOB_DOCUMENT_H
 
@@ -16,7 +16,7 @@ struct weir_job_present {
     int64_t now_ms;
 };
 
-/* Writes the document. A null `present` leaves out what it tells. */
+/* Writes the document. A null `present` leaves out its fields. */
 void weir_job_document(struct weir_json *json, const struct weir_job_row *row,
                        const struct weir_job_present *present);
 

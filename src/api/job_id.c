@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #define RANDOM_BYTES 10
-#define DIGEST_BYTES 20 /* of the 32: nobody finds two keys of which these are the same */
+#define DIGEST_BYTES 20 /* of the 32: enough that no two keys with the same ones can be found */
 
 /* The system is asked for random bits of several ids at once. */
 #define STOCK_BYTES (25 * RANDOM_BYTES)

@@ -1,8 +1,8 @@
 /* job_id.h - the ids of jobs whose submitters name none.
  *
  * One of ours is `j-`, the time in milliseconds and 80 random bits, in hexadecimal: so ids sort by
- * when they were made, and nobody can tell the next one. One that is made of an idempotency key is
- * `k-` and a part of the SHA-256 of tenant and key: the same again is the same job. */
+ * when they were made, and the next one cannot be guessed. One that is made of an idempotency key
+ * is `k-` and a part of the SHA-256 of tenant and key: a retry is the same job. */
 #ifndef WEIR_API_JOB_ID_H
 #define WEIR_API_JOB_ID_H
 
@@ -19,7 +19,7 @@ struct weir_hasher;
 /* Writes an id of ours. False if the system has no random bits. */
 WEIR_MUST_CHECK bool weir_job_id_make(int64_t now_ms, char id[WEIR_JOB_ID_MADE_BYTES]);
 
-/* Writes the id of a key; `line` tells the jobs of one submission apart, from 0 on. */
+/* Writes the id of a key; `line` numbers the jobs of one submission, from 0 on. */
 struct weir_idempotency {
     struct weir_slice tenant;
     struct weir_slice key;

@@ -81,7 +81,7 @@ static bool take_name(struct job_line_reader *reading)
     }
 }
 
-/* A number as it stands there. Its token comes when what follows has been seen. */
+/* A number as it is written. Its token comes when what follows has been seen. */
 static struct weir_slice number_of(const struct job_line_reader *reading)
 {
     const char *start = reading->text + reading->scan.begin;
@@ -137,7 +137,7 @@ static bool take_field(struct job_line_reader *reading, enum weir_json_token tok
         return fail(reading, "is given twice");
     }
     reading->seen |= field;
-    bool numeric = field == WEIR_JOB_WISH_ATTEMPTS || field == WEIR_JOB_WISH_RUN_AT;
+    bool numeric = field == WEIR_JOB_PARAM_ATTEMPTS || field == WEIR_JOB_PARAM_RUN_AT;
     if (token == WEIR_JSON_NUMBER && numeric) {
         value = number_of(reading);
     } else if (token != WEIR_JSON_STRING) {
@@ -168,7 +168,7 @@ static bool take_member(struct job_line_reader *reading, struct weir_job_line *l
 /* A line that names one of the two means that one, whatever was meant for all. */
 static bool settle_dates(struct job_line_reader *reading, struct weir_job_params *params)
 {
-    const uint32_t both = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
+    const uint32_t both = WEIR_JOB_PARAM_DELAY | WEIR_JOB_PARAM_RUN_AT;
     if ((reading->seen & both) == both) {
         snprintf(reading->wrong, reading->wrong_bytes,
                  "delay and run_at do not go together: name one of them.");

@@ -73,7 +73,7 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
                              : "is unknown. Parameters: queue, tenant";
 }
 
-/* Whoever speaks for one tenant is told of no other. */
+/* A caller that speaks for one tenant sees no other's jobs. */
 static bool confine(struct weir_call *call, struct weir_job_filter *filter)
 {
     struct weir_slice own = call->credential.tenant;
@@ -109,8 +109,8 @@ bool weir_job_filter_read(struct weir_call *call, struct weir_job_filter *filter
 
 struct job_listing {
     struct weir_job_call job;
-    uint32_t told; /* how many of the page's jobs */
-    bool opened;   /* the list has been begun */
+    uint32_t listed; /* how many of the page's jobs */
+    bool opened;     /* the list has been begun */
     struct weir_job_filter filter;
 };
 
@@ -125,11 +125,11 @@ static bool produce_page(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "jobs");
         weir_json_open(json, '[');
     }
-    while (listing->told < list->row_count) {
+    while (listing->listed < list->row_count) {
         if (json->capacity - json->bytes < WEIR_JOB_DOCUMENT_BYTES_MAX) {
             return false;
         }
-        weir_job_document(json, &list->rows[listing->told++], NULL);
+        weir_job_document(json, &list->rows[listing->listed++], NULL);
     }
     weir_json_close(json, ']');
     if (list->next > 0) {
@@ -154,8 +154,8 @@ static void tell(struct weir_job_call *job)
 void weir_job_list(struct weir_call *call, int state)
 {
     static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct job_listing),
-                                                 .leave = weir_job_leave,
-                                                 .drop = weir_job_drop};
+                                                 .end = weir_job_call_end,
+                                                 .free = weir_job_call_free};
     struct job_listing *listing = weir_job_begin(call, &hooks);
     if (listing == NULL) {
         return;

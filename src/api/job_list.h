@@ -15,8 +15,8 @@ struct weir_job_filter {
     char tenant[WEIR_NAME_BYTES_MAX];
 };
 
-/* Reads the query. Whoever speaks for one tenant asks for that tenant alone. False if something is
- * wrong, which has been said. */
+/* Reads the query; for a caller that speaks for one tenant, the filter is confined to that tenant.
+ * False if something is wrong: then that is the reply. */
 bool weir_job_filter_read(struct weir_call *call, struct weir_job_filter *filter);
 
 /* Answers with a page of those in a state, -1 if the query may name it. */

@@ -17,11 +17,11 @@ static const struct {
     const char *name;
     enum weir_job_params_field field;
 } fields[] = {
-    {"queue", WEIR_JOB_WISH_QUEUE},       {"tenant", WEIR_JOB_WISH_TENANT},
-    {"priority", WEIR_JOB_WISH_PRIORITY}, {"delay", WEIR_JOB_WISH_DELAY},
-    {"run_at", WEIR_JOB_WISH_RUN_AT},     {"attempts", WEIR_JOB_WISH_ATTEMPTS},
-    {"timeout", WEIR_JOB_WISH_TIMEOUT},   {"key", WEIR_JOB_WISH_KEY},
-    {"cost", WEIR_JOB_WISH_COST},         {"id", WEIR_JOB_WISH_ID},
+    {"queue", WEIR_JOB_PARAM_QUEUE},       {"tenant", WEIR_JOB_PARAM_TENANT},
+    {"priority", WEIR_JOB_PARAM_PRIORITY}, {"delay", WEIR_JOB_PARAM_DELAY},
+    {"run_at", WEIR_JOB_PARAM_RUN_AT},     {"attempts", WEIR_JOB_PARAM_ATTEMPTS},
+    {"timeout", WEIR_JOB_PARAM_TIMEOUT},   {"key", WEIR_JOB_PARAM_KEY},
+    {"cost", WEIR_JOB_PARAM_COST},         {"id", WEIR_JOB_PARAM_ID},
 };
 
 uint32_t weir_job_params_find(struct weir_slice name, uint32_t known)
@@ -35,7 +35,8 @@ uint32_t weir_job_params_find(struct weir_slice name, uint32_t known)
     return 0;
 }
 
-/* Commands are told names as texts of C, and lines of logs, which a control character would end. */
+/* Names are passed to commands as C strings, and to lines of logs: a control character would end
+ * either. */
 static const char *set_name(struct weir_slice value, struct weir_slice *name)
 {
     if (value.bytes == 0 || value.bytes > WEIR_NAME_BYTES_MAX) {
@@ -108,25 +109,25 @@ static const char *set_field(struct weir_job_params *params, enum weir_job_param
                              struct weir_slice value)
 {
     switch (field) {
-    case WEIR_JOB_WISH_ID:
+    case WEIR_JOB_PARAM_ID:
         return set_id(value, &params->id);
-    case WEIR_JOB_WISH_QUEUE:
+    case WEIR_JOB_PARAM_QUEUE:
         return set_name(value, &params->queue);
-    case WEIR_JOB_WISH_TENANT:
+    case WEIR_JOB_PARAM_TENANT:
         return set_name(value, &params->tenant);
-    case WEIR_JOB_WISH_KEY:
+    case WEIR_JOB_PARAM_KEY:
         return set_name(value, &params->key);
-    case WEIR_JOB_WISH_PRIORITY:
+    case WEIR_JOB_PARAM_PRIORITY:
         return set_priority(value, &params->priority);
-    case WEIR_JOB_WISH_DELAY:
+    case WEIR_JOB_PARAM_DELAY:
         return set_duration(value, 0, &params->delay_ms);
-    case WEIR_JOB_WISH_RUN_AT:
+    case WEIR_JOB_PARAM_RUN_AT:
         return set_moment(value, &params->run_at_ms);
-    case WEIR_JOB_WISH_ATTEMPTS:
+    case WEIR_JOB_PARAM_ATTEMPTS:
         return set_attempts(value, &params->attempts);
-    case WEIR_JOB_WISH_TIMEOUT:
+    case WEIR_JOB_PARAM_TIMEOUT:
         return set_duration(value, 1, &params->timeout_ms);
-    case WEIR_JOB_WISH_COST:
+    case WEIR_JOB_PARAM_COST:
         return set_duration(value, 1, &params->cost_ms);
     }
     return "is unknown";
@@ -145,11 +146,11 @@ const char *weir_job_params_set(struct weir_job_params *params, enum weir_job_pa
 static void keep_text(struct weir_job_params *params, struct weir_job_params_texts *texts,
                       enum weir_job_params_field field)
 {
-    if (field == WEIR_JOB_WISH_QUEUE) {
+    if (field == WEIR_JOB_PARAM_QUEUE) {
         params->queue = weir_slice_copy(texts->queue, params->queue);
-    } else if (field == WEIR_JOB_WISH_TENANT) {
+    } else if (field == WEIR_JOB_PARAM_TENANT) {
         params->tenant = weir_slice_copy(texts->tenant, params->tenant);
-    } else if (field == WEIR_JOB_WISH_KEY) {
+    } else if (field == WEIR_JOB_PARAM_KEY) {
         params->key = weir_slice_copy(texts->key, params->key);
     }
 }
@@ -158,8 +159,8 @@ const char *weir_job_params_read(struct weir_job_params *params,
                                  struct weir_job_params_texts *texts, struct weir_slice name,
                                  struct weir_slice value)
 {
-    const uint32_t dates = WEIR_JOB_WISH_DELAY | WEIR_JOB_WISH_RUN_AT;
-    uint32_t field = weir_job_params_find(name, WEIR_JOB_WISH_QUERY);
+    const uint32_t dates = WEIR_JOB_PARAM_DELAY | WEIR_JOB_PARAM_RUN_AT;
+    uint32_t field = weir_job_params_find(name, WEIR_JOB_PARAM_QUERY);
     if (field == 0) {
         return "is unknown. Parameters: queue, tenant, priority, delay, run_at, attempts, timeout, "
                "key, cost";
@@ -183,16 +184,16 @@ void weir_job_params_apply(const struct weir_job_params *params, struct weir_job
     order->priority = params->priority;
     order->key = params->key;
     order->cost_ms = params->cost_ms;
-    if ((params->present & WEIR_JOB_WISH_ATTEMPTS) != 0) {
+    if ((params->present & WEIR_JOB_PARAM_ATTEMPTS) != 0) {
         order->attempts_max = params->attempts;
     }
-    if ((params->present & WEIR_JOB_WISH_TIMEOUT) != 0) {
+    if ((params->present & WEIR_JOB_PARAM_TIMEOUT) != 0) {
         order->timeout_ms = params->timeout_ms;
     }
-    if ((params->present & WEIR_JOB_WISH_RUN_AT) != 0) {
+    if ((params->present & WEIR_JOB_PARAM_RUN_AT) != 0) {
         order->due_ms = params->run_at_ms;
         order->dated = true;
-    } else if ((params->present & WEIR_JOB_WISH_DELAY) != 0 && params->delay_ms > 0) {
+    } else if ((params->present & WEIR_JOB_PARAM_DELAY) != 0 && params->delay_ms > 0) {
         order->due_ms = order->created_ms + (int64_t)params->delay_ms;
     }
 }

@@ -7,20 +7,20 @@
 #include "jobs/job.h"
 
 enum weir_job_params_field {
-    WEIR_JOB_WISH_ID = 1, /* of lines only */
-    WEIR_JOB_WISH_QUEUE = 2,
-    WEIR_JOB_WISH_TENANT = 4,
-    WEIR_JOB_WISH_PRIORITY = 8,
-    WEIR_JOB_WISH_DELAY = 16,
-    WEIR_JOB_WISH_RUN_AT = 32,
-    WEIR_JOB_WISH_ATTEMPTS = 64,
-    WEIR_JOB_WISH_TIMEOUT = 128,
-    WEIR_JOB_WISH_KEY = 256,
-    WEIR_JOB_WISH_COST = 512
+    WEIR_JOB_PARAM_ID = 1, /* of lines only */
+    WEIR_JOB_PARAM_QUEUE = 2,
+    WEIR_JOB_PARAM_TENANT = 4,
+    WEIR_JOB_PARAM_PRIORITY = 8,
+    WEIR_JOB_PARAM_DELAY = 16,
+    WEIR_JOB_PARAM_RUN_AT = 32,
+    WEIR_JOB_PARAM_ATTEMPTS = 64,
+    WEIR_JOB_PARAM_TIMEOUT = 128,
+    WEIR_JOB_PARAM_KEY = 256,
+    WEIR_JOB_PARAM_COST = 512
 };
 
 /* All that a query or a command may name. */
-#define WEIR_JOB_WISH_QUERY 1022u
+#define WEIR_JOB_PARAM_QUERY 1022u
 
 /* Zeroed, it asks for nothing. */
 struct weir_job_params {

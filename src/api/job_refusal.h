@@ -1,4 +1,4 @@
-/* job_refusal.h - why the job service has not done what was asked, and how a caller is told.
+/* job_refusal.h - why the job service has not done what was asked, as a problem.
  *
  * The one translation of its answers, for HTTP and for the line protocol. */
 #ifndef WEIR_API_JOB_REFUSAL_H
@@ -23,7 +23,7 @@ enum weir_job_refusal_reason {
     WEIR_JOB_REFUSED_DIGEST
 };
 
-/* Refers to what it is about: to be told in the turn in which it was made. */
+/* Refers to texts of others: to be used in the turn in which it was made. */
 struct weir_job_refusal {
     enum weir_job_refusal_reason reason;
     struct weir_slice what; /* the queue, the job, or the disk's error */

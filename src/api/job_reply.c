@@ -85,7 +85,7 @@ static void put_fields(const struct weir_call *call, struct weir_head_writer *wr
     const struct weir_job_output *output = weir_job_of(call)->output;
     weir_head_field(writer, weir_slice_of("x-content-type-options"), weir_slice_of("nosniff"));
     weir_head_field(writer, weir_slice_of("content-security-policy"), weir_slice_of("sandbox"));
-    if (output->waited) { /* whoever named no id learns it here */
+    if (output->waited) { /* a client that named no id learns it here */
         weir_job_put_location(call, writer);
         weir_head_field(writer, weir_slice_of("preference-applied"), weir_slice_of("wait"));
     }

@@ -27,7 +27,7 @@ static struct weir_job_call *begin_waiting(struct weir_call *call)
     if (job == NULL || !weir_job_read_query(call, set_wait, &wait_ns)) {
         return NULL;
     }
-    weir_job_set_patience(job, wait_ns);
+    weir_job_set_wait(job, wait_ns);
     return job;
 }
 
@@ -43,14 +43,14 @@ static bool waits(struct weir_job_call *job, weir_job_step *later)
     return true;
 }
 
-static void tell_status(struct weir_job_call *job);
+static void reply_status(struct weir_job_call *job);
 
 static void look_for_status(struct weir_job_call *job)
 {
-    weir_job_look(job, 0, tell_status);
+    weir_job_look(job, 0, reply_status);
 }
 
-static void tell_status(struct weir_job_call *job)
+static void reply_status(struct weir_job_call *job)
 {
     if (weir_job_is_seen(job) && !waits(job, look_for_status)) {
         weir_job_reply_status(job, 200);
@@ -65,14 +65,14 @@ void weir_api_get_status(struct weir_call *call)
     }
 }
 
-static void tell_result(struct weir_job_call *job);
+static void reply_result(struct weir_job_call *job);
 
 static void look_for_result(struct weir_job_call *job)
 {
-    weir_job_look(job, WEIR_STORE_WITH_RESULT, tell_result);
+    weir_job_look(job, WEIR_STORE_WITH_RESULT, reply_result);
 }
 
-static void tell_result(struct weir_job_call *job)
+static void reply_result(struct weir_job_call *job)
 {
     const struct weir_job_row *row = &job->request.look.row;
     if (!weir_job_is_seen(job) || waits(job, look_for_result)) {
@@ -99,7 +99,7 @@ void weir_api_get_result(struct weir_call *call)
     }
 }
 
-static void tell_log(struct weir_job_call *job)
+static void reply_log(struct weir_job_call *job)
 {
     if (weir_job_is_seen(job)) {
         weir_job_reply_log(job);
@@ -110,13 +110,13 @@ void weir_api_get_log(struct weir_call *call)
 {
     struct weir_job_call *job = weir_job_begin_named(call, &weir_job_hooks);
     if (job != NULL && weir_job_read_query(call, weir_job_set_nothing, NULL)) {
-        weir_job_look(job, WEIR_STORE_WITH_LOG, tell_log);
+        weir_job_look(job, WEIR_STORE_WITH_LOG, reply_log);
     }
 }
 
 /* ---- cancelling ---- */
 
-static void tell_cancelled(struct weir_job_call *job)
+static void reply_cancelled(struct weir_job_call *job)
 {
     if (weir_job_is_seen(job)) {
         weir_job_reply_status(job, 200);
@@ -126,7 +126,7 @@ static void tell_cancelled(struct weir_job_call *job)
 static void look_again(struct weir_job_call *job)
 {
     if (job->request.end == WEIR_JOB_SERVICE_DONE) {
-        weir_job_look(job, 0, tell_cancelled);
+        weir_job_look(job, 0, reply_cancelled);
         return;
     }
     if (job->request.end != WEIR_JOB_SERVICE_STALE) {

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/slice.h"
 
-/* The first so many are told of; how many wait in all is told as well. */
+/* So many are listed, from the first on; the number of all that wait is in the reply as well. */
 #define PLACES_MAX 200
 
 /* What is kept of one who waits after the key's lock is let go. */
@@ -27,9 +27,9 @@ struct line_entry {
 struct line_copy {
     uint64_t now_ns;
     struct weir_key_stats stats;
-    struct weir_slice own; /* the only tenant that is told of; empty: all are */
+    struct weir_slice own; /* the only tenant whose tickets are listed; empty: all are */
     uint32_t seen;
-    uint32_t count; /* of those seen that are told of */
+    uint32_t count; /* of those seen that are listed */
     struct weir_place places[PLACES_MAX];
     struct line_entry entries[PLACES_MAX];
 };
@@ -49,7 +49,7 @@ static void drop_copy(struct weir_call *call)
 }
 
 static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct line_view),
-                                             .drop = drop_copy};
+                                             .free = drop_copy};
 
 static void note(void *context, const struct weir_place *place,
                  const struct weir_gate_ticket *gate_ticket)

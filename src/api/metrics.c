@@ -26,7 +26,7 @@ struct metric_family {
     uint32_t first;
     uint32_t count;
     const struct sample *samples;
-    uint32_t ns_index; /* which of the samples is told in seconds; NONE: none */
+    uint32_t ns_index; /* which of the samples is printed in seconds; NONE: none */
     const struct weir_histogram_scale *scale; /* of a histogram, which has no `samples` */
 };
 
@@ -338,7 +338,7 @@ static void drop_progress(struct weir_call *call)
 void weir_api_get_metrics(struct weir_call *call)
 {
     static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct metrics_progress),
-                                                 .drop = drop_progress};
+                                                 .free = drop_progress};
     struct metrics_progress *progress = weir_call_attach(call, &hooks);
     if (progress == NULL) {
         return;

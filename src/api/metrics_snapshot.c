@@ -50,7 +50,7 @@ enum snapshot_step {
 
 struct weir_metrics_snapshot {
     struct weir_worker *worker;
-    struct weir_slice own; /* the only tenant that is told of; empty: all are */
+    struct weir_slice own; /* the only tenant that is shown; empty: all are */
     struct weir_metrics_snapshot_block *first;
     struct weir_metrics_snapshot_block *last;
     uint32_t counts[WEIR_RECORD_KINDS];

@@ -1,6 +1,6 @@
 /* metrics_snapshot.h - all that is counted, as it was when it was looked at; for GET /metrics.
  *
- * In Prometheus' format the samples of one metric stand together, so a key is told of in seven
+ * In Prometheus' format the samples of one metric stand together, so a key appears in seven
  * places. Going over the keys seven times would take seven times as many locks, tell of each key at
  * seven different moments, and perhaps of other keys each time. So every key is looked at once, a
  * few hundred a turn, and becomes a record: its labels as they will be written, and its numbers.
@@ -26,8 +26,8 @@
 #define WEIR_SNAPSHOT_KEYS_MAX      16384
 #define WEIR_SNAPSHOT_LANES_MAX     1000
 
-/* Of three names with everything escaped: what is not UTF-8 is not told by name, so each byte takes
- * two at most. Two names of which that is not known need no more. */
+/* Of three names with everything escaped: what is not UTF-8 is not shown by name, so each byte
+ * takes two at most. Two names of which that is not known need no more. */
 #define WEIR_SNAPSHOT_LABEL_BYTES_MAX (64 + 3 * 2 * WEIR_NAME_BYTES_MAX)
 
 /* A number that there is none of. */
@@ -166,7 +166,7 @@ enum weir_metrics_snapshot_progress {
     WEIR_SNAPSHOT_NO_MEMORY
 };
 
-/* Null without memory. Of what is counted by tenant, only the tenant `own` is told of; empty: all.
+/* Null without memory. Of what is counted by tenant, only the tenant `own` is shown; empty: all.
  * Its text outlives the snapshot. */
 struct weir_metrics_snapshot *weir_metrics_snapshot_create(struct weir_worker *worker,
                                                            struct weir_slice own);

@@ -104,7 +104,7 @@ static bool read_named(struct weir_permit_params *params, const char *name, cons
 
 /* What is wrong with a document that could not be read. Of a NUL the library tells which of its
  * flags would allow it, which is of no use to a caller. */
-static void tell_fault(struct weir_permit_params *params, const json_error_t *error)
+static void describe_fault(struct weir_permit_params *params, const json_error_t *error)
 {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_null_character || code == json_error_null_byte_in_key) {
@@ -127,7 +127,7 @@ bool weir_permit_params_read(struct weir_permit_params *params, struct weir_slic
     json_error_t error;
     json_t *document = json_loadb(text.data, text.bytes, JSON_REJECT_DUPLICATES, &error);
     if (document == NULL) {
-        tell_fault(params, &error);
+        describe_fault(params, &error);
         return false;
     }
     if (!json_is_object(document)) {

@@ -118,8 +118,8 @@ static bool produce_permit(struct weir_call *call, struct weir_json *json)
     return !permit_call->holds;
 }
 
-/* It is admitted: it goes into the table, and what the reply tells of it stays with the call, since
- * anybody may release it from now on. */
+/* The ticket is admitted: the permit goes into the table, and what the reply needs of it is copied,
+ * since any thread may release it from now on. */
 static void give_permit(struct weir_call *call, struct weir_api_permit *api_permit)
 {
     struct permit_call *permit_call = call->context;
@@ -134,7 +134,7 @@ static void give_permit(struct weir_call *call, struct weir_api_permit *api_perm
     if (!weir_api_permit_hold(api_permit)) {
         api_permit->call = NULL;
         if (weir_gate_ticket_cancel(
-                gate_ticket)) { /* else its lease is over in this moment, which is told */
+                gate_ticket)) { /* else its lease is just over, and on_change() will be called */
             weir_api_permit_give(api_permit);
         }
         permit_call->holds = false;
@@ -173,7 +173,7 @@ static void refuse_going_away(struct weir_refusal *refusal, const struct weir_re
     weir_refusal_make(refusal, WEIR_PROBLEM_DRAINING, going_away, refused);
 }
 
-/* Its lease is over. Whoever holds it by a connection learns of it by the end of that. */
+/* The lease is over. A client that holds the permit by its connection sees that end. */
 static void lapse(struct weir_api_permit *api_permit)
 {
     struct weir_call *call = api_permit->call;
@@ -185,8 +185,8 @@ static void lapse(struct weir_api_permit *api_permit)
     }
 }
 
-/* Called in the permit's own loop when somebody else's call has changed its ticket. */
-static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+/* Called in the permit's own loop when another call has changed its ticket. */
+static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
     struct weir_api_permit *api_permit =
         weir_container_of(gate_ticket, struct weir_api_permit, gate_ticket);
@@ -196,7 +196,7 @@ static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state
     } else if (state == WEIR_TICKET_ADMITTED) {
         give_permit(call, api_permit);
         weir_call_resume(call);
-    } else if (api_permit->held) { /* nobody else can change that once it has ended */
+    } else if (api_permit->held) { /* only its own loop changes that once the lease has ended */
         lapse(api_permit);
     } else {
         struct permit_call *permit_call = call->context;
@@ -279,7 +279,7 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     }
     api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
     api_permit->gate_ticket.tenant = weir_slice_copy(api_permit->tenant_text, tenant);
-    api_permit->gate_ticket.on_change = on_told;
+    api_permit->gate_ticket.on_change = on_change;
     api_permit->gate = permit_call->gate;
     api_permit->call = call;
     api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));
@@ -370,8 +370,8 @@ static void leave_permit(struct weir_call *call)
             .gate = permit_call->gate,
             .key = call->segments[2],
             .permit = {permit_call->permit, sizeof permit_call->permit}};
-        /* Whoever was well says so by a release; a connection that just ends may be a caller that
-         * has died, which must not count as a success. */
+        /* A caller that succeeded says so by a release. A connection that just ends may be a caller
+         * that has died, which must not count as a success. */
         struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
         permit_call->held = false;
         weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
@@ -383,9 +383,8 @@ static void leave_permit(struct weir_call *call)
 /* Attaches what the call remembers, and finds the place that the path names. */
 static bool begin_permit_call(struct weir_call *call)
 {
-    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct permit_call),
-                                                 .dismiss = dismiss_waiting,
-                                                 .leave = leave_permit};
+    static const struct weir_call_hooks hooks = {
+        .context_bytes = sizeof(struct permit_call), .drain = dismiss_waiting, .end = leave_permit};
     struct permit_call *permit_call = weir_call_attach(call, &hooks);
     if (permit_call == NULL) {
         return false;

@@ -47,8 +47,8 @@ static uint64_t resident_bytes(void)
 
 static uint64_t started_ns = WEIR_PROCESS_UNKNOWN;
 
-/* The kernel tells how long after its own start the process began. Which moment of the day that was
- * is worked out once: it would differ a little each time, and look like a restart. */
+/* The kernel reports how long after its own start the process began. Which moment of the day that
+ * was is worked out once: it would differ a little each time, and look like a restart. */
 static void find_start(void)
 {
     char text[1024];

@@ -1,11 +1,11 @@
-/* protocol.c - a session of the line protocol: reads commands, and tells their answers in order.
+/* protocol.c - a session of the line protocol: reads commands, and sends their answers in order.
  *
  *     bytes -> lines -> a slot for each command -> [job service] -> answered -> out, in order
  *
- * Reading stops while as much is under way as may be, while somebody waits at a door or for the
- * disk, and while the client does not read its answers. It ends with QUIT, with the client's side
- * of the connection, or with what is no line of this protocol; then all that is under way is still
- * told, and the connection closes. */
+ * Reading stops at the limits of what may be under way, while a submission waits at a door or for
+ * the disk, and while the client does not read its answers. It ends with QUIT, with the client's
+ * side of the connection, or with what is no line of this protocol; then everything under way is
+ * still answered, and the connection closes. */
 #include "api/api.h"
 
 #include "api/protocol_parts.h"
@@ -63,7 +63,7 @@ static struct weir_slot *take_slot(struct weir_session *session)
     return slot;
 }
 
-/* It has been told. */
+/* Its answer has been written. */
 static void give_slot(struct weir_slot *slot)
 {
     struct weir_session *session = slot->session;
@@ -144,7 +144,7 @@ static void on_abort(struct weir_client *client)
     leave(client->call);
 }
 
-/* All has been told. */
+/* All answers have been sent. */
 static void finish(struct weir_session *session)
 {
     struct weir_client *client = session->client;
@@ -173,7 +173,7 @@ static void go_on_later(struct weir_session *session)
     }
 }
 
-/* ---- telling ---- */
+/* ---- answers ---- */
 
 /* Puts the next line of an answer into `out`; true if that was its last. */
 static bool put_line(struct weir_session *session, struct weir_slot *slot)
@@ -204,7 +204,7 @@ static bool prepare_out(struct weir_session *session)
     return weir_buffer_reserve(&session->worker->buffers, out, wanted);
 }
 
-/* The answers that can be told, in order. False without memory. */
+/* Writes the answers that are ready, in order. False without memory. */
 static bool collect(struct weir_session *session)
 {
     while (!weir_list_empty(&session->order) && weir_buffer_bytes(&session->out) < OUT_MAX) {
@@ -277,7 +277,7 @@ static void begin(struct weir_session *session, struct weir_slot *slot)
     }
 }
 
-/* Whoever is refused a body that is too long to be thrown away has to come again. */
+/* A refused body that is too long to be thrown away ends the connection. */
 static void judge_rest(struct weir_session *session)
 {
     if (session->in_body && session->current == NULL &&
@@ -295,8 +295,8 @@ static void refuse_current(struct weir_session *session, const char *code, const
     weir_slot_answer(slot, "ERROR %s %s", code, text);
 }
 
-/* The last that is said: to the submission that goes on, else to what would have been the next
- * command. */
+/* The last answer: to the submission whose body is being read, else to what would have been the
+ * next command. */
 static void end_with(struct weir_session *session, const char *code, const char *text)
 {
     session->ending = true;
@@ -357,7 +357,7 @@ static bool is_blocked(const struct weir_session *session)
            weir_buffer_bytes(&session->out) >= OUT_MAX;
 }
 
-/* What there is; of a body, as much as can be taken. */
+/* The input at hand; of a body, as much as can be taken. */
 static struct weir_slice input_of(const struct weir_session *session)
 {
     struct weir_slice input = weir_buffer_slice(&session->client->in);
@@ -391,7 +391,7 @@ static bool take_event(struct weir_session *session)
         end_with(session, "protocol", weir_line_fault_text(session->lines.fault));
         break;
     }
-    weir_buffer_consume(&session->client->in, used); /* which what was told may point into */
+    weir_buffer_consume(&session->client->in, used); /* which a command's texts point into */
     return true;
 }
 
@@ -511,7 +511,7 @@ void weir_session_go_on(struct weir_session *session)
         finish(session);
         return;
     }
-    if (blocked && !is_blocked(session)) { /* what was told has made room */
+    if (blocked && !is_blocked(session)) { /* answers that were sent have made room */
         go_on_later(session);
     }
     set_timer(session);

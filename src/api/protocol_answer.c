@@ -13,36 +13,37 @@
 
 static const char bearer[] = "Bearer ";
 
-struct weir_visitor weir_session_visitor(const struct weir_session *session)
+struct weir_protocol_caller weir_session_caller(const struct weir_session *session)
 {
     struct weir_worker *worker = session->worker;
-    struct weir_visitor visitor = {0};
+    struct weir_protocol_caller caller = {0};
     struct weir_slice token = {session->token, session->token_bytes};
     char authorization[sizeof bearer - 1 + WEIR_PROTOCOL_TOKEN_MAX];
     if (token.bytes == 0) {
-        return visitor;
+        return caller;
     }
     memcpy(authorization, bearer, sizeof bearer - 1);
     memcpy(authorization + sizeof bearer - 1, token.data, token.bytes);
-    visitor.credential =
+    caller.credential =
         weir_tokens_find(worker->worker_config->snapshot->tokens,
                          (struct weir_slice){authorization, sizeof bearer - 1 + token.bytes});
-    if (visitor.credential.scopes == 0) {
-        visitor.by_key =
-            weir_api_keys_find(worker->keys, worker->hasher, token, &visitor.credential.tenant);
-        visitor.wrong = !visitor.by_key;
+    if (caller.credential.scopes == 0) {
+        caller.by_key =
+            weir_api_keys_find(worker->keys, worker->hasher, token, &caller.credential.tenant);
+        caller.wrong = !caller.by_key;
     }
-    return visitor;
+    return caller;
 }
 
-bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot, uint32_t scopes)
+bool weir_protocol_caller_may(const struct weir_protocol_caller *caller, struct weir_slot *slot,
+                              uint32_t scopes)
 {
     bool needed = weir_tokens_needed(slot->worker->worker_config->snapshot->tokens);
-    if (visitor->by_key || (visitor->credential.scopes & scopes) != 0 ||
-        (!needed && !visitor->wrong)) {
+    if (caller->by_key || (caller->credential.scopes & scopes) != 0 ||
+        (!needed && !caller->wrong)) {
         return true;
     }
-    if (visitor->credential.scopes != 0) {
+    if (caller->credential.scopes != 0) {
         weir_slot_answer(slot,
                          "ERROR forbidden The token lacks the scope that this command needs.");
     } else {
@@ -58,8 +59,8 @@ void weir_protocol_auth(struct weir_slot *slot, const struct weir_lines *lines)
     static_assert(WEIR_LINE_BYTES_MAX <= WEIR_PROTOCOL_TOKEN_MAX, "every token of a line fits");
     memcpy(session->token, lines->id.data, lines->id.bytes);
     session->token_bytes = (uint32_t)lines->id.bytes;
-    struct weir_visitor visitor = weir_session_visitor(session);
-    if (visitor.wrong) {
+    struct weir_protocol_caller caller = weir_session_caller(session);
+    if (caller.wrong) {
         weir_slot_answer(slot, "ERROR unauthorized Unknown token.");
     } else {
         weir_slot_answer(slot, "OK");
@@ -88,7 +89,7 @@ static void answer_unknown(struct weir_slot *slot, struct weir_slice id)
     weir_slot_answer(slot, "UNKNOWN %.*s", bytes, id.data);
 }
 
-static void tell_status(struct weir_slot *slot)
+static void reply_status(struct weir_slot *slot)
 {
     const struct weir_job_service_request *look = &slot->look;
     bool found = look->end == WEIR_JOB_SERVICE_DONE;
@@ -108,12 +109,12 @@ static void on_looked(struct weir_post *post)
         weir_container_of(post, struct weir_job_service_request, on_done);
     struct weir_slot *slot = weir_container_of(request, struct weir_slot, look);
     if (weir_slot_arrived(slot)) {
-        tell_status(slot);
+        reply_status(slot);
         weir_session_go_on(slot->session);
     }
 }
 
-/* Whoever asks is who counts: by the time of the answer another AUTH may have been read. */
+/* The caller at the time of the question counts: before the answer, another AUTH may be read. */
 static void keep_own(struct weir_slot *slot, struct weir_slice tenant)
 {
     if (tenant.bytes > 0) {
@@ -123,8 +124,9 @@ static void keep_own(struct weir_slot *slot, struct weir_slice tenant)
 
 void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines)
 {
-    struct weir_visitor visitor = weir_session_visitor(slot->session);
-    if (!weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
+    struct weir_protocol_caller caller = weir_session_caller(slot->session);
+    if (!weir_protocol_caller_may(&caller, slot,
+                                  WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
         return;
     }
     if (slot->job_service == NULL || !weir_job_id_valid(lines->id)) {
@@ -132,7 +134,7 @@ void weir_protocol_status(struct weir_slot *slot, const struct weir_lines *lines
         return;
     }
     slot->id = weir_slice_copy(slot->id_text, lines->id);
-    keep_own(slot, visitor.credential.tenant);
+    keep_own(slot, caller.credential.tenant);
     if (slot->session->submit_count == 0) {
         weir_protocol_look(slot);
     }
@@ -171,7 +173,7 @@ static void put_name(struct answer_line *line, const char *name)
     put(line, weir_slice_of("="));
 }
 
-/* Written as in a URL; what there is none of is left out. */
+/* Written as in a URL; an empty text is left out. */
 static void put_text(struct answer_line *line, const char *name, struct weir_slice text)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -278,8 +280,9 @@ static bool write_queue(struct weir_slot *slot, struct answer_line *line)
 
 void weir_protocol_capacity(struct weir_slot *slot)
 {
-    struct weir_visitor visitor = weir_session_visitor(slot->session);
-    if (weir_visitor_may(&visitor, slot, WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
+    struct weir_protocol_caller caller = weir_session_caller(slot->session);
+    if (weir_protocol_caller_may(&caller, slot,
+                                 WEIR_CONFIG_SCOPE_READ | WEIR_CONFIG_SCOPE_SUBMIT)) {
         slot->answered = true;
     }
 }

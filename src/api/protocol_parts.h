@@ -1,7 +1,7 @@
 /* protocol_parts.h - what the parts of the line protocol share.
  *
- * A session is a connection. Every command takes a slot, and slots are told in the order of their
- * commands, each as soon as it and all before it have an answer. So many submissions are under way
+ * A session is a connection. Every command takes a slot, and answers are sent in the order of
+ * commands, each as soon as it and all before it are ready. So many submissions are under way
  * at once, and the store writes them together. A slot of which something is under way outlives its
  * session. Nothing here is shared between threads. */
 #ifndef WEIR_API_PROTOCOL_PARTS_H
@@ -34,20 +34,20 @@ struct weir_slot {
     struct weir_worker *worker;
     struct weir_job_service *job_service;
     enum weir_line_command command;
-    bool answered; /* it can be told */
+    bool answered; /* the answer is ready */
     bool busy;     /* something is under way that will arrive here */
 
     /* The answer: a line, unless `text` is empty. */
     uint32_t text_bytes;
     char text[WEIR_PROTOCOL_TEXT_MAX];
-    uint32_t queue; /* CAPACITY: which is told of next */
+    uint32_t queue; /* CAPACITY: the next one to list */
 
     struct weir_slice id; /* in the text below */
     char id_text[WEIR_JOB_ID_BYTES_MAX];
     struct weir_job_params_texts texts;
 
     /* STATUS. */
-    struct weir_slice own; /* the tenant that the visitor spoke for, in `texts` */
+    struct weir_slice own; /* the tenant that the caller spoke for, in `texts` */
     struct weir_job_service_request look;
 
     /* SUBMIT. */
@@ -73,10 +73,10 @@ struct weir_session {
     bool in_body;              /* of the last SUBMIT */
     uint64_t body_left;        /* of that */
     struct weir_slot *current; /* whose body it is; null: it is thrown away */
-    bool ending;               /* nothing more is read: it closes when all has been told */
+    bool ending;               /* nothing more is read: it closes when all answers are sent */
     bool timed;                /* the timer runs for a line that has begun */
 
-    struct weir_link order; /* slots whose answers have not been told */
+    struct weir_link order; /* slots whose answers have not been sent */
     struct weir_link spare; /* slots to be used again */
     uint32_t slot_count;    /* in order */
     uint32_t submit_count;  /* of these, of submissions */
@@ -89,15 +89,16 @@ struct weir_session {
 
 /* Who it is that asks, by the token that was shown; looked up each time, since tokens and keys
  * change. */
-struct weir_visitor {
+struct weir_protocol_caller {
     struct weir_credential credential; /* its tenant may be the table's: not for long */
     bool by_key;
     bool wrong; /* a token was shown, and is worth nothing */
 };
-struct weir_visitor weir_session_visitor(const struct weir_session *session);
+struct weir_protocol_caller weir_session_caller(const struct weir_session *session);
 
-/* Whether the visitor has one of the scopes; else the slot is answered. */
-bool weir_visitor_may(const struct weir_visitor *visitor, struct weir_slot *slot, uint32_t scopes);
+/* Whether the caller has one of the scopes; else the slot is answered. */
+bool weir_protocol_caller_may(const struct weir_protocol_caller *caller, struct weir_slot *slot,
+                              uint32_t scopes);
 
 /* Answers with a line; it is cut if it is too long. */
 void weir_slot_answer(struct weir_slot *slot, const char *format, ...)

@@ -30,13 +30,13 @@ static void release_body(struct weir_slot *slot)
 /* A submission for which no client waits any more may have been accepted all the same. */
 void weir_protocol_submit_drop(struct weir_slot *slot)
 {
-    weir_submission_drop(&slot->submission);
+    weir_submission_deinit(&slot->submission);
     release_body(slot);
 }
 
 void weir_protocol_submit_leave(struct weir_slot *slot)
 {
-    if (slot->command == WEIR_LINE_SUBMIT && weir_submission_leave(&slot->submission)) {
+    if (slot->command == WEIR_LINE_SUBMIT && weir_submission_cancel(&slot->submission)) {
         slot->busy = false;
     }
 }
@@ -156,10 +156,10 @@ static bool read_parameters(struct weir_slot *slot, struct weir_slice words)
     return true;
 }
 
-static bool find_tenant(struct weir_slot *slot, const struct weir_visitor *visitor)
+static bool find_tenant(struct weir_slot *slot, const struct weir_protocol_caller *caller)
 {
     struct weir_slice tenant;
-    if (!weir_credential_speaks_for(&visitor->credential, slot->session->client->trusted,
+    if (!weir_credential_speaks_for(&caller->credential, slot->session->client->trusted,
                                     slot->params.tenant, &tenant)) {
         weir_slot_answer(slot, "ERROR forbidden This caller may not act for that tenant. Leave out "
                                "the tenant, or use the tenant's own token.");
@@ -203,10 +203,10 @@ static bool read_id(struct weir_slot *slot, struct weir_slice id)
     return true;
 }
 
-/* Whether the visitor may submit here and now; else the slot is answered. */
-static bool may_submit(struct weir_slot *slot, const struct weir_visitor *visitor)
+/* Whether the caller may submit here and now; else the slot is answered. */
+static bool may_submit(struct weir_slot *slot, const struct weir_protocol_caller *caller)
 {
-    if (!weir_visitor_may(visitor, slot, WEIR_CONFIG_SCOPE_SUBMIT)) {
+    if (!weir_protocol_caller_may(caller, slot, WEIR_CONFIG_SCOPE_SUBMIT)) {
         return false;
     }
     if (slot->worker->draining) {
@@ -225,17 +225,17 @@ static void enter(struct weir_slot *slot, uint32_t queue)
     struct weir_submission *submission = &slot->submission;
     slot->session->current = slot;
     weir_submission_add_door(submission, &slot->order, queue, slot->order.id,
-                             slot->worker->loop.now_ns + WEIR_SUBMIT_PATIENCE_NS);
+                             slot->worker->loop.now_ns + WEIR_SUBMIT_TIMEOUT_NS);
     weir_submission_enter(submission);
     follow(slot);
 }
 
 void weir_protocol_submit(struct weir_slot *slot, const struct weir_lines *lines)
 {
-    struct weir_visitor visitor = weir_session_visitor(slot->session);
+    struct weir_protocol_caller caller = weir_session_caller(slot->session);
     uint32_t queue;
-    if (!may_submit(slot, &visitor) || !read_id(slot, lines->id) ||
-        !read_parameters(slot, lines->parameters) || !find_tenant(slot, &visitor)) {
+    if (!may_submit(slot, &caller) || !read_id(slot, lines->id) ||
+        !read_parameters(slot, lines->parameters) || !find_tenant(slot, &caller)) {
         return;
     }
     slot->order.queue = slot->params.queue;

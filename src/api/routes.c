@@ -1,4 +1,4 @@
-/* routes.c - which paths the API has, and what each of them tells. */
+/* routes.c - the paths of the API: who may call each, and which handler answers. */
 #include "api/handlers.h"
 
 #include "base/slice.h"
@@ -102,7 +102,7 @@ static bool may_call_by_key(struct weir_call *call, const struct route *route)
     return false;
 }
 
-/* Whether the caller may do that; else it is told. */
+/* Whether the caller may do that; if not, the error reply has been written. */
 static bool may_call(struct weir_call *call, const struct route *route)
 {
     if (route->scopes == 0) {

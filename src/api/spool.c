@@ -142,7 +142,7 @@ void weir_spool_keep(struct weir_spool *spool)
 
 void weir_spool_drop(struct weir_spool *spool)
 {
-    if (spool->loop->stopping) { /* the disk threads take nothing more, and nobody is held up */
+    if (spool->loop->stopping) { /* the disk threads take nothing more, and no client waits */
         work_drop(&spool->task);
     } else {
         spool->task.work = work_drop;

@@ -1,7 +1,7 @@
 /* spool.h - a body that is too long for memory, on its way to a file.
  *
- * Piece by piece a disk thread writes it, and computes its SHA-256 on the way; whoever has the next
- * piece waits until the one before is written. The last one is followed by a sync of file and
+ * Piece by piece a disk thread writes it, and computes its SHA-256 on the way; the next piece is
+ * handed over when the one before is written. The last one is followed by a sync of file and
  * folder. */
 #ifndef WEIR_API_SPOOL_H
 #define WEIR_API_SPOOL_H
@@ -37,7 +37,7 @@ struct weir_spool *weir_spool_create(struct weir_disk *disk, struct weir_store *
 /* Writes a piece, which must stay until `told` arrives. */
 void weir_spool_write(struct weir_spool *spool, struct weir_slice piece, bool last);
 
-/* The file is somebody else's from now on; or nobody wants it, and it is removed. Either way the
+/* The file belongs to a job from now on; or no job refers to it, and it is removed. Either way the
  * spool is gone. Not while a piece is being written. */
 void weir_spool_keep(struct weir_spool *spool);
 void weir_spool_drop(struct weir_spool *spool);

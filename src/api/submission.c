@@ -377,7 +377,7 @@ static void on_answer(struct weir_post *post)
 
 /* ---- its end ---- */
 
-bool weir_submission_leave(struct weir_submission *submission)
+bool weir_submission_cancel(struct weir_submission *submission)
 {
     bool open = submission->state == WEIR_SUBMISSION_OPEN || submission->spool != NULL;
     submission->left = true;
@@ -394,7 +394,7 @@ bool weir_submission_leave(struct weir_submission *submission)
                                             &submission->doors[submission->asked].admission);
 }
 
-void weir_submission_drop(struct weir_submission *submission)
+void weir_submission_deinit(struct weir_submission *submission)
 {
     settle_spool(submission);
     free(submission->request.op.memory);

@@ -91,9 +91,9 @@ void weir_submission_take(struct weir_submission *submission, struct weir_slice 
 void weir_submission_commit(struct weir_submission *submission);
 
 /* The client goes, or the front end gives up. True if what was under way will not arrive. */
-bool weir_submission_leave(struct weir_submission *submission);
+bool weir_submission_cancel(struct weir_submission *submission);
 
 /* Frees what it refers to; not while something is under way. */
-void weir_submission_drop(struct weir_submission *submission);
+void weir_submission_deinit(struct weir_submission *submission);
 
 #endif

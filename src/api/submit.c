@@ -56,18 +56,18 @@ void *weir_submit_begin(struct weir_call *call, const struct weir_call_hooks *ho
 static void drop_submit(struct weir_call *call)
 {
     struct submit_call *submit = call->context;
-    weir_submission_drop(&submit->submission);
+    weir_submission_deinit(&submit->submission);
     weir_buffer_release(&call->worker->buffers, &submit->body);
-    weir_job_drop(call);
+    weir_job_call_free(call);
 }
 
 static void leave_submit(struct weir_call *call)
 {
     struct submit_call *submit = call->context;
-    if (weir_submission_leave(&submit->submission)) {
+    if (weir_submission_cancel(&submit->submission)) {
         weir_call_withdraw(call);
     }
-    weir_job_leave(call);
+    weir_job_call_end(call);
     if (call->under_way > 0 && call->reader.bytes > 0) { /* what is under way points into it */
         submit->body = call->client->in;
         call->client->in = (struct weir_buffer){0};
@@ -89,7 +89,7 @@ static bool produce_accepted(struct weir_call *call, struct weir_json *json)
 }
 
 /* What the job became while it was waited for. */
-static void tell_end(struct weir_job_call *job)
+static void reply_end(struct weir_job_call *job)
 {
     const struct weir_job_row *row = &job->request.look.row;
     job->call->response.fields = weir_job_put_location;
@@ -106,11 +106,11 @@ static void tell_end(struct weir_job_call *job)
 
 static void look_for_end(struct weir_job_call *job)
 {
-    weir_job_look(job, WEIR_STORE_WITH_RESULT, tell_end);
+    weir_job_look(job, WEIR_STORE_WITH_RESULT, reply_end);
 }
 
 /* The same job had been accepted before. */
-static void tell_same(struct weir_job_call *job)
+static void reply_same(struct weir_job_call *job)
 {
     const struct submit_call *submit = submit_of(job);
     const struct weir_job_row *row = &job->request.look.row;
@@ -138,7 +138,7 @@ static void tell(struct weir_job_call *job)
     job->wait_ns = submit->head.wait_ns;
     job->until_ns = submit->submission.committed_ns + job->wait_ns;
     if (!submit->acceptance.fresh) {
-        weir_job_look(job, 0, tell_same);
+        weir_job_look(job, 0, reply_same);
     } else if (job->wait_ns > 0) {
         weir_job_await(job, submit->acceptance.number, look_for_end);
     } else {
@@ -193,8 +193,8 @@ static bool is_same_key(struct weir_slice key, struct weir_slice id)
 }
 
 /* The path's, one that is made of the idempotency key, or one of ours. A path and another key would
- * be two names for what is to be one job: whoever tries again with the same key and a new id would
- * have two. */
+ * be two names for what is to be one job: a client that tries again with the same key and a new id
+ * would have two. */
 static bool name_job(struct submit_call *submit)
 {
     struct weir_job_call *job = &submit->job;
@@ -283,9 +283,9 @@ static void prepare(struct submit_call *submit)
 static void submit_one(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct submit_call),
-                                                 .take = take,
-                                                 .leave = leave_submit,
-                                                 .drop = drop_submit};
+                                                 .body = take,
+                                                 .end = leave_submit,
+                                                 .free = drop_submit};
     uint32_t queue;
     struct submit_call *submit = weir_submit_begin(call, &hooks);
     if (submit == NULL || !weir_submit_head_read(&submit->head, call, head, data) ||
@@ -298,7 +298,7 @@ static void submit_one(struct weir_call *call, const struct weir_http1_head *hea
     }
     weir_submission_add_door(&submit->submission, &submit->order, queue,
                              submit->made ? (struct weir_slice){0} : submit->order.id,
-                             call->worker->loop.now_ns + submit->head.patience_ns);
+                             call->worker->loop.now_ns + submit->head.timeout_ns);
     weir_submission_enter(&submit->submission);
     follow(&submit->job);
 }

@@ -20,7 +20,7 @@ static const char *set_parameter(void *context, struct weir_slice name, struct w
 
 /* ---- fields ---- */
 
-/* A field that may stand there once. False, and said, if it stands there twice. */
+/* A field that may be given once. False, with the error reply, if it is given twice. */
 static bool find_field(struct weir_call *call, const struct weir_http1_head *head, const char *data,
                        const char *name, struct weir_slice *value)
 {
@@ -49,20 +49,20 @@ static bool read_type(struct weir_submit_head *submit, struct weir_call *call,
     return true;
 }
 
-bool weir_submit_read_patience(struct weir_slice value, uint64_t *patience_ns)
+bool weir_submit_read_timeout(struct weir_slice value, uint64_t *timeout_ns)
 {
-    uint64_t asked_ns = WEIR_SUBMIT_PATIENCE_NS;
+    uint64_t asked_ns = WEIR_SUBMIT_TIMEOUT_NS;
     if (value.bytes > 0 && !weir_scalar_duration(value, &asked_ns)) {
         return false;
     }
-    *patience_ns = asked_ns < WEIR_SUBMIT_PATIENCE_MAX_NS ? asked_ns : WEIR_SUBMIT_PATIENCE_MAX_NS;
+    *timeout_ns = asked_ns < WEIR_SUBMIT_TIMEOUT_MAX_NS ? asked_ns : WEIR_SUBMIT_TIMEOUT_MAX_NS;
     return true;
 }
 
 static bool read_timeout(struct weir_submit_head *submit, struct weir_call *call,
                          struct weir_slice value)
 {
-    if (!weir_submit_read_patience(value, &submit->patience_ns)) {
+    if (!weir_submit_read_timeout(value, &submit->timeout_ns)) {
         weir_call_problem(call, WEIR_PROBLEM_BAD_REQUEST, 400,
                           "Weir-Timeout must be a duration such as 30s.");
         return false;

@@ -21,8 +21,8 @@
 #define BODY_BYTES_MAX (UINT32_C(16) << 20)
 #define TEXT_BYTES_MIN UINT32_C(65536)
 
-/* What all bodies may take together at one time. They take what has come of them, not what was
- * announced: who sends nothing keeps nobody out. */
+/* What all bodies may take together at one time. A body counts as far as it has arrived, not
+ * as announced: a client that sends nothing keeps no other out. */
 #define MEMORY_BYTES_MAX (UINT64_C(256) << 20)
 
 static atomic_uint_fast64_t memory_bytes;
@@ -52,9 +52,9 @@ struct many {
 
     struct weir_submission submission;
     struct weir_submission_door *doors;
-    bool made;     /* some ids are new ones */
-    bool opened;   /* the list in the reply has been begun */
-    uint32_t told; /* how many jobs of it */
+    bool made;       /* some ids are new ones */
+    bool opened;     /* the list in the reply has been begun */
+    uint32_t listed; /* how many jobs of it are written */
 };
 
 static_assert(WEIR_JOB_ID_MADE_BYTES <= WEIR_JOB_ID_KEYED_BYTES, "both fit");
@@ -84,17 +84,17 @@ static void drop_many(struct weir_call *call)
     free(many->items);
     free(many->acceptances);
     free(many->doors);
-    weir_submission_drop(&many->submission);
-    weir_job_drop(call);
+    weir_submission_deinit(&many->submission);
+    weir_job_call_free(call);
 }
 
 static void leave_many(struct weir_call *call)
 {
     struct many *many = call->context;
-    if (weir_submission_leave(&many->submission)) {
+    if (weir_submission_cancel(&many->submission)) {
         weir_call_withdraw(call);
     }
-    weir_job_leave(call);
+    weir_job_call_end(call);
 }
 
 /* ---- the reply ---- */
@@ -108,16 +108,16 @@ static bool produce_jobs(struct weir_call *call, struct weir_json *json)
         weir_json_name(json, "jobs");
         weir_json_open(json, '[');
     }
-    while (many->told < many->count) {
+    while (many->listed < many->count) {
         if (json->capacity - json->bytes < WEIR_JOB_ID_BYTES_MAX + 64) {
             return false;
         }
-        const char *state = weir_job_state_name(many->acceptances[many->told].state);
+        const char *state = weir_job_state_name(many->acceptances[many->listed].state);
         weir_json_open(json, '{');
-        weir_json_put_string(json, "id", many->orders[many->told].id);
+        weir_json_put_string(json, "id", many->orders[many->listed].id);
         weir_json_put_string(json, "state", weir_slice_of(state));
         weir_json_close(json, '}');
-        many->told++;
+        many->listed++;
     }
     weir_json_close(json, ']');
     weir_json_close(json, '}');
@@ -163,7 +163,7 @@ static void on_arrived(struct weir_submission *submission)
     }
 }
 
-/* How many of them lead to the same queue, and with the same priority; so far. */
+/* How many orders go to the same queue, and with the same priority; so far. */
 struct order_tally {
     uint64_t of_queue;
     uint64_t of_priority;
@@ -179,7 +179,7 @@ static struct order_tally count_orders(struct order_tally before,
                                 (same_priority ? before.of_priority : 0) + ask->count};
 }
 
-/* The bound that so many are beyond even when nobody else is there; 0: there is none. */
+/* The queue's bound that so many jobs exceed even when it is empty; 0: none. */
 static uint32_t bound_of(const struct weir_config_queue *queue, struct order_tally tally,
                          enum weir_priority priority)
 {
@@ -192,7 +192,7 @@ static uint32_t bound_of(const struct weir_config_queue *queue, struct order_tal
                                               : 0;
 }
 
-/* Who has more jobs for a queue than that ever holds is not told to come again. */
+/* A client with more jobs than a queue ever holds must not be invited to try again. */
 static bool fits_queues(struct many *many)
 {
     const struct weir_schedule_ask *last = NULL;
@@ -242,7 +242,7 @@ static bool name_order(struct many *many, uint32_t index)
         if (!weir_call_find_tenant(many->job.call, item->tenant, &believed)) {
             return false;
         }
-        order->tenant = item->tenant; /* the same in our own text: the call may go before the job */
+        order->tenant = item->tenant; /* an equal text of our own: the call may go before the job */
     }
     order->priority = weir_config_tenant_priority(many->job.worker->worker_config->config,
                                                   order->tenant, order->priority);
@@ -276,7 +276,7 @@ static bool find_queue(struct many *many, uint32_t index)
         return refuse_line(many, index, 413, "the body exceeds the queue's limit.");
     }
     weir_submission_add_door(&many->submission, order, number, (struct weir_slice){0},
-                             many->job.worker->loop.now_ns + many->head.patience_ns);
+                             many->job.worker->loop.now_ns + many->head.timeout_ns);
     return true;
 }
 
@@ -503,7 +503,7 @@ static void take(struct weir_call *call)
 void weir_submit_many(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     static const struct weir_call_hooks hooks = {
-        .context_bytes = sizeof(struct many), .take = take, .leave = leave_many, .drop = drop_many};
+        .context_bytes = sizeof(struct many), .body = take, .end = leave_many, .free = drop_many};
     struct many *many = weir_submit_begin(call, &hooks);
     if (many == NULL || !weir_submit_head_read(&many->head, call, head, data)) {
         return;

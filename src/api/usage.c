@@ -39,7 +39,7 @@ static void put_row(struct weir_json *json, const struct weir_usage_row *row)
     weir_json_close(json, '}');
 }
 
-/* One page a piece, however few of it are wanted: so nobody waits long for the ledger. */
+/* One page a piece, however few rows of it match: so that the ledger is never locked for long. */
 static bool produce_usage(struct weir_call *call, struct weir_json *json)
 {
     struct report *report = call->context;
@@ -142,7 +142,7 @@ static bool read_query(struct weir_call *call, struct report *report)
     }
 }
 
-/* Whoever speaks for one tenant is told of no other, however it asks. */
+/* A caller that speaks for one tenant sees no other's usage, whatever the query says. */
 static bool confine(struct weir_call *call, struct report *report)
 {
     const struct weir_slice *own = &call->credential.tenant;

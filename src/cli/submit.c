@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* A queue with `full: wait` leaves a body unread for 30 s before it refuses. */
-#define SUBMIT_PATIENCE_MS 60000
+#define SUBMIT_TIMEOUT_MS 60000
 
 /* How many jobs are looked at each second, besides the one that is waited for. */
 #define LOOKS_MAX 100
@@ -107,7 +107,7 @@ static int send_body(struct submit *submit, const struct weir_upload_body *body,
                                  .segments = {"submit", body->id},
                                  .parameters = parameters,
                                  .upload = upload,
-                                 .patience_ms = SUBMIT_PATIENCE_MS};
+                                 .patience_ms = SUBMIT_TIMEOUT_MS};
     return weir_persist_call(&submit->persist, &call);
 }
 

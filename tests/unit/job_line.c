@@ -52,7 +52,7 @@ TEST(every_field_is_read)
     expect_good("{\"id\":\"a.b-c_1\",\"queue\":\"q\",\"tenant\":\"t\",\"priority\":\"low\","
                 "\"delay\":\"1m30s\",\"attempts\":7,\"timeout\":\"250ms\",\"key\":\"k\","
                 "\"cost\":\"90s\",\"body\":\"hello\"}");
-    assert_int_equal(line.params.present, 1023 & ~WEIR_JOB_WISH_RUN_AT);
+    assert_int_equal(line.params.present, 1023 & ~WEIR_JOB_PARAM_RUN_AT);
     expect_text(line.params.id, "a.b-c_1");
     expect_text(line.params.queue, "q");
     expect_text(line.params.tenant, "t");
@@ -105,7 +105,7 @@ TEST(any_other_json_is_a_body_as_it_stands)
 TEST(what_is_meant_for_all_stays_where_a_line_says_nothing_else)
 {
     struct weir_job_line given = {
-        .params = {.present = WEIR_JOB_WISH_PRIORITY | WEIR_JOB_WISH_DELAY,
+        .params = {.present = WEIR_JOB_PARAM_PRIORITY | WEIR_JOB_PARAM_DELAY,
                    .priority = WEIR_PRIORITY_HIGH,
                    .delay_ms = 5}};
     line = given;
@@ -272,17 +272,18 @@ TEST(an_order_keeps_what_is_not_wished_for)
 
 TEST(a_name_is_known_only_where_it_may_stand)
 {
-    assert_int_equal(weir_job_params_find(BYTES("id"), WEIR_JOB_WISH_QUERY), 0);
-    assert_int_equal(weir_job_params_find(BYTES("id"), UINT32_MAX), WEIR_JOB_WISH_ID);
-    assert_int_equal(weir_job_params_find(BYTES("cost"), WEIR_JOB_WISH_QUERY), WEIR_JOB_WISH_COST);
-    assert_int_equal(weir_job_params_find(BYTES("Cost"), WEIR_JOB_WISH_QUERY), 0);
+    assert_int_equal(weir_job_params_find(BYTES("id"), WEIR_JOB_PARAM_QUERY), 0);
+    assert_int_equal(weir_job_params_find(BYTES("id"), UINT32_MAX), WEIR_JOB_PARAM_ID);
+    assert_int_equal(weir_job_params_find(BYTES("cost"), WEIR_JOB_PARAM_QUERY),
+                     WEIR_JOB_PARAM_COST);
+    assert_int_equal(weir_job_params_find(BYTES("Cost"), WEIR_JOB_PARAM_QUERY), 0);
 }
 
 static uint64_t patience_of(struct weir_slice text)
 {
-    uint64_t patience_ns = 0;
+    uint64_t timeout_ns = 0;
     struct weir_slice value = {(const char *)guarded(text), text.bytes};
-    return weir_submit_read_patience(value, &patience_ns) ? patience_ns / 1000000 : UINT64_MAX;
+    return weir_submit_read_timeout(value, &timeout_ns) ? timeout_ns / 1000000 : UINT64_MAX;
 }
 
 TEST(nobody_waits_for_room_for_more_than_300_seconds)
