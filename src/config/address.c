@@ -1,3 +1,7 @@
+/* Parses addresses, URLs and networks. Each reader takes a prefix or a part off the front of the
+ * text until nothing is left; whatever remains makes the text invalid. IP addresses are
+ * inet_pton()'s business; names are checked against the rules of host names, because they will be
+ * asked of the DNS. Pure functions of their text. */
 #include "config/address.h"
 
 #include "base/slice.h"

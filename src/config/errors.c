@@ -1,3 +1,6 @@
+/* The list of mistakes: a fixed number of lines of fixed length, sorted by place in the file
+ * before they are shown. Text that comes from the file is shown with control characters replaced,
+ * because it goes to a terminal. */
 #include "config/errors.h"
 
 #include <assert.h>

@@ -1,3 +1,6 @@
+/* Reads sections by their tables of fields, and words every complaint. All complaints about a
+ * value pass through weir_reader_complain() or weir_reader_expect(), which put the field's full
+ * path in front and never show a value that may be a secret. */
 #include "config/reader.h"
 
 #include "base/slice.h"

@@ -1,3 +1,6 @@
+/* Parsers of single values. Each takes its parts off the front of the text, fails on anything
+ * else, and stores only when the whole text was good. The functions that show a value write what
+ * the parser reads. */
 #include "config/scalars.h"
 
 #include "base/slice.h"

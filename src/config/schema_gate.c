@@ -1,3 +1,7 @@
+/* The section `gates`: its fields, their bounds and their defaults, and the gates' keys and
+ * tenants. Fields are read first; what depends on several of them is completed and checked
+ * afterwards, in complete_rules() and finish_rules(), so that the order of fields in the file does
+ * not matter. A key's own settings begin as a copy of its gate's. */
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "config/schema.h"

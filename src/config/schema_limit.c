@@ -1,3 +1,5 @@
+/* The fields by which anything is limited, which gates, keys, lanes and tenants share: a limit of
+ * permits, fixed or adaptive; rates and buckets; the breaker. */
 #include "config/scalars.h"
 #include "config/schema.h"
 

@@ -1,3 +1,6 @@
+/* The section `queues`: what does a queue's jobs (a command or a route), with which environment
+ * and limits, how often it is tried, and the queue's line. A queue's tenants begin as a copy of
+ * its default tenant. */
 #include "config/match.h"
 #include "config/scalars.h"
 #include "config/schema.h"

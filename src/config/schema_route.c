@@ -1,3 +1,6 @@
+/* The section `routes`. A route names gates and upstreams, which are sections of their own, so
+ * those are read before. Patterns are kept as drafts until all routes are known; then the matcher
+ * is made of them, which also finds two routes for one path. */
 #include "base/slice.h"
 #include "base/words.h"
 #include "config/match.h"

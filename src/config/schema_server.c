@@ -1,3 +1,5 @@
+/* What the server listens on (`listen`, `api`, `job_protocol`), whom it trusts, which DNS servers
+ * it asks, and where its events go: the fields, their bounds and their defaults. */
 #include "config/address.h"
 #include "config/schema.h"
 

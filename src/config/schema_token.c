@@ -1,3 +1,5 @@
+/* The section `api_tokens`. A token's text comes from the environment or from a file, never from
+ * the config itself, and no message shows it. */
 #include "base/slice.h"
 #include "config/scalars.h"
 #include "config/schema.h"

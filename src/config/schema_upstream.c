@@ -1,3 +1,6 @@
+/* The section `upstreams`: urls, TLS, header fields that Weir sets, names of models, timeouts.
+ * Fields that belong to one connection cannot be set. Defaults that depend on whether a route
+ * leads an LLM to the upstream are stored at the end, in weir_finish_upstreams(). */
 #include "base/slice.h"
 #include "config/address.h"
 #include "config/scalars.h"

@@ -1,3 +1,5 @@
+/* Parses templates into parts. A name in braces must be a reserved one or one that the route's
+ * match captures; a template without braces is a single constant part. */
 #include "config/template.h"
 
 #include "base/slice.h"

@@ -1,3 +1,6 @@
+/* Readers of the types that fields of the config have: text, count, duration, size, percent,
+ * boolean, word. Each parses by scalars.h, and for a value that does not fit says what was
+ * expected and, where it can, what may have been meant. */
 #include "base/slice.h"
 #include "config/reader.h"
 #include "config/scalars.h"
