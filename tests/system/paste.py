@@ -42,28 +42,34 @@ def with_ports(text, ports):
     return re.sub(rf'\b({"|".join(PORTS)})\b', lambda port: ports[port[0]], text)
 
 
-async def paste(folder, commands, **changes):
+async def paste(folder, commands, *, ports=None, installed=False, **changes):
     """Has one shell do the blocks, each of which is changed as said; returns what each block printed, and checks that
-    nothing is left of them."""
-    ports = free_ports()
-    clone(folder, ports)
+    nothing is left of them. The folder becomes a clone, unless it is one already that has the `ports`. Where Weir is
+    `installed`, blocks may call it as `weir`."""
+    if ports is None:
+        ports = free_ports()
+        clone(folder, ports)
+    path = f'{folder}/build:{os.environ["PATH"]}' if installed else os.environ['PATH']
     text = '\necho "== the next block =="\n'.join(commands)
     text = with_ports(text, ports).replace('weir mock ', f'weir mock --listen 127.0.0.1:{ports["9001"]} ')
     for before, after in changes.items():
         text = text.replace(before, after)
     (folder / 'pasted.sh').write_text(text)
-    process = await asyncio.create_subprocess_exec(
-        'bash', '--norc', 'pasted.sh', cwd=folder, start_new_session=True, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, 'WEIR_API': f'127.0.0.1:{ports["7070"]}', 'PATH': f'{folder}/build:{os.environ["PATH"]}'})
+    said = folder / 'said'
+    with said.open('wb') as out:
+        process = await asyncio.create_subprocess_exec(
+            'bash', '--norc', 'pasted.sh', cwd=folder, start_new_session=True, stdin=asyncio.subprocess.DEVNULL,
+            stdout=out, stderr=out, env={**os.environ, 'WEIR_API': f'127.0.0.1:{ports["7070"]}', 'PATH': path})
     try:
-        out, _ = await asyncio.wait_for(process.communicate(), 2 * PATIENCE)
+        async with asyncio.timeout(2 * PATIENCE):
+            await process.wait()
+    except TimeoutError:
+        raise AssertionError(f'it did not end; it said:\n{said.read_text()}') from None
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)
             left = True
         except ProcessLookupError:
             left = False
-    said = out.decode()
-    assert not left, said
-    return said.split('== the next block ==\n')
+    assert not left, said.read_text()
+    return said.read_text().split('== the next block ==\n')

@@ -72,7 +72,7 @@ async def test_what_is_to_be_tried_with_an_llm_does_what_it_says(tmp_path):
     [config] = [text for text in blocks(page, 'yaml') if '127.0.0.1:9001' in text]
     config = re.sub('url: https.*', 'url: http://127.0.0.1:9001', config)
     write = f"cat > weir.yaml <<'END'\n{config}END\n"
-    [said] = await paste(tmp_path, [write + trying + 'kill $(jobs -rp); wait\n'])
+    [said] = await paste(tmp_path, [write + trying + 'kill $(jobs -rp); wait\n'], installed=True)
     assert said.count('"object":"chat.completion"') == 1
     events = re.findall('^data: (.*)$', said, flags=re.M)
     assert len(events) > 3 and events[-1] == '[DONE]'

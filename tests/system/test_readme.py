@@ -1,4 +1,4 @@
-"""The README as a reader would paste it: every block of commands, in order, and what it shows."""
+"""The README as a reader would paste it: every block of commands, in order, in one folder, and what it shows."""
 import asyncio
 import re
 import signal
@@ -15,12 +15,10 @@ def figures_aside(text):
     return re.sub(r'[\d.]+', 'N', ' '.join(text.split()))
 
 
-@run
-async def test_make_run_starts_a_gateway_which_ends_by_ctrl_c(tmp_path):
-    assert blocks(README, 'sh')[0].startswith('make run ')
+async def make_run(folder):
+    """Does what `make run` does behind its build, until a gateway runs, and ends that by Ctrl-C."""
     assert '\t@tools/run\n' in (ROOT / 'Makefile').read_text()
-    clone(tmp_path, free_ports())
-    process = await asyncio.create_subprocess_exec(tmp_path / 'tools/run', stdout=asyncio.subprocess.PIPE,
+    process = await asyncio.create_subprocess_exec(folder / 'tools/run', cwd=folder, stdout=asyncio.subprocess.PIPE,
                                                    start_new_session=True)
     said = b''
     while b'weir: api on' not in said:
@@ -34,7 +32,12 @@ async def test_make_run_starts_a_gateway_which_ends_by_ctrl_c(tmp_path):
 
 @run
 async def test_every_block_does_what_the_readme_says(tmp_path):
-    demo, functions, llm, jobs = await paste(tmp_path, blocks(README, 'sh')[1:],
+    first, *others = blocks(README, 'sh')
+    assert first.startswith('make run ')
+    ports = free_ports()
+    clone(tmp_path, ports)
+    await make_run(tmp_path)
+    demo, functions, llm, jobs = await paste(tmp_path, others, ports=ports,
                                              **{'weir demo': 'weir demo --seconds 8'})
 
     [shown] = blocks(README, 'text')
