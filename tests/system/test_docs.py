@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -223,6 +224,12 @@ LIES = ('X-Tenant: boss', 'X-Priority: high', 'X-Forwarded-For: 6.6.6.6', 'Forwa
         'X-Forwarded-Proto: gopher', 'X-Forwarded-Host: evil.example')
 
 
+def listens(path):
+    """Whether a socket of that name takes connections; it is there before it does."""
+    with socket.socket(socket.AF_UNIX) as one:
+        return one.connect_ex(path) == 0
+
+
 @contextlib.asynccontextmanager
 async def nginx(port, directives):
     """nginx in front of this port; the address where it listens."""
@@ -232,7 +239,7 @@ async def nginx(port, directives):
         path = shutil.which('nginx', path='/usr/sbin:/usr/bin')
         process = await asyncio.create_subprocess_exec(path, '-p', folder, '-e', 'stderr', '-c', str(config))
         try:
-            await until(lambda: process.returncode is not None or os.path.exists(f'{folder}/nginx'), 'it listens')
+            await until(lambda: process.returncode is not None or listens(f'{folder}/nginx'), 'it listens')
             yield f'unix:{folder}/nginx'
         finally:
             process.terminate()
