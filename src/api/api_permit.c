@@ -1,3 +1,6 @@
+/* The table of permits that are held: two hash maps, by id and by gate, key and flow, under one
+ * lock, because any thread may release or renew a permit. A permit that waits is not in it; it
+ * belongs to its call and that call's loop. */
 #define _GNU_SOURCE /* getrandom */
 #include "api/api_permit.h"
 

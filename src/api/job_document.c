@@ -1,3 +1,5 @@
+/* Writes a job as JSON: members in a fixed order, without those that the job has nothing for. Pure
+ * functions of a row of the store. */
 #include "api/job_document.h"
 
 #include <assert.h>

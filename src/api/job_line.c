@@ -1,3 +1,5 @@
+/* Reads one line of JSON by the scanner, member by member; texts are decoded in place, and a body
+ * that is no string is kept as it was written. The first mistake ends the line. No I/O. */
 #include "api/job_line.h"
 
 #include "wire/json_scan.h"

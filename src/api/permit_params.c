@@ -1,3 +1,6 @@
+/* Reads the JSON of a call about permits by jansson: each member that the call knows by its type
+ * and bounds. A mistake is kept as a sentence that names the member. The texts belong to the
+ * document, which lives until weir_permit_params_deinit(). */
 #include "api/permit_params.h"
 
 #include "base/slice.h"

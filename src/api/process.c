@@ -1,3 +1,5 @@
+/* Reads /proc of this process and the clocks. Called by the thread that answers GET /metrics; the
+ * start of the process is looked up once. */
 #define _GNU_SOURCE
 #include "api/process.h"
 

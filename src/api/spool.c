@@ -1,3 +1,6 @@
+/* A body that becomes a file: the call hands over one piece at a time, a disk thread writes it and
+ * posts back. Between the two the spool belongs to the disk thread; a call that ends meanwhile
+ * leaves it to be freed there. */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include "api/spool.h"
 

@@ -1,3 +1,6 @@
+/* GET /usage: reads the query, which days and tenants are wanted, and writes rows of the usage
+ * book page by page, so that it never holds the book's lock for long. Runs in the loop of the
+ * call. */
 #include "api/handlers.h"
 
 #include "api/gates.h"

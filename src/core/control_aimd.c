@@ -1,4 +1,5 @@
-/* control_aimd.c - the controller `aimd`. */
+/* The controller `aimd` behind the interface of control.h: a window and a rate, each of which
+ * grows by addition and falls by a factor (aimd.h). Part of a lane, and so under its key's lock. */
 #include "core/control.h"
 
 static void aimd_init(struct weir_control *control)
