@@ -32,7 +32,7 @@ static int list(const struct weir_options *options)
                                                  {0}};
     struct weir_api_client client;
     weir_api_client_init(&client, weir_command_dlq.name, options);
-    int status = weir_cli_job_list(&client, "dlq", columns, put_letter);
+    int status = weir_cli_job_print_list(&client, "dlq", columns, put_letter);
     weir_api_client_deinit(&client);
     return status;
 }

@@ -16,7 +16,7 @@
 
 /* ---- looking ---- */
 
-int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits)
+int weir_cli_job_ask_status(struct weir_persist *persist, const char *id, bool waits)
 {
     uint64_t began_ns = weir_clock_ns();
     char seconds[16];
@@ -79,11 +79,11 @@ void weir_cli_job_complain(const struct weir_api_client *client, const json_t *d
             id);
 }
 
-int weir_cli_job_await(struct weir_persist *persist, const char *id)
+int weir_cli_job_wait(struct weir_persist *persist, const char *id)
 {
     struct weir_api_client *client = persist->client;
     for (;;) { /* as long as the job takes */
-        if (weir_cli_job_look(persist, id, true) != 0) {
+        if (weir_cli_job_ask_status(persist, id, true) != 0) {
             weir_progress_clear(persist->progress);
             return weir_api_client_report(client);
         }
@@ -164,8 +164,8 @@ static bool go_on(const json_t *document, char after[32])
     return more;
 }
 
-int weir_cli_job_list(struct weir_api_client *client, const char *what,
-                      const struct weir_column *columns, weir_cli_job_row_put *put)
+int weir_cli_job_print_list(struct weir_api_client *client, const char *what,
+                            const struct weir_column *columns, weir_cli_job_row_put *put)
 {
     const struct weir_options *options = client->options;
     char after[32] = "";

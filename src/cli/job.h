@@ -16,7 +16,8 @@
 
 /* Asks for the status of a job, which `talk->document` then is; waits up to a moment for its end if
  * it `waits`. As weir_persist_call(). */
-WEIR_MUST_CHECK int weir_cli_job_look(struct weir_persist *persist, const char *id, bool waits);
+WEIR_MUST_CHECK int weir_cli_job_ask_status(struct weir_persist *persist, const char *id,
+                                            bool waits);
 
 /* Whether a status document is that of a job that has ended. */
 bool weir_cli_job_is_over(const json_t *document);
@@ -32,7 +33,7 @@ void weir_cli_job_complain(const struct weir_api_client *client, const json_t *d
 
 /* Waits until it is over: 0, and `talk->document` is its status. Otherwise the exit status, and it
  * has been said why, unless it was stopped. */
-WEIR_MUST_CHECK int weir_cli_job_await(struct weir_persist *persist, const char *id);
+WEIR_MUST_CHECK int weir_cli_job_wait(struct weir_persist *persist, const char *id);
 
 /* Fetches the result into a file, which is there only once it is whole; to stdout without a path.
  * 0, or the exit status, and it has been said why. */
@@ -44,8 +45,9 @@ typedef void weir_cli_job_row_put(struct weir_table *table, const json_t *job);
 
 /* Lists what `what` (jobs, dlq) leads to, page by page: a table, or documents with --json. The exit
  * status. */
-WEIR_MUST_CHECK int weir_cli_job_list(struct weir_api_client *client, const char *what,
-                                      const struct weir_column *columns, weir_cli_job_row_put *put);
+WEIR_MUST_CHECK int weir_cli_job_print_list(struct weir_api_client *client, const char *what,
+                                            const struct weir_column *columns,
+                                            weir_cli_job_row_put *put);
 
 /* Cells of such a row: "-" for what is empty; how many attempts of how many. */
 void weir_cli_job_put_optional(struct weir_table *table, const char *text);

@@ -35,7 +35,7 @@ static int run_jobs(char **arguments)
         return weir_flags_status(read);
     }
     weir_api_client_init(&client, weir_command_jobs.name, &options);
-    int status = weir_cli_job_list(&client, "jobs", columns, put_job);
+    int status = weir_cli_job_print_list(&client, "jobs", columns, put_job);
     weir_api_client_deinit(&client);
     return status;
 }

@@ -15,7 +15,7 @@ static int fetch(struct weir_persist *persist)
     const char *id = options->words[0];
     if (options->wait) {
         persist->client->stop_fd = weir_cli_job_watch_signals();
-        int status = weir_cli_job_await(persist, id);
+        int status = weir_cli_job_wait(persist, id);
         if (status != 0) {
             return status;
         }

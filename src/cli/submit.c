@@ -224,7 +224,7 @@ static bool look(struct submit *submit, size_t which, bool waits)
 {
     const char *id = submit->bodies.list[submit->open[which]].id;
     bool over = true;
-    if (weir_cli_job_look(&submit->persist, id, waits) != 0) {
+    if (weir_cli_job_ask_status(&submit->persist, id, waits) != 0) {
         weir_progress_clear(&submit->progress);
         submit->status = weir_api_client_report(&submit->client);
         submit->not_done++;

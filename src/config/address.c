@@ -213,7 +213,7 @@ enum weir_url_mistake weir_config_url_read(struct weir_slice text, struct weir_c
     return WEIR_URL_GOOD;
 }
 
-bool weir_config_address_is_local(const struct weir_config_address *address)
+bool weir_config_address_is_loopback(const struct weir_config_address *address)
 {
     uint8_t bytes[16];
     if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {

@@ -50,6 +50,6 @@ struct weir_network_text {
 struct weir_network_text weir_config_network_show(const struct weir_config_network *network);
 
 /* Whether only this machine reaches it: a Unix socket, 127.0.0.0/8, ::1 or localhost. */
-bool weir_config_address_is_local(const struct weir_config_address *address);
+bool weir_config_address_is_loopback(const struct weir_config_address *address);
 
 #endif

@@ -114,7 +114,7 @@ static void check_guarded(struct weir_reader *reader, const struct weir_yaml *ro
     for (uint32_t i = 0; i < guarded->count; i++, item = weir_reader_next_of(value, item)) {
         const struct weir_config_address *address = &guarded->listeners[i].address;
         bool read = address->host.bytes > 0 || address->path.bytes > 0;
-        if (read && !weir_config_address_is_local(address)) {
+        if (read && !weir_config_address_is_loopback(address)) {
             weir_reader_complain(reader, item,
                                  "can be reached from other machines; expected api_tokens then, or "
                                  "an address of this machine such as %s",

@@ -219,7 +219,7 @@ static bool strangers_arrive(const struct lint *lint)
         return false;
     }
     for (uint32_t i = 0; i < config->listen_count; i++) {
-        if (!weir_config_address_is_local(&config->listen[i].address)) {
+        if (!weir_config_address_is_loopback(&config->listen[i].address)) {
             return true;
         }
     }

@@ -255,7 +255,7 @@ void weir_strand_release(struct weir_schedule *schedule, struct weir_queue *queu
 void weir_strand_give_up(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
 /* The start or the lapse of a job is told by weir_schedule_next(). */
-void weir_job_tell(struct weir_schedule *schedule, struct weir_schedule_job *job);
+void weir_job_announce(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
 /* How long it has run, in whole milliseconds. */
 uint64_t weir_job_ran_ms(const struct weir_schedule *schedule, const struct weir_schedule_job *job);

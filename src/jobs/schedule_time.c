@@ -74,7 +74,7 @@ static void lapse(struct weir_schedule *schedule, struct weir_schedule_job *job)
         return;
     }
     weir_job_end(schedule, job);
-    weir_job_tell(schedule, job);
+    weir_job_announce(schedule, job);
 }
 
 static void become_due(struct weir_schedule *schedule, struct weir_schedule_job *job)

@@ -178,7 +178,7 @@ static void take_strand(struct weir_schedule *schedule, struct weir_schedule_job
 
 /* ---- turns ---- */
 
-void weir_job_tell(struct weir_schedule *schedule, struct weir_schedule_job *job)
+void weir_job_announce(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     assert(!job->untold);
     job->untold = true;
@@ -203,7 +203,7 @@ static void start(struct weir_schedule *schedule, struct weir_schedule_job *job)
     queue->started++;
     job->retry = false;
     job->start.counter = ++schedule->counter;
-    weir_job_tell(schedule, job);
+    weir_job_announce(schedule, job);
     weir_job_lease(schedule, job);
     take_strand(schedule, job);
 }

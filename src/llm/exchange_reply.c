@@ -48,7 +48,7 @@ static void begin_listening(struct weir_llm *llm, enum weir_llm_body body)
     weir_chunked_init(&llm->parser->chunked, UINT64_MAX);
 }
 
-void weir_llm_tell(struct weir_llm *llm, bool streamed)
+void weir_llm_inform_lane(struct weir_llm *llm, bool streamed)
 {
     struct weir_exchange *exchange = llm->exchange;
     const struct weir_limits *limits = &llm->parser->limits;
@@ -92,7 +92,7 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
             weir_llm_meter_head(llm);
         }
     }
-    weir_llm_tell(llm, body == WEIR_LLM_BODY_EVENTS);
+    weir_llm_inform_lane(llm, body == WEIR_LLM_BODY_EVENTS);
     return llm->reply == WEIR_LLM_REPLY_REWRITTEN ? WEIR_FILTER_HEAD_REWRITE
                                                   : WEIR_FILTER_HEAD_PASS;
 }

@@ -106,7 +106,7 @@ static bool judge(struct weir_llm *llm)
         char room[WEIR_LIMITS_ERROR_BYTES_MAX];
         weir_limits_read_error(plain_body(llm, room), limits);
     }
-    weir_llm_tell(llm, false);
+    weir_llm_inform_lane(llm, false);
     /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
     bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
     struct weir_retry_question question = {

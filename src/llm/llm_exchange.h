@@ -123,7 +123,7 @@ WEIR_MUST_CHECK enum weir_filter_head weir_llm_hear(struct weir_llm *llm,
                                                     const struct weir_http1_head *head);
 
 /* Tells the lane what the head said. */
-void weir_llm_tell(struct weir_llm *llm, bool streamed);
+void weir_llm_inform_lane(struct weir_llm *llm, bool streamed);
 
 /* Whether the client is not to see a field of a reply. */
 bool weir_llm_hides(const struct weir_llm *llm, const struct weir_http1_head *head,

@@ -12,7 +12,7 @@ static void expect_tcp(const char *text, const char *host, uint16_t port, bool l
     assert_int_equal(address.kind, WEIR_CONFIG_ADDRESS_TCP);
     expect_slice(address.host, host);
     assert_int_equal(address.port, port);
-    assert_int_equal(weir_config_address_is_local(&address), local);
+    assert_int_equal(weir_config_address_is_loopback(&address), local);
 }
 
 TEST(an_address_is_a_host_and_a_port)
@@ -38,7 +38,7 @@ TEST(an_address_may_be_a_unix_socket)
     assert_true(weir_config_address_read(weir_slice_of("unix:/run/weir.sock"), &address));
     assert_int_equal(address.kind, WEIR_CONFIG_ADDRESS_UNIX);
     expect_slice(address.path, "/run/weir.sock");
-    assert_true(weir_config_address_is_local(&address));
+    assert_true(weir_config_address_is_loopback(&address));
     char text[5 + 108 + 1] = "unix:/";
     memset(text + 6, 'a', 106);
     assert_int_equal(strlen(text), 5 + 107);

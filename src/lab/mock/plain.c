@@ -183,7 +183,7 @@ static void admit(struct weir_visit *visit)
         return;
     }
     if (mock->settings->limit.tokens > 0) {
-        uint64_t wait_ns = weir_mock_bucket_take(&mock->bucket, mock->loop.now_ns);
+        uint64_t wait_ns = weir_mock_rate_take(&mock->bucket, mock->loop.now_ns);
         if (wait_ns > 0) {
             refuse(visit, (wait_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND);
             return;
@@ -251,7 +251,7 @@ static bool open_role(struct weir_mock *mock)
     mock->random = mock->settings->seed;
     memset(mock->filler, 'x', sizeof mock->filler);
     if (mock->settings->limit.tokens > 0) {
-        weir_mock_bucket_init(&mock->bucket, mock->settings->limit);
+        weir_mock_rate_init(&mock->bucket, mock->settings->limit);
     }
     return true;
 }

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-void weir_mock_bucket_init(struct weir_mock_bucket *bucket, struct weir_mock_limit limit)
+void weir_mock_rate_init(struct weir_mock_rate *bucket, struct weir_mock_limit limit)
 {
     assert(limit.tokens >= 1);
     assert(limit.tokens <= WEIR_MOCK_TOKENS_MAX);
@@ -11,10 +11,10 @@ void weir_mock_bucket_init(struct weir_mock_bucket *bucket, struct weir_mock_lim
 
     /* Rounded up: a limit may be a hair strict, never a hair loose. */
     uint64_t token_ns = (limit.period_ns + limit.tokens - 1) / limit.tokens;
-    *bucket = (struct weir_mock_bucket){.token_ns = token_ns, .depth_ns = token_ns * limit.tokens};
+    *bucket = (struct weir_mock_rate){.token_ns = token_ns, .depth_ns = token_ns * limit.tokens};
 }
 
-uint64_t weir_mock_bucket_take(struct weir_mock_bucket *bucket, uint64_t now_ns)
+uint64_t weir_mock_rate_take(struct weir_mock_rate *bucket, uint64_t now_ns)
 {
     uint64_t start_ns = bucket->full_at_ns > now_ns ? bucket->full_at_ns : now_ns;
     uint64_t full_at_ns = start_ns + bucket->token_ns;

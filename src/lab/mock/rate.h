@@ -16,16 +16,16 @@ struct weir_mock_limit {
     uint64_t period_ns; /* 1 .. WEIR_MOCK_PERIOD_MAX_NS */
 };
 
-struct weir_mock_bucket {
+struct weir_mock_rate {
     uint64_t token_ns;   /* in which one token flows in */
     uint64_t depth_ns;   /* in which all of them do */
     uint64_t full_at_ns; /* when it is full again if nothing more is taken */
 };
 
 /* The bucket begins full. */
-void weir_mock_bucket_init(struct weir_mock_bucket *bucket, struct weir_mock_limit limit);
+void weir_mock_rate_init(struct weir_mock_rate *bucket, struct weir_mock_limit limit);
 
 /* Takes a token and returns 0, or takes none and returns in how many nanoseconds one is there. */
-uint64_t weir_mock_bucket_take(struct weir_mock_bucket *bucket, uint64_t now_ns);
+uint64_t weir_mock_rate_take(struct weir_mock_rate *bucket, uint64_t now_ns);
 
 #endif

@@ -61,7 +61,7 @@ struct weir_mock {
     struct weir_slab visits;
     struct weir_link all_visits;
     struct weir_mock_counts counts;
-    struct weir_mock_bucket bucket;
+    struct weir_mock_rate bucket;
     uint64_t replies; /* begun; numbers them */
     uint64_t random;
     char text[WEIR_BUFFER_LARGE];        /* a document while it is written */

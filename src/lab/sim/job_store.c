@@ -457,7 +457,7 @@ void weir_sim_store_break(struct weir_sim_store *store, uint64_t until_ns)
     store->broken_until_ns = until_ns;
 }
 
-uint32_t weir_sim_store_boot(struct weir_sim_store *store)
+uint32_t weir_sim_store_count_start(struct weir_sim_store *store)
 {
     return ++store->boot;
 }

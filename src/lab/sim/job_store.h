@@ -51,7 +51,7 @@ void weir_sim_store_crash(struct weir_sim_store *store);
 void weir_sim_store_break(struct weir_sim_store *store, uint64_t until_ns);
 
 /* Counts the starts, at once on record. */
-uint32_t weir_sim_store_boot(struct weir_sim_store *store);
+uint32_t weir_sim_store_count_start(struct weir_sim_store *store);
 
 /* What is committed of the job at `index`, in the order of the numbers; null past the last. */
 const struct weir_sim_record *weir_sim_store_at(const struct weir_sim_store *store, uint32_t index,

@@ -73,7 +73,7 @@ static void recover(struct weir_sim_life *w, const struct weir_job_row *row)
 static void on_boot(struct weir_sim_life *w)
 {
     struct weir_job_row row;
-    w->boot = weir_sim_store_boot(w->store);
+    w->boot = weir_sim_store_count_start(w->store);
     struct weir_schedule_options options = {.seed = {w->boot, 1}, .boot = w->boot};
     if (weir_schedule_create(&options, &w->schedule) != WEIR_OK) {
         weir_sim_history_blame(&w->history, "found no memory", 0);
