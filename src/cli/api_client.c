@@ -1,3 +1,6 @@
+/* Builds paths from parts, makes calls of the API, and turns every outcome into an exit status and
+ * a sentence on stderr: no connection, a refusal with its problem, a reply of another form. One
+ * thread; calls block. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/api_client.h"
 

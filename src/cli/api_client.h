@@ -61,17 +61,17 @@ void weir_api_client_init(struct weir_api_client *client, const char *command,
 WEIR_MUST_CHECK int weir_api_client_ask(struct weir_api_client *client, struct weir_api_path path,
                                         json_t *wish);
 
-/* The same for GET /what with parameters. */
+/* weir_api_client_ask() for GET /what with parameters. */
 WEIR_MUST_CHECK int weir_api_client_query(struct weir_api_client *client, const char *what,
                                           const struct weir_parameter *parameters);
 
-/* The same for an answer that may take as long as it likes. With `hold`, it goes on: its first line
- * is the document, and the connection stays open. */
+/* weir_api_client_ask() for an answer that may take as long as it likes. With `hold`, the answer
+ * goes on: its first line is the document, and the connection stays open. */
 WEIR_MUST_CHECK int weir_api_client_wait(struct weir_api_client *client, struct weir_api_path path,
                                          json_t *wish, bool hold);
 
-/* The same for what `path` leads to, as HTTP has it, if that answers in lines without end: `line`
- * is told each as it comes, until it wants no more. */
+/* Asks for `path`, as HTTP has it, which answers in lines without end: `line` is called with each
+ * as it comes, until it wants no more. */
 WEIR_MUST_CHECK int weir_api_client_follow(struct weir_api_client *client, const char *path,
                                            weir_caller_line *line, void *context);
 
@@ -84,7 +84,7 @@ WEIR_MUST_CHECK int weir_api_client_call(struct weir_api_client *client,
  * stderr what went wrong. The exit status. */
 WEIR_MUST_CHECK int weir_api_client_report(struct weir_api_client *client);
 
-/* The same two at once. */
+/* weir_api_client_call() and then weir_api_client_report(). */
 WEIR_MUST_CHECK int weir_api_client_do(struct weir_api_client *client,
                                        const struct weir_api_call *call);
 

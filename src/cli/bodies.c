@@ -1,3 +1,5 @@
+/* Collects the bodies of jobs from the command's words. Folders are read once, sorted by name, and
+ * ids are checked for duplicates before the first job is sent. One thread; everything blocks. */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "cli/bodies.h"
 

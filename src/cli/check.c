@@ -1,3 +1,5 @@
+/* `weir check`, and the loading of a config for every command that needs one. A check also looks
+ * for what the config only names: files of certificates and keys, commands of queues. */
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "runner/job_service.h"

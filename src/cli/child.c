@@ -1,3 +1,6 @@
+/* Starts the child between fork() and exec, with system calls that are safe there, reads its first
+ * lines from a pipe, and ends it with a SIGTERM, or a SIGKILL when it does not end. One thread;
+ * calls block. */
 #define _GNU_SOURCE /* memfd_create, pipe2 */
 #include "cli/child.h"
 

@@ -26,7 +26,7 @@ struct weir_child {
 WEIR_MUST_CHECK bool weir_child_start(struct weir_child *child, const char *name,
                                       char *const arguments[]);
 
-/* The same for a function, which returns the child's exit status. */
+/* Runs a function in a child; what it returns is the child's exit status. False, with errno. */
 WEIR_MUST_CHECK bool weir_child_fork(struct weir_child *child, const char *name,
                                      int (*run)(void *context), void *context);
 

@@ -1,3 +1,6 @@
+/* HTTP/1 from the client's side, on a socket that does not block, under poll(): so each step has
+ * its time, and a signal can interrupt it. Sends a call, whose body may come from a file, and
+ * reads the reply into memory, to a callback by line, or to a file by piece. One thread. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/client.h"
 
@@ -45,7 +48,7 @@ static bool fail(struct weir_caller *caller, const char *what, const char *why)
     return false;
 }
 
-/* The same for what is the other side's doing. */
+/* fail() for an error of the other side, after which the caller counts as lost. */
 static bool lose(struct weir_caller *caller, const char *what, const char *why)
 {
     caller->lost = !caller->stopped;

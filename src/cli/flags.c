@@ -1,3 +1,6 @@
+/* Reads the words of a command line by the table of flags, checks values by their type, and prints
+ * the help from the same table. A mistake is explained with what was expected and, where it can,
+ * what may have been meant. */
 #include "cli/flags.h"
 
 #include "base/slice.h"

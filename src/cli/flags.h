@@ -127,7 +127,7 @@ void weir_flags_help(const struct weir_command *command);
 WEIR_MUST_CHECK enum weir_flags_result
 weir_flags_read(const struct weir_command *command, char **arguments, struct weir_options *options);
 
-/* The same for a command with flags that it reads itself: into `own`. */
+/* weir_flags_read() for a command with flags that it reads itself: into `own`. */
 WEIR_MUST_CHECK enum weir_flags_result weir_flags_read_own(const struct weir_command *command,
                                                            char **arguments,
                                                            struct weir_options *options, void *own);

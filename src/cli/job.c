@@ -1,3 +1,6 @@
+/* Calls about jobs that several commands need: one job or a page of them as rows, its result to a
+ * file, waiting for its end in long calls one after the other. A signal ends the wait, not the
+ * job. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/job.h"
 

@@ -22,7 +22,7 @@ WEIR_MUST_CHECK int weir_cli_job_ask_status(struct weir_persist *persist, const 
 /* Whether a status document is that of a job that has ended. */
 bool weir_cli_job_is_over(const json_t *document);
 
-/* The same, of one that ended well. */
+/* Whether a status document is that of a job that has ended well. */
 bool weir_cli_job_is_done(const json_t *document);
 
 /* Shows how far a job is. */

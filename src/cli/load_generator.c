@@ -1,3 +1,5 @@
+/* Each caller is a small state machine on the loop: connect, ask, read the reply's head and
+ * stream, pause, ask again. Counts are kept by tenant. One thread, the loop's. */
 #include "cli/load_generator.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,5 @@
+/* Writes the manual page: the commands and flags by their own tables, and the sections around them
+ * from fixed text. What mdoc would take for a macro is escaped. */
 #include "cli/man.h"
 
 #include "cli/commands.h"

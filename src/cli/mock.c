@@ -1,3 +1,5 @@
+/* `weir mock`: its flags, and which of them go together. Flags of the plain role and of an LLM's
+ * exclude each other; the rules of an LLM are words that lab/mock/settings.h reads. */
 #include "lab/mock/mock.h"
 #include "base/slice.h"
 #include "cli/commands.h"
@@ -21,7 +23,7 @@ static struct weir_mock_settings *settings_of(void *own)
     return &((struct own *)own)->settings;
 }
 
-/* The same for what makes no sense of a provider. */
+/* The settings for a flag that makes no sense with a provider, and is noted. */
 static struct weir_mock_settings *plain_of(void *own, const char *flag)
 {
     ((struct own *)own)->only_plain = flag;

@@ -1,3 +1,5 @@
+/* A result that goes to a file is written under another name in the same folder, and renamed at
+ * the end, so that the file is whole or not there. One thread; calls block. */
 #define _GNU_SOURCE /* mkostemp */
 #include "cli/output.h"
 

@@ -1,3 +1,5 @@
+/* Decides after each call whether to make it once more, and waits until then: for a server that is
+ * away, for a bounded time; for one that asks to come later, for a bounded number of times. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/persist.h"
 

@@ -15,10 +15,10 @@ struct weir_shown_text weir_show_ms(json_int_t ms);
 /* A number of a document; a null, or none, is "-". */
 struct weir_shown_text weir_show_number(const json_t *value);
 
-/* The same to one decimal: 4.3, 12, 30000. */
+/* A number of a document to one decimal: 4.3, 12, 30000. */
 struct weir_shown_text weir_show_decimal(const json_t *value);
 
-/* A duration of a document, in milliseconds; the same. */
+/* A duration of a document, in milliseconds; a null, or none, is "-". */
 struct weir_shown_text weir_show_duration(const json_t *value);
 
 /* How many there are of something whose plural ends with s: 1 gate, 3 gates. */

@@ -1,3 +1,6 @@
+/* `weir sim`: reads what to simulate, from a file, a trace or what ships with the program, runs
+ * the study, and prints it as a table, JSON or a picture. Progress is drawn on stderr where that
+ * is a terminal. */
 #include "base/slice.h"
 #include "cli/commands.h"
 #include "cli/sim_events.h"

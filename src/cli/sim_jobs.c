@@ -1,3 +1,5 @@
+/* Runs one seed after the other, adds their figures up, and tells how to repeat the one that
+ * failed. One thread. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli/sim_jobs.h"

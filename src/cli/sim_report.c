@@ -1,3 +1,5 @@
+/* One function for each column or member; the table and the JSON are made from the same figures.
+ * Groups of tenants follow the policies. */
 #include "cli/sim_report.h"
 
 #include "cli/table.h"

@@ -1,3 +1,5 @@
+/* Keeps cells as texts without control characters, measures them in columns of a terminal, and
+ * prints rows with padding. A cell's width is that of its characters, not of its bytes. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "cli/table.h"
 

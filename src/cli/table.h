@@ -36,8 +36,8 @@ void weir_table_put(struct weir_table *table, const char *text);
 /* False if it has failed; whether it could be written, the stream knows. Requires whole rows. */
 bool weir_table_print(const struct weir_table *table, FILE *out);
 
-/* The same for a table that is too long to be kept: prints the rows that there are and forgets
- * them. The heading comes once, and columns only become wider. */
+/* weir_table_print() for a table that is too long to be kept: prints the rows that there are and
+ * forgets them. The heading comes once, and columns only become wider. */
 bool weir_table_flush(struct weir_table *table, FILE *out);
 
 void weir_table_deinit(struct weir_table *table);

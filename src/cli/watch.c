@@ -1,3 +1,5 @@
+/* Draws into memory first, and writes a picture at once, so that nothing flickers. Signals arrive
+ * by a signalfd between two pictures. */
 #define _DEFAULT_SOURCE /* struct winsize, open_memstream */
 #include "cli/watch.h"
 

@@ -1,3 +1,5 @@
+/* The calls below /mock of an emulated provider: counts as JSON, a series of seconds, and changes
+ * of its rules. Runs in the mock's loop, as all of the mock does. */
 #include "lab/mock/reply.h"
 #include "lab/mock/session.h"
 #include "lab/mock/settings.h"

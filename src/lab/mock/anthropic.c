@@ -1,3 +1,6 @@
+/* Replies and errors in Anthropic's dialect: a document, or events of a stream from message_start
+ * to message_stop. Text goes into the connection's buffer; when a piece is due is session.c's to
+ * decide. */
 #include "lab/mock/dialect.h"
 
 #include <assert.h>

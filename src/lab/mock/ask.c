@@ -1,3 +1,5 @@
+/* Reads a request's body through llm/llm_request.h and, by a second table of names, the members
+ * that only a provider needs. The body itself is not kept. */
 #include "lab/mock/ask.h"
 
 #include "base/slice.h"

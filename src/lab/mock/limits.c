@@ -1,3 +1,5 @@
+/* Writes the header fields of each dialect from the state of the account, in the rounding and the
+ * forms of time that the provider uses. */
 #define _POSIX_C_SOURCE 200809L /* gmtime_r */
 #include "lab/mock/limits.h"
 

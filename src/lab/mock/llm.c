@@ -1,3 +1,6 @@
+/* The role of a provider: takes the calls of each dialect apart from those of the panel, carries
+ * out the schedule of changes, and hands requests to admission and sessions. Runs in the mock's
+ * loop. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "lab/mock/llm.h"
 

@@ -1,3 +1,5 @@
+/* The role of any upstream: each request draws its latency and its fate, waits on a timer, and
+ * gets the same kind of reply. Runs in the mock's loop. */
 #include "lab/mock/plain.h"
 
 #include "base/slice.h"

@@ -1,3 +1,5 @@
+/* One bucket or count for each measure, in doubles, refilled when it is looked at. A request is
+ * priced in all measures first and taken from all or none. The caller passes the time. */
 #include "lab/mock/quota.h"
 
 #include <assert.h>

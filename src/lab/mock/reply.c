@@ -1,3 +1,5 @@
+/* Writes heads, bodies, events and chunks into a connection's buffer. Every reply is made here, so
+ * framing and the connection's fields are right in one place. */
 #include "lab/mock/reply.h"
 
 #include "wire/head_writer.h"

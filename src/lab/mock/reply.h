@@ -29,17 +29,17 @@ struct weir_slice weir_reply_counts(const struct weir_mock_counts *counts,
 WEIR_MUST_CHECK bool weir_reply_write(struct weir_visit *visit,
                                       const struct weir_mock_reply *reply);
 
-/* The same with a piece of a streamed reply, and with its end behind the last. An empty piece is
- * none. */
+/* Appends a piece of a streamed reply, and its end behind the last. An empty piece is none. False
+ * without memory. */
 WEIR_MUST_CHECK bool weir_reply_piece(struct weir_visit *visit, struct weir_slice piece, bool last);
 
-/* The same with the next event of a streamed reply of numbered events. */
+/* Appends the next event of a streamed reply of numbered events. False without memory. */
 WEIR_MUST_CHECK bool weir_reply_event(struct weir_visit *visit);
 
-/* The same with the acceptance of a WebSocket, whose key is `key`. */
+/* Appends the acceptance of a WebSocket, whose key is `key`. False without memory. */
 WEIR_MUST_CHECK bool weir_reply_upgrade(struct weir_visit *visit, struct weir_slice key);
 
-/* The same with 100 Continue. */
+/* Appends 100 Continue. False without memory. */
 WEIR_MUST_CHECK bool weir_reply_continue(struct weir_visit *visit);
 
 #endif

@@ -1,3 +1,5 @@
+/* The process of the mock: opens the listener, accepts, and runs one loop until a signal ends it.
+ * A full table of descriptors delays the next accept and ends nothing. */
 #define _GNU_SOURCE /* signalfd */
 #include "base/alloc.h"
 #include "base/list.h"

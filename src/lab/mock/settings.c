@@ -1,3 +1,5 @@
+/* The table of rules, one reader for each type of value, and the schedule of changes, sorted by
+ * time. A word that does not fit changes nothing and says what was expected. */
 #include "lab/mock/settings.h"
 
 #include "base/slice.h"

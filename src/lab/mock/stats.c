@@ -1,3 +1,5 @@
+/* Counts in a ring of seconds and in sums. Tenants have a table of fixed size, in which tenants
+ * that come too late share the last row. The caller passes the time. */
 #include "lab/mock/stats.h"
 
 #include "base/slice.h"

@@ -1,3 +1,6 @@
+/* A connection's steps: read a head, read the body, wait for the role, write, begin again. Each
+ * returns whether to go on at once or to wait for the socket or the timer. Runs in the mock's
+ * loop. */
 #include "lab/mock/visit.h"
 
 #include "base/list.h"

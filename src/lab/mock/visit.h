@@ -118,7 +118,7 @@ void weir_visit_open(struct weir_mock *mock, int fd);
 /* At once, whatever it was doing. Safe to call twice. */
 void weir_visit_close(struct weir_visit *visit);
 
-/* The same by a reset. */
+/* Closes the connection at once by a reset. */
 void weir_visit_reset(struct weir_visit *visit);
 
 /* ---- for the role: how it goes on ---- */

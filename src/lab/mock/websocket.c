@@ -1,3 +1,6 @@
+/* The handshake's answer and a filter for frames: it reads heads, unmasks payloads as they come
+ * and writes them back unmasked. A frame that is not allowed is answered with a close frame, and
+ * ends the echo. No I/O. */
 #include "lab/mock/websocket.h"
 
 #include "lab/mock/sha1.h"

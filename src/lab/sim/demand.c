@@ -1,3 +1,5 @@
+/* Draws each tenant's next request ahead of time and keeps tenants in the order of those times; a
+ * trace takes the place of drawing. All random numbers are the tenant's own. */
 #include "lab/sim/demand.h"
 
 #include "base/alloc.h"

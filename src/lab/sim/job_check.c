@@ -1,3 +1,6 @@
+/* One record for each job that a client was promised, changed by what is observed. Each
+ * observation first requires what must have been true before it; the first that was not is kept as
+ * a sentence. */
 #include "lab/sim/job_check.h"
 
 #include "base/slice.h"

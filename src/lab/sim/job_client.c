@@ -1,3 +1,5 @@
+/* Clients on the virtual clock: they submit, submit again when an answer is lost, cancel, redrive
+ * and remove, at times drawn from the seed. All answers come as calls of the simulated store. */
 #include "lab/sim/job_life.h"
 
 #include <stdio.h>

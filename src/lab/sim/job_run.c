@@ -1,3 +1,6 @@
+/* One attempt on the virtual clock, from the schedule's start to the store's answer: it may
+ * succeed, fail, hang, lose its lease, or report after a crash, as the seed draws it. It stands
+ * for src/runner/job_service_run.c and job_service_settle.c. */
 #include "lab/sim/job_life.h"
 
 #define SETTLE_AGAIN_NS (UINT64_C(200) * WEIR_NS_PER_MS)

@@ -1,3 +1,6 @@
+/* Rows in memory, each with the state that is committed and the state that is not yet. A commit
+ * makes the second the first; a crash or a failed commit takes it back. Operations complete by
+ * timers of the virtual clock. */
 #include "lab/sim/job_store.h"
 
 #include "base/list.h"

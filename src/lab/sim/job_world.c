@@ -1,3 +1,6 @@
+/* One life: draws crashes, failures of the disk, jumps of the clock and reloads, runs the virtual
+ * clock through them, then stops all that and lets the rest of the jobs end. The checks of
+ * job_check.h come last. */
 #include "lab/sim/job_world.h"
 
 #include "base/alloc.h"

@@ -13,7 +13,7 @@ WEIR_MUST_CHECK bool weir_sim_load_text(struct weir_slice name, struct weir_slic
                                         struct weir_sim_scenario **scenario,
                                         struct weir_config_errors *errors);
 
-/* Reads a file likewise. */
+/* Loads a scenario from a file; otherwise as weir_sim_load_text(). */
 WEIR_MUST_CHECK bool weir_sim_load_file(const char *path, struct weir_sim_scenario **scenario,
                                         struct weir_config_errors *errors);
 

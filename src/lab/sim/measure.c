@@ -1,3 +1,6 @@
+/* Sums by second while the run lasts; figures afterwards: what could have been used, shares,
+ * fairness, and how long a change took to recover from. Memory is taken before the run, so
+ * measuring never fails. */
 #include "lab/sim/measure.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,5 @@
+/* Writes SVG row by row. Scales are found over all policies first, so that a column has one;
+ * coordinates have a fixed number of digits, so that the same study gives the same bytes. */
 #include "lab/sim/plot.h"
 
 #include "lab/sim/number.h"

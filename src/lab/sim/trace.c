@@ -1,3 +1,5 @@
+/* Reads the CSV file line by line: the heading names columns, each row becomes an arrival, and
+ * rows are sorted by time at the end. A mistake names its line and column. */
 #include "lab/sim/trace.h"
 
 #include "base/slice.h"
