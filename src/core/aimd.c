@@ -4,7 +4,7 @@
 
 #include "core/real.h"
 
-/* Reference 001's figures. */
+/* Figures of the published design that `weir sim` has as its policy `published`. */
 #define WINDOW_START  4.0
 #define WINDOW_MIN    1.0
 #define WINDOW_MAX    64.0

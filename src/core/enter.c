@@ -78,8 +78,8 @@ static WEIR_APART enum weir_admission refuse(struct weir_key *key, struct weir_t
     ticket->refusal = (uint8_t)why;
     weir_ticket_end(key, ticket, WEIR_END_REFUSED);
     if (weir_heard(key, news, WEIR_EVENT_REFUSE)) {
-        weir_tell(key, news, WEIR_EVENT_REFUSE,
-                  (struct weir_occasion){ticket, NULL, 0, (uint8_t)why});
+        weir_key_tell(key, news, WEIR_EVENT_REFUSE,
+                      (struct weir_occasion){ticket, NULL, 0, (uint8_t)why});
     }
     weir_key_plan_wake(key, news);
     return WEIR_REFUSED;
@@ -211,7 +211,7 @@ static enum weir_admission join_line(struct weir_key *key, struct weir_ticket *t
     }
     make_room(key, ticket, news);
     if (weir_heard(key, news, WEIR_EVENT_THROTTLE)) {
-        weir_tell(key, news, WEIR_EVENT_THROTTLE, (struct weir_occasion){.ticket = ticket});
+        weir_key_tell(key, news, WEIR_EVENT_THROTTLE, (struct weir_occasion){.ticket = ticket});
     }
     key->timed += timed;
     weir_ticket_move(ticket, WEIR_TICKET_WAITING);

@@ -354,8 +354,8 @@ enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id, uint64_t
     weir_key_begin(key, now_ns, news);
     lane->paused_until_ns = until_ns > key->now_ns ? until_ns : 0;
     if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
-        weir_tell(key, news, WEIR_EVENT_PAUSE,
-                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_SET});
+        weir_key_tell(key, news, WEIR_EVENT_PAUSE,
+                      (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_SET});
     }
     weir_key_serve(key, news);
     return WEIR_OK;

@@ -90,8 +90,8 @@ void weir_key_tell_lane_changed(struct weir_key *key, struct weir_news *news,
     weir_tell_limit(key, news, lane, before.limit);
     if (lane->paused_until_ns != before.paused_until_ns &&
         weir_heard(key, news, WEIR_EVENT_PAUSE)) {
-        weir_tell(key, news, WEIR_EVENT_PAUSE,
-                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_ASKED});
+        weir_key_tell(key, news, WEIR_EVENT_PAUSE,
+                      (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_ASKED});
     }
 }
 
@@ -119,8 +119,8 @@ void weir_key_admit(struct weir_key *key, struct weir_ticket *ticket, struct wei
                        &inside->place);
     }
     if (weir_heard(key, news, WEIR_EVENT_ADMIT)) {
-        weir_tell(key, news, WEIR_EVENT_ADMIT,
-                  (struct weir_occasion){ticket, lane, key->now_ns - ticket->entered_ns, 0});
+        weir_key_tell(key, news, WEIR_EVENT_ADMIT,
+                      (struct weir_occasion){ticket, lane, key->now_ns - ticket->entered_ns, 0});
     }
 }
 
@@ -249,8 +249,8 @@ void weir_key_end_waiting(struct weir_key *key, struct weir_ticket *ticket, enum
     }
     weir_ticket_end(key, ticket, end);
     if (weir_heard(key, news, kinds[end])) {
-        weir_tell(key, news, kinds[end],
-                  (struct weir_occasion){ticket, NULL, key->now_ns - ticket->entered_ns, 0});
+        weir_key_tell(key, news, kinds[end],
+                      (struct weir_occasion){ticket, NULL, key->now_ns - ticket->entered_ns, 0});
     }
 }
 
@@ -293,17 +293,18 @@ static WEIR_APART void tell_departure(struct weir_key *key, struct weir_news *ne
                                       const struct weir_departure *how)
 {
     uint64_t since_ns = how->end == WEIR_END_CANCELLED ? ticket->entered_ns : ticket->admitted_ns;
-    weir_tell(key, news, departure_kinds[how->end],
-              (struct weir_occasion){ticket, weir_inside(ticket)->lane, key->now_ns - since_ns,
-                                     (uint8_t)how->outcome});
+    weir_key_tell(key, news, departure_kinds[how->end],
+                  (struct weir_occasion){ticket, weir_inside(ticket)->lane, key->now_ns - since_ns,
+                                         (uint8_t)how->outcome});
 }
 
 static WEIR_COLD void tell_trip(struct weir_key *key, struct weir_news *news,
                                 const struct weir_lane *lane)
 {
     if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
-        weir_tell(key, news, WEIR_EVENT_PAUSE,
-                  (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_BREAKER});
+        weir_key_tell(
+            key, news, WEIR_EVENT_PAUSE,
+            (struct weir_occasion){NULL, lane, lane->paused_until_ns, WEIR_PAUSE_BREAKER});
     }
 }
 

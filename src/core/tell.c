@@ -2,8 +2,8 @@
 
 #include "core/event.h"
 
-void weir_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kind kind,
-               struct weir_occasion what)
+void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kind kind,
+                   struct weir_occasion what)
 {
     const struct weir_ticket *ticket = what.ticket;
     struct weir_event event = {
@@ -40,8 +40,9 @@ void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct 
         if (lane->control != NULL) {
             weir_control_limit(lane->control, &reason);
         }
-        weir_tell(key, news, WEIR_EVENT_LIMIT,
-                  (struct weir_occasion){.lane = lane, .value = before, .cause = (uint8_t)reason});
+        weir_key_tell(
+            key, news, WEIR_EVENT_LIMIT,
+            (struct weir_occasion){.lane = lane, .value = before, .cause = (uint8_t)reason});
     }
 }
 

@@ -28,8 +28,8 @@ static inline bool weir_heard(const struct weir_key *key, const struct weir_news
 }
 
 /* Writes an event to the recorder and to the caller's ring, as far as there are any. */
-void weir_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kind kind,
-               struct weir_occasion what);
+void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event_kind kind,
+                   struct weir_occasion what);
 
 /* Tells of a lane's limit and why it changed, if it is not what it was before. */
 void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
