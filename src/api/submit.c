@@ -109,7 +109,7 @@ static void look_for_end(struct weir_job_call *job)
     weir_job_look(job, WEIR_STORE_WITH_RESULT, reply_end);
 }
 
-/* The same job had been accepted before. */
+/* This submission repeats one that was accepted before. */
 static void reply_same(struct weir_job_call *job)
 {
     const struct submit_call *submit = submit_of(job);
