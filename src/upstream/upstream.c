@@ -98,13 +98,13 @@ static bool name_for_tls(struct weir_origin *origin, const struct weir_config_ur
     return weir_tls_server_init(&origin->tls, client, name.bytes > 0 ? name : url->address.host);
 }
 
-static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
-                               const struct weir_tls_client *client)
+const char *weir_origin_open(struct weir_upstream *upstream, uint32_t index,
+                             struct weir_worker *worker, const struct weir_tls_client *trust)
 {
     const struct weir_config_url *url = &upstream->config->urls[index];
     struct weir_origin *origin = &upstream->origins[index];
     *origin = (struct weir_origin){.upstream = upstream,
-                                   .worker = upstream->worker_config->worker,
+                                   .worker = worker,
                                    .tally = upstream->tally,
                                    .port = url->address.port};
     weir_list_init(&origin->idle);
@@ -117,7 +117,7 @@ static const char *open_origin(struct weir_upstream *upstream, uint32_t index,
             return wrong;
         }
     }
-    if (url->tls && !name_for_tls(origin, url, client)) {
+    if (url->tls && !name_for_tls(origin, url, trust)) {
         return "the name of a server with https is too long";
     }
     return name_authority(origin, url) ? NULL : "there is no memory left";
@@ -144,8 +144,8 @@ const char *weir_upstreams_open(struct weir_worker_config *worker_config)
             return "there is no memory left";
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
-            const char *wrong =
-                open_origin(upstream, j, weir_trust_of(worker_config->snapshot->trust, i));
+            const char *wrong = weir_origin_open(upstream, j, worker,
+                                                 weir_trust_of(worker_config->snapshot->trust, i));
             if (wrong != NULL) {
                 return wrong;
             }
@@ -180,13 +180,21 @@ void weir_upstreams_adopt(struct weir_worker_config *worker_config)
     }
 }
 
-static void close_origin(struct weir_origin *origin)
+void weir_origin_close(struct weir_origin *origin)
 {
     if (origin->has_timer) {
         weir_timer_deinit(&origin->worker->loop, &origin->trim);
         origin->has_timer = false;
     }
     weir_upstream_connections_trim(origin, 0);
+}
+
+void weir_origin_free(struct weir_origin *origin, const struct weir_allocator *allocator)
+{
+    assert(origin->outstanding == 0);
+    weir_name_give(origin->name);
+    weir_tls_server_deinit(&origin->tls);
+    weir_release(allocator, origin->authority_text, origin->authority.bytes);
 }
 
 void weir_upstreams_close(struct weir_worker_config *worker_config)
@@ -201,7 +209,7 @@ void weir_upstreams_close(struct weir_worker_config *worker_config)
             continue;
         }
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
-            close_origin(&upstream->origins[j]);
+            weir_origin_close(&upstream->origins[j]);
         }
     }
 }
@@ -217,11 +225,7 @@ void weir_upstreams_free(struct weir_worker_config *worker_config)
         }
         size_t bytes = upstream->config->url_count * sizeof *upstream->origins;
         for (uint32_t j = 0; j < upstream->config->url_count; j++) {
-            struct weir_origin *origin = &upstream->origins[j];
-            assert(origin->outstanding == 0);
-            weir_name_give(origin->name);
-            weir_tls_server_deinit(&origin->tls);
-            weir_release(allocator, origin->authority_text, origin->authority.bytes);
+            weir_origin_free(&upstream->origins[j], allocator);
         }
         weir_release(allocator, upstream->origins, bytes);
         weir_tally_give(&worker_config->worker->tallies, allocator, upstream->tally);

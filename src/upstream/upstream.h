@@ -16,8 +16,8 @@
 /* One upstream as a worker sees it. */
 struct weir_upstream {
     const struct weir_config_upstream *config;
-    struct weir_worker_config *worker_config;
-    struct weir_origin *origins; /* one for each url */
+    struct weir_worker_config *worker_config; /* null: of a client of our own */
+    struct weir_origin *origins;              /* one for each url */
     struct weir_tally *tally;
     uint32_t next; /* where choosing among equals begins */
     bool closed;   /* no connection stays idle any more */
@@ -58,6 +58,14 @@ void weir_upstreams_adopt(struct weir_worker_config *worker_config);
  * memory can go. */
 void weir_upstreams_close(struct weir_worker_config *worker_config);
 void weir_upstreams_free(struct weir_worker_config *worker_config);
+
+/* One server of an upstream: made, as its config's url of that number says; without idle
+ * connections from now on; and its memory, once no connection is left. Null on success, else why
+ * not. */
+const char *weir_origin_open(struct weir_upstream *upstream, uint32_t index,
+                             struct weir_worker *worker, const struct weir_tls_client *trust);
+void weir_origin_close(struct weir_origin *origin);
+void weir_origin_free(struct weir_origin *origin, const struct weir_allocator *allocator);
 
 /* The server with fewest connections in use among those that are up, but for `not_this`; if none
  * is up, the one that will be up soonest. Null only if there is no other. */
