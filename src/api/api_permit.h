@@ -27,8 +27,9 @@ struct weir_api_permit {
     uint64_t id[2];
     uint64_t lease_ns; /* WEIR_NEVER: none */
     uint32_t gate;
-    bool held;                             /* stands in the table; under its lock */
-    char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
+    bool held;          /* stands in the table; under its lock */
+    char from_text[48]; /* the gate ticket's, as the next two; an IPv6 address has 46 bytes */
+    char tenant_text[WEIR_NAME_BYTES_MAX];
     char flow_text[WEIR_NAME_BYTES_MAX];
 };
 

@@ -16,6 +16,8 @@
 #include "gates/refusal.h"
 #include "worker/config_snapshot.h"
 
+#include <assert.h>
+
 /* What a call about a permit remembers. */
 struct permit_call {
     uint32_t gate;
@@ -208,6 +210,19 @@ static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_sta
     }
 }
 
+static size_t name_owner(const struct weir_gate_ticket *gate_ticket,
+                         char text[WEIR_PERMIT_NAME_BYTES_MAX])
+{
+    static_assert(WEIR_API_PERMIT_TEXT_BYTES <= WEIR_PERMIT_NAME_BYTES_MAX, "an id is a name");
+    weir_api_permit_format(weir_container_of((struct weir_gate_ticket *)gate_ticket,
+                                             struct weir_api_permit, gate_ticket),
+                           text);
+    return WEIR_API_PERMIT_TEXT_BYTES;
+}
+
+static const struct weir_permit_owner permit_owner = {
+    .kind = "permit", .on_change = on_change, .name = name_owner};
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -279,7 +294,9 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     }
     api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
     api_permit->gate_ticket.tenant = weir_slice_copy(api_permit->tenant_text, tenant);
-    api_permit->gate_ticket.on_change = on_change;
+    api_permit->gate_ticket.owner = &permit_owner;
+    snprintf(api_permit->from_text, sizeof api_permit->from_text, "%s", call->client->peer);
+    api_permit->gate_ticket.from = api_permit->from_text;
     api_permit->gate = permit_call->gate;
     api_permit->call = call;
     api_permit->lease_ns = lease_of(params, weir_config_key_rules(gate, call->segments[2]));

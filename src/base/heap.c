@@ -123,3 +123,16 @@ void weir_heap_validate(const struct weir_heap *heap)
         assert(i == 0 || !weir_heap_before(&heap->entries[i], &heap->entries[(i - 1) / 2]));
     }
 }
+
+void weir_heap_move(struct weir_heap *heap, uint32_t *from, uint32_t *to)
+{
+    uint32_t index = index_of(heap, from);
+    *to = *from;
+    *from = 0;
+    heap->entries[index].place = to;
+}
+
+uint64_t weir_heap_order(const struct weir_heap *heap, const uint32_t *place)
+{
+    return heap->entries[index_of(heap, place)].order;
+}

@@ -55,6 +55,13 @@ void weir_heap_remove(struct weir_heap *heap, uint32_t *place);
 /* Moves the item to where its new order belongs. Requires that it is in this heap. */
 void weir_heap_update(struct weir_heap *heap, uint64_t order, uint64_t tie, uint32_t *place);
 
+/* The item has moved in memory: its place, which was at `from`, is at `to` now. Requires that it is
+ * in this heap. */
+void weir_heap_move(struct weir_heap *heap, uint32_t *from, uint32_t *to);
+
+/* The order under which the item stands in this heap. */
+uint64_t weir_heap_order(const struct weir_heap *heap, const uint32_t *place);
+
 /* The least entry. Requires that there is one. */
 static inline const struct weir_heap_entry *weir_heap_top(const struct weir_heap *heap)
 {

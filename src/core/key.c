@@ -400,6 +400,27 @@ void weir_key_deinit(struct weir_key *key)
     weir_rules_give(key->rules);
 }
 
+void weir_key_move_permit(struct weir_key *key, struct weir_ticket *from, struct weir_ticket *to)
+{
+    struct weir_ticket_inside *inside = weir_inside(from);
+    assert(from->state == WEIR_TICKET_ADMITTED);
+    assert(inside->key == key);
+    assert(!inside->listed);
+    assert(weir_ticket_at_no_key(to));
+    *to = *from;
+    if (inside->place != 0) {
+        weir_heap_move(&key->timers, &inside->place, &weir_inside(to)->place);
+    }
+    *from = (struct weir_ticket){0};
+}
+
+uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket)
+{
+    const struct weir_ticket_inside *inside = weir_inside((struct weir_ticket *)ticket);
+    assert(ticket->state == WEIR_TICKET_ADMITTED);
+    return inside->place == 0 ? WEIR_NEVER : weir_heap_order(&key->timers, &inside->place);
+}
+
 uint64_t weir_key_rest_ns(const struct weir_key *key, uint64_t now_ns)
 {
     if (key->active > 0 || key->share_heap.tickets > 0) {

@@ -226,6 +226,14 @@ uint32_t weir_key_limit(const struct weir_key *key);
  * too few have started from the line to tell. */
 bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *ticket);
 
+/* Moves a permit from one ticket, which must hold it, to another, which is at no key. Nothing else
+ * at the key changes; the first ticket is as if it had never been anywhere. Both belong to callers
+ * that the library does not know, so it is not part of weir/key.h. */
+void weir_key_move_permit(struct weir_key *key, struct weir_ticket *from, struct weir_ticket *to);
+
+/* When the lease of a ticket that holds a permit ends; WEIR_NEVER: it has none. */
+uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket);
+
 /* ---- gate.c ---- */
 
 /* What names are hashed with. */

@@ -478,6 +478,9 @@ static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state
     }
 }
 
+/* Its name is the flow of its ticket, and its requests may come from anywhere. */
+static const struct weir_permit_owner flow_owner = {.kind = "flow", .on_change = on_told};
+
 /* What a request's call leaves to be done once the lock is let go. */
 struct route_attempt {
     struct weir_flow *flow; /* to look after, or null */
@@ -519,7 +522,7 @@ static enum weir_flow_entry enter_line(struct weir_flow *flow,
     assert(request.tenant.bytes <= WEIR_NAME_BYTES_MAX);
     request.lease_ns = WEIR_NEVER; /* F2 */
     flow->gate_ticket.tenant = weir_slice_copy(flow->tenant, request.tenant);
-    flow->gate_ticket.on_change = on_told;
+    flow->gate_ticket.owner = &flow_owner;
     flow->lease_ns = weir_config_key_rules(params->config, where.key)->lease_ns;
     switch (weir_gate_ticket_enter(flow->flows->gates, &flow->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:

@@ -19,10 +19,10 @@ void weir_gate_ticket_arrive(struct weir_post *post)
     if (gate_ticket->gates == NULL) {
         gate_ticket->key = NULL;
         weir_key_give(key);
-        gate_ticket->on_change(gate_ticket, WEIR_TICKET_IDLE);
+        gate_ticket->owner->on_change(gate_ticket, WEIR_TICKET_IDLE);
         return;
     }
-    gate_ticket->on_change(gate_ticket, state);
+    gate_ticket->owner->on_change(gate_ticket, state);
 }
 
 /* When the wait ends: as it was asked for, but not after the key's own timeout. */

@@ -1,7 +1,7 @@
 /* gate_ticket.h - a ticket for several loops: the gates with their locks, and the hand-over between
  * threads.
  *
- * A gate ticket is one exchange's place at a gate. Whatever another call does to it while it waits
+ * A gate ticket is one owner's place at a gate. Whatever another call does to it while it waits
  * is told in the loop that it belongs to. The rules, which tests/model/handoff.pml checks: under
  * the key's lock, a call that changes a ticket of another caller marks its gate ticket as posted,
  * unless it is, and sends it to its loop; the loop takes the mark away under the lock and looks at
@@ -10,10 +10,11 @@
 #define WEIR_GATES_GATE_TICKET_H
 
 #include "gates/gates.h"
+#include "gates/permit_owner.h"
 #include "net/loop.h"
 #include "weir/gate.h"
 
-/* One exchange's place; embedded in it. Start it zeroed, with `on_change` set. */
+/* The place of one owner (permit_owner.h); embedded in it. Start it zeroed, with `owner` set. */
 struct weir_gate_ticket {
     struct weir_ticket ticket;
     struct weir_post post;
@@ -22,13 +23,10 @@ struct weir_gate_ticket {
     struct weir_slice flow; /* the caller's own id of its work; this and the next may be read by any
                              * thread that holds the key's lock until the ticket has ended */
     struct weir_slice tenant; /* as the request's */
+    const char *from;         /* the client's address, as text; or null */
+    const struct weir_permit_owner *owner;
     uint32_t loop_index;
     bool posted; /* a post is under way; under the key's lock */
-
-    /* Called in the gate ticket's own loop when another call has admitted or ended it: ADMITTED, or
-     * ENDED with the reason in the ticket. After weir_gate_ticket_cancel() has returned false it is
-     * called once more, with IDLE: from then on the gate ticket may be freed. */
-    void (*on_change)(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
 };
 
 /* Which gate and key a gate ticket wants to go through, from which loop. */

@@ -257,7 +257,7 @@ void weir_exchange_refuse_depth(struct weir_exchange *exchange)
 
 /* ---- the gate ---- */
 
-void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
 {
     struct weir_exchange *exchange =
         weir_container_of(gate_ticket, struct weir_exchange, gate_ticket);
@@ -275,6 +275,8 @@ void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_s
         weir_gate_ticket_close(&exchange->gate_ticket);
     }
 }
+
+const struct weir_permit_owner weir_exchange_owner = {.kind = "request", .on_change = on_change};
 
 /* ---- the client's side ---- */
 

@@ -85,8 +85,8 @@ void weir_exchange_refuse(struct weir_exchange *exchange);
 /* Answers a request for the options of the server as a whole (RFC 9110, section 9.3.7). */
 void weir_exchange_answer_options(struct weir_exchange *exchange);
 
-/* Another call has changed its ticket. */
-void weir_exchange_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
+/* An exchange as the owner of a permit. */
+extern const struct weir_permit_owner weir_exchange_owner;
 
 /* Changes its state; asserts that the move is one of docs/internals/proxy.md. */
 void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state state);

@@ -178,7 +178,8 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         weir_filters_enter(exchange, &where, request)) {
         return;
     }
-    exchange->gate_ticket.on_change = weir_exchange_told;
+    exchange->gate_ticket.owner = &weir_exchange_owner;
+    exchange->gate_ticket.from = exchange->client->peer;
     switch (weir_gate_ticket_enter(worker->gates, &exchange->gate_ticket, &where, request)) {
     case WEIR_ADMITTED:
         exchange->place = WEIR_PLACE_OWN;

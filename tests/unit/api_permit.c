@@ -98,6 +98,8 @@ static void close_scene(void)
 static const struct weir_settings many_at_once = {LANE(.no_limit = true), .timeout_ns = WEIR_NEVER};
 static const struct weir_settings one_at_a_time = {LANE(.limit = 1), .timeout_ns = WEIR_NEVER};
 
+static const struct weir_permit_owner test_owner = {.kind = "test", .on_change = on_told};
+
 /* ---- acquire ---- */
 
 static struct weir_api_permit *take(const char *flow)
@@ -108,7 +110,7 @@ static struct weir_api_permit *take(const char *flow)
     assert_true(bytes <= sizeof api_permit->flow_text);
     memcpy(api_permit->flow_text, flow, bytes);
     api_permit->gate_ticket.flow = (struct weir_slice){api_permit->flow_text, bytes};
-    api_permit->gate_ticket.on_change = on_told;
+    api_permit->gate_ticket.owner = &test_owner;
     api_permit->lease_ns = WEIR_NEVER;
     return api_permit;
 }
@@ -364,7 +366,7 @@ TEST(a_new_grant_is_zeroed_even_if_its_memory_was_used_before)
     assert_ptr_equal(api_permit->api_permits, scene.api_permits);
     assert_null(api_permit->call);
     assert_null(api_permit->gate_ticket.key);
-    assert_null(api_permit->gate_ticket.on_change);
+    assert_null(api_permit->gate_ticket.owner);
     assert_int_equal(api_permit->gate_ticket.flow.bytes, 0);
     assert_int_equal(api_permit->gate_ticket.ticket.state, WEIR_TICKET_IDLE);
     assert_int_equal(api_permit->lease_ns, 0);

@@ -46,10 +46,21 @@ static void write_down(struct weir_gate_ticket *gate_ticket, enum weir_ticket_st
     }
 }
 
-#define GUEST                                     \
-    (struct guest)                                \
-    {                                             \
-        .gate_ticket = {.on_change = write_down } \
+static size_t call_me_guest(const struct weir_gate_ticket *gate_ticket,
+                            char text[WEIR_PERMIT_NAME_BYTES_MAX])
+{
+    (void)gate_ticket;
+    memcpy(text, "me", 2);
+    return 2;
+}
+
+static const struct weir_permit_owner guest_owner = {
+    .kind = "guest", .on_change = write_down, .name = call_me_guest};
+
+#define GUEST                                   \
+    (struct guest)                              \
+    {                                           \
+        .gate_ticket = {.owner = &guest_owner } \
     }
 
 static void lose_patience(struct weir_timer *timer)
@@ -796,6 +807,116 @@ TEST(who_enters_without_memory_is_refused_and_may_come_again)
     }
 }
 
+/* ---- permits that pass to another owner ---- */
+
+static enum weir_status hand_over(struct guest *from, struct guest *to)
+{
+    return weir_gate_ticket_pass(&from->gate_ticket, &to->gate_ticket, 0);
+}
+
+TEST(a_permit_passes_to_another_owner_and_nobody_in_line_notices)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(come(&a), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    uint64_t sequence = a.gate_ticket.ticket.sequence;
+    assert_int_equal(hand_over(&a, &c), WEIR_OK);
+    expect_at_keys(1, 1, 1);
+    validate_keys(scene.gates, 1);
+    assert_int_equal(c.gate_ticket.ticket.sequence, sequence);
+    assert_int_equal(a.gate_ticket.ticket.state, WEIR_TICKET_IDLE);
+    assert_null(a.gate_ticket.key);
+    one_turn();
+    expect_told_nothing(&b);
+    assert_int_equal(come(&a), WEIR_WAITING); /* the one that had it may come again */
+    assert_true(go(&c));
+    await(1);
+    assert_int_equal(b.told_of[WEIR_TICKET_ADMITTED], 1);
+    assert_true(weir_gate_ticket_cancel(&a.gate_ticket));
+    assert_true(go(&b));
+    expect_told_nothing(&c);
+    close_scene();
+}
+
+TEST(a_lease_goes_along_with_its_permit_and_its_end_is_told_to_the_new_owner)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(enter_at(&a, "key", (struct weir_request){.lease_ns = 5 * MS}), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_int_equal(hand_over(&a, &c), WEIR_OK);
+    await(2);
+    assert_int_equal(c.told_of[WEIR_TICKET_ENDED], 1);
+    assert_int_equal(c.gate_ticket.ticket.end, WEIR_END_LAPSED);
+    assert_int_equal(b.told_of[WEIR_TICKET_ADMITTED], 1);
+    expect_told_nothing(&a);
+    weir_gate_ticket_close(&c.gate_ticket);
+    assert_true(go(&b));
+    close_scene();
+}
+
+TEST(a_lease_that_goes_along_can_be_renewed_and_is_given_back_once)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST;
+    assert_int_equal(enter_at(&a, "key", (struct weir_request){.lease_ns = HOUR}), WEIR_ADMITTED);
+    assert_int_equal(hand_over(&a, &b), WEIR_OK);
+    assert_int_equal(weir_gate_ticket_renew(&b.gate_ticket, 2 * HOUR, 0), WEIR_OK);
+    assert_int_equal(weir_gate_ticket_release(&b.gate_ticket, &(struct weir_result){0}, 0),
+                     WEIR_OK);
+    expect_at_keys(1, 0, 0);
+    close_scene();
+}
+
+TEST(a_permit_whose_lease_is_over_passes_to_nobody)
+{
+    open_scene(one_at_a_time);
+    struct guest a = GUEST, b = GUEST, c = GUEST;
+    assert_int_equal(enter_at(&a, "key", (struct weir_request){.lease_ns = HOUR}), WEIR_ADMITTED);
+    scene.loop.now_ns += 2 * HOUR;
+    assert_int_equal(come(&b), WEIR_ADMITTED); /* which ends the lease, of which a has to be told */
+    assert_int_equal(hand_over(&a, &c), WEIR_NOT_HELD);
+    assert_int_equal(c.gate_ticket.ticket.state, WEIR_TICKET_IDLE);
+    assert_null(c.gate_ticket.key);
+    await(1);
+    assert_int_equal(a.told_of[WEIR_TICKET_ENDED], 1);
+    weir_gate_ticket_close(&a.gate_ticket);
+    expect_told_nothing(&c);
+    assert_true(go(&b));
+    close_scene();
+}
+
+TEST(a_holder_says_who_it_is_and_since_when_it_holds)
+{
+    open_scene(one_at_a_time);
+    struct weir_permit_holder holder;
+    struct guest a = GUEST, b = GUEST;
+    a.gate_ticket.flow = weir_slice_of("flow");
+    a.gate_ticket.tenant = weir_slice_of("tenant");
+    a.gate_ticket.from = "192.0.2.1";
+    assert_false(weir_gate_ticket_holder(&a.gate_ticket, &holder));
+    assert_int_equal(enter_at(&a, "key", (struct weir_request){.lease_ns = HOUR}), WEIR_ADMITTED);
+    assert_int_equal(come(&b), WEIR_WAITING);
+    assert_false(weir_gate_ticket_holder(&b.gate_ticket, &holder));
+    assert_true(weir_gate_ticket_holder(&a.gate_ticket, &holder));
+    assert_string_equal(holder.kind, "guest");
+    assert_int_equal(holder.name_bytes, 2);
+    assert_memory_equal(holder.name, "me", 2);
+    assert_ptr_equal(holder.flow.data, a.gate_ticket.flow.data);
+    assert_ptr_equal(holder.tenant.data, a.gate_ticket.tenant.data);
+    assert_string_equal(holder.from, "192.0.2.1");
+    assert_int_equal(holder.since_ns, scene.loop.now_ns);
+    assert_int_equal(holder.lease_end_ns, scene.loop.now_ns + HOUR);
+    assert_true(weir_gate_ticket_cancel(&b.gate_ticket));
+    assert_true(go(&a));
+    assert_int_equal(come(&b), WEIR_ADMITTED);
+    assert_true(weir_gate_ticket_holder(&b.gate_ticket, &holder));
+    assert_int_equal(holder.lease_end_ns, WEIR_NEVER);
+    assert_true(go(&b));
+    close_scene();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -828,6 +949,11 @@ int main(void)
         cmocka_unit_test(a_gate_keeps_its_number_and_there_are_only_so_many),
         cmocka_unit_test(gates_that_cannot_be_made_leave_nothing_behind),
         cmocka_unit_test(who_enters_without_memory_is_refused_and_may_come_again),
+        cmocka_unit_test(a_permit_passes_to_another_owner_and_nobody_in_line_notices),
+        cmocka_unit_test(a_lease_goes_along_with_its_permit_and_its_end_is_told_to_the_new_owner),
+        cmocka_unit_test(a_lease_that_goes_along_can_be_renewed_and_is_given_back_once),
+        cmocka_unit_test(a_permit_whose_lease_is_over_passes_to_nobody),
+        cmocka_unit_test(a_holder_says_who_it_is_and_since_when_it_holds),
     };
     return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
 }

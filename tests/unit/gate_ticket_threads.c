@@ -30,7 +30,9 @@ enum doing {
 };
 
 struct visitor {
-    struct weir_gate_ticket gate_ticket;
+    struct weir_gate_ticket first; /* the permit passes from one to the other now and then */
+    struct weir_gate_ticket second;
+    struct weir_gate_ticket *gate_ticket; /* the one of the two that is at the gate */
     struct stage *stage;
     struct weir_timer timer;
     struct weir_post again;
@@ -49,6 +51,7 @@ struct stage {
     uint64_t endings;
     uint64_t ends[WEIR_END_COUNT];
     uint64_t told_idle;
+    uint64_t passed;
     struct weir_post stop;
     struct visitor visitors[GUESTS_EACH];
 };
@@ -114,7 +117,7 @@ static void end_round(struct visitor *visitor)
     visitor->doing = OUTSIDE;
     weir_timer_set(&stage->loop, &visitor->timer, WEIR_NEVER);
     stage->endings++;
-    stage->ends[visitor->gate_ticket.ticket.end]++;
+    stage->ends[visitor->gate_ticket->ticket.end]++;
     if (--visitor->rounds > 0) {
         act_soon(visitor);
     } else if (--stage->playing == 0) {
@@ -145,8 +148,8 @@ static void leave_or_cancel(struct visitor *visitor)
     bool leaves = visitor->doing == INSIDE && below(visitor->stage, 4) > 0;
     struct weir_result result = {.outcome = WEIR_OUTCOME_SUCCESS};
     visitor->doing = LEAVING;
-    if (leaves ? weir_gate_ticket_leave(&visitor->gate_ticket, &result)
-               : weir_gate_ticket_cancel(&visitor->gate_ticket)) {
+    if (leaves ? weir_gate_ticket_leave(visitor->gate_ticket, &result)
+               : weir_gate_ticket_cancel(visitor->gate_ticket)) {
         end_round(visitor);
     }
 }
@@ -168,7 +171,7 @@ static void come_in(struct visitor *visitor)
     struct weir_destination where = {.loop_index = stage->index,
                                      .key = weir_slice_of(key_names[visitor->key])};
     visitor->doing = IN_LINE;
-    switch (weir_gate_ticket_enter(storm.gates, &visitor->gate_ticket, &where, &request)) {
+    switch (weir_gate_ticket_enter(storm.gates, visitor->gate_ticket, &where, &request)) {
     case WEIR_ADMITTED:
         go_inside(visitor);
         break;
@@ -178,7 +181,7 @@ static void come_in(struct visitor *visitor)
         }
         break;
     case WEIR_REFUSED:
-        weir_gate_ticket_close(&visitor->gate_ticket);
+        weir_gate_ticket_close(visitor->gate_ticket);
         end_round(visitor);
         break;
     }
@@ -203,11 +206,25 @@ static void disturb(struct stage *stage)
     }
 }
 
+/* Passes the permit to the other ticket. If its lease was over first, that will be told. */
+static void pass_on(struct visitor *visitor)
+{
+    struct weir_gate_ticket *to =
+        visitor->gate_ticket == &visitor->first ? &visitor->second : &visitor->first;
+    if (weir_gate_ticket_pass(visitor->gate_ticket, to, visitor->stage->index) == WEIR_OK) {
+        visitor->gate_ticket = to;
+        visitor->stage->passed++;
+        act_soon(visitor);
+    }
+}
+
 static void act(struct visitor *visitor)
 {
     if (visitor->doing == OUTSIDE && visitor->rounds > 0) {
         disturb(visitor->stage);
         come_in(visitor);
+    } else if (visitor->doing == INSIDE && below(visitor->stage, 4) == 0) {
+        pass_on(visitor);
     } else if (visitor->doing == IN_LINE || visitor->doing == INSIDE) {
         leave_or_cancel(visitor);
     }
@@ -225,9 +242,10 @@ static void act_in_time(struct weir_timer *timer)
     act(weir_container_of(timer, struct visitor, timer));
 }
 
-static void tell_visitor(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+static void tell_visitor(struct visitor *visitor, struct weir_gate_ticket *gate_ticket,
+                         enum weir_ticket_state state)
 {
-    struct visitor *visitor = weir_container_of(gate_ticket, struct visitor, gate_ticket);
+    expect_right(gate_ticket == visitor->gate_ticket);
     switch (state) {
     case WEIR_TICKET_ADMITTED:
         expect_right(visitor->doing == IN_LINE);
@@ -249,6 +267,19 @@ static void tell_visitor(struct weir_gate_ticket *gate_ticket, enum weir_ticket_
     }
 }
 
+static void tell_first(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+{
+    tell_visitor(weir_container_of(gate_ticket, struct visitor, first), gate_ticket, state);
+}
+
+static void tell_second(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state)
+{
+    tell_visitor(weir_container_of(gate_ticket, struct visitor, second), gate_ticket, state);
+}
+
+static const struct weir_permit_owner first_owner = {.kind = "first", .on_change = tell_first};
+static const struct weir_permit_owner second_owner = {.kind = "second", .on_change = tell_second};
+
 static void *play(void *context)
 {
     struct stage *stage = context;
@@ -265,7 +296,9 @@ static void open_stage(struct stage *stage, uint32_t index, uint32_t rounds,
     stage->playing = GUESTS_EACH;
     for (uint32_t i = 0; i < GUESTS_EACH; i++) {
         struct visitor *visitor = &stage->visitors[i];
-        *visitor = (struct visitor){.gate_ticket.on_change = tell_visitor,
+        *visitor = (struct visitor){.first.owner = &first_owner,
+                                    .second.owner = &second_owner,
+                                    .gate_ticket = &visitor->first,
                                     .stage = stage,
                                     .again.arrive = act_again,
                                     .rounds = rounds};
@@ -312,11 +345,12 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
     for (uint32_t i = 0; i < loop_count; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, play, &storm.stages[i]), 0);
     }
-    uint64_t endings = 0, ends[WEIR_END_COUNT] = {0}, told_idle = 0;
+    uint64_t endings = 0, ends[WEIR_END_COUNT] = {0}, told_idle = 0, passed = 0;
     for (uint32_t i = 0; i < loop_count; i++) {
         pthread_join(threads[i], NULL);
         endings += storm.stages[i].endings;
         told_idle += storm.stages[i].told_idle;
+        passed += storm.stages[i].passed;
         for (int end = 0; end < WEIR_END_COUNT; end++) {
             ends[end] += storm.stages[i].ends[end];
         }
@@ -336,6 +370,7 @@ static void play_storm(uint32_t loop_count, uint32_t rounds)
         assert_true(ends[end] > 0);
     }
     assert_true(told_idle > 0);
+    assert_true(passed > 0);
     weir_gates_destroy(storm.gates);
     for (uint32_t i = 0; i < loop_count; i++) {
         close_stage(&storm.stages[i]);

@@ -232,6 +232,26 @@ TEST(growing_keeps_the_items_and_their_places)
     expect_no_memory_out(&memory);
 }
 
+TEST(an_item_that_has_moved_in_memory_keeps_its_place)
+{
+    struct heap_fixture f;
+    open_heap(&f);
+    for (size_t i = 0; i < 5; i++) {
+        push(&f, i, 10 * i, i);
+    }
+    struct item moved = f.items[3];
+    weir_heap_move(&f.heap, &f.items[3].place, &moved.place);
+    weir_heap_validate(&f.heap);
+    assert_int_equal(f.items[3].place, 0);
+    assert_int_equal(weir_heap_order(&f.heap, &moved.place), 30);
+    weir_heap_update(&f.heap, 1, 3, &moved.place);
+    weir_heap_validate(&f.heap);
+    weir_heap_remove(&f.heap, &moved.place);
+    weir_heap_validate(&f.heap);
+    assert_int_equal(f.heap.count, 4);
+    close_heap(&f);
+}
+
 TEST(a_reservation_for_many_at_once_is_one_allocation)
 {
     struct memory memory;
@@ -372,6 +392,7 @@ int main(void)
         cmocka_unit_test(an_update_moves_an_item_up_down_or_not_at_all),
         cmocka_unit_test(an_update_of_the_tie_breaker_alone_reorders),
         cmocka_unit_test(growing_keeps_the_items_and_their_places),
+        cmocka_unit_test(an_item_that_has_moved_in_memory_keeps_its_place),
         cmocka_unit_test(a_reservation_for_many_at_once_is_one_allocation),
         cmocka_unit_test(a_reservation_without_memory_says_so_and_changes_nothing),
         cmocka_unit_test(random_operations_agree_with_a_search_through_all_items),

@@ -1,0 +1,62 @@
+/* permit_owner.h - what stands in line for a permit and then holds it: an exchange, a call of the
+ * API, a flow, and whatever else embeds a gate ticket.
+ *
+ * An owner says how it hears of changes, and what it is called where holders are listed. A permit
+ * can pass from one owner to another without being given back: the work that it is for outlives the
+ * request that asked for it. It is still given back exactly once, because at each moment one ticket
+ * has it, which the lock of its key guards: what comes first, a passing or the end of a lease, is
+ * what the other finds. */
+#ifndef WEIR_GATES_PERMIT_OWNER_H
+#define WEIR_GATES_PERMIT_OWNER_H
+
+#include "weir/ticket.h"
+
+#include <stddef.h>
+
+struct weir_gate_ticket;
+
+#define WEIR_PERMIT_NAME_BYTES_MAX 64
+
+/* One kind of owners; constant. */
+struct weir_permit_owner {
+    const char *kind; /* what a list of holders calls it */
+
+    /* Called in the gate ticket's own loop when another call has admitted or ended it: ADMITTED, or
+     * ENDED with the reason in the ticket. After weir_gate_ticket_cancel() has returned false it is
+     * called once more, with IDLE: from then on the gate ticket may be freed. */
+    void (*on_change)(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state state);
+
+    /* Writes by which name callers know this owner among those of its kind, such as the id of a
+     * permit, and returns its length. Any thread may call it that has the key's lock, so it reads
+     * only what does not change while the ticket is not over. Null: it has none. */
+    size_t (*name)(const struct weir_gate_ticket *gate_ticket,
+                   char text[WEIR_PERMIT_NAME_BYTES_MAX]);
+};
+
+/* A permit that is held, as far as a list of holders tells. */
+struct weir_permit_holder {
+    const char *kind;
+    char name[WEIR_PERMIT_NAME_BYTES_MAX];
+    size_t name_bytes;      /* 0: it has none */
+    struct weir_slice flow; /* the ticket's texts, as the next two: until it is over */
+    struct weir_slice tenant;
+    const char *from; /* the client's address; null: there is not one client */
+    uint64_t since_ns;
+    uint64_t lease_end_ns; /* WEIR_NEVER: no lease */
+};
+
+/* Describes what holds the permit. False if the ticket holds none. In the ticket's own loop. */
+bool weir_gate_ticket_holder(const struct weir_gate_ticket *gate_ticket,
+                             struct weir_permit_holder *holder);
+
+/* Passes the permit of one gate ticket to another, which is at no key and has its owner, its flow,
+ * tenant and address set. From then on the permit is that one's, in the loop `loop_index`, and the
+ * other gate ticket is closed. Place, lane, lease and all counts stay as they are; no request in
+ * line notices. Not held any more, because its lease is over: WEIR_NOT_HELD, nothing changes, and
+ * the owner that had it is told. In the loop of the ticket that has it; where other loops may
+ * release the permit as well, by its name, the caller sees to it that none does meanwhile. */
+WEIR_MUST_CHECK enum weir_status weir_gate_ticket_pass(struct weir_gate_ticket *from,
+                                                       struct weir_gate_ticket *to,
+                                                       uint32_t loop_index);
+
+#endif
