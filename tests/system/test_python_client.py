@@ -246,7 +246,7 @@ async def test_a_throttle_and_a_timeout_are_events_also_in_the_words_of_agents(s
     assert seen[1] == {'type': types[1], 'agentId': key, 'flowId': 'fourth', 'activeCount': 3,
                        'queuedCount': 0, 'maxConcurrentFlows': 3}
     assert seen[3]['queueTimeoutMs'] == 30
-    with pytest.raises(WeirRefused, match='no type of events'):
+    with pytest.raises(WeirRefused, match='There is no event type called'):
         async with gate.events('nope'):
             pass
     await leave(*inside)
