@@ -155,9 +155,10 @@ bool weir_sim_print_table(const struct weir_sim_study *study, FILE *out)
 
 static json_t *group_object(const struct weir_sim_group_result *group)
 {
-    return json_pack("{s:s%, s:i, s:f, s:f, s:f}", "tenant", group->name.data, group->name.bytes,
-                     "count", (int)group->count, "tokens", group->tokens, "wait_p50_s",
-                     group->wait_p50_s, "wait_p99_s", group->wait_p99_s);
+    return json_pack("{s:s%, s:i, s:f, s:f, s:f, s:f, s:f}", "tenant", group->name.data,
+                     group->name.bytes, "count", (int)group->count, "tokens", group->tokens,
+                     "wait_p50_s", group->wait_p50_s, "wait_p99_s", group->wait_p99_s,
+                     "first_p50_s", group->first_p50_s, "first_p99_s", group->first_p99_s);
 }
 
 /* Null where nothing changed, and where it never came. */

@@ -79,6 +79,7 @@ TEST(every_field_is_read)
                       "    count: 4\n"
                       "    arrivals: bursts\n"
                       "    rate: 90/m\n"
+                      "    think: 3s\n"
                       "    burst: 12\n"
                       "    weight: 3\n"
                       "    priority: low\n"
@@ -117,6 +118,7 @@ TEST(every_field_is_read)
     const struct weir_sim_tenant_settings *tenant = &loaded->tenants[0];
     assert_int_equal(tenant->arrivals, WEIR_SIM_ARRIVALS_BURSTS);
     assert_true(tenant->rate == 1.5);
+    assert_int_equal(tenant->think_ns, 3 * SECOND);
     assert_int_equal(tenant->priority, WEIR_PRIORITY_LOW);
     assert_true(tenant->output.median == 10.5);
     assert_int_equal(tenant->deadline_ns, 5 * SECOND);
@@ -165,10 +167,12 @@ TEST(what_does_not_fit_together_is_told)
                     "s.yaml:1:1: the file has a warmup that is not shorter than its duration of "
                     "10m; expected warmup < duration\n");
     expect_mistakes("provider: { concurrent: 3 }\ntenants: { a: {}, b: { load: 1, rate: 1/s } }\n",
-                    "s.yaml:2:15: tenants.a has neither load nor rate; expected either load, in "
-                    "times of what the account allows, or rate, in requests\n"
-                    "s.yaml:2:22: tenants.b has both load and rate; expected either load, in times "
-                    "of what the account allows, or rate, in requests\n");
+                    "s.yaml:2:15: tenants.a has none of load, rate and clients; expected load, in "
+                    "times of what the account allows, or rate, in requests, or clients, who ask "
+                    "again when they are answered\n"
+                    "s.yaml:2:22: tenants.b has more than one of load, rate and clients; expected "
+                    "load, in times of what the account allows, or rate, in requests, or clients, "
+                    "who ask again when they are answered\n");
     expect_mistakes(GOOD
                     "changes: [ { at: 2m, limits: 1 }, { at: 1m, limits: 2 }, { limits: 3 } ]\n",
                     "s.yaml:3:35: changes[1] is before the one above it; expected the order of "

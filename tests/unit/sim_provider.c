@@ -308,7 +308,7 @@ TEST(errors_charge_nothing_and_come_as_often_as_they_should)
     }
     expect_level(&account, 100, 0);
     assert_int_equal(account.provider.concurrent, 5);
-    assert_in_range(weir_sim_provider_first_ns(&account.provider), 1799999999, 1800000001);
+    assert_in_range(weir_sim_provider_first_ns(&account.provider, 600), 1799999999, 1800000001);
     const struct weir_sim_change half = {.limits = -1, .errors = 0.5, .slow = 1, .concurrent = -1};
     weir_sim_provider_change(&account.provider, &half, 0);
     int failed = 0;
@@ -318,6 +318,18 @@ TEST(errors_charge_nothing_and_come_as_often_as_they_should)
         account.provider.active = 0;
     }
     assert_in_range(failed, 450, 550);
+}
+
+TEST(the_input_is_read_before_the_first_token_and_a_crowd_slows_all_replies)
+{
+    struct weir_sim_provider provider;
+    const struct weir_sim_provider_settings settings = {
+        .first_token_s = {0.5, 0}, .tokens_per_second = 100, .prefill = 1000, .batch = 4};
+    weir_sim_provider_init(&provider, &settings, 1);
+    assert_in_range(weir_sim_provider_first_ns(&provider, 2000), 2499999999, 2500000001);
+    assert_in_range(weir_sim_provider_token_ns(&provider), 10000000, 10000001);
+    provider.active = 4;
+    assert_in_range(weir_sim_provider_token_ns(&provider), 20000000, 20000001);
 }
 
 int main(void)
@@ -339,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_refund_from_before_a_window_does_not_lift_the_next_above_its_limit),
         cmocka_unit_test(a_halved_limit_refills_half_as_fast_and_holds_half),
         cmocka_unit_test(errors_charge_nothing_and_come_as_often_as_they_should),
+        cmocka_unit_test(the_input_is_read_before_the_first_token_and_a_crowd_slows_all_replies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,66 @@ TEST(a_trace_is_replayed_as_it_is)
     weir_sim_scenario_destroy(scenario);
 }
 
+/* ---- clients who ask again ---- */
+
+#define SLOTS                                                                   \
+    "duration: 60s\nwarmup: 0s\n"                                               \
+    "line: { max: 100, timeout: 5m }\n"                                         \
+    "tenants: { a: { clients: 8, think: %s, %s } }\n"                           \
+    "provider: { concurrent: 4, queue: 1000, stated: nothing, delay: 0s, %s,\n" \
+    "  tokens_per_second: 100, first_token: { median: 500ms, spread: 0 } }\n"
+
+/* Replies of a second each. */
+#define SECONDS "output: { median: 50, spread: 0 }"
+
+static struct weir_sim_result run_slots(const char *think, const char *more, const char *provider,
+                                        const char *policy, uint32_t *flying_most)
+{
+    char text[1024];
+    struct weir_sim_world world;
+    snprintf(text, sizeof text, SLOTS, think, more, provider);
+    struct weir_sim_scenario *scenario = load_scenario(text);
+    weir_sim_world_init(&world, scenario, policy_of(policy), 1, NULL);
+    assert_true(weir_sim_world_run(&world));
+    struct weir_sim_result result = world.measure.result;
+    for (uint32_t i = 0; i < world.measure.second_count; i++) {
+        uint32_t flying = world.measure.seconds[i].flying;
+        *flying_most = flying > *flying_most ? flying : *flying_most;
+    }
+    weir_sim_world_deinit(&world);
+    weir_sim_scenario_destroy(scenario);
+    return result;
+}
+
+TEST(clients_ask_again_when_they_are_answered_and_no_sooner)
+{
+    uint32_t flying = 0;
+    struct weir_sim_result result = run_slots("0s", SECONDS, "whole: false", "backoff", &flying);
+    assert_int_equal(flying, 8); /* four of them in the provider's queue */
+    assert_in_range(result.served, 4 * 58, 4 * 60);
+    result = run_slots("2s", SECONDS, "whole: false", "backoff", &flying);
+    assert_in_range(result.served, 8 * 60 / 3 - 8, 8 * 60 / 3);
+    assert_in_range(result.asked - result.served, 0, 8);
+}
+
+TEST(a_whole_reply_has_its_first_byte_at_its_end)
+{
+    uint32_t flying = 0;
+    struct weir_sim_result result = run_slots("0s", SECONDS, "whole: false", "truth", &flying);
+    assert_true(result.first_p50_s > 0.49 && result.first_p50_s < 0.52);
+    result = run_slots("0s", SECONDS, "whole: true", "truth", &flying);
+    assert_true(result.first_p50_s > 0.98 && result.first_p50_s < 1.03);
+    assert_in_range(result.served, 4 * 58, 4 * 60);
+}
+
+TEST(those_whose_requests_are_lost_ask_again_a_second_later)
+{
+    uint32_t flying = 0;
+    struct weir_sim_result result =
+        run_slots("0s", SECONDS ", deadline: 1ms", "whole: false", "truth", &flying);
+    assert_in_range(result.asked, 4 * 55, 4 * 125);
+}
+
 /* ---- streams ---- */
 
 /* A policy that is `learned` and writes down what it is told of the one stream. */
@@ -241,6 +301,9 @@ int main(void)
         cmocka_unit_test(memory_comes_back_and_running_out_of_it_ends_the_run),
         cmocka_unit_test(a_run_can_be_stopped),
         cmocka_unit_test(a_trace_is_replayed_as_it_is),
+        cmocka_unit_test(clients_ask_again_when_they_are_answered_and_no_sooner),
+        cmocka_unit_test(a_whole_reply_has_its_first_byte_at_its_end),
+        cmocka_unit_test(those_whose_requests_are_lost_ask_again_a_second_later),
         cmocka_unit_test(a_stream_is_settled_while_it_streams),
         cmocka_unit_test(a_short_stream_is_not_counted_and_the_longest_is_within_bounds),
         cmocka_unit_test(a_client_that_leaves_ends_the_counting),

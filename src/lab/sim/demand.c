@@ -62,8 +62,11 @@ static void finish_mean(struct weir_sim_mean *mean, const struct weir_sim_scenar
 {
     const struct weir_sim_spread *first = &scenario->provider.first_token_s;
     mean->tokens = mean->input + mean->output;
+    const struct weir_sim_provider_settings *provider = &scenario->provider;
+    double crowd = provider->batch > 0 ? provider->concurrent / provider->batch : 0;
     mean->reply_s = first->median * weir_sim_exp(first->spread * first->spread / 2) +
-                    mean->output / scenario->provider.tokens_per_second;
+                    (provider->prefill > 0 ? mean->input / provider->prefill : 0) +
+                    mean->output / provider->tokens_per_second * (1 + crowd);
 }
 
 /* Of lognormal values of which none counts for more than `most`: the integral over the normal
@@ -101,8 +104,9 @@ static struct weir_sim_mean mean_of_all(const struct weir_sim_scenario *scenario
     for (uint32_t i = 0; i < scenario->tenant_count; i++) {
         const struct weir_sim_tenant_settings *settings = &scenario->tenants[i];
         struct weir_sim_mean mean = mean_of_group(settings);
-        double often =
-            settings->load > 0 ? settings->load * 1e6 / 60 / mean.tokens : settings->rate;
+        double often = settings->load > 0      ? settings->load * 1e6 / 60 / mean.tokens
+                       : settings->clients > 0 ? settings->clients * settings->count
+                                               : settings->rate;
         sum.input += often * mean.input;
         sum.output += often * mean.output;
         sum.max_tokens += often * mean.max_tokens;
@@ -268,7 +272,9 @@ void weir_sim_demand_start(struct weir_sim_demand *demand, struct weir_sim_clock
     for (uint32_t i = 0; i < demand->tenant_count; i++) {
         struct weir_sim_tenant *tenant = &demand->tenants[i];
         tenant->timer.kind = tenant_kind;
-        if (tenant->gap_s > 0) {
+        if (tenant->settings->clients > 0) {
+            weir_sim_clock_set(clock, &tenant->timer, tenant->settings->from_ns);
+        } else if (tenant->gap_s > 0) {
             /* Not all at once: those who come at constant intervals start anywhere in theirs. */
             double first_s = tenant->gap_s * weir_sim_uniform(&tenant->random);
             weir_sim_clock_set(clock, &tenant->timer,
@@ -277,14 +283,23 @@ void weir_sim_demand_start(struct weir_sim_demand *demand, struct weir_sim_clock
     }
 }
 
+struct weir_sim_wish weir_sim_demand_draw(struct weir_sim_demand *demand,
+                                          struct weir_sim_tenant *tenant, uint64_t now_ns)
+{
+    struct weir_sim_wish wish = draw(tenant->settings, &tenant->random);
+    wish.tenant = (uint32_t)(tenant - demand->tenants);
+    complete(&wish, tenant->settings, now_ns);
+    return wish;
+}
+
 struct weir_sim_wish weir_sim_demand_next(struct weir_sim_demand *demand,
                                           struct weir_sim_tenant *tenant,
                                           struct weir_sim_clock *clock)
 {
-    struct weir_sim_wish wish = draw(tenant->settings, &tenant->random);
-    wish.tenant = (uint32_t)(tenant - demand->tenants);
-    complete(&wish, tenant->settings, clock->now_ns);
-    set_next(tenant, clock, clock->now_ns);
+    struct weir_sim_wish wish = weir_sim_demand_draw(demand, tenant, clock->now_ns);
+    if (tenant->settings->clients == 0) {
+        set_next(tenant, clock, clock->now_ns);
+    }
     return wish;
 }
 

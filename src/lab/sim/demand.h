@@ -65,7 +65,12 @@ void weir_sim_demand_deinit(struct weir_sim_demand *demand, const struct weir_al
 void weir_sim_demand_start(struct weir_sim_demand *demand, struct weir_sim_clock *clock,
                            uint32_t tenant_kind, uint32_t trace_kind);
 
-/* A tenant's timer was due: what it asks for. Sets the timer for its next. */
+/* What a client of the tenant asks for now. */
+struct weir_sim_wish weir_sim_demand_draw(struct weir_sim_demand *demand,
+                                          struct weir_sim_tenant *tenant, uint64_t now_ns);
+
+/* A tenant's timer was due: what it asks for. Sets the timer for its next, unless it has clients
+ * who ask again when they are answered: then all of them ask for the first time. */
 struct weir_sim_wish weir_sim_demand_next(struct weir_sim_demand *demand,
                                           struct weir_sim_tenant *tenant,
                                           struct weir_sim_clock *clock);

@@ -193,6 +193,9 @@ static const struct weir_field provider_fields[] = {
                        section_first_token),
     FIELD_DECIMAL("tokens_per_second", struct weir_sim_provider_settings, tokens_per_second, 1,
                   100000),
+    FIELD_DECIMAL("prefill", struct weir_sim_provider_settings, prefill, 1, 10000000),
+    FIELD_DECIMAL("batch", struct weir_sim_provider_settings, batch, 1, 1000000),
+    WEIR_FIELD_BOOLEAN("whole", struct weir_sim_provider_settings, whole),
     WEIR_FIELD_DURATION("delay", struct weir_sim_provider_settings, delay_ns, 0,
                         10 * WEIR_NS_PER_SECOND),
     WEIR_FIELD_WORD("stated", struct weir_sim_provider_settings, headers, stated_words,
@@ -298,6 +301,8 @@ static const struct weir_field tenant_fields[] = {
     {.name = "rate",
      .read = read_per_second,
      .offset = WEIR_MEMBER(struct weir_sim_tenant_settings, rate, 8)},
+    WEIR_FIELD_COUNT("clients", struct weir_sim_tenant_settings, clients, 1, 100000),
+    WEIR_FIELD_DURATION("think", struct weir_sim_tenant_settings, think_ns, 0, WEIR_NS_PER_DAY),
     WEIR_FIELD_COUNT("burst", struct weir_sim_tenant_settings, burst, 1, 100000),
     WEIR_FIELD_COUNT("weight", struct weir_sim_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
     WEIR_FIELD_WORD("priority", struct weir_sim_tenant_settings, priority, priority_words,
@@ -336,13 +341,14 @@ static void read_tenant(struct weir_reader *reader, const struct weir_yaml *node
     *tenant = tenant_defaults;
     tenant->name = weir_reader_name(reader, node, "a tenant");
     weir_read_section(reader, node, &section_tenant, tenant);
-    bool load = weir_yaml_get(node, "load") != NULL;
-    bool rate = weir_yaml_get(node, "rate") != NULL;
-    if (load == rate && node->kind != WEIR_YAML_REFUSED) {
+    int named = (weir_yaml_get(node, "load") != NULL) + (weir_yaml_get(node, "rate") != NULL) +
+                (weir_yaml_get(node, "clients") != NULL);
+    if (named != 1 && node->kind != WEIR_YAML_REFUSED) {
         weir_reader_complain(reader, node,
-                             "has %s; expected either load, in times of what the account allows, "
-                             "or rate, in requests",
-                             load ? "both load and rate" : "neither load nor rate");
+                             "has %s of load, rate and clients; expected load, in times of what "
+                             "the account allows, or rate, in requests, or clients, who ask again "
+                             "when they are answered",
+                             named > 1 ? "more than one" : "none");
     }
     if (tenant->from_ns >= tenant->until_ns) {
         weir_reader_complain(reader, node, "ends before it begins; expected from < until");

@@ -105,6 +105,11 @@ static size_t tenants_bytes(const struct weir_sim_measure *measure)
     return (measure->demand->tenant_count + 1) * sizeof(double);
 }
 
+static size_t groups_bytes(const struct weir_sim_measure *measure)
+{
+    return (measure->scenario->tenant_count + 1) * sizeof *measure->group_waits;
+}
+
 bool weir_sim_measure_init(struct weir_sim_measure *measure,
                            const struct weir_sim_scenario *scenario,
                            const struct weir_sim_demand *demand,
@@ -120,11 +125,11 @@ bool weir_sim_measure_init(struct weir_sim_measure *measure,
     measure->tenant_offered = weir_allocate_zeroed(allocator, bytes);
     measure->tenant_tokens = weir_allocate_zeroed(allocator, bytes);
     measure->shares = weir_allocate_zeroed(allocator, bytes * WEIR_SIM_SHARE_BINS);
-    measure->group_waits = weir_allocate_zeroed(allocator, (scenario->tenant_count + 1) *
-                                                               sizeof *measure->group_waits);
+    measure->group_waits = weir_allocate_zeroed(allocator, groups_bytes(measure));
+    measure->group_firsts = weir_allocate_zeroed(allocator, groups_bytes(measure));
     return measure->seconds != NULL && measure->tenant_offered != NULL &&
            measure->tenant_tokens != NULL && measure->shares != NULL &&
-           measure->group_waits != NULL;
+           measure->group_waits != NULL && measure->group_firsts != NULL;
 }
 
 void weir_sim_measure_deinit(struct weir_sim_measure *measure)
@@ -138,8 +143,8 @@ void weir_sim_measure_deinit(struct weir_sim_measure *measure)
     weir_release(measure->allocator, measure->tenant_offered, bytes);
     weir_release(measure->allocator, measure->tenant_tokens, bytes);
     weir_release(measure->allocator, measure->shares, bytes * WEIR_SIM_SHARE_BINS);
-    weir_release(measure->allocator, measure->group_waits,
-                 (measure->scenario->tenant_count + 1) * sizeof *measure->group_waits);
+    weir_release(measure->allocator, measure->group_waits, groups_bytes(measure));
+    weir_release(measure->allocator, measure->group_firsts, groups_bytes(measure));
     *measure = (struct weir_sim_measure){0};
 }
 
@@ -322,17 +327,26 @@ static double longest_recovery(const struct weir_sim_measure *measure)
 
 /* ---- the result ---- */
 
+/* What a tenant asked for. Clients who ask again when they are answered ask for all there is. */
+static double asked_by(const struct weir_sim_measure *measure, uint32_t tenant, double possible)
+{
+    bool closed = measure->demand->tenants[tenant].settings->clients > 0;
+    return closed ? possible : measure->tenant_offered[tenant];
+}
+
 static double fairness(const struct weir_sim_measure *measure, double possible)
 {
     const struct weir_sim_demand *demand = measure->demand;
     double weights[WEIR_SIM_TENANTS_MAX] = {0};
+    double asked[WEIR_SIM_TENANTS_MAX] = {0};
     double shares[WEIR_SIM_TENANTS_MAX];
     uint32_t count = 0;
     assert(demand->tenant_count <= WEIR_SIM_TENANTS_MAX);
     for (uint32_t i = 0; i < demand->tenant_count; i++) {
         weights[i] = demand->tenants[i].settings->weight;
+        asked[i] = asked_by(measure, i, possible);
     }
-    weir_sim_fair_shares(measure->tenant_offered, weights, demand->tenant_count, possible, shares);
+    weir_sim_fair_shares(asked, weights, demand->tenant_count, possible, shares);
     for (uint32_t i = 0; i < demand->tenant_count; i++) {
         if (shares[i] > 0) {
             shares[count++] = measure->tenant_tokens[i] / shares[i];
@@ -383,6 +397,8 @@ struct weir_sim_group_result weir_sim_measure_group(const struct weir_sim_measur
         .count = settings->count,
         .wait_p50_s = weir_sim_waits_quantile(waits, 0.5),
         .wait_p99_s = weir_sim_waits_quantile(waits, 0.99),
+        .first_p50_s = weir_sim_waits_quantile(&measure->group_firsts[group], 0.5),
+        .first_p99_s = weir_sim_waits_quantile(&measure->group_firsts[group], 0.99),
     };
     for (uint32_t i = 0; i < measure->demand->tenant_count; i++) {
         if (measure->demand->tenants[i].group == group) {

@@ -37,6 +37,8 @@ struct weir_sim_group_result {
     double tokens;
     double wait_p50_s;
     double wait_p99_s;
+    double first_p50_s; /* from the arrival until the first byte */
+    double first_p99_s;
 };
 
 /* What one run came to; after the warm-up, where nothing else is said. */
@@ -76,6 +78,7 @@ struct weir_sim_measure {
     struct weir_sim_waits waits;
     struct weir_sim_waits firsts;
     struct weir_sim_waits *group_waits;
+    struct weir_sim_waits *group_firsts;
     struct weir_sim_result result;
 };
 

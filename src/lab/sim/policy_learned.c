@@ -98,7 +98,7 @@ static void fill(struct heard *heard, const struct weir_sim_site *site,
     }
     heard->reply = (struct weir_reply){
         .outcome = outcome,
-        .streamed = outcome == WEIR_OUTCOME_SUCCESS,
+        .streamed = outcome == WEIR_OUTCOME_SUCCESS && !provider->whole,
         .retry_after_known = reply->retry_after_ns > 0,
         .retry_after_ns = reply->retry_after_ns,
         .retry_after_rounding_ns = seconds ? WEIR_NS_PER_SECOND : 0,

@@ -309,14 +309,18 @@ void weir_sim_provider_change(struct weir_sim_provider *provider,
     }
 }
 
-uint64_t weir_sim_provider_first_ns(struct weir_sim_provider *provider)
+uint64_t weir_sim_provider_first_ns(struct weir_sim_provider *provider, uint32_t input)
 {
-    const struct weir_sim_spread *first = &provider->settings->first_token_s;
+    const struct weir_sim_provider_settings *settings = provider->settings;
+    const struct weir_sim_spread *first = &settings->first_token_s;
     double seconds = weir_sim_lognormal(&provider->random, first->median, first->spread);
+    seconds += settings->prefill > 0 ? (double)input / settings->prefill : 0;
     return (uint64_t)(seconds * provider->slow * SECOND) + 1;
 }
 
 uint64_t weir_sim_provider_token_ns(const struct weir_sim_provider *provider)
 {
-    return (uint64_t)(SECOND / provider->settings->tokens_per_second * provider->slow) + 1;
+    const struct weir_sim_provider_settings *settings = provider->settings;
+    double crowd = settings->batch > 0 ? (double)provider->active / settings->batch : 0;
+    return (uint64_t)(SECOND / settings->tokens_per_second * provider->slow * (1 + crowd)) + 1;
 }

@@ -91,7 +91,7 @@ void weir_sim_provider_change(struct weir_sim_provider *provider,
 double weir_sim_provider_level(struct weir_sim_provider *provider, uint32_t index, uint64_t now_ns);
 
 /* How long a reply takes: until its first token, and for each further one. */
-uint64_t weir_sim_provider_first_ns(struct weir_sim_provider *provider);
+uint64_t weir_sim_provider_first_ns(struct weir_sim_provider *provider, uint32_t input);
 uint64_t weir_sim_provider_token_ns(const struct weir_sim_provider *provider);
 
 #endif

@@ -66,7 +66,10 @@ struct weir_sim_provider_settings {
     uint32_t queue;      /* how many more wait inside; beyond, 429 without Retry-After */
     struct weir_sim_spread first_token_s;
     double tokens_per_second; /* of one reply */
-    uint64_t delay_ns;        /* one way */
+    double prefill;    /* tokens of input a second that a first token waits for; 0: for none */
+    double batch;      /* so many at once halve the speed of each reply; 0: they do not */
+    bool whole;        /* replies come whole, not as streams */
+    uint64_t delay_ns; /* one way */
     enum weir_sim_headers headers;
     enum weir_sim_retry_after retry_after;
     double errors; /* share of requests that end in a 5xx instead of a first token */
@@ -91,9 +94,11 @@ struct weir_sim_tenant_settings {
     struct weir_slice name;
     uint32_t count; /* so many alike; `load` and `rate` are of all of them together */
     enum weir_sim_arrivals arrivals;
-    double load;    /* times what the account allows; 0: `rate` says */
-    double rate;    /* requests a second */
-    uint32_t burst; /* so many at once, of BURSTS */
+    double load;       /* times what the account allows; 0: `rate` says */
+    double rate;       /* requests a second */
+    uint32_t clients;  /* of each tenant, who ask again when they are answered; 0: `load`, `rate` */
+    uint64_t think_ns; /* until they do */
+    uint32_t burst;    /* so many at once, of BURSTS */
     uint32_t weight;
     enum weir_priority priority;
     struct weir_sim_spread input;

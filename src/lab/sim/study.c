@@ -64,19 +64,20 @@ static struct weir_sim_group_result median_of_groups(const struct weir_sim_group
                                                      uint32_t stride, uint32_t count,
                                                      double *scratch)
 {
+    static const size_t figures[] = {offsetof(struct weir_sim_group_result, tokens),
+                                     offsetof(struct weir_sim_group_result, wait_p50_s),
+                                     offsetof(struct weir_sim_group_result, wait_p99_s),
+                                     offsetof(struct weir_sim_group_result, first_p50_s),
+                                     offsetof(struct weir_sim_group_result, first_p99_s)};
     struct weir_sim_group_result median = groups[0];
-    for (uint32_t i = 0; i < count; i++) {
-        scratch[i] = groups[(size_t)i * stride].tokens;
+    for (size_t figure = 0; figure < sizeof figures / sizeof figures[0]; figure++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const char *from = (const char *)&groups[(size_t)i * stride];
+            memcpy(&scratch[i], from + figures[figure], sizeof scratch[i]);
+        }
+        double value = weir_sim_median(scratch, count);
+        memcpy((char *)&median + figures[figure], &value, sizeof value);
     }
-    median.tokens = weir_sim_median(scratch, count);
-    for (uint32_t i = 0; i < count; i++) {
-        scratch[i] = groups[(size_t)i * stride].wait_p50_s;
-    }
-    median.wait_p50_s = weir_sim_median(scratch, count);
-    for (uint32_t i = 0; i < count; i++) {
-        scratch[i] = groups[(size_t)i * stride].wait_p99_s;
-    }
-    median.wait_p99_s = weir_sim_median(scratch, count);
     return median;
 }
 

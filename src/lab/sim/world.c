@@ -12,10 +12,13 @@
 
 #include <assert.h>
 
-#define REQUESTS_MAX     UINT32_C(4000000)
-#define SAMPLE_NS        WEIR_NS_PER_SECOND
-#define SITE_STREAM      UINT64_C(0x73697465) /* "site" */
-#define OUTPUT_SEED      128
+#define REQUESTS_MAX UINT32_C(4000000)
+#define SAMPLE_NS    WEIR_NS_PER_SECOND
+#define SITE_STREAM  UINT64_C(0x73697465) /* "site" */
+#define OUTPUT_SEED  128
+
+/* Whose request was not answered asks again after so long at least. */
+#define LOST_PAUSE_NS    WEIR_NS_PER_SECOND
 #define OUTPUT_WEIGHT    0.05
 #define PROGRESS_SECONDS 4
 
@@ -50,16 +53,31 @@ static void set_timer(struct weir_sim_world *world, struct weir_sim_request *req
     weir_sim_clock_set(&world->clock, &request->timer, world->clock.now_ns + after_ns);
 }
 
-static void release_request(struct weir_sim_world *world, struct weir_sim_request *request)
+/* It is over: its client asks again after so long, or it is gone. */
+static void release_after(struct weir_sim_world *world, struct weir_sim_request *request,
+                          uint64_t pause_ns)
 {
+    const struct weir_sim_tenant_settings *settings =
+        world->demand.tenants[request->wish.tenant].settings;
+    uint64_t think_ns = settings->think_ns > pause_ns ? settings->think_ns : pause_ns;
+    if (!world->ending && settings->clients > 0 &&
+        world->clock.now_ns + think_ns < settings->until_ns) {
+        set_timer(world, request, WEIR_SIM_THINK, think_ns);
+        return;
+    }
     weir_sim_clock_stop(&world->clock, &request->timer);
     weir_list_unlink(&request->link);
     weir_slab_give(&world->requests, request);
 }
 
+static void release_request(struct weir_sim_world *world, struct weir_sim_request *request)
+{
+    release_after(world, request, 0);
+}
+
 void weir_sim_lose(struct weir_sim_site *site, struct weir_sim_request *request)
 {
-    release_request(site->world, request);
+    release_after(site->world, request, LOST_PAUSE_NS);
 }
 
 /* ---- arrivals ---- */
@@ -86,14 +104,10 @@ static void count_arrival(struct weir_sim_world *world, const struct weir_sim_wi
     }
 }
 
-static void arrive(struct weir_sim_world *world, const struct weir_sim_wish *wish)
+static void begin(struct weir_sim_world *world, struct weir_sim_request *request,
+                  const struct weir_sim_wish *wish)
 {
     count_arrival(world, wish);
-    struct weir_sim_request *request = weir_slab_take(&world->requests);
-    if (request == NULL) {
-        world->no_memory = true;
-        return;
-    }
     uint64_t now_ns = world->clock.now_ns;
     uint64_t timeout_ns = world->scenario->line_timeout_ns;
     *request = (struct weir_sim_request){.timer.kind = KIND_REQUEST,
@@ -106,6 +120,34 @@ static void arrive(struct weir_sim_world *world, const struct weir_sim_wish *wis
     weir_list_push_back(&world->living, &request->link);
     world->next_site = (world->next_site + 1) % world->scenario->instances;
     enter(site_of(world, request), request);
+}
+
+static void arrive(struct weir_sim_world *world, const struct weir_sim_wish *wish)
+{
+    struct weir_sim_request *request = weir_slab_take(&world->requests);
+    if (request == NULL) {
+        world->no_memory = true;
+        return;
+    }
+    begin(world, request, wish);
+}
+
+/* The client has thought, and asks for something else. */
+static void ask_again(struct weir_sim_world *world, struct weir_sim_request *request)
+{
+    struct weir_sim_tenant *tenant = &world->demand.tenants[request->wish.tenant];
+    struct weir_sim_wish wish = weir_sim_demand_draw(&world->demand, tenant, world->clock.now_ns);
+    weir_list_unlink(&request->link);
+    begin(world, request, &wish);
+}
+
+static void tenant_is_due(struct weir_sim_world *world, struct weir_sim_tenant *tenant)
+{
+    uint32_t count = tenant->settings->clients > 0 ? tenant->settings->clients : 1;
+    for (uint32_t i = 0; i < count && !world->no_memory; i++) {
+        struct weir_sim_wish wish = weir_sim_demand_next(&world->demand, tenant, &world->clock);
+        arrive(world, &wish);
+    }
 }
 
 /* ---- at the provider ---- */
@@ -127,7 +169,7 @@ void weir_sim_send(struct weir_sim_site *site, struct weir_sim_request *request)
 /* The provider begins to work on it. */
 static void begin_reply(struct weir_sim_world *world, struct weir_sim_request *request)
 {
-    uint64_t first_ns = weir_sim_provider_first_ns(&world->provider);
+    uint64_t first_ns = weir_sim_provider_first_ns(&world->provider, request->wish.input);
     double tokens = (double)request->wish.input + request->wish.output;
     request->output = request->wish.output;
     request->begun_ns = world->clock.now_ns;
@@ -167,7 +209,7 @@ static void reach_provider(struct weir_sim_world *world, struct weir_sim_request
         break;
     case WEIR_SIM_FAILED:
         set_timer(world, request, WEIR_SIM_ANSWER,
-                  weir_sim_provider_first_ns(&world->provider) + delay_ns);
+                  weir_sim_provider_first_ns(&world->provider, request->wish.input) + delay_ns);
         break;
     }
 }
@@ -239,7 +281,8 @@ static void stream_on(struct weir_sim_world *world, struct weir_sim_request *req
     uint64_t left_ns = request->ends_ns - now_ns;
     uint64_t count_ns = (now_ns - request->first_ns) / COUNT_PART;
     count_ns = count_ns < COUNT_NS ? COUNT_NS : count_ns;
-    bool counted = world->policy->streamed != NULL && count_ns < left_ns;
+    bool counted =
+        world->policy->streamed != NULL && !world->scenario->provider.whole && count_ns < left_ns;
     set_timer(world, request, WEIR_SIM_STREAM, counted ? count_ns : left_ns);
 }
 
@@ -251,23 +294,33 @@ static uint32_t output_so_far(const struct weir_sim_world *world,
     return tokens < request->output ? (uint32_t)tokens : request->output;
 }
 
-static void take_first_byte(struct weir_sim_world *world, struct weir_sim_request *request)
+/* The head of a reply has come, with its first token or with all of it. */
+static void take_head(struct weir_sim_world *world, struct weir_sim_request *request)
 {
     struct weir_sim_site *site = site_of(world, request);
     uint64_t now_ns = world->clock.now_ns;
-    request->token_ns = weir_sim_provider_token_ns(&world->provider);
-    uint64_t last_ns = request->first_ns + request->output * request->token_ns;
-    request->first_ns = now_ns;
     if (weir_sim_measure_counts(&world->measure, request->sent_ns)) {
         uint64_t wait_ns = request->sent_ns - request->arrived_ns;
         uint32_t group = world->demand.tenants[request->wish.tenant].group;
         weir_sim_waits_add(&world->measure.waits, wait_ns);
         weir_sim_waits_add(&world->measure.firsts, now_ns - request->sent_ns);
         weir_sim_waits_add(&world->measure.group_waits[group], wait_ns);
+        weir_sim_waits_add(&world->measure.group_firsts[group], now_ns - request->arrived_ns);
     }
     if (world->policy->first_byte != NULL) {
         world->policy->first_byte(site, request);
         drain(site);
+    }
+}
+
+static void take_first_byte(struct weir_sim_world *world, struct weir_sim_request *request)
+{
+    uint64_t now_ns = world->clock.now_ns;
+    request->token_ns = weir_sim_provider_token_ns(&world->provider);
+    uint64_t last_ns = request->first_ns + request->output * request->token_ns;
+    request->first_ns = now_ns;
+    if (!world->scenario->provider.whole) {
+        take_head(world, request);
     }
     uint64_t left_ns = last_ns > now_ns ? last_ns - now_ns : 0;
     bool leaves = request->wish.cancel_after_ns < left_ns;
@@ -317,6 +370,9 @@ static void stream_is_due(struct weir_sim_world *world, struct weir_sim_request 
 static void take_last_byte(struct weir_sim_world *world, struct weir_sim_request *request)
 {
     struct weir_sim_site *site = site_of(world, request);
+    if (world->scenario->provider.whole) {
+        take_head(world, request);
+    }
     world->measure.result.served +=
         weir_sim_measure_counts(&world->measure, request->arrived_ns) ? 1 : 0;
     learn_output(site, request);
@@ -334,7 +390,7 @@ static void take_answer(struct weir_sim_world *world, struct weir_sim_request *r
     give_back(site, request, outcome);
     uint64_t after_ns = policy->again != NULL ? policy->again(site, request, outcome) : WEIR_NEVER;
     if (after_ns == WEIR_NEVER || world->clock.now_ns + after_ns > request->deadline_ns) {
-        release_request(world, request);
+        weir_sim_lose(site, request);
     } else if (after_ns == 0) {
         enter(site, request);
     } else {
@@ -365,6 +421,9 @@ static void request_is_due(struct weir_sim_world *world, struct weir_sim_request
         break;
     case WEIR_SIM_ANSWER:
         take_answer(world, request);
+        break;
+    case WEIR_SIM_THINK:
+        ask_again(world, request);
         break;
     case WEIR_SIM_LEAVING:
         finish_visit(world, request);
@@ -437,9 +496,7 @@ static void handle(struct weir_sim_world *world, struct weir_sim_timer *timer)
     struct weir_sim_wish wish;
     switch ((enum sim_world_timer)timer->kind) {
     case KIND_TENANT:
-        wish = weir_sim_demand_next(
-            &world->demand, weir_container_of(timer, struct weir_sim_tenant, timer), &world->clock);
-        arrive(world, &wish);
+        tenant_is_due(world, weir_container_of(timer, struct weir_sim_tenant, timer));
         break;
     case KIND_TRACE:
         wish = weir_sim_demand_replay(&world->demand, &world->clock);
@@ -595,6 +652,7 @@ static void stop_site(struct weir_sim_world *world, struct weir_sim_site *site)
 
 void weir_sim_world_deinit(struct weir_sim_world *world)
 {
+    world->ending = true;
     while (!weir_list_empty(&world->living)) {
         struct weir_sim_request *request =
             weir_container_of(world->living.next, struct weir_sim_request, link);

@@ -10,6 +10,9 @@
  *      |         v inside                  LEAVING --> over
  *      +------ WAITING <- ANSWER (429, 5xx)
  *       its time has come
+ *
+ * Where a tenant has clients who ask again when they are answered, what is over is in THINK, and
+ * then asks for something else.
  */
 #ifndef WEIR_LAB_SIM_WORLD_H
 #define WEIR_LAB_SIM_WORLD_H
@@ -31,7 +34,8 @@ enum weir_sim_state {
     WEIR_SIM_STREAM,  /* bytes come */
     WEIR_SIM_BACK,    /* the provider is done; the last byte travels */
     WEIR_SIM_ANSWER,  /* a refusal or an error travels back */
-    WEIR_SIM_LEAVING  /* its client is gone; the provider does not know yet */
+    WEIR_SIM_LEAVING, /* its client is gone; the provider does not know yet */
+    WEIR_SIM_THINK    /* its client will ask again */
 };
 
 struct weir_sim_request {
@@ -129,6 +133,7 @@ struct weir_sim_world {
     struct weir_sim_timer change_timer;
     struct weir_sim_timer sample_timer;
     bool no_memory;
+    bool ending;                                   /* nobody asks again */
     bool (*progress)(void *context, double share); /* false stops the run */
     void *progress_context;
 };
