@@ -8,7 +8,7 @@
  *   learned  where the provider states its quota, a mirror of the provider's own bucket, kept at a
  *            level from which it neither overflows nor refuses; where it states nothing, a rate
  *            anchored on what was delivered between two refusals; and a window that is found by
- *            counting. The default.
+ *            counting, and by replies that come later because they queue. The default.
  *   aimd     grows by addition while it is used and all is well, falls by a factor when it is not.
  *
  * Everything is told as numbers; reading them out of headers is the caller's part. What makes no
@@ -55,14 +55,14 @@ enum weir_charge {
 
 /* Permits at once. */
 struct weir_window_settings {
-    uint32_t start; /* 0: 4 */
+    uint32_t start; /* 0: 4 for aimd; 16 for learned, or 4 where the first reply states a quota */
     uint32_t min;   /* 0: 1 */
     uint32_t max;   /* 0: 64 for aimd, 8192 for learned, which is a guard and not a figure */
 };
 
 /* Cost per second. What the provider states replaces `start`, and lifts a `max` of 0. */
 struct weir_rate_settings {
-    uint64_t start; /* 0: 500 */
+    uint64_t start; /* 0: 500 for aimd; for learned no rate until a refusal measures one */
     uint64_t min;   /* 0: 50 for aimd, none for learned */
     uint64_t max;   /* 0: 5,000 for aimd, none for learned */
     uint64_t burst; /* aimd only: at most at once; 0: 2,000 */
@@ -124,9 +124,9 @@ struct weir_control_stats {
     enum weir_controller controller;
     double window;
     double failure_share;       /* learned only */
-    double first_token_seconds; /* of late */
+    double first_token_seconds; /* of late; of learned where replies come whole: all of them */
     double baseline_seconds;    /* when nothing queues up */
-    bool rate_active;           /* false: the quotas alone rule */
+    bool rate_active;           /* false: none is measured, or the quotas alone rule */
     double rate;                /* cost per second found without being told */
     double bucket;              /* what may be spent by it */
     double debt;                /* aimd with DEBT: what is owed besides */

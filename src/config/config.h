@@ -132,7 +132,8 @@ struct weir_config_limit {
     enum weir_config_kind kind;
     uint32_t start;
     uint32_t min;
-    uint32_t max; /* 0: none is named, and the controller, which is LEARNED, has its own */
+    uint32_t max;     /* 0: none is named, and the controller, which is LEARNED, has its own */
+    bool start_usual; /* ADAPTIVE: `start` was not named, and depends on what the upstream says */
 };
 
 struct weir_config_rate {

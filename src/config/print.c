@@ -221,7 +221,11 @@ static void print_limit(FILE *out, const struct weir_config_limit *limit)
         fprintf(out, "%u\n", limit->start);
         break;
     case WEIR_CONFIG_KIND_ADAPTIVE:
-        fprintf(out, "{start: %u, min: %u", limit->start, limit->min);
+        fprintf(out, "{");
+        if (!limit->start_usual) { /* which depends on what the upstream says */
+            fprintf(out, "start: %u, ", limit->start);
+        }
+        fprintf(out, "min: %u", limit->min);
         if (limit->max != 0) {
             fprintf(out, ", max: %u", limit->max);
         }

@@ -11,12 +11,13 @@
 #define KEYS_MAX     10000 /* with settings of their own, of a gate */
 #define LEASE_MAX_NS WEIR_YEAR
 
-/* What a gate has that names nothing else, and an adaptive one, whose upstream is mostly an LLM. */
-#define LIMIT_DEFAULT               WEIR_LIMIT_DEFAULT
-#define TIMEOUT_DEFAULT_NS          WEIR_TIMEOUT_DEFAULT_NS
-#define TICKETS_DEFAULT             WEIR_TICKETS_DEFAULT
-#define ADAPTIVE_TIMEOUT_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
-#define ADAPTIVE_TICKETS_DEFAULT    100
+/* What a gate has that names nothing else. One that is adaptive, or leads to an LLM whatever its
+ * limit is, has more patience: a reply takes longer than a function. */
+#define LIMIT_DEFAULT              WEIR_LIMIT_DEFAULT
+#define TIMEOUT_DEFAULT_NS         WEIR_TIMEOUT_DEFAULT_NS
+#define TICKETS_DEFAULT            WEIR_TICKETS_DEFAULT
+#define PATIENT_TIMEOUT_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
+#define ADAPTIVE_TICKETS_DEFAULT   100
 
 /* ---- lines ---- */
 
@@ -64,7 +65,7 @@ static void apply_preset(struct weir_config_gate *gate)
     }
     if (rules->limit.start == 0) {
         rules->limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, AGENTS_LIMIT,
-                                                  AGENTS_LIMIT, AGENTS_LIMIT};
+                                                  AGENTS_LIMIT, AGENTS_LIMIT, false};
     }
     if (rules->line.timeout_ns == 0) {
         rules->line.timeout_ns = AGENTS_TIMEOUT_NS;
@@ -194,17 +195,17 @@ static struct weir_config_limit default_limit(struct weir_reader *reader,
         return weir_limit_adaptive();
     }
     uint32_t limit = given ? (uint32_t)number : LIMIT_DEFAULT;
-    return (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, limit, limit, limit};
+    return (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, limit, limit, limit, false};
 }
 
 static void complete_line(struct weir_reader *reader, const struct weir_yaml *node,
-                          struct weir_config_rules *rules)
+                          struct weir_config_rules *rules, bool llm)
 {
     uint64_t number;
     bool adaptive = rules->limit.kind == WEIR_CONFIG_KIND_ADAPTIVE;
     if (rules->line.timeout_ns == 0) {
         bool given = read_environment(reader, node, ENVIRONMENT_TIMEOUT, &number);
-        uint64_t usual_ns = adaptive ? ADAPTIVE_TIMEOUT_DEFAULT_NS : TIMEOUT_DEFAULT_NS;
+        uint64_t usual_ns = adaptive || llm ? PATIENT_TIMEOUT_DEFAULT_NS : TIMEOUT_DEFAULT_NS;
         rules->line.timeout_ns = given ? number * WEIR_NS_PER_SECOND : usual_ns;
     }
     if (rules->line.max.tickets == 0) {
@@ -228,7 +229,7 @@ static void complete_rules(struct weir_reader *reader, const struct weir_yaml *n
     if (llm && rules->estimate == WEIR_ESTIMATE_NONE) {
         rules->estimate = WEIR_ESTIMATE_MEAN;
     }
-    complete_line(reader, node, rules);
+    complete_line(reader, node, rules, llm);
 }
 
 /* A debt is of a bucket with a fixed rate, or of aimd's. A key that has neither loses the one that

@@ -17,8 +17,10 @@
 #define WINDOW_MIN      UINT32_C(1)
 #define WINDOW_MAX_AIMD UINT32_C(64)
 
-/* Up to here the learned controller grows by itself, as weir/control.h says. */
-#define WINDOW_MAX_LEARNED UINT32_C(8192)
+/* Where the learned controller starts, and up to where it grows by itself, as weir/control.h says.
+ */
+#define WINDOW_START_LEARNED UINT32_C(16)
+#define WINDOW_MAX_LEARNED   UINT32_C(8192)
 
 static const struct weir_field limit_fields[] = {
     WEIR_FIELD_COUNT("start", struct weir_config_limit, start, 1, WEIR_LIMIT_MAX),
@@ -30,13 +32,18 @@ WEIR_SECTION(weir_section_limit, "gates.NAME.limit", limit_fields);
 
 /* What is not named takes its default, or the nearest number that fits to those that are. The most
  * depends on the controller, which is not known yet. */
+static uint32_t fitting_start(const struct weir_config_limit *limit, uint32_t start)
+{
+    uint32_t below = limit->max != 0 && start > limit->max ? limit->max : start;
+    return below < limit->min ? limit->min : below;
+}
+
 static void complete_window(struct weir_config_limit *limit)
 {
     limit->min = limit->min == 0 ? WINDOW_MIN : limit->min;
     if (limit->start == 0) {
-        bool above = limit->max != 0 && WINDOW_START > limit->max;
-        limit->start = above ? limit->max : WINDOW_START;
-        limit->start = limit->start < limit->min ? limit->min : limit->start;
+        limit->start_usual = true;
+        limit->start = fitting_start(limit, WINDOW_START);
     }
 }
 
@@ -49,10 +56,13 @@ struct weir_config_limit weir_limit_adaptive(void)
 
 void weir_limit_finish(struct weir_config_limit *limit, enum weir_controller controller)
 {
+    bool aimd = controller == WEIR_CONTROLLER_AIMD;
+    if (limit->kind == WEIR_CONFIG_KIND_ADAPTIVE && limit->start_usual) {
+        limit->start = fitting_start(limit, aimd ? WINDOW_START : WINDOW_START_LEARNED);
+    }
     if (limit->kind != WEIR_CONFIG_KIND_ADAPTIVE || limit->max != 0) {
         return;
     }
-    bool aimd = controller == WEIR_CONTROLLER_AIMD;
     uint32_t usual = aimd ? WINDOW_MAX_AIMD : WINDOW_MAX_LEARNED;
     if (limit->start > usual) { /* which is not below `min` */
         limit->max = limit->start;
@@ -91,12 +101,12 @@ void weir_read_limit(struct weir_reader *reader, const struct weir_yaml *value,
         read_window(reader, value, limit);
     } else if (weir_yaml_is(value, "none")) {
         *limit = (struct weir_config_limit){WEIR_CONFIG_KIND_NONE, WEIR_LIMIT_NONE, WEIR_LIMIT_NONE,
-                                            WEIR_LIMIT_NONE};
+                                            WEIR_LIMIT_NONE, false};
     } else if (value->kind == WEIR_YAML_SCALAR && value->plain &&
                weir_scalar_number(value->text, &number) && number >= 1 &&
                number <= WEIR_LIMIT_MAX) {
         uint32_t fixed = (uint32_t)number;
-        *limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, fixed, fixed, fixed};
+        *limit = (struct weir_config_limit){WEIR_CONFIG_KIND_FIXED, fixed, fixed, fixed, false};
     } else {
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
                            "a whole number from 1 to %u, none, or {start, min, max}%s",

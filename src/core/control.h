@@ -22,7 +22,8 @@ struct weir_control;
  * pass, `stated` tells of a quota whose limit is new. The others tell of one request: sent (and
  * whether it goes free), settled, and the three things that may become known of it. */
 struct weir_control_kind {
-    bool priced; /* steers by the price of the mirrors, not only by their level */
+    bool priced;   /* steers by the price of the mirrors, not only by their level */
+    bool each_end; /* each end is news to it, not only that of a reply that came whole */
     void (*init)(struct weir_control *control);
     void (*bound)(struct weir_control *control);
     void (*set_window)(struct weir_control *control, double window);
@@ -50,6 +51,7 @@ struct weir_control {
 
     struct weir_ledger ledger;
     uint32_t under_way; /* sent, and not ended */
+    uint64_t ended;     /* that were not refused */
     uint64_t refused;
     uint64_t lost;
 

@@ -98,6 +98,7 @@ static void aimd_describe(const struct weir_control *control, struct weir_contro
 }
 
 const struct weir_control_kind weir_control_aimd = {
+    .each_end = true,
     .priced = false,
     .init = aimd_init,
     .bound = aimd_bound,

@@ -39,6 +39,7 @@ static void learned_passed(struct weir_control *control, double passed_s)
 static void learned_stated(struct weir_control *control, bool is_new)
 {
     (void)is_new;
+    weir_window_state(&control->learned.window, &control->settings.window);
     for (uint32_t i = 0; i < control->mirror_count; i++) {
         if (weir_mirror_is_rate(&control->mirrors[i])) {
             weir_pacer_sleep(&control->learned.pacer, weir_control_stated_rate(control));
@@ -67,7 +68,15 @@ static void learned_undone(struct weir_control *control, uint64_t number, struct
 static void learned_accepted(struct weir_control *control, const struct weir_echo *echo)
 {
     weir_window_accept(&control->learned.window, echo);
+    if (echo->streamed) {
+        weir_window_time(&control->learned.window, echo);
+    }
     weir_pacer_accept(&control->learned.pacer, echo->number);
+}
+
+static void learned_succeeded(struct weir_control *control, const struct weir_echo *echo)
+{
+    weir_window_time(&control->learned.window, echo);
 }
 
 /* Errors say nothing about the quota: the rate is left alone. */
@@ -81,6 +90,7 @@ static double learned_refused(struct weir_control *control, const struct weir_ec
 {
     struct weir_window *window = &control->learned.window;
     if (refusal->retry_after_known) {
+        weir_window_halt(window);
         return weir_pacer_refuse(&control->learned.pacer, refusal);
     }
     bool explained = weir_window_explains(window, echo->among);
@@ -119,7 +129,7 @@ const struct weir_control_kind weir_control_learned = {
     .settled = learned_settled,
     .undone = learned_undone,
     .accepted = learned_accepted,
-    .succeeded = NULL, /* the first byte is what counts */
+    .succeeded = learned_succeeded,
     .lost = learned_lost,
     .refused = learned_refused,
     .window = learned_window,

@@ -37,6 +37,7 @@ static struct weir_echo echo_of(const struct weir_control *control,
                               .sent_last = control->ledger.number,
                               .among = inside->sent_among,
                               .active = active,
+                              .ended = control->ended,
                               .held = held,
                               .delay_s = weir_seconds(delay_ns),
                               .now_ns = now_ns};
@@ -163,6 +164,8 @@ uint64_t weir_control_hear(struct weir_control *control, struct weir_ticket *tic
     bool lost = reply->outcome == WEIR_OUTCOME_SOFT_LOSS;
     struct weir_echo echo = echo_of(control, ticket, active, now_ns);
     echo.streamed = reply->streamed;
+    echo.input = inside->input;
+    inside->streamed = reply->streamed;
     hear_quotas(control, ticket, reply, refused || lost, now_ns);
     double pause_s = 0.0;
     if (refused || lost) {
@@ -218,6 +221,7 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
         return false;
     }
     settle(control, ticket, usage);
+    control->ended++;
     if (outcome == WEIR_OUTCOME_SOFT_LOSS && inside->heard) { /* broken off in the middle */
         struct weir_echo echo = echo_of(control, ticket, active, now_ns);
         control->lost++;
@@ -231,10 +235,13 @@ bool weir_control_end(struct weir_control *control, struct weir_ticket *ticket,
     if (inside->charge == WEIR_CHARGE_END) {
         weir_ledger_average_delay(&control->ledger, ticket, now_ns);
     }
-    if (control->kind->succeeded == NULL) {
+    if (!control->kind->each_end && (inside->streamed || !inside->accepted)) {
         return false;
     }
     struct weir_echo echo = echo_of(control, ticket, active, now_ns);
+    echo.streamed = inside->streamed;
+    echo.input = usage.input;
+    echo.output = usage.output;
     control->kind->succeeded(control, &echo);
     return true;
 }

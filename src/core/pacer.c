@@ -76,6 +76,7 @@ void weir_pacer_bound(struct weir_pacer *pacer, const struct weir_rate_settings 
 void weir_pacer_init(struct weir_pacer *pacer, const struct weir_rate_settings *settings)
 {
     *pacer = (struct weir_pacer){.clean = true, .backoff = 1.0};
+    pacer->asleep = settings->start == 0;
     pacer->start = settings->start == 0 ? START_RATE : (double)settings->start;
     pacer->rate = pacer->start;
     weir_pacer_bound(pacer, settings);
@@ -265,6 +266,7 @@ static void wake(struct weir_pacer *pacer, double stated)
     if (pacer->asleep) {
         pacer->asleep = false;
         pacer->anchored = false;
+        pacer->rate = RATE_MAX;
         pacer->balance = INFINITY; /* the pause sets it */
         pacer->measured = stated;
     }

@@ -40,6 +40,7 @@ struct weir_ticket_inside {
     uint32_t undone : 1;      /* it was refused or failed: as if it had never been sent */
     uint32_t guessed : 1;     /* nothing was known of its output when it came */
     uint32_t free : 1;        /* it did not wait for a rate, and pays with what there is */
+    uint32_t streamed : 1;    /* its reply's first byte is its first token */
 
     /* What the lane's controller remembers of it; see core/control.h. */
     uint64_t sent_number;   /* counts what the lane has sent */

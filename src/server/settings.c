@@ -51,8 +51,10 @@ static struct weir_control_settings control_of(const struct weir_config_rules *r
 {
     struct weir_control_settings control = {.controller = rules->controller,
                                             .settle = rules->settle};
-    control.window = (struct weir_window_settings){
-        .start = rules->limit.start, .min = rules->limit.min, .max = rules->limit.max};
+    control.window =
+        (struct weir_window_settings){.start = rules->limit.start_usual ? 0 : rules->limit.start,
+                                      .min = rules->limit.min,
+                                      .max = rules->limit.max};
     if (rules->limit.kind == WEIR_CONFIG_KIND_NONE) {
         control.window =
             (struct weir_window_settings){WEIR_WINDOW_MAX, WEIR_WINDOW_MAX, WEIR_WINDOW_MAX};

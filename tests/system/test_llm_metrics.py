@@ -382,7 +382,8 @@ async def test_lanes_tell_what_the_api_says_of_them():
     async def hold(wire, message):
         await wire.send(stream_head(), chunked(TEXTS[0]))
         await wire.ended()
-    async with upstream(hold) as first, upstream(hold) as second, llm(first, second) as gateway:
+    async with upstream(hold) as first, upstream(hold) as second, \
+            llm(first, second, gate='limit: {}, tokens: { rate: { start: 500/s } }') as gateway:
         async with connect(gateway.port) as one, connect(gateway.port) as other:
             for wire in (one, other):
                 await wire.send(post(chat(stream=True)))

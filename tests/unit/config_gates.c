@@ -76,7 +76,7 @@ TEST(an_adaptive_gate_has_the_defaults_of_llms)
         load(API "gates: { a: { limit: {} }, b: { limit: { max: 2 } }, c: { limit: { min: 100 } }, "
                  "d: { limit: { start: 80 } }, e: { limit: { min: 10 }, line: { max: 5, timeout: "
                  "1s } } }\n");
-    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     assert_int_equal(config->gates[0].rules.controller, WEIR_CONTROLLER_LEARNED);
     assert_int_equal(config->gates[0].rules.settle, WEIR_SETTLE_NEGATIVE);
     assert_int_equal(config->gates[0].rules.estimate, WEIR_ESTIMATE_NONE);
@@ -86,7 +86,7 @@ TEST(an_adaptive_gate_has_the_defaults_of_llms)
     expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 2, 1, 2);
     expect_limit(&config->gates[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 100, 100, 0);
     expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 80, 1, 0);
-    expect_limit(&config->gates[4].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 10, 10, 0);
+    expect_limit(&config->gates[4].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 10, 0);
     assert_int_equal(config->gates[4].rules.line.timeout_ns, SECOND);
     assert_int_equal(config->gates[4].rules.line.max.tickets, 5);
     unload(config);
@@ -111,7 +111,7 @@ TEST(a_max_that_is_not_named_is_the_controller_s)
         {"{ controller: learned, limit: { start: 8192 } }", 8192, 1, 0},
         {"{ controller: learned, limit: { start: 8193 } }", 8193, 1, 8193},
         {"{ controller: learned, limit: { min: 10000 } }", 10000, 10000, 10000},
-        {"{ controller: learned, limit: { max: 10000 } }", 4, 1, 10000},
+        {"{ controller: learned, limit: { max: 10000 } }", 16, 1, 10000},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[128];
@@ -153,7 +153,7 @@ TEST(a_controller_alone_makes_the_limit_adaptive)
                  "  b: { controller: aimd, tokens: 500/s }\n"
                  "  c: { limit: 5, keys: { k: { controller: aimd } } }\n"
                  "  d: { controller: aimd, tokens: { rate: { start: 500/s } } }\n");
-    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     assert_int_equal(config->gates[0].rules.controller, WEIR_CONTROLLER_LEARNED);
     assert_int_equal(config->gates[0].rules.line.timeout_ns, 30 * SECOND);
     assert_int_equal(config->gates[0].rules.line.max.tickets, 100);
@@ -190,11 +190,11 @@ TEST(a_key_has_the_controller_of_its_gate_if_it_adapts)
     assert_int_equal(key[1].rules.controller, WEIR_CONTROLLER_NONE);
     assert_int_equal(key[1].rules.settle, WEIR_SETTLE_NEGATIVE);
     assert_int_equal(key[2].rules.controller, WEIR_CONTROLLER_LEARNED);
-    expect_limit(&key[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
+    expect_limit(&key[2].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 64);
     assert_int_equal(key[2].rules.settle, WEIR_SETTLE_NEGATIVE);
     assert_int_equal(key[3].rules.controller, WEIR_CONTROLLER_NONE);
     assert_int_equal(key[3].rules.settle, WEIR_SETTLE_DEBT);
-    expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&config->gates[1].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     expect_limit(&config->gates[1].keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
     assert_int_equal(config->gates[2].rules.controller, WEIR_CONTROLLER_NONE);
     assert_int_equal(config->gates[2].keys[0].rules.controller, WEIR_CONTROLLER_LEARNED);
@@ -220,14 +220,14 @@ TEST(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive)
     struct weir_config *config = load("listen: 127.0.0.1:1\n" LLM_ROUTES LLM_GATES);
     const struct weir_config_gate *a = &config->gates[0];
     assert_true(a->llm);
-    expect_limit(&a->rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&a->rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     assert_int_equal(a->rules.controller, WEIR_CONTROLLER_LEARNED);
     assert_int_equal(a->rules.settle, WEIR_SETTLE_NEGATIVE);
     assert_int_equal(a->rules.estimate, WEIR_ESTIMATE_MEAN);
     assert_int_equal(a->rules.line.timeout_ns, 30 * SECOND);
     assert_int_equal(a->rules.line.max.tickets, 100);
     assert_int_equal(a->rules.tokens.kind, WEIR_CONFIG_KIND_NONE);
-    expect_limit(&a->keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&a->keys[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     assert_int_equal(a->keys[0].rules.estimate, WEIR_ESTIMATE_MEAN);
     assert_int_equal(a->keys[0].rules.line.max.tickets, 5);
     assert_int_equal(a->keys[1].rules.controller, WEIR_CONTROLLER_NONE);
@@ -242,7 +242,7 @@ TEST(a_gate_that_a_route_to_an_llm_leads_to_is_adaptive)
     expect_limit(&c->rules.limit, WEIR_CONFIG_KIND_FIXED, 3, 3, 3);
     assert_int_equal(c->rules.controller, WEIR_CONTROLLER_NONE);
     assert_int_equal(c->rules.estimate, WEIR_ESTIMATE_EWMA);
-    assert_int_equal(c->rules.line.timeout_ns, 10 * SECOND);
+    assert_int_equal(c->rules.line.timeout_ns, 30 * SECOND);
     expect_limit(&config->gates[3].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 64);
     unload(config);
 }
@@ -280,7 +280,7 @@ TEST(the_environment_counts_at_the_gate_of_an_llm_too)
     unload(config);
     USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "");
     config = load("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES);
-    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 4, 1, 0);
+    expect_limit(&config->gates[0].rules.limit, WEIR_CONFIG_KIND_ADAPTIVE, 16, 1, 0);
     unload(config);
     USE_ENVIRONMENT("MAX_CONCURRENT_REQUESTS", "many");
     assert_int_equal(load_bad("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES)->count, 1);
@@ -425,8 +425,8 @@ TEST(a_max_that_is_the_controller_s_is_not_printed)
     struct weir_config *config = load("listen: 127.0.0.1:1\n" LLM_GATES LLM_ROUTES);
     char *first = print(config);
     unload(config);
-    assert_non_null(strstr(first, "    limit: {start: 4, min: 1}\n"));
-    assert_non_null(strstr(first, "    limit: {start: 4, min: 1, max: 64}\n"));
+    assert_non_null(strstr(first, "    limit: {min: 1}\n"));
+    assert_non_null(strstr(first, "    limit: {min: 1, max: 64}\n"));
     assert_non_null(strstr(first, "    controller: learned\n    settle: negative\n"
                                   "    estimate: mean\n"));
     config = load(first);

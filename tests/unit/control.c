@@ -18,6 +18,13 @@ static void hear(struct fixture *f, struct weir_ticket *ticket, struct weir_repl
     weir_key_validate(f->key);
 }
 
+static void close_with(struct fixture *f, struct weir_ticket *tickets, size_t count)
+{
+    end_all(f, tickets, count, MINUTE);
+    close_key(f);
+    memset(tickets, 0, count * sizeof *tickets);
+}
+
 static void hear_quota(struct fixture *f, struct weir_ticket *ticket, struct weir_quota quota,
                        uint64_t now_ns)
 {
@@ -58,43 +65,93 @@ static struct weir_quota minute_of(int64_t limit, int64_t remaining)
 
 /* ---- the window ---- */
 
-TEST(a_lane_that_learns_starts_with_4_permits_and_grows_with_first_bytes)
+/* Grows only once a round has shown that nothing queues: eight replies. */
+TEST(a_lane_that_learns_starts_with_16_permits_and_grows_with_first_bytes)
 {
     struct fixture f;
     open_key(&f, (struct weir_settings){LEARNING(0)});
-    struct weir_ticket tickets[8] = {0};
-    enter_many(&f, tickets, 8, SECOND);
-    expect_counts(&f, 4, 4);
-    hear(&f, &tickets[0], accepted, 2 * SECOND);
-    expect_news(&f, &tickets[4]);
+    struct weir_ticket tickets[24] = {0};
+    enter_many(&f, tickets, 24, SECOND);
+    expect_counts(&f, 16, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        hear(&f, &tickets[i], accepted, 2 * SECOND);
+    }
+    expect_counts(&f, 16, 8);
+    hear(&f, &tickets[8], accepted, 2 * SECOND);
+    expect_news(&f, &tickets[16]);
     expect_no_news(&f);
-    expect_counts(&f, 5, 3);
-    assert_int_equal(lane_of(&f, 0, 2 * SECOND).limit, 5);
+    expect_counts(&f, 17, 7);
+    assert_int_equal(lane_of(&f, 0, 2 * SECOND).limit, 17);
     if (listening) {
         struct weir_event event;
         assert_true(find_event(&f, WEIR_EVENT_LIMIT, &event));
-        assert_int_equal(event.value, 4);
-        assert_int_equal(event.limit, 5);
+        assert_int_equal(event.value, 16);
+        assert_int_equal(event.limit, 17);
         assert_int_equal(event.cause, WEIR_LIMIT_GROWN);
         assert_string_equal(weir_limit_reason_name((enum weir_limit_reason)event.cause), "grown");
     }
-    hear(&f, &tickets[0], accepted, 3 * SECOND); /* told twice: once is enough */
-    expect_counts(&f, 5, 3);
-    end_all(&f, tickets, 8, 3 * SECOND);
+    hear(&f, &tickets[8], accepted, 3 * SECOND); /* told twice: once is enough */
+    expect_counts(&f, 17, 7);
+    end_all(&f, tickets, 24, 3 * SECOND);
     close_key(&f);
+}
+
+/* A quota says how much, so there is no need to find out with a crowd. */
+TEST(where_the_first_reply_states_a_quota_it_starts_with_4)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0)});
+    struct weir_ticket tickets[3] = {0};
+    enter_many(&f, tickets, 3, SECOND);
+    hear_quota(&f, &tickets[0], minute_of(600000, 599800), 2 * SECOND);
+    assert_int_equal(lane_of(&f, 0, 2 * SECOND).limit, 4);
+    close_with(&f, tickets, 3);
+
+    open_key(&f, (struct weir_settings){LEARNING(.window = {.start = 12})});
+    enter_many(&f, tickets, 3, SECOND);
+    hear_quota(&f, &tickets[0], minute_of(600000, 599800), 2 * SECOND);
+    assert_int_equal(lane_of(&f, 0, 2 * SECOND).limit, 12);
+    close_with(&f, tickets, 3);
+
+    open_key(&f, (struct weir_settings){LEARNING(0)});
+    enter_many(&f, tickets, 3, SECOND);
+    hear(&f, &tickets[1], accepted, 2 * SECOND);
+    hear_quota(&f, &tickets[0], minute_of(600000, 599800), 2 * SECOND);
+    assert_int_equal(lane_of(&f, 0, 2 * SECOND).limit, 16); /* not the first */
+    close_with(&f, tickets, 3);
+}
+
+/* Until a refusal measures one, there is no rate. */
+TEST(a_crowd_of_large_requests_goes_at_once_where_nothing_is_stated)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LEARNING(0), .estimate = WEIR_ESTIMATE_MEAN});
+    struct weir_ticket tickets[8] = {0};
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(enter_for(&f, &tickets[i], 17000, 1000, SECOND), WEIR_ADMITTED);
+    }
+    assert_false(control_of(&f, SECOND).rate_active);
+    close_with(&f, tickets, 8);
 }
 
 TEST(a_limit_that_is_set_is_where_the_window_goes_on)
 {
     struct fixture f;
     open_key(&f, (struct weir_settings){LEARNING(0)});
-    struct weir_ticket tickets[8] = {0};
+    struct weir_ticket tickets[16] = {0};
     assert_int_equal(set_limit(&f, 0, 2, SECOND), WEIR_OK);
-    enter_many(&f, tickets, 8, SECOND);
+    enter_many(&f, tickets, 16, SECOND);
+    expect_counts(&f, 2, 14);
+    for (uint32_t i = 0; i < 8; i++) { /* two a second */
+        uint64_t now_ns = (2 + i / 2) * SECOND;
+        hear(&f, &tickets[i], accepted, now_ns);
+        leave(&f, &tickets[i], now_ns);
+        drop_news(&f);
+    }
     expect_counts(&f, 2, 6);
-    hear(&f, &tickets[0], accepted, 2 * SECOND);
+    hear(&f, &tickets[8], accepted, 6 * SECOND);
     expect_counts(&f, 3, 5);
-    end_all(&f, tickets, 8, 3 * SECOND);
+    end_all(&f, tickets, 16, 6 * SECOND);
     close_key(&f);
 }
 
@@ -189,7 +246,7 @@ TEST(a_lane_whose_first_request_is_refused_is_not_shut_for_long)
 TEST(a_stated_quota_replaces_what_was_guessed)
 {
     struct fixture f;
-    open_key(&f, (struct weir_settings){LEARNING(0)});
+    open_key(&f, (struct weir_settings){LEARNING(.rate = {.start = 500})});
     struct weir_ticket ticket = {0};
     assert_int_equal(enter_for(&f, &ticket, 100, 200, SECOND), WEIR_ADMITTED);
     assert_true(control_of(&f, SECOND).rate_active);
@@ -369,10 +426,11 @@ TEST(quotas_that_make_no_sense_are_ignored)
 TEST(a_stream_is_settled_while_it_comes)
 {
     struct fixture f;
-    open_key(
-        &f, (struct weir_settings){LANE(.control = {.controller = WEIR_CONTROLLER_LEARNED},
-                                        RATE(.tokens = 10000, .period_ns = DAY)),
-                                   .tenant_default = {.rate = {.tokens = 5000, .period_ns = DAY}}});
+    open_key(&f,
+             (struct weir_settings){
+                 LANE(.control = {.controller = WEIR_CONTROLLER_LEARNED, .rate = {.start = 500}},
+                      RATE(.tokens = 10000, .period_ns = DAY)),
+                 .tenant_default = {.rate = {.tokens = 5000, .period_ns = DAY}}});
     struct weir_ticket ticket = {0};
     assert_int_equal(enter_for(&f, &ticket, 100, 200, SECOND), WEIR_ADMITTED);
     hear(&f, &ticket, accepted, SECOND);
@@ -560,12 +618,14 @@ TEST(what_was_learned_outlives_new_settings_and_ends_with_the_controller)
 {
     struct fixture f;
     open_key(&f, (struct weir_settings){LEARNING(0)});
-    struct weir_ticket tickets[8] = {0};
-    enter_many(&f, tickets, 8, SECOND);
-    hear(&f, &tickets[0], accepted, 2 * SECOND);
+    struct weir_ticket tickets[24] = {0};
+    enter_many(&f, tickets, 24, SECOND);
+    for (uint32_t i = 7; i < 16; i++) { /* the ninth makes it grow */
+        hear(&f, &tickets[i], accepted, 2 * SECOND);
+    }
     drop_news(&f);
     configure(&f, (struct weir_settings){LEARNING(0), .timeout_ns = MINUTE}, 3 * SECOND);
-    assert_int_equal(lane_of(&f, 0, 3 * SECOND).limit, 5);
+    assert_int_equal(lane_of(&f, 0, 3 * SECOND).limit, 17);
     configure(&f, (struct weir_settings){LEARNING(.window = {.max = 2})}, 3 * SECOND);
     assert_int_equal(lane_of(&f, 0, 3 * SECOND).limit, 2);
     configure(&f, (struct weir_settings){BY_AIMD(0)}, 3 * SECOND);
@@ -580,7 +640,7 @@ TEST(what_was_learned_outlives_new_settings_and_ends_with_the_controller)
     assert_false(weir_key_get_control(f.key, 0, 5 * SECOND, &none));
     assert_int_equal(lane_of(&f, 0, 5 * SECOND).limit, 3);
     drop_news(&f);
-    end_all(&f, tickets, 8, 6 * SECOND);
+    end_all(&f, tickets, 24, 6 * SECOND);
     close_key(&f);
 }
 
@@ -596,7 +656,7 @@ TEST(a_change_that_finds_no_memory_changes_nothing)
         bool done = f.memory.failed == 0;
         f.memory.fail_at = 0;
         assert_int_equal(status, done ? WEIR_OK : WEIR_NO_MEMORY);
-        assert_int_equal(lane_of(&f, 0, SECOND).limit, done ? 4 : 3);
+        assert_int_equal(lane_of(&f, 0, SECOND).limit, done ? 16 : 3);
         close_key(&f);
         if (done) {
             assert_true(fail_at > 2);
@@ -797,7 +857,9 @@ TEST(who_waits_for_a_rate_is_told_so_and_when)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH_WAYS(a_lane_that_learns_starts_with_4_permits_and_grows_with_first_bytes),
+        BOTH_WAYS(a_lane_that_learns_starts_with_16_permits_and_grows_with_first_bytes),
+        BOTH_WAYS(where_the_first_reply_states_a_quota_it_starts_with_4),
+        BOTH_WAYS(a_crowd_of_large_requests_goes_at_once_where_nothing_is_stated),
         BOTH_WAYS(a_limit_that_is_set_is_where_the_window_goes_on),
         BOTH_WAYS(a_lane_whose_first_request_is_refused_is_not_shut_for_long),
         BOTH_WAYS(retry_after_pauses_its_lane_alone),

@@ -12,10 +12,11 @@
         }                                              \
     } while (0)
 
+/* One that is given a rate to begin with. */
 static struct weir_pacer fresh(void)
 {
     struct weir_pacer pacer;
-    weir_pacer_init(&pacer, &(struct weir_rate_settings){0});
+    weir_pacer_init(&pacer, &(struct weir_rate_settings){.start = 500});
     return pacer;
 }
 
@@ -45,6 +46,31 @@ static double refuse(struct weir_pacer *pacer, uint64_t number, double retry_aft
                                          .cost_mean = 1000.0,
                                          .now_ns = now_ns};
     return weir_pacer_refuse(pacer, &refusal);
+}
+
+TEST(without_a_rate_to_begin_with_nothing_waits_until_a_refusal_has_measured_one)
+{
+    struct weir_pacer pacer;
+    weir_pacer_init(&pacer, &(struct weir_rate_settings){0});
+    expect_near(weir_pacer_wait(&pacer, 1e9, false), 0.0);
+    send(&pacer, 100, SECOND);
+    expect_near(weir_pacer_wait(&pacer, 1e9, false), 0.0);
+    assert_true(pacer.asleep);
+    /* A hundred thousand in ten seconds, and empty for two more. */
+    expect_near(refuse(&pacer, 101, 2.0, 11 * SECOND), 2.0);
+    assert_false(pacer.asleep);
+    expect_near(pacer.measured, 100000.0 / 11.5);
+    assert_true(weir_pacer_wait(&pacer, 1000.0, false) > 2.0);
+    assert_true(weir_pacer_wait(&pacer, 1000.0, true) > 2.0);
+}
+
+TEST(what_little_was_delivered_because_little_was_asked_for_is_no_rate)
+{
+    struct weir_pacer pacer;
+    weir_pacer_init(&pacer, &(struct weir_rate_settings){0});
+    send(&pacer, 5, SECOND);
+    refuse(&pacer, 6, 1.0, 100 * SECOND);
+    expect_near(pacer.measured, 500.0);
 }
 
 TEST(before_the_first_refusal_the_rate_grows_only_while_it_is_what_holds)
@@ -465,6 +491,9 @@ TEST(bounds_hold_whatever_is_learned)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            without_a_rate_to_begin_with_nothing_waits_until_a_refusal_has_measured_one),
+        cmocka_unit_test(what_little_was_delivered_because_little_was_asked_for_is_no_rate),
         cmocka_unit_test(before_the_first_refusal_the_rate_grows_only_while_it_is_what_holds),
         cmocka_unit_test(
             the_first_refusal_gives_what_was_delivered_until_then_but_not_more_than_was_sent),

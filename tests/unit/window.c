@@ -4,10 +4,12 @@
 
 #include <math.h>
 
+/* A round has shown that nothing queues. */
 static struct weir_window fresh(void)
 {
     struct weir_window window;
     weir_window_init(&window, &(struct weir_window_settings){0});
+    window.room = true;
     return window;
 }
 
@@ -18,6 +20,9 @@ static struct weir_echo echo_of(uint64_t number, uint32_t among, bool held)
                               .among = among,
                               .active = among,
                               .held = held,
+                              .streamed = true,
+                              .delay_s = 0.5,
+                              .ended = number,
                               .now_ns = number * SECOND};
 }
 
@@ -25,6 +30,7 @@ static void accept(struct weir_window *window, uint64_t number, uint32_t among, 
 {
     struct weir_echo echo = echo_of(number, among, held);
     weir_window_accept(window, &echo);
+    weir_window_time(window, &echo);
 }
 
 static void refuse(struct weir_window *window, uint64_t number, uint32_t among)
@@ -39,23 +45,52 @@ static void lose(struct weir_window *window, uint64_t number, uint32_t among)
     weir_window_lose(window, &echo);
 }
 
-TEST(it_starts_at_4_and_grows_by_one_for_each_first_byte_while_it_holds)
+TEST(it_starts_at_16_and_grows_by_one_for_each_first_byte_while_it_holds)
 {
     struct weir_window window = fresh();
-    assert_true(window.size == 4.0);
-    accept(&window, 1, 4, true);
-    accept(&window, 2, 4, true);
-    assert_true(window.size == 6.0);
+    assert_true(window.size == 16.0);
+    accept(&window, 1, 16, true);
+    accept(&window, 2, 16, true);
+    assert_true(window.size == 18.0);
     assert_int_equal(window.reason, WEIR_LIMIT_GROWN);
+}
+
+TEST(it_does_not_grow_before_a_round_has_shown_that_nothing_queues)
+{
+    struct weir_window window = fresh();
+    window.room = false;
+    for (uint64_t i = 1; i <= 8; i++) {
+        accept(&window, i, 16, true);
+    }
+    assert_true(window.size == 16.0);
+    accept(&window, 9, 16, true);
+    assert_true(window.size == 17.0);
 }
 
 TEST(it_does_not_grow_while_something_else_holds)
 {
     struct weir_window window = fresh();
     for (uint64_t i = 1; i <= 100; i++) {
-        accept(&window, i, 4, false);
+        accept(&window, i, 16, false);
     }
-    assert_true(window.size == 4.0);
+    assert_true(window.size == 16.0);
+}
+
+TEST(a_refusal_with_retry_after_ends_the_growth_at_what_was_taken)
+{
+    struct weir_window window = fresh();
+    for (uint64_t i = 1; i <= 10; i++) {
+        accept(&window, i, (uint32_t)i, true);
+    }
+    assert_true(window.size == 26.0);
+    weir_window_halt(&window);
+    assert_true(window.size == 10.0);
+    assert_int_equal(window.reason, WEIR_LIMIT_REFUSED);
+    accept(&window, 11, 10, true);
+    assert_true(window.size == 10.0); /* from now on it is probed */
+    accept(&window, 12, 14, true);
+    weir_window_halt(&window);
+    assert_true(window.size == 10.0); /* it does not grow by a second one either */
 }
 
 TEST(the_refused_count_less_one_is_the_limit)
@@ -215,50 +250,6 @@ TEST(losses_of_what_was_sent_before_a_cut_do_not_cut_again)
     assert_true(window.size == 85.0 * 0.85);
 }
 
-/* A round of first tokens, all after that time. */
-static void round_of(struct weir_window *window, double delay_s, uint64_t *now_ns)
-{
-    for (int i = 0; i < 300; i++) {
-        *now_ns += SECOND / 100;
-        struct weir_echo echo = {.number = 1,
-                                 .among = 50,
-                                 .active = 50,
-                                 .streamed = true,
-                                 .delay_s = delay_s,
-                                 .now_ns = *now_ns};
-        weir_window_accept(window, &echo);
-    }
-}
-
-TEST(first_tokens_that_come_late_shrink_it_by_those_who_queue)
-{
-    struct weir_window window = fresh();
-    uint64_t now_ns = SECOND;
-    window.size = 50.0;
-    round_of(&window, 0.5, &now_ns);
-    assert_true(window.size == 50.0);
-    assert_true(fabs(window.base_s - 0.5) < 0.01);
-    round_of(&window, 0.9, &now_ns); /* late, but not twice as late */
-    assert_true(window.size == 50.0);
-    round_of(&window, 3.0, &now_ns);
-    assert_true(window.size < 50.0);
-    assert_true(window.size >= 5.0);
-    assert_int_equal(window.reason, WEIR_LIMIT_DELAYED);
-    assert_true(window.back == window.size);
-}
-
-TEST(replies_that_are_not_streamed_have_no_first_token)
-{
-    struct weir_window window = fresh();
-    for (uint64_t i = 1; i <= 1000; i++) {
-        struct weir_echo echo = {
-            .number = i, .among = 4, .delay_s = i < 500 ? 0.5 : 60.0, .now_ns = i * SECOND};
-        weir_window_accept(&window, &echo);
-    }
-    assert_true(window.base_s == 0.0);
-    assert_true(window.size == 4.0);
-}
-
 TEST(bounds_hold_whatever_happens)
 {
     struct weir_window window;
@@ -286,7 +277,9 @@ TEST(bounds_hold_whatever_happens)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_starts_at_4_and_grows_by_one_for_each_first_byte_while_it_holds),
+        cmocka_unit_test(it_starts_at_16_and_grows_by_one_for_each_first_byte_while_it_holds),
+        cmocka_unit_test(it_does_not_grow_before_a_round_has_shown_that_nothing_queues),
+        cmocka_unit_test(a_refusal_with_retry_after_ends_the_growth_at_what_was_taken),
         cmocka_unit_test(it_does_not_grow_while_something_else_holds),
         cmocka_unit_test(the_refused_count_less_one_is_the_limit),
         cmocka_unit_test(a_refusal_of_fewer_than_were_taken_before_is_not_about_the_window),
@@ -299,8 +292,6 @@ int main(void)
         cmocka_unit_test(errors_are_judged_by_their_share),
         cmocka_unit_test(a_brown_out_cuts_to_a_tenth_and_slow_start_leads_back),
         cmocka_unit_test(losses_of_what_was_sent_before_a_cut_do_not_cut_again),
-        cmocka_unit_test(first_tokens_that_come_late_shrink_it_by_those_who_queue),
-        cmocka_unit_test(replies_that_are_not_streamed_have_no_first_token),
         cmocka_unit_test(bounds_hold_whatever_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

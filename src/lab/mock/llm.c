@@ -40,6 +40,7 @@ void weir_mock_llm_rule(struct weir_mock_llm *llm, const struct weir_mock_rules 
 {
     uint64_t now_ns = llm->mock->loop.now_ns;
     llm->rules = *rules;
+    weir_mock_turns_serve(llm);
     weir_mock_quota_change(&llm->quota, &rules->quota, now_ns);
     weir_mock_stats_flow(&llm->stats, flow_of(&llm->quota), now_ns);
 }
@@ -212,6 +213,7 @@ static bool open_role(struct weir_mock *mock)
     llm->settings = mock->settings->llm;
     llm->rules = llm->settings->rules;
     llm->start_ns = mock->loop.now_ns;
+    weir_list_init(&llm->queue);
     llm->start_unix_ns = weir_wall_ns();
     weir_slab_init(&llm->turns, sizeof(struct weir_mock_turn), WEIR_MOCK_CONNECTIONS_MAX,
                    &weir_allocator_libc);

@@ -18,6 +18,7 @@
 struct weir_mock_rules {
     struct weir_mock_quota_rules quota;
     uint32_t concurrency_max;    /* inside at once; 0: no limit */
+    uint32_t slots;              /* served at once, while others wait inside; 0: no limit */
     uint16_t full_status;        /* of those that are too many at once: 429 or 503 */
     uint32_t fail_share;         /* of WEIR_MOCK_SHARE_ALL */
     uint16_t fail_status;        /* 0: what the dialect has for an overload */

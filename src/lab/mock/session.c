@@ -27,19 +27,56 @@ static bool streams(const struct weir_mock_turn *turn)
     return turn->ask.request.stream && turn->speech->open != NULL;
 }
 
+/* Its reply begins to be made; the times were drawn as if that were when it came. */
+static void begin_serving(struct weir_mock_turn *turn)
+{
+    uint64_t waited_ns = turn->visit->mock->loop.now_ns - turn->came_ns;
+    bool at_first = streams(turn) || turn->fails;
+    bool hangs = turn->fault == WEIR_MOCK_FAULT_HANG;
+    turn->slot = WEIR_SLOT_SERVED;
+    turn->llm->serving++;
+    turn->first_ns += waited_ns;
+    weir_visit_wait(turn->visit, hangs ? WEIR_NEVER : at_first ? turn->first_ns : last_ns(turn));
+}
+
+void weir_mock_turns_serve(struct weir_mock_llm *llm)
+{
+    while (!weir_list_empty(&llm->queue) &&
+           (llm->rules.slots == 0 || llm->serving < llm->rules.slots)) {
+        struct weir_mock_turn *next =
+            weir_container_of(llm->queue.next, struct weir_mock_turn, link);
+        weir_list_unlink(&next->link);
+        begin_serving(next);
+    }
+}
+
+static void leave_slot(struct weir_mock_turn *turn)
+{
+    if (turn->slot == WEIR_SLOT_QUEUED) {
+        weir_list_unlink(&turn->link);
+    } else if (turn->slot == WEIR_SLOT_SERVED) {
+        turn->llm->serving--;
+    }
+    turn->slot = WEIR_SLOT_NONE;
+    weir_mock_turns_serve(turn->llm);
+}
+
 void weir_mock_turn_enter(struct weir_visit *visit)
 {
     struct weir_mock_turn *turn = visit->turn;
-    struct weir_mock_stats *stats = &turn->llm->stats;
-    bool at_first = streams(turn) || turn->fails;
+    struct weir_mock_llm *llm = turn->llm;
+    struct weir_mock_stats *stats = &llm->stats;
     turn->inside = true;
     weir_mock_limits_note(&turn->limits, &turn->llm->quota, turn->came_ns,
                           weir_mock_llm_unix_ns(turn->llm));
     weir_mock_stats_enter(stats);
     weir_mock_stats_add(stats, accepted, 1);
     weir_mock_stats_add(stats, tokens_charged, turn->bill.charged[WEIR_MEASURE_TOKENS]);
-    bool hangs = turn->fault == WEIR_MOCK_FAULT_HANG;
-    weir_visit_wait(visit, hangs ? WEIR_NEVER : at_first ? turn->first_ns : last_ns(turn));
+    turn->visit = visit;
+    turn->slot = WEIR_SLOT_QUEUED;
+    weir_list_push_back(&llm->queue, &turn->link);
+    weir_visit_wait(visit, WEIR_NEVER);
+    weir_mock_turns_serve(llm);
 }
 
 /* ---- replies in one piece ---- */
@@ -274,7 +311,8 @@ void weir_mock_turn_written(struct weir_visit *visit)
 /* What a model has said by now, whether or not anybody has heard it. */
 static uint64_t output_by(const struct weir_mock_turn *turn, uint64_t now_ns)
 {
-    if (turn->phase == WEIR_PHASE_DONE || now_ns < turn->first_ns) {
+    if (turn->phase == WEIR_PHASE_DONE || now_ns < turn->first_ns ||
+        turn->slot == WEIR_SLOT_QUEUED) {
         return turn->said_tokens;
     }
     uint64_t tokens =
@@ -329,4 +367,5 @@ void weir_mock_turn_end(struct weir_visit *visit, bool complete)
         count_end(turn, &usage, complete);
     }
     count_bill(turn, charged_before);
+    leave_slot(turn);
 }

@@ -6,6 +6,7 @@
 #ifndef WEIR_LAB_MOCK_SESSION_H
 #define WEIR_LAB_MOCK_SESSION_H
 
+#include "base/list.h"
 #include "lab/mock/ask.h"
 #include "lab/mock/dialect.h"
 #include "lab/mock/gzip.h"
@@ -49,7 +50,9 @@ struct weir_mock_llm {
     uint32_t changes_made;
     uint64_t start_ns;
     uint64_t start_unix_ns;
-    uint64_t requests; /* so far; numbers them */
+    uint64_t requests;      /* so far; numbers them */
+    struct weir_link queue; /* the turns that wait for a slot, in the order in which they came */
+    uint32_t serving;       /* hold one */
 };
 
 enum weir_mock_phase {
@@ -59,8 +62,18 @@ enum weir_mock_phase {
     WEIR_PHASE_DONE     /* all is written */
 };
 
+/* QUEUED is in the queue, SERVED holds a slot. */
+enum weir_mock_slot {
+    WEIR_SLOT_NONE,
+    WEIR_SLOT_QUEUED,
+    WEIR_SLOT_SERVED
+};
+
 struct weir_mock_turn {
     struct weir_mock_llm *llm;
+    struct weir_visit *visit;
+    struct weir_link link;
+    enum weir_mock_slot slot;
     struct weir_mock_ask ask;
     const struct weir_mock_speech *speech;
     struct weir_mock_answer answer;
@@ -88,6 +101,9 @@ struct weir_mock_turn {
 
 /* It has been judged and is let in: waits for the moment of its reply. */
 void weir_mock_turn_enter(struct weir_visit *visit);
+
+/* Serves those in the queue for whom there is a slot. */
+void weir_mock_turns_serve(struct weir_mock_llm *llm);
 
 /* The moment has come. */
 void weir_mock_turn_resume(struct weir_visit *visit);

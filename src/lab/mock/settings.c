@@ -160,6 +160,7 @@ static bool read_charge(struct weir_slice text, void *place)
 #define READ_FAILURE  read_failure
 #define READ_SWITCH   read_switch
 #define READ_SPREAD   read_spread
+#define READ_PLACES   read_places
 #define READ_SHARE    read_share
 #define READ_CHARGE   read_charge
 
