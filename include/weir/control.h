@@ -32,6 +32,9 @@
 /* The longest Retry-After that is believed. */
 #define WEIR_RETRY_AFTER_MAX_NS WEIR_NS_PER_DAY
 
+/* Two doubtful replies with Retry-After within so long are believed. */
+#define WEIR_RETRY_AFTER_DOUBT_NS WEIR_NS_PER_SECOND
+
 enum weir_controller {
     WEIR_CONTROLLER_NONE,
     WEIR_CONTROLLER_LEARNED,
@@ -102,8 +105,10 @@ struct weir_reply {
     bool retry_after_known;
     uint64_t retry_after_ns;
     uint64_t retry_after_rounding_ns; /* a second where whole seconds are told */
-    const struct weir_quota *quotas;  /* null: none */
-    uint32_t quota_count;             /* those beyond WEIR_QUOTAS_MAX are ignored */
+    bool doubtful; /* without a controller: Retry-After counts from the second reply in a second on
+                    */
+    const struct weir_quota *quotas; /* null: none */
+    uint32_t quota_count;            /* those beyond WEIR_QUOTAS_MAX are ignored */
 };
 
 /* One stated quota, as it is believed to be now. */

@@ -85,6 +85,7 @@ struct weir_request {
     uint64_t tag;         /* the caller's own; comes back in events */
     bool no_wait;         /* refuse with WEIR_WOULD_WAIT rather than wait */
     bool retry;           /* goes to the head of its tenant's line: it has waited before */
+    uint64_t lanes_tried; /* bit n: the lane with id n is taken only if no other lane admits it */
 };
 
 /* What the library keeps in a ticket for itself, with room to spare: so a program runs with a later

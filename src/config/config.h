@@ -265,11 +265,12 @@ struct weir_config_route {
     struct weir_config_source flow;
     struct weir_config_source priority; /* CONSTANT: see the next */
     enum weir_priority priority_constant;
-    uint64_t deadline_ns;      /* WEIR_NEVER: none */
-    uint64_t body_bytes_max;   /* UINT64_MAX: none */
-    uint32_t gate;             /* an index, or WEIR_CONFIG_NONE */
-    const uint32_t *upstreams; /* indexes, each one lane */
-    uint32_t upstream_count;   /* at least 1 */
+    uint64_t deadline_ns;        /* WEIR_NEVER: none */
+    uint64_t retry_after_max_ns; /* how long a refusal may pause a lane; without llm */
+    uint64_t body_bytes_max;     /* UINT64_MAX: none */
+    uint32_t gate;               /* an index, or WEIR_CONFIG_NONE */
+    const uint32_t *upstreams;   /* indexes, each one lane */
+    uint32_t upstream_count;     /* at least 1 */
     bool websocket;
     enum weir_config_permit permit; /* FLOW: `flow` and `gate` are there */
     uint64_t flow_idle_ns;

@@ -490,6 +490,7 @@ static void print_route(FILE *out, const struct weir_config *config,
     print_template(out, "priority", &route->priority, 1, &pattern);
     print_template(out, "flow", &route->flow, 1, &pattern);
     print_duration(out, "    deadline: ", route->deadline_ns);
+    print_duration(out, "\n    retry_after_max: ", route->retry_after_max_ns);
     if (route->gate != WEIR_CONFIG_NONE) {
         print_text_field(out, "\n    gate: ", config->gates[route->gate].name);
     } else {

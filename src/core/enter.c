@@ -36,6 +36,10 @@ static void fill_ticket(struct weir_key *key, struct weir_ticket *ticket,
     weir_ticket_reset(ticket);
     ticket->priority = (uint8_t)request->priority;
     inside->retry = request->retry;
+    inside->has_tried = request->lanes_tried != 0;
+    if (weir_unlikely(inside->has_tried)) {
+        inside->lanes_tried = request->lanes_tried;
+    }
     ticket->cost = request->cost == 0 ? 1 : request->cost;
     inside->input =
         request->input == 0 || request->input > ticket->cost ? ticket->cost : request->input;

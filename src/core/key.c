@@ -102,6 +102,25 @@ static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct 
     weir_key_tell_lane(key, news, lane, before);
 }
 
+/* A lane that does not learn keeps to Retry-After as well. */
+static void pause_as_asked(struct weir_key *key, struct weir_lane *lane,
+                           const struct weir_reply *reply, struct weir_news *news)
+{
+    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    uint64_t last_ns = lane->asked_at_ns;
+    lane->asked_at_ns = key->now_ns;
+    if (reply->doubtful && (last_ns == 0 || key->now_ns - last_ns > WEIR_RETRY_AFTER_DOUBT_NS)) {
+        return;
+    }
+    uint64_t pause_ns = reply->retry_after_ns < WEIR_RETRY_AFTER_MAX_NS ? reply->retry_after_ns
+                                                                        : WEIR_RETRY_AFTER_MAX_NS;
+    uint64_t until_ns = key->now_ns + pause_ns;
+    if (until_ns > lane->paused_until_ns) {
+        lane->paused_until_ns = until_ns;
+        weir_key_tell_lane_changed(key, news, lane, before);
+    }
+}
+
 /* A ticket that ends without its reply having been told: the outcome is all there is. */
 static WEIR_APART void hear_late(struct weir_key *key, struct weir_ticket *ticket,
                                  const struct weir_result *result, struct weir_news *news)
@@ -177,8 +196,11 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
     if (wrong != WEIR_OK) {
         return decline(key, news, wrong);
     }
-    if (weir_lane_listens(weir_inside(ticket)->lane, ticket)) {
+    struct weir_lane *lane = weir_inside(ticket)->lane;
+    if (weir_lane_listens(lane, ticket)) {
         hear(key, ticket, reply, news);
+    } else if (lane->control == NULL && reply->retry_after_known) {
+        pause_as_asked(key, lane, reply, news);
     }
     weir_key_serve(key, news);
     return WEIR_OK;
@@ -359,6 +381,22 @@ enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id, uint64_t
     }
     weir_key_serve(key, news);
     return WEIR_OK;
+}
+
+void weir_key_rest_lane(struct weir_key *key, struct weir_ticket *ticket, uint64_t until_ns,
+                        uint64_t now_ns, struct weir_news *news)
+{
+    weir_key_begin(key, now_ns, news);
+    struct weir_lane *lane = weir_inside(ticket)->lane;
+    bool held = check_admitted(key, ticket) == WEIR_OK;
+    if (held && until_ns > key->now_ns && until_ns > lane->paused_until_ns) {
+        lane->paused_until_ns = until_ns;
+        if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
+            weir_key_tell(key, news, WEIR_EVENT_PAUSE,
+                          (struct weir_occasion){NULL, lane, until_ns, WEIR_PAUSE_FAILED});
+        }
+    }
+    weir_key_serve(key, news);
 }
 
 /* ---- a key's life ---- */

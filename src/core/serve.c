@@ -19,16 +19,28 @@ static uint32_t free_permits(const struct weir_lane *lane)
     return lane->room == WEIR_LIMIT_NONE ? WEIR_LIMIT_NONE : lane->room - lane->active;
 }
 
+static bool was_tried(const struct weir_lane *lane, uint64_t lanes_tried)
+{
+    return lane->id < 64 && (lanes_tried >> lane->id & 1) != 0;
+}
+
 struct weir_lane *weir_key_choose_lane(const struct weir_key *key, const struct weir_ticket *ticket)
 {
+    const struct weir_ticket_inside *inside = weir_inside(ticket);
+    uint64_t lanes_tried = weir_unlikely(inside->has_tried) ? inside->lanes_tried : 0;
     struct weir_amount amount = weir_ticket_amount(ticket);
     struct weir_lane *best = NULL;
+    struct weir_lane *tried = NULL; /* the first that would do, but for that */
     for (uint32_t i = 0; i < key->lane_count; i++) {
         struct weir_lane *lane = key->lanes[i];
         if (weir_unlikely(lane->control != NULL)) {
             weir_control_advance(lane->control, key->now_ns);
         }
         if (!weir_lane_admits(lane, &amount, key->now_ns)) {
+            continue;
+        }
+        if (weir_unlikely(was_tried(lane, lanes_tried))) {
+            tried = tried == NULL ? lane : tried;
             continue;
         }
         if (key->rules->settings.choice == WEIR_CHOICE_IN_ORDER) {
@@ -38,7 +50,32 @@ struct weir_lane *weir_key_choose_lane(const struct weir_key *key, const struct 
             best = lane;
         }
     }
-    return best;
+    return best != NULL ? best : tried;
+}
+
+enum weir_other_lane weir_key_other_lane(const struct weir_key *key,
+                                         const struct weir_ticket *ticket, uint64_t lanes_tried,
+                                         uint64_t now_ns)
+{
+    enum weir_other_lane result = WEIR_OTHER_LANE_NONE;
+    if (ticket->state != WEIR_TICKET_ADMITTED || weir_inside(ticket)->key != key) {
+        return WEIR_OTHER_LANE_NONE;
+    }
+    uint32_t input = weir_inside(ticket)->input;
+    struct weir_amount amount = {ticket->cost, input, 0};
+    now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
+    for (uint32_t i = 0; i < key->lane_count; i++) {
+        const struct weir_lane *lane = key->lanes[i];
+        if (was_tried(lane, lanes_tried) || lane == weir_inside(ticket)->lane || lane->limit == 0 ||
+            lane->paused_until_ns > now_ns) {
+            continue;
+        }
+        if (key->ready == 0 && weir_lane_admits(lane, &amount, now_ns)) {
+            return WEIR_OTHER_LANE_FREE;
+        }
+        result = WEIR_OTHER_LANE_FULL;
+    }
+    return result;
 }
 
 /* When some lane may admit the ticket, or should be asked again, as far as time alone can bring it

@@ -25,6 +25,7 @@ struct weir_ticket_inside {
     uint32_t place;          /* in the heap of deadlines and leases */
     bool retry;              /* went to the head of its line */
     bool listed;             /* stands in a struct weir_news */
+    bool has_tried;          /* some lanes: `lanes_tried` */
     uint32_t settings_epoch; /* which settings it was admitted under, and so from which buckets */
     uint32_t breaker_epoch;  /* whether it was admitted before the breaker last tripped */
     uint32_t input;          /* of its cost */
@@ -48,6 +49,8 @@ struct weir_ticket_inside {
     int64_t sent_output;    /* likewise */
     uint32_t sent_requests; /* likewise; wraps around */
     uint32_t output;        /* charged by the controller besides the input */
+
+    uint64_t lanes_tried; /* the request's; only if `has_tried` */
 };
 
 static_assert(sizeof(struct weir_ticket_inside) <= WEIR_TICKET_INSIDE_BYTES,

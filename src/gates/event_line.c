@@ -106,6 +106,8 @@ static const char *pause_reason(enum weir_pause_reason reason)
         return "breaker";
     case WEIR_PAUSE_SET: /* by weir_gate_ticket_avoid(), the only caller that sets one */
         return "unreachable";
+    case WEIR_PAUSE_FAILED:
+        return "failing";
     default:
         return "upstream";
     }

@@ -305,6 +305,27 @@ bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket, uint64_t until
     return moves;
 }
 
+bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket, uint64_t lanes_tried,
+                                      uint64_t until_ns)
+{
+    struct weir_gates *gates = gate_ticket->gates;
+    struct weir_key *key = gate_ticket->key;
+    struct weir_ticket *ticket = &gate_ticket->ticket;
+    uint64_t now_ns = weir_gates_loop_of(gates, gate_ticket->loop_index)->now_ns;
+    struct weir_key_work work = weir_key_work_begin(gates, gate_ticket->loop_index);
+    weir_key_lock(key);
+    enum weir_other_lane other = weir_key_other_lane(key, ticket, lanes_tried, now_ns);
+    if (other == WEIR_OTHER_LANE_FULL) {
+        weir_key_rest_lane(key, ticket, until_ns, now_ns, &work.news);
+        weir_key_work_collect(key, &work);
+    }
+    weir_key_unlock(key);
+    if (other == WEIR_OTHER_LANE_FULL) {
+        weir_key_work_run(key, &work);
+    }
+    return other != WEIR_OTHER_LANE_NONE;
+}
+
 struct weir_key_stats weir_gate_ticket_stats(const struct weir_gate_ticket *gate_ticket)
 {
     return weir_gates_stats(gate_ticket->key);

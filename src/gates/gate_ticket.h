@@ -74,6 +74,12 @@ void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t ou
 WEIR_MUST_CHECK bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket,
                                             uint64_t until_ns);
 
+/* Whether another lane is open, which is not among `lanes_tried`. If that has no room now, nobody
+ * goes through the ticket's own lane until `until_ns`, so that the request, once it stands at the
+ * head of its line again, waits for the other one. In its own loop. */
+WEIR_MUST_CHECK bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket,
+                                                      uint64_t lanes_tried, uint64_t until_ns);
+
 /* Gives the permit back, or finds that its lease had taken it, and closes the gate ticket. It may
  * be used again or freed when this returns true; else once `told` has been called with IDLE. */
 WEIR_MUST_CHECK bool weir_gate_ticket_leave(struct weir_gate_ticket *gate_ticket,

@@ -108,12 +108,15 @@ static bool judge(struct weir_llm *llm)
     }
     weir_llm_inform_lane(llm, false);
     /* Retry-After is the lane's, which is paused for that long. Another one may be free now. */
-    bool elsewhere = limits->retry_after_known && exchange->route->upstream_count > 1;
+    bool elsewhere = limits->retry_after_known && weir_exchange_has_untried_lane(exchange);
     struct weir_retry_question question = {
         .end = {.status = exchange->reply.status, .do_not_retry = limits->do_not_retry},
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
+    if (weir_exchange_leave_lane(exchange, weir_signal_outcome(&question.end))) {
+        return true;
+    }
     if (!may_try_again(llm, &question, &at_ns)) {
         return false;
     }

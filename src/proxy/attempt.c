@@ -128,8 +128,7 @@ void weir_exchange_restart(struct weir_exchange *exchange)
     exchange->server_failed = false;
 }
 
-/* The server's part in the attempt is over: its connection is kept if nothing is left on it. */
-static void leave_backend(struct weir_exchange *exchange)
+void weir_exchange_leave_backend(struct weir_exchange *exchange)
 {
     struct weir_backend *backend = exchange->backend;
     bool whole = exchange->state >= WEIR_EXCHANGE_JUDGING && exchange->request.sent &&
@@ -142,12 +141,15 @@ void weir_exchange_retry(struct weir_exchange *exchange, uint64_t at_ns, enum we
 {
     assert(exchange->request.keeps_body);
     assert(exchange->reply.progress < WEIR_REPLY_INTERIM_CUT);
-    leave_backend(exchange);
+    weir_exchange_leave_backend(exchange);
     weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
     weir_filters_restart(exchange);
     weir_exchange_end_ticket(exchange, outcome);
     weir_exchange_restart(exchange);
     exchange->reply.progress = WEIR_REPLY_NONE;
+    if (!weir_exchange_has_untried_lane(exchange)) {
+        exchange->lanes_tried = 0; /* all lanes once more */
+    }
     weir_exchange_move(exchange, WEIR_EXCHANGE_PAUSED);
     weir_timer_set(&exchange->worker->loop, &exchange->client->timer, at_ns);
 }
@@ -166,9 +168,7 @@ void weir_exchange_resume(struct weir_exchange *exchange)
 
 /* ---- a server ---- */
 
-/* Whether a server may get the request twice without doing more than once (RFC 9110, section
- * 9.2.2). */
-static bool is_idempotent(enum weir_http_method method)
+bool weir_exchange_is_idempotent(enum weir_http_method method)
 {
     return method == WEIR_METHOD_GET || method == WEIR_METHOD_HEAD || method == WEIR_METHOD_PUT ||
            method == WEIR_METHOD_DELETE || method == WEIR_METHOD_OPTIONS ||
@@ -188,8 +188,9 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
     if (fresh) {
         weir_origin_failed(origin);
     }
-    bool harmless = untouched || (!fresh && exchange->reply.progress == WEIR_REPLY_NONE &&
-                                  is_idempotent((enum weir_http_method)exchange->request.method));
+    bool harmless =
+        untouched || (!fresh && exchange->reply.progress == WEIR_REPLY_NONE &&
+                      weir_exchange_is_idempotent((enum weir_http_method)exchange->request.method));
     bool whole = exchange->request.keeps_body ||
                  exchange->request.body.bytes == exchange->request.body_ready;
     if (!exchange->reconnected && harmless && whole) {
@@ -200,7 +201,8 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
         return;
     }
     exchange->server_failed = true;
-    if (untouched && weir_exchange_fail_over(exchange)) {
+    if ((untouched && weir_exchange_fail_over(exchange)) ||
+        weir_exchange_leave_lane(exchange, WEIR_OUTCOME_SOFT_LOSS)) {
         return;
     }
     answer_unreachable(exchange, origin->upstream->config, error,
@@ -434,6 +436,9 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
 void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     exchange->admitted_ns = exchange->worker->loop.now_ns;
+    if (exchange->route->upstream_count > 1 && exchange->gate_ticket.ticket.lane_id < 64) {
+        exchange->lanes_tried |= UINT64_C(1) << exchange->gate_ticket.ticket.lane_id;
+    }
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_ADMITTED) && !weir_filters_admitted(exchange)) {
         return;
     }

@@ -2,8 +2,9 @@
  *
  * A permit is scarce, so a request takes none while its client has not even sent the start of its
  * body. A body of up to 16 KiB is read as a whole, so that nothing depends on the client once there
- * is a permit; of a longer one only what fits the buffer that the head came in, since waiting with
- * a long body must not cost more memory than waiting. What is needed to enter the line is kept here
+ * is a permit; one of up to 64 KiB as well where another lane may get the request after the first
+ * one; of a longer one only what fits the buffer that the head came in, since waiting with a long
+ * body must not cost more memory than waiting. What is needed to enter the line is kept here
  * meanwhile. Four kinds of requests enter at once, as their heads are complete:
  *
  *   - without a gate: there is no permit to hold;
@@ -34,7 +35,9 @@ static uint32_t capacity_for(const struct weir_exchange *exchange)
         return WEIR_BUFFER_MIDDLE;
     }
     uint64_t whole = weir_buffer_bytes(&exchange->client->in) + body->left_bytes;
-    return whole <= WEIR_BUFFER_MIDDLE ? (uint32_t)whole : WEIR_BUFFER_SMALL;
+    bool keeps = exchange->request.repeatable && exchange->route->upstream_count > 1;
+    uint32_t most = keeps ? WEIR_BUFFER_LARGE : WEIR_BUFFER_MIDDLE;
+    return whole <= most ? (uint32_t)whole : WEIR_BUFFER_SMALL;
 }
 
 /* Whether no more is read before the line: the buffer is full, or there is no memory for a larger

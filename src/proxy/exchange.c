@@ -25,7 +25,8 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
             TO(CONNECTING) | TO(SENDING) | TO(WAITING) | TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_SENDING] = TO(CONNECTING) | TO(WAITING) | TO(PAUSED) | TO(JUDGING) |
                                   TO(REPLYING) | TO(TUNNEL) | TO(FINISHING) | TO(OVER),
-        [WEIR_EXCHANGE_JUDGING] = TO(REPLYING) | TO(PAUSED) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_JUDGING] =
+            TO(REPLYING) | TO(WAITING) | TO(PAUSED) | TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_REPLYING] = TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_TUNNEL] = TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_FINISHING] = TO(OVER),

@@ -68,7 +68,8 @@ struct weir_exchange_request {
     uint8_t method;                /* enum weir_http_method */
     uint8_t upgrade;               /* enum weir_http1_upgrade */
     bool persists;                 /* the client wants to go on with its connection afterwards */
-    bool sent;                     /* all of it */
+    bool repeatable; /* a server may get it twice: its method, or an Idempotency-Key, allows it */
+    bool sent;       /* all of it */
     bool keeps_body; /* all of the body stays in the client's buffer, for another attempt */
     bool expects;    /* the client waits for a 100 before it sends the body */
 };
@@ -96,12 +97,13 @@ struct weir_exchange {
     struct weir_backend *backend;
     const struct weir_filter_list *filters; /* of its route */
     void *filter_states[WEIR_FILTERS_MAX];
-    uint32_t hooks;     /* those that its filters have: 1 << enum weir_filter_hook each */
-    uint8_t state;      /* enum weir_exchange_state */
-    uint8_t place;      /* enum weir_exchange_place */
-    uint8_t failovers;  /* how often its lane's upstream could not be reached */
-    bool reconnected;   /* this attempt goes to its second connection */
-    bool server_failed; /* what ended it is the server's fault, as the breaker understands it */
+    uint32_t hooks;       /* those that its filters have: 1 << enum weir_filter_hook each */
+    uint8_t state;        /* enum weir_exchange_state */
+    uint8_t place;        /* enum weir_exchange_place */
+    uint8_t failovers;    /* how often it has left a lane for another one */
+    uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
+    bool reconnected;     /* this attempt goes to its second connection */
+    bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
     uint64_t arrived_ns;

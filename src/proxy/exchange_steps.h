@@ -138,6 +138,13 @@ void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns
 /* Whether it has gone on for so long that others come first; then it is deferred. */
 bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);
 
+/* Whether a server may get the request twice without doing more than once (RFC 9110, section
+ * 9.2.2). */
+bool weir_exchange_is_idempotent(enum weir_http_method method);
+
+/* The server's part in the attempt is over: its connection is kept if nothing is left on it. */
+void weir_exchange_leave_backend(struct weir_exchange *exchange);
+
 /* Goes on in a later step of this turn or the next. */
 void weir_exchange_defer(struct weir_exchange *exchange);
 
@@ -167,6 +174,17 @@ void weir_exchange_resume(struct weir_exchange *exchange);
 /* The upstream of its lane cannot be reached, and nothing has been sent: it goes to another lane,
  * if one is open. False if it has to be answered. */
 bool weir_exchange_fail_over(struct weir_exchange *exchange);
+
+/* A server has failed, or has refused with that status, and the client has heard nothing: the
+ * request goes to a lane that it has not tried, if one is open and all of the request can be sent
+ * once more. Its permit goes back with that outcome. False if the reply has to go on. */
+bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome outcome);
+
+/* Whether its route has a lane that it has not tried. */
+bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange);
+
+/* Whether a reply of that status is a reason to ask another lane. */
+bool weir_exchange_status_fails(uint16_t status);
 
 /* ---- request.c ---- */
 

@@ -1,15 +1,27 @@
-/* lane_failover.c - another lane for a request whose upstream cannot be reached.
+/* lane_failover.c - another lane for a request whose upstream cannot be reached, or whose server
+ * has failed or refused it.
  *
- * Nothing of it was sent, so only the lane notices: it is closed for as long as its
- * servers are left alone; so the next requests do not go there first. The permit goes back, and the
- * request stands at the head of its tenant's line again, with its deadline still running. Where no
- * other lane is open, the answer is a 502 as it is without lanes: to wait for a lane that has just
+ * The permit goes back, and the request stands at the head of its tenant's line again, with its
+ * deadline still running; it prefers lanes that it has not tried. The client has heard nothing of
+ * the first lane. A fail-over is no retry: it waits for no backoff and is paid from no account of
+ * retries, since each lane gets the request once.
+ *
+ * An upstream that cannot be reached also closes its lane for as long as its servers are left
+ * alone, so the next requests do not go there first. Where no other lane is open, the client gets
+ * the 502, or the server's own reply, as it would without lanes: to wait for a lane that has just
  * failed would only make it a late one. */
 #include "proxy/exchange_steps.h"
 
 /* Of one request. A lane is tried again when its pause is over, so a request for another one that
  * is full may come here more than once for each; longer and longer pauses keep that rare. */
 #define DETOURS_MAX 100
+
+/* Servers that one request reaches, however many lanes there are. */
+#define ATTEMPTS_MAX 4
+
+/* How long a lane whose server has failed rests while the request waits for a full one. Longer
+ * would cost more than a single failure is worth; failures in a row trip the lane's breaker. */
+#define REST_NS (100 * WEIR_NS_PER_MS)
 
 /* When to try the upstream again: not before one of its servers is taken for good, and not before
  * the shortest pause. */
@@ -69,6 +81,59 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange)
     weir_exchange_end_ticket(exchange, WEIR_OUTCOME_SOFT_LOSS);
     if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
         return false;
+    }
+    enter_again(exchange, (struct weir_slice){text, key.bytes}, &request);
+    return true;
+}
+
+bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange)
+{
+    return (uint32_t)__builtin_popcountll(exchange->lanes_tried) < exchange->route->upstream_count;
+}
+
+bool weir_exchange_status_fails(uint16_t status)
+{
+    return status == 429 || status == 500 || status == 502 || status == 503 || status == 504 ||
+           status == 529;
+}
+
+/* Whether all of the request can be sent once more, and may be. */
+static bool can_repeat(const struct weir_exchange *exchange)
+{
+    return exchange->request.keeps_body && exchange->request.repeatable &&
+           exchange->request.upgrade == WEIR_UPGRADE_NONE &&
+           exchange->request.body.state == WEIR_BODY_ENDED;
+}
+
+bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome outcome)
+{
+    struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    if (exchange->route->upstream_count < 2 || exchange->place != WEIR_PLACE_OWN ||
+        exchange->reply.progress >= WEIR_REPLY_INTERIM_CUT || !can_repeat(exchange) ||
+        exchange->failovers >= ATTEMPTS_MAX - 1 || gate_ticket->ticket.deadline_ns <= now_ns ||
+        !weir_gate_ticket_may_change_lane(gate_ticket, exchange->lanes_tried, now_ns + REST_NS)) {
+        return false;
+    }
+    char text[WEIR_NAME_BYTES_MAX];
+    struct weir_slice key = weir_key_name(gate_ticket->key);
+    memcpy(text, key.data, key.bytes);
+    struct weir_request request = {.priority = (enum weir_priority)gate_ticket->ticket.priority,
+                                   .deadline_ns = gate_ticket->ticket.deadline_ns,
+                                   .retry = true};
+    if (exchange->backend != NULL) {
+        weir_exchange_leave_backend(exchange);
+    }
+    weir_buffer_release(&exchange->worker->buffers, &exchange->reply.head);
+    if (weir_exchange_has_hook(exchange, WEIR_HOOK_RESTART)) {
+        weir_filters_restart(exchange);
+    }
+    weir_exchange_end_ticket(exchange, outcome);
+    exchange->reply.progress = WEIR_REPLY_NONE;
+    if (exchange->place == WEIR_PLACE_LEAVING) { /* its lease was over in the same moment */
+        weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                             "The upstream failed when the permit's lease was over. Try again.");
+        return true;
     }
     enter_again(exchange, (struct weir_slice){text, key.bytes}, &request);
     return true;

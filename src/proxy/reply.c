@@ -5,8 +5,10 @@
  */
 #include "proxy/exchange_steps.h"
 
+#include "base/clock.h"
 #include "proxy/forward.h"
 #include "weir/retry.h"
+#include "wire/time_text.h"
 
 /* Up to so many bytes of a body are sent in one part with the head. */
 #define JOIN_BYTES_MAX 1024
@@ -62,12 +64,44 @@ static enum weir_outcome outcome_of(uint16_t status)
     return weir_signal_outcome(&(struct weir_exchange_end){.status = status});
 }
 
-/* Lanes that learn hear of the head when it comes, not when the reply has ended. */
+/* What a refusal says about when to come back, up to the route's retry_after_max. One user's
+ * refusal is no reason to stop the others, so it counts only when another one follows within a
+ * second. */
+static void read_retry_after(const struct weir_exchange *exchange,
+                             const struct weir_http1_head *head, struct weir_reply *reply)
+{
+    const char *data = exchange->backend->in.data + exchange->backend->in.begin;
+    uint64_t most_ns = exchange->route->retry_after_max_ns;
+    struct weir_time_text time;
+    const struct weir_http1_field *field =
+        weir_http1_find_name(head, data, weir_slice_of("retry-after"), NULL);
+    if (field == NULL || most_ns == 0) {
+        return;
+    }
+    enum weir_time_form form = weir_time_text_read(weir_http1_value(data, field), &time);
+    if (form == WEIR_TIME_EPOCH || form == WEIR_TIME_DATE) {
+        uint64_t wall_ns = weir_wall_ns();
+        time.ns = time.ns > wall_ns ? time.ns - wall_ns : 0;
+    }
+    reply->retry_after_known = form != WEIR_TIME_NONE;
+    reply->retry_after_ns = time.ns < most_ns ? time.ns : most_ns;
+    reply->doubtful = true;
+}
+
+/* Lanes that learn hear of the head when it comes, not when the reply has ended; the others only
+ * what a refusal asks for. */
 static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_head *head)
 {
-    if (exchange->place == WEIR_PLACE_OWN &&
+    bool refused = head->status == 429 || head->status == 503;
+    if (exchange->place != WEIR_PLACE_OWN) {
+        return;
+    }
+    struct weir_reply reply = {.outcome = outcome_of(head->status)};
+    if (refused) {
+        read_retry_after(exchange, head, &reply);
+    }
+    if (reply.retry_after_known ||
         exchange->worker_config->snapshot->learns[exchange->route->gate]) {
-        struct weir_reply reply = {.outcome = outcome_of(head->status)};
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
 }
@@ -118,6 +152,10 @@ static bool take_head(struct weir_exchange *exchange)
     if (judged == WEIR_FILTER_HEAD_NO_MEMORY) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_OUT_OF_MEMORY, 503,
                              "Out of memory for this reply. Try again.");
+        return false;
+    }
+    if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status) &&
+        weir_exchange_leave_lane(exchange, outcome_of(head->status))) {
         return false;
     }
     enum weir_http1_framing framing =

@@ -168,7 +168,13 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
         return;
     }
     const struct weir_config_snapshot *snapshot = exchange->worker_config->snapshot;
+    /* All of the body is in the client's buffer, where it can stay until no other lane needs it. */
+    exchange->request.keeps_body =
+        exchange->request.keeps_body ||
+        (exchange->route->upstream_count > 1 && exchange->request.repeatable &&
+         exchange->request.body.state == WEIR_BODY_ENDED);
     request->tenant = exchange->gate_ticket.tenant;
+    request->lanes_tried = exchange->lanes_tried;
     struct weir_destination where = {
         .gate = snapshot->gates[exchange->route->gate],
         .loop_index = worker->index,
@@ -399,6 +405,15 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
     return check_route(exchange, reading);
 }
 
+/* Asked only where there is another lane to send the request to. */
+static bool has_idempotency_key(const struct weir_exchange *exchange,
+                                const struct request_reading *reading)
+{
+    return exchange->route->upstream_count > 1 &&
+           weir_http1_find_name(reading->head, reading->data, weir_slice_of("idempotency-key"),
+                                NULL) != NULL;
+}
+
 static void go(struct weir_exchange *exchange, struct request_reading *reading)
 {
     const struct weir_http1_head *head = reading->head;
@@ -407,6 +422,9 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
     if (refusal.detail == NULL && !options) {
         refusal = find_route(exchange, reading);
     }
+    exchange->request.repeatable =
+        refusal.detail == NULL && !options &&
+        (weir_exchange_is_idempotent(head->method) || has_idempotency_key(exchange, reading));
     /* Before any answer: after it, the connection goes on with what follows the head. */
     weir_buffer_consume(&exchange->client->in, head->head_bytes);
     if (refusal.detail != NULL) {

@@ -2,6 +2,9 @@
  * functions of the config; any thread. */
 #include "server/settings.h"
 
+/* Of a lane among several, in a row. */
+#define FAILURES_DEFAULT 3
+
 /* Each upstream of a route is one lane, so a gate has as many lanes as its route with the most
  * upstreams. */
 static uint32_t count_lanes(const struct weir_config *config, uint32_t gate)
@@ -88,6 +91,18 @@ static enum weir_charge charge_of(const struct weir_config *config, uint32_t gat
     return WEIR_CHARGE_ESTIMATE;
 }
 
+/* Where there are several lanes, one that keeps failing is left alone for a while, even if the
+ * config names no breaker: else each request would pay for asking it first. */
+static struct weir_breaker_settings breaker_of(const struct weir_config_rules *rules,
+                                               uint32_t lane_count)
+{
+    struct weir_breaker_settings breaker = rules->breaker;
+    if (lane_count > 1 && breaker.failures == 0) {
+        breaker.failures = FAILURES_DEFAULT;
+    }
+    return breaker;
+}
+
 void weir_gate_settings_make(struct weir_gate_settings *made, const struct weir_config *config,
                              uint32_t gate, const struct weir_config_rules *rules)
 {
@@ -103,7 +118,7 @@ void weir_gate_settings_make(struct weir_gate_settings *made, const struct weir_
                                         .no_limit = rules->limit.kind == WEIR_CONFIG_KIND_NONE,
                                         .rates = made->rates,
                                         .rate_count = rate_count,
-                                        .breaker = rules->breaker,
+                                        .breaker = breaker_of(rules, settings->lane_count),
                                         .control = control_of(rules)};
         made->lanes[i].limit = made->lanes[i].no_limit ? 0 : rules->limit.start;
         made->lanes[i].control.charge = charge_of(config, gate, i);

@@ -109,7 +109,7 @@ async def test_without_an_open_lane_it_is_a_502_at_once():
                 said = await ask(gateway.port, request())
                 assert said.status == 502
                 assert json.loads(said.body)['type'] == 'urn:weir:upstream-unreachable'
-            assert await paused(gateway) == [True, False]
+            assert await paused(gateway) == [True, True]  # the second lane's breaker has tripped now
             assert (await gateway.counts('f'))['active'] == 0
 
 
@@ -199,7 +199,7 @@ async def test_what_was_sent_is_not_sent_to_another_lane():
         await wire.message()
         wire.abort()
     async with upstream(serve) as first, upstream() as second, lanes(first, second) as gateway:
-        assert (await ask(gateway.port, request())).status == 502
+        assert (await ask(gateway.port, request(method='POST'), 'POST')).status == 502
         assert second.seen == []
 
 

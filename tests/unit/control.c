@@ -712,7 +712,9 @@ TEST(lanes_that_do_not_learn_do_not_listen)
     open_key(&f, (struct weir_settings){LANE(.limit = 1)});
     struct weir_ticket ticket = {0};
     assert_int_equal(enter(&f, &ticket, 1), WEIR_ADMITTED);
-    hear(&f, &ticket, refused, 1);
+    struct weir_reply reply = refused;
+    reply.retry_after_known = false; /* to that they do keep */
+    hear(&f, &ticket, reply, 1);
     progress(&f, &ticket, 1000, 1);
     assert_int_equal(stats_of(&f).reserved, 1);
     assert_int_equal(lane_of(&f, 0, 1).paused_until_ns, 0);

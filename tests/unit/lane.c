@@ -675,6 +675,115 @@ TEST(past_the_last_lane_there_is_nothing_and_nothing_is_written)
     close_key(&f);
 }
 
+/* ---- another lane ---- */
+
+static enum weir_admission enter_past(struct fixture *f, struct weir_ticket *ticket,
+                                      uint64_t lanes_tried, uint64_t now_ns)
+{
+    struct weir_request request = {.lanes_tried = lanes_tried, .retry = true};
+    return ask(f, ticket, request, now_ns);
+}
+
+static enum weir_other_lane other_lane(struct fixture *f, struct weir_ticket *ticket,
+                                       uint64_t lanes_tried, uint64_t now_ns)
+{
+    return weir_key_other_lane(f->key, ticket, lanes_tried, now_ns);
+}
+
+TEST(a_lane_that_was_tried_is_taken_only_if_no_other_admits)
+{
+    static const enum weir_choice choices[] = {WEIR_CHOICE_IN_ORDER, WEIR_CHOICE_MOST_ROOM};
+    for (size_t i = 0; i < COUNT_OF(choices); i++) {
+        struct fixture f;
+        open_key(&f, (struct weir_settings){TWO_LANES(5, 1), .choice = choices[i]});
+        struct weir_ticket tickets[3] = {0};
+        assert_int_equal(enter_past(&f, &tickets[0], UINT64_C(1) << 7, 1), WEIR_ADMITTED);
+        assert_int_equal(tickets[0].lane_id, 3);
+        assert_int_equal(enter_past(&f, &tickets[1], UINT64_C(1) << 7, 1), WEIR_ADMITTED);
+        assert_int_equal(tickets[1].lane_id, 7); /* the other one is full */
+        assert_int_equal(enter_past(&f, &tickets[2], UINT64_MAX, 1), WEIR_ADMITTED);
+        assert_int_equal(tickets[2].lane_id, 7);
+        end_all(&f, tickets, 3, 2);
+        close_key(&f);
+    }
+}
+
+TEST(whether_another_lane_is_open_and_has_room_is_told)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){TWO_LANES(2, 1)});
+    struct weir_ticket tickets[3] = {0};
+    assert_int_equal(other_lane(&f, &tickets[0], 0, 1),
+                     WEIR_OTHER_LANE_NONE); /* it holds nothing */
+    assert_int_equal(enter(&f, &tickets[0], 1), WEIR_ADMITTED);
+    assert_int_equal(other_lane(&f, &tickets[0], 0, 1), WEIR_OTHER_LANE_FREE);
+    assert_int_equal(other_lane(&f, &tickets[0], UINT64_C(1) << 7, 1), WEIR_OTHER_LANE_FREE);
+    assert_int_equal(other_lane(&f, &tickets[0], UINT64_C(1) << 3, 1), WEIR_OTHER_LANE_NONE);
+    assert_int_equal(enter_past(&f, &tickets[1], UINT64_C(1) << 7, 1), WEIR_ADMITTED);
+    assert_int_equal(other_lane(&f, &tickets[0], 0, 1), WEIR_OTHER_LANE_FULL);
+    assert_int_equal(pause_lane(&f, 3, 10, 2), WEIR_OK);
+    assert_int_equal(other_lane(&f, &tickets[0], 0, 9), WEIR_OTHER_LANE_NONE);
+    assert_int_equal(other_lane(&f, &tickets[0], 0, 10), WEIR_OTHER_LANE_FULL);
+    end_all(&f, tickets, 2, 11);
+    close_key(&f);
+}
+
+TEST(a_lane_that_rests_does_so_for_the_longest_time_it_was_told)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){TWO_LANES(2, 1)});
+    struct weir_ticket ticket = {0};
+    assert_int_equal(enter(&f, &ticket, 1), WEIR_ADMITTED);
+    weir_key_rest_lane(f.key, &ticket, 100, 2, &f.news);
+    weir_key_rest_lane(f.key, &ticket, 50, 3, &f.news);
+    assert_int_equal(lane_of(&f, 0, 4).paused_until_ns, 100);
+    weir_key_rest_lane(f.key, &ticket, 4, 5, &f.news); /* a moment that has passed */
+    assert_int_equal(lane_of(&f, 0, 5).paused_until_ns, 100);
+    leave(&f, &ticket, 6);
+    weir_key_rest_lane(f.key, &ticket, 1000, 7, &f.news); /* it holds nothing any more */
+    assert_int_equal(lane_of(&f, 0, 7).paused_until_ns, 100);
+    close_key(&f);
+}
+
+/* ---- Retry-After without a controller ---- */
+
+static void refuse_lane(struct fixture *f, bool doubtful, uint64_t retry_after_ns, uint64_t now_ns)
+{
+    struct weir_ticket ticket = {0};
+    struct weir_reply reply = {.outcome = WEIR_OUTCOME_RATE_LIMIT,
+                               .retry_after_known = true,
+                               .retry_after_ns = retry_after_ns,
+                               .doubtful = doubtful};
+    assert_int_equal(enter(f, &ticket, now_ns), WEIR_ADMITTED);
+    assert_int_equal(weir_key_hear(f->key, &ticket, &reply, now_ns, &f->news), WEIR_OK);
+    leave(f, &ticket, now_ns);
+    drop_news(f);
+}
+
+TEST(a_lane_without_a_controller_keeps_to_retry_after)
+{
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 3)});
+    refuse_lane(&f, false, 100, 1);
+    assert_int_equal(lane_of(&f, 0, 1).paused_until_ns, 101);
+    refuse_lane(&f, false, UINT64_MAX, 200);
+    assert_int_equal(lane_of(&f, 0, 200).paused_until_ns, 200 + WEIR_RETRY_AFTER_MAX_NS);
+    close_key(&f);
+}
+
+TEST(what_is_doubtful_counts_from_the_second_time_in_a_second)
+{
+    const uint64_t second = WEIR_RETRY_AFTER_DOUBT_NS;
+    struct fixture f;
+    open_key(&f, (struct weir_settings){LANE(.limit = 3)});
+    refuse_lane(&f, true, 100, 1);
+    refuse_lane(&f, true, 100, second + 2);
+    assert_int_equal(lane_of(&f, 0, second + 2).paused_until_ns, 0);
+    refuse_lane(&f, true, 100, 2 * second + 2);
+    assert_int_equal(lane_of(&f, 0, 2 * second + 2).paused_until_ns, 2 * second + 102);
+    close_key(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -710,6 +819,11 @@ int main(void)
         BOTH_WAYS(while_it_probes_a_limit_of_0_still_admits_nobody),
         BOTH_WAYS(with_a_second_lane_the_traffic_goes_on_while_the_first_is_tripped),
         BOTH_WAYS(a_pause_of_146_years_doubles_without_overflow),
+        BOTH_WAYS(a_lane_that_was_tried_is_taken_only_if_no_other_admits),
+        BOTH_WAYS(whether_another_lane_is_open_and_has_room_is_told),
+        BOTH_WAYS(a_lane_that_rests_does_so_for_the_longest_time_it_was_told),
+        BOTH_WAYS(a_lane_without_a_controller_keeps_to_retry_after),
+        BOTH_WAYS(what_is_doubtful_counts_from_the_second_time_in_a_second),
         BOTH_WAYS(past_the_last_lane_there_is_nothing_and_nothing_is_written),
     };
     return cmocka_run_group_tests_name("lane", tests, NULL, NULL);
