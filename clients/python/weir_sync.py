@@ -67,9 +67,14 @@ class weir_rate_settings(ctypes.Structure):
     _fields_ = [('start', _u64), ('min', _u64), ('max', _u64), ('burst', _u64)]
 
 
+class weir_aimd_settings(ctypes.Structure):
+    _fields_ = [('step', _u32), ('beta', _u32), ('beta_soft', _u32), ('window_beta', _u32),
+                ('delay_decrease', _u32), ('delay_threshold_ns', _u64)]
+
+
 class weir_control_settings(ctypes.Structure):
     _fields_ = [('controller', _enum), ('charge', _enum), ('settle', _enum),
-                ('window', weir_window_settings), ('rate', weir_rate_settings)]
+                ('window', weir_window_settings), ('rate', weir_rate_settings), ('aimd', weir_aimd_settings)]
 
 
 class weir_lane_settings(ctypes.Structure):
@@ -130,7 +135,7 @@ class weir_key_stats(ctypes.Structure):
 
 
 STRUCTURES = (weir_slice, weir_link, weir_gate_options, weir_rate, weir_breaker_settings,
-              weir_window_settings, weir_rate_settings, weir_control_settings, weir_lane_settings,
+              weir_window_settings, weir_rate_settings, weir_aimd_settings, weir_control_settings, weir_lane_settings,
               weir_bound, weir_tenant_settings, weir_settings, weir_request, weir_result, weir_ticket,
               weir_permit, weir_estimate_stats, weir_key_stats)
 

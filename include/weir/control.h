@@ -71,12 +71,31 @@ struct weir_rate_settings {
     uint64_t burst; /* aimd only: at most at once; 0: 2,000 */
 };
 
+/* What the controller `aimd` grows and falls by; 0 is the default of each. */
+#define WEIR_AIMD_STEP               UINT32_C(50)
+#define WEIR_AIMD_BETA               UINT32_C(70)
+#define WEIR_AIMD_BETA_SOFT          UINT32_C(85)
+#define WEIR_AIMD_WINDOW_BETA        UINT32_C(70)
+#define WEIR_AIMD_DELAY_THRESHOLD_NS (UINT64_C(500) * 1000000)
+#define WEIR_AIMD_DELAY_DECREASE     UINT32_C(90)
+#define WEIR_AIMD_STEP_MAX           UINT32_C(1000000000)
+
+struct weir_aimd_settings {
+    uint32_t step;               /* added to the rate per second in which it was what held */
+    uint32_t beta;               /* what is left of the rate after a refusal, in percent */
+    uint32_t beta_soft;          /* of the rate after an error or a timeout, in percent */
+    uint32_t window_beta;        /* of the window after a refusal, an error or a timeout */
+    uint32_t delay_decrease;     /* of the window when first tokens come late, in percent */
+    uint64_t delay_threshold_ns; /* which they do so far above the lane's baseline */
+};
+
 struct weir_control_settings {
     enum weir_controller controller;
     enum weir_charge charge;
     enum weir_settle settle; /* aimd only: learned has but one balance, which may be negative */
     struct weir_window_settings window;
     struct weir_rate_settings rate;
+    struct weir_aimd_settings aimd; /* aimd only */
 };
 
 /* What the time in a quota's `reset_ns` leads to. */

@@ -168,6 +168,7 @@ struct weir_config_rules {
     uint32_t weights[WEIR_PRIORITY_COUNT];
     enum weir_choice choice;
     struct weir_breaker_settings breaker;
+    struct weir_aimd_settings aimd;  /* complete, whatever the controller */
     enum weir_controller controller; /* NONE unless the limit or the tokens are adaptive */
     enum weir_settle settle;         /* DEBT: the tokens are fixed, or the controller is AIMD */
     enum weir_estimate estimate;     /* NONE: nobody predicts; LLM gates always have one */
@@ -229,11 +230,21 @@ enum weir_config_llm {
     WEIR_CONFIG_LLM_CUSTOM
 };
 
+/* What a header of a reply that tells of a reset says. */
+enum weir_config_reset_unit {
+    WEIR_CONFIG_RESET_ANY, /* a time in any form, which tells itself */
+    WEIR_CONFIG_RESET_MILLISECONDS,
+    WEIR_CONFIG_RESET_SECONDS,
+    WEIR_CONFIG_RESET_DATE,
+    WEIR_CONFIG_RESET_WINDOW /* how long the window of the quota is */
+};
+
 /* The headers of a reply that state one quota; empty: there is none. */
 struct weir_config_llm_quota {
     struct weir_slice limit;
     struct weir_slice remaining;
     struct weir_slice reset;
+    enum weir_config_reset_unit reset_unit;
 };
 
 /* Where the facts stand in an API that is none of the known ones; empty: nowhere. The first six are

@@ -284,6 +284,14 @@ static void print_line(FILE *out, const struct weir_config_line *line)
     fputs("}\n", out);
 }
 
+static void print_aimd(FILE *out, const char *in, const struct weir_aimd_settings *aimd)
+{
+    fprintf(out, "%saimd: {step: %u, beta: %u%%, beta_soft: %u%%, window_beta: %u%%", in,
+            aimd->step, aimd->beta, aimd->beta_soft, aimd->window_beta);
+    print_duration(out, ", delay_threshold: ", aimd->delay_threshold_ns);
+    fprintf(out, ", delay_decrease: %u%%}\n", aimd->delay_decrease);
+}
+
 /* `in` is what the lines start with. */
 static void print_rules(FILE *out, const char *in, const struct weir_config_rules *rules)
 {
@@ -306,6 +314,9 @@ static void print_rules(FILE *out, const char *in, const struct weir_config_rule
     print_breaker(out, "breaker: ", &rules->breaker);
     if (rules->controller != WEIR_CONTROLLER_NONE) {
         fprintf(out, "%scontroller: %s\n", in, controller_names[rules->controller]);
+    }
+    if (rules->controller == WEIR_CONTROLLER_AIMD) {
+        print_aimd(out, in, &rules->aimd);
     }
     fprintf(out, "%ssettle: %s\n", in, rules->settle == WEIR_SETTLE_DEBT ? "debt" : "negative");
     if (rules->estimate != WEIR_ESTIMATE_NONE) {
@@ -438,7 +449,14 @@ static void print_quota(FILE *out, const char *name, const struct weir_config_ll
     fprintf(out, "      %s:\n", name);
     print_text_field(out, "        limit: ", quota->limit);
     print_text_field(out, "        remaining: ", quota->remaining);
-    print_text_field(out, "        reset: ", quota->reset);
+    if (quota->reset_unit == WEIR_CONFIG_RESET_ANY) {
+        print_text_field(out, "        reset: ", quota->reset);
+    } else {
+        static const char *const units[] = {"", "ms", "s", "date", "window"};
+        fputs("        reset: {header: ", out);
+        print_text(out, quota->reset);
+        fprintf(out, ", unit: %s}\n", units[quota->reset_unit]);
+    }
 }
 
 static void print_custom(FILE *out, const struct weir_config_llm_custom *custom)

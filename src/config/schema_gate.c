@@ -79,6 +79,18 @@ static const char *const controller_words[] = {"learned", "aimd", NULL};
 static const char *const settle_words[] = {"negative", "debt", NULL};
 static const char *const estimate_words[] = {"mean", "ewma", NULL};
 
+static const struct weir_field aimd_fields[] = {
+    WEIR_FIELD_COUNT("step", struct weir_aimd_settings, step, 1, WEIR_AIMD_STEP_MAX),
+    WEIR_FIELD_PERCENT("beta", struct weir_aimd_settings, beta, 1, 99),
+    WEIR_FIELD_PERCENT("beta_soft", struct weir_aimd_settings, beta_soft, 1, 99),
+    WEIR_FIELD_PERCENT("window_beta", struct weir_aimd_settings, window_beta, 1, 99),
+    WEIR_FIELD_DURATION("delay_threshold", struct weir_aimd_settings, delay_threshold_ns,
+                        WEIR_NS_PER_MS, WEIR_NS_PER_DAY),
+    WEIR_FIELD_PERCENT("delay_decrease", struct weir_aimd_settings, delay_decrease, 1, 99),
+};
+
+static WEIR_SECTION(section_aimd, "gates.NAME.aimd", aimd_fields);
+
 /* Controllers find how many at once and how much a second, but not how many a second. */
 static void read_request_rate(struct weir_reader *reader, const struct weir_yaml *value,
                               const struct weir_field *field, void *target)
@@ -113,6 +125,7 @@ static void read_request_rate(struct weir_reader *reader, const struct weir_yaml
         WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),                 \
         WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,                   \
                         WEIR_CONTROLLER_LEARNED),                                                 \
+        WEIR_FIELD_SECTION("aimd", type, rules.aimd, section_aimd),                               \
         WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE),        \
         WEIR_FIELD_WORD("estimate", type, rules.estimate, estimate_words, WEIR_ESTIMATE_MEAN)
 
@@ -122,6 +135,12 @@ static const struct weir_config_rules rules_defaults = {
     .lease_ns = WEIR_NEVER,
     .weights = {[WEIR_PRIORITY_HIGH] = 4, [WEIR_PRIORITY_NORMAL] = 3, [WEIR_PRIORITY_LOW] = 1},
     .breaker = {.pause_ns = WEIR_NS_PER_SECOND},
+    .aimd = {.step = WEIR_AIMD_STEP,
+             .beta = WEIR_AIMD_BETA,
+             .beta_soft = WEIR_AIMD_BETA_SOFT,
+             .window_beta = WEIR_AIMD_WINDOW_BETA,
+             .delay_decrease = WEIR_AIMD_DELAY_DECREASE,
+             .delay_threshold_ns = WEIR_AIMD_DELAY_THRESHOLD_NS},
 };
 
 enum environment {
@@ -263,12 +282,24 @@ static void check_breaker(struct weir_reader *reader, const struct weir_yaml *no
     weir_reader_finish_breaker(reader, breaker, &rules->breaker);
 }
 
+static void check_aimd(struct weir_reader *reader, const struct weir_yaml *node,
+                       const struct weir_config_rules *rules)
+{
+    const struct weir_yaml *aimd = weir_yaml_get(node, "aimd");
+    if (aimd != NULL && rules->controller != WEIR_CONTROLLER_AIMD) {
+        weir_reader_complain(reader, aimd,
+                             "means nothing, because another controller adapts, or none; expected "
+                             "controller: aimd with it");
+    }
+}
+
 /* `llm`: whether a route with llm leads to the gate. */
 static void finish_rules(struct weir_reader *reader, const struct weir_yaml *node,
                          struct weir_config_rules *rules, bool llm)
 {
     complete_rules(reader, node, rules, llm);
     check_settle(reader, node, rules);
+    check_aimd(reader, node, rules);
     check_breaker(reader, node, rules);
 }
 

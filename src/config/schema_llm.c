@@ -40,11 +40,37 @@ static void read_header(struct weir_reader *reader, const struct weir_yaml *valu
         .offset = WEIR_MEMBER(struct weir_config_llm_quota, member, sizeof(struct weir_slice)), \
     }
 
+static const char *const reset_words[] = {"ms", "s", "date", "window", NULL};
+
+static const struct weir_field reset_fields[] = {
+    FIELD_HEADER("header", reset, true),
+    {.name = "unit",
+     .read = weir_read_word,
+     .offset = WEIR_MEMBER(struct weir_config_llm_quota, reset_unit, 4),
+     .required = true,
+     .words = reset_words,
+     .min = WEIR_CONFIG_RESET_MILLISECONDS},
+};
+
+static WEIR_SECTION(section_reset, "routes.custom.requests.reset", reset_fields);
+
+/* A name, or a name and what it says; the target is the whole quota. */
+static void read_reset(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
+{
+    struct weir_config_llm_quota *quota = target;
+    if (value->kind == WEIR_YAML_MAPPING) {
+        weir_read_section(reader, value, field->section, quota);
+    } else {
+        read_header(reader, value, field, &quota->reset);
+    }
+}
+
 /* What remains says nothing without the limit that it is a part of, nor the other way round. */
 static const struct weir_field quota_fields[] = {
     FIELD_HEADER("limit", limit, true),
     FIELD_HEADER("remaining", remaining, true),
-    FIELD_HEADER("reset", reset, false),
+    {.name = "reset", .read = read_reset, .section = &section_reset},
 };
 
 static WEIR_SECTION(section_quota, "routes.custom.requests", quota_fields);

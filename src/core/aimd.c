@@ -4,20 +4,15 @@
 
 #include "core/real.h"
 
-/* Figures of the published design that `weir sim` has as its policy `published`. */
+/* Figures of the published design that `weir sim` has as its policy `published`; its factors are in
+ * weir/control.h. */
 #define WINDOW_START  4.0
 #define WINDOW_MIN    1.0
 #define WINDOW_MAX    64.0
 #define WINDOW_GROWTH 1.0 /* per window of successes */
-#define WINDOW_LOSS   0.7
-#define WINDOW_DELAY  0.9
-#define DELAY_S       0.5 /* above the baseline */
 #define RATE_START    500.0
 #define RATE_MIN      50.0
 #define RATE_MAX      5000.0
-#define RATE_GROWTH   50.0 /* per second of full use */
-#define RATE_REFUSED  0.7
-#define RATE_LOST     0.85
 #define BURST         2000.0
 
 /* Delays are smoothed as round-trip times are in TCP; the baseline follows the least of them at
@@ -44,6 +39,24 @@ static void set_rate(struct weir_aimd *aimd, double rate)
     aimd->rate = weir_clamp(rate, weir_smaller(aimd->rate_min, aimd->rate_max), aimd->rate_max);
 }
 
+/* A percentage as a factor. */
+static double factor_of(uint32_t percent, uint32_t otherwise)
+{
+    return (percent == 0 ? otherwise : percent) / 100.0;
+}
+
+static void set_factors(struct weir_aimd *aimd, const struct weir_aimd_settings *settings)
+{
+    uint64_t threshold_ns = settings->delay_threshold_ns;
+    aimd->step = or_default(settings->step, WEIR_AIMD_STEP);
+    aimd->beta = factor_of(settings->beta, WEIR_AIMD_BETA);
+    aimd->beta_soft = factor_of(settings->beta_soft, WEIR_AIMD_BETA_SOFT);
+    aimd->window_beta = factor_of(settings->window_beta, WEIR_AIMD_WINDOW_BETA);
+    aimd->delay_decrease = factor_of(settings->delay_decrease, WEIR_AIMD_DELAY_DECREASE);
+    aimd->delay_threshold_s =
+        weir_seconds(threshold_ns == 0 ? WEIR_AIMD_DELAY_THRESHOLD_NS : threshold_ns);
+}
+
 void weir_aimd_bound(struct weir_aimd *aimd, const struct weir_control_settings *settings)
 {
     aimd->window_min = or_default(settings->window.min, WINDOW_MIN);
@@ -53,6 +66,7 @@ void weir_aimd_bound(struct weir_aimd *aimd, const struct weir_control_settings 
     aimd->rate_max = or_default(settings->rate.max, weir_larger(RATE_MAX, aimd->rate_min));
     aimd->burst = or_default(settings->rate.burst, BURST);
     aimd->owes = settings->settle == WEIR_SETTLE_DEBT;
+    set_factors(aimd, &settings->aimd);
     resize(aimd, aimd->window, WEIR_LIMIT_SET);
     set_rate(aimd, aimd->rate);
 }
@@ -100,7 +114,7 @@ static void owe(struct weir_aimd *aimd, double amount)
 void weir_aimd_advance(struct weir_aimd *aimd, double passed_s, bool alone)
 {
     if (alone) {
-        set_rate(aimd, aimd->rate + RATE_GROWTH * passed_s);
+        set_rate(aimd, aimd->rate + aimd->step * passed_s);
     }
     pour(aimd, aimd->rate * passed_s);
 }
@@ -162,8 +176,8 @@ void weir_aimd_hear(struct weir_aimd *aimd, const struct weir_echo *echo)
     } else {
         aimd->base_s += BASE_RISE * (aimd->delay_s - aimd->base_s);
     }
-    if (aimd->delay_s > aimd->base_s + DELAY_S) {
-        cut_window(aimd, echo, WINDOW_DELAY, WEIR_LIMIT_DELAYED);
+    if (aimd->delay_s > aimd->base_s + aimd->delay_threshold_s) {
+        cut_window(aimd, echo, aimd->delay_decrease, WEIR_LIMIT_DELAYED);
     }
 }
 
@@ -176,12 +190,12 @@ void weir_aimd_succeed(struct weir_aimd *aimd, const struct weir_echo *echo)
 
 void weir_aimd_refuse(struct weir_aimd *aimd, const struct weir_echo *echo)
 {
-    cut_rate(aimd, echo, RATE_REFUSED);
-    cut_window(aimd, echo, WINDOW_LOSS, WEIR_LIMIT_REFUSED);
+    cut_rate(aimd, echo, aimd->beta);
+    cut_window(aimd, echo, aimd->window_beta, WEIR_LIMIT_REFUSED);
 }
 
 void weir_aimd_lose(struct weir_aimd *aimd, const struct weir_echo *echo)
 {
-    cut_rate(aimd, echo, RATE_LOST);
-    cut_window(aimd, echo, WINDOW_LOSS, WEIR_LIMIT_LOST);
+    cut_rate(aimd, echo, aimd->beta_soft);
+    cut_window(aimd, echo, aimd->window_beta, WEIR_LIMIT_LOST);
 }

@@ -22,6 +22,12 @@ struct weir_aimd {
     double rate_max;
     bool rate_max_set; /* by the settings, so that nobody lifts it */
     bool owes;         /* WEIR_SETTLE_DEBT */
+    double step;       /* what the next five mean: struct weir_aimd_settings */
+    double beta;       /* factors, not percentages */
+    double beta_soft;
+    double window_beta;
+    double delay_decrease;
+    double delay_threshold_s;
     uint64_t rate_cut; /* as `window_cut` */
     double burst;
     double level;

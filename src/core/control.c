@@ -47,12 +47,25 @@ static bool rate_valid(const struct weir_rate_settings *rate)
            rate->burst <= WEIR_CONTROL_RATE_MAX;
 }
 
+/* What is left is less than what there was. */
+static bool percent_valid(uint32_t percent)
+{
+    return percent < 100;
+}
+
+static bool aimd_valid(const struct weir_aimd_settings *aimd)
+{
+    return aimd->step <= WEIR_AIMD_STEP_MAX && percent_valid(aimd->beta) &&
+           percent_valid(aimd->beta_soft) && percent_valid(aimd->window_beta) &&
+           percent_valid(aimd->delay_decrease) && aimd->delay_threshold_ns <= WEIR_DURATION_MAX_NS;
+}
+
 bool weir_control_valid(const struct weir_control_settings *settings)
 {
     return (unsigned)settings->controller <= WEIR_CONTROLLER_AIMD &&
            (unsigned)settings->charge < WEIR_CHARGE_COUNT &&
            (unsigned)settings->settle <= WEIR_SETTLE_DEBT && window_valid(&settings->window) &&
-           rate_valid(&settings->rate);
+           rate_valid(&settings->rate) && aimd_valid(&settings->aimd);
 }
 
 void weir_control_init(struct weir_control *control, const struct weir_control_settings *settings,

@@ -9,6 +9,18 @@ static_assert(WEIR_SCALAR_PATH_NAMES_MAX <= WEIR_JSON_STEPS_MAX &&
                   WEIR_SCALAR_PATH_NAME_BYTES_MAX <= WEIR_JSON_NAME_BYTES_MAX,
               "every path that a config may have can be followed");
 
+static enum weir_limits_reset reset_of(const struct weir_config_llm_quota *quota)
+{
+    static const enum weir_limits_reset units[] = {
+        [WEIR_CONFIG_RESET_ANY] = WEIR_LIMITS_RESET_ANY,
+        [WEIR_CONFIG_RESET_MILLISECONDS] = WEIR_LIMITS_RESET_MILLISECONDS,
+        [WEIR_CONFIG_RESET_SECONDS] = WEIR_LIMITS_RESET_SECONDS,
+        [WEIR_CONFIG_RESET_DATE] = WEIR_LIMITS_RESET_DATE,
+        [WEIR_CONFIG_RESET_WINDOW] = WEIR_LIMITS_RESET_WINDOW,
+    };
+    return units[quota->reset_unit];
+}
+
 static void make_custom(struct weir_dialect *dialect, const struct weir_config_llm_custom *custom)
 {
     struct weir_llm_paths paths = {.model = custom->model,
@@ -24,7 +36,9 @@ static void make_custom(struct weir_dialect *dialect, const struct weir_config_l
                                    .requests_reset = custom->requests.reset,
                                    .tokens_limit = custom->tokens.limit,
                                    .tokens_remaining = custom->tokens.remaining,
-                                   .tokens_reset = custom->tokens.reset};
+                                   .tokens_reset = custom->tokens.reset,
+                                   .requests_reset_unit = reset_of(&custom->requests),
+                                   .tokens_reset_unit = reset_of(&custom->tokens)};
 }
 
 static void make(struct weir_dialect *dialect, const struct weir_config_route *route)

@@ -307,6 +307,7 @@ struct collected {
     int64_t remaining;
     uint64_t reset_ns;
     uint64_t reset_rounding_ns;
+    uint64_t period_ns; /* 0: not told */
     enum weir_reset reset;
 };
 
@@ -396,7 +397,8 @@ static enum weir_time_form read_wait(struct limits_reader *reading, struct weir_
 
 /* Those who tell a plain number count in windows, and it leads to the end of one; so do those who
  * name the window. The others have buckets, and the time leads to when it is full. */
-static bool read_reset(struct limits_reader *reading, enum quota_slot slot, struct weir_slice text)
+static bool read_any_reset(struct limits_reader *reading, enum quota_slot slot,
+                           struct weir_slice text)
 {
     struct collected *quota = &reading->slots[slot];
     struct weir_time_text time;
@@ -409,6 +411,64 @@ static bool read_reset(struct limits_reader *reading, enum quota_slot slot, stru
     quota->reset_ns = time.ns;
     quota->reset_rounding_ns = time.rounding_ns;
     return true;
+}
+
+static enum weir_limits_reset unit_of(const struct limits_reader *reading, enum quota_slot slot)
+{
+    const struct weir_limits_names *names = &reading->source->names;
+    if (reading->source->dialect != WEIR_LIMITS_CUSTOM) {
+        return WEIR_LIMITS_RESET_ANY;
+    }
+    return slot == REQUESTS ? names->requests_reset_unit
+           : slot == TOKENS ? names->tokens_reset_unit
+                            : WEIR_LIMITS_RESET_ANY;
+}
+
+/* A moment, as the wait until then; a wait that is not told as a moment is none. */
+static bool read_moment(struct limits_reader *reading, struct weir_slice text,
+                        struct weir_time_text *time)
+{
+    enum weir_time_form form = read_wait(reading, text, time);
+    return form == WEIR_TIME_EPOCH || form == WEIR_TIME_DATE;
+}
+
+static bool read_window(struct weir_slice text, struct collected *quota)
+{
+    struct weir_time_text time;
+    enum weir_time_form form = weir_time_text_read(text, &time);
+    bool good = (form == WEIR_TIME_SECONDS || form == WEIR_TIME_DURATION) && time.ns > 0;
+    quota->period_ns = good ? time.ns : 0;
+    quota->reset = WEIR_RESET_FULL; /* as if no reset had been told */
+    quota->reset_ns = 0;
+    quota->reset_rounding_ns = 0;
+    return good;
+}
+
+static bool read_reset(struct limits_reader *reading, enum quota_slot slot, struct weir_slice text)
+{
+    struct collected *quota = &reading->slots[slot];
+    struct weir_time_text time = {0};
+    bool good = false;
+    quota->period_ns = 0;
+    switch (unit_of(reading, slot)) {
+    case WEIR_LIMITS_RESET_ANY:
+        return read_any_reset(reading, slot, text);
+    case WEIR_LIMITS_RESET_WINDOW:
+        return read_window(text, quota);
+    case WEIR_LIMITS_RESET_MILLISECONDS:
+        good = weir_time_text_number(text, WEIR_NS_PER_MS, &time);
+        break;
+    case WEIR_LIMITS_RESET_SECONDS:
+        good = weir_time_text_number(text, WEIR_NS_PER_SECOND, &time);
+        break;
+    case WEIR_LIMITS_RESET_DATE:
+        good = read_moment(reading, text, &time);
+        break;
+    }
+    quota->reset = WEIR_RESET_WINDOW;
+    quota->reset_ns = time.ns;
+    quota->reset_rounding_ns = time.rounding_ns;
+    return good;
 }
 
 /* The first field of a name counts. */
@@ -458,7 +518,7 @@ static void read_retry_after(struct limits_reader *reading, struct weir_slice te
 static void read_retry_after_millis(struct limits_reader *reading, struct weir_slice text)
 {
     struct weir_time_text time;
-    if (!reading->millis_told && weir_time_text_number(text, WEIR_NS_PER_SECOND / 1000, &time)) {
+    if (!reading->millis_told && weir_time_text_number(text, WEIR_NS_PER_MS, &time)) {
         set_retry_after(reading, &time);
         reading->millis_told = true;
     }
@@ -574,6 +634,7 @@ static void finish_slot(struct limits_reader *reading, enum quota_slot slot)
         quota.reset = told->reset;
         quota.reset_ns = told->reset_ns;
         quota.reset_rounding_ns = told->reset_rounding_ns;
+        quota.period_ns = told->period_ns > 0 ? told->period_ns : quota.period_ns;
     }
     add_quota(reading->limits, &quota);
 }

@@ -26,8 +26,17 @@ enum weir_limits_dialect {
     WEIR_LIMITS_DIALECT_COUNT
 };
 
-/* Names of fields, in any case; an empty one is not there. `reset` may have any form of
- * time_text.h: a plain number leads to the end of a window, the others to a full bucket. */
+/* What a field that tells of a reset says. */
+enum weir_limits_reset {
+    WEIR_LIMITS_RESET_ANY, /* any form of time_text.h: a plain number leads to the end of a window,
+                              the others to a full bucket */
+    WEIR_LIMITS_RESET_MILLISECONDS, /* a number, until the window ends; so the next two */
+    WEIR_LIMITS_RESET_SECONDS,
+    WEIR_LIMITS_RESET_DATE,  /* a date, or a number since 1970 */
+    WEIR_LIMITS_RESET_WINDOW /* a duration, or a number of seconds: how long the window is */
+};
+
+/* Names of fields, in any case; an empty one is not there. */
 struct weir_limits_names {
     struct weir_slice requests_limit;
     struct weir_slice requests_remaining;
@@ -35,6 +44,8 @@ struct weir_limits_names {
     struct weir_slice tokens_limit;
     struct weir_slice tokens_remaining;
     struct weir_slice tokens_reset;
+    enum weir_limits_reset requests_reset_unit;
+    enum weir_limits_reset tokens_reset_unit;
 };
 
 /* How to read the replies of an upstream. Zeroed: what is standard. */

@@ -52,8 +52,8 @@ static uint64_t per_second(const struct weir_config_rate *rate)
  * window whose minimum and maximum are equal, and a fixed rate stays a bucket of its own. */
 static struct weir_control_settings control_of(const struct weir_config_rules *rules)
 {
-    struct weir_control_settings control = {.controller = rules->controller,
-                                            .settle = rules->settle};
+    struct weir_control_settings control = {
+        .controller = rules->controller, .settle = rules->settle, .aimd = rules->aimd};
     control.window =
         (struct weir_window_settings){.start = rules->limit.start_usual ? 0 : rules->limit.start,
                                       .min = rules->limit.min,

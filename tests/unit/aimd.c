@@ -206,6 +206,39 @@ TEST(settings_bound_what_it_has_become)
     expect_near(aimd.window, 16.0);
 }
 
+TEST(its_factors_are_settings)
+{
+    struct weir_control_settings settings = {.rate = {.start = 1000, .max = 5000},
+                                             .aimd = {.step = 200,
+                                                      .beta = 50,
+                                                      .beta_soft = 90,
+                                                      .window_beta = 25,
+                                                      .delay_decrease = 80,
+                                                      .delay_threshold_ns = 100 * WEIR_NS_PER_MS}};
+    struct weir_aimd aimd = of(settings);
+    weir_aimd_set(&aimd, 40.0);
+    weir_aimd_advance(&aimd, 2.0, true);
+    expect_near(aimd.rate, 1400.0);
+    struct weir_echo echo = echo_of(1, 1);
+    weir_aimd_refuse(&aimd, &echo);
+    expect_near(aimd.rate, 700.0);
+    expect_near(aimd.window, 10.0);
+    echo = echo_of(2, 2);
+    weir_aimd_lose(&aimd, &echo);
+    expect_near(aimd.rate, 630.0);
+    expect_near(aimd.window, 2.5);
+    weir_aimd_set(&aimd, 40.0);
+    hear(&aimd, 3, 1.0);
+    for (uint64_t number = 4; number <= 100 && aimd.window == 40.0; number++) {
+        hear(&aimd, number, 1.25); /* less than the usual half a second above */
+    }
+    expect_near(aimd.window, 32.0);
+    weir_aimd_bound(&aimd, &(struct weir_control_settings){.rate = {.start = 1000}});
+    echo = echo_of(200, 200);
+    weir_aimd_refuse(&aimd, &echo);
+    expect_near(aimd.rate, 441.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +252,7 @@ int main(void)
         cmocka_unit_test(what_was_underestimated_is_owed_or_taken_below_zero),
         cmocka_unit_test(a_stated_rate_replaces_what_was_guessed_and_lifts_a_maximum_nobody_set),
         cmocka_unit_test(settings_bound_what_it_has_become),
+        cmocka_unit_test(its_factors_are_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

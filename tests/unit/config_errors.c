@@ -17,14 +17,16 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         API "gates:\n"
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
         "weir.yaml:3:8: gates.f.limitt is no field; expected limit, rate, tokens, line, lease, "
-        "early_reject, weights, choice, breaker, controller, settle, estimate, preset, max_keys, "
+        "early_reject, weights, choice, breaker, controller, aimd, settle, estimate, preset, "
+        "max_keys, "
         "forget, events, tenants or keys; did you mean limit?\n"
         "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
         "by_priority or by_tenant; did you mean timeout?\n");
-    expect_errors(API "gates: { f: { zzzzz: 3 } }\n",
-                  "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
-                  "lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
-                  "preset, max_keys, forget, events, tenants or keys\n");
+    expect_errors(
+        API "gates: { f: { zzzzz: 3 } }\n",
+        "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
+        "lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
+        "preset, max_keys, forget, events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
         "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
@@ -69,7 +71,7 @@ TEST(a_section_is_a_mapping)
     expect_errors(
         API "gates: { a: 5, b: { line: 5s } }\n",
         "weir.yaml:2:13: gates.a is \"5\"; expected a mapping with the fields limit, rate, tokens, "
-        "line, lease, early_reject, weights, choice, breaker, controller, settle, estimate, "
+        "line, lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
         "preset, max_keys, forget, events, tenants or keys\n"
         "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
         "cost, status, by_priority or by_tenant\n");
@@ -641,20 +643,21 @@ TEST(a_table_of_keys_has_room_for_one_at_least)
         "weir.yaml:2:63: gates.b.forget is \"999ms\"; expected a duration from 1s to "
         "365d, or none\n"
         "weir.yaml:2:90: gates.c.keys.k.max_keys is no field; expected limit, rate, "
-        "tokens, line, lease, early_reject, weights, choice, breaker, controller, settle "
+        "tokens, line, lease, early_reject, weights, choice, breaker, controller, aimd, settle "
         "or estimate\n");
 }
 
 TEST(keys_have_no_tenants_events_or_keys)
 {
-    expect_errors(API "gates: { a: { keys: { k: { tenants: {}, limit: x } } }, b: { keys: 5 } }\n",
-                  "weir.yaml:2:28: gates.a.keys.k.tenants is no field; expected limit, rate, "
-                  "tokens, line, lease, early_reject, weights, choice, breaker, controller, settle "
-                  "or estimate\n"
-                  "weir.yaml:2:48: gates.a.keys.k.limit is \"x\"; expected a whole number from 1 "
-                  "to 10000000, none, or {start, min, max}\n"
-                  "weir.yaml:2:68: gates.b.keys is \"5\"; expected a mapping of keys to what "
-                  "differs there\n");
+    expect_errors(
+        API "gates: { a: { keys: { k: { tenants: {}, limit: x } } }, b: { keys: 5 } }\n",
+        "weir.yaml:2:28: gates.a.keys.k.tenants is no field; expected limit, rate, "
+        "tokens, line, lease, early_reject, weights, choice, breaker, controller, aimd, settle "
+        "or estimate\n"
+        "weir.yaml:2:48: gates.a.keys.k.limit is \"x\"; expected a whole number from 1 "
+        "to 10000000, none, or {start, min, max}\n"
+        "weir.yaml:2:68: gates.b.keys is \"5\"; expected a mapping of keys to what "
+        "differs there\n");
 }
 
 int main(void)

@@ -513,6 +513,8 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "    choice: most_room\n"
         "    breaker: {failures: 1, pause: 2s, pause_max: 4s}\n"
         "    controller: aimd\n"
+        "    aimd: {step: 51, beta: 71%, beta_soft: 86%, window_beta: 72%, delay_threshold: 501ms, "
+        "delay_decrease: 91%}\n"
         "    settle: debt\n"
         "    estimate: ewma\n"
         "    max_keys: 7\n"

@@ -462,6 +462,81 @@ TEST(the_preset_of_agents_beats_the_environment_but_not_the_file)
                   "agents?\n");
 }
 
+TEST(the_factors_of_aimd_are_settings_with_bounds)
+{
+    struct weir_config *config = load(
+        API
+        "gates: {a: {controller: aimd}, b: {controller: aimd, aimd: {step: 1000000000, beta: 1%,"
+        " beta_soft: 99%, window_beta: 60%, delay_threshold: 2s, delay_decrease: 95%}, keys: {k:"
+        " {aimd: {beta: 99%}}}}}\n");
+    const struct weir_aimd_settings *usual = &config->gates[0].rules.aimd;
+    assert_int_equal(usual->step, 50);
+    assert_int_equal(usual->beta, 70);
+    assert_int_equal(usual->beta_soft, 85);
+    assert_int_equal(usual->window_beta, 70);
+    assert_int_equal(usual->delay_threshold_ns, WEIR_NS_PER_SECOND / 2);
+    assert_int_equal(usual->delay_decrease, 90);
+    const struct weir_aimd_settings *named = &config->gates[1].rules.aimd;
+    assert_int_equal(named->step, 1000000000);
+    assert_int_equal(named->beta, 1);
+    assert_int_equal(named->beta_soft, 99);
+    assert_int_equal(named->delay_threshold_ns, 2 * WEIR_NS_PER_SECOND);
+    assert_int_equal(config->gates[1].keys[0].rules.aimd.beta, 99);
+    assert_int_equal(config->gates[1].keys[0].rules.aimd.step, 1000000000);
+    char *text = print(config);
+    assert_non_null(strstr(text,
+                           "    aimd: {step: 50, beta: 70%, beta_soft: 85%, window_beta: 70%, "
+                           "delay_threshold: 500ms, delay_decrease: 90%}\n"));
+    unload(config);
+    unload(load(text));
+    free(text);
+    expect_errors(
+        API "gates: {a: {controller: aimd, aimd: {step: 0, beta: 0.7, beta_soft: 0%, window_beta: "
+            "100%, delay_threshold: 0s, delay_decrease: 90}}, b: {aimd: {beta: 70%}}, c: "
+            "{controller: learned, aimd: {beta: 70%}}}\n",
+        "weir.yaml:2:44: gates.a.aimd.step is \"0\"; expected a whole number from 1 to 1000000000\n"
+        "weir.yaml:2:53: gates.a.aimd.beta is \"0.7\"; expected a percentage from 1% to 99%\n"
+        "weir.yaml:2:69: gates.a.aimd.beta_soft is \"0%\"; expected a percentage from 1% to 99%\n"
+        "weir.yaml:2:86: gates.a.aimd.window_beta is \"100%\"; expected a percentage from 1% to "
+        "99%\n"
+        "weir.yaml:2:109: gates.a.aimd.delay_threshold is \"0s\"; expected a duration from 1ms to "
+        "1d\n"
+        "weir.yaml:2:129: gates.a.aimd.delay_decrease is \"90\"; expected a percentage from 1% to "
+        "99%; did you mean 90%?\n"
+        "weir.yaml:2:145: gates.b.aimd means nothing, because another controller adapts, or none; "
+        "expected controller: aimd with it\n"
+        "weir.yaml:2:190: gates.c.aimd means nothing, because another controller adapts, or none; "
+        "expected controller: aimd with it\n");
+}
+
+TEST(a_reset_has_a_header_and_a_unit)
+{
+    struct weir_config *config = load(
+        LISTEN "gates: {g: }\nroutes: [{match: /, upstream: u, gate: g, llm: custom, custom: "
+               "{model: m, requests: {limit: L, remaining: R, reset: {header: T, unit: window}},"
+               " tokens: {limit: L2, remaining: R2, reset: T2}}}]\n");
+    const struct weir_config_llm_custom *custom = config->routes[0].custom;
+    expect_slice(custom->requests.reset, "T");
+    assert_int_equal(custom->requests.reset_unit, WEIR_CONFIG_RESET_WINDOW);
+    expect_slice(custom->tokens.reset, "T2");
+    assert_int_equal(custom->tokens.reset_unit, WEIR_CONFIG_RESET_ANY);
+    char *text = print(config);
+    assert_non_null(strstr(text, "        reset: {header: \"T\", unit: window}\n"));
+    assert_non_null(strstr(text, "        reset: \"T2\"\n"));
+    unload(config);
+    config = load(text);
+    assert_int_equal(config->routes[0].custom->requests.reset_unit, WEIR_CONFIG_RESET_WINDOW);
+    unload(config);
+    free(text);
+    expect_errors(
+        LISTEN "gates: {g: }\nroutes: [{match: /, upstream: u, gate: g, llm: custom, custom: "
+               "{model: m, requests: {limit: L, remaining: R, reset: {header: T}},"
+               " tokens: {limit: L2, remaining: R2, reset: {header: T, unit: h}}}}]\n",
+        "weir.yaml:4:117: routes[0].custom.requests.reset has no unit; expected one\n"
+        "weir.yaml:4:191: routes[0].custom.tokens.reset.unit is \"h\"; expected ms, s, date or "
+        "window\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +558,8 @@ int main(void)
         cmocka_unit_test(a_key_has_what_its_gate_has_but_for_what_it_names),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(a_max_that_is_the_controller_s_is_not_printed),
+        cmocka_unit_test(the_factors_of_aimd_are_settings_with_bounds),
+        cmocka_unit_test(a_reset_has_a_header_and_a_unit),
         cmocka_unit_test(the_preset_of_agents_beats_the_environment_but_not_the_file),
     };
     return cmocka_run_group_tests_name("config_gates", tests, NULL, NULL);

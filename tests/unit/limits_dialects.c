@@ -148,6 +148,72 @@ TEST(custom_names_are_the_only_ones_besides_what_is_standard)
     expect_retry_after(3 * SECOND, SECOND);
 }
 
+/* A source whose resets are told in that unit. */
+static struct weir_limits_source with_unit(enum weir_limits_reset unit)
+{
+    return (struct weir_limits_source){.dialect = WEIR_LIMITS_CUSTOM,
+                                       .names = {.requests_limit = {"l", 1},
+                                                 .requests_remaining = {"r", 1},
+                                                 .requests_reset = {"t", 1},
+                                                 .tokens_limit = {"tl", 2},
+                                                 .tokens_remaining = {"tr", 2},
+                                                 .tokens_reset = {"tt", 2},
+                                                 .requests_reset_unit = unit}};
+}
+
+TEST(a_custom_reset_has_the_unit_that_was_configured)
+{
+    static const struct {
+        enum weir_limits_reset unit;
+        const char *text;
+        struct weir_quota quota;
+    } cases[] = {
+        {WEIR_LIMITS_RESET_ANY,
+         "t: 30000",
+         {.reset = WEIR_RESET_WINDOW, .reset_ns = 30000 * SECOND, .reset_rounding_ns = SECOND}},
+        {WEIR_LIMITS_RESET_MILLISECONDS,
+         "t: 30000",
+         {.reset = WEIR_RESET_WINDOW, .reset_ns = 30 * SECOND, .reset_rounding_ns = MILLISECOND}},
+        {WEIR_LIMITS_RESET_SECONDS,
+         "t: 2.5",
+         {.reset = WEIR_RESET_WINDOW,
+          .reset_ns = 2500 * MILLISECOND,
+          .reset_rounding_ns = 100 * MILLISECOND}},
+        {WEIR_LIMITS_RESET_WINDOW, "t: 60", {.period_ns = 60 * SECOND}},
+        {WEIR_LIMITS_RESET_WINDOW, "t: 1m30s", {.period_ns = 90 * SECOND}},
+        /* What has another form than the unit says is passed over. */
+        {WEIR_LIMITS_RESET_MILLISECONDS, "t: 30s", {0}},
+        {WEIR_LIMITS_RESET_SECONDS, "t: -1", {0}},
+        {WEIR_LIMITS_RESET_DATE, "t: 60", {0}},
+        {WEIR_LIMITS_RESET_WINDOW, "t: 0", {0}},
+        {WEIR_LIMITS_RESET_WINDOW, "t: 2025-08-21T12:40:59Z", {0}},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct weir_limits_source source = with_unit(cases[i].unit);
+        char head[64];
+        snprintf(head, sizeof head, "l: 5\r\nr: 4\r\n%s\r\n", cases[i].text);
+        read_success(&source, head);
+        struct weir_quota expected = cases[i].quota;
+        expected.unit = WEIR_UNIT_REQUESTS;
+        expected.limit = 5;
+        expected.remaining = 4;
+        assert_int_equal(limits.quota_count, 1);
+        expect_quota(0, &expected);
+    }
+}
+
+TEST(a_custom_date_counts_from_the_clock_that_wrote_it)
+{
+    struct weir_limits_source source = with_unit(WEIR_LIMITS_RESET_DATE);
+    read_success(&source, "Date: Thu, 21 Aug 2025 12:40:00 GMT\r\nl: 5\r\nr: 4\r\n"
+                          "t: 2025-08-21T12:40:59Z\r\n"
+                          "tl: 9\r\ntr: 8\r\ntt: 7\r\n");
+    assert_int_equal(limits.quota_count, 2);
+    assert_int_equal(limits.quotas[0].reset, WEIR_RESET_WINDOW);
+    assert_int_equal(limits.quotas[0].reset_ns, 59 * SECOND);
+    assert_int_equal(limits.quotas[1].reset_ns, 7 * SECOND); /* of tokens: any form */
+}
+
 TEST(a_host_that_is_known_refines_the_dialect)
 {
     static const struct {
@@ -257,6 +323,8 @@ int main(void)
         cmocka_unit_test(policies_beyond_the_bound_are_passed_over),
         cmocka_unit_test(earlier_drafts_had_three_fields),
         cmocka_unit_test(what_is_standard_does_not_include_a_providers_names),
+        cmocka_unit_test(a_custom_reset_has_the_unit_that_was_configured),
+        cmocka_unit_test(a_custom_date_counts_from_the_clock_that_wrote_it),
         cmocka_unit_test(custom_names_are_the_only_ones_besides_what_is_standard),
         cmocka_unit_test(a_host_that_is_known_refines_the_dialect),
         cmocka_unit_test(what_tells_of_the_account_is_hidden_from_tenants),
