@@ -9,7 +9,7 @@
  * it. A body is held before it goes on, so its sender has been told to go on already. */
 #define NOT_FOR_PROVIDERS                                                                  \
     (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | \
-     WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(EXPECT))
+     WEIR_FIELD_BIT(X_GOOG_API_KEY) | WEIR_FIELD_BIT(COOKIE) | WEIR_FIELD_BIT(EXPECT))
 
 /* ---- the request ---- */
 

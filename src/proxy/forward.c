@@ -276,7 +276,8 @@ static bool imitates(const struct weir_forward_request *request, struct weir_sli
     const struct weir_config_route *route = request->route;
     uint64_t guarded = unwanted | ALWAYS_GUARDED;
     if (route->tenant.kind == WEIR_CONFIG_SOURCE_API_KEY) {
-        guarded |= WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY);
+        guarded |=
+            WEIR_FIELD_BIT(X_API_KEY) | WEIR_FIELD_BIT(API_KEY) | WEIR_FIELD_BIT(X_GOOG_API_KEY);
     }
     enum weir_field_id id = weir_field_find_alike(name);
     bool found = (id != WEIR_FIELD_OTHER && (guarded >> id & 1) != 0) ||

@@ -279,8 +279,8 @@ static struct refusal check_key(struct weir_exchange *exchange,
     }
     return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,
                             "This route asks for an API key of this gateway, which begins with "
-                            "weir_. Send it as Authorization: Bearer KEY, X-Api-Key: KEY or "
-                            "Api-Key: KEY."};
+                            "weir_. Send it as Authorization: Bearer KEY, X-Api-Key: KEY, "
+                            "Api-Key: KEY or X-Goog-Api-Key: KEY."};
 }
 
 /* Whether one of the route's upstreams is sent fields of its own, which may be secrets. */

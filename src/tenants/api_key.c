@@ -289,7 +289,7 @@ static struct weir_slice key_in(const struct weir_http1_field *field, const char
 static bool may_carry(const struct weir_http1_field *field)
 {
     return field->id == WEIR_FIELD_AUTHORIZATION || field->id == WEIR_FIELD_X_API_KEY ||
-           field->id == WEIR_FIELD_API_KEY;
+           field->id == WEIR_FIELD_API_KEY || field->id == WEIR_FIELD_X_GOOG_API_KEY;
 }
 
 bool weir_api_key_is_in(const struct weir_http1_field *field, const char *data)
@@ -304,7 +304,7 @@ enum weir_api_key_sight weir_api_keys_see(const struct weir_api_keys *keys,
 {
     struct weir_slice key = {"", 0};
     if ((head->seen & (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) |
-                       WEIR_FIELD_BIT(API_KEY))) == 0) {
+                       WEIR_FIELD_BIT(API_KEY) | WEIR_FIELD_BIT(X_GOOG_API_KEY))) == 0) {
         return WEIR_API_KEY_NONE;
     }
     for (uint16_t i = 0; i < head->field_count; i++) {

@@ -31,7 +31,6 @@
     X(EXPIRES, "expires", 'e', 's')                               \
     X(TRAILER, "trailer", 't', 'r')                               \
     X(UPGRADE, "upgrade", 'u', 'e')                               \
-    X(WARNING, "warning", 'w', 'g')                               \
     X(IF_MATCH, "if-match", 'i', 'h')                             \
     X(IF_RANGE, "if-range", 'i', 'e')                             \
     X(LOCATION, "location", 'l', 'n')                             \
@@ -59,6 +58,7 @@
     X(CONTENT_LENGTH, "content-length", 'c', 'h')                 \
     X(HTTP2_SETTINGS, "http2-settings", 'h', 's')                 \
     X(SEC_FETCH_SITE, "sec-fetch-site", 's', 'e')                 \
+    X(X_GOOG_API_KEY, "x-goog-api-key", 'x', 'y')                 \
     X(ACCEPT_ENCODING, "accept-encoding", 'a', 'g')               \
     X(X_FORWARDED_FOR, "x-forwarded-for", 'x', 'r')               \
     X(CONTENT_ENCODING, "content-encoding", 'c', 'g')             \

@@ -105,14 +105,14 @@ async def test_a_request_goes_on_byte_by_byte_with_the_providers_credentials():
     body = b'{ "messages":[{"role":"user","content":"H\\u00e9llo"}],\n\t"model" : "gpt-4o" , "x":1e2 }'
     async with upstream(reply(completion(), JSON)) as server, llm(server) as gateway:
         said = await ask(gateway.port, post(
-            body, 'Authorization: Bearer weir_client', 'x-api-key: weir_a', 'api-key: weir_b',
+            body, 'Authorization: Bearer weir_client', 'x-api-key: weir_a', 'api-key: weir_b', 'x-goog-api-key: weir_c',
             'Cookie: a=b', 'Accept-Encoding: gzip, br', 'OpenAI-Beta: x', 'X-Forwarded-For: 192.0.2.1'))
         assert said.status == 200 and said.body == completion()
         seen = server.seen[0]
         assert seen.target == CHAT and seen.body == body
         assert seen.all('authorization') == [f'Bearer {SECRET}']
         assert seen.all('accept-encoding') == ['identity']
-        assert [seen.one(name) for name in ('x-api-key', 'api-key', 'cookie')] == [None] * 3
+        assert [seen.one(name) for name in ('x-api-key', 'api-key', 'x-goog-api-key', 'cookie')] == [None] * 4
         assert seen.one('openai-beta') == 'x'
         # Nor is it told where its clients are, although this one is believed.
         assert '127.0.0.1' not in str([value for name, value in seen.fields if name != 'host'])

@@ -218,6 +218,7 @@ TEST(a_request_may_carry_its_key_in_three_fields)
         "Authorization: Bearer sk-of-another-gateway\r\nx-api-key: %s\r\n",
         "Authorization: Basic d2VpcjpwYXNz\r\napi-key: %s\r\n",
         "x-api-key: \r\napi-key: %s\r\n",
+        "X-Goog-Api-Key: %s\r\n",
         "x-api-key: %s\r\nAccept: */*\r\nAuthorization: Bearer x\r\n",
     };
     make_keys(2);
