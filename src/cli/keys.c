@@ -6,6 +6,8 @@
 #include "tenants/key_file.h"
 
 #include <jansson.h>
+#include <linux/limits.h> /* PATH_MAX */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -147,6 +149,21 @@ static int act(const struct weir_options *options, struct weir_slice data)
                                          : revoke(options, data);
 }
 
+/* A folder that is only named may be the wrong one, and keys made there would never work. */
+static int act_in(const struct weir_options *options, const char *folder)
+{
+    char sentence[PATH_MAX + 256];
+    if (weir_key_file_is_marked(weir_slice_of(folder))) {
+        return act(options, weir_slice_of(folder));
+    }
+    snprintf(sentence, sizeof sentence,
+             "%s is not the data folder of a gateway: no weir serve has used it; name that with "
+             "--data FOLDER, or its config with --config FILE, which also works before the first "
+             "start",
+             folder);
+    return fail(sentence);
+}
+
 /* Says what is wrong with the call, or null. */
 static const char *objection(const struct weir_options *options)
 {
@@ -188,7 +205,7 @@ static int run_keys(char **arguments)
         return weir_flags_complain(&weir_command_keys, error);
     }
     if (options.config == NULL) {
-        return act(&options, weir_slice_of(options.data == NULL ? DATA_DEFAULT : options.data));
+        return act_in(&options, options.data == NULL ? DATA_DEFAULT : options.data);
     }
     static char mistakes[ERROR_BYTES_MAX];
     struct weir_config *config =

@@ -140,6 +140,16 @@ void weir_server_resume_extensions(const struct weir_server *server)
     }
 }
 
+/* Says whose the data folder is, so that keys for its tenants are not made elsewhere. */
+static void mark_data(const struct weir_config *config, struct weir_slice data)
+{
+    bool asks_for_keys = false;
+    for (uint32_t i = 0; i < config->route_count; i++) {
+        asks_for_keys |= config->routes[i].tenant.kind == WEIR_CONFIG_SOURCE_API_KEY;
+    }
+    weir_key_file_mark(data, asks_for_keys);
+}
+
 /* ---- the first one ---- */
 
 int weir_server_adopt_first(struct weir_server *server, struct weir_config *config)
@@ -185,6 +195,7 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
         memcpy(server->threads[i].worker.extensions, server->extensions, sizeof server->extensions);
     }
     warn_unverified_tls(server->first->config);
+    mark_data(server->first->config, server->first->config->data);
     return 0;
 }
 
@@ -304,6 +315,7 @@ static void reload_config(struct weir_server *server, struct weir_reload_outcome
                                             .upstreams = config->upstream_count,
                                             .needs_restart = fixed};
     warn_unverified_tls(config);
+    mark_data(config, server->first->config->data);
     adopt(server, snapshot);
     weir_server_resume_extensions(server);
     adopt_events(server, &snapshot->config->events, events);

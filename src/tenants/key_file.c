@@ -390,6 +390,32 @@ bool weir_key_file_revoke(struct weir_slice data, struct weir_slice id,
     return done;
 }
 
+/* ---- whose folder it is ---- */
+
+#define MARK_NAME "gateway"
+
+bool weir_key_file_is_marked(struct weir_slice data)
+{
+    char path[PATH_MAX];
+    return path_of(data, MARK_NAME, path) && access(path, F_OK) == 0;
+}
+
+void weir_key_file_mark(struct weir_slice data, bool make)
+{
+    char path[PATH_MAX];
+    struct weir_whole_file file;
+    struct stat folder;
+    if (!path_of(data, ".", path) || (!make && stat(path, &folder) != 0) ||
+        weir_key_file_is_marked(data) || !path_of(data, MARK_NAME, path) ||
+        !weir_whole_file_begin(&file, path)) {
+        return;
+    }
+    if (fputs("A Weir gateway keeps its data here.\n", file.stream) == EOF ||
+        !weir_whole_file_commit(&file)) {
+        weir_whole_file_abandon(&file);
+    }
+}
+
 /* ---- noticing changes ---- */
 
 bool weir_key_watch_look(struct weir_key_watch *watch, struct weir_slice data)

@@ -43,6 +43,16 @@ WEIR_MUST_CHECK bool weir_key_file_add(struct weir_slice data, struct weir_slice
 WEIR_MUST_CHECK bool weir_key_file_revoke(struct weir_slice data, struct weir_slice id,
                                           struct weir_key_file_fault *fault);
 
+/* ---- whose folder it is ---- */
+
+/* Leaves a file in a data folder that says that a gateway uses it, and so which folder keys belong
+ * into. `make`: also where there is no folder yet. Where it cannot be written, which a gateway that
+ * keeps nothing does not mind, it is not there. */
+void weir_key_file_mark(struct weir_slice data, bool make);
+
+/* Whether a gateway has left that file. */
+bool weir_key_file_is_marked(struct weir_slice data);
+
 /* ---- noticing changes ---- */
 
 /* Identifies the file that the last look found. Zeroed: no look yet. */

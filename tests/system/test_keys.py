@@ -24,17 +24,18 @@ FORM = r'weir_[0-9a-f]{12}_[0-9a-f]{64}'
 
 
 class Keys:
-    """The command, for one data folder."""
+    """The command, for the data folder of a gateway, or for the one that a config names."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, config=None):
         self.folder = folder
         self.cli = Cli(None)
+        self.where = ('--data', str(folder)) if config is None else ('--config', str(config))
 
     async def __call__(self, *words):
-        return await self.cli('keys', *words, '--data', str(self.folder))
+        return await self.cli('keys', *words, *self.where)
 
     async def good(self, *words):
-        return await self.cli.good('keys', *words, '--data', str(self.folder))
+        return await self.cli.good('keys', *words, *self.where)
 
     async def add(self, tenant, *words):
         return (await self.good('add', '--tenant', tenant, *words)).out.strip()
@@ -197,7 +198,9 @@ async def test_keys_hold_through_a_storm_of_changes(keys, gateway, upstream, cal
 def with_command(test):
     @run
     async def wrapper(tmp_path):
-        await test(Keys(tmp_path / 'a folder'))
+        config = tmp_path / 'weir.yaml'
+        config.write_text(f'api: 127.0.0.1:0\ndata: "{tmp_path}/a folder"\n')
+        await test(Keys(tmp_path / 'a folder', config))
     wrapper.__name__ = test.__name__
     return wrapper
 
@@ -263,11 +266,44 @@ api_tokens: { t: { token: "${NOT_SET_ANYWHERE}", scopes: [read] } }
     assert said.status == 1 and 'did you mean api?' in said.err
 
 
+@run
+async def test_a_folder_that_no_gateway_uses_is_refused(tmp_path):
+    cli, folder = Cli(None), tmp_path / 'data'
+    for words in (['add', '--tenant', 'a'], ['list'], ['revoke', '0123456789ab']):
+        for where in ([], ['--data', str(folder)]):
+            process = await cli.start('keys', *words, *where, cwd=tmp_path)
+            said = await ended(process)
+            assert said.complained(1, where[1] if where else './weir-data', 'no weir serve has used it', '--config FILE')
+    assert list(tmp_path.iterdir()) == []
+    config = CONFIG % (folder, 9)
+    async with weir(config):
+        key = (await cli.good('keys', 'add', '--tenant', 'a', '--data', str(folder))).out
+    # Neither a restart nor another folder changes what it is.
+    assert key.split('_')[1] in (await cli.good('keys', 'list', '--data', str(folder))).out
+    async with weir(config):
+        assert key.split('_')[1] in (await cli.good('keys', 'list', '--data', str(folder))).out
+
+
+@run
+async def test_a_gateway_that_keeps_nothing_makes_no_folder(tmp_path):
+    async with weir('api: 127.0.0.1:0\n') as gateway:
+        folder = gateway.path.parent / 'weir-data'
+        assert not folder.exists()
+        gateway.path.write_text('''
+listen: 127.0.0.1:0
+api: 127.0.0.1:0
+upstreams: { u: { url: "http://127.0.0.1:9" } }
+routes: [ { match: /, tenant: api_key, upstream: u } ]
+''')
+        await Cli(f'127.0.0.1:{gateway.api_port}').good('reload')
+        assert {path.name for path in folder.iterdir()} >= {'gateway'}
+
+
 @with_command
 async def test_a_key_that_cannot_be_shown_is_revoked(keys):
     for more in ((), ('--json',)):
         with open('/dev/full', 'wb') as full:
-            process = await keys.cli.start('keys', 'add', '--tenant', 'a', '--data', str(keys.folder), *more, stdout=full)
+            process = await keys.cli.start('keys', 'add', '--tenant', 'a', *keys.where, *more, stdout=full)
         said = await ended(process)
         assert said.status == 1 and 'cannot be written' in said.err
     assert all(key['revoked'] for key in (await keys.good('list', '--json')).documents[0]['keys'])
@@ -280,7 +316,7 @@ async def test_what_is_wrong_with_a_call_is_told(keys):
                         (['list', '--tenant', 'a'], '--tenant is for add'),
                         (['revoke', 'x', '--name', 'y'], '--name is for add'),
                         (['revoke', 'weir_0123456789ab_00'], 'between the two _'),
-                        (['list', '--config', 'x'], 'expected one of them')):
+                        (['list', '--data', 'x'], 'expected one of them')):
         said = await keys(*words)
         assert said.complained(2, part)
     said = await keys('revoke', '0123456789ab')
