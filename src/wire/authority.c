@@ -1,3 +1,5 @@
+/* authority.c - parses a host and port, and checks IPv6 addresses. Pure functions of their
+ * arguments. */
 #include "wire/authority.h"
 
 #include "wire/chars.h"
@@ -72,11 +74,11 @@ bool weir_ipv6_valid(struct weir_slice text)
             at++;
         }
     }
-    /* The gap stands for at least one group. */
+    /* The gap replaces at least one group. */
     return gap ? groups <= 7 : groups == 8;
 }
 
-/* What follows the host: nothing, or a colon and a port. */
+/* The part after the host: nothing, or a colon and a port. */
 static bool parse_port(struct weir_slice text, struct weir_authority *authority)
 {
     uint32_t port;
@@ -93,7 +95,7 @@ static bool parse_port(struct weir_slice text, struct weir_authority *authority)
     return true;
 }
 
-/* An address in brackets. Returns how many bytes that takes, 0 if it is none. */
+/* Parses an address in brackets. Returns its length, or 0 if it is not one. */
 static size_t parse_ipv6(struct weir_slice text, struct weir_authority *authority)
 {
     const char *closing = memchr(text.data, ']', text.bytes);

@@ -1,7 +1,7 @@
-/* authority.h - who is addressed: the host and port of a Host field or of a request target.
+/* authority.h - the host and port of a Host field or of a request target.
  *
- * Narrower than RFC 3986: a name has letters, digits and "-._~" only, because what else a URI would
- * allow there (percent escapes, commas, user names) is read differently by different programs. */
+ * Narrower than RFC 3986: a name has letters, digits and "-._~" only, because programs disagree on
+ * what a URI allows there besides (percent escapes, commas, user names). */
 #ifndef WEIR_WIRE_AUTHORITY_H
 #define WEIR_WIRE_AUTHORITY_H
 

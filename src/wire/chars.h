@@ -1,6 +1,6 @@
-/* chars.h - what a byte may be in HTTP (RFC 9110, RFC 3986), and comparing text without its case.
+/* chars.h - classes of bytes in HTTP (RFC 9110, RFC 3986), and comparison of text without its case.
  *
- * Nothing here looks at the locale: HTTP's letters are ASCII's. */
+ * Nothing here depends on the locale: HTTP's letters are ASCII's. */
 #ifndef WEIR_WIRE_CHARS_H
 #define WEIR_WIRE_CHARS_H
 
@@ -15,7 +15,7 @@ enum weir_char_class {
     WEIR_CHAR_HEX = 8,     /* a hexadecimal digit in either case */
     WEIR_CHAR_HOST = 16,   /* of host names: letters, digits and "-._~" */
     WEIR_CHAR_QUOTED = 32, /* inside a quoted string, without the backslash */
-    WEIR_CHAR_PATH = 64,   /* means only itself wherever in a path it is: all but /\.;% */
+    WEIR_CHAR_PATH = 64,   /* has no special meaning anywhere in a path: all but /\.;% */
     WEIR_CHAR_WORD = 128,  /* letters, digits and '-', of which usual field names are made */
 };
 
@@ -48,17 +48,17 @@ static inline uint8_t weir_char_hex(char c)
     return (uint8_t)(weir_char_is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* Whether both are the same but for the case of ASCII letters. */
+/* Whether both are equal apart from the case of ASCII letters. */
 bool weir_text_same(struct weir_slice a, struct weir_slice b);
 
 /* Whether there is at least one byte, and all are of the class. */
 bool weir_text_all(struct weir_slice text, enum weir_char_class class);
 
-/* The length of the UTF-8 character at the start, or 0 if there is none: overlong forms, halves of
- * surrogates and what is beyond U+10FFFF are none. Requires at least one byte. */
+/* The length of the UTF-8 character at the start, or 0 if it is invalid: an overlong form, half of
+ * a surrogate pair, or beyond U+10FFFF. Requires at least one byte. */
 size_t weir_text_character(struct weir_slice text);
 
-/* Whether it consists of such characters only. */
+/* Whether the text consists of valid characters only. */
 bool weir_text_is_utf8(struct weir_slice text);
 
 #endif

@@ -1,3 +1,5 @@
+/* chunked.c - decodes the framing of chunked bodies, one byte at a time with a short cut for usual
+ * lines. The state is the caller's; a decoder belongs to one thread. */
 #include "wire/chunked.h"
 
 #include "wire/chars.h"
@@ -23,7 +25,7 @@ enum chunked_state {
     FAULT,
 };
 
-/* Of a line that is taken at once. */
+/* The most digits of a line that is taken at once. */
 #define SHORT_DIGITS 4
 
 static_assert(2 + WEIR_CHUNK_DIGITS_MAX + WEIR_CHUNK_EXTENSION_BYTES_MAX < UINT16_MAX,
@@ -54,7 +56,7 @@ static enum weir_http_fault step_digit(struct weir_chunked *chunked, char c)
     return become(chunked, SIZE);
 }
 
-/* What may stand behind a size and behind each extension. */
+/* Takes what may follow a size and each extension. */
 static enum weir_http_fault step_separator(struct weir_chunked *chunked, char c,
                                            enum weir_http_fault otherwise)
 {
@@ -75,7 +77,8 @@ static enum weir_http_fault step_size(struct weir_chunked *chunked, char c)
     return step_digit(chunked, c);
 }
 
-/* The first character of a name or an unquoted value, after which `state` takes the others. */
+/* Takes the first character of a name or an unquoted value, after which `state` takes the others.
+ */
 static enum weir_http_fault step_word(struct weir_chunked *chunked, char c,
                                       enum chunked_state state)
 {
@@ -112,7 +115,7 @@ static enum weir_http_fault step_quoted(struct weir_chunked *chunked, char c)
     return become(chunked, QUOTED_END);
 }
 
-/* Keeps the account of what frames take beyond their credit. */
+/* Accounts for the bytes of frames beyond their credit. */
 static bool frame_is_affordable(struct weir_chunked *chunked)
 {
     uint64_t debit = (uint64_t)chunked->excess_bytes + chunked->line_bytes + 2;
@@ -213,9 +216,9 @@ static enum weir_chunked_event fail(struct weir_chunked *chunked, enum weir_http
     return WEIR_CHUNKED_FAULT;
 }
 
-/* Most frames are the CRLF behind data and a line of few digits, and come whole. Takes such a one
- * up to its last byte, with which the line is judged like any other, and returns how much that was.
- * 0: it is something else, and nothing has changed. */
+/* Most frames are the CRLF after data and a line of few digits, and arrive whole. This takes such a
+ * frame except for its last byte, which step() takes, and returns how many bytes that were. 0: it
+ * is another frame, and nothing has changed. */
 static size_t take_short_line(struct weir_chunked *chunked, struct weir_slice input)
 {
     bool behind_data = chunked->state == DATA_CR;
@@ -238,7 +241,7 @@ static size_t take_short_line(struct weir_chunked *chunked, struct weir_slice in
     return at + 1;
 }
 
-/* Takes frames until there is data, or an end of one kind or another. */
+/* Takes frames until there is data, an end or a fault. */
 static enum weir_chunked_event take_frames(struct weir_chunked *chunked, struct weir_slice input,
                                            size_t *used)
 {
@@ -288,7 +291,7 @@ enum weir_chunked_event weir_chunked_next(struct weir_chunked *chunked, struct w
 static size_t write_line(char *line, uint64_t bytes, int digit_count)
 {
     static const char digits[] = "0123456789abcdef";
-    assert(bytes >= 1); /* a chunk of none would end the body */
+    assert(bytes >= 1); /* an empty chunk would end the body */
     size_t at = 0;
     while (digit_count > 0) {
         line[at++] = digits[bytes >> --digit_count * 4 & 15];

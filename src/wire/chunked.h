@@ -1,15 +1,16 @@
-/* chunked.h - bodies in chunks (RFC 9112, section 7.1): a decoder, and the heads of chunks to
+/* chunked.h - bodies in chunks (RFC 9112, section 7.1): a decoder, and the lines of chunks to
  * write.
  *
- * The decoder keeps no bytes: it tells which of the bytes it was given belong to the body. It ends
- * with the line of the last chunk; the trailer section that follows, at least an empty line, is
- * read with weir_http1_init_trailers(), apart from the header section, and must stay apart from it.
+ * The decoder keeps no bytes: it reports which of its input bytes belong to the body. It ends with
+ * the line of the last chunk; the trailer section that follows, at least an empty line, is read
+ * with weir_http1_init_trailers(), separately from the header section, and must not be merged with
+ * it.
  *
- * What a body may cost besides its data is bounded. A chunk size has at most 16 digits. Extensions
+ * The cost of a body besides its data is bounded. A chunk size has at most 16 digits. Extensions
  * are checked, bounded per chunk and otherwise ignored; the decoder says where they are, so that a
- * caller can leave them out. They and long-winded sizes may not outweigh the data: a body of a
+ * caller can leave them out. Extensions and padded sizes may not outweigh the data: a body of a
  * million chunks of one byte is fine, one that hides a gigabyte in extensions, where no limit of
- * the body would see it, is not. */
+ * the body counts it, is not. */
 #ifndef WEIR_WIRE_CHUNKED_H
 #define WEIR_WIRE_CHUNKED_H
 
@@ -18,18 +19,19 @@
 
 #define WEIR_CHUNK_DIGITS_MAX 16
 
-/* Of one chunk, its semicolons included. Hardly anybody sends any; a signature of 64 digits with
- * its name fits several times. */
+/* Of one chunk, its semicolons included. Clients hardly ever send any; a signature of 64 digits
+ * with its name fits several times. */
 #define WEIR_CHUNK_EXTENSION_BYTES_MAX 256
 
-/* Every chunk brings a credit of 16 bytes, and 2 for each byte of data, towards what its frame
- * takes (its line and the CRLF behind the data). So much may be overdrawn at any time. Frames
- * without extensions and padding take 5 bytes for one of data, and never come near. */
+/* Every chunk brings a credit of 16 bytes, and 2 for each byte of data, towards the bytes of its
+ * frame (its line and the CRLF after the data). The account may be overdrawn by
+ * WEIR_CHUNK_CREDIT_BYTES at any time. Frames without extensions and padding take 5 bytes for one
+ * of data, and never come near. */
 #define WEIR_CHUNK_CREDIT_BYTES 16
 #define WEIR_CHUNK_EXCESS_MAX   4096
 
 enum weir_chunked_event {
-    WEIR_CHUNKED_NEED_MORE, /* everything was used and belonged to frames */
+    WEIR_CHUNKED_NEED_MORE, /* all input was used and belonged to frames */
     WEIR_CHUNKED_BODY,      /* some bytes of the body */
     WEIR_CHUNKED_END,       /* of the last chunk's line: trailers follow */
     WEIR_CHUNKED_FAULT,     /* `fault` says which */
@@ -53,11 +55,11 @@ struct weir_chunked {
 /* Begins a body, which is a fault from the moment it announces more than `body_bytes_max`. */
 void weir_chunked_init(struct weir_chunked *chunked, uint64_t body_bytes_max);
 
-/* Takes from `input` until something is to be told, and says in `used` how much that was. With
+/* Takes bytes from `input` until there is an event, and sets `used` to their number. With
  * WEIR_CHUNKED_BODY, `body` is a part of `input`, which `used` includes. Call again with the rest
- * until WEIR_CHUNKED_NEED_MORE, then with what arrives next. The events depend on the bytes only;
- * of how they arrive, only where the body is cut depends. END and FAULT stay, and use nothing more.
- */
+ * until WEIR_CHUNKED_NEED_MORE, then with what arrives next. The events depend on the bytes only,
+ * not on how they arrive; only the cuts of the body do. END and FAULT are final, and use no more
+ * bytes. */
 WEIR_MUST_CHECK enum weir_chunked_event weir_chunked_next(struct weir_chunked *chunked,
                                                           struct weir_slice input, size_t *used,
                                                           struct weir_slice *body);

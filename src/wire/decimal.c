@@ -5,7 +5,7 @@
 static_assert((uint64_t)WEIR_DECIMAL_MAX == UINT64_C(1) << 53,
               "the whole of it is counted in 64 bits");
 
-/* The last `count` digits, or more if there are. */
+/* Writes the last `count` digits, or more if there are. */
 static char *put_digits(char *to, uint64_t number, uint32_t count)
 {
     char digits[20]; /* of UINT64_MAX */

@@ -1,7 +1,7 @@
 /* exposition.h - the pieces of Prometheus' text format, version 0.0.4: label values and numbers.
  *
- * Each function writes to `to`, where the caller has made sure of room, and returns the end of what
- * it wrote: a reply has hundreds of thousands of these, and is asked about room once a line. */
+ * Each function writes to `to`, where the caller provides room, and returns the end of what it
+ * wrote: a reply has hundreds of thousands of these, and checks its room once a line. */
 #ifndef WEIR_WIRE_EXPOSITION_H
 #define WEIR_WIRE_EXPOSITION_H
 
@@ -24,7 +24,7 @@ static inline char *weir_exposition_raw(char *to, struct weir_slice bytes)
     return to + bytes.bytes;
 }
 
-/* What stands between the quotes: backslash, quote and line feed are escaped, nothing else is. */
+/* The text between the quotes: backslash, quote and line feed are escaped, nothing else is. */
 char *weir_exposition_label(char *to, struct weir_slice value);
 
 char *weir_exposition_number(char *to, uint64_t number);

@@ -1,4 +1,4 @@
-/* field_name.h - the names of header fields that somebody here acts upon, as numbers.
+/* field_name.h - the names of header fields that Weir acts upon, as numbers.
  *
  * A name's length, first and last character lead to the one entry of the list that it can be. A
  * name of the list is a token by construction, which saves checking it. */
@@ -79,7 +79,7 @@
 
 #define WEIR_FIELD_MEMBER(name, text, first, last) WEIR_FIELD_##name,
 enum weir_field_id {
-    WEIR_FIELD_OTHER, /* any name that is not listed */
+    WEIR_FIELD_OTHER, /* any name that is not in the list */
     WEIR_FIELDS(WEIR_FIELD_MEMBER) WEIR_FIELD_COUNT
 };
 #undef WEIR_FIELD_MEMBER
@@ -90,19 +90,19 @@ enum weir_field_id {
 /* The number of a name in any case of letters, or WEIR_FIELD_OTHER. */
 enum weir_field_id weir_field_find(struct weir_slice name);
 
-/* Whether both are one name to programs that do not tell '-' from '_', because they hand fields on
- * as variables: CGI, WSGI. Some do not tell any two characters apart that are neither letters nor
- * digits, so all of those are the same here. */
+/* Whether both are one name to programs that do not distinguish '-' from '_', because they pass
+ * fields on as variables: CGI, WSGI. Some do not distinguish any two characters that are neither
+ * letters nor digits, so all of those are equal here. */
 static inline bool weir_field_alike(struct weir_slice a, struct weir_slice b);
 
-/* The number of the name of the list that is alike, or WEIR_FIELD_OTHER. Quick where there is none:
- * such a name has the length and the first and last character of the one that it is like. */
+/* The listed name that is alike, or WEIR_FIELD_OTHER. Fast where there is none: such a name has the
+ * length and the first and last character of the listed one. */
 enum weir_field_id weir_field_find_alike(struct weir_slice name);
 
 /* The name in lower case; empty for WEIR_FIELD_OTHER. */
 struct weir_slice weir_field_name(enum weir_field_id id);
 
-/* ---- the same without a call, for the parser ---- */
+/* ---- inline versions for the parser ---- */
 
 #define WEIR_FIELD_TEXT_BYTES_MAX 24
 
@@ -114,9 +114,9 @@ struct weir_field_entry {
 /* In the order of enum weir_field_id. */
 extern const struct weir_field_entry weir_field_entries[WEIR_FIELD_COUNT];
 
-/* Which name it can be, by its length and its first and last character in lower case. The factors
- * were found by trying: with them no two names of the list share a place, and if a new one does,
- * the compiler complains of an initializer that is overridden. */
+/* The candidate by length and by first and last character in lower case. The factors were found by
+ * search: with them no two listed names share a place, and if a new one does, the compiler
+ * complains of an overridden initializer. */
 extern const uint8_t weir_field_places[256];
 #define WEIR_FIELD_PLACE(bytes, first, last) ((9 * (bytes) + 4 * (first) + 54 * (last)) & 255)
 
@@ -127,7 +127,7 @@ static inline bool weir_field_alike(struct weir_slice a, struct weir_slice b)
     return a.bytes == b.bytes && weir_field_alike_bytes(a.data, b.data, a.bytes);
 }
 
-/* The name of the list that it can be, from its length and its first and last character. */
+/* The listed name that it can be, by its length and its first and last character. */
 static inline enum weir_field_id weir_field_candidate(const char *name, size_t bytes)
 {
     unsigned first = (uint8_t)name[0] | 0x20u;
@@ -135,7 +135,7 @@ static inline enum weir_field_id weir_field_candidate(const char *name, size_t b
     return (enum weir_field_id)weir_field_places[WEIR_FIELD_PLACE((unsigned)bytes, first, last)];
 }
 
-/* Whether 8 bytes are those of the list. Only where a letter is expected may the case bit differ:
+/* Whether 8 bytes equal those of the list. Only where a letter is expected may the case bit differ:
  * elsewhere it would take a CR for a '-'. Letters are the bytes of the list with 0x40. */
 static inline bool weir_field_same_word(uint64_t word, const char *text)
 {

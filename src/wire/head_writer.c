@@ -1,3 +1,5 @@
+/* head_writer.c - writes heads of HTTP/1 messages, checking each part. A writer belongs to one
+ * thread. */
 #include "wire/head_writer.h"
 
 #include "wire/chars.h"
@@ -11,7 +13,7 @@ struct reason {
     const char *text;
 };
 
-/* Those that a gateway sends itself or is likely to pass on. */
+/* Statuses that a gateway sends itself or is likely to pass on. */
 static const struct reason reasons[] = {
     {100, "Continue"},
     {101, "Switching Protocols"},
@@ -78,10 +80,10 @@ static inline bool copy_text(struct weir_head_writer *writer, const char *text)
     return weir_head_copy(writer, weir_slice_of(text));
 }
 
-/* Copies what the condition found well, and fails otherwise. */
-static bool copy_if(struct weir_head_writer *writer, struct weir_slice bytes, bool well)
+/* Copies the bytes if they are valid, and fails otherwise. */
+static bool copy_if(struct weir_head_writer *writer, struct weir_slice bytes, bool valid)
 {
-    writer->failed |= !well;
+    writer->failed |= !valid;
     return weir_head_copy(writer, bytes);
 }
 

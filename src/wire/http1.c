@@ -1,10 +1,10 @@
-/* A head is read in two ways that must agree.
+/* http1.c - the parser of HTTP/1 heads. It reads a head in two ways that must agree.
  *
  * The slow way takes one byte at a time through the states below and defines what is accepted. The
- * fast way takes a whole line at once where all of it is there and nothing about it is unusual;
- * otherwise it changes nothing, and the slow way looks at that line from its first byte. So a byte
- * is looked at twice at most. Tests and fuzzing feed every input whole and byte by byte, and
- * thereby compare the two. */
+ * fast way takes a whole line at once if all of it is there and nothing about it is unusual;
+ * otherwise it changes nothing, and the slow way takes that line from its first byte. So a byte is
+ * read at most twice. Tests and fuzzing feed every input whole and byte by byte, and thereby
+ * compare the two. A head belongs to one thread. */
 #include "wire/http1.h"
 
 #include "base/hints.h"
@@ -16,7 +16,7 @@
 /* What the next byte is expected to be. */
 enum http1_state {
     /* the first line; its length is limited until FIELD_START */
-    START, /* of a message, or CR of the one empty line that may stand before a request */
+    START, /* of a message, or CR of the one empty line that may precede a request */
     EMPTY_LINE_LF,
     FIRST, /* of a request, after that empty line */
     METHOD,
@@ -49,7 +49,7 @@ static_assert(WEIR_FIELD_COUNT <= UINT8_MAX, "numbers of names are uint8_t");
 
 /* ---- what both ways share ---- */
 
-/* Up to 8 bytes as a word, to be compared with one that is in the program. */
+/* Up to 8 bytes as a word, to compare with a constant. */
 #define WORD(a, b, c, d, e, f, g, h)                                                  \
     ((uint64_t)(a) | (uint64_t)(b) << 8 | (uint64_t)(c) << 16 | (uint64_t)(d) << 24 | \
      (uint64_t)(e) << 32 | (uint64_t)(f) << 40 | (uint64_t)(g) << 48 | (uint64_t)(h) << 56)
@@ -80,7 +80,7 @@ static enum weir_http_method method_of(uint64_t word)
     }
 }
 
-/* Where a value ends that has blanks before `end`. */
+/* Where a value ends, without the blanks before `end`. */
 static inline const char *trim_blanks(const char *from, const char *end)
 {
     while (end > from && weir_char_is_blank(end[-1])) {
@@ -176,7 +176,7 @@ static void take_fields(struct weir_http1_head *head, const char *data, size_t e
             break;
         }
         const char *value = name_end + 1;
-        while (weir_char_is_blank(*value)) { /* the CR stops it at the latest */
+        while (weir_char_is_blank(*value)) { /* ends at the CR */
             value++;
         }
         unsigned id = weir_field_find_readable(from, name_bytes);
@@ -199,34 +199,34 @@ static void take_fields(struct weir_http1_head *head, const char *data, size_t e
 
 /* ---- the slow way: each function takes the byte `c` at `head->at` ---- */
 
-static enum weir_http_fault become(struct weir_http1_head *head, enum http1_state state)
+static enum weir_http_fault change_state(struct weir_http1_head *head, enum http1_state state)
 {
     head->state = (uint8_t)state;
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* The same, and what comes next begins behind this byte. */
-static enum weir_http_fault begin(struct weir_http1_head *head, enum http1_state state)
+/* Changes the state and sets the mark after this byte. */
+static enum weir_http_fault become_after_mark(struct weir_http1_head *head, enum http1_state state)
 {
     head->mark = (uint16_t)(head->at + 1);
-    return become(head, state);
+    return change_state(head, state);
 }
 
-/* From the mark to here. */
-static struct weir_http1_span marked(const struct weir_http1_head *head)
+/* The bytes from the mark to here. */
+static struct weir_http1_span span_from_mark(const struct weir_http1_head *head)
 {
     return (struct weir_http1_span){head->mark, (uint16_t)(head->at - head->mark)};
 }
 
-/* A line feed where it belongs, after CR. */
+/* Requires a line feed after CR. */
 static enum weir_http_fault expect_lf(struct weir_http1_head *head, char c, enum http1_state state)
 {
-    return c == '\n' ? become(head, state) : WEIR_HTTP_FAULT_BARE_CR;
+    return c == '\n' ? change_state(head, state) : WEIR_HTTP_FAULT_BARE_CR;
 }
 
 static enum weir_http_fault step_method(struct weir_http1_head *head, const char *data, char c)
 {
-    struct weir_http1_span name = marked(head);
+    struct weir_http1_span name = span_from_mark(head);
     if (weir_char_is(c, WEIR_CHAR_TOKEN)) {
         return name.bytes < WEIR_HTTP1_METHOD_BYTES_MAX ? WEIR_HTTP_FAULT_NONE
                                                         : WEIR_HTTP_FAULT_METHOD_LONG;
@@ -240,19 +240,19 @@ static enum weir_http_fault step_method(struct weir_http1_head *head, const char
     }
     head->method = name.bytes < 8 ? method_of(word) : WEIR_METHOD_OTHER;
     head->method_name = name;
-    return begin(head, TARGET);
+    return become_after_mark(head, TARGET);
 }
 
 /* The first byte of a message. */
 static enum weir_http_fault step_start(struct weir_http1_head *head, const char *data, char c)
 {
     if (head->kind == WEIR_HTTP1_REQUEST && c == '\r') {
-        return become(head, EMPTY_LINE_LF);
+        return change_state(head, EMPTY_LINE_LF);
     }
     if (head->kind == WEIR_HTTP1_RESPONSE) {
-        return c == 'H' ? become(head, STATUS_VERSION) : WEIR_HTTP_FAULT_VERSION;
+        return c == 'H' ? change_state(head, STATUS_VERSION) : WEIR_HTTP_FAULT_VERSION;
     }
-    become(head, METHOD);
+    change_state(head, METHOD);
     return step_method(head, data, c);
 }
 
@@ -264,7 +264,7 @@ static enum weir_http_fault step_first(struct weir_http1_head *head, const char 
     }
     head->line_at = head->at;
     head->mark = head->at;
-    become(head, METHOD);
+    change_state(head, METHOD);
     return step_method(head, data, c);
 }
 
@@ -273,11 +273,11 @@ static enum weir_http_fault step_target(struct weir_http1_head *head, char c)
     if (weir_char_is(c, WEIR_CHAR_TARGET)) {
         return WEIR_HTTP_FAULT_NONE;
     }
-    head->target = marked(head);
+    head->target = span_from_mark(head);
     if (c != ' ' || head->target.bytes == 0) {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_TARGET;
     }
-    return begin(head, VERSION);
+    return become_after_mark(head, VERSION);
 }
 
 /* HTTP/ and two digits with a point between them, then `next`. */
@@ -296,7 +296,7 @@ static enum weir_http_fault step_version(struct weir_http1_head *head, const cha
         return WEIR_HTTP_FAULT_VERSION_UNKNOWN;
     }
     head->minor = (uint8_t)(c - '0');
-    return become(head, next);
+    return change_state(head, next);
 }
 
 static enum weir_http_fault step_line_cr(struct weir_http1_head *head, char c)
@@ -304,7 +304,7 @@ static enum weir_http_fault step_line_cr(struct weir_http1_head *head, char c)
     if (c != '\r') {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_VERSION;
     }
-    return become(head, LINE_LF);
+    return change_state(head, LINE_LF);
 }
 
 static enum weir_http_fault step_status(struct weir_http1_head *head, char c)
@@ -313,20 +313,20 @@ static enum weir_http_fault step_status(struct weir_http1_head *head, char c)
         return WEIR_HTTP_FAULT_STATUS;
     }
     head->status = (uint16_t)(head->status * 10 + (c - '0'));
-    if (marked(head).bytes < 2) {
+    if (span_from_mark(head).bytes < 2) {
         return WEIR_HTTP_FAULT_NONE;
     }
-    return head->status >= 100 ? become(head, STATUS_END) : WEIR_HTTP_FAULT_STATUS;
+    return head->status >= 100 ? change_state(head, STATUS_END) : WEIR_HTTP_FAULT_STATUS;
 }
 
-/* Servers without a reason often leave out the space before it; nothing else can be meant. */
+/* Servers without a reason often omit the space before it, which is unambiguous. */
 static enum weir_http_fault step_status_end(struct weir_http1_head *head, char c)
 {
     if (c == ' ') {
-        return begin(head, REASON);
+        return become_after_mark(head, REASON);
     }
     if (c == '\r') {
-        return become(head, LINE_LF);
+        return change_state(head, LINE_LF);
     }
     return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_STATUS;
 }
@@ -336,11 +336,11 @@ static enum weir_http_fault step_reason(struct weir_http1_head *head, char c)
     if (weir_char_is(c, WEIR_CHAR_VALUE)) {
         return WEIR_HTTP_FAULT_NONE;
     }
-    head->reason = marked(head);
+    head->reason = span_from_mark(head);
     if (c != '\r') {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_REASON;
     }
-    return become(head, LINE_LF);
+    return change_state(head, LINE_LF);
 }
 
 /* The place of the field that is being read. */
@@ -351,7 +351,7 @@ static struct weir_http1_field *next_field(struct weir_http1_head *head)
 
 static enum weir_http_fault step_name(struct weir_http1_head *head, const char *data, char c)
 {
-    struct weir_http1_span name = marked(head);
+    struct weir_http1_span name = span_from_mark(head);
     if (weir_char_is(c, WEIR_CHAR_TOKEN)) {
         return name.bytes < WEIR_HTTP1_NAME_BYTES_MAX ? WEIR_HTTP_FAULT_NONE
                                                       : WEIR_HTTP_FAULT_NAME_LONG;
@@ -370,13 +370,13 @@ static enum weir_http_fault step_name(struct weir_http1_head *head, const char *
         .name_bytes = (uint8_t)name.bytes,
         .id = (uint8_t)weir_field_find(weir_http1_slice(data, name)),
     };
-    return become(head, BLANK);
+    return change_state(head, BLANK);
 }
 
 static enum weir_http_fault step_field_start(struct weir_http1_head *head, const char *data, char c)
 {
     if (c == '\r') {
-        return become(head, END_LF);
+        return change_state(head, END_LF);
     }
     if (weir_char_is_blank(c)) {
         return WEIR_HTTP_FAULT_FOLDED;
@@ -385,7 +385,7 @@ static enum weir_http_fault step_field_start(struct weir_http1_head *head, const
         return WEIR_HTTP_FAULT_FIELDS_MANY;
     }
     head->mark = head->at;
-    become(head, NAME);
+    change_state(head, NAME);
     return step_name(head, data, c);
 }
 
@@ -397,7 +397,7 @@ static enum weir_http_fault step_value(struct weir_http1_head *head, char c)
     if (c != '\r') {
         return c == '\n' ? WEIR_HTTP_FAULT_BARE_LF : WEIR_HTTP_FAULT_VALUE;
     }
-    return become(head, VALUE_LF);
+    return change_state(head, VALUE_LF);
 }
 
 static enum weir_http_fault step_blank(struct weir_http1_head *head, char c)
@@ -406,7 +406,7 @@ static enum weir_http_fault step_blank(struct weir_http1_head *head, char c)
         return WEIR_HTTP_FAULT_NONE;
     }
     next_field(head)->value_at = head->at;
-    become(head, VALUE);
+    change_state(head, VALUE);
     return step_value(head, c);
 }
 
@@ -421,7 +421,7 @@ static enum weir_http_fault step_value_lf(struct weir_http1_head *head, const ch
     head->repeated |= head->seen & UINT64_C(1) << field->id;
     head->seen |= UINT64_C(1) << field->id;
     head->field_count++;
-    return become(head, FIELD_START);
+    return change_state(head, FIELD_START);
 }
 
 static enum weir_http_fault step_end_lf(struct weir_http1_head *head, const char *data, char c)
@@ -431,7 +431,7 @@ static enum weir_http_fault step_end_lf(struct weir_http1_head *head, const char
     }
     head->head_bytes = (uint16_t)(head->at + 1);
     enum weir_http_fault fault = weir_http1_judge(head, data);
-    return fault == WEIR_HTTP_FAULT_NONE ? become(head, DONE) : fault;
+    return fault == WEIR_HTTP_FAULT_NONE ? change_state(head, DONE) : fault;
 }
 
 static enum weir_http_fault step(struct weir_http1_head *head, const char *data)
@@ -457,7 +457,7 @@ static enum weir_http_fault step(struct weir_http1_head *head, const char *data)
     case STATUS_VERSION:
         return step_version(head, data, c, STATUS_SPACE);
     case STATUS_SPACE:
-        return c == ' ' ? begin(head, STATUS) : WEIR_HTTP_FAULT_VERSION;
+        return c == ' ' ? become_after_mark(head, STATUS) : WEIR_HTTP_FAULT_VERSION;
     case STATUS:
         return step_status(head, c);
     case STATUS_END:
@@ -486,14 +486,14 @@ static enum weir_http_fault step(struct weir_http1_head *head, const char *data)
 
 /* ---- both together ---- */
 
-static enum weir_http1_result fail(struct weir_http1_head *head, enum weir_http_fault fault)
+static enum weir_http1_result fail_head(struct weir_http1_head *head, enum weir_http_fault fault)
 {
     head->fault = fault;
     head->state = FAULT;
     return WEIR_HTTP1_FAULT;
 }
 
-/* Whether the first line has used up its length without being complete. */
+/* Whether the first line has reached its limit without being complete. */
 static bool line_is_long(const struct weir_http1_head *head)
 {
     return head->state < FIELD_START && head->at - head->line_at == head->limits.line_bytes_max;
@@ -515,15 +515,15 @@ static void take_lines(struct weir_http1_head *head, const char *data, size_t en
 enum weir_http1_result weir_http1_parse(struct weir_http1_head *head, const char *data,
                                         size_t bytes)
 {
-    /* What lies beyond the limit is not looked at: so it cannot matter whether it has arrived. */
+    /* Bytes beyond the limit are not read, so it cannot matter whether they have arrived. */
     size_t end = bytes < head->limits.head_bytes_max ? bytes : head->limits.head_bytes_max;
     while (head->state < DONE) {
         if (line_is_long(head)) {
-            return fail(head, WEIR_HTTP_FAULT_LINE_LONG);
+            return fail_head(head, WEIR_HTTP_FAULT_LINE_LONG);
         }
         if (head->at == end) {
             return end < head->limits.head_bytes_max ? WEIR_HTTP1_NEED_MORE
-                                                     : fail(head, WEIR_HTTP_FAULT_HEAD_LONG);
+                                                     : fail_head(head, WEIR_HTTP_FAULT_HEAD_LONG);
         }
         if (head->state == START || head->state == FIELD_START) {
             take_lines(head, data, end);
@@ -535,7 +535,7 @@ enum weir_http1_result weir_http1_parse(struct weir_http1_head *head, const char
         }
         enum weir_http_fault fault = step(head, data);
         if (weir_unlikely(fault != WEIR_HTTP_FAULT_NONE)) {
-            return fail(head, fault);
+            return fail_head(head, fault);
         }
         head->at++;
     }

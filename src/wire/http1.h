@@ -1,15 +1,16 @@
-/* http1.h - the heads of HTTP/1.0 and HTTP/1.1 messages, and their trailers: bytes in, a judged
+/* http1.h - the heads of HTTP/1.0 and HTTP/1.1 messages, and their trailers: bytes in, a checked
  * head out.
  *
- * The caller collects the bytes of a message in one buffer and asks after each arrival whether its
- * head is complete. What has been checked is not looked at again. A head holds positions in the
- * buffer rather than pointers, so the buffer may move; it is only read, and only up to the bytes
- * given. Nothing is allocated.
+ * The caller collects the bytes of a message in one buffer and calls the parser after each arrival.
+ * Bytes that were checked are not read again. A head holds positions in the buffer rather than
+ * pointers, so the buffer may move; it is only read, and only up to the bytes given. Nothing is
+ * allocated.
  *
- * There is one reading of a message or none. Whatever another program could read differently (RFC
- * 9112 leaves much of that to the recipient) is a fault, and so is everything overlong: see
+ * A message has one meaning or is refused. Everything that another program could read differently
+ * (RFC 9112 leaves much of that to the recipient) is a fault, and so is everything overlong: see
  * http_fault.h for the list and docs/internals/wire.md for the reasons. A complete head has been
- * judged as a whole: how its body is framed, whether its connection persists, whom it addresses. */
+ * checked as a whole: how its body is framed, whether its connection persists, which host it
+ * addresses. */
 #ifndef WEIR_WIRE_HTTP1_H
 #define WEIR_WIRE_HTTP1_H
 
@@ -25,10 +26,10 @@
 #define WEIR_HTTP1_METHOD_BYTES_MAX 32  /* the longest registered method has 17 */
 #define WEIR_HTTP1_OPTIONS_MAX      32 /* of all Connection fields; each is looked for in the head */
 
-/* No Content-Length was there. A length that was is at most INT64_MAX. */
+/* The message had no Content-Length. A given length is at most INT64_MAX. */
 #define WEIR_HTTP1_NO_LENGTH UINT64_MAX
 
-/* What may be asked of a head's size. Lines count with their CRLF. */
+/* Limits of a head's size. Lines count with their CRLF. */
 struct weir_http1_limits {
     uint16_t line_bytes_max; /* of the first line, 16 .. head_bytes_max */
     uint16_t head_bytes_max; /* of everything up to the empty line, which counts too */
@@ -80,11 +81,11 @@ enum weir_http1_framing {
 
 enum weir_http1_upgrade {
     WEIR_UPGRADE_NONE,
-    WEIR_UPGRADE_WEBSOCKET, /* a complete wish, or its acceptance by a 101 */
+    WEIR_UPGRADE_WEBSOCKET, /* a complete request for it, or its acceptance by a 101 */
     WEIR_UPGRADE_OTHER,     /* to something else: h2c, TLS, several at choice; may be ignored */
 };
 
-/* Bytes of the buffer. */
+/* A range of bytes in the buffer. */
 struct weir_http1_span {
     uint16_t at;
     uint16_t bytes;
@@ -99,13 +100,13 @@ struct weir_http1_field {
 };
 
 struct weir_http1_head {
-    /* Private: how far the reading has come. */
+    /* Private: the state of the parser. */
     struct weir_http1_limits limits;
     uint8_t kind;
     uint8_t state;
     uint16_t at;      /* everything before has been checked */
     uint16_t line_at; /* where the first line began */
-    uint16_t mark;    /* where what is being read began */
+    uint16_t mark;    /* where the current element began */
 
     /* Meaningful after WEIR_HTTP1_FAULT. */
     enum weir_http_fault fault;
@@ -118,11 +119,11 @@ struct weir_http1_head {
     enum weir_http_method method;
     struct weir_http1_span method_name;
     enum weir_http1_target_form form;
-    struct weir_http1_span target; /* all of it */
+    struct weir_http1_span target; /* the whole target */
     struct weir_http1_span
         authority;                /* the target's, else the value of Host; may be empty in 1.0 */
     struct weir_http1_span path;  /* empty if the target has none: then "/" is meant */
-    struct weir_http1_span query; /* behind the '?', which `has_query` says is there */
+    struct weir_http1_span query; /* after the '?', which `has_query` says exists */
     bool has_query;
     bool expects_continue; /* the client waits for a 100 before it sends its body */
 
@@ -130,7 +131,7 @@ struct weir_http1_head {
     uint16_t status; /* 100 .. 999 */
     struct weir_http1_span reason;
 
-    /* What the fields say. */
+    /* The meaning of the fields. */
     enum weir_http1_framing framing;
     uint64_t content_length; /* as in the field, whatever the framing; else WEIR_HTTP1_NO_LENGTH */
     bool persists;           /* the sender keeps the connection open after this message */
@@ -156,9 +157,9 @@ void weir_http1_init_response(struct weir_http1_head *head, struct weir_http1_li
                               enum weir_http_method method);
 void weir_http1_init_trailers(struct weir_http1_head *head, struct weir_http1_limits limits);
 
-/* Reads on. `data` holds the message from its first byte on, `bytes` of it so far, never fewer than
- * at the last call. The answer depends on the bytes only, not on how they arrived. After DONE or
- * FAULT it stays the same. NEED_MORE is never the answer to head_bytes_max bytes or more. */
+/* Continues parsing. `data` holds the message from its first byte on, `bytes` of it so far, never
+ * fewer than at the last call. The result depends on the bytes only, not on how they arrived. DONE
+ * and FAULT are final. The result is never NEED_MORE for head_bytes_max bytes or more. */
 WEIR_MUST_CHECK enum weir_http1_result weir_http1_parse(struct weir_http1_head *head,
                                                         const char *data, size_t bytes);
 
@@ -180,24 +181,25 @@ static inline struct weir_slice weir_http1_value(const char *data,
     return (struct weir_slice){data + field->value_at, field->value_bytes};
 }
 
-/* The first field of that name, or null. Costs next to nothing when there is none. */
+/* The first field of that name, or null. Almost free when there is none. */
 const struct weir_http1_field *weir_http1_find(const struct weir_http1_head *head,
                                                enum weir_field_id id);
 
-/* The same for any name, in any case. `repeated` says whether there are more; it may be null. */
+/* Finds the first field of any name, in any case. `repeated` is set if there are more; it may be
+ * null. */
 const struct weir_http1_field *weir_http1_find_name(const struct weir_http1_head *head,
                                                     const char *data, struct weir_slice name,
                                                     bool *repeated);
 
-/* Fields that always concern one connection only (RFC 9110, section 7.6.1). */
+/* Fields that always apply to one connection only (RFC 9110, section 7.6.1). */
 #define WEIR_FIELDS_HOP_BY_HOP                                                            \
     (WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CLOSE) | WEIR_FIELD_BIT(KEEP_ALIVE) |    \
      WEIR_FIELD_BIT(PROXY_CONNECTION) | WEIR_FIELD_BIT(PROXY_AUTHENTICATE) |              \
      WEIR_FIELD_BIT(PROXY_AUTHORIZATION) | WEIR_FIELD_BIT(TE) | WEIR_FIELD_BIT(UPGRADE) | \
      WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(HTTP2_SETTINGS))
 
-/* Whether the field at `index` concerns only this connection and must not be forwarded: it is one
- * of those that always do, or the Connection field lists it. */
+/* Whether the field at `index` applies only to this connection and must not be forwarded: it is
+ * hop-by-hop, or the Connection field lists it. */
 bool weir_http1_is_hop_by_hop(const struct weir_http1_head *head, uint16_t index);
 
 #endif

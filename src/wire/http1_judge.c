@@ -1,3 +1,6 @@
+/* http1_judge.c - checks a complete head as a whole: the target and Host, the framing of the body,
+ * the Connection options, and what only requests, responses or trailers allow. Pure functions of
+ * the head and its bytes. */
 #include "wire/http1_judge.h"
 
 #include "wire/authority.h"
@@ -19,9 +22,9 @@ static bool is_text(struct weir_slice value, const char *lower)
     return weir_text_same(value, weir_slice_of(lower));
 }
 
-/* ---- whom a request addresses ---- */
+/* ---- the target and Host ---- */
 
-/* Path and query of the target, from `at` on. */
+/* Splits the target from `at` on into path and query. */
 static void split_path(struct weir_http1_head *head, const char *data, uint16_t at)
 {
     uint16_t end = (uint16_t)(head->target.at + head->target.bytes);
@@ -35,7 +38,7 @@ static void split_path(struct weir_http1_head *head, const char *data, uint16_t 
     }
 }
 
-/* How many bytes of the target are its scheme and the slashes behind it, or 0. */
+/* The length of the target's scheme and the slashes after it, or 0. */
 static uint16_t scheme_bytes(struct weir_slice target)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -102,7 +105,8 @@ static enum weir_http_fault judge_target(struct weir_http1_head *head, const cha
     return judge_absolute(head, data);
 }
 
-/* One Host in HTTP/1.1, at most one in HTTP/1.0, and it names a host even where it does not win. */
+/* Requires one Host in HTTP/1.1 and at most one in HTTP/1.0. It must name a host even if the
+ * target's authority overrides it. */
 static enum weir_http_fault judge_host(struct weir_http1_head *head, const char *data)
 {
     struct weir_authority authority;
@@ -120,10 +124,10 @@ static enum weir_http_fault judge_host(struct weir_http1_head *head, const char 
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* ---- where the body ends ---- */
+/* ---- framing ---- */
 
-/* Whether the blanks around a value are spaces: programs differ in what they make of tabs. The line
- * is known to end with CR. */
+/* Whether there are tabs around a value, which programs treat differently. The line is known to end
+ * with CR. */
 static bool has_tabs_around(const char *data, const struct weir_http1_field *field)
 {
     for (uint16_t i = (uint16_t)(field->name_at + field->name_bytes + 1); i < field->value_at;
@@ -194,7 +198,7 @@ static enum weir_http_fault judge_coding(struct weir_http1_head *head, const cha
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* What the fields say about the body, before the method and the status have their say. */
+/* The framing by the fields, before the method and the status are considered. */
 static enum weir_http_fault judge_body(struct weir_http1_head *head, const char *data)
 {
     if (has(head, WEIR_FIELD_BIT(TRANSFER_ENCODING))) {
@@ -206,8 +210,8 @@ static enum weir_http_fault judge_body(struct weir_http1_head *head, const char 
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* Messages that never have a body may announce one only to describe what a GET would have got. What
- * else does so is refused: the announced body might follow, and be taken for the next message. */
+/* A message that never has a body may announce one only to describe the reply to a GET. Any other
+ * is refused: the announced body might follow, and be taken for the next message. */
 static enum weir_http_fault judge_response_body(struct weir_http1_head *head)
 {
     bool announced = head->framing == WEIR_FRAMING_CHUNKED ||
@@ -228,7 +232,7 @@ static enum weir_http_fault judge_response_body(struct weir_http1_head *head)
 
 /* ---- the connection ---- */
 
-/* What the Connection fields say, all of them together. */
+/* The options of all Connection fields together. */
 struct options {
     uint32_t count;
     bool close;
@@ -236,7 +240,7 @@ struct options {
     bool upgrade;
 };
 
-/* Marks the fields of that name as ones that concern this connection only. */
+/* Marks the fields of that name as hop-by-hop. */
 static void mark_listed(struct weir_http1_head *head, const char *data, struct weir_slice name)
 {
     for (uint16_t i = 0; i < head->field_count; i++) {
@@ -284,7 +288,7 @@ static const char *skip_spaces(const char *at, const char *end)
 }
 
 /* One Connection field: tokens with commas between them. Elements may be empty, and spaces may
- * stand around the commas, but no tabs. */
+ * surround the commas, but no tabs. */
 static enum weir_http_fault judge_options(struct weir_http1_head *head, const char *data,
                                           struct weir_slice list, struct options *options)
 {
@@ -330,7 +334,7 @@ static enum weir_http_fault judge_connection(struct weir_http1_head *head, const
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* Whether the message wishes for another protocol, or accepts one. */
+/* Whether the message requests another protocol, or accepts one. */
 static enum weir_http1_upgrade upgrade_of(const struct weir_http1_head *head, const char *data,
                                           const struct options *options)
 {
@@ -361,7 +365,7 @@ static enum weir_http_fault judge_connection_and_upgrade(struct weir_http1_head 
     return WEIR_HTTP_FAULT_NONE;
 }
 
-/* ---- the three kinds ---- */
+/* ---- the three kinds of heads ---- */
 
 static enum weir_http_fault judge_expectation(struct weir_http1_head *head, const char *data)
 {
@@ -393,7 +397,7 @@ static enum weir_http_fault judge_request(struct weir_http1_head *head, const ch
     if (fault == WEIR_HTTP_FAULT_NONE) {
         fault = judge_expectation(head, data);
     }
-    /* What follows the head of such a request is another protocol: it cannot be a body as well. */
+    /* Another protocol follows the head of such a request, so it cannot have a body as well. */
     bool tunnel = head->upgrade == WEIR_UPGRADE_WEBSOCKET || head->method == WEIR_METHOD_CONNECT;
     if (fault == WEIR_HTTP_FAULT_NONE && tunnel && head->framing != WEIR_FRAMING_NONE &&
         head->content_length != 0) {
@@ -411,7 +415,7 @@ static enum weir_http_fault judge_response(struct weir_http1_head *head, const c
     return fault == WEIR_HTTP_FAULT_NONE ? judge_response_body(head) : fault;
 }
 
-/* Every name of the list is one that somebody acts upon, before the body is read. */
+/* Weir acts upon every listed name before the body is read, so none may come in trailers. */
 static enum weir_http_fault judge_trailers(const struct weir_http1_head *head)
 {
     uint64_t allowed = WEIR_FIELD_BIT(OTHER) | WEIR_FIELD_BIT(SERVER_TIMING);

@@ -1,4 +1,4 @@
-/* http1_judge.h - what a head says as a whole, once all its lines are there. Part of http1.h.
+/* http1_judge.h - the checks of a head as a whole, once all its lines are there. Part of http1.h.
  *
  * This is the only place where the framing of a message is decided (RFC 9112, section 6.3). */
 #ifndef WEIR_WIRE_HTTP1_JUDGE_H
@@ -6,7 +6,7 @@
 
 #include "wire/http1.h"
 
-/* Fills in what the fields say, or tells what is wrong with them. */
+/* Sets the members of the head that depend on its fields, or returns the fault. */
 enum weir_http_fault weir_http1_judge(struct weir_http1_head *head, const char *data);
 
 #endif

@@ -1,3 +1,5 @@
+/* json_scan.c - the slow way of the JSON scanner, which takes any input at any cut and defines what
+ * is accepted; json_usual.h is the fast way. A scanner belongs to one thread. */
 #include "wire/json_scan.h"
 
 #include "base/hints.h"
@@ -7,9 +9,9 @@
 
 static_assert(WEIR_JSON_DEPTH_MAX <= UINT8_MAX, "the depth is one byte");
 
-/* Of a number: what was seen last. It may end behind those up to NUMBER_WHOLE. */
+/* The last part of a number. It may end after those up to NUMBER_WHOLE. */
 enum number_state {
-    NUMBER_ZERO, /* at its beginning, behind which no digit may follow */
+    NUMBER_ZERO, /* a leading zero, after which no digit may follow */
     NUMBER_INTEGER,
     NUMBER_FRACTION,
     NUMBER_EXPONENT,
@@ -20,7 +22,7 @@ enum number_state {
     NUMBER_E_SIGN,
 };
 
-/* U+FFFD, which stands for half of a surrogate pair. */
+/* U+FFFD, which replaces half of a surrogate pair. */
 #define REPLACEMENT UINT32_C(0xfffd)
 
 /* The input of one call, and how far it is used. */
@@ -73,7 +75,8 @@ static enum weir_json_token string_token(const struct weir_json_scan *scan)
     return scan->in_name ? WEIR_JSON_NAME : WEIR_JSON_STRING;
 }
 
-/* The first byte of a character that is not ASCII: how many follow, and what the next may be. */
+/* Takes the first byte of a character that is not ASCII: notes how many follow, and which values
+ * the next may have. */
 static bool begin_character(struct weir_json_scan *scan, uint8_t byte)
 {
     scan->lowest = 0x80;
@@ -94,8 +97,8 @@ static bool begin_character(struct weir_json_scan *scan, uint8_t byte)
     return true;
 }
 
-/* The rest of a character as far as it is there. Returns how many bytes that was, and leaves
- * `expected` at what is still to come; if the input goes on then, it is wrong. */
+/* Takes the rest of a character as far as it has arrived. Returns the number of bytes, and leaves
+ * `expected` at those that are missing; if there is more input then, the character is invalid. */
 static size_t finish_character(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     const char *from = cursor->at;
@@ -112,9 +115,9 @@ static size_t finish_character(struct weir_json_scan *scan, struct json_cursor *
     return (size_t)(cursor->at - from);
 }
 
-/* Passes over characters of two and three bytes, and returns how many of the bytes were not their
- * first. Four bytes are looked at as one number, the first byte lowest: bits that mark a character,
- * then those that would make it overlong or half of a surrogate pair. */
+/* Skips characters of two and three bytes, and returns how many of the bytes were not their first.
+ * Four bytes are compared as one number, the first byte lowest: bits that mark a character, then
+ * those that would make it overlong or half of a surrogate pair. */
 static size_t pass_characters(struct json_cursor *cursor)
 {
     size_t continued = 0;
@@ -139,8 +142,8 @@ static size_t pass_characters(struct json_cursor *cursor)
     return continued;
 }
 
-/* Passes over text up to a quote, a backslash, something wrong or the end of the input. Returns how
- * many of its bytes were not the first of their character. */
+/* Skips text up to a quote, a backslash, an invalid byte or the end of the input. Returns how many
+ * of its bytes were not the first of their character. */
 static size_t pass_text(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     size_t continued = 0;
@@ -164,7 +167,7 @@ static size_t pass_text(struct weir_json_scan *scan, struct json_cursor *cursor)
     return continued;
 }
 
-/* What stands behind a run of text, once what was before it has been told. */
+/* Takes what follows a run of text, once that run was reported. */
 static enum weir_json_token end_text(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     if (cursor->at == cursor->end) {
@@ -181,7 +184,7 @@ static enum weir_json_token end_text(struct weir_json_scan *scan, struct json_cu
     return WEIR_JSON_MORE;
 }
 
-/* Code points up to U+FFFF; returns how many bytes they take. */
+/* Encodes code points up to U+FFFF; returns their length. */
 static size_t encode(uint32_t point, char *out)
 {
     if (point < 0x80) {
@@ -218,8 +221,8 @@ static enum weir_json_token tell_decoded(struct weir_json_scan *scan, size_t byt
     return string_token(scan);
 }
 
-/* The first half of a surrogate pair waits for the second, which does not come. */
-static enum weir_json_token tell_lone_half(struct weir_json_scan *scan, struct weir_slice *piece)
+/* Reports the first half of a surrogate pair, whose second half does not follow. */
+static enum weir_json_token report_lone_half(struct weir_json_scan *scan, struct weir_slice *piece)
 {
     scan->high = 0;
     return tell_decoded(scan, encode(REPLACEMENT, scan->decoded), 1, piece);
@@ -230,7 +233,7 @@ static enum weir_json_token take_text(struct weir_json_scan *scan, struct json_c
 {
     const char *from = cursor->at;
     if (weir_unlikely(scan->high != 0) && cursor->at < cursor->end && *cursor->at != '\\') {
-        return tell_lone_half(scan, piece);
+        return report_lone_half(scan, piece);
     }
     size_t continued = pass_text(scan, cursor);
     size_t bytes = (size_t)(cursor->at - from);
@@ -282,7 +285,7 @@ static enum weir_json_token take_escape(struct weir_json_scan *scan, struct json
     return tell_decoded(scan, bytes, characters, piece);
 }
 
-/* A code unit is complete. The first half of a pair is kept until it is known what follows. */
+/* Takes a complete code unit. The first half of a pair is kept until the next one is known. */
 static enum weir_json_token take_unit(struct weir_json_scan *scan, struct weir_slice *piece)
 {
     uint32_t unit = scan->unit;
@@ -339,7 +342,7 @@ static void add_digit(struct weir_json_scan *scan, char c)
     scan->number = scan->number * 10 + digit;
 }
 
-/* The state behind another digit; NUMBER_ZERO if there may not be one. */
+/* The state after another digit; NUMBER_ZERO if no digit is allowed. */
 static enum number_state behind_digit(struct weir_json_scan *scan, char c)
 {
     switch ((enum number_state)scan->number_state) {
@@ -361,7 +364,7 @@ static enum number_state behind_digit(struct weir_json_scan *scan, char c)
     return NUMBER_ZERO;
 }
 
-/* Whether the byte goes on with the number, which is then in another state. */
+/* Whether the byte continues the number, whose state then changes. */
 static bool step_number(struct weir_json_scan *scan, char c)
 {
     enum number_state state = (enum number_state)scan->number_state;
@@ -440,7 +443,7 @@ static enum weir_json_token begin_literal(struct weir_json_scan *scan, struct js
     return take_literal(scan, cursor);
 }
 
-/* ---- what stands between ---- */
+/* ---- between tokens ---- */
 
 static enum weir_json_token begin_string(struct weir_json_scan *scan, struct json_cursor *cursor,
                                          bool name, struct weir_slice *piece)
@@ -488,7 +491,7 @@ static enum weir_json_token begin_name(struct weir_json_scan *scan, struct json_
     return begin_string(scan, cursor, true, piece);
 }
 
-/* Behind a value inside of brackets. */
+/* After a value inside brackets. */
 static enum weir_json_token take_comma(struct weir_json_scan *scan, struct json_cursor *cursor)
 {
     bool object = scan->in_object;
@@ -513,9 +516,9 @@ static enum weir_json_token take_colon(struct weir_json_scan *scan, struct json_
     return WEIR_JSON_MORE;
 }
 
-/* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */
-static enum weir_json_token take(struct weir_json_scan *scan, struct json_cursor *cursor,
-                                 struct weir_slice *piece)
+/* Takes the byte at the cursor and what belongs to it. MORE: there is no token yet. */
+static enum weir_json_token take_token(struct weir_json_scan *scan, struct json_cursor *cursor,
+                                       struct weir_slice *piece)
 {
     switch ((enum weir_json_state)scan->state) {
     case WEIR_JSON_STATE_STRING:
@@ -561,7 +564,7 @@ enum weir_json_token weir_json_scan_slowly(struct weir_json_scan *scan, struct w
         if (cursor.at == cursor.end) {
             break;
         }
-        token = take(scan, &cursor, piece);
+        token = take_token(scan, &cursor, piece);
     }
     *used = input.bytes - (size_t)(cursor.end - cursor.at);
     scan->offset += *used;

@@ -1,10 +1,9 @@
 /* json_usual.h - the fast way of the JSON scanner, which is part of it and of the walk.
  *
- * It takes one token with what stands before it, if all of that is there and nothing about it is
- * unusual. Otherwise it has changed nothing, and the slow way, which defines what is accepted,
- * takes the same bytes. It is inline so that a walk goes from token to token without a call, and it
- * leaves to its caller to keep `offset` and `begin`, which are needed less often than there are
- * tokens. */
+ * It takes one token with the bytes before it, if all of that has arrived and nothing about it is
+ * unusual. Otherwise it changes nothing, and the slow way, which defines what is accepted, takes
+ * the same bytes. It is inline so that a walk goes from token to token without a call, and its
+ * caller keeps `offset` and `begin`, which are needed less often than there are tokens. */
 #ifndef WEIR_WIRE_JSON_USUAL_H
 #define WEIR_WIRE_JSON_USUAL_H
 
@@ -14,7 +13,8 @@
 
 /* What the next byte is expected to be. */
 enum weir_json_state {
-    WEIR_JSON_STATE_VALUE, /* the first byte of one, or white space: so in the others up to DONE */
+    WEIR_JSON_STATE_VALUE, /* the first byte of a value, or white space, which the states up to DONE
+                              allow, too */
     WEIR_JSON_STATE_VALUE_OR_END, /* of an array that has just begun */
     WEIR_JSON_STATE_NAME,         /* its quote */
     WEIR_JSON_STATE_NAME_OR_END,  /* of an object that has just begun */
@@ -39,7 +39,7 @@ static inline bool weir_json_is_white(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* ---- what both ways do ---- */
+/* ---- shared by both ways ---- */
 
 static inline void weir_json_end_value(struct weir_json_scan *scan)
 {
@@ -88,7 +88,7 @@ static inline const char *weir_json_usual_white(const char *at, const char *end)
     return at;
 }
 
-/* Plain text up to the quote at its end, or as far as it is plain; what is not stays. */
+/* Takes plain text up to the closing quote, or as far as it is plain. */
 static inline enum weir_json_token weir_json_usual_text(struct weir_json_scan *scan,
                                                         struct weir_json_usual *usual,
                                                         const char *from, bool name,
@@ -114,7 +114,7 @@ static inline enum weir_json_token weir_json_usual_text(struct weir_json_scan *s
     return name ? WEIR_JSON_NAME : WEIR_JSON_STRING;
 }
 
-/* What a letter behind a backslash stands for; 0: nothing that is one byte. */
+/* The character that a letter after a backslash means; 0: not one byte. */
 static inline char weir_json_escaped(char c)
 {
     switch (c) {
@@ -137,7 +137,7 @@ static inline char weir_json_escaped(char c)
     }
 }
 
-/* More of a string: an escape of one byte, or plain text. */
+/* Continues a string: an escape of one byte, or plain text. */
 static inline enum weir_json_token weir_json_usual_string(struct weir_json_scan *scan,
                                                           struct weir_json_usual *usual,
                                                           struct weir_slice *piece)
@@ -160,7 +160,7 @@ static inline enum weir_json_token weir_json_usual_string(struct weir_json_scan 
     return scan->in_name ? WEIR_JSON_NAME : WEIR_JSON_STRING;
 }
 
-/* A number without an exponent whose end is there. */
+/* Takes a number without an exponent whose end has arrived. */
 static inline enum weir_json_token weir_json_usual_number(struct weir_json_scan *scan,
                                                           struct weir_json_usual *usual,
                                                           const char *begin)
@@ -242,7 +242,8 @@ static inline enum weir_json_token weir_json_usual_value(struct weir_json_scan *
     return weir_json_usual_literal(scan, usual, begin);
 }
 
-/* The next token; or WEIR_JSON_MORE, and nothing has changed. `begin` is set where one begins. */
+/* Takes the next token; or returns WEIR_JSON_MORE, with nothing changed. `begin` is set where a
+ * token begins. */
 static inline enum weir_json_token weir_json_usual_next(struct weir_json_scan *scan,
                                                         struct weir_json_usual *usual,
                                                         struct weir_slice *piece)

@@ -1,3 +1,5 @@
+/* json_walk.c - follows the path of the current value through a JSON document. A walk belongs to
+ * one thread; its table of names is constant and shared. */
 #include "wire/json_walk.h"
 
 #include "base/slice.h"
@@ -30,7 +32,7 @@ uint8_t weir_json_names_find(const struct weir_json_names *names, struct weir_sl
 
 void weir_json_walk_init(struct weir_json_walk *walk, const struct weir_json_names *names)
 {
-    /* Not all of it is cleared: this is done for every event of a stream. */
+    /* Only a part is cleared, because this runs for every event of a stream. */
     weir_json_scan_init(&walk->scan);
     walk->path = WEIR_JSON_PATH_ROOT;
     walk->steps = 0;
@@ -46,7 +48,7 @@ void weir_json_walk_init_known(struct weir_json_walk *walk, const struct weir_js
     walk->known_only = true;
 }
 
-/* The step from the innermost bracket to a value in it. Steps that are too many are not kept. */
+/* The step from the innermost bracket to a value in it. Steps beyond the bound are not kept. */
 static inline void set_step(struct weir_json_walk *walk, uint8_t step)
 {
     unsigned shift = 8 * (walk->scan.depth - 1u);
@@ -55,7 +57,7 @@ static inline void set_step(struct weir_json_walk *walk, uint8_t step)
     }
 }
 
-/* A bracket has ended: the step from it leads nowhere. */
+/* Drops the last step: its bracket has ended. */
 static inline void drop_step(struct weir_json_walk *walk)
 {
     unsigned shift = 8u * walk->scan.depth;
@@ -67,13 +69,13 @@ static inline void drop_step(struct weir_json_walk *walk)
     }
 }
 
-/* The path of a value that stands inside of so many brackets. */
+/* Sets the path of a value at that depth. */
 static inline void set_path(struct weir_json_walk *walk, unsigned depth)
 {
     walk->path = depth <= WEIR_JSON_STEPS_MAX ? walk->steps : WEIR_JSON_PATH_DEEP;
 }
 
-/* A piece of a name that did not come whole is collected as far as it may be in the table. */
+/* Collects a piece of a name that came in parts, up to the longest name of a table. */
 static struct weir_slice collect(struct weir_json_walk *walk, struct weir_slice piece)
 {
     if (walk->name_bytes + piece.bytes > sizeof walk->name) {
@@ -85,7 +87,7 @@ static struct weir_slice collect(struct weir_json_walk *walk, struct weir_slice 
     return (struct weir_slice){walk->name, walk->name_bytes};
 }
 
-/* Below a name that is not in the table none is looked for. */
+/* Takes a name. Below a name that is not in the table no other is looked up. */
 static inline void take_name(struct weir_json_walk *walk, struct weir_slice piece)
 {
     unsigned depth = walk->scan.depth;
@@ -125,13 +127,13 @@ static inline void follow(struct weir_json_walk *walk, enum weir_json_token toke
     }
 }
 
-/* Whether the value that a token belongs to is one that the caller wants to know about. */
-static inline bool is_told(const struct weir_json_walk *walk)
+/* Whether the caller wants the value that a token belongs to. */
+static inline bool is_reported(const struct weir_json_walk *walk)
 {
     return walk->other_depth == 0 || !walk->known_only;
 }
 
-/* Goes on in the fast way to the next token that is to be told, as far as that leads. */
+/* Walks in the fast way to the next token to report, as far as that works. */
 static inline enum weir_json_token walk_usual(struct weir_json_walk *walk, struct weir_slice input,
                                               size_t *used, struct weir_slice *piece)
 {
@@ -143,7 +145,7 @@ static inline enum weir_json_token walk_usual(struct weir_json_walk *walk, struc
             continue;
         }
         follow(walk, token);
-        if (is_told(walk)) {
+        if (is_reported(walk)) {
             break;
         }
     }
@@ -155,7 +157,7 @@ static inline enum weir_json_token walk_usual(struct weir_json_walk *walk, struc
     return token;
 }
 
-/* Takes one token in the slow way. MORE: it is not to be told, or not there. */
+/* Takes one token in the slow way. MORE: it is not reported, or incomplete. */
 static enum weir_json_token walk_slowly(struct weir_json_walk *walk, struct weir_slice input,
                                         size_t *used, struct weir_slice *piece)
 {
@@ -168,7 +170,7 @@ static enum weir_json_token walk_slowly(struct weir_json_walk *walk, struct weir
         return token;
     }
     follow(walk, token);
-    return is_told(walk) ? token : WEIR_JSON_MORE;
+    return is_reported(walk) ? token : WEIR_JSON_MORE;
 }
 
 enum weir_json_token weir_json_walk_next(struct weir_json_walk *walk, struct weir_slice input,

@@ -1,12 +1,11 @@
-/* json_walk.h - where in a JSON document a value stands.
+/* json_walk.h - the position of values in a JSON document.
  *
- * A walk reads a document with the scanner and keeps the path to the current value, as a
- * number: a byte for each step, which is the number of a member's name in a table that the caller
- * brings, or WEIR_JSON_ELEMENT for an element of an array. So whether a value is one that somebody
- * waits for is a comparison of two numbers, or one switch over all that are waited for. Names that
- * are not in the table are all WEIR_JSON_OTHER, and so are all names below them; below
- * WEIR_JSON_STEPS_MAX steps all paths are WEIR_JSON_PATH_DEEP. Nothing is kept of a document but
- * this path. */
+ * A walk reads a document with the scanner and keeps the path to the current value, as a number: a
+ * byte for each step, which is the number of a member's name in a table that the caller brings, or
+ * WEIR_JSON_ELEMENT for an element of an array. So a caller recognizes a value by a comparison of
+ * two numbers, or by one switch over all values that it wants. Names that are not in the table are
+ * all WEIR_JSON_OTHER, and so are all names below them; below WEIR_JSON_STEPS_MAX steps all paths
+ * are WEIR_JSON_PATH_DEEP. A walk keeps only this path. */
 #ifndef WEIR_WIRE_JSON_WALK_H
 #define WEIR_WIRE_JSON_WALK_H
 
@@ -16,7 +15,7 @@
 #define WEIR_JSON_NAME_BYTES_MAX 48  /* of a name in a table */
 #define WEIR_JSON_NAMES_MAX      128 /* in a table */
 
-/* Steps. A name's number is its place in the table plus WEIR_JSON_FIRST_NAME. */
+/* Steps. A name's number is its index in the table plus WEIR_JSON_FIRST_NAME. */
 #define WEIR_JSON_ELEMENT    1
 #define WEIR_JSON_FIRST_NAME 2
 #define WEIR_JSON_OTHER      255
@@ -24,7 +23,7 @@
 #define WEIR_JSON_PATH_ROOT UINT64_C(0)
 #define WEIR_JSON_PATH_DEEP UINT64_MAX
 
-/* Equal to no path: its first step is none. */
+/* Equal to no path: its first step is invalid. */
 #define WEIR_JSON_PATH_NOWHERE (UINT64_MAX - 1)
 
 /* The path of some steps, outermost first. */
@@ -40,10 +39,10 @@
 /* Names, shortest first; those of one length in any order. */
 struct weir_json_names {
     const struct weir_slice *names;
-    uint8_t starts[WEIR_JSON_NAME_BYTES_MAX + 2]; /* place of the first that has as many bytes */
+    uint8_t starts[WEIR_JSON_NAME_BYTES_MAX + 2]; /* index of the first name of that length */
 };
 
-/* The step that a name is, or WEIR_JSON_OTHER. */
+/* The step of a name, or WEIR_JSON_OTHER. */
 uint8_t weir_json_names_find(const struct weir_json_names *names, struct weir_slice name);
 
 struct weir_json_walk {
@@ -54,19 +53,19 @@ struct weir_json_walk {
     uint64_t steps; /* to what may come next */
     const struct weir_json_names *names;
     bool known_only;
-    uint8_t other_depth; /* brackets around the outermost name that is not in the table; 0: none */
-    uint8_t name_bytes;  /* collected; more than fit: it is too long to be in the table */
+    uint8_t other_depth; /* depth of the outermost name that is not in the table; 0: none */
+    uint8_t name_bytes;  /* bytes collected; more than fit: the name is too long for the table */
     char name[WEIR_JSON_NAME_BYTES_MAX];
 };
 
 /* Begins a document. The table must outlive the walk. */
 void weir_json_walk_init(struct weir_json_walk *walk, const struct weir_json_names *names);
 
-/* The same, but only of values to which known names lead is told. The others are read and checked
- * all the same. */
+/* Begins a document of which only values below known names are reported. The others are read and
+ * checked nevertheless. */
 void weir_json_walk_init_known(struct weir_json_walk *walk, const struct weir_json_names *names);
 
-/* As weir_json_scan_next(), but names are not told: they are in the path of what follows. */
+/* As weir_json_scan_next(), but names are not reported: they are in the path of the value. */
 WEIR_MUST_CHECK enum weir_json_token weir_json_walk_next(struct weir_json_walk *walk,
                                                          struct weir_slice input, size_t *used,
                                                          struct weir_slice *piece);

@@ -1,3 +1,4 @@
+/* json_writer.c - writes JSON into the caller's memory. A writer belongs to one thread. */
 #include "wire/json_writer.h"
 
 #include "wire/chars.h"
@@ -27,7 +28,7 @@ static void put_char(struct weir_json *json, char c)
     }
 }
 
-/* Before a value or a name; after it a comma is due. */
+/* Begins a value or a name; the next one needs a comma. */
 static void begin_item(struct weir_json *json)
 {
     if (json->comma) {
@@ -58,7 +59,7 @@ static void put_escape(struct weir_json *json, unsigned char c)
     weir_json_raw(json, (struct weir_slice){escape, sizeof escape});
 }
 
-/* Copies what is ASCII and stands for itself, mostly all, and returns how much that was. */
+/* Copies the plain ASCII at the start, usually everything, and returns its length. */
 static size_t put_plain(struct weir_json *json, struct weir_slice text)
 {
     char *to = json->data + json->bytes;

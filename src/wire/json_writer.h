@@ -1,8 +1,8 @@
 /* json_writer.h - writes a JSON document into memory of the caller's.
  *
  * A writer that runs out of room fails and stays failed, so a document is written call by call and
- * asked about once. Commas come by themselves. A long document is written piece by piece: remember
- * the writer before a piece, and go back to it if the piece did not fit. */
+ * checked once. The writer adds commas. A long document is written piece by piece: remember the
+ * writer before a piece, and go back to it if the piece did not fit. */
 #ifndef WEIR_WIRE_JSON_WRITER_H
 #define WEIR_WIRE_JSON_WRITER_H
 
@@ -12,7 +12,7 @@
 
 struct weir_json {
     char *data;
-    size_t capacity; /* once it has failed, as much as has been written */
+    size_t capacity; /* after a failure, as much as has been written */
     size_t bytes;    /* written so far */
     bool comma;      /* one is due before the next value or name */
     bool failed;
@@ -56,7 +56,7 @@ static inline void weir_json_name(struct weir_json *json, const char *name)
     json->comma = false;
 }
 
-/* Values. A text is somebody's bytes: what is not UTF-8 in it becomes U+FFFD. */
+/* Values. A text may be any bytes: invalid UTF-8 becomes U+FFFD. */
 void weir_json_string(struct weir_json *json, struct weir_slice text);
 void weir_json_number(struct weir_json *json, uint64_t number);
 void weir_json_signed(struct weir_json *json, int64_t number);
@@ -96,7 +96,7 @@ static inline void weir_json_put_null(struct weir_json *json, const char *name)
     weir_json_null(json);
 }
 
-/* Bytes as they are, between values: a line's end, say. */
+/* Appends bytes unchanged between values, such as a line feed. */
 void weir_json_raw(struct weir_json *json, struct weir_slice bytes);
 
 #endif

@@ -1,3 +1,5 @@
+/* line_protocol.c - parses the line protocol for jobs. A parser belongs to one connection, and so
+ * to one thread. */
 #include "wire/line_protocol.h"
 
 #include "base/slice.h"
@@ -42,7 +44,7 @@ bool weir_line_word(struct weir_slice *words, struct weir_slice *word)
     return true;
 }
 
-/* One space between words, none before and behind, and nothing that is not printed. */
+/* Requires one space between words, none before and after, and only printable characters. */
 static enum weir_line_fault check_characters(struct weir_slice line)
 {
     bool spaced = true;
@@ -105,7 +107,7 @@ static enum weir_line_event take_line(struct weir_lines *lines, struct weir_slic
     if (fault != WEIR_LINE_FAULT_NONE) {
         return fail(lines, fault);
     }
-    (void)weir_line_word(&line, &name); /* there is one, as was checked */
+    (void)weir_line_word(&line, &name); /* exists, as was checked */
     const struct form *form = find_form(name);
     if (form == NULL) {
         return fail(lines, WEIR_LINE_FAULT_COMMAND);
@@ -131,7 +133,7 @@ static enum weir_line_event take_line(struct weir_lines *lines, struct weir_slic
     return WEIR_LINE_COMMAND;
 }
 
-/* Looks for the end of a line, each byte once. */
+/* Looks for the end of a line, reading each byte once. */
 static enum weir_line_event find_line(struct weir_lines *lines, struct weir_slice input,
                                       size_t *used)
 {
@@ -208,18 +210,18 @@ const char *weir_line_fault_text(enum weir_line_fault fault)
     case WEIR_LINE_FAULT_TOO_LONG:
         return "a line has at most 4096 bytes";
     case WEIR_LINE_FAULT_CHARACTER:
-        return "a line is of printable ASCII; write other bytes as %xx";
+        return "a line must be printable ASCII; write other bytes as %xx";
     case WEIR_LINE_FAULT_COMMAND:
         return "a line begins with SUBMIT, STATUS, CAPACITY, AUTH or QUIT";
     case WEIR_LINE_FAULT_WORDS:
         return "expected SUBMIT id bytes [name=value...], STATUS id, CAPACITY, AUTH token or QUIT, "
                "with one space between words";
     case WEIR_LINE_FAULT_BYTES:
-        return "the second word behind SUBMIT is the number of bytes of the body";
+        return "the second word after SUBMIT must be the number of bytes of the body";
     case WEIR_LINE_FAULT_BODY_END:
-        return "a body is followed by a line's end; is it longer than was said?";
+        return "a body must be followed by a line's end; is it longer than announced?";
     case WEIR_LINE_FAULT_NONE:
         break;
     }
-    return "nothing is wrong";
+    return "no fault";
 }

@@ -1,8 +1,11 @@
+/* path.c - finds what makes a path ambiguous, and normalizes it. Pure functions of their arguments.
+ */
 #include "wire/path.h"
 
 #include "wire/chars.h"
 
-/* A segment so far, up to its parameters: some servers take "/..;x/" for "/../". */
+/* The part of a segment read so far, up to its parameters: some servers take "/..;x/" for "/../".
+ */
 struct segment {
     bool parameters; /* a semicolon has been seen */
     bool named;      /* some character is no dot */
@@ -19,7 +22,7 @@ static bool has_parameters_alone(struct segment segment)
     return segment.parameters && !segment.named && segment.dots == 0;
 }
 
-/* A segment that a slash ends. */
+/* The flaws of a segment that a slash ends. */
 static unsigned flaws_of_segment(struct segment segment)
 {
     return flaws_of_dots(segment) |
@@ -35,7 +38,7 @@ static void add_character(struct segment *segment, char c)
     segment->named = segment->named || c != '.';
 }
 
-/* The character that a good escape stands for. */
+/* The character that a valid escape encodes. */
 static char decoded(const char *escape)
 {
     return (char)(weir_char_hex(escape[1]) << 4 | weir_char_hex(escape[2]));
@@ -52,7 +55,8 @@ static bool is_delimiter(char c)
     return memchr("!$&'()*+,;=:@", c, sizeof "!$&'()*+,;=:@" - 1) != NULL;
 }
 
-/* The character that an escape stands for; its two digits follow the % at `at`. */
+/* The flaws of an escape, and the character that it encodes; its two digits follow the % at `at`.
+ */
 static unsigned flaws_of_escape(struct weir_slice path, size_t at, char *character)
 {
     if (path.bytes - at < 3 || !weir_char_is(path.data[at + 1], WEIR_CHAR_HEX) ||
@@ -98,7 +102,7 @@ unsigned weir_path_flaws(struct weir_slice path)
             at += found & WEIR_PATH_BAD_ESCAPE ? 0 : 2;
         }
         flaws |= c == '\\' ? WEIR_PATH_BACKSLASH : 0;
-        if (c == ';') { /* also as %3b: there are servers behind proxies that decode it */
+        if (c == ';') { /* also as %3b: some servers decode it */
             flaws |= WEIR_PATH_PARAMETERS;
             segment.parameters = true;
         }
@@ -108,8 +112,8 @@ unsigned weir_path_flaws(struct weir_slice path)
     return flaws | flaws_of_dots(segment);
 }
 
-/* From the end to the start, because that is where the result belongs. A % is always the start of
- * an escape, and never a digit of one. */
+/* Works from the end to the start, because the result belongs at the end. A % is always the start
+ * of an escape, and never a digit of one. */
 size_t weir_path_normalize(char *path, size_t bytes, bool merge)
 {
     size_t to = bytes;
@@ -139,7 +143,7 @@ size_t weir_path_read_loosely(struct weir_slice path, bool drop_parameters, char
     bool dropping = false;
     for (size_t at = 0; at < path.bytes; at++) {
         char c = path.data[at];
-        bool slash = c == '/'; /* one that is written as an escape ends no parameters */
+        bool slash = c == '/'; /* an escaped slash ends no parameters */
         if (c == '%') {
             c = decoded(path.data + at);
             at += 2;

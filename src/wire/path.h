@@ -1,10 +1,9 @@
-/* path.h - what makes a path mean different things to different programs.
+/* path.h - finds the parts of a path that programs interpret differently.
  *
  * A route that looks at a path has to see the same path as the upstream will. The flaws below are
  * the ways in which programs differ: some merge slashes, some drop path parameters, most decode
- * escapes. A flaw is refused, is taken out by weir_path_normalize(), or makes the caller compare
- * the route of the path with that of weir_path_read_loosely(); proxy/request_path.h decides
- * which. */
+ * escapes. A flaw is refused, is removed by weir_path_normalize(), or makes the caller compare the
+ * route of the path with that of weir_path_read_loosely(); proxy/request_path.h decides which. */
 #ifndef WEIR_WIRE_PATH_H
 #define WEIR_WIRE_PATH_H
 
@@ -27,7 +26,7 @@ enum weir_path_flaw {
     WEIR_PATH_ESCAPED_DELIMITER = 512, /* of one of !$&'()*+,;=:@ which a route may have */
 };
 
-/* No route is chosen by a path with any of these. */
+/* A path with any of these chooses no route. */
 #define WEIR_PATH_UNSAFE                                                                      \
     (WEIR_PATH_DOTS | WEIR_PATH_ENCODED_SLASH | WEIR_PATH_BACKSLASH | WEIR_PATH_ENCODED_NUL | \
      WEIR_PATH_BAD_ESCAPE)
@@ -46,8 +45,8 @@ size_t weir_path_normalize(char *path, size_t bytes, bool merge);
  * WEIR_PATH_BAD_ESCAPE, and room for as many bytes as it has. Returns how many were written. */
 size_t weir_path_read_loosely(struct weir_slice path, bool drop_parameters, char *bytes);
 
-/* Writes what the escapes of a segment without flaws stand for, so that two spellings of it become
- * one. Returns how many bytes that took, or 0 if they are more than `room`. */
+/* Decodes the escapes of a segment without flaws, so that two spellings of it become one. Returns
+ * the length, or 0 if that is more than `room`. */
 size_t weir_path_decode(struct weir_slice segment, char *bytes, size_t room);
 
 #endif

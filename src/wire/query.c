@@ -2,7 +2,7 @@
 
 #include "wire/chars.h"
 
-/* The text up to `c`, which is passed over too, or all of it. */
+/* Takes the text up to `c`, which is skipped, or all of it. */
 static struct weir_slice take_until(struct weir_slice *rest, char c)
 {
     const char *found = rest->bytes == 0 ? NULL : memchr(rest->data, c, rest->bytes);
@@ -13,7 +13,7 @@ static struct weir_slice take_until(struct weir_slice *rest, char c)
     return taken;
 }
 
-/* True if all of it could be written. */
+/* Decodes a name or a value. True if all of it fits. */
 static bool decode(struct weir_slice from, char *room, size_t room_bytes,
                    struct weir_slice *decoded)
 {

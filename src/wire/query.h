@@ -9,12 +9,11 @@
 enum weir_query_result {
     WEIR_QUERY_PAIR,
     WEIR_QUERY_END,
-    WEIR_QUERY_FAULT /* an escape that is none, or more than there is room for */
+    WEIR_QUERY_FAULT /* an invalid escape, or more than there is room for */
 };
 
-/* Takes the next parameter off `rest` and writes what its escapes stand for into `room`, where name
- * and value then are; '+' is a space, and a name without '=' has an empty value. Empty parameters
- * are passed over. */
+/* Takes the next parameter off `rest` and decodes it into `room`, where name and value then are;
+ * '+' is a space, and a name without '=' has an empty value. Empty parameters are skipped. */
 enum weir_query_result weir_query_next(struct weir_slice *rest, char *room, size_t room_bytes,
                                        struct weir_slice *name, struct weir_slice *value);
 

@@ -1,6 +1,6 @@
 /* scan.h - finding the end of a run of bytes, many at a time.
  *
- * A block of bytes is loaded at once, and those at which a run stops are marked. SSE2, which every
+ * A block of bytes is loaded at once, and the bytes that end a run are marked. SSE2, which every
  * x86-64 has, does that with 16 bytes, ordinary arithmetic with 8. Only the first mark is ever
  * used. No function reads at or beyond `end`. */
 #ifndef WEIR_WIRE_SCAN_H
@@ -31,7 +31,7 @@ static inline uint64_t weir_scan_load(const char *from)
     return word;
 }
 
-/* The same with 4 bytes. */
+/* Loads 4 bytes as a word. Requires that they may be read. */
 static inline uint32_t weir_scan_load_4(const char *from)
 {
     uint32_t word;
@@ -288,7 +288,8 @@ static inline bool weir_scan_is_text(char c)
     return c != '"' && c != '\\' && (uint8_t)c >= 0x20 && (uint8_t)c < 0x80;
 }
 
-/* The first byte that is not plain in a JSON string: what ends or escapes, or is not ASCII. */
+/* The first byte that ends plain text in a JSON string: a quote, a backslash, a control character,
+ * or not ASCII. */
 static inline const char *weir_scan_text(const char *from, const char *end)
 {
     while (end - from >= WEIR_SCAN_BLOCK) {

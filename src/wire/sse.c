@@ -1,3 +1,5 @@
+/* sse.c - splits a stream of server-sent events into data and events. A reader belongs to one
+ * thread. */
 #include "wire/sse.h"
 
 #include "wire/scan.h"
@@ -6,11 +8,11 @@
 enum sse_state {
     MARK,  /* of the byte order mark, before the first line */
     LINE,  /* the first of a line */
-    FIELD, /* of a field's name that is known so far */
-    SPACE, /* one behind the colon is not part of the value */
+    FIELD, /* of a field's name, as far as it matches a known one */
+    SPACE, /* the space after the colon is not part of the value */
     DATA,
     NAME,  /* the event's */
-    OTHER, /* of a line that is passed over */
+    OTHER, /* of a line that is ignored */
 };
 
 static const char mark[] = "\xef\xbb\xbf";
@@ -72,7 +74,7 @@ static enum weir_sse_token begin_value(struct weir_sse *sse, struct weir_slice *
 }
 
 /* At a CR or LF. An empty line ends the event; a field without a colon has an empty value, which is
- * told before the line ends. */
+ * reported before the line ends. */
 static enum weir_sse_token end_line(struct weir_sse *sse, struct sse_cursor *cursor,
                                     struct weir_slice *data)
 {
@@ -127,7 +129,7 @@ static enum weir_sse_token take_field(struct weir_sse *sse, struct sse_cursor *c
     return WEIR_SSE_MORE;
 }
 
-/* A mark that does not become one is a field that nobody knows. */
+/* An incomplete byte order mark is an unknown field. */
 static void take_mark(struct weir_sse *sse, struct sse_cursor *cursor)
 {
     if (*cursor->at == mark[sse->matched]) {
@@ -155,7 +157,7 @@ static struct weir_slice take_rest(struct sse_cursor *cursor)
     return (struct weir_slice){from, (size_t)(cursor->at - from)};
 }
 
-/* Requires at least one byte: once there is no room, every piece says so. */
+/* Requires at least one byte, so that every piece without room sets `name_long`. */
 static void add_name(struct weir_sse *sse, struct weir_slice piece)
 {
     size_t room = sizeof sse->name - sse->name_bytes;
@@ -165,9 +167,9 @@ static void add_name(struct weir_sse *sse, struct weir_slice piece)
     sse->name_long = bytes < piece.bytes;
 }
 
-/* Takes the byte at the cursor and what belongs to it. MORE: nothing is to be told yet. */
-static enum weir_sse_token take(struct weir_sse *sse, struct sse_cursor *cursor,
-                                struct weir_slice *data)
+/* Takes the byte at the cursor and what belongs to it. MORE: there is no token yet. */
+static enum weir_sse_token take_token(struct weir_sse *sse, struct sse_cursor *cursor,
+                                      struct weir_slice *data)
 {
     if (*cursor->at == '\n' || *cursor->at == '\r') {
         return end_line(sse, cursor, data);
@@ -229,7 +231,7 @@ enum weir_sse_token weir_sse_next(struct weir_sse *sse, struct weir_slice input,
         if (passes_lf(sse, &cursor)) {
             cursor.at++;
         } else {
-            token = take(sse, &cursor, data);
+            token = take_token(sse, &cursor, data);
         }
     }
     *used = (size_t)(cursor.at - input.data);

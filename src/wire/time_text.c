@@ -1,3 +1,4 @@
+/* time_text.c - parses the times in header fields. Pure functions of their arguments. */
 #include "wire/time_text.h"
 
 #include "wire/chars.h"
@@ -11,12 +12,12 @@
 #define HOUR        (60 * MINUTE)
 #define DAY         (24 * HOUR)
 
-/* Plain numbers from here on count from 1970, in seconds and in milliseconds: from 2001 on. What is
- * beyond the end of time in one of them is not in the other yet. */
+/* Plain numbers from here on count from 1970, in seconds or in milliseconds: from 2001 on. The two
+ * ranges do not overlap. */
 #define EPOCH_SECONDS_MIN UINT64_C(1000000000)
 #define EPOCH_MILLIS_MIN  UINT64_C(1000000000000)
 
-/* More than any whole number here needs; twelve digits more do not overflow. */
+/* Larger than any whole number here needs; twelve more digits do not overflow. */
 #define WHOLE_MAX UINT64_C(1000000000000000)
 
 #define YEAR_MIN 1970
@@ -51,7 +52,7 @@ static bool take_whole(struct text_cursor *cursor, uint64_t *value)
     return ok;
 }
 
-/* What stands behind the point, of which nine places count. */
+/* Takes the digits after the point, of which nine count. */
 static bool take_fraction(struct text_cursor *cursor, struct number *number)
 {
     const char *start = cursor->at;
@@ -83,7 +84,7 @@ static bool take_number(struct text_cursor *cursor, struct number *number)
     return take_fraction(cursor, number);
 }
 
-/* One of the last digit, at least a nanosecond. */
+/* The value of one in the last digit, at least a nanosecond. */
 static uint64_t last_digit_ns(const struct number *number, uint64_t unit_ns)
 {
     for (unsigned i = 0; i < number->places; i++) {
@@ -92,7 +93,7 @@ static uint64_t last_digit_ns(const struct number *number, uint64_t unit_ns)
     return unit_ns > 0 ? unit_ns : 1;
 }
 
-/* False if it is longer than what may be asked for. A unit is at most a day. */
+/* Converts to nanoseconds. False if the result is too long. A unit is at most a day. */
 static bool scale(const struct number *number, uint64_t unit_ns, struct weir_time_text *time)
 {
     uint64_t whole_ns;
@@ -130,8 +131,8 @@ static enum weir_time_form read_plain(const struct number *number, struct weir_t
 
 /* ---- durations with units ---- */
 
-/* The unit at the cursor, which moves behind it; 0: there is none. Micro is written with one of two
- * characters, each of two bytes. */
+/* Takes the unit at the cursor; 0: there is none. Micro is written with one of two characters, each
+ * of two bytes. */
 static uint64_t take_unit(struct text_cursor *cursor)
 {
     size_t left = (size_t)(cursor->end - cursor->at);
@@ -237,7 +238,7 @@ static uint64_t days_before_year(uint64_t year)
     return past * 365 + past / 4 - past / 100 + past / 400;
 }
 
-/* A second of 60 is the one that is inserted now and then: it is also the next one. */
+/* A second of 60 is a leap second, which equals the next one. */
 static bool date_to_time(const struct date *date, struct weir_time_text *time)
 {
     static const uint16_t before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
@@ -281,7 +282,7 @@ static bool take_offset(struct text_cursor *cursor, struct date *date)
     return true;
 }
 
-/* Two digits of which it is known that they are there; 100: they are none. */
+/* Two bytes as digits, which must be readable; 100: they are not digits. */
 static uint64_t two_digits(const char *at)
 {
     unsigned tens = (unsigned)(uint8_t)at[0] - '0';
@@ -289,7 +290,7 @@ static uint64_t two_digits(const char *at)
     return tens > 9 || ones > 9 ? 100 : tens * 10 + ones;
 }
 
-/* 2025-08-21T12:40:59 takes the first 19 bytes; two digits that are none fit nowhere. */
+/* 2025-08-21T12:40:59 takes the first 19 bytes; invalid digits match no range. */
 static bool read_rfc3339(struct text_cursor *cursor, struct weir_time_text *time)
 {
     const char *at = cursor->at;
@@ -334,7 +335,7 @@ static bool take_gmt(struct text_cursor *cursor)
            take_char(cursor, 'T');
 }
 
-/* Behind the comma: 06 Nov 1994 08:49:37 GMT, or 06-Nov-94 08:49:37 GMT. */
+/* The part after the comma: 06 Nov 1994 08:49:37 GMT, or 06-Nov-94 08:49:37 GMT. */
 static bool read_day_first(struct text_cursor *cursor, struct date *date)
 {
     if (!take_char(cursor, ' ') || !take_digits(cursor, 2, &date->day)) {
@@ -352,7 +353,7 @@ static bool read_day_first(struct text_cursor *cursor, struct date *date)
     return take_char(cursor, ' ') && take_clock(cursor, date) && take_gmt(cursor);
 }
 
-/* Behind the weekday: Nov  6 08:49:37 1994. */
+/* The part after the weekday: Nov  6 08:49:37 1994. */
 static bool read_month_first(struct text_cursor *cursor, struct date *date)
 {
     if (!take_char(cursor, ' ') || !take_month(cursor, &date->month) || !take_char(cursor, ' ')) {
@@ -364,7 +365,7 @@ static bool read_month_first(struct text_cursor *cursor, struct date *date)
            take_digits(cursor, 4, &date->year);
 }
 
-/* The weekday adds nothing: it is passed over, whatever it is. */
+/* The weekday adds nothing and is skipped unchecked. */
 static bool read_http_date(struct text_cursor *cursor, struct weir_time_text *time)
 {
     struct date date = {0};
