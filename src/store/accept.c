@@ -1,3 +1,5 @@
+/* accept.c - the operation ACCEPT: writes new jobs and their bodies, and finds ids that exist
+ * already. It runs in the store's thread, within the transaction of a batch. */
 #include "store/record.h"
 
 #include "base/slice.h"
@@ -46,9 +48,9 @@ static bool insert_body(struct weir_store *store, const struct weir_job_order *o
     return weir_database_run(&store->database, WEIR_SQL_INSERT_BODY);
 }
 
-/* The id is noted first: it must be taken back whatever happens after that. */
-static bool insert(struct weir_store *store, const struct weir_job_order *order, uint64_t hash,
-                   struct weir_acceptance *acceptance)
+/* The id is noted first, so that it is taken back whatever fails after that. */
+static bool insert_with_id(struct weir_store *store, const struct weir_job_order *order,
+                           uint64_t hash, struct weir_acceptance *acceptance)
 {
     struct weir_id_entry entry = {hash, store->number_last + 1};
     if (!weir_batch_note_fresh(store, entry)) {
@@ -61,7 +63,7 @@ static bool insert(struct weir_store *store, const struct weir_job_order *order,
     return insert_job(store, order, entry.number) && insert_body(store, order, entry.number);
 }
 
-/* How a single order ends, as far as it alone is concerned. False: the database has failed. */
+/* Accepts a single order and sets how it ends. False: the database has failed. */
 static bool accept_one(struct weir_store *store, const struct weir_store_accept *accept,
                        uint32_t index, enum weir_store_end *end)
 {
@@ -91,10 +93,10 @@ static bool accept_one(struct weir_store *store, const struct weir_store_accept 
         return true;
     }
     *end = WEIR_STORE_DONE;
-    return insert(store, order, hash, acceptance);
+    return insert_with_id(store, order, hash, acceptance);
 }
 
-/* All orders are looked at, so that every conflict is told. */
+/* Checks all orders, so that every conflict is reported. */
 static bool accept_each(struct weir_store *store, struct weir_store_accept *accept)
 {
     accept->op.end = WEIR_STORE_DONE;
@@ -110,7 +112,7 @@ static bool accept_each(struct weir_store *store, struct weir_store_accept *acce
     return true;
 }
 
-/* Several that are not all accepted leave nothing behind. */
+/* If several orders are not all accepted, nothing of them stays. */
 bool weir_store_accept(struct weir_store *store, struct weir_store_accept *accept)
 {
     struct weir_database *database = &store->database;

@@ -1,3 +1,6 @@
+/* batch.c - the writes between two commits: begins the transaction, notes what must be undone or
+ * done after it, and completes the operations that wait for it. Everything runs in the store's
+ * thread. */
 #include "store/inside.h"
 
 #include <assert.h>
@@ -37,7 +40,7 @@ void weir_op_fail(struct weir_store_op *op, const char *error)
     op->complete(op);
 }
 
-/* ---- what a batch notes ---- */
+/* ---- notes of a batch ---- */
 
 bool weir_batch_begin(struct weir_store *store)
 {
@@ -89,9 +92,9 @@ void weir_batch_take_back(struct weir_store *store, size_t count)
     }
 }
 
-/* ---- how it ends ---- */
+/* ---- the end of a batch ---- */
 
-static void clear(struct weir_batch *batch)
+static void clear_batch(struct weir_batch *batch)
 {
     weir_op_queue_init(&batch->waiting);
     batch->op_count = 0;
@@ -103,8 +106,8 @@ static void clear(struct weir_batch *batch)
     batch->file_count = 0;
 }
 
-/* What is in memory follows what is on disk; then whoever waits is told. */
-static void succeed(struct weir_store *store)
+/* Updates memory to match the disk, and then completes the waiting operations. */
+static void complete_batch(struct weir_store *store)
 {
     struct weir_batch *batch = &store->batch;
     for (uint32_t i = 0; i < batch->gone_count; i++) {
@@ -120,13 +123,13 @@ static void succeed(struct weir_store *store)
     for (uint32_t i = 0; i < batch->file_count; i++) {
         weir_store_file_remove(store, batch->files[i]);
     }
-    clear(batch);
+    clear_batch(batch);
 }
 
 void weir_batch_commit(struct weir_store *store)
 {
     if (weir_database_commit(&store->database)) {
-        succeed(store);
+        complete_batch(store);
     } else {
         weir_batch_fail(store);
     }
@@ -144,11 +147,12 @@ void weir_batch_fail(struct weir_store *store)
     store->heal_ns = weir_clock_ns() + store->retry_ns;
     atomic_store(&store->error, store->database.health.why);
     if (weir_database_in_doubt(&store->database)) {
-        weir_store_doubt_record(store); /* before those are told who remove what they wrote */
+        weir_store_doubt_record(
+            store); /* first, because a completed caller may remove the files that it wrote */
     }
     struct weir_store_op *op;
     while ((op = weir_op_queue_pop(&batch->waiting)) != NULL) {
         weir_op_fail(op, store->database.health.why);
     }
-    clear(batch);
+    clear_batch(batch);
 }

@@ -1,13 +1,14 @@
-/* How a job that is on record changes: it is taken, settled, redriven, removed. Each is read first,
- * judged, and then written. */
+/* change.c - the operations that change a job on record: TAKE, SETTLE, REDRIVE and REMOVE. Each
+ * reads the job, checks it, and then writes it. Everything runs in the store's thread, within the
+ * transaction of a batch. */
 #include "store/page.h"
 #include "store/record.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* The job that is to be changed. If there is none, `end` says how. A damaged one becomes a dead
- * letter here and now, which is not what the caller expects it to be. */
+/* Reads the job to be changed. On failure, `end` says why. A damaged job becomes a dead letter at
+ * once, which is a state that the caller does not expect. */
 static bool get_job(struct weir_store *store, uint64_t number, struct weir_record *record,
                     enum weir_store_end *end)
 {
@@ -18,7 +19,7 @@ static bool get_job(struct weir_store *store, uint64_t number, struct weir_recor
     }
     if (found == WEIR_RECORD_DAMAGED) {
         *end = WEIR_STORE_STALE;
-        (void)!weir_store_condemn(store, record); /* the caller asks whether the database works */
+        (void)!weir_store_condemn(store, record); /* the caller checks whether the database works */
         weir_database_reset(database, WEIR_SQL_GET_JOB);
         return false;
     }
@@ -41,7 +42,7 @@ static void done_with_job(struct weir_store *store)
 
 /* ---- take ---- */
 
-/* A body that is not there as it should be comes as it is: its digest tells. */
+/* Adds the body. A damaged or missing one is added as it is: its digest reveals that. */
 static bool add_body(struct weir_store *store, struct weir_parcel *parcel, struct weir_job_row *row,
                      bool *room)
 {
@@ -60,7 +61,7 @@ static bool add_body(struct weir_store *store, struct weir_parcel *parcel, struc
     return true;
 }
 
-/* The row and its body in memory that is given away. False: the database has failed. */
+/* Packs the row and its body into memory that the caller gets. False: the database has failed. */
 static bool pack(struct weir_store *store, struct weir_store_take *take)
 {
     struct weir_job_row *row = &take->row;
@@ -75,7 +76,7 @@ static bool pack(struct weir_store *store, struct weir_store_take *take)
     if (!good || !room) {
         free(parcel.memory);
         take->op.end = WEIR_STORE_FAILED;
-        take->op.error = "there is no memory";
+        take->op.error = "out of memory";
         return good;
     }
     weir_parcel_finish_row(&parcel, row);
@@ -95,7 +96,7 @@ static bool write_take(struct weir_store *store, const struct weir_store_take *t
     return weir_database_change(&store->database, WEIR_SQL_TAKE_JOB);
 }
 
-/* A commit that was told to have failed may be on disk all the same. Then a durable TAKE that is
+/* A commit that was reported as failed may be on disk nevertheless. Then a durable TAKE that is
  * tried again finds its own start, whose epoch no other start has. */
 static bool is_taken(const struct weir_store_take *take, const struct weir_job_row *row)
 {
@@ -133,8 +134,8 @@ static bool is_older(struct weir_epoch a, struct weir_epoch b)
     return a.boot < b.boot || (a.boot == b.boot && a.counter < b.counter);
 }
 
-/* Whether the job is as the caller believes. A start that was told and whose commit failed later is
- * on record as QUEUED with an older epoch: it is made up for. */
+/* Whether the job is in the state that the caller expects. A start that was reported early, and
+ * whose commit failed later, is on record as QUEUED with an older epoch: it counts as started. */
 static bool is_expected(const struct weir_store_settle *settle, const struct weir_job_row *row,
                         bool *made_up)
 {
@@ -149,7 +150,7 @@ static bool is_expected(const struct weir_store_settle *settle, const struct wei
     return *made_up;
 }
 
-/* The results of the last attempt take the place of those before. What never ran keeps them. */
+/* The results of the last attempt replace earlier ones. A job that did not run keeps them. */
 static bool write_results(struct weir_store *store, const struct weir_store_settle *settle,
                           const struct weir_record *record)
 {
@@ -287,14 +288,14 @@ static void begin_again(struct weir_job_row *row)
     row->ended_ms = row->next_ms = 0;
 }
 
-/* The record is read again: a page does not have all that the checksum covers. */
+/* Reads the record again: a row in a page lacks columns that the checksum covers. */
 static bool redrive_row(struct weir_store *store, struct weir_job_row *row)
 {
     struct weir_database *database = &store->database;
     struct weir_record record;
     if (weir_record_get(database, row->number, &record) != WEIR_RECORD_WHOLE) {
         weir_database_reset(database, WEIR_SQL_GET_JOB);
-        weir_database_damage(database); /* it was whole a moment ago */
+        weir_database_damage(database); /* it was valid a moment ago */
         return false;
     }
     begin_again(&record.row);
@@ -308,7 +309,7 @@ static bool redrive_row(struct weir_store *store, struct weir_job_row *row)
     return weir_database_change(database, WEIR_SQL_REDRIVE_JOB);
 }
 
-/* The page that a redrive is about. */
+/* The page of jobs that a redrive covers. */
 static struct weir_page page_of(const struct weir_store_redrive *redrive,
                                 const struct weir_store_filter *dead)
 {
@@ -339,7 +340,7 @@ bool weir_store_redrive(struct weir_store *store, struct weir_store_redrive *red
     }
     if (page.memory == NULL) {
         redrive->op.end = WEIR_STORE_FAILED;
-        redrive->op.error = "there is no memory";
+        redrive->op.error = "out of memory";
         return true;
     }
     if (redrive->number != 0) {

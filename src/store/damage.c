@@ -1,6 +1,8 @@
-/* What becomes of jobs of which something on disk is not what was written: dead letters that say
- * so. A job whose record is damaged cannot be run again, since what was asked for is not known; one
- * of which only the result is damaged can be redriven. */
+/* damage.c - turns damaged jobs into dead letters. A job whose record is damaged cannot run again,
+ * since its order is lost; a job of which only the result is damaged can be redriven.
+ *
+ * weir_store_report_damage() may be called in any thread and takes `aside_lock`; everything else
+ * runs in the store's thread. */
 #include "store/record.h"
 
 #include "base/slice.h"
@@ -10,7 +12,7 @@
 
 #define RESULT_ERROR "its result is damaged on disk: redrive the job to get the result again"
 
-static void tell(struct weir_store *store, uint64_t number, const char *what)
+static void report_condemned(struct weir_store *store, uint64_t number, const char *what)
 {
     atomic_fetch_add_explicit(&store->damaged, 1, memory_order_relaxed);
     fprintf(stderr,
@@ -19,7 +21,7 @@ static void tell(struct weir_store *store, uint64_t number, const char *what)
             store->database.path, what, number);
 }
 
-/* A job whose id is not known any more gets another one, which must be found as well. */
+/* A job whose id is lost gets another one, which must be found as well. */
 bool weir_store_condemn(struct weir_store *store, struct weir_record *record)
 {
     bool was_dead = record->row.state == WEIR_JOB_FAILED;
@@ -32,7 +34,7 @@ bool weir_store_condemn(struct weir_store *store, struct weir_record *record)
         return false;
     }
     store->batch.dead_change += was_dead ? 0 : 1;
-    tell(store, record->row.number, "record");
+    report_condemned(store, record->row.number, "record");
     return true;
 }
 
@@ -46,7 +48,7 @@ void weir_store_report_damage(struct weir_store *store, uint64_t number, enum we
     }
     pthread_mutex_unlock(&store->damage_lock);
     if (room) {
-        sem_post(&store->come);
+        sem_post(&store->wakeup);
     }
 }
 
@@ -55,7 +57,7 @@ void weir_store_result_damaged(struct weir_store *store, uint64_t number)
     weir_store_report_damage(store, number, WEIR_DAMAGE_RESULT);
 }
 
-/* The rest of the record is as it was, so that the job can be redriven. */
+/* The rest of the record stays, so that the job can be redriven. */
 static bool condemn_result(struct weir_store *store, struct weir_record *record)
 {
     struct weir_store_settle settle = {.number = record->row.number,
@@ -65,7 +67,7 @@ static bool condemn_result(struct weir_store *store, struct weir_record *record)
                                        .now_ms = weir_wall_ms(),
                                        .kills = record->row.kills,
                                        .error = weir_slice_of(RESULT_ERROR)};
-    tell(store, record->row.number, "result");
+    report_condemned(store, record->row.number, "result");
     return weir_store_end_again(store, &settle, record);
 }
 

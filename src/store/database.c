@@ -1,8 +1,11 @@
-/* The format, version 2. Jobs have no index over their ids: ids.h. `jobs` holds only what is small,
- * so that a change of state rewrites little: short bodies, but longer ones and results up to 64 KiB
- * lie beside it, and what is longer still in files. A job that is forgotten but for its id is a row
- * of `remembered`. The agenda says when what is next to be forgotten, in the order of time, in
- * which it mostly grows as well.
+/* database.c - one SQLite connection: opening, settings, transactions, failures. Only the store's
+ * thread uses it, after the main thread has opened it.
+ *
+ * The format, version 2. Jobs have no index over their ids: see ids.h. `jobs` holds only small
+ * values and short bodies, so that a change of state rewrites little; longer bodies and results up
+ * to 64 KiB have tables of their own, and still longer ones are files. A job that is forgotten but
+ * for its id is a row of `remembered`. The agenda says when which row is to be forgotten next, in
+ * the order of time, in which it mostly grows as well.
  *
  * Empty bytes are NULL.
  *
@@ -76,8 +79,8 @@ static const char upgrade[] = "BEGIN IMMEDIATE;"
 
 static_assert(APPLICATION_ID == 1466263922, "as it stands in the schema");
 
-/* What is asked of every connection, and what it must answer. Exclusive comes first: then the
- * journal's index is in memory, and there is no file of it to be shared. */
+/* Settings of every connection, and the values that it must report. The exclusive lock comes first:
+ * then the journal's index is in memory, and there is no shared file of it. */
 struct setting {
     const char *set; /* null: it was decided when the file was made */
     const char *get;
@@ -112,21 +115,21 @@ static const char *explain(int result, int system_error)
 {
     bool full = system_error == ENOSPC || system_error == EDQUOT;
     if (result == SQLITE_READONLY_DBMOVED) {
-        return "jobs.db or its journal was removed or replaced under weir: look after the data"
-               " folder and start weir again";
+        return "jobs.db or its journal was removed or replaced while weir ran: check the data "
+               "folder and start weir again";
     }
     switch (result & 0xff) {
     case SQLITE_FULL:
         return "the disk that holds the data folder is full";
     case SQLITE_IOERR:
         return full ? "the disk that holds the data folder is full"
-                    : "the disk that holds the data folder does not read or write any more";
+                    : "the disk that holds the data folder fails to read or write";
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
         return "the data folder cannot be written to";
     case SQLITE_NOMEM:
-        return "there is no memory";
+        return "out of memory";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return "another program has locked jobs.db";
@@ -139,8 +142,8 @@ static const char *explain(int result, int system_error)
     }
 }
 
-/* The first failure is the one to tell of. */
-static bool fail(struct weir_database *database, int result)
+/* Only the first failure is kept. */
+static bool fail_database(struct weir_database *database, int result)
 {
     if (database->health.failure == SQLITE_OK) {
         int system_error = database->handle == NULL ? 0 : sqlite3_system_errno(database->handle);
@@ -156,7 +159,7 @@ static bool fail(struct weir_database *database, int result)
 
 void weir_database_damage(struct weir_database *database)
 {
-    fail(database, SQLITE_CORRUPT);
+    fail_database(database, SQLITE_CORRUPT);
 }
 
 const char *weir_database_explain_error(int error)
@@ -234,17 +237,17 @@ bool weir_database_step(struct weir_database *database, enum weir_sql sql)
         return true;
     }
     sqlite3_reset(database->statements[sql]);
-    return result == SQLITE_DONE ? false : fail(database, result);
+    return result == SQLITE_DONE ? false : fail_database(database, result);
 }
 
 bool weir_database_run(struct weir_database *database, enum weir_sql sql)
 {
     int result = sqlite3_step(database->statements[sql]);
-    while (result == SQLITE_ROW) { /* pragmas may answer */
+    while (result == SQLITE_ROW) { /* pragmas may return rows */
         result = sqlite3_step(database->statements[sql]);
     }
     sqlite3_reset(database->statements[sql]);
-    return result == SQLITE_DONE ? true : fail(database, result);
+    return result == SQLITE_DONE ? true : fail_database(database, result);
 }
 
 bool weir_database_change(struct weir_database *database, enum weir_sql sql)
@@ -252,7 +255,7 @@ bool weir_database_change(struct weir_database *database, enum weir_sql sql)
     if (!weir_database_run(database, sql)) {
         return false;
     }
-    return sqlite3_changes(database->handle) == 1 ? true : fail(database, SQLITE_CORRUPT);
+    return sqlite3_changes(database->handle) == 1 ? true : fail_database(database, SQLITE_CORRUPT);
 }
 
 uint64_t weir_meta_get(struct weir_database *database, const char *name)
@@ -260,7 +263,9 @@ uint64_t weir_meta_get(struct weir_database *database, const char *name)
     sqlite3_stmt *statement = database->statements[WEIR_SQL_GET_META];
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     if (!weir_database_step(database, WEIR_SQL_GET_META)) {
-        fail(database, SQLITE_CORRUPT); /* unless it has failed already, it must be there */
+        fail_database(
+            database,
+            SQLITE_CORRUPT); /* the row must exist, unless the database has failed already */
         return 0;
     }
     uint64_t value = weir_column_number(statement, 0);
@@ -285,8 +290,8 @@ bool weir_database_begin(struct weir_database *database)
     return database->begun;
 }
 
-/* Not by stat(): a file whose times were asked for gets new ones by the next write, to the
- * nanosecond, and where the file system has no journal the next sync then writes its inode, too. */
+/* Does not use stat(): reading a file's times makes the next write set new ones, to the nanosecond,
+ * and where the file system has no journal the next sync then writes its inode, too. */
 static bool identify(const char *path, struct weir_file_identity *identity)
 {
     struct statx about;
@@ -298,8 +303,8 @@ static bool identify(const char *path, struct weir_file_identity *identity)
     return true;
 }
 
-/* Whether what was written can be found again. A file that was removed takes all that is written to
- * it, and is gone with us. */
+/* Whether the files that were written are still the named ones. Writes to a removed file succeed,
+ * but are lost when it is closed. */
 static bool check_place(struct weir_database *database)
 {
     struct weir_file_identity files[2] = {{0}};
@@ -312,7 +317,7 @@ static bool check_place(struct weir_database *database)
     }
     return there && memcmp(database->files, files, sizeof files) == 0
                ? true
-               : fail(database, SQLITE_READONLY_DBMOVED);
+               : fail_database(database, SQLITE_READONLY_DBMOVED);
 }
 
 bool weir_database_commit(struct weir_database *database)
@@ -336,14 +341,14 @@ void weir_database_abandon(struct weir_database *database)
 {
     assert(database->health.failure != SQLITE_OK);
     database->begun = false;
-    /* Some failures have rolled back already. */
+    /* After some failures SQLite has rolled back already. */
     if (database->handle != NULL && sqlite3_get_autocommit(database->handle) == 0) {
         sqlite3_step(database->statements[WEIR_SQL_ROLLBACK]);
         sqlite3_reset(database->statements[WEIR_SQL_ROLLBACK]);
     }
 }
 
-/* SQLite tells how long the journal is after a commit that is safely on disk. */
+/* SQLite calls this with the journal's length after a commit that is safely on disk. */
 static int note_commit(void *context, sqlite3 *handle, const char *name, int frames)
 {
     struct weir_database *database = context;
@@ -361,7 +366,7 @@ bool weir_database_checkpoint(struct weir_database *database, bool empty)
     assert(!database->begun);
     int result = sqlite3_wal_checkpoint_v2(database->handle, NULL, mode, &all, &copied);
     if (result != SQLITE_OK) {
-        return fail(database, result);
+        return fail_database(database, result);
     }
     database->copied = all == copied;
     database->frames = empty ? 0 : database->frames;
@@ -382,8 +387,9 @@ static void close_connection(struct weir_database *database)
     database->begun = false;
 }
 
-/* The first column of a question's first row, as text; empty if there is none. */
-static bool ask(struct weir_database *database, const char *question, char *answer, size_t bytes)
+/* The first column of a query's first row, as text; empty if there is none. */
+static bool ask_pragma(struct weir_database *database, const char *question, char *answer,
+                       size_t bytes)
 {
     sqlite3_stmt *statement;
     int result = sqlite3_prepare_v2(database->handle, question, -1, &statement, NULL);
@@ -395,7 +401,7 @@ static bool ask(struct weir_database *database, const char *question, char *answ
         }
     }
     sqlite3_finalize(statement);
-    return result == SQLITE_ROW || result == SQLITE_DONE ? true : fail(database, result);
+    return result == SQLITE_ROW || result == SQLITE_DONE ? true : fail_database(database, result);
 }
 
 static bool apply_settings(struct weir_database *database)
@@ -403,17 +409,17 @@ static bool apply_settings(struct weir_database *database)
     char answer[32];
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         const struct setting *setting = &settings[i];
-        if (setting->set != NULL && !ask(database, setting->set, answer, sizeof answer)) {
+        if (setting->set != NULL && !ask_pragma(database, setting->set, answer, sizeof answer)) {
             return false;
         }
-        if (!ask(database, setting->get, answer, sizeof answer)) {
+        if (!ask_pragma(database, setting->get, answer, sizeof answer)) {
             return false;
         }
         if (strcmp(answer, setting->expected) != 0) {
-            return fail(database, setting->set == NULL ? SQLITE_CORRUPT : SQLITE_MISUSE);
+            return fail_database(database, setting->set == NULL ? SQLITE_CORRUPT : SQLITE_MISUSE);
         }
     }
-    if (!ask(database, "PRAGMA page_size", answer, sizeof answer)) {
+    if (!ask_pragma(database, "PRAGMA page_size", answer, sizeof answer)) {
         return false;
     }
     database->page_bytes = (uint32_t)strtoul(answer, NULL, 10);
@@ -423,15 +429,15 @@ static bool apply_settings(struct weir_database *database)
 bool weir_database_check(struct weir_database *database)
 {
     char answer[64];
-    return ask(database, "PRAGMA quick_check(1)", answer, sizeof answer) &&
-           (strcmp(answer, "ok") == 0 || fail(database, SQLITE_CORRUPT));
+    return ask_pragma(database, "PRAGMA quick_check(1)", answer, sizeof answer) &&
+           (strcmp(answer, "ok") == 0 || fail_database(database, SQLITE_CORRUPT));
 }
 
-/* A database of version 1 becomes one of version 2, or stays as it is. */
+/* Upgrades a database of version 1 to version 2, or leaves it as it is. */
 static bool upgrade_format(struct weir_database *database)
 {
     char answer[32];
-    if (!ask(database, "PRAGMA user_version", answer, sizeof answer)) {
+    if (!ask_pragma(database, "PRAGMA user_version", answer, sizeof answer)) {
         return false;
     }
     if (strcmp(answer, "1") == 0) {
@@ -440,16 +446,16 @@ static bool upgrade_format(struct weir_database *database)
         }
         int result = sqlite3_exec(database->handle, upgrade, NULL, NULL, NULL);
         if (result != SQLITE_OK) {
-            fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+            fail_database(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
             sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
             return false;
         }
         return true;
     }
-    return strcmp(answer, "2") == 0 ? true : fail(database, SQLITE_CORRUPT);
+    return strcmp(answer, "2") == 0 ? true : fail_database(database, SQLITE_CORRUPT);
 }
 
-/* Where rows lie while they are moved, in memory: as the tables that they come from. */
+/* Makes the tables in memory that hold rows while they are moved. */
 static bool make_room(struct weir_database *database)
 {
     int result = sqlite3_exec(database->handle,
@@ -460,7 +466,7 @@ static bool make_room(struct weir_database *database)
                               " SELECT * FROM remembered WHERE 0",
                               NULL, NULL, NULL);
     if (result != SQLITE_OK) {
-        return fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+        return fail_database(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
     }
     return true;
 }
@@ -471,39 +477,40 @@ static bool prepare_statements(struct weir_database *database)
         int result = sqlite3_prepare_v3(database->handle, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                         &database->statements[i], NULL);
         if (result != SQLITE_OK) {
-            /* A table that is not as we made it. */
-            return fail(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
+            /* The table has not the columns that we gave it. */
+            return fail_database(database, result == SQLITE_ERROR ? SQLITE_CORRUPT : result);
         }
     }
     return true;
 }
 
-/* It is there twice: if it were lost, sound rows without checksums would be taken for damaged. */
+/* Stored twice, because if it were lost, sound rows without checksums would look damaged. */
 static bool read_unchecked(struct weir_database *database)
 {
     char answer[32];
-    if (!ask(database,
-             "SELECT coalesce(max(value), 281474976710655) FROM meta"
-             " WHERE name IN ('unchecked', 'unchecked.copy')",
-             answer, sizeof answer)) {
+    if (!ask_pragma(database,
+                    "SELECT coalesce(max(value), 281474976710655) FROM meta"
+                    " WHERE name IN ('unchecked', 'unchecked.copy')",
+                    answer, sizeof answer)) {
         return false;
     }
     database->unchecked = strtoull(answer, NULL, 10);
     return true;
 }
 
-/* Closing must not copy the journal: it may be the reason for closing. */
+/* Opens the connection so that closing it does not copy the journal, which may be the reason for
+ * closing. */
 static bool open_connection(struct weir_database *database)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                 SQLITE_OPEN_EXRESCODE;
     int result = weir_gather_open(database->path, &database->handle, flags);
     if (result != SQLITE_OK) {
-        return fail(database, result);
+        return fail_database(database, result);
     }
     result = sqlite3_db_config(database->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (result != SQLITE_OK) {
-        return fail(database, result);
+        return fail_database(database, result);
     }
     if (!apply_settings(database) || !upgrade_format(database) || !make_room(database) ||
         !prepare_statements(database)) {
@@ -517,7 +524,7 @@ static bool open_connection(struct weir_database *database)
     return true;
 }
 
-/* Something is written, and nothing changes. */
+/* Writes without changing anything, to see whether writing works. */
 static bool probe(struct weir_database *database)
 {
     return weir_database_begin(database) && weir_meta_raise(database, "probe", 0) &&
@@ -546,7 +553,7 @@ bool weir_database_heal(struct weir_database *database)
 
 /* ---- the file ---- */
 
-static bool complain(char *error, size_t error_bytes, const char *path, const char *what)
+static bool report_file_problem(char *error, size_t error_bytes, const char *path, const char *what)
 {
     snprintf(error, error_bytes, "%s %s", path, what);
     return false;
@@ -563,7 +570,7 @@ static uint32_t read_big_endian(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Whether a file that is there is ours, before SQLite may touch it. */
+/* Checks that an existing file is ours, before SQLite may touch it. */
 static bool check_header(const char *path, char *error, size_t error_bytes)
 {
     unsigned char header[HEADER_BYTES];
@@ -574,19 +581,22 @@ static bool check_header(const char *path, char *error, size_t error_bytes)
     ssize_t count = read(fd, header, sizeof header);
     close(fd);
     if (count != sizeof header || memcmp(header, HEADER_MAGIC, sizeof HEADER_MAGIC) != 0) {
-        return complain(error, error_bytes, path,
-                        "is damaged or no database, and was left as it is: restore a backup of its"
-                        " folder, or move the file away to start with none");
+        return report_file_problem(
+            error, error_bytes, path,
+            "is damaged or no database, and was left as it is: restore a backup of its"
+            " folder, or move the file away to start with none");
     }
     if (read_big_endian(header + HEADER_APPLICATION) != APPLICATION_ID) {
-        return complain(error, error_bytes, path,
-                        "is the database of another program, and was left as it is: name another"
-                        " folder in `data`");
+        return report_file_problem(
+            error, error_bytes, path,
+            "is the database of another program, and was left as it is: name another"
+            " folder in `data`");
     }
     if (read_big_endian(header + HEADER_VERSION_AT) > VERSION) {
-        return complain(error, error_bytes, path,
-                        "was written by a later version of weir, and was left as it is: use that"
-                        " version, or another folder in `data`");
+        return report_file_problem(
+            error, error_bytes, path,
+            "was written by a later version of weir, and was left as it is: use that"
+            " version, or another folder in `data`");
     }
     return true;
 }
@@ -607,7 +617,7 @@ bool weir_database_make(const char *path, sqlite3 **handle, char *error, size_t 
     if (fd < 0) {
         return complain_of_system(error, error_bytes, path, "cannot be made");
     }
-    close(fd); /* SQLite would let others read it */
+    close(fd); /* created here with mode 0600, because SQLite would let others read it */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
     int result = sqlite3_open_v2(path, handle, flags, NULL);
     if (result == SQLITE_OK) {
@@ -623,7 +633,7 @@ bool weir_database_make(const char *path, sqlite3 **handle, char *error, size_t 
     return true;
 }
 
-/* Made under another name, so that a file of the right name is always whole. */
+/* The file is made under another name, so that a file of the right name is always complete. */
 static bool make_file(struct weir_database *database, char *error, size_t error_bytes)
 {
     char fresh[PATH_MAX + 4];
@@ -639,16 +649,17 @@ static bool make_file(struct weir_database *database, char *error, size_t error_
     return true;
 }
 
-/* A journal without its database would be mixed up with the new one. */
+/* A journal without its database would be applied to the new one. */
 static bool check_no_journal(const char *path, char *error, size_t error_bytes)
 {
     char journal[PATH_MAX + 4];
     struct stat about;
     snprintf(journal, sizeof journal, "%s-wal", path);
     if (stat(journal, &about) == 0 && about.st_size > 0) {
-        return complain(error, error_bytes, journal,
-                        "is there without its database jobs.db: restore both, or move it away to"
-                        " start with none");
+        return report_file_problem(
+            error, error_bytes, journal,
+            "is there without its database jobs.db: restore both, or move it away to"
+            " start with none");
     }
     return true;
 }
@@ -660,7 +671,7 @@ bool weir_database_open(struct weir_database *database, const char *folder, char
     *database = (struct weir_database){0};
     int length = snprintf(database->path, sizeof database->path, "%s/jobs.db", folder);
     if (length < 0 || (size_t)length + sizeof "-wal" > sizeof database->path) {
-        return complain(error, error_bytes, folder, "has too long a name");
+        return report_file_problem(error, error_bytes, folder, "has too long a name");
     }
     if (stat(database->path, &about) == 0) {
         if (!check_header(database->path, error, error_bytes)) {
@@ -671,8 +682,9 @@ bool weir_database_open(struct weir_database *database, const char *folder, char
         return false;
     }
     if (!weir_journal_renew(database->path)) {
-        return complain(error, error_bytes, database->path,
-                        "has a journal that cannot be written: see whether the disk is full");
+        return report_file_problem(
+            error, error_bytes, database->path,
+            "has a journal that cannot be written: see whether the disk is full");
     }
     if (!open_connection(database)) {
         weir_database_explain(database, error, error_bytes);
@@ -685,7 +697,8 @@ bool weir_database_open(struct weir_database *database, const char *folder, char
 void weir_database_close(struct weir_database *database)
 {
     if (database->handle != NULL && database->health.failure == SQLITE_OK) {
-        (void)!weir_database_checkpoint(database, true); /* the journal keeps what it does not */
+        (void)!weir_database_checkpoint(database,
+                                        true); /* on failure everything stays in the journal */
     }
     close_connection(database);
 }

@@ -1,3 +1,5 @@
+/* disk.c - a small pool of threads with one queue of tasks. Any thread may submit; `lock` guards
+ * the queue and its counts. */
 #include "store/disk.h"
 
 #include <assert.h>
@@ -8,16 +10,16 @@
 struct weir_disk {
     pthread_mutex_t lock;
     pthread_cond_t come;
-    struct weir_disk_task *first; /* in the order of handing over */
+    struct weir_disk_task *first; /* the first of the queue */
     struct weir_disk_task **end;
-    uint64_t under_way; /* handed over or at work */
+    uint64_t under_way; /* tasks in the queue or at work */
     pthread_cond_t rested;
     bool ending;
     uint32_t thread_count;
     pthread_t threads[];
 };
 
-/* The next task; null when it is time to end. */
+/* Waits for the next task; null when it is time to end. */
 static struct weir_disk_task *wait_for_task(struct weir_disk *disk)
 {
     pthread_mutex_lock(&disk->lock);
@@ -48,7 +50,7 @@ static void *serve(void *context)
     struct weir_disk *disk = context;
     struct weir_disk_task *task;
     while ((task = wait_for_task(disk)) != NULL) {
-        task->work(task); /* it may be handed over again, or be gone, from here on */
+        task->work(task); /* the task may be submitted again, or be freed, from here on */
         note_done(disk);
     }
     return NULL;

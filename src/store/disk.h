@@ -1,8 +1,8 @@
-/* disk.h - a few threads for what blocks on the disk, so that no loop does.
+/* disk.h - a few threads for calls that block on the disk, so that no loop does.
  *
- * A task is embedded in what it is about; `work` is called in one of the threads, once, in no
- * particular order among tasks. What it does then, usually posting to a loop, is its own affair.
- * The number of tasks is bounded by those who hand them over: each has one under way at a time. */
+ * A task is embedded in the object that it is about; `work` is called once, in one of the threads;
+ * tasks have no order. `work` itself announces its end, usually by a post to a loop. The callers
+ * bound the number of tasks: each has one under way at a time. */
 #ifndef WEIR_STORE_DISK_H
 #define WEIR_STORE_DISK_H
 
@@ -16,16 +16,16 @@ struct weir_disk_task {
     void (*work)(struct weir_disk_task *task);
 };
 
-/* Null, with errno, if the threads cannot be had. */
+/* Null, with errno, if the threads cannot be started. */
 struct weir_disk *weir_disk_create(uint32_t thread_count);
 
-/* From any thread. */
+/* Queues a task. Any thread. */
 void weir_disk_submit(struct weir_disk *disk, struct weir_disk_task *task);
 
-/* Returns when nothing is handed over or at work. */
+/* Returns when no task is queued or at work. */
 void weir_disk_rest(struct weir_disk *disk);
 
-/* After all tasks are done. Nothing may be handed over any more. */
+/* Finishes all tasks and ends the threads. No task may be submitted any more. */
 void weir_disk_destroy(struct weir_disk *disk);
 
 #endif

@@ -1,3 +1,8 @@
+/* files.c - long bodies and results as files in DATA/bodies: names, removal, orphans, and doubt
+ * about whether files can be written.
+ *
+ * Files are made, sealed and removed in any thread, usually a disk thread. `aside_lock` guards the
+ * list of files whose removal waits until it is certain that no row refers to them. */
 #define _GNU_SOURCE /* O_DIRECTORY, fdopendir */
 #include "store/inside.h"
 
@@ -10,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME_BYTES 24 /* of a number of 64 bits */
+#define NAME_BYTES 24 /* for a number of 64 bits */
 
 int weir_store_open_bodies(const char *folder)
 {
@@ -36,13 +41,13 @@ int weir_store_file_path(const struct weir_store *store, uint64_t file, char *pa
     return snprintf(path, bytes, "%s/bodies/%" PRIu64, store->folder, file);
 }
 
-/* The file's bytes, and its name in the folder. */
+/* Syncs the file's bytes, and its name in the folder. */
 bool weir_store_file_seal(struct weir_store *store, int fd)
 {
     return fsync(fd) == 0 && fsync(store->bodies_fd) == 0;
 }
 
-/* What stays is removed as an orphan, at the next start. */
+/* If the removal fails, the next start removes the file as an orphan. */
 static void remove_file(struct weir_store *store, uint64_t file)
 {
     char name[NAME_BYTES];
@@ -50,7 +55,7 @@ static void remove_file(struct weir_store *store, uint64_t file)
     unlinkat(store->bodies_fd, name, 0);
 }
 
-/* Its job may be one that was damaged. */
+/* Keeps a file as NUMBER.damaged, because its job may be a damaged one. */
 static void keep_file(struct weir_store *store, uint64_t file)
 {
     char name[NAME_BYTES];
@@ -60,7 +65,7 @@ static void keep_file(struct weir_store *store, uint64_t file)
     (void)renameat(store->bodies_fd, name, store->bodies_fd, kept);
 }
 
-/* Without memory it is left to the next start. */
+/* If memory runs out, the next start removes the file. */
 static void put_aside(struct weir_store *store, uint64_t file)
 {
     if (store->aside_count == store->aside_size) {
@@ -108,7 +113,7 @@ void weir_store_trust_record(struct weir_store *store)
 
 /* ---- doubt ---- */
 
-/* As long as the shortest body that becomes a file. */
+/* Writes as many bytes as the shortest body in a file. */
 static bool write_trial(int fd)
 {
     static const char zeros[WEIR_JOB_INLINE_BYTES_MAX];
@@ -149,7 +154,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number that a name stands for; 0 if it is none of ours. */
+/* The number that a name stands for; 0 if the file is not ours. */
 static uint64_t number_of(const char *name)
 {
     char again[NAME_BYTES];

@@ -1,3 +1,5 @@
+/* gather.c - a layer (VFS) over SQLite's default one that joins small writes. A file belongs to the
+ * connection that opened it, and so to one thread; only weir_gather_open() touches global state. */
 #include "store/gather.h"
 
 #include <assert.h>
@@ -15,16 +17,16 @@
 #define EXTEND_WRITES 4
 
 struct gathered {
-    sqlite3_file file;  /* what SQLite sees */
+    sqlite3_file file;  /* SQLite's view of the file */
     bool is_journal;    /* else the database itself */
     sqlite3_file *real; /* behind this struct, in the same memory */
-    char *bytes;        /* GATHER_BYTES_MAX of them */
-    sqlite3_int64 at;   /* where in the file they belong */
-    int count;          /* how many there are */
+    char *bytes;        /* room for GATHER_BYTES_MAX */
+    sqlite3_int64 at;   /* their offset in the file */
+    int count;          /* bytes held back */
     sqlite3_int64 end;  /* of the file, if it is the journal */
 };
 
-/* The real file's memory begins where anything may. */
+/* The real file's struct follows ours, aligned for any type. */
 #define REAL_OFFSET ((sizeof(struct gathered) + 15) & ~(size_t)15)
 
 static sqlite3_vfs layer;
@@ -35,9 +37,9 @@ static struct gathered *gathered_of(sqlite3_file *file)
     return (struct gathered *)file;
 }
 
-/* A sync of bytes that the file has had before is cheaper than one of a file that has grown, which
- * takes a commit of the file system's own journal. So it is made longer by more than is needed;
- * what SQLite finds there is no page. Whether that works is of no account.
+/* Extends the journal ahead of use. Syncing bytes that overwrite old ones is cheaper than syncing a
+ * file that has grown, which takes a commit of the file system's own journal. SQLite does not
+ * mistake the zeros for a page. A failure does not matter.
  *
  * Never along with the journal's head, though, which SQLite syncs before it writes anything else:
  * on the disk there may still be the journal before, which was emptied and not synced since. Until
@@ -55,9 +57,10 @@ static void extend(struct gathered *gathered)
     }
 }
 
-/* What is kept goes to the file. If that fails it is dropped: the commit that it belongs to fails,
- * and is rolled back; a copying that it belongs to fails, and the journal still has it. */
-static int flush(struct gathered *gathered)
+/* Writes the bytes held back. If that fails they are dropped: a commit that they belong to fails
+ * and is rolled back; if they belong to a checkpoint, that fails, and the journal still has them.
+ */
+static int flush_writes(struct gathered *gathered)
 {
     int count = gathered->count;
     if (count == 0) {
@@ -81,7 +84,7 @@ static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_in
     bool joins = gathered->count > 0 && at == gathered->at + gathered->count &&
                  (unsigned)count <= GATHER_BYTES_MAX - (unsigned)gathered->count;
     if (!joins) {
-        int result = flush(gathered);
+        int result = flush_writes(gathered);
         if (result != SQLITE_OK) {
             return result;
         }
@@ -95,12 +98,12 @@ static int on_write(sqlite3_file *file, const void *bytes, int count, sqlite3_in
     return SQLITE_OK;
 }
 
-/* ---- everything else wants the file as it should be ---- */
+/* ---- calls that need the file up to date ---- */
 
 static int on_close(sqlite3_file *file)
 {
     struct gathered *gathered = gathered_of(file);
-    int flushed = flush(gathered);
+    int flushed = flush_writes(gathered);
     int closed = gathered->real->pMethods->xClose(gathered->real);
     sqlite3_free(gathered->bytes);
     return flushed != SQLITE_OK ? flushed : closed;
@@ -109,15 +112,15 @@ static int on_close(sqlite3_file *file)
 static int on_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at)
 {
     struct gathered *gathered = gathered_of(file);
-    int result = flush(gathered);
+    int result = flush_writes(gathered);
     return result != SQLITE_OK ? result
                                : gathered->real->pMethods->xRead(gathered->real, bytes, count, at);
 }
 
-/* Without its head the journal is none. SQLite cuts it short once the database has all of it, and
- * does not sync that: if the power goes then, a disk may have a part of it, whose pages are older
- * than the database's. So first it ceases to be one. */
-static int forget(struct gathered *gathered)
+/* Overwrites the journal's head, without which it is not valid. SQLite truncates the journal once
+ * the database has all of it, and does not sync that: after a power cut a disk may have a part of
+ * it, whose pages are older than the database's. So the journal is made invalid first. */
+static int invalidate_journal(struct gathered *gathered)
 {
     static const char nothing[JOURNAL_HEAD_BYTES];
     sqlite3_file *real = gathered->real;
@@ -128,9 +131,9 @@ static int forget(struct gathered *gathered)
 static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes)
 {
     struct gathered *gathered = gathered_of(file);
-    int result = flush(gathered);
+    int result = flush_writes(gathered);
     if (gathered->is_journal && result == SQLITE_OK && bytes == 0 && gathered->end > 0) {
-        result = forget(gathered);
+        result = invalidate_journal(gathered);
     }
     if (result == SQLITE_OK) {
         result = gathered->real->pMethods->xTruncate(gathered->real, bytes);
@@ -144,19 +147,19 @@ static int on_truncate(sqlite3_file *file, sqlite3_int64 bytes)
 static int on_sync(sqlite3_file *file, int flags)
 {
     struct gathered *gathered = gathered_of(file);
-    int result = flush(gathered);
+    int result = flush_writes(gathered);
     return result != SQLITE_OK ? result : gathered->real->pMethods->xSync(gathered->real, flags);
 }
 
 static int on_size(sqlite3_file *file, sqlite3_int64 *bytes)
 {
     struct gathered *gathered = gathered_of(file);
-    int result = flush(gathered);
+    int result = flush_writes(gathered);
     return result != SQLITE_OK ? result
                                : gathered->real->pMethods->xFileSize(gathered->real, bytes);
 }
 
-/* ---- what concerns only the file below ---- */
+/* ---- calls that pass through ---- */
 
 static int on_lock(sqlite3_file *file, int kind)
 {
@@ -254,7 +257,7 @@ int weir_gather_open(const char *path, struct sqlite3 **handle, int flags)
         return result;
     }
     result = sqlite3_open_v2(path, handle, flags, layer.zName);
-    /* Who has it open keeps it; among all layers it might become the default one. */
+    /* Open files keep the layer. Left registered, it might become the default one. */
     sqlite3_vfs_unregister(&layer);
     return result;
 }

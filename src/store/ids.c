@@ -1,4 +1,7 @@
-/* Invariants:
+/* ids.c - an extendible hash table from ids' hashes to job numbers. Only the store's thread uses
+ * it.
+ *
+ * Invariants:
  *   1. A segment of depth d is at the 2^(depth - d) neighbouring places that share the first d bits
  *      of its entries' hashes.
  *   2. Within a segment an entry is at or after its home, the slot of the hash's lowest bits, and
@@ -12,7 +15,7 @@
 #include <stdlib.h>
 
 #define SLOTS     4096u
-#define SLOTS_MAX (SLOTS / 8 * 7) /* more make searches long: then it is split */
+#define SLOTS_MAX (SLOTS / 8 * 7) /* more would make searches long: then it is split */
 #define HASH_BITS 48
 #define DEPTH_MAX 22 /* 32 MiB of places, for more ids than memory holds */
 
@@ -123,7 +126,7 @@ static void put(struct weir_ids_segment *segment, struct id_slot slot)
     assert(segment->count < SLOTS);
 }
 
-/* Twice the places, each segment at twice as many of them. */
+/* Doubles the places; each segment is at twice as many of them. */
 static bool widen(struct weir_ids *ids)
 {
     uint64_t places = UINT64_C(1) << ids->depth;
@@ -141,8 +144,8 @@ static bool widen(struct weir_ids *ids)
     return true;
 }
 
-/* Shares a segment's entries and places out among two. False if there is no memory. */
-static bool split(struct weir_ids *ids, uint64_t hash)
+/* Distributes a segment's entries and places over two segments. False if memory runs out. */
+static bool split_segment(struct weir_ids *ids, uint64_t hash)
 {
     struct weir_ids_segment *old = ids->segments[place_of(ids, hash)];
     if (old->depth == DEPTH_MAX || (old->depth == ids->depth && !widen(ids))) {
@@ -175,8 +178,8 @@ bool weir_ids_insert(struct weir_ids *ids, uint64_t hash, uint64_t number)
     assert(number > 0 && number <= WEIR_IDS_NUMBER_MAX);
     assert(hash >> HASH_BITS == 0);
     struct weir_ids_segment *segment = ids->segments[place_of(ids, hash)];
-    /* Without memory it goes on with longer searches, as long as there is an empty slot. */
-    if (segment->count >= SLOTS_MAX && !split(ids, hash) && segment->count >= SLOTS - 1) {
+    /* Without memory the table goes on with longer searches, as long as there is an empty slot. */
+    if (segment->count >= SLOTS_MAX && !split_segment(ids, hash) && segment->count >= SLOTS - 1) {
         return false;
     }
     segment = ids->segments[place_of(ids, hash)];
@@ -191,8 +194,8 @@ bool weir_ids_insert(struct weir_ids *ids, uint64_t hash, uint64_t number)
     return true;
 }
 
-/* Empties a slot and moves up whoever would not be found behind it any more. */
-static void take_out(struct weir_ids_segment *segment, uint32_t hole)
+/* Empties a slot, and moves up entries that a search would not find behind it any more. */
+static void remove_slot(struct weir_ids_segment *segment, uint32_t hole)
 {
     for (uint32_t at = after(hole); number_of(&segment->slots[at]) != 0; at = after(at)) {
         uint32_t home = home_of(hash_of(&segment->slots[at]));
@@ -214,7 +217,7 @@ void weir_ids_remove(struct weir_ids *ids, uint64_t hash, uint64_t number)
         found = weir_ids_next(ids, &search);
         assert(found != 0);
     } while (found != number);
-    take_out(ids->segments[place_of(ids, hash)], search.at);
+    remove_slot(ids->segments[place_of(ids, hash)], search.at);
     ids->count--;
 }
 

@@ -1,10 +1,10 @@
-/* ids.h - which numbers the jobs of an id may have: a hash table in memory, because an index on
- * disk over names in random order costs more with every name that is in it.
+/* ids.h - finds the job numbers of an id: a hash table in memory, because an index on disk over
+ * names in random order becomes slower with every name.
  *
- * Only hashes are kept, 12 bytes a name, so a hit is a hint that must be verified on record. The
- * table consists of segments of a fixed size; one that is nearly full is split in two by one more
- * bit of the hash. So no call moves more than one segment's entries, however many there are. For
- * one thread. */
+ * It keeps only hashes, 12 bytes a name, so a hit is a hint that must be verified in the database.
+ * The table consists of segments of a fixed size; one that is nearly full is split in two by one
+ * more bit of the hash. So no call moves more than one segment's entries, however many there are.
+ * For one thread. */
 #ifndef WEIR_STORE_IDS_H
 #define WEIR_STORE_IDS_H
 
@@ -23,7 +23,7 @@ struct weir_ids {
     uint64_t count;
 };
 
-/* Where a search has got to. Zeroed before its first step, with the hash. */
+/* The position of a search. Zeroed before its first step, with the hash set. */
 struct weir_ids_search {
     uint64_t hash;
     uint32_t at;

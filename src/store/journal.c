@@ -1,3 +1,5 @@
+/* journal.c - cuts and rewrites SQLite's write-ahead log after a failed fsync. The store's thread
+ * calls it while no connection is open. */
 #include "store/journal.h"
 
 #include <limits.h>
@@ -12,7 +14,7 @@
 
 struct journal {
     char path[PATH_MAX];
-    sqlite3_file *file; /* null: there is none */
+    sqlite3_file *file; /* null: there is no journal */
     uint64_t bytes;
 };
 
@@ -25,7 +27,7 @@ static bool close_journal(struct journal *journal, bool good)
     return good;
 }
 
-/* A journal that does not exist is as good as an empty one. */
+/* A missing journal counts as an empty one. */
 static bool open_journal(struct journal *journal, const char *database)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
@@ -56,8 +58,8 @@ static bool sync_journal(struct journal *journal)
     return journal->file->pMethods->xSync(journal->file, SQLITE_SYNC_NORMAL) == SQLITE_OK;
 }
 
-/* Whether nothing but the zeros by which it was made longer (gather.h) begins there: SQLite takes
- * that for the end. */
+/* Whether only the zeros that extended the journal (gather.h) follow: SQLite takes them for its
+ * end. */
 static bool ends_at(struct journal *journal, uint64_t at)
 {
     static const char zeros[FRAME_HEAD_BYTES];

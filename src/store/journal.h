@@ -8,12 +8,12 @@
 
 #include <stdbool.h>
 
-/* The journal of the database ends after so many bytes, on disk. One that is shorter or missing is
- * left as it is. False: it could not be done. */
+/* Cuts the journal to this length, on disk. A shorter or missing journal is left as it is. False:
+ * it has failed. */
 WEIR_MUST_CHECK bool weir_journal_cut(const char *database, uint64_t bytes);
 
-/* Writes again what the journal holds, as it is, and syncs it: parts of it may be in memory only,
- * and never get to the disk, if the last who wrote it saw its sync fail. The same result. */
+/* Rewrites the whole journal with its own content and syncs it: if the last writer saw its sync
+ * fail, parts of it may be in memory only and never reach the disk. False: it has failed. */
 WEIR_MUST_CHECK bool weir_journal_renew(const char *database);
 
 #endif

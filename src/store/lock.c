@@ -1,3 +1,5 @@
+/* lock.c - locks the data folder with an open-file-description lock on DATA/lock. Called once by
+ * the main thread, before anything else of the store. */
 #define _GNU_SOURCE /* F_OFD_SETLK */
 #include "store/lock.h"
 
@@ -13,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A second in all. */
+/* Together one second. */
 #define TRIES_MAX    200
 #define TRY_EVERY_NS 5000000
 
@@ -23,7 +25,7 @@ static int complain(char *error, size_t error_bytes, const char *path, const cha
     return -1;
 }
 
-/* The folder's name must outlast a power cut as well. */
+/* Syncs the parent, so that the folder's name survives a power cut. */
 static void sync_parent(const char *folder)
 {
     char parent[PATH_MAX];
@@ -35,7 +37,7 @@ static void sync_parent(const char *folder)
     }
 }
 
-/* Who holds the lock wrote its process id into it. 0: not yet. */
+/* Reads the holder's process id from the file. 0: not written yet. */
 static pid_t holder(int fd)
 {
     char text[32] = "";
@@ -69,8 +71,8 @@ static bool lives(pid_t pid)
     return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/* A Weir that was killed leaves its lock, for a moment, to a child that was about to become a
- * command. So who finds a holder that is no more waits for it. */
+/* A killed Weir leaves its lock for a moment to a child that was about to become a command. So if
+ * the holder no longer exists, this waits. */
 static bool lock_file(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -88,7 +90,8 @@ static bool lock_file(int fd)
 int weir_lock_take(const char *folder, char *error, size_t error_bytes)
 {
     char path[PATH_MAX];
-    /* Others may pass through to what they know the name of: commands that run as somebody else. */
+    /* Other users may pass through the folder but not list it, because commands may run as other
+     * users. */
     if (mkdir(folder, 0711) == 0) {
         sync_parent(folder);
     } else if (errno != EEXIST) {

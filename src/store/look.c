@@ -1,10 +1,11 @@
-/* What is only read: a job, or a page of jobs. */
+/* look.c - the operations that only read: LOOK, a job, and LIST, a page of jobs. They run in the
+ * store's thread and see what is committed. */
 #include "store/page.h"
 #include "store/record.h"
 
 #include <stdlib.h>
 
-/* Whether the present row of `results` is what was written for the job. */
+/* Whether the present row of `results` is intact and belongs to the job. */
 static bool is_whole(const struct weir_database *database, sqlite3_stmt *statement,
                      const struct weir_record *record)
 {
@@ -17,7 +18,7 @@ static bool is_whole(const struct weir_database *database, sqlite3_stmt *stateme
                             weir_result_sum(row->number, result, log));
 }
 
-/* Adds the result and the log. `whole`: they are what was written. False: the database failed. */
+/* Adds the result and the log. `whole`: they are intact. False: the database failed. */
 static bool add_results(struct weir_store *store, struct weir_store_look *look,
                         const struct weir_record *record, struct weir_parcel *parcel, bool *room,
                         bool *whole)
@@ -46,11 +47,11 @@ static bool lack_memory(struct weir_store_op *op, struct weir_parcel *parcel)
 {
     free(parcel->memory);
     op->end = WEIR_STORE_FAILED;
-    op->error = "there is no memory";
+    op->error = "out of memory";
     return true;
 }
 
-/* The job cannot be shown. It becomes a dead letter with the next commit. */
+/* Reports damage: the job cannot be shown, and becomes a dead letter with the next commit. */
 static bool find_damage(struct weir_store *store, struct weir_store_look *look,
                         struct weir_parcel *parcel, enum weir_damage damage)
 {
@@ -89,7 +90,7 @@ static bool answer(struct weir_store *store, struct weir_store_look *look,
     return true;
 }
 
-/* Of one that is forgotten there is its id, tenant and digest, and what became of it. */
+/* Answers for a forgotten job, of which the id, tenant, digest and final state are kept. */
 static bool look_at_remembered(struct weir_store *store, struct weir_store_look *look,
                                uint64_t number)
 {
@@ -164,7 +165,7 @@ bool weir_store_list(struct weir_store *store, struct weir_store_list *list)
         return false;
     }
     list->op.end = page.memory == NULL ? WEIR_STORE_FAILED : WEIR_STORE_DONE;
-    list->op.error = "there is no memory";
+    list->op.error = "out of memory";
     list->op.memory = page.memory;
     list->rows = page.rows;
     list->row_count = page.row_count;

@@ -1,8 +1,9 @@
-/* Pages that have lost most of their rows stay until two thirds of them are empty. So when rows go
- * in no order, those that stay may lie in more than twice the room that they need. Then the rows of
- * each table are taken out and put back in the order of their numbers, a few at a time, which
- * leaves pages nearly full: while nobody asks, and along with what is committed anyway, in
- * proportion to that. */
+/* pack.c - packs rows closer together. Everything runs in the store's thread.
+ *
+ * SQLite keeps a page until two thirds of it are empty. So when rows are deleted in random order,
+ * the remaining ones may take more than twice the room that they need. Then the rows of each table
+ * are taken out and put back in the order of their numbers, a few at a time, which leaves pages
+ * nearly full: while the store is idle, and along with other commits, in proportion to them. */
 #include "store/record.h"
 
 #include <assert.h>
@@ -11,16 +12,16 @@
 #define JOB_BYTES        130
 #define REMEMBERED_BYTES 99
 
-/* From how many pages for so much data on it is worth while; and how many of them nobody minds. */
+/* Packing pays from so many pages for so many bytes on; and this many pages are always fine. */
 #define PAGES_PER_DATA(bytes) ((bytes) / 4096 / 3 * 4)
 #define PAGES_MIN             1024u
 
 /* A pass reads and writes everything, so as many rows must have gone as to pay for it. */
 #define GONE_MIN 1000u
 
-/* While others wait it is looked at after so many more; and rows of which few fit into a page, so
- * that nothing brings them closer together, are not moved for ever: the pages must be so much more
- * than they were after the last time. */
+/* While operations wait, the check is repeated only after so many more rows have gone. Rows of
+ * which few fit into a page cannot be packed better, and must not be moved for ever: the pages must
+ * have grown by this factor since the last pass. */
 #define GONE_AGAIN 100u
 #define DENSE_PART 1.25
 
@@ -69,7 +70,7 @@ static uint64_t live_bytes(const struct weir_store *store)
     return store->live_bytes > 0 ? (uint64_t)store->live_bytes : 0;
 }
 
-/* Whether enough rows have gone; which is known at once. */
+/* Whether enough rows have gone to check at all. */
 static bool is_due(const struct weir_store *store, bool busy)
 {
     const struct weir_packing *packing = &store->packing;
@@ -95,7 +96,7 @@ static bool is_worth_while(struct weir_store *store, bool busy, bool *worth)
     return true;
 }
 
-/* The last table is done. */
+/* Notes the density after the last table is done. */
 static bool note_density(struct weir_store *store)
 {
     uint64_t used, free_pages;
@@ -120,7 +121,7 @@ static bool move(struct weir_store *store, enum weir_sql sql, uint64_t count)
     return true;
 }
 
-/* Takes some rows out, and tells which: none, and the table is done. */
+/* Takes some rows out, and reports which; none: the table is done. */
 static bool take_out(struct weir_store *store, const struct packed_table *table, uint32_t part,
                      uint64_t *last, uint64_t *count)
 {

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Rows that a page looks at, at most: some 10 ms. */
+/* The most rows that one page examines: some 10 ms. */
 #define LOOKS_MAX 10000u
 
 static bool matches(const struct weir_store_filter *filter, const struct weir_job_row *row)
@@ -24,7 +24,8 @@ static bool matches(const struct weir_store_filter *filter, const struct weir_jo
            weir_slice_equal(filter->tenant, row->order.tenant);
 }
 
-/* Until the page is full, the search is long enough, or there are no more. False: no memory. */
+/* Reads rows until the page is full, the search is long enough, or there are no more. False: out of
+ * memory. */
 static bool fill(struct weir_store *store, struct weir_page *page, struct weir_parcel *parcel)
 {
     struct weir_database *database = &store->database;
@@ -33,7 +34,7 @@ static bool fill(struct weir_store *store, struct weir_page *page, struct weir_p
     uint32_t looks = 0;
     weir_bind_number(statement, 1, page->after);
     while (weir_database_step(database, WEIR_SQL_GET_JOBS)) {
-        bool whole = weir_record_read(database, statement, &record); /* else it is left out */
+        bool whole = weir_record_read(database, statement, &record); /* a damaged row is left out */
         bool found = whole && matches(page->filter, &record.row);
         bool room = !found || weir_parcel_add_row(parcel, &record.row);
         if (found && room) {

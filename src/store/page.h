@@ -8,10 +8,10 @@ struct weir_page {
     const struct weir_store_filter *filter; /* null: all */
     uint64_t after;
     uint32_t rows_max;
-    void *memory; /* of the rows, the caller's from now on; null: there is none */
+    void *memory; /* of the rows, to be freed by the caller; null: none */
     struct weir_job_row *rows;
     uint32_t row_count;
-    uint64_t next; /* 0: that was all */
+    uint64_t next; /* where the next page begins; 0: there is none */
 };
 
 /* False: the database has failed, and there is no memory to free. */

@@ -1,3 +1,5 @@
+/* record.c - converts jobs between rows of the database and memory: columns, checksums, damaged
+ * rows, ids, and parcels. Everything runs in the store's thread. */
 #define _DEFAULT_SOURCE /* htole64 */
 #include "store/record.h"
 
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The places of WEIR_JOB_COLUMNS. */
+/* Indexes of WEIR_JOB_COLUMNS. */
 enum {
     NUMBER,
     STATE,
@@ -50,7 +52,7 @@ enum {
 
 /* ---- checksums ---- */
 
-/* They begin with a number of their own for each table, so that no row is valid in another one. */
+/* Each table has a start value of its own, so that no row is valid in another table. */
 enum table {
     TABLE_JOBS = 1,
     TABLE_BODIES,
@@ -66,7 +68,7 @@ static uint32_t sum_numbers(uint32_t sum, uint64_t *numbers, size_t count)
     return weir_crc32c(sum, (struct weir_slice){(const char *)numbers, count * sizeof numbers[0]});
 }
 
-/* What tells which job it is. */
+/* The checksum of the columns that identify a job. */
 static uint32_t sum_identity(const struct weir_job_row *row)
 {
     const struct weir_job_order *order = &row->order;
@@ -119,8 +121,7 @@ static uint32_t sum_rest(const struct weir_record *record)
     return weir_crc32c(sum, row->result_type);
 }
 
-/* Two checksums of 32 bits: of a row in which only something else is damaged it is still known
- * which job it was. */
+/* Two checksums of 32 bits: if only other columns are damaged, the job is still identified. */
 uint64_t weir_record_sum(const struct weir_record *record)
 {
     return (uint64_t)sum_identity(&record->row) << 32 | sum_rest(record);
@@ -175,7 +176,7 @@ bool weir_sum_matches(const struct weir_database *database, sqlite3_stmt *statem
 
 /* ---- reading ---- */
 
-/* A number that must be below `end`; else `good` is not kept. */
+/* Reads a number that must be below `end`; else clears `good`. */
 static uint32_t read_small(sqlite3_stmt *statement, int index, uint64_t end, bool *good)
 {
     uint64_t number = weir_column_number(statement, index);
@@ -183,7 +184,8 @@ static uint32_t read_small(sqlite3_stmt *statement, int index, uint64_t end, boo
     return (uint32_t)number;
 }
 
-/* A text that must not have more than `bytes_max`: whoever is told of it has no more room. */
+/* Reads a text that must not have more than `bytes_max`, which is all that readers have room for.
+ */
 static struct weir_slice read_text(sqlite3_stmt *statement, int index, size_t bytes_max, bool *good)
 {
     struct weir_slice text = weir_column_bytes(statement, index);
@@ -191,7 +193,7 @@ static struct weir_slice read_text(sqlite3_stmt *statement, int index, size_t by
     return text;
 }
 
-/* How many bytes there are, in a file or, up to a bound, in the database. */
+/* Reads the size of bytes, in a file or, up to a bound, in the database. */
 static struct weir_job_bytes read_bytes(sqlite3_stmt *statement, int count_index, int file_index,
                                         bool *good)
 {
@@ -220,12 +222,12 @@ static void read_order(sqlite3_stmt *statement, struct weir_job_order *order, bo
     order->type = read_text(statement, TYPE, WEIR_JOB_TYPE_BYTES_MAX, good);
     *good = *good && order->id.bytes > 0 && order->queue.bytes > 0;
     *good = *good && digest.bytes == sizeof order->digest;
-    if (digest.bytes == sizeof order->digest) { /* a damaged row may still tell which job it is */
+    if (digest.bytes == sizeof order->digest) { /* a damaged row may still identify its job */
         memcpy(order->digest, digest.data, sizeof order->digest);
     }
 }
 
-/* Whether the row is as it was written, and if not, whether it is known which job it was. */
+/* Whether the row is intact, and if not, whether its job is identified. */
 static bool check_sum(const struct weir_database *database, sqlite3_stmt *statement,
                       struct weir_record *record, bool good)
 {
@@ -332,7 +334,7 @@ static void become_dead_letter(struct weir_record *record)
     row->order.queue = weir_slice_of(WEIR_RECORD_QUEUE_DAMAGED);
 }
 
-/* Its body stays where it is: a copy of the row, whatever is wrong with it, is better than none. */
+/* The body stays where it is: even a suspect copy is better than none. */
 bool weir_record_condemn(struct weir_database *database, struct weir_record *record)
 {
     sqlite3_stmt *statement = weir_database_statement(database, WEIR_SQL_CONDEMN_JOB);
@@ -353,8 +355,8 @@ bool weir_record_condemn(struct weir_database *database, struct weir_record *rec
 
 /* ---- ids ---- */
 
-static void note_known(struct weir_known *known, const struct weir_job_order *order,
-                       enum weir_job_state state)
+static void note_known_job(struct weir_known *known, const struct weir_job_order *order,
+                           enum weir_job_state state)
 {
     memcpy(known->digest, order->digest, sizeof known->digest);
     if (order->tenant.bytes > 0) {
@@ -375,15 +377,15 @@ static bool is_job(struct weir_store *store, uint64_t number, struct weir_slice 
     }
     bool same = record.identified && weir_slice_equal(record.row.order.id, id);
     if (same) {
-        note_known(known, &record.row.order,
-                   found == WEIR_RECORD_WHOLE ? record.row.state : WEIR_JOB_FAILED);
+        note_known_job(known, &record.row.order,
+                       found == WEIR_RECORD_WHOLE ? record.row.state : WEIR_JOB_FAILED);
         known->number = number;
     }
     weir_database_reset(&store->database, WEIR_SQL_GET_JOB);
     return same;
 }
 
-/* Whether a job of that number and id is remembered. A damaged row is as good as none. */
+/* Whether a job of that number and id is remembered. A damaged row does not count. */
 static bool is_remembered(struct weir_store *store, uint64_t number, struct weir_slice id,
                           struct weir_known *known)
 {
@@ -399,7 +401,7 @@ static bool is_remembered(struct weir_store *store, uint64_t number, struct weir
     if (same) {
         struct weir_job_order order = {.tenant = remembered.tenant};
         memcpy(order.digest, remembered.digest, sizeof order.digest);
-        note_known(known, &order, remembered.state);
+        note_known_job(known, &order, remembered.state);
         known->number = number;
     }
     weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
@@ -430,7 +432,7 @@ bool weir_parcel_init(struct weir_parcel *parcel, size_t head_bytes, size_t size
     return parcel->memory != NULL;
 }
 
-/* The offset takes the place of the address: the memory may move while it grows. */
+/* Stores the offset in place of the address: the memory may move while it grows. */
 bool weir_parcel_add(struct weir_parcel *parcel, struct weir_slice *slice)
 {
     if (slice->bytes > parcel->size - parcel->used) {

@@ -1,11 +1,11 @@
-/* record.h - jobs as rows: how they are read, and put into memory that is given away. */
+/* record.h - jobs as rows of the database, and as parcels of memory that a caller receives. */
 #ifndef WEIR_STORE_RECORD_H
 #define WEIR_STORE_RECORD_H
 
 #include "store/inside.h"
 
-/* Bodies up to this size lie in the row of their job. A page is written as a whole, so that what is
- * in it besides costs nothing; longer ones would make many pages of few jobs. */
+/* Bodies up to this size are stored in the row of their job. A page is written as a whole, so a
+ * short body in it costs nothing; longer ones would fill many pages with few jobs. */
 #define WEIR_ROW_BODY_BYTES_MAX 1200
 
 /* Whether a body has a row of its own. */
@@ -21,18 +21,18 @@ struct weir_record {
     struct weir_job_row row;
     uint64_t log_bytes;
     int64_t keep_ms;
-    bool has_results; /* there is a row of `results` with it */
-    bool identified;  /* number, id, queue, tenant and digest are right, also in a damaged row */
+    bool has_results; /* it has a row in `results` */
+    bool identified;  /* number, id, queue, tenant and digest are valid, also in a damaged row */
     char damaged_id[32];
 };
 
-/* Reads the present row of a statement that asks for WEIR_JOB_COLUMNS. Its bytes are good until the
- * statement goes on. False: the row is damaged, which is that its checksum does not match or a
- * value is out of range. Then only what `identified` says may be used of it, and the number. */
+/* Reads the present row of a statement that asks for WEIR_JOB_COLUMNS. Its bytes are valid until
+ * the statement is stepped or reset. False: the row is damaged, because its checksum does not match
+ * or a value is out of range. Then only the number and what `identified` covers may be used. */
 WEIR_MUST_CHECK bool weir_record_read(const struct weir_database *database, sqlite3_stmt *statement,
                                       struct weir_record *record);
 
-/* The checksum of a job's row as it stands in `record`. */
+/* The checksum of a job's row as `record` has it. */
 uint64_t weir_record_sum(const struct weir_record *record);
 
 /* Checksums of rows of `bodies`, `results` and `remembered`. */
@@ -49,7 +49,7 @@ enum weir_record_found {
     WEIR_RECORD_DAMAGED
 };
 
-/* The job of a number. Unless there is none, WEIR_SQL_GET_JOB is to be reset after use. */
+/* Reads the job of a number. If there is one, WEIR_SQL_GET_JOB must be reset after use. */
 WEIR_MUST_CHECK enum weir_record_found weir_record_get(struct weir_database *database,
                                                        uint64_t number, struct weir_record *record);
 
@@ -59,7 +59,7 @@ WEIR_MUST_CHECK enum weir_record_found weir_record_get(struct weir_database *dat
 WEIR_MUST_CHECK bool weir_record_condemn(struct weir_database *database,
                                          struct weir_record *record);
 
-/* What is left of a job that is forgotten but for its id. */
+/* The rest of a job that is forgotten but for its id. */
 struct weir_remembered {
     uint64_t number;
     struct weir_slice id;
@@ -78,9 +78,9 @@ WEIR_MUST_CHECK bool weir_remembered_read(const struct weir_database *database,
                                           sqlite3_stmt *statement,
                                           struct weir_remembered *remembered);
 
-/* What is known of an id: its job, or what is remembered of it. */
+/* The result of looking up an id: its job, or its remembered rest. */
 struct weir_known {
-    uint64_t number; /* 0: nothing */
+    uint64_t number; /* 0: the id is unknown */
     enum weir_job_state state;
     uint8_t digest[WEIR_JOB_DIGEST_BYTES];
     size_t tenant_bytes;
@@ -90,8 +90,8 @@ struct weir_known {
 WEIR_MUST_CHECK bool weir_record_find(struct weir_store *store, struct weir_slice id, uint64_t hash,
                                       struct weir_known *known);
 
-/* Memory that is given away: rows first, then their bytes, in one piece. Until it is finished the
- * bytes' addresses are offsets. */
+/* One piece of memory that the caller receives: rows first, then their bytes. Until it is finished
+ * the bytes' addresses are offsets. */
 struct weir_parcel {
     char *memory;
     size_t used;

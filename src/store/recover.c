@@ -1,3 +1,6 @@
+/* recover.c - the pass over the database at the start: fills the table of ids, reports live jobs,
+ * finds damaged and lost ones, and begins a new boot. The main thread runs it before the store's
+ * thread starts. */
 #include "store/record.h"
 
 #include <errno.h>
@@ -5,21 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is gathered on the way. */
+/* What the pass collects. */
 struct gathering {
-    uint64_t *files; /* that rows refer to */
+    uint64_t *files; /* numbers of files that rows refer to */
     size_t file_count;
     size_t file_size;
     uint64_t dead;
-    uint32_t boot_last; /* of the latest start that a row tells of */
-    uint64_t forgotten; /* every number above it that was given has a row */
-    uint64_t sure_last; /* the highest number of a row that is known to be right */
+    uint32_t boot_last; /* of the latest start found in a row */
+    uint64_t forgotten; /* all numbers above it that were used have rows */
+    uint64_t sure_last; /* the highest number of an intact row */
     uint64_t present;   /* rows with numbers above `forgotten`, up to that one */
     uint64_t unsure;    /* rows after that one */
 };
 
-/* Numbers that are not given again after rows were lost: those that were lost may be the highest.
- */
+/* Numbers that are skipped after rows were lost, since the lost ones may have been the highest. */
 #define NUMBERS_SKIPPED (UINT64_C(1) << 20)
 
 static bool note_file(struct gathering *gathering, uint64_t file)
@@ -46,7 +48,8 @@ static bool note_id(struct weir_store *store, struct weir_slice id, uint64_t num
     return weir_ids_insert(&store->ids, weir_ids_hash(&store->ids, id), number);
 }
 
-/* What was found before a damaged page ended the pass is not found again in the copy. */
+/* Whether the job was not reported yet: a pass that a damaged page has ended is repeated on the
+ * copy. */
 static bool is_new(struct weir_store *store, uint64_t number)
 {
     bool new = number > store->recovery.found_last;
@@ -86,7 +89,7 @@ static bool note_job(struct weir_store *store, const struct weir_store_options *
            options->found(options->context, row);
 }
 
-/* A number that can be none is damage of the table, too. */
+/* An impossible number is damage of the table, too. */
 static bool condemn(struct weir_store *store, struct weir_record *record)
 {
     if (record->row.number == 0 || record->row.number > WEIR_IDS_NUMBER_MAX / 2) {
@@ -97,7 +100,7 @@ static bool condemn(struct weir_store *store, struct weir_record *record)
     return weir_database_begin(&store->database) && weir_record_condemn(&store->database, record);
 }
 
-/* False: there is no memory, unless the database has failed. */
+/* False: out of memory, unless the database has failed. */
 static bool read_jobs(struct weir_store *store, const struct weir_store_options *options,
                       struct gathering *gathering)
 {
@@ -115,7 +118,7 @@ static bool read_jobs(struct weir_store *store, const struct weir_store_options 
     return true;
 }
 
-/* A damaged id is not remembered any more: nothing tells which one it was. */
+/* Deletes a remembered row whose id is damaged and so unknown. */
 static bool drop_remembered(struct weir_store *store, uint64_t number)
 {
     struct weir_database *database = &store->database;
@@ -149,7 +152,7 @@ static bool read_remembered(struct weir_store *store, struct gathering *gatherin
     return true;
 }
 
-/* Numbers are given in turn, so that those above `forgotten` without a row are of lost jobs. */
+/* Numbers are assigned in sequence, so a number above `forgotten` without a row is a lost job's. */
 static void count_lost(struct weir_store *store, const struct gathering *gathering)
 {
     uint64_t above = gathering->sure_last > gathering->forgotten
@@ -161,13 +164,13 @@ static void count_lost(struct weir_store *store, const struct gathering *gatheri
     }
 }
 
-/* What was damaged is mended together, before the journal is copied. */
+/* Commits all repairs together, before the journal is copied. */
 static bool commit_mended(struct weir_database *database)
 {
     return !database->begun || weir_database_commit(database);
 }
 
-/* The new boot is on disk before anything is started under it. */
+/* Commits the new boot before any job is started under it. */
 static bool begin_boot(struct weir_store *store, const struct gathering *gathering)
 {
     struct weir_database *database = &store->database;
@@ -196,7 +199,7 @@ static bool begin_boot(struct weir_store *store, const struct gathering *gatheri
 static uint64_t read_forgotten(struct weir_database *database)
 {
     uint64_t forgotten = weir_meta_get(database, "forgotten");
-    return forgotten <= WEIR_IDS_NUMBER_MAX / 2 ? forgotten : 0; /* else it is damaged */
+    return forgotten <= WEIR_IDS_NUMBER_MAX / 2 ? forgotten : 0; /* a higher value is damaged */
 }
 
 bool weir_store_recover(struct weir_store *store, const struct weir_store_options *options,
@@ -206,7 +209,7 @@ bool weir_store_recover(struct weir_store *store, const struct weir_store_option
     bool good = read_jobs(store, options, &gathering) && read_remembered(store, &gathering) &&
                 begin_boot(store, &gathering);
     if (!good && store->database.health.failure == SQLITE_OK) {
-        snprintf(error, error_bytes, "there is no memory for the jobs in %s", store->folder);
+        snprintf(error, error_bytes, "out of memory while loading the jobs of %s", store->folder);
     } else if (!good) {
         weir_database_explain(&store->database, error, error_bytes);
     } else if (!weir_store_remove_orphans(store, gathering.files, gathering.file_count)) {

@@ -1,3 +1,6 @@
+/* salvage.c - reads the pages of a damaged SQLite file without SQLite, and copies the rows into a
+ * new database. The main thread runs it at the start, when no connection is open. It trusts no
+ * value of the file: every page number, offset and length is checked. */
 #define _GNU_SOURCE
 #include "store/salvage.h"
 
@@ -28,16 +31,16 @@
 #define PAGE_INDEX_LEAF   0x0au
 #define PAGE_TABLE_LEAF   0x0du
 #define LEAF_HEAD_BYTES   8u
-#define FRAGMENTS_MAX     60 /* SQLite tidies a page before it has more bytes in fragments */
+#define FRAGMENTS_MAX     60 /* SQLite defragments a page before it has more bytes in fragments */
 #define INNER_HEAD_BYTES  12u
 #define LOCAL_BYTES_MAX   (PAGE_BYTES - 35)
 #define LOCAL_BYTES_MIN   ((PAGE_BYTES - 12) * 32 / 255 - 23)
 #define OVERFLOW_BYTES    (PAGE_BYTES - 4)
-#define DEPTH_MAX         8                   /* a tree of a thousand million pages is not deeper */
+#define DEPTH_MAX         8                   /* enough for a tree of a billion pages */
 #define PAYLOAD_BYTES_MAX (UINT32_C(1) << 20) /* a row has up to 128 KiB */
 #define COLUMNS_MAX       34
 
-/* Every row may have no checksum: what is known of that is lost. */
+/* The file's own value is lost, so any row may lack a checksum. */
 #define UNCHECKED_ALL WEIR_IDS_NUMBER_MAX
 
 enum salvage_table {
@@ -49,7 +52,7 @@ enum salvage_table {
     TABLE_NONE = TABLE_COUNT
 };
 
-/* Values of a row, in the order in which its table was made; the first one is the number. */
+/* The values of a row, in the order of its table's columns; the first one is the number. */
 struct salvage_row {
     uint64_t number;
     int column_count;
@@ -67,9 +70,9 @@ struct salvage_copy {
     char *payload;
     sqlite3 *to;
     sqlite3_stmt *read[TABLE_COUNT];    /* the values as columns that record.h can read */
-    sqlite3_stmt *replace[TABLE_COUNT]; /* of rows that are whole */
-    sqlite3_stmt *add[TABLE_COUNT];     /* unless the number is there */
-    struct weir_database rules;         /* only its `unchecked` */
+    sqlite3_stmt *replace[TABLE_COUNT]; /* for rows whose checksum matches */
+    sqlite3_stmt *add[TABLE_COUNT];     /* for others, unless the number exists */
+    struct weir_database rules;         /* only `unchecked` is used */
     struct weir_salvage *salvage;
     int failure; /* SQLite's first error in the new database; SQLITE_OK: none */
     int error;   /* the system's errno with it, or 0 */
@@ -227,7 +230,7 @@ static void put_row(struct salvage_copy *copy, enum salvage_table table,
     sqlite3_stmt *statement = whole ? copy->replace[table] : copy->add[table];
     bind_row(statement, table, row);
     (void)sqlite3_step(statement);
-    (void)note_result(copy, sqlite3_reset(statement)); /* what the step has met */
+    (void)note_result(copy, sqlite3_reset(statement)); /* an error of the step */
 }
 
 /* ---- pages ---- */
@@ -253,7 +256,7 @@ static bool is_map(uint32_t page)
     return page >= 2 && (page - 2) % (MAP_ENTRIES + 1) == 0;
 }
 
-/* Which pages the map says are parts of trees. */
+/* Reads from the map which pages are parts of trees. */
 static void read_map(struct salvage_copy *copy)
 {
     unsigned char map[PAGE_BYTES];
@@ -296,7 +299,7 @@ static void mark_children_in_use(struct salvage_copy *copy, const unsigned char 
     }
 }
 
-/* Which pages pages in use say are below them; the map may be damaged as well. */
+/* Marks the pages below pages in use, since the map may be damaged as well. */
 static void follow_trees(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
@@ -314,7 +317,7 @@ static void follow_trees(struct salvage_copy *copy)
     }
 }
 
-/* Pages below others that the file does not have any more: it was cut short. */
+/* Counts pages that others refer to beyond the file's end: it was truncated. */
 static void count_missing(struct salvage_copy *copy)
 {
     unsigned char page[PAGE_BYTES];
@@ -337,7 +340,7 @@ static void count_missing(struct salvage_copy *copy)
 
 /* ---- rows ---- */
 
-/* SQLite's number of variable length. False: it does not fit. */
+/* Reads SQLite's variable-length number. False: it does not fit. */
 static bool get_number(const unsigned char **at, const unsigned char *end, uint64_t *number)
 {
     *number = 0;
@@ -361,7 +364,7 @@ static size_t bytes_of(uint64_t serial)
     return serial >= 12 ? (size_t)((serial - 12) / 2) : bytes[serial];
 }
 
-/* The payload's columns. False: it makes no sense. */
+/* Splits the payload into columns. False: it is not valid. */
 static bool split_columns(const char *payload, size_t bytes, struct salvage_row *row)
 {
     const unsigned char *at = (const unsigned char *)payload;
@@ -402,7 +405,7 @@ static bool read_overflow(const struct salvage_copy *copy, uint32_t page, size_t
     return true;
 }
 
-/* How much of a payload lies in the page itself. */
+/* How many bytes of a payload are in the page itself. */
 static size_t local_bytes(size_t bytes)
 {
     if (bytes <= LOCAL_BYTES_MAX) {
@@ -412,7 +415,7 @@ static size_t local_bytes(size_t bytes)
     return local <= LOCAL_BYTES_MAX ? local : LOCAL_BYTES_MIN;
 }
 
-/* One row of a page. False: only its number is known, and 0 if not even that. */
+/* Reads one row of a page. False: only its number is known, or 0 if not even that. */
 static bool read_row(const struct salvage_copy *copy, const unsigned char *page, uint32_t offset,
                      struct salvage_row *row)
 {
@@ -437,7 +440,7 @@ static bool read_row(const struct salvage_copy *copy, const unsigned char *page,
            split_columns(copy->payload, (size_t)bytes, row);
 }
 
-/* Which table it is of. Version 1 had no checksums, and so fewer columns. */
+/* The table of a row, by its columns. Version 1 had no checksums, and so fewer columns. */
 static enum salvage_table table_of_row(const struct salvage_row *row)
 {
     int serial;
@@ -462,10 +465,11 @@ static enum salvage_table table_of_row(const struct salvage_row *row)
 
 static bool is_number(uint64_t number)
 {
-    return number > 0 && number <= WEIR_IDS_NUMBER_MAX / 2; /* numbers must be left to give */
+    return number > 0 &&
+           number <= WEIR_IDS_NUMBER_MAX / 2; /* higher numbers must remain for new jobs */
 }
 
-/* Which table most of a page's rows are of. */
+/* The table that most rows of a page belong to. */
 static enum salvage_table table_of_page(const struct salvage_copy *copy, const unsigned char *page,
                                         uint32_t count)
 {
@@ -484,7 +488,8 @@ static enum salvage_table table_of_page(const struct salvage_copy *copy, const u
     return most;
 }
 
-/* Of a row that makes no sense the number is kept, if it is one: recovery tells of it. */
+/* Copies the rows of a page. Of an invalid row the number is kept, if it is one: recovery reports
+ * it. */
 static void copy_leaf(struct salvage_copy *copy, const unsigned char *page)
 {
     struct salvage_row row;
@@ -503,8 +508,8 @@ static void copy_leaf(struct salvage_copy *copy, const unsigned char *page)
     }
 }
 
-/* Whether the head and the cell pointers of a page of a tree are such as SQLite writes. The kind of
- * a page is one byte, which a page of chance has right now and then. */
+/* Whether the header and the cell pointers of a page look as SQLite writes them. The kind of a page
+ * is one byte, which a random page matches now and then. */
 static bool page_is_sound(const unsigned char *page)
 {
     bool inner = page[0] == PAGE_TABLE_INNER || page[0] == PAGE_INDEX_INNER;
@@ -530,7 +535,7 @@ static void copy_pages(struct salvage_copy *copy)
         }
         bool read = read_page(copy, at, page);
         if (read && page[0] == PAGE_TABLE_LEAF) {
-            copy_leaf(copy, page); /* also of a page that is damaged: rows have their checksums */
+            copy_leaf(copy, page); /* even from a damaged page, since rows have their checksums */
         }
         copy->salvage->pages_lost += !read || !page_is_sound(page);
     }
@@ -665,8 +670,8 @@ static bool set_journal_aside(const struct salvage_paths *paths, const char *asi
            rename(paths->journal, aside_journal) == 0 && sync_folder_of(paths->path);
 }
 
-/* The database is never missing in between, except where files cannot have two names. False, with
- * errno; then the damaged file is under its own name, or under `aside`. */
+/* Replaces the database, which is never missing in between, except where files cannot have two
+ * names. False, with errno; then the damaged file is under its own name, or under `aside`. */
 static bool put_in_place(const struct salvage_paths *paths, char *aside, size_t aside_bytes)
 {
     snprintf(aside, aside_bytes, "%s.damaged-%" PRId64, paths->path, weir_wall_ms());
@@ -678,8 +683,8 @@ static bool put_in_place(const struct salvage_paths *paths, char *aside, size_t 
 
 /* ---- the whole ---- */
 
-/* What the old database says in `meta`, as far as it can be read: SQLite's own way, because those
- * rows are few. */
+/* Reads a value of the old `meta` as far as possible. It uses SQLite, because those rows are few.
+ */
 static void read_meta(sqlite3 *from, const char *name, uint64_t *value)
 {
     sqlite3_stmt *statement = NULL;
@@ -693,8 +698,8 @@ static void read_meta(sqlite3 *from, const char *name, uint64_t *value)
     sqlite3_finalize(statement);
 }
 
-/* Puts the journal of the working copy into it, because the journal has the latest pages. False:
- * the journal cannot be used. */
+/* Applies the journal of the working copy, because it has the latest pages. False: the journal
+ * cannot be used. */
 static bool apply_journal(sqlite3 *from, const struct salvage_paths *paths)
 {
     struct stat about;
@@ -731,7 +736,7 @@ static bool run_sql(struct salvage_copy *copy, const char *sql)
            note_result(copy, sqlite3_exec(copy->to, sql, NULL, NULL, NULL));
 }
 
-/* What follows from the rows. */
+/* Writes `meta` and the agenda, which follow from the rows. */
 static void finish_rows(struct salvage_copy *copy, const uint64_t meta[3])
 {
     char sql[300];
@@ -751,7 +756,8 @@ static void finish_rows(struct salvage_copy *copy, const uint64_t meta[3])
 
 static bool fill_new_database(struct salvage_copy *copy, const uint64_t meta[3])
 {
-    /* A file that was not finished is made again, so that nothing of it must survive. */
+    /* An unfinished file is made again at the next start, so it needs no journal and no sync yet.
+     */
     if (!run_sql(copy, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN") ||
         !prepare_statements(copy)) {
         return false;
@@ -846,7 +852,7 @@ bool weir_salvage(const char *path, struct weir_salvage *salvage, char *error, s
     struct salvage_copy copy = {.fd = -1, .salvage = salvage};
     *salvage = (struct weir_salvage){0};
     find_paths(&paths, path);
-    remove_work(&paths); /* of a start that was killed */
+    remove_work(&paths); /* left over from a start that was killed */
     bool good = make_work(&paths, error, error_bytes) &&
                 make_new_database(&copy, &paths, error, error_bytes);
     if (good && !put_in_place(&paths, salvage->aside, sizeof salvage->aside)) {

@@ -1,4 +1,4 @@
-/* statements.h - everything that is ever said to the database, but for its settings.
+/* statements.h - all SQL statements, except for settings.
  *
  * A list of WEIR_SQL(name, text). Statements are prepared once, when the database is opened. */
 
@@ -10,7 +10,7 @@
 
 #define WEIR_REMEMBERED_COLUMNS "number, id, digest, state, tenant, ended_ms, forget_ms, checksum"
 
-/* How the rows of a table are moved closer together: pack.c. */
+/* The statements that pack the rows of a table: pack.c. */
 #define WEIR_PACK_STATEMENTS(NAME, name)                                                        \
     WEIR_SQL(PACK_##NAME, "INSERT INTO pack_" name " SELECT * FROM " name                       \
                           " WHERE number > ?1 ORDER BY number LIMIT ?2")                        \

@@ -1,8 +1,10 @@
-/* The thread: what it takes from its inbox goes into two queues, reads and writes. In each turn it
- * answers some reads, which see nothing but what is committed and starts that were told already;
- * then writes go into the batch, which is committed once something waits for that. Whatever else is
- * to be done, such as sweeping, is done in small steps, along with batches or while there are none.
- */
+/* store.c - the store's thread and its public functions.
+ *
+ * Any thread may submit operations; the inbox is a lock-free stack, and `wakeup` a semaphore for
+ * the sleeping thread. The thread moves them into two queues, reads and writes. In each turn it
+ * answers some reads, which see only committed data and starts that were reported early; then
+ * writes go into the batch, which is committed once an operation waits for that. Other work, such
+ * as sweeping, is done in small steps, along with batches or while there are none. */
 #define _GNU_SOURCE
 #include "base/list.h"
 #include "store/inside.h"
@@ -24,7 +26,7 @@
 #define IDS_MAX_DEFAULT     (UINT64_C(16) << 20)
 #define REMEMBER_MS_DEFAULT (UINT64_C(7) * 86400 * 1000)
 
-/* Reads between two commits; a page is as much work as many of them. */
+/* Reads between two commits; a page counts as many of them. */
 #define READS_MAX  256u
 #define PAGE_READS 32u
 
@@ -32,18 +34,20 @@
 #define JOURNAL_BYTES_DEFAULT (UINT64_C(8) << 20) /* copied in some 50 ms */
 #define PAGE_BYTES            4096u
 
-/* While nobody writes, the journal is copied as soon as it has that part of its size. */
+/* While there are no writes, the journal is copied as soon as it has reached that part of its size.
+ */
 #define IDLE_PART 4u
 
-/* How long after a line on stderr that the disk fails, or works again, there is no other one. */
-#define TELL_AGAIN_NS (10 * WEIR_NS_PER_SECOND)
+/* The least time between two lines on stderr that the disk fails or works again. */
+#define REPORT_AGAIN_NS (10 * WEIR_NS_PER_SECOND)
 
 #define SWEEP_INTERVAL_NS WEIR_NS_PER_SECOND
-#define IDLE_NS           WEIR_NS_PER_SECOND   /* then the journal's file is emptied */
-#define BATCH_HELD_NS     (5 * WEIR_NS_PER_MS) /* starts, for which nobody waits */
-#define VACUUM_PAGES_MAX  2048u
+#define IDLE_NS           WEIR_NS_PER_SECOND /* then the journal is truncated */
+#define BATCH_HELD_NS \
+    (5 * WEIR_NS_PER_MS) /* the longest wait of starts, which no caller waits for */
+#define VACUUM_PAGES_MAX 2048u
 
-/* How many free pages there may be, as a part of the used ones. */
+/* The most free pages, as a part of the used ones. */
 #define FREE_PART_BUSY 4
 #define FREE_PART_IDLE 16
 
@@ -63,9 +67,10 @@ static void submit(struct weir_store *store, struct weir_store_op *op)
         op->next = first;
     } while (!atomic_compare_exchange_weak_explicit(&store->inbox, &first, op, memory_order_seq_cst,
                                                     memory_order_relaxed));
-    /* In one order of all these accesses either the sleeper is seen here, or it sees this. */
+    /* These accesses are sequentially consistent: either this thread sees the sleeper, or the
+     * sleeper sees the operation. */
     if (first == NULL && atomic_load_explicit(&store->asleep, memory_order_seq_cst)) {
-        sem_post(&store->come);
+        sem_post(&store->wakeup);
     }
 }
 
@@ -74,7 +79,7 @@ static bool inbox_empty(struct weir_store *store)
     return atomic_load_explicit(&store->inbox, memory_order_seq_cst) == NULL;
 }
 
-/* Sorts what has come into the queues, in the order of sending. */
+/* Moves new operations into the queues, in the order of submission. */
 static void collect(struct weir_store *store)
 {
     struct weir_store_op *taken =
@@ -94,14 +99,14 @@ static void collect(struct weir_store *store)
     }
 }
 
-/* A semaphore that was posted once too often only wakes it for nothing. */
+/* A semaphore that was posted once too often only causes an extra turn. */
 static void sleep_until(struct weir_store *store, uint64_t due_ns)
 {
     struct timespec due = {.tv_sec = (time_t)(due_ns / WEIR_NS_PER_SECOND),
                            .tv_nsec = (long)(due_ns % WEIR_NS_PER_SECOND)};
     atomic_store_explicit(&store->asleep, true, memory_order_seq_cst);
     if (inbox_empty(store) && !atomic_load(&store->ending)) {
-        sem_clockwait(&store->come, CLOCK_MONOTONIC, &due);
+        sem_clockwait(&store->wakeup, CLOCK_MONOTONIC, &due);
     }
     atomic_store_explicit(&store->asleep, false, memory_order_relaxed);
 }
@@ -115,7 +120,7 @@ static bool read_for(struct weir_store *store, struct weir_store_op *op)
                                       : weir_store_list(store, whole);
 }
 
-/* What can be read is told even while nothing can be written. */
+/* Answers a read, which works even while writes fail. */
 static void answer_read(struct weir_store *store, struct weir_store_op *op)
 {
     struct weir_database *database = &store->database;
@@ -170,7 +175,7 @@ static bool carry_out(struct weir_store *store, struct weir_store_op *op)
     }
 }
 
-/* How much it adds to a batch. */
+/* Adds the operation's size to the batch. */
 static void weigh(struct weir_batch *batch, const struct weir_store_op *op)
 {
     const void *whole = op;
@@ -193,7 +198,8 @@ static bool batch_full(const struct weir_batch *batch)
     return batch->op_count >= WEIR_BATCH_OPS_MAX || batch->bytes >= WEIR_BATCH_BYTES_MAX;
 }
 
-/* A start that leaves another trace on disk need not wait for the commit. */
+/* Whether the operation completes before the commit: a start whose folder proves it need not wait.
+ */
 static bool is_told_at_once(struct weir_store_op *op)
 {
     return op->act == WEIR_STORE_TAKE &&
@@ -201,7 +207,7 @@ static bool is_told_at_once(struct weir_store_op *op)
             op->end != WEIR_STORE_DONE);
 }
 
-/* Puts what waits into the batch. False: it has failed, with all that was in it. */
+/* Puts waiting writes into the batch. False: it has failed, with all that was in it. */
 static bool fill_batch(struct weir_store *store)
 {
     struct weir_batch *batch = &store->batch;
@@ -221,7 +227,7 @@ static bool fill_batch(struct weir_store *store)
     return true;
 }
 
-/* What is due goes along with what is committed anyway, in proportion, so that it keeps up. */
+/* Sweeps and packs along with other commits, in proportion, so that it keeps up. */
 static bool tidy_along(struct weir_store *store)
 {
     uint32_t swept;
@@ -271,7 +277,7 @@ static void write_batch(struct weir_store *store)
     }
 }
 
-/* While nothing can be written, whoever wants to is told so at once. */
+/* While nothing can be written, writes fail at once. */
 static void refuse_writes(struct weir_store *store)
 {
     struct weir_store_op *op;
@@ -280,7 +286,7 @@ static void refuse_writes(struct weir_store *store)
     }
 }
 
-/* ---- what is done while nobody writes ---- */
+/* ---- work while there are no writes ---- */
 
 static void note_disk_bytes(struct weir_store *store)
 {
@@ -292,7 +298,7 @@ static void note_disk_bytes(struct weir_store *store)
     atomic_store_explicit(&store->disk_bytes, bytes, memory_order_relaxed);
 }
 
-/* A want of descriptors or memory tells nothing of the disk. */
+/* A lack of descriptors or memory says nothing about the disk. */
 static bool is_disk_error(int error)
 {
     return error != 0 && error != EMFILE && error != ENFILE && error != ENOMEM;
@@ -315,7 +321,7 @@ static void heal(struct weir_store *store)
     }
 }
 
-/* Forgets, moves closer together, gives back. False: there was nothing of that to do. */
+/* Sweeps, packs, and gives pages back. False: there was nothing to do. */
 static bool tidy_rows(struct weir_store *store, uint64_t now_ns)
 {
     uint32_t swept = 0;
@@ -374,9 +380,9 @@ static uint64_t next_due(const struct weir_store *store)
     return due_ns;
 }
 
-/* One step of what is due while nothing is to be written. False: there is none. A batch that is
- * held back has no place for anything but starts, so nothing is tidied then. */
-static bool care(struct weir_store *store)
+/* Makes one step of idle work. False: there is none. A batch that is held back accepts only starts,
+ * so there is no idle work then. */
+static bool do_idle_work(struct weir_store *store)
 {
     uint64_t now_ns = weir_clock_ns();
     if (works(store)) {
@@ -389,7 +395,7 @@ static bool care(struct weir_store *store)
     return false;
 }
 
-/* That no file can be written is as if the database could not be. */
+/* If no file can be written, the store fails as if the database could not be written. */
 static void note_file_error(struct weir_store *store)
 {
     int error = atomic_exchange(&store->file_error, 0);
@@ -399,7 +405,7 @@ static void note_file_error(struct weir_store *store)
     }
 }
 
-/* Committed at once, so that nothing of it is told before. */
+/* Commits at once, so that no read reports it before. */
 static void condemn_reported(struct weir_store *store)
 {
     bool any;
@@ -417,16 +423,16 @@ static void tell_failure(const struct weir_store *store)
 {
     const struct weir_database_health *health = &store->database.health;
     fprintf(stderr,
-            "weir: jobs cannot be recorded in %s: %s%s%s; no job is accepted or started meanwhile,"
-            " what runs goes on%s\n",
+            "weir: jobs cannot be recorded in %s: %s%s%s; no job is accepted or started meanwhile, "
+            "running jobs go on%s\n",
             store->folder, health->why, health->error == 0 ? "" : ": ",
             health->error == 0 ? "" : strerror(health->error),
             health->damaged ? "" : ", and Weir tries again twice a second");
 }
 
-/* One line when it begins to fail and one when it works again. A disk that comes and goes makes two
- * lines within TELL_AGAIN_NS. */
-static void tell_health(struct weir_store *store)
+/* Writes one line when the store begins to fail and one when it works again. A disk that flaps
+ * causes two lines within TELL_AGAIN_NS. */
+static void report_health(struct weir_store *store)
 {
     if (works(store) == !store->failure_told) {
         return;
@@ -434,7 +440,7 @@ static void tell_health(struct weir_store *store)
     uint64_t now_ns = weir_clock_ns();
     if (store->failure_told) {
         fprintf(stderr, "weir: jobs are recorded in %s again\n", store->folder);
-    } else if (store->told_ns == 0 || now_ns - store->told_ns >= TELL_AGAIN_NS) {
+    } else if (store->told_ns == 0 || now_ns - store->told_ns >= REPORT_AGAIN_NS) {
         tell_failure(store);
     } else {
         return;
@@ -460,9 +466,10 @@ static bool turn(struct weir_store *store)
     if (!any && atomic_load(&store->ending) && inbox_empty(store)) {
         return false;
     }
-    tell_health(store);
-    bool cared = (!writes || !works(store)) && care(store); /* else it goes along with batches */
-    if (!any && !cared) {
+    report_health(store);
+    bool worked = (!writes || !works(store)) &&
+                  do_idle_work(store); /* otherwise it goes along with batches */
+    if (!any && !worked) {
         sleep_until(store, next_due(store));
     }
     return true;
@@ -505,7 +512,7 @@ void weir_store_file_doubt(struct weir_store *store)
     }
     atomic_store(&store->error, weir_database_explain_error(error));
     atomic_store(&store->file_error, error);
-    sem_post(&store->come);
+    sem_post(&store->wakeup);
 }
 
 const struct weir_store_port weir_store_sqlite = {.submit = submit, .count = count};
@@ -517,7 +524,7 @@ uint32_t weir_store_boot(const struct weir_store *store)
 
 /* ---- opening and closing ---- */
 
-static void give_back(struct weir_store *store)
+static void free_store(struct weir_store *store)
 {
     weir_database_close(&store->database);
     weir_ids_deinit(&store->ids);
@@ -527,7 +534,7 @@ static void give_back(struct weir_store *store)
     if (store->lock_fd >= 0) {
         close(store->lock_fd);
     }
-    sem_destroy(&store->come);
+    sem_destroy(&store->wakeup);
     pthread_mutex_destroy(&store->aside_lock);
     pthread_mutex_destroy(&store->damage_lock);
     free(store->aside);
@@ -552,18 +559,19 @@ static struct weir_store *create(const struct weir_store_options *options)
     weir_op_queue_init(&store->reads);
     weir_op_queue_init(&store->writes);
     weir_op_queue_init(&store->batch.waiting);
-    sem_init(&store->come, 0, 0);
+    sem_init(&store->wakeup, 0, 0);
     pthread_mutex_init(&store->aside_lock, NULL);
     pthread_mutex_init(&store->damage_lock, NULL);
     snprintf(store->folder, sizeof store->folder, "%s", options->folder);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed || !weir_ids_init(&store->ids, seed)) {
-        give_back(store);
+        free_store(store);
         return NULL;
     }
     return store;
 }
 
-/* Files without the database that names them are somebody's bodies, not orphans. */
+/* Refuses files without a database: they belong to a database that is missing, and are no orphans.
+ */
 static bool check_bodies(struct weir_store *store, char *error, size_t error_bytes)
 {
     char path[PATH_MAX + 16];
@@ -593,7 +601,7 @@ static bool open_folder(struct weir_store *store, char *error, size_t error_byte
     return check_bodies(store, error, error_bytes);
 }
 
-/* The names in the folder, too, must outlast a power cut. */
+/* Syncs the folder, so that the names in it survive a power cut. */
 static bool sync_folder(struct weir_store *store, char *error, size_t error_bytes)
 {
     int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -635,13 +643,14 @@ static bool reset_recovery(struct weir_store *store, char *error, size_t error_b
     store->number_last = 0;
     store->live_bytes = 0;
     if (!weir_ids_init(&store->ids, seed)) {
-        snprintf(error, error_bytes, "there is no memory for the jobs in %s", store->folder);
+        snprintf(error, error_bytes, "out of memory while loading the jobs of %s", store->folder);
         return false;
     }
     return true;
 }
 
-/* Pages that make no sense, not only rows. Once: the copy is known to be sound. */
+/* Replaces a database with invalid pages by a copy of its readable rows. Done once: the copy is
+ * known to be sound. */
 static bool open_copy(struct weir_store *store, const struct weir_store_options *options,
                       char *error, size_t error_bytes)
 {
@@ -689,13 +698,13 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
 {
     struct weir_store *store = create(options);
     if (store == NULL) {
-        snprintf(error, error_bytes, "there is no memory for a store");
+        snprintf(error, error_bytes, "out of memory");
         return NULL;
     }
     bool opened = open_folder(store, error, error_bytes);
     if (!opened || (!open_database(store, options, error, error_bytes) &&
                     !(is_damaged(store) && open_copy(store, options, error, error_bytes)))) {
-        give_back(store);
+        free_store(store);
         return NULL;
     }
     tell_recovery(store);
@@ -703,8 +712,8 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
     store->busy_ns = weir_clock_ns();
     int result = pthread_create(&store->thread, NULL, run, store);
     if (result != 0) {
-        snprintf(error, error_bytes, "there is no thread for a store: %s", strerror(result));
-        give_back(store);
+        snprintf(error, error_bytes, "the store's thread cannot be started: %s", strerror(result));
+        free_store(store);
         return NULL;
     }
     return store;
@@ -713,7 +722,7 @@ struct weir_store *weir_store_open(const struct weir_store_options *options, cha
 void weir_store_close(struct weir_store *store)
 {
     atomic_store(&store->ending, true);
-    sem_post(&store->come);
+    sem_post(&store->wakeup);
     pthread_join(store->thread, NULL);
-    give_back(store);
+    free_store(store);
 }

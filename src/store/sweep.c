@@ -1,9 +1,10 @@
-/* How what has had its time is forgotten, and the file becomes smaller again. */
+/* sweep.c - forgets jobs and ids whose time has come, and gives free pages back to the file system.
+ * Everything runs in the store's thread. */
 #include "store/record.h"
 
 #include <assert.h>
 
-/* Free pages that nobody minds. */
+/* So many free pages are always kept. */
 #define FREE_PAGES_MIN 128
 
 /* How many pages one run of WEIR_SQL_VACUUM gives back. */
@@ -30,8 +31,8 @@ static bool remove_bytes_row(struct weir_store *store, enum weir_sql sql, uint64
     return weir_database_run(&store->database, sql);
 }
 
-/* Nothing of it stays, but that its number is never given again. */
-static bool forget(struct weir_store *store, struct weir_slice id, uint64_t number)
+/* Removes all of a job; its number is never used again. */
+static bool forget_id(struct weir_store *store, struct weir_slice id, uint64_t number)
 {
     struct weir_id_entry entry = {weir_ids_hash(&store->ids, id), number};
     weir_batch_note_gone(store, entry);
@@ -84,7 +85,7 @@ bool weir_store_expire(struct weir_store *store, const struct weir_record *recor
     store->batch.live_change -= weir_job_live_bytes(row, record->log_bytes);
     store->packing.gone_count++;
     bool good = forget_ms > now_ms ? remember(store, row, forget_ms)
-                                   : forget(store, row->order.id, row->number);
+                                   : forget_id(store, row->order.id, row->number);
     return good && remove_bytes(store, record) &&
            remove_row(store, WEIR_SQL_DELETE_JOB, row->number);
 }
@@ -97,7 +98,7 @@ static bool expire_job(struct weir_store *store, const struct weir_record *recor
     if (row->state != WEIR_JOB_DONE && row->state != WEIR_JOB_CANCELLED) {
         return true; /* dead letters stay until they are removed */
     }
-    if (record->keep_ms > now_ms) { /* the agenda, which has no checksums, is wrong */
+    if (record->keep_ms > now_ms) { /* the agenda, which has no checksums, is damaged */
         return plan(store, record->keep_ms, row->number);
     }
     return weir_store_expire(store, record, row->ended_ms + (int64_t)store->remember_ms, now_ms);
@@ -119,14 +120,14 @@ static bool forget_remembered(struct weir_store *store, uint64_t number, int64_t
         good = plan(store, remembered.forget_ms, number);
     } else if (whole) {
         store->batch.live_change -= weir_remembered_live_bytes(remembered.id);
-        good = forget(store, remembered.id, number);
+        good = forget_id(store, remembered.id, number);
     }
     weir_database_reset(database, WEIR_SQL_GET_REMEMBERED);
     return good && (early || remove_row(store, WEIR_SQL_FORGET, number));
 }
 
-/* The time of a number has come: first that of its job, later that of its id. */
-static bool deal_with(struct weir_store *store, uint64_t number, int64_t now_ms)
+/* Handles a due number: first its job is forgotten, later its id. */
+static bool sweep_number(struct weir_store *store, uint64_t number, int64_t now_ms)
 {
     struct weir_database *database = &store->database;
     struct weir_record record;
@@ -140,7 +141,7 @@ static bool deal_with(struct weir_store *store, uint64_t number, int64_t now_ms)
     return database->health.failure == SQLITE_OK && forget_remembered(store, number, now_ms);
 }
 
-/* The first entry that is due; number 0: there is none. */
+/* Finds the first due entry; number 0: there is none. */
 static bool next_entry(struct weir_store *store, int64_t now_ms, int64_t *at_ms, uint64_t *number)
 {
     struct weir_database *database = &store->database;
@@ -177,7 +178,7 @@ bool weir_store_sweep(struct weir_store *store, int64_t now_ms, uint32_t most, u
             return true;
         }
         if (!weir_batch_begin(store) || !cross_out(store, at_ms, number) ||
-            !deal_with(store, number, now_ms)) {
+            !sweep_number(store, number, now_ms)) {
             return false;
         }
     }
