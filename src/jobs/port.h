@@ -1,11 +1,11 @@
-/* port.h - the record of truth, as those who decide see it: a small struct of functions.
+/* port.h - the interface of a job store: a small struct of functions.
  *
- * Whoever wants something fills in an operation and hands it over; later, in the store's own
- * thread, `complete` is called, exactly once. ACCEPT, SETTLE, REDRIVE and REMOVE complete after
- * they are safely on disk, and so does a TAKE that is durable; the others at once. Those that
- * change something are carried out in the order in which they were handed over; LOOK and LIST may
- * go before them. What an operation points at must stay until it is complete; what the store
- * answers with points into the operation's `memory`, which the caller gives back with free().
+ * A caller fills in an operation and submits it; later, in the store's own thread, `complete` is
+ * called exactly once. ACCEPT, SETTLE, REDRIVE and REMOVE complete after they are safely on disk,
+ * and so does a TAKE that is durable; other operations complete at once. Operations that write are
+ * carried out in the order of submission; LOOK and LIST may overtake them. The memory that an
+ * operation points to must stay until it is complete; results point into the operation's `memory`,
+ * which the caller frees with free().
  *
  * SQLite's store, a fake one in memory and the simulator's are equals. */
 #ifndef WEIR_JOBS_PORT_H
@@ -27,11 +27,11 @@ enum weir_store_act {
 enum weir_store_end {
     WEIR_STORE_DONE,
     WEIR_STORE_UNKNOWN,  /* there is no such job */
-    WEIR_STORE_STALE,    /* it is not as was expected: in another state, or of another epoch */
+    WEIR_STORE_STALE,    /* the job is in another state than expected, or of another epoch */
     WEIR_STORE_CONFLICT, /* ACCEPT: at least one id is taken by something else; nothing was written
                           */
     WEIR_STORE_FULL,     /* ACCEPT: no more ids can be remembered; nothing was written */
-    WEIR_STORE_FAILED    /* nothing was written, and nothing is until the disk works again */
+    WEIR_STORE_FAILED    /* nothing was written; writes fail until the disk works again */
 };
 
 struct weir_store_op {
@@ -39,30 +39,31 @@ struct weir_store_op {
     enum weir_store_act act;
     void (*complete)(struct weir_store_op *op);
     enum weir_store_end end;
-    const char *error; /* FAILED: why, a sentence that lives for ever */
-    void *memory;      /* of what is answered; null: none */
+    const char *error; /* FAILED: a sentence with the reason; a static text */
+    void *memory;      /* of the results; null: none */
 };
 
-/* What became of one order. */
+/* The result for one order. */
 struct weir_acceptance {
-    bool fresh;      /* it is new; else the same job was there already */
+    bool fresh;      /* it is new; else the same job existed already */
     bool conflict;   /* the id is taken by a job with another body, or of another tenant */
     uint64_t number; /* unless it is a conflict */
     enum weir_job_state state;
 };
 
-/* All of them or none. The same id twice in one operation, with the same body, is one job. */
+/* Accepts all orders or none. The same id twice in one operation, with the same body, is one job.
+ */
 struct weir_store_accept {
     struct weir_store_op op;
     const struct weir_job_order *orders;
     uint32_t order_count;
-    bool known_only; /* nothing new: UNKNOWN unless all of them are there already */
-    struct weir_acceptance *acceptances; /* as many; written when DONE or CONFLICT */
+    bool known_only; /* accept nothing new: UNKNOWN unless all jobs exist already */
+    struct weir_acceptance *acceptances; /* as many as orders; written when DONE or CONFLICT */
 };
 
-/* A QUEUED job is RUNNING from now on, with one attempt more; the row comes with its body. This is
- * on disk with the next commit. A durable one completes after that: for an attempt that leaves no
- * other trace on disk when it begins. */
+/* Makes a QUEUED job RUNNING, with one attempt more; the row comes with its body. The next commit
+ * writes it to disk. A durable TAKE completes after that commit: it is for an attempt that leaves
+ * no other trace on disk when it begins. */
 struct weir_store_take {
     struct weir_store_op op;
     uint64_t number;
@@ -72,17 +73,17 @@ struct weir_store_take {
     struct weir_job_row row;
 };
 
-/* What a job becomes. From RUNNING, the epoch must be that of the last start; from QUEUED it is not
- * looked at. */
+/* Records the end of an attempt, or of a queued job. From RUNNING, the epoch must be that of the
+ * last start; from QUEUED it is ignored. */
 struct weir_store_settle {
     struct weir_store_op op;
     uint64_t number;
-    enum weir_job_state before; /* what it must be: QUEUED or RUNNING */
+    enum weir_job_state before; /* the state that the job must be in: QUEUED or RUNNING */
     struct weir_epoch epoch;
     enum weir_job_state after; /* QUEUED: again */
     int64_t now_ms;
     int64_t next_ms; /* QUEUED: not before; 0: at once */
-    bool uncounted;  /* QUEUED: nothing was begun, so that the attempt is none */
+    bool uncounted;  /* QUEUED: the attempt did not begin and does not count */
     uint32_t kills;
     struct weir_slice error; /* up to WEIR_JOB_ERROR_BYTES_MAX */
     uint32_t result_status;
@@ -92,7 +93,7 @@ struct weir_store_settle {
     int64_t keep_until_ms;        /* DONE or CANCELLED: when it may be forgotten but for its id */
 };
 
-/* What is to be read of a job besides its row. */
+/* What LOOK reads besides the row. */
 #define WEIR_STORE_WITH_RESULT 1u
 #define WEIR_STORE_WITH_LOG    2u
 
@@ -111,11 +112,11 @@ struct weir_store_filter {
     int state; /* enum weir_job_state, or -1 */
     struct weir_slice queue;
     struct weir_slice tenant;
-    bool by_tenant; /* so that the anonymous tenant can be asked for */
+    bool by_tenant; /* whether `tenant` counts, which may be the anonymous one */
 };
 
-/* Rows in the order of their numbers, after `after`. It looks at a bounded number of rows: `next`
- * tells where to go on, also when nothing was found. */
+/* Lists rows in the order of their numbers, after `after`. It examines a bounded number of rows:
+ * `next` says where to continue, even if no row matched. */
 struct weir_store_list {
     struct weir_store_op op;
     struct weir_store_filter filter;
@@ -123,11 +124,12 @@ struct weir_store_list {
     uint32_t rows_max;         /* up to WEIR_STORE_PAGE_MAX */
     struct weir_job_row *rows; /* in `memory` */
     uint32_t row_count;
-    uint64_t next; /* 0: that was all */
+    uint64_t next; /* where to continue; 0: there are no more */
 };
 
-/* FAILED jobs are QUEUED again, at once, with no attempt and no kill counted, and all else as it
- * was: the one by number, or up to WEIR_STORE_PAGE_MAX that the filter finds after `after`. */
+/* Makes FAILED jobs QUEUED again, due at once, with no attempt and no kill counted, and otherwise
+ * unchanged: the one by number, or up to WEIR_STORE_PAGE_MAX that the filter finds after `after`.
+ */
 struct weir_store_redrive {
     struct weir_store_op op;
     uint64_t number; /* 0: by filter */
@@ -136,10 +138,10 @@ struct weir_store_redrive {
     int64_t now_ms;
     struct weir_job_row *rows; /* as they are now, in `memory` */
     uint32_t row_count;
-    uint64_t next; /* 0: that was all */
+    uint64_t next; /* where to continue; 0: there are no more */
 };
 
-/* A FAILED job is forgotten but for its id. STALE if it is not FAILED. */
+/* Forgets a FAILED job but for its id. STALE if it is not FAILED. */
 struct weir_store_remove {
     struct weir_store_op op;
     uint64_t number;
@@ -150,21 +152,21 @@ struct weir_store_counts {
     uint64_t dead;       /* FAILED jobs */
     uint64_t remembered; /* ids */
     uint64_t disk_bytes; /* of the database and its journal */
-    uint64_t damaged;    /* jobs that became dead letters because a disk changed what it kept */
+    uint64_t damaged;    /* jobs that became dead letters because of damage on disk */
     uint64_t lost;       /* jobs that the start could not read at all */
     uint64_t ids_lost;   /* ids of forgotten jobs that the start could not read */
     uint64_t pages_lost; /* pages of the database that the start could not read */
-    bool working;        /* else nothing can be accepted at present */
-    const char *error;   /* then: why */
+    bool working;        /* false: nothing can be accepted at present, */
+    const char *error;   /* because of this */
     bool full;           /* no more ids can be remembered */
 };
 
 struct weir_store;
 
 struct weir_store_port {
-    /* Hands over; from any thread. Never refuses: who asks is bounded elsewhere. */
+    /* Submits an operation. Any thread. It never refuses: callers bound their own operations. */
     void (*submit)(struct weir_store *store, struct weir_store_op *op);
-    /* At present; from any thread. */
+    /* The present counts. Any thread. */
     void (*count)(struct weir_store *store, struct weir_store_counts *counts);
 };
 

@@ -1,5 +1,6 @@
 /* schedule.c - see schedule.h; schedule_state.h has the state and its invariants. Here are the
- * calls on jobs. Every one takes the time, makes its change, and decides whose turn has come. */
+ * calls on jobs. Each call takes the time, makes its change, and decides whose turn has come. The
+ * caller holds its lock for all of them. */
 #include "jobs/schedule_state.h"
 
 #include "base/alloc.h"
@@ -21,9 +22,9 @@ void weir_schedule_take_time(struct weir_schedule *schedule, struct weir_instant
 
 /* ---- jobs by number ---- */
 
-/* Numbers are ours and count up, so that they are their own hash: neighbours are neighbours in the
- * table. Whoever wanted many in one chain would have to submit as many times as the table is long
- * for each. */
+/* Numbers are Weir's and count up, so they are their own hash: neighbours are neighbours in the
+ * table. An attacker who wants many jobs in one chain would have to submit as many jobs as the
+ * table is long for each of them. */
 struct weir_schedule_job *weir_schedule_find(const struct weir_schedule *schedule, uint64_t number)
 {
     struct weir_map_node *node = weir_map_first(&schedule->jobs, number);
@@ -127,7 +128,7 @@ void weir_schedule_age(struct weir_schedule *schedule, struct weir_queue *queue)
 
 /* ---- coming and going ---- */
 
-/* All the room that a job may ever need, so that it never has to be refused later. */
+/* Reserves all the room that a job may ever need, so that it never has to be refused later. */
 static bool reserve_room(struct weir_schedule *schedule, struct weir_queue *queue,
                          const struct weir_schedule_entry *entry)
 {
@@ -209,8 +210,8 @@ static struct weir_schedule_job *create_job(struct weir_schedule *schedule,
     return job;
 }
 
-/* How long a delay still lasts. What was to last until a moment does not last longer than it was
- * meant to, because the wall clock has been set back since. */
+/* How long a delay still lasts. A delay never becomes longer than it was meant to be because the
+ * wall clock was set back. */
 static int64_t delay_left(const struct weir_schedule *schedule,
                           const struct weir_schedule_entry *entry)
 {
@@ -219,9 +220,9 @@ static int64_t delay_left(const struct weir_schedule *schedule,
     return entry->next_ms > since_ms ? entry->next_ms - since_ms : 0;
 }
 
-/* Lets a new job take its place. False without memory. */
-static bool settle_in(struct weir_schedule *schedule, struct weir_schedule_job *job,
-                      const struct weir_schedule_entry *entry)
+/* Puts a new job into its first place. False without memory. */
+static bool place_new_job(struct weir_schedule *schedule, struct weir_schedule_job *job,
+                          const struct weir_schedule_entry *entry)
 {
     if (entry->dated && entry->next_ms > schedule->wall_ms) {
         weir_job_date(schedule, job, entry->next_ms);
@@ -261,7 +262,7 @@ enum weir_status weir_schedule_enter(struct weir_schedule *schedule,
     if (job == NULL) {
         return WEIR_NO_MEMORY;
     }
-    bool settled = settle_in(schedule, job, entry);
+    bool settled = place_new_job(schedule, job, entry);
     if (!settled) {
         destroy_job(schedule, job);
     } else if (entry->reserved) {
@@ -292,7 +293,7 @@ struct weir_schedule_news weir_schedule_next(struct weir_schedule *schedule)
     };
 }
 
-/* The job with that number if it runs under that epoch, and somebody knows; else null. */
+/* The job with that number if it runs under that epoch and its start was reported; else null. */
 static struct weir_schedule_job *find_running(const struct weir_schedule *schedule, uint64_t number,
                                               struct weir_epoch epoch)
 {
@@ -332,7 +333,7 @@ enum weir_status weir_schedule_end(struct weir_schedule *schedule, uint64_t numb
 }
 
 /* Takes a queued job out of wherever it is. */
-static void hold(struct weir_schedule *schedule, struct weir_schedule_job *job)
+static void hold_job(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     job->resting = job->place == WEIR_SCHEDULE_DELAYED;
     if (job->resting) {
@@ -352,7 +353,7 @@ enum weir_status weir_schedule_hold(struct weir_schedule *schedule, uint64_t num
         return WEIR_NOT_HELD;
     }
     weir_schedule_take_time(schedule, now);
-    hold(schedule, job);
+    hold_job(schedule, job);
     weir_schedule_decide(schedule);
     return WEIR_OK;
 }
@@ -368,7 +369,7 @@ bool weir_schedule_drop(struct weir_schedule *schedule, uint32_t number, struct 
     }
     *dropped = weir_job_number(job);
     weir_schedule_take_time(schedule, now);
-    hold(schedule, job);
+    hold_job(schedule, job);
     weir_schedule_decide(schedule);
     return true;
 }
@@ -378,12 +379,12 @@ static struct weir_schedule_job *find_held(const struct weir_schedule *schedule,
     struct weir_schedule_job *job = weir_schedule_find(schedule, number);
     assert(job != NULL);
     assert(job->place == WEIR_SCHEDULE_HELD);
-    assert(!job->untold); /* or nobody could know that it is held */
+    assert(!job->untold); /* else the caller could not know that it is held */
     return job;
 }
 
-/* Back into the heap in which it was, as if it had never been out. */
-static void rest_again(struct weir_schedule *schedule, struct weir_schedule_job *job)
+/* Puts a job back into the heap in which it was, as if it had never been taken out. */
+static void return_to_heap(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     if (job->by_wall) {
         weir_job_date(schedule, job, (int64_t)job->moment);
@@ -400,7 +401,7 @@ void weir_schedule_requeue(struct weir_schedule *schedule, uint64_t number, int6
     weir_schedule_take_time(schedule, now);
     job->resting = false;
     if (resting && next_ms == 0) {
-        rest_again(schedule, job);
+        return_to_heap(schedule, job);
         return;
     }
     job->retry = job->retry || !resting;
@@ -472,7 +473,8 @@ void weir_schedule_destroy(struct weir_schedule *schedule)
         return;
     }
     const struct weir_allocator *allocator = schedule->allocator;
-    for (uint32_t i = 0; i < schedule->queue_count; i++) { /* nobody is admitted any more */
+    for (uint32_t i = 0; i < schedule->queue_count;
+         i++) { /* so that no ticket is admitted any more */
         struct weir_news news = {0};
         enum weir_status status =
             weir_key_pause(schedule->queues[i]->key, 0, WEIR_NEVER, schedule->now_ns, &news);

@@ -2,10 +2,10 @@
  *
  * A queue is a key of the core with one lane, whose permits are its workers. A job's ticket waits
  * in its line; cost is run time in milliseconds, expected first and corrected when the job has
- * ended, so that tenants take turns by how long their jobs run. Jobs that are not due yet stand in
+ * ended, so that tenants take turns by how long their jobs run. Jobs that are not due yet are in
  * heaps: those with a date by the wall clock, delays and backoffs by the monotonic one, which does
- * not jump. A job whose turn comes while as many of its `key` run as may is parked behind them,
- * gives its permit to the next, and is first in its tenant's line when one of them ends; parked
+ * not jump. A job whose turn comes while its `key` is at its limit of running jobs is parked, gives
+ * its permit to the next job, and is first in its tenant's line when a job of the key ends; parked
  * jobs of one key come back one after the other, in the order of their turns.
  *
  *     where    how it comes there                 where it goes from there
@@ -15,11 +15,10 @@
  *     RUNNING  its turn                           HELD when it ends or its lease does
  *     HELD     end, hold, drop, a lapsed lease    DELAYED or WAITING by requeue; gone by forget
  *
- * HELD jobs are nobody's turn: what becomes of them is being written. Everything takes the present
- * time and returns with all decided; whoever calls drains weir_schedule_next() afterwards and
- * arranges for weir_schedule_wake() at weir_schedule_due(). The caller brings one lock for all of
- * it. No job is ever displaced from its line: bounds are asked for at the door, before a job is
- * accepted. */
+ * HELD jobs get no turn: the store is recording their next state. Every call takes the present time
+ * and returns with everything decided; the caller then drains weir_schedule_next() and arranges for
+ * weir_schedule_wake() at weir_schedule_due(). The caller brings one lock for all of it. No job is
+ * ever displaced from its line: bounds are checked at admission, before a job is accepted. */
 #ifndef WEIR_JOBS_SCHEDULE_H
 #define WEIR_JOBS_SCHEDULE_H
 
@@ -44,7 +43,7 @@ enum weir_schedule_full {
 
 struct weir_schedule_queue {
     struct weir_slice name;
-    uint32_t workers;                               /* jobs at once; 0: none is started */
+    uint32_t workers;                               /* running jobs; 0: none is started */
     uint32_t jobs_max;                              /* queued, whether due or not */
     uint32_t jobs_by_priority[WEIR_PRIORITY_COUNT]; /* 0: no bound of their own */
     enum weir_schedule_full full;
@@ -52,7 +51,7 @@ struct weir_schedule_queue {
     uint64_t lease_ns; /* of a start; WEIR_NEVER: none */
     struct weir_tenant_settings
         tenant_default; /* weight, limit (running at once); rate: submissions */
-    const struct weir_tenant_settings *tenants; /* those that differ */
+    const struct weir_tenant_settings *tenants; /* tenants with settings of their own */
     uint32_t tenant_count;
 };
 
@@ -66,10 +65,9 @@ enum weir_status weir_schedule_create(const struct weir_schedule_options *option
                                       struct weir_schedule **schedule) WEIR_MUST_CHECK;
 void weir_schedule_destroy(struct weir_schedule *schedule);
 
-/* These are the queues from now on. One that was there and is not named any more keeps its jobs and
- * starts none. WEIR_NO_MEMORY, WEIR_BAD_NAME, WEIR_TOO_MANY_KEYS and what weir_settings_check()
- * finds: then nothing has changed. Weights and limits of tenants may follow a little later, when
- * memory was short. */
+/* Sets the queues. A queue that is no longer named keeps its jobs and starts none. WEIR_NO_MEMORY,
+ * WEIR_BAD_NAME, WEIR_TOO_MANY_KEYS and what weir_settings_check() finds: then nothing has changed.
+ * If memory is short, weights and limits of tenants may follow a little later. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_configure(struct weir_schedule *schedule,
                                                          const struct weir_schedule_queue *queues,
                                                          uint32_t queue_count,
@@ -83,11 +81,11 @@ uint32_t weir_schedule_find_queue(const struct weir_schedule *schedule, struct w
 uint32_t weir_schedule_need_queue(struct weir_schedule *schedule, struct weir_slice name,
                                   struct weir_instant now);
 
-/* ---- the door ---- */
+/* ---- admission ---- */
 
 enum weir_schedule_answer {
-    WEIR_SCHEDULE_COME, /* so many places are reserved */
-    WEIR_SCHEDULE_FULL, /* as many wait as may; `retry_after_ns` from the measured drain, or 5 s */
+    WEIR_SCHEDULE_COME, /* the places are reserved */
+    WEIR_SCHEDULE_FULL, /* the queue is full; `retry_after_ns` from the measured drain, or 5 s */
     WEIR_SCHEDULE_TOO_FAST, /* the tenant's rate; `retry_after_ns` */
     WEIR_SCHEDULE_NO_QUEUE  /* it is not among the queues of the present settings */
 };
@@ -98,10 +96,10 @@ struct weir_schedule_ask {
     enum weir_priority priority;
     uint32_t count;
 
-    /* Several asks of one submission at one queue get their places at once, or two submissions
-     * that have half of them each would wait for each other. */
-    uint32_t besides[WEIR_PRIORITY_COUNT]; /* the first asks for those of all others as well; */
-    bool seated;                           /* they, after it, only for their tenant's rate */
+    /* A submission with several asks at one queue gets all its places at once. Otherwise two
+     * submissions that hold half of them each would wait for each other. */
+    uint32_t besides[WEIR_PRIORITY_COUNT]; /* the first ask reserves for all of them; */
+    bool seated; /* the others, after it, only check their tenant's rate */
 };
 
 /* Asks for places. A queue that drops its oldest always has some. With FULL and a queue that waits,
@@ -110,23 +108,24 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
                                             const struct weir_schedule_ask *ask,
                                             struct weir_instant now, uint64_t *retry_after_ns);
 
-/* Of one that was answered FULL: how many places it waits for, if what it lacks is room in the
- * queue as a whole. 0: a bound of its priority's own is reached, or it asks for more than there
- * will ever be. */
+/* For an ask that was answered FULL: how many places it waits for, if it lacks room in the queue as
+ * a whole. 0: it has reached its priority's own bound, or asks for more than the queue will ever
+ * have. */
 uint64_t weir_schedule_awaited(const struct weir_schedule *schedule,
                                const struct weir_schedule_ask *ask);
 
-/* Gives places back that no job will take. What the tenant's rate was charged stays. */
+/* Gives places back that no job will use. The tenant's rate stays charged. */
 void weir_schedule_withdraw(struct weir_schedule *schedule, const struct weir_schedule_ask *ask);
 
-/* The same, and the tenant's rate is as if it had not been asked; unless it shares a bucket. */
+/* Gives places back and restores the tenant's rate as if it had not been asked, unless it shares a
+ * bucket. */
 void weir_schedule_revoke(struct weir_schedule *schedule, const struct weir_schedule_ask *ask,
                           struct weir_instant now);
 
 /* ---- jobs ---- */
 
 struct weir_schedule_entry {
-    uint64_t number; /* not among them yet */
+    uint64_t number; /* must be new */
     uint32_t queue;
     struct weir_slice tenant;
     struct weir_slice key;
@@ -135,18 +134,18 @@ struct weir_schedule_entry {
     int64_t created_ms; /* when its delay began: its submission, or the start that failed */
     int64_t next_ms;    /* not before; 0: at once */
     bool dated;
-    bool reserved; /* a place was reserved for it, and is taken now */
+    bool reserved; /* a place was reserved for it, and is used now */
 };
 
-/* A job that is on record takes its place. A delay that has not begun to pass yet, because the wall
- * clock was set back, is no longer than it was meant to be: next_ms - created_ms. WEIR_NO_MEMORY,
- * WEIR_BAD_NAME of a tenant or key of more than WEIR_NAME_BYTES_MAX, WEIR_LINE_FULL with
- * WEIR_SCHEDULE_JOBS_MAX in the queue, running ones included: then nothing has changed. */
+/* Enters a job that is on record. A delay that has not begun yet because the wall clock was set
+ * back lasts no longer than it was meant to: next_ms - created_ms. WEIR_NO_MEMORY, WEIR_BAD_NAME of
+ * a tenant or key of more than WEIR_NAME_BYTES_MAX, WEIR_LINE_FULL with WEIR_SCHEDULE_JOBS_MAX in
+ * the queue, running ones included: then nothing has changed. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_enter(struct weir_schedule *schedule,
                                                      const struct weir_schedule_entry *entry,
                                                      struct weir_instant now);
 
-/* A job to start, RUNNING from now on, or one whose lease has run out, HELD from now on. */
+/* A job to start, now RUNNING, or a job whose lease has run out, now HELD. */
 enum weir_schedule_what {
     WEIR_SCHEDULE_NOTHING,
     WEIR_SCHEDULE_START,
@@ -161,45 +160,45 @@ struct weir_schedule_news {
     uint64_t ran_ms; /* LAPSED */
 };
 
-/* The next thing that has been decided. To be called until there is nothing. */
+/* The next decision. Call it until there is none. */
 struct weir_schedule_news weir_schedule_next(struct weir_schedule *schedule);
 
-/* The lease of a running job begins anew. STALE: WEIR_NOT_HELD. */
+/* Renews the lease of a running job. STALE: WEIR_NOT_HELD. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_renew(struct weir_schedule *schedule,
                                                      uint64_t number, struct weir_epoch epoch,
                                                      struct weir_instant now);
 
-/* A running job has ended, and is HELD until it is known what becomes of it; its worker is free.
+/* Ends a running job, which is HELD until its next state is known; its worker is free.
  * WEIR_NOT_HELD if it does not run, or not under that epoch. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_end(struct weir_schedule *schedule, uint64_t number,
                                                    struct weir_epoch epoch,
                                                    struct weir_instant now);
 
-/* A job that has not started yet is HELD. WEIR_NOT_HELD if it is not there, runs or is held. */
+/* Holds a job that has not started. WEIR_NOT_HELD if it does not exist, runs or is held. */
 WEIR_MUST_CHECK enum weir_status weir_schedule_hold(struct weir_schedule *schedule, uint64_t number,
                                                     struct weir_instant now);
 
-/* A HELD job goes back to where it was, or waits until `next_ms`; it keeps its place in time: first
- * in its tenant's line. Counts as queued, whatever the bounds. */
+/* Requeues a HELD job: it goes back to where it was, or waits until `next_ms`, and is then first in
+ * its tenant's line. It counts as queued, whatever the bounds. */
 void weir_schedule_requeue(struct weir_schedule *schedule, uint64_t number, int64_t next_ms,
                            struct weir_instant now);
 
-/* A HELD job is over. */
+/* Forgets a HELD job, which is over. */
 void weir_schedule_forget(struct weir_schedule *schedule, uint64_t number);
 
-/* While a queue that drops its oldest has more than it may: the one to drop, HELD from now on.
- * False when there is none. */
+/* Chooses the job to drop from a queue that drops its oldest and has too many jobs; it is HELD from
+ * now on. False when there is none. */
 bool weir_schedule_drop(struct weir_schedule *schedule, uint32_t queue, struct weir_instant now,
                         uint64_t *number);
 
 /* ---- time ---- */
 
-/* What has become due. To be called at weir_schedule_due(), and at least once a second while there
- * are jobs with a date: the wall clock may be set. */
+/* Handles what has become due. Call it at weir_schedule_due(), and at least once a second while
+ * there are jobs with a date: the wall clock may be set. */
 void weir_schedule_wake(struct weir_schedule *schedule, struct weir_instant now);
 uint64_t weir_schedule_due(const struct weir_schedule *schedule);
 
-/* ---- telling ---- */
+/* ---- reading the state ---- */
 
 enum weir_schedule_place {
     WEIR_SCHEDULE_NOWHERE, /* there is no such job */
@@ -213,27 +212,27 @@ enum weir_schedule_place {
 struct weir_schedule_look {
     enum weir_schedule_place place;
     uint64_t ahead;          /* WAITING: about how many go before it */
-    uint64_t start_ns;       /* predicted, on the monotonic clock; 0: nothing can be told */
+    uint64_t start_ns;       /* predicted, on the monotonic clock; 0: unknown */
     struct weir_epoch epoch; /* RUNNING */
 };
 
-/* Looks at a bounded number of others, and estimates beyond that. */
+/* Examines a bounded number of other jobs, and estimates beyond that. */
 struct weir_schedule_look weir_schedule_look(const struct weir_schedule *schedule, uint64_t number,
                                              struct weir_instant now);
 
 struct weir_schedule_stats {
     uint32_t workers;
     uint32_t running;
-    uint64_t queued; /* all of the next three */
+    uint64_t queued; /* the sum of the next three */
     uint64_t waiting;
     uint64_t delayed;
     uint64_t parked;
     uint64_t held;
-    uint64_t reserved;                         /* at the door */
+    uint64_t reserved;                         /* at admission */
     uint64_t by_priority[WEIR_PRIORITY_COUNT]; /* of the queued */
     uint64_t jobs_max;
     uint64_t started;
-    uint64_t interval_ns; /* mean time between two starts; 0: not known */
+    uint64_t interval_ns; /* mean time between two starts; 0: unknown */
 };
 
 /* False, and nothing written, past the last queue. */

@@ -1,23 +1,22 @@
-/* schedule_door.c - who may come in, and who is dropped to make room.
+/* schedule_door.c - admission to queues: bounds, rates, and which job is dropped to make room.
  *
- * A place is asked for before a job is written down, so that nothing is accepted that there is no
- * room for. */
+ * A place is reserved before a job is recorded, so that no job is accepted without room for it. */
 #include "jobs/schedule_state.h"
 
 #include "base/alloc.h"
 
 #include <assert.h>
 
-/* What is said where nothing has been measured. */
+/* The Retry-After where nothing has been measured. */
 #define RETRY_DEFAULT_NS (UINT64_C(5) * WEIR_NS_PER_SECOND)
 
-/* Nobody is told to ask again in a loop. */
+/* The least Retry-After, so that a client does not retry in a tight loop. */
 #define RETRY_MIN_NS WEIR_NS_PER_MS
 
-/* From so many starts on, their mean interval tells something. */
+/* From so many starts on, their mean interval is meaningful. */
 #define STARTS_MIN 8
 
-/* How many guests are looked at when there are as many buckets as may be. */
+/* How many guests are examined for a bucket to free when all buckets are in use. */
 #define LOOKS_AT_FULL 16
 
 /* ---- rates ---- */
@@ -37,7 +36,7 @@ static void fill(struct weir_bucket *bucket, const struct weir_rate *rate, uint6
     bucket->configured = *rate;
 }
 
-/* The bucket that all share who have none of their own. */
+/* The bucket that tenants without one of their own share. */
 static struct weir_bucket *shared_bucket(struct weir_schedule *schedule, struct weir_queue *queue,
                                          const struct weir_rate *rate)
 {
@@ -84,8 +83,10 @@ static struct weir_bucket *bucket_of(struct weir_schedule *schedule, struct weir
 }
 
 /* Takes from the tenant's rate, if it has one. */
-static enum weir_schedule_answer pay(struct weir_schedule *schedule, struct weir_queue *queue,
-                                     const struct weir_schedule_ask *ask, uint64_t *retry_after_ns)
+static enum weir_schedule_answer charge_rate(struct weir_schedule *schedule,
+                                             struct weir_queue *queue,
+                                             const struct weir_schedule_ask *ask,
+                                             uint64_t *retry_after_ns)
 {
     const struct weir_tenant_settings *settings = weir_rules_tenant(queue->door, ask->tenant);
     bool named = settings != &queue->door->settings.tenant_default;
@@ -163,7 +164,7 @@ static void reserve(struct weir_queue *queue, const struct weir_schedule_ask *as
     queue->reserved += places_in_all(ask);
 }
 
-/* Every start makes a place. */
+/* How long until there is room: every start frees a place. */
 static uint64_t drain_ns(const struct weir_queue *queue, const struct weir_schedule_ask *ask)
 {
     uint64_t all = weir_queue_queued(queue) + queue->reserved + places_in_all(ask);
@@ -191,7 +192,7 @@ enum weir_schedule_answer weir_schedule_ask(struct weir_schedule *schedule,
         *retry_after_ns = drain_ns(queue, ask);
         return WEIR_SCHEDULE_FULL;
     }
-    enum weir_schedule_answer answer = pay(schedule, queue, ask, retry_after_ns);
+    enum weir_schedule_answer answer = charge_rate(schedule, queue, ask, retry_after_ns);
     if (answer == WEIR_SCHEDULE_COME) {
         reserve(queue, ask);
     }
@@ -236,7 +237,7 @@ struct weir_schedule_job *weir_queue_oldest_beyond(const struct weir_queue *queu
     for (int i = 0; i < WEIR_PRIORITY_COUNT && queue->aged; i++) {
         struct weir_schedule_job *job = oldest_of(queue, i);
         if (queue->queued_of[i] > queue->jobs_by_priority[i]) {
-            return job; /* a priority beyond its own bound pays for itself */
+            return job; /* a priority beyond its own bound drops its own jobs */
         }
         if (job != NULL && (oldest == NULL || weir_job_number(job) < weir_job_number(oldest))) {
             oldest = job;

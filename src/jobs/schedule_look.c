@@ -1,13 +1,13 @@
-/* schedule_look.c - what can be told about the schedule and its jobs. Nothing here changes
- * anything. */
+/* schedule_look.c - reads the state of the schedule and its jobs, for the API and metrics. It
+ * changes nothing. */
 #include "jobs/schedule_state.h"
 
 #include <assert.h>
 
-/* How many others of its tenant are looked at to tell a job's place in line. */
+/* How many other jobs of its tenant are examined to find a job's place in line. */
 #define LOOKS_MAX 1000
 
-/* From so many starts on, their mean interval tells something. */
+/* From so many starts on, their mean interval is meaningful. */
 #define STARTS_MIN 8
 
 static uint64_t interval_of(const struct weir_queue *queue)

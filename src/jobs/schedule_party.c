@@ -1,5 +1,5 @@
-/* schedule_party.c - what jobs of a queue have in common: the tenant whose they are, and the key of
- * which only so many run at once. Both are found by name and kept while they are needed. */
+/* schedule_party.c - what jobs of a queue share: their tenant (a guest), and the key of which only
+ * so many run at once (a strand). Both are found by name and kept while they are needed. */
 #include "jobs/schedule_state.h"
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* How many guests are looked at when a new one comes: two, so that they are forgotten faster than
+/* How many guests are examined when a new one comes: two, so that they are forgotten faster than
  * they are made. */
 #define LOOKS_AT_NEW 2
 

@@ -1,9 +1,9 @@
-/* schedule_queue.c - queues: their making, and their settings.
+/* schedule_queue.c - makes queues and takes up their settings.
  *
  * New settings are taken up in two steps: first everything that needs memory is prepared for all
- * queues, then nothing can fail any more. Only the keys of the core prepare again for themselves;
- * one that finds no memory then goes on with its old tenants' shares and is tried again. How many
- * workers there are never waits for memory. */
+ * queues, then nothing can fail any more. Only the keys of the core allocate in the second step; a
+ * key that gets no memory keeps its old tenants' shares and is tried again. The number of workers
+ * never waits for memory. */
 #include "jobs/schedule_state.h"
 
 #include "base/alloc.h"
@@ -16,8 +16,8 @@
 
 /* ---- the core's settings ---- */
 
-/* No ticket is ever refused, displaced or timed out: the door is ours. Rates are the door's too:
- * the core's would pace the starts. */
+/* No ticket is ever refused, displaced or timed out, because the schedule checks bounds at
+ * admission. It also applies the rates there: the core's rates would pace the starts. */
 static struct weir_settings core_settings(const struct weir_schedule_queue *queue,
                                           struct weir_lane_settings *lane,
                                           struct weir_tenant_settings *tenants)
@@ -42,7 +42,7 @@ static struct weir_settings core_settings(const struct weir_schedule_queue *queu
     return settings;
 }
 
-/* A tenant's rate counts submissions, whatever it is said to count. */
+/* A tenant's rate counts submissions, whatever unit the settings name. */
 static enum weir_status create_door(const struct weir_schedule *schedule,
                                     const struct weir_schedule_queue *queue,
                                     struct weir_rules **door)
@@ -85,7 +85,7 @@ static void set_pause(struct weir_schedule *schedule, struct weir_queue *queue, 
     weir_schedule_collect(schedule, queue, &news);
 }
 
-/* Its gate, key and door, without workers. */
+/* Opens a queue's gate, key and admission rules, without workers. */
 static enum weir_status open_queue(struct weir_schedule *schedule, struct weir_queue *queue,
                                    struct weir_slice name)
 {
@@ -121,7 +121,7 @@ static void close_queue(struct weir_schedule *schedule, struct weir_queue *queue
 void weir_queue_destroy(struct weir_schedule *schedule, struct weir_queue *queue)
 {
     assert(queue->jobs == 0);
-    while (!weir_list_empty(&queue->all_guests)) { /* whatever their buckets hold */
+    while (!weir_list_empty(&queue->all_guests)) { /* even if their buckets are not full */
         struct weir_guest *guest =
             weir_container_of(queue->all_guests.next, struct weir_guest, link);
         weir_release(schedule->allocator, guest->bucket, sizeof *guest->bucket);
@@ -193,7 +193,7 @@ uint32_t weir_schedule_need_queue(struct weir_schedule *schedule, struct weir_sl
 
 /* ---- settings ---- */
 
-static enum weir_status check(const struct weir_schedule_queue *queue)
+static enum weir_status check_queue(const struct weir_schedule_queue *queue)
 {
     if (queue->workers > WEIR_LIMIT_MAX) {
         return WEIR_BAD_LIMIT;
@@ -206,8 +206,8 @@ static enum weir_status check(const struct weir_schedule_queue *queue)
     return lease_valid ? WEIR_OK : WEIR_BAD_DURATION;
 }
 
-/* What a queue will follow. */
-struct plan {
+/* The new settings of a queue, prepared. */
+struct queue_update {
     struct weir_queue *queue;
     struct weir_rules *door;
 };
@@ -240,23 +240,26 @@ static bool reserve_ages(const struct weir_schedule *schedule, struct weir_queue
     return ok;
 }
 
-/* Prepares all that may fail. What it has prepared of a gate nobody follows until it is applied. */
-static enum weir_status prepare(struct weir_schedule *schedule,
-                                const struct weir_schedule_queue *settings, struct plan *plan)
+/* Prepares everything that may fail. A gate's prepared settings have no effect until they are
+ * applied. */
+static enum weir_status prepare_update(struct weir_schedule *schedule,
+                                       const struct weir_schedule_queue *settings,
+                                       struct queue_update *queue_update)
 {
-    enum weir_status status = check(settings);
-    plan->queue = find_queue(schedule, settings->name, weir_hash(schedule->seed, settings->name));
+    enum weir_status status = check_queue(settings);
+    queue_update->queue =
+        find_queue(schedule, settings->name, weir_hash(schedule->seed, settings->name));
     if (status == WEIR_OK) {
-        status = create_door(schedule, settings, &plan->door);
+        status = create_door(schedule, settings, &queue_update->door);
     }
-    if (status == WEIR_OK && plan->queue == NULL) {
-        status = create_queue(schedule, settings->name, &plan->queue);
+    if (status == WEIR_OK && queue_update->queue == NULL) {
+        status = create_queue(schedule, settings->name, &queue_update->queue);
     }
     if (status == WEIR_OK) {
-        status = configure_gate(schedule, plan->queue, settings);
+        status = configure_gate(schedule, queue_update->queue, settings);
     }
     if (status == WEIR_OK && settings->full == WEIR_SCHEDULE_DROP_OLDEST &&
-        !reserve_ages(schedule, plan->queue)) {
+        !reserve_ages(schedule, queue_update->queue)) {
         status = WEIR_NO_MEMORY;
     }
     return status;
@@ -318,9 +321,9 @@ static void follow(struct weir_schedule *schedule, struct weir_queue *queue,
     }
 }
 
-/* Every queue that is there follows what is planned for it, or stops. */
-static void commit(struct weir_schedule *schedule, const struct weir_schedule_queue *queues,
-                   struct plan *plans, uint32_t count)
+/* Applies the prepared settings to every queue, or stops queues that are no longer named. */
+static void commit_update(struct weir_schedule *schedule, const struct weir_schedule_queue *queues,
+                          struct queue_update *plans, uint32_t count)
 {
     static const struct weir_schedule_queue stopped = {.lease_ns = WEIR_NEVER};
     for (uint32_t i = 0; i < schedule->queue_count; i++) {
@@ -341,7 +344,7 @@ static void commit(struct weir_schedule *schedule, const struct weir_schedule_qu
     weir_schedule_decide(schedule);
 }
 
-static void abandon(struct weir_schedule *schedule, struct plan *plans, uint32_t count,
+static void abandon(struct weir_schedule *schedule, struct queue_update *plans, uint32_t count,
                     uint32_t queue_count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -359,8 +362,8 @@ enum weir_status weir_schedule_configure(struct weir_schedule *schedule,
     if (count > WEIR_SCHEDULE_QUEUES_MAX) {
         return WEIR_TOO_MANY_KEYS;
     }
-    size_t bytes = (count + UINT32_C(1)) * sizeof(struct plan); /* never nothing */
-    struct plan *plans = weir_allocate_zeroed(schedule->allocator, bytes);
+    size_t bytes = (count + UINT32_C(1)) * sizeof(struct queue_update); /* never zero bytes */
+    struct queue_update *plans = weir_allocate_zeroed(schedule->allocator, bytes);
     if (plans == NULL) {
         return WEIR_NO_MEMORY;
     }
@@ -368,10 +371,10 @@ enum weir_status weir_schedule_configure(struct weir_schedule *schedule,
     enum weir_status status = WEIR_OK;
     weir_schedule_take_time(schedule, now);
     for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = prepare(schedule, &queues[i], &plans[i]);
+        status = prepare_update(schedule, &queues[i], &plans[i]);
     }
     if (status == WEIR_OK) {
-        commit(schedule, queues, plans, count);
+        commit_update(schedule, queues, plans, count);
     } else {
         abandon(schedule, plans, count, queue_count);
     }

@@ -40,7 +40,7 @@
  * the next wake, which is due at once. It bounds how long the caller's lock is held. */
 #define WEIR_SCHEDULE_BATCH_MAX 1024
 
-/* After how long something is tried again for which there was no memory. */
+/* After how long a step that lacked memory is tried again. */
 #define WEIR_SCHEDULE_AGAIN_NS (UINT64_C(100) * WEIR_NS_PER_MS)
 
 /* How many tenants of a queue have a bucket of their own besides those that are named in its
@@ -50,7 +50,7 @@
 /* Of all queues together. A heap's most. */
 #define WEIR_SCHEDULE_TOTAL_MAX (UINT32_MAX / 4)
 
-/* A moving mean: the plain one of the first eight values, then over about as many. */
+/* A moving mean: the plain mean of the first eight values, then over about as many. */
 struct weir_mean {
     uint64_t value;
     uint64_t count;
@@ -62,8 +62,8 @@ void weir_mean_add(struct weir_mean *mean, uint64_t value);
 struct weir_guest {
     struct weir_map_node node;
     struct weir_link link;      /* in the queue's list of all */
-    struct weir_bucket *bucket; /* of submissions; null: none has been needed */
-    struct weir_mean run_ms;    /* of its jobs that have ended */
+    struct weir_bucket *bucket; /* of submissions; null: not needed yet */
+    struct weir_mean run_ms;    /* run times of its ended jobs */
     uint32_t jobs;
     uint8_t name_bytes;
     char name[];
@@ -76,7 +76,7 @@ struct weir_strand {
     struct weir_link parked; /* first come, first served */
     uint32_t busy;           /* S4 */
     uint32_t jobs;
-    bool coming; /* one that was parked has a place kept for it, and has not started yet */
+    bool coming; /* a job that was parked has a place kept for it, and has not started yet */
     uint8_t name_bytes;
     char name[];
 };
@@ -103,14 +103,14 @@ struct weir_schedule_job {
     uint8_t priority : 2;
     bool dated : 1;
     bool by_wall : 1; /* `moment` is the wall clock's */
-    bool retry : 1;   /* it has waited before, and is first in its tenant's line */
+    bool retry : 1;   /* it has waited before, and goes first in its tenant's line */
     bool coming : 1;  /* it is the one that its strand keeps a place for */
     bool untold : 1;  /* it is in `news` */
     bool resting : 1; /* HELD: it was DELAYED before */
 };
 
-/* What a queued job takes, its tenant and key aside: the object in its slab, an entry in the heap
- * of moments, and a chain in the map; in the rarer cases an entry by date and one by age. */
+/* The memory of a queued job, besides its tenant and key: the object in its slab, an entry in the
+ * heap of moments, and a chain in the map; in rarer cases an entry by date and one by age. */
 #define WEIR_SCHEDULE_SLAB_BYTES 16
 static_assert(sizeof(struct weir_schedule_job) + WEIR_SCHEDULE_SLAB_BYTES +
                       3 * sizeof(struct weir_heap_entry) + sizeof(struct weir_map_node *) <=
@@ -119,13 +119,13 @@ static_assert(sizeof(struct weir_schedule_job) + WEIR_SCHEDULE_SLAB_BYTES +
 
 struct weir_queue {
     struct weir_map_node node; /* by name */
-    struct weir_link behind;   /* in the schedule's list of those whose key has more to admit */
+    struct weir_link behind;   /* in the schedule's list of queues whose key has more to admit */
     uint32_t number;
     struct weir_gate *gate; /* with one key */
     struct weir_key *key;
     struct weir_rules *door; /* the tenants' rates */
     bool named;              /* in the present settings */
-    bool stale; /* the key does not follow its gate's settings yet, for want of memory */
+    bool stale; /* the key could not take up its gate's settings yet, for lack of memory */
     bool aged;  /* `ages` are kept */
 
     uint32_t workers;
@@ -137,7 +137,7 @@ struct weir_queue {
 
     uint32_t counts[WEIR_SCHEDULE_HELD + 1]; /* by place */
     uint32_t jobs;                           /* in all places */
-    uint32_t jobs_of[WEIR_PRIORITY_COUNT];   /* the same by priority */
+    uint32_t jobs_of[WEIR_PRIORITY_COUNT];   /* in all places, by priority */
     uint32_t queued_of[WEIR_PRIORITY_COUNT];
     uint64_t reserved;
     uint64_t reserved_of[WEIR_PRIORITY_COUNT];
@@ -150,9 +150,9 @@ struct weir_queue {
     struct weir_map strands;
     struct weir_link all_strands;
 
-    struct weir_mean interval_ns; /* between two starts while somebody waits */
+    struct weir_mean interval_ns; /* between two starts while a job waits */
     struct weir_mean run_ms;
-    uint64_t last_start_ns; /* the last start, if somebody has waited ever since; else 0 */
+    uint64_t last_start_ns; /* the last start, if a job has waited ever since; else 0 */
     uint64_t started;
     uint8_t name_bytes;
     char name[];
@@ -161,8 +161,8 @@ struct weir_queue {
 struct weir_schedule {
     const struct weir_allocator *allocator;
     uint64_t seed[2];
-    uint64_t now_ns; /* the latest that was seen: it never goes back */
-    int64_t wall_ms; /* the last that was seen */
+    uint64_t now_ns; /* the latest time seen: it never goes back */
+    int64_t wall_ms; /* the last time seen */
     uint64_t counter;
     uint32_t boot;
     uint32_t queue_count;
@@ -172,7 +172,7 @@ struct weir_schedule {
     struct weir_map names;
     struct weir_heap moments;
     struct weir_heap dates;
-    struct weir_link turns; /* jobs whose turn has come and of which nothing is decided yet */
+    struct weir_link turns; /* jobs whose turn has come and which are not decided yet */
     struct weir_link behind;
     struct weir_schedule_job *news_first;
     struct weir_schedule_job *news_last;
@@ -227,34 +227,35 @@ void weir_schedule_each(const struct weir_schedule *schedule, weir_job_visit *vi
 
 /* ---- schedule_turn.c ---- */
 
-/* Lets a job, which is nowhere else by now, join its queue's line. False, and nothing changed,
+/* Lets a job, which is in no other place, join its queue's line. False, and nothing changed,
  * without memory. */
 bool weir_job_join(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* The same for a job that cannot be refused: without memory it is DELAYED for a moment. */
+/* Lets a job join its queue's line that cannot be refused: without memory it is DELAYED for a
+ * moment. */
 void weir_job_join_surely(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
 /* Takes a WAITING job out of the line, or a PARKED one out of its strand. */
 void weir_job_leave_line(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* A RUNNING job gives its worker back. */
+/* Gives the worker of a RUNNING job back. */
 void weir_job_end(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* What a call on a queue's key told: whose turn has come. */
+/* Takes the news of a call on a queue's key: whose turn has come. */
 void weir_schedule_collect(struct weir_schedule *schedule, struct weir_queue *queue,
                            struct weir_news *news);
 
-/* Starts or parks those whose turn has come. The end of every call. */
+/* Starts or parks jobs whose turn has come. The last step of every call. */
 void weir_schedule_decide(struct weir_schedule *schedule);
 
-/* Lets the next parked job come, if there is a place for it. */
+/* Sends the next parked job to the line, if there is a place for it. */
 void weir_strand_release(struct weir_schedule *schedule, struct weir_queue *queue,
                          struct weir_strand *strand);
 
-/* The place that was kept for a job is free. */
+/* Frees the place that was kept for a job. */
 void weir_strand_give_up(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* The start or the lapse of a job is told by weir_schedule_next(). */
+/* Adds the start or the lapse of a job to what weir_schedule_next() returns. */
 void weir_job_announce(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
 /* How long it has run, in whole milliseconds. */
@@ -262,7 +263,7 @@ uint64_t weir_job_ran_ms(const struct weir_schedule *schedule, const struct weir
 
 /* ---- schedule_time.c ---- */
 
-/* The job waits until a moment of the monotonic clock, or of the wall's. */
+/* Delays the job until a moment of the monotonic clock, or of the wall's. */
 void weir_job_delay(struct weir_schedule *schedule, struct weir_schedule_job *job,
                     uint64_t moment_ns);
 void weir_job_date(struct weir_schedule *schedule, struct weir_schedule_job *job, int64_t date_ms);
@@ -270,11 +271,11 @@ void weir_job_date(struct weir_schedule *schedule, struct weir_schedule_job *job
 /* Takes a DELAYED job out of its heap; `moment` says until when it would have been there. */
 void weir_job_leave_heap(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* The lease of a RUNNING job begins, begins anew, or is over. */
+/* Begins or renews the lease of a RUNNING job, and ends it. */
 void weir_job_lease(struct weir_schedule *schedule, struct weir_schedule_job *job);
 void weir_job_end_lease(struct weir_schedule *schedule, struct weir_schedule_job *job);
 
-/* Now and so many milliseconds, at most WEIR_DURATION_MAX_NS from now. */
+/* The time in so many milliseconds, at most WEIR_DURATION_MAX_NS from now. */
 uint64_t weir_schedule_after(const struct weir_schedule *schedule, int64_t delay_ms);
 
 /* ---- schedule_queue.c ---- */
@@ -286,7 +287,7 @@ void weir_queue_apply(struct weir_schedule *schedule, struct weir_queue *queue);
 
 /* ---- schedule_door.c ---- */
 
-/* The one to drop while a queue that drops its oldest has more than it may; else null. */
+/* The job to drop from a queue that drops its oldest and has too many; else null. */
 struct weir_schedule_job *weir_queue_oldest_beyond(const struct weir_queue *queue);
 
 /* ---- schedule_party.c ---- */
@@ -295,19 +296,19 @@ struct weir_schedule_job *weir_queue_oldest_beyond(const struct weir_queue *queu
 struct weir_guest *weir_guest_find(const struct weir_schedule *schedule,
                                    const struct weir_queue *queue, struct weir_slice name);
 
-/* The guest with that name, made if there is none; null without memory. One that has neither jobs
- * nor a bucket is to be given back. */
+/* The guest with that name, made if there is none; null without memory. A guest with neither jobs
+ * nor a bucket must be given back. */
 struct weir_guest *weir_guest_obtain(struct weir_schedule *schedule, struct weir_queue *queue,
                                      struct weir_slice name);
 
-/* Forgets it if it has no jobs and nothing is to be remembered. */
+/* Forgets the guest if it has no jobs and its bucket is full. */
 void weir_guest_give(struct weir_schedule *schedule, struct weir_queue *queue,
                      struct weir_guest *guest);
 
-/* Looks at up to so many guests, going round, and forgets those that can be. */
+/* Examines up to `looks` guests, going round, and forgets those that are not needed. */
 void weir_guests_sweep(struct weir_schedule *schedule, struct weir_queue *queue, uint32_t looks);
 
-/* The same for strands. */
+/* Finds or makes the strand of a key, and gives it back. */
 struct weir_strand *weir_strand_obtain(struct weir_schedule *schedule, struct weir_queue *queue,
                                        struct weir_slice name);
 void weir_strand_give(struct weir_schedule *schedule, struct weir_queue *queue,

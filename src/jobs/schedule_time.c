@@ -1,13 +1,13 @@
-/* schedule_time.c - what waits for a moment: delays and leases by the monotonic clock, which does
- * not jump, dates by the wall's, which may. */
+/* schedule_time.c - jobs that wait for a moment: delays and leases by the monotonic clock, which
+ * does not jump, dates by the wall's, which may. */
 #include "jobs/schedule_state.h"
 
 #include <assert.h>
 
-/* The wall clock may be set at any time, so that dates are looked at as often as this. */
+/* The wall clock may be set at any time, so dates are checked this often. */
 #define DATES_EVERY_NS WEIR_NS_PER_SECOND
 
-/* Dates are kept within this, so that any two can be compared. */
+/* Dates are limited to this, so that any two can be compared. */
 #define DATE_MAX_MS (INT64_MAX / 4)
 
 uint64_t weir_schedule_after(const struct weir_schedule *schedule, int64_t delay_ms)
@@ -28,7 +28,7 @@ void weir_job_delay(struct weir_schedule *schedule, struct weir_schedule_job *jo
 
 void weir_job_date(struct weir_schedule *schedule, struct weir_schedule_job *job, int64_t date_ms)
 {
-    assert(job->dated); /* or there might be no room */
+    assert(job->dated); /* else there might be no room */
     weir_job_move(schedule, job, WEIR_SCHEDULE_DELAYED);
     job->by_wall = true;
     job->moment = (uint64_t)(date_ms < DATE_MAX_MS ? date_ms : DATE_MAX_MS);
@@ -66,7 +66,7 @@ static struct weir_schedule_job *first_of(const struct weir_heap *heap)
     return weir_container_of(weir_heap_top(heap)->place, struct weir_schedule_job, place_moment);
 }
 
-/* A lease is over. Nobody can have let it pass before the start was told. */
+/* Ends a lease that has run out. The start was reported before, so the caller knows of the run. */
 static void lapse(struct weir_schedule *schedule, struct weir_schedule_job *job)
 {
     if (job->untold) {
@@ -134,7 +134,7 @@ void weir_schedule_wake(struct weir_schedule *schedule, struct weir_instant now)
     weir_schedule_decide(schedule);
 }
 
-/* When the dates are to be looked at. */
+/* When the dates must be checked next. */
 static uint64_t dates_due(const struct weir_schedule *schedule)
 {
     if (schedule->dates.count == 0) {

@@ -1,11 +1,11 @@
 /* schedule_turn.c - the core's line: joining it, whose turn it is, parking, starting.
  *
- * The core says whose turn it is by admitting a ticket. Of each such job it is then decided here
- * whether it starts or, because as many of its key run as may, is parked: it gives its permit back
- * at no cost, so that nobody is charged, and waits in its strand. When one of the strand ends, the
- * first that is parked comes back to the head of its tenant's line with its place kept for it; so
- * no job is parked twice in one wait. One comes at a time: those that come go to the head of the
- * line, and a second one would overtake the first. */
+ * The core says whose turn it is by admitting a ticket. This file then starts the job or, if its
+ * key is at its limit, parks it: the job gives its permit back at no cost, so that its tenant is
+ * not charged, and waits in its strand. When a job of the strand ends, the first parked one comes
+ * back to the head of its tenant's line with its place kept for it; so no job is parked twice in
+ * one wait. One comes at a time: each goes to the head of the line, and a second one would overtake
+ * the first. */
 #include "jobs/schedule_state.h"
 
 #include <assert.h>
@@ -34,16 +34,16 @@ void weir_schedule_collect(struct weir_schedule *schedule, struct weir_queue *qu
     }
 }
 
-/* Run time as a cost: nothing is free, or those whose jobs take no time would always be next. */
+/* Run time as a cost. The least is 1: a tenant whose jobs cost nothing would always be next. */
 static uint32_t cost_of(uint64_t ran_ms)
 {
     uint64_t cost = ran_ms < WEIR_COST_MAX ? ran_ms : WEIR_COST_MAX;
     return cost == 0 ? 1 : (uint32_t)cost;
 }
 
-/* What a job is expected to cost: what was said, else what its tenant's jobs took, else what all
- * of the queue did. The nearer it is the better: what was charged too much comes back only while
- * its tenant waits, and not below what others have been charged meanwhile. */
+/* The expected cost of a job: as submitted, else the mean of its tenant's jobs, else that of the
+ * whole queue. A good estimate matters: a tenant gets an excess back only while it waits, and not
+ * below what others have been charged meanwhile. */
 static uint32_t expected_cost(const struct weir_queue *queue, const struct weir_schedule_job *job)
 {
     if (job->cost_ms != 0) {
@@ -150,8 +150,8 @@ void weir_strand_give_up(struct weir_schedule *schedule, struct weir_schedule_jo
     weir_strand_release(schedule, weir_job_queue(schedule, job), job->strand);
 }
 
-/* Whether it may run: there is a place, or one is kept for it, unless the bound has been lowered
- * since. Behind others that are parked there is none. */
+/* Whether the job may run: there is a free place, or one is kept for it, unless the bound has been
+ * lowered since. A job behind parked ones must wait. */
 static bool strand_admits(const struct weir_queue *queue, const struct weir_schedule_job *job)
 {
     const struct weir_strand *strand = job->strand;
@@ -244,7 +244,7 @@ void weir_job_end(struct weir_schedule *schedule, struct weir_schedule_job *job)
     struct weir_strand *strand = job->strand;
     weir_job_end_lease(schedule, job);
     weir_job_move(schedule, job, WEIR_SCHEDULE_HELD);
-    if (strand != NULL) { /* before its worker is free: whoever is parked may be next for it */
+    if (strand != NULL) { /* before its worker is free: a parked job may be next for it */
         strand->busy--;
         weir_strand_release(schedule, weir_job_queue(schedule, job), strand);
     }

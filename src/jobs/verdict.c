@@ -12,7 +12,7 @@ bool weir_attempt_kills(enum weir_attempt_end end)
     return end == WEIR_ATTEMPT_KILLED || end == WEIR_ATTEMPT_LOST;
 }
 
-/* What backoff says after that many attempts. A `first_ms` above `max_ms` is cut to it. */
+/* The backoff after so many attempts. A `first_ms` above `max_ms` is cut to it. */
 static uint64_t backoff_ms(struct weir_backoff backoff, uint32_t attempts)
 {
     uint32_t doublings = attempts > 0 ? attempts - 1 : 0;
@@ -21,7 +21,7 @@ static uint64_t backoff_ms(struct weir_backoff backoff, uint32_t attempts)
     return too_large ? backoff.max_ms : backoff.first_ms << doublings;
 }
 
-/* Between half and all of it, evenly, by a number whose every bit is random. */
+/* A value between half and all of it, evenly distributed, from a random number. */
 static uint64_t spread_ms(uint64_t full_ms, uint64_t chance)
 {
     uint64_t half_ms = full_ms / 2;

@@ -1,3 +1,5 @@
+/* waiters.c - a line of submitters that wait for room in a full queue. No I/O and no lock of its
+ * own: the caller holds the lock that guards the queue. */
 #include "jobs/waiters.h"
 
 #include "base/list.h"
@@ -5,7 +7,7 @@
 
 #include <assert.h>
 
-/* What one turn costs at weight 1. */
+/* The cost of one turn at weight 1. */
 #define TURN (UINT64_C(1) << 20)
 
 static struct weir_waiter *of_turn(struct weir_link *turn)
@@ -40,7 +42,7 @@ struct weir_waiter *weir_waiters_next(const struct weir_waiters *waiters, uint32
     return next == WEIR_PRIORITY_COUNT ? NULL : of_turn(waiters->tenants[next].next);
 }
 
-/* A priority at which nobody waited, or which had no room, has saved up nothing meanwhile. */
+/* A priority without waiters, or without room, must not save up turns. */
 static void catch_up(struct weir_waiters *waiters, enum weir_priority priority)
 {
     if (waiters->charged[priority] < waiters->time) {
@@ -66,8 +68,9 @@ void weir_waiters_join(struct weir_waiters *waiters, struct weir_waiter *waiter)
     weir_list_push_back(tenants, &waiter->turn);
 }
 
-/* Out of its circle; if it was the first, its tenant's turn is now `where`, if anybody is left. */
-static void take_out(struct weir_waiter *waiter, struct weir_link *where)
+/* Takes a waiter out of its circle; if it was the first, the tenant's next waiter gets the turn at
+ * `where`. */
+static void remove_waiter(struct weir_waiter *waiter, struct weir_link *where)
 {
     if (waiter->turn.next != NULL) {
         if (!weir_list_empty(&waiter->circle)) {
@@ -82,7 +85,7 @@ static void take_out(struct weir_waiter *waiter, struct weir_link *where)
 
 void weir_waiters_leave(struct weir_waiter *waiter)
 {
-    take_out(waiter, &waiter->turn);
+    remove_waiter(waiter, &waiter->turn);
 }
 
 void weir_waiters_pass(struct weir_waiters *waiters, enum weir_priority priority)
@@ -97,7 +100,7 @@ void weir_waiters_serve(struct weir_waiters *waiters, struct weir_waiter *waiter
     struct weir_link *tenants = &waiters->tenants[waiter->priority];
     assert(tenants->next == &waiter->turn);
     weir_waiters_pass(waiters, waiter->priority);
-    take_out(waiter, tenants->previous);
+    remove_waiter(waiter, tenants->previous);
 }
 
 bool weir_waiters_overdue(const struct weir_waiters *waiters, const struct weir_waiter *waiter,

@@ -1,9 +1,9 @@
-/* waiters.h - who waits at a full door, and whose turn it is when there is room.
+/* waiters.h - submitters that wait for room in a full queue, and whose turn it is.
  *
  * The rule is that of every line: priorities by their weights, within a priority the tenants in
- * turn, and of each tenant first come, first served. So whoever waits a thousand times holds up
- * another tenant by one place. Nothing is allocated, and all but joining is O(1): that looks at
- * each tenant that waits.
+ * turn, and of each tenant first come, first served. So a tenant with a thousand waiters delays
+ * another tenant by one place. Nothing is allocated, and every call is O(1) except joining, which
+ * visits each waiting tenant.
  *
  * Invariants:
  *   1. `tenants` of a priority has the first waiter of each tenant, once, in the order of turns.
@@ -16,43 +16,43 @@
 
 #include <stdbool.h>
 
-/* Embedded in whoever waits. */
+/* Embedded in the waiting object. */
 struct weir_waiter {
-    uint64_t tenant; /* a hash of its name: two that have the same are one */
+    uint64_t tenant; /* a hash of its name: two tenants with the same hash count as one */
     enum weir_priority priority;
-    struct weir_link turn;   /* private: among the tenants, of each tenant's first */
-    struct weir_link circle; /* private: of its tenant's */
+    struct weir_link turn;   /* private: in `tenants`, for the first waiter of a tenant */
+    struct weir_link circle; /* private: among the waiters of its tenant */
 };
 
 struct weir_waiters {
     struct weir_link tenants[WEIR_PRIORITY_COUNT];
-    uint64_t charged[WEIR_PRIORITY_COUNT]; /* for those that were served, by weight */
-    uint64_t time;                         /* what was charged before the last of them */
+    uint64_t charged[WEIR_PRIORITY_COUNT]; /* the cost of served waiters, by weight */
+    uint64_t time; /* the virtual time: the charge before the last served one */
 };
 
 void weir_waiters_init(struct weir_waiters *waiters);
 
-/* Comes behind its tenant's others, or last of the tenants if there are none. */
+/* Joins behind its tenant's other waiters, or as the last tenant if there are none. */
 void weir_waiters_join(struct weir_waiters *waiters, struct weir_waiter *waiter);
 
-/* Goes away; the next of its tenant has its turn. */
+/* Leaves; the next waiter of its tenant gets its turn. */
 void weir_waiters_leave(struct weir_waiter *waiter);
 
-/* Has what it waited for and goes away; its tenant is the last from now on. Requires that it is
- * what weir_waiters_next() said. */
+/* Serves the waiter, which leaves; its tenant becomes the last. Requires that it is the one of
+ * weir_waiters_next(). */
 void weir_waiters_serve(struct weir_waiters *waiters, struct weir_waiter *waiter);
 
-/* Somebody of that priority had room without waiting for it, which is a turn as well. */
+/* Counts a turn for a submission of that priority that found room without waiting. */
 void weir_waiters_pass(struct weir_waiters *waiters, enum weir_priority priority);
 
-/* Whether the one that is next, but for whose places there is not room enough, has let as many
- * others pass as these are worth by its weight: then all wait until it has them. */
+/* Whether the next waiter, which needs more places than are free, has let as many others pass as
+ * its places are worth by its weight: then all others wait until it has them. */
 bool weir_waiters_overdue(const struct weir_waiters *waiters, const struct weir_waiter *waiter,
                           uint64_t places);
 
 bool weir_waiters_any(const struct weir_waiters *waiters, enum weir_priority priority);
 
-/* Whose turn it is among the priorities that are not in `without`, a bit for each; null: nobody's.
+/* The next waiter among the priorities that are not in `without`, a bit set; null: there is none.
  */
 struct weir_waiter *weir_waiters_next(const struct weir_waiters *waiters, uint32_t without);
 

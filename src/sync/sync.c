@@ -1,8 +1,8 @@
 /* sync.c - threads at a gate.
  *
  * A thread that has to wait puts a waiter on its stack, lists it at the key and sleeps on the
- * waiter's word. Whoever's call admits or ends its ticket finds the waiter through the permit and
- * tells it. The rules, of which tests/model/handoff.pml (SYNC) is the proof:
+ * waiter's word. The thread whose call admits or ends the ticket finds the waiter through the
+ * permit and notifies it. The rules, which tests/model/handoff.pml (SYNC) proves:
  *
  *   S1  Every call on the core runs under the key's lock, and its news is drained before the
  *       unlock. Between two calls a waiter is listed if and only if its ticket is WAITING.
@@ -35,27 +35,27 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How many keys are looked at for one to forget whenever one is opened: two, so that a table of
- * keys that are used once does not grow. */
+/* How many keys are examined for one to forget whenever one is opened: two, so that a table of keys
+ * that are used once does not grow. */
 #define SWEEP_PER_OPEN 2
 
 /* The bits of a waiter's word. */
-#define TOLD   1u /* the verdict is there; nobody else will touch the waiter again */
-#define NUDGED 2u /* look at the key: there is time to keep */
+#define TOLD   1u /* the verdict is set; no other thread will touch the waiter again */
+#define NUDGED 2u /* look at the key: its timer must be kept */
 #define FIRED  4u /* its token was fired */
-#define ASLEEP 8u /* whoever changes the word must wake it */
+#define ASLEEP 8u /* the thread that changes the word must wake it */
 
 /* A thread that waits, on its stack. All of it but the word and `token_link`, which is under the
- * token's lock, is under the key's lock while it is listed, and then belongs to whoever took it
- * off the list until TOLD is stored. */
+ * token's lock, is under the key's lock while it is listed, and then belongs to the thread that
+ * took it off the list, until TOLD is stored. */
 struct weir_sync_waiter {
     uint32_t word; /* atomic */
     enum weir_status verdict;
     struct weir_permit *permit;
     struct weir_link link;         /* in the key's list of waiters, oldest first */
-    struct weir_sync_waiter *next; /* in the chain of those to be told */
+    struct weir_sync_waiter *next; /* in the chain of waiters to notify */
     uint64_t deadline_ns;
-    uint64_t alarm_ns; /* when it looks at the key again by itself; 0: it has been nudged */
+    uint64_t alarm_ns; /* when its timer makes it look at the key; 0: it has been nudged */
     struct weir_link token_link;
 };
 
@@ -68,10 +68,10 @@ struct weir_sync_key {
 };
 
 struct weir_sync {
-    pthread_mutex_t table; /* for all calls on the gate but giving a key back */
+    pthread_mutex_t table; /* held by all calls on the gate but giving a key back */
     const struct weir_allocator *allocator;
     struct weir_gate *gate;
-    struct weir_sync_telemetry telemetry; /* its sink's `tell` is null: nobody listens */
+    struct weir_sync_telemetry telemetry; /* its sink's `notify_waiter` is null: nobody listens */
     pthread_mutex_t telling;              /* for the sink, and for `untold`; taken last */
     uint64_t untold;
 };
@@ -88,10 +88,10 @@ struct observed {
     struct weir_control_stats control;
 };
 
-/* What a call leaves to be done after the unlock. */
+/* Wake-ups that a call does after the unlock. */
 struct deferred_wakes {
     struct weir_sync_waiter *told; /* a chain, in the order of the decisions */
-    const uint32_t *nudged;        /* the word of the time-keeper, if it is asleep */
+    const uint32_t *nudged;        /* the word of the time-keeper, if it sleeps */
     struct observed *observed;     /* for the sink; null: nobody listens */
 };
 
@@ -169,20 +169,20 @@ static WEIR_APART void tell_sink(struct weir_sync_key *key, struct observed *obs
 
 static_assert(sizeof(time_t) == 8, "a moment of the far future must fit");
 
-/* Sleeps while the word is `expected`. False once the moment has come; true whenever it is time to
- * look at the word again, also for no reason at all. */
+/* Sleeps while the word is `expected`. False once the moment has come; true whenever the word
+ * should be read again; wake-ups may be spurious. */
 static bool futex_wait(const uint32_t *word, uint32_t expected, uint64_t until_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
                              .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND)};
-    /* Of the ways to wait, this one takes a moment rather than a duration. */
+    /* This futex operation takes an absolute time. */
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
                           until_ns == WEIR_NEVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
     return result == 0 || errno != ETIMEDOUT;
 }
 
-/* Wakes who sleeps there. It names the address and touches nothing, so the word may be gone by now;
- * whoever sleeps at the same place then is woken for no reason. */
+/* Wakes the thread that sleeps there. The kernel only compares addresses, so the word may be gone
+ * by now; another thread that sleeps at the same address then has a spurious wake-up. */
 static void futex_wake(const uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
@@ -222,8 +222,8 @@ static bool listed(const struct weir_sync_waiter *waiter)
     return waiter->link.next != NULL;
 }
 
-/* What the owner of a ticket that left the line is told. A permit that lapsed before its owner
- * could hear of it was held all the same. */
+/* The verdict for the owner of a ticket that left the line. A permit that lapsed before its owner
+ * learned of it was held nevertheless. */
 static enum weir_status verdict_of(const struct weir_ticket *ticket)
 {
     if (ticket->state == WEIR_TICKET_ADMITTED) {
@@ -251,7 +251,7 @@ static void conclude(struct weir_sync_waiter *waiter)
     weir_list_unlink(&waiter->link);
 }
 
-/* Drains the news; returns the chain of those who have to be told of it. */
+/* Drains the news; returns the chain of waiters to notify. */
 static struct weir_sync_waiter *conclude_all(struct weir_news *news, struct weir_sync_waiter *own)
 {
     struct weir_sync_waiter *first = NULL;
@@ -272,7 +272,8 @@ static struct weir_sync_waiter *conclude_all(struct weir_news *news, struct weir
     return first;
 }
 
-/* Sees to it that somebody keeps the time (S5). Returns the word of one that must be woken. */
+/* Makes sure that a waiter keeps the time (S5). Returns the word of a waiter that must be woken, or
+ * null. */
 static const uint32_t *keep_time(const struct weir_sync_key *key, uint64_t wake_ns)
 {
     if (weir_list_empty(&key->waiters)) {
@@ -288,14 +289,14 @@ static const uint32_t *keep_time(const struct weir_sync_key *key, uint64_t wake_
     return (before & ASLEEP) != 0 ? &keeper->word : NULL;
 }
 
-/* What follows every call on the core. `own` is the caller's waiter, or null. */
-static struct deferred_wakes settle(struct weir_sync_key *key, struct weir_news *news,
-                                    struct weir_sync_waiter *own)
+/* Follows every call on the core. `own` is the caller's waiter, or null. */
+static struct deferred_wakes collect_wakes(struct weir_sync_key *key, struct weir_news *news,
+                                           struct weir_sync_waiter *own)
 {
     struct deferred_wakes deferred = {.told = conclude_all(news, own)};
     if (own != NULL && listed(own)) {
         if (own->permit->ticket.state != WEIR_TICKET_WAITING) {
-            conclude(own); /* its own call, which is not in the news */
+            conclude(own); /* decided by its own call, which the news do not repeat */
         } else {
             bool keeper = key->waiters.next == &own->link;
             own->alarm_ns = keeper ? news->wake_ns : own->deadline_ns;
@@ -313,7 +314,7 @@ static struct deferred_wakes settle(struct weir_sync_key *key, struct weir_news 
 
 /* ---- posts, after the unlock ---- */
 
-static void tell(struct weir_sync_waiter *waiter)
+static void notify_waiter(struct weir_sync_waiter *waiter)
 {
     uint32_t *word = &waiter->word;
     if ((__atomic_exchange_n(word, TOLD, __ATOMIC_RELEASE) & ASLEEP) != 0) {
@@ -325,8 +326,8 @@ static void run(struct weir_sync_key *key, struct deferred_wakes deferred)
 {
     while (deferred.told != NULL) {
         struct weir_sync_waiter *waiter = deferred.told;
-        deferred.told = waiter->next; /* before it is told: then it is gone (S2) */
-        tell(waiter);
+        deferred.told = waiter->next; /* before the notification: afterwards it is gone (S2) */
+        notify_waiter(waiter);
     }
     if (deferred.nudged != NULL) {
         futex_wake(deferred.nudged);
@@ -337,9 +338,9 @@ static void run(struct weir_sync_key *key, struct deferred_wakes deferred)
 }
 
 /* The end of every call on the core that has no waiter of its own. */
-static void settle_and_unlock(struct weir_sync_key *key, struct weir_news *news)
+static void collect_and_unlock(struct weir_sync_key *key, struct weir_news *news)
 {
-    struct deferred_wakes deferred = settle(key, news, NULL);
+    struct deferred_wakes deferred = collect_wakes(key, news, NULL);
     unlock_key(key);
     run(key, deferred);
 }
@@ -347,7 +348,7 @@ static void settle_and_unlock(struct weir_sync_key *key, struct weir_news *news)
 /* ---- waiting ---- */
 
 /* Sleeps until one of the bits `heed` is set or the moment has come. Returns the word. */
-static uint32_t doze(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t until_ns)
+static uint32_t sleep_for_bits(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t until_ns)
 {
     uint32_t word = __atomic_or_fetch(&waiter->word, ASLEEP, __ATOMIC_ACQUIRE);
     bool early = true;
@@ -358,9 +359,9 @@ static uint32_t doze(struct weir_sync_waiter *waiter, uint32_t heed, uint64_t un
     return __atomic_and_fetch(&waiter->word, ~ASLEEP, __ATOMIC_ACQUIRE);
 }
 
-/* A nudge, a fired token or the alarm has woken the waiter: does at the key what is to be done.
- * Returns when to look again, or 0 once the verdict is there. */
-static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
+/* Handles a nudge, a fired token or the alarm: makes the calls on the key that are due. Returns
+ * when to look again, or 0 once the verdict is set. */
+static uint64_t handle_wake(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
 {
     struct observed observed;
     struct weir_news news = begin_news(key, &observed);
@@ -369,7 +370,7 @@ static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
     uint32_t word = __atomic_fetch_and(&waiter->word, ~NUDGED, __ATOMIC_RELAXED);
     if (!listed(waiter)) {
         unlock_key(key);
-        doze(waiter, TOLD, WEIR_NEVER); /* S3 */
+        sleep_for_bits(waiter, TOLD, WEIR_NEVER); /* S3 */
         return 0;
     }
     if ((word & FIRED) != 0) {
@@ -379,19 +380,20 @@ static uint64_t look(struct weir_sync_key *key, struct weir_sync_waiter *waiter)
     } else {
         weir_key_wake(key->core, now_ns, &news);
     }
-    struct deferred_wakes deferred = settle(key, &news, waiter);
+    struct deferred_wakes deferred = collect_wakes(key, &news, waiter);
     uint64_t until_ns = listed(waiter) ? waiter->alarm_ns : 0;
     unlock_key(key);
     run(key, deferred);
     return until_ns;
 }
 
-/* Lists the waiter with the token, or tells it at once that the token was fired. */
-static void watch(struct weir_token *token, struct weir_sync_waiter *waiter)
+/* Lists the waiter with the token, or notifies it at once if the token was fired. */
+static void watch_token(struct weir_token *token, struct weir_sync_waiter *waiter)
 {
     pthread_mutex_lock(&token->lock);
     if (token->waiters.next == NULL) {
-        weir_list_init(&token->waiters); /* its first use: an initialiser cannot point to itself */
+        weir_list_init(&token->waiters); /* at its first use, because a static initialiser cannot
+                                            point to itself */
     }
     weir_list_push_back(&token->waiters, &waiter->token_link);
     if (token->fired) {
@@ -412,11 +414,11 @@ static enum weir_status wait_for_verdict(struct weir_sync_key *key, struct weir_
                                          uint64_t until_ns, struct weir_token *token)
 {
     if (token != NULL) {
-        watch(token, waiter);
+        watch_token(token, waiter);
     }
     while (until_ns != 0) {
-        uint32_t word = doze(waiter, TOLD | NUDGED | FIRED, until_ns);
-        until_ns = (word & TOLD) != 0 ? 0 : look(key, waiter);
+        uint32_t word = sleep_for_bits(waiter, TOLD | NUDGED | FIRED, until_ns);
+        until_ns = (word & TOLD) != 0 ? 0 : handle_wake(key, waiter);
     }
     if (token != NULL) {
         unwatch(token, waiter);
@@ -428,8 +430,8 @@ static enum weir_status wait_for_verdict(struct weir_sync_key *key, struct weir_
  *
  * Most permits are taken and given back while nobody waits and nothing depends on the time. Those
  * go the short way of core/plain.h, inline and without a look at the clock: 0 stands for the time
- * that the key has seen last, and a clock that stands still never admits more (G8). Where somebody
- * waits, that way is not tried, so that the clock is read before the lock is taken. */
+ * that the key has seen last, and a clock that stands still never admits more (G8). Where a thread
+ * waits, the short way is not tried, so that the clock is read before the lock is taken. */
 
 static const struct weir_request plain_request;
 static const struct weir_result plain_success;
@@ -439,8 +441,8 @@ static inline bool crowded(const struct weir_sync_key *key)
     return weir_unlikely(__atomic_load_n(&key->crowded, __ATOMIC_RELAXED));
 }
 
-/* The time, and the key's lock if the caller does not have it yet. */
-static uint64_t begin(struct weir_sync_key *key, bool locked)
+/* Reads the clock, and takes the key's lock unless the caller has it. */
+static uint64_t lock_with_time(struct weir_sync_key *key, bool locked)
 {
     uint64_t now_ns = weir_clock_ns();
     if (!locked) {
@@ -464,7 +466,7 @@ static struct weir_request timed_request(const struct weir_request *asked, uint6
     return request;
 }
 
-/* Comes with the lock if `locked`, and without it leaves. */
+/* Called with the lock if `locked`; returns without it. */
 static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
                                                     const struct weir_request *asked,
                                                     uint64_t timeout_ns, struct weir_token *token,
@@ -472,19 +474,19 @@ static WEIR_APART enum weir_status acquire_long_way(struct weir_sync_key *key,
 {
     struct observed observed;
     struct weir_news news = begin_news(key, &observed);
-    uint64_t now_ns = begin(key, locked);
+    uint64_t now_ns = lock_with_time(key, locked);
     struct weir_request request = timed_request(asked, timeout_ns, now_ns);
     permit->waiter = NULL;
     enum weir_admission admission =
         weir_key_enter(key->core, &permit->ticket, &request, now_ns, &news);
     if (admission != WEIR_WAITING) {
-        settle_and_unlock(key, &news);
+        collect_and_unlock(key, &news);
         return admission == WEIR_ADMITTED ? WEIR_OK : (enum weir_status)permit->ticket.refusal;
     }
     struct weir_sync_waiter waiter = {.permit = permit, .deadline_ns = permit->ticket.deadline_ns};
     permit->waiter = &waiter;
     weir_list_push_back(&key->waiters, &waiter.link);
-    struct deferred_wakes deferred = settle(key, &news, &waiter);
+    struct deferred_wakes deferred = collect_wakes(key, &news, &waiter);
     uint64_t until_ns = waiter.alarm_ns;
     unlock_key(key);
     run(key, deferred);
@@ -520,16 +522,16 @@ enum weir_status weir_sync_try(struct weir_sync_key *key, const struct weir_requ
     return weir_sync_acquire(key, &asked, WEIR_NEVER, NULL, permit);
 }
 
-/* Comes with the lock if `locked`, and without it leaves. */
+/* Called with the lock if `locked`; returns without it. */
 static WEIR_APART enum weir_status release_long_way(struct weir_sync_key *key,
                                                     struct weir_permit *permit,
                                                     const struct weir_result *result, bool locked)
 {
     struct observed observed;
     struct weir_news news = begin_news(key, &observed);
-    uint64_t now_ns = begin(key, locked);
+    uint64_t now_ns = lock_with_time(key, locked);
     enum weir_status status = weir_key_leave(key->core, &permit->ticket, result, now_ns, &news);
-    settle_and_unlock(key, &news);
+    collect_and_unlock(key, &news);
     return status;
 }
 
@@ -550,14 +552,14 @@ static inline enum weir_status release(struct weir_sync_key *key, struct weir_pe
 
 enum weir_status weir_sync_release(struct weir_permit *permit, const struct weir_result *result)
 {
-    /* Atomic, because two threads may try to give the same permit back: one of them succeeds. */
+    /* Atomic, because two threads may give the same permit back: one of them succeeds. */
     struct weir_sync_key *key = __atomic_load_n(&permit->key, __ATOMIC_RELAXED);
     if (key == NULL) {
         return WEIR_NOT_HELD;
     }
     enum weir_status status = release(key, permit, result != NULL ? result : &plain_success);
     if (status == WEIR_OK) {
-        /* So that a later one need not find the key alive. */
+        /* So that a second release does not need the key. */
         __atomic_store_n(&permit->key, NULL, __ATOMIC_RELAXED);
     }
     return status;
@@ -602,7 +604,7 @@ void weir_sync_visit(struct weir_sync_key *key,
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
     visit(context, key->core, now_ns, &news);
-    settle_and_unlock(key, &news);
+    collect_and_unlock(key, &news);
 }
 
 /* ---- the table ---- */
@@ -631,32 +633,32 @@ enum weir_status weir_sync_open(struct weir_sync *sync, struct weir_slice name,
 
 void weir_sync_close(struct weir_sync_key *key)
 {
-    /* The short way does not look at the clock, so this says until when the key was used. */
+    /* The short way does not read the clock, so this notes until when the key was used. */
     struct observed observed;
     struct weir_news news = begin_news(key, &observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     weir_key_wake(key->core, now_ns, &news);
-    settle_and_unlock(key, &news);
+    collect_and_unlock(key, &news);
     weir_key_give(key->core);
 }
 
-/* Lets a key follow the gate's settings. Comes with the table's lock and keeps it. */
-static enum weir_status apply(struct weir_sync *sync, struct weir_key *core,
-                              struct deferred_wakes *deferred, struct observed *observed)
+/* Applies the gate's settings to a key. Called with the table's lock, which stays held. */
+static enum weir_status apply_settings(struct weir_sync *sync, struct weir_key *core,
+                                       struct deferred_wakes *deferred, struct observed *observed)
 {
     struct weir_sync_key *key = weir_key_extra(core);
     struct weir_news news = begin_news(key, observed);
     uint64_t now_ns = weir_clock_ns();
     lock_key(key);
     enum weir_status status = weir_gate_apply(sync->gate, core, now_ns, &news);
-    *deferred = settle(key, &news, NULL);
+    *deferred = collect_wakes(key, &news, NULL);
     unlock_key(key);
     return status;
 }
 
-/* The table is let go of between two keys, so that nobody has to wait for all of them. Keys made
- * meanwhile have the new settings from the beginning. */
+/* The table's lock is released between two keys, so that no thread has to wait for all of them.
+ * Keys made meanwhile have the new settings from the beginning. */
 enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_settings *settings)
 {
     pthread_mutex_lock(&sync->table);
@@ -665,7 +667,7 @@ enum weir_status weir_sync_configure(struct weir_sync *sync, const struct weir_s
     while (core != NULL) {
         struct deferred_wakes deferred;
         struct observed observed;
-        enum weir_status applied = apply(sync, core, &deferred, &observed);
+        enum weir_status applied = apply_settings(sync, core, &deferred, &observed);
         status = status == WEIR_OK ? applied : status;
         pthread_mutex_unlock(&sync->table);
         run(weir_key_extra(core), deferred);
@@ -685,7 +687,7 @@ enum weir_status weir_sync_override(struct weir_sync *sync, struct weir_slice na
     struct weir_key *core = status == WEIR_OK ? weir_gate_find(sync->gate, name) : NULL;
     struct observed observed;
     if (core != NULL) {
-        status = apply(sync, core, &deferred, &observed);
+        status = apply_settings(sync, core, &deferred, &observed);
     }
     pthread_mutex_unlock(&sync->table);
     if (core != NULL) {
@@ -704,7 +706,7 @@ enum weir_status weir_sync_create(const struct weir_gate_options *options,
     own.allocator = own.allocator != NULL ? own.allocator : &weir_allocator_libc;
     own.key_extra_bytes = sizeof(struct weir_sync_key);
     if ((own.seed[0] | own.seed[1]) == 0 && getentropy(own.seed, sizeof own.seed) != 0) {
-        /* A kernel without randomness: what differs from run to run has to do. */
+        /* Without random bytes from the kernel, values that differ from run to run must do. */
         own.seed[0] = weir_clock_ns();
         own.seed[1] = (uintptr_t)&own;
     }
