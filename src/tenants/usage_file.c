@@ -167,7 +167,7 @@ static void report_saving(struct weir_usage_file *file, bool good)
     }
 }
 
-/* Saves all changed days. Returns whether there was anything to save_changes. */
+/* Saves all changed days. Returns whether there was anything to save. */
 static bool save_changes(struct weir_usage_file *file)
 {
     uint64_t state;
