@@ -1,18 +1,19 @@
-/* How an attempt lives:
+/* command.c - one attempt at a job by a command: prepares its folder, runs it under a supervisor,
+ * and keeps its result. How an attempt lives:
  *
- *     PREPARING --> RUNNING --> SEALING --> told, gone
+ *     PREPARING --> RUNNING --> SEALING --> reported, freed
  *         |            |           |
- *         |            |           +--> DISCARDING --> told, gone
- *         +------------+-----------+--> told, gone
- *         +------------+-----------+--> RESTING --> told, gone
- *                      +--> CLEARING --> told, gone
+ *         |            |           +--> DISCARDING --> reported, freed
+ *         +------------+-----------+--> reported, freed
+ *         +------------+-----------+--> RESTING --> reported, freed
+ *                      +--> CLEARING --> reported, freed
  *
- * PREPARING, SEALING, DISCARDING and CLEARING are in the hands of a disk thread, and nothing but
- * `cancelled` and `abandoned` is touched here meanwhile. CLEARING ends what a command has started
- * whose supervisor was killed. DISCARDING is for a result that is not wanted any
- * more, RESTING for an attempt that could not be begun, or whose result could not be kept, for want
- * of disk or descriptors, so that it does not count: it is told a little later, so that those who
- * are tried instead do not ask a full disk all the time. */
+ * All functions are called in the thread of one loop. In PREPARING, SEALING, DISCARDING and
+ * CLEARING a disk thread owns the attempt, and the loop's thread touches nothing but `cancelled`
+ * and `abandoned`. CLEARING ends what a command has started whose supervisor was killed. DISCARDING
+ * removes a result that is no longer wanted. RESTING delays the report of an attempt that could not
+ * begin, or whose result could not be kept, for lack of disk space or descriptors: such an attempt
+ * does not count, and the delay keeps the next ones from hammering a full disk. */
 #define _GNU_SOURCE /* pipe2(), strsignal()'s kin */
 #include "runner/command.h"
 
@@ -33,10 +34,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000 /* as long as the kernel may take to end what was killed */
+#define PATIENCE_MS 10000 /* how long the kernel may take to end killed processes */
 #define REST_NS     (WEIR_NS_PER_SECOND / 2)
 #define READ_BYTES  65536
-#define READS_MAX   16        /* of a log at once; others in the loop have their turn then */
+#define READS_MAX   16 /* of a log in one turn, so that other events of the loop have their turn */
 #define ARENA_BYTES (4 << 20) /* of arguments and environment; the kernel takes less */
 
 enum command_state {
@@ -52,9 +53,9 @@ struct weir_command_attempt {
     struct weir_command_options options;
     enum command_state state;
     bool cancelled;
-    bool abandoned; /* nobody is told any more */
+    bool abandoned; /* `ended` must not be called any more */
     bool overdue;
-    bool asked; /* to end; if it does not, it is killed when the timer fires */
+    bool asked; /* it was asked to end; if it does not, the timer kills it */
 
     uint64_t number;
     uint32_t attempt;
@@ -76,13 +77,13 @@ struct weir_command_attempt {
 
     struct weir_watch process; /* the socket to its supervisor */
     pid_t supervisor;
-    pid_t launcher;            /* while CLEARING */
-    struct weir_watch chatter; /* its stderr */
+    pid_t launcher;           /* while CLEARING */
+    struct weir_watch output; /* its stderr, and a stdout that is not the result */
     struct weir_timer clock;
     struct weir_timer more; /* there is more to read of the log */
 
     struct weir_disk_task task;
-    struct weir_post done; /* with the task */
+    struct weir_post done; /* brings the attempt back from the disk thread */
     struct weir_dead dead;
     int error; /* of the task; 0: none */
     enum weir_attempt_end end;
@@ -91,8 +92,8 @@ struct weir_command_attempt {
 
 /* ---- sentences ---- */
 
-static void fail(struct weir_command_attempt *command, enum weir_attempt_end end,
-                 const char *sentence)
+static void fail_attempt(struct weir_command_attempt *command, enum weir_attempt_end end,
+                         const char *sentence)
 {
     command->end = end;
     snprintf(command->sentence, sizeof command->sentence, "%s", sentence);
@@ -108,7 +109,7 @@ static void fail_to_start(struct weir_command_attempt *command, const char *step
              name, step, strerror(error));
 }
 
-/* With the last of what it said, which is mostly the reason. */
+/* Adds the last line of its log, which is usually the reason. */
 static void fail_by_status(struct weir_command_attempt *command, int status)
 {
     char last[301];
@@ -154,11 +155,11 @@ static void bury(struct weir_dead *dead)
     free(command);
 }
 
-/* Nothing of it is known to the loop any more. */
-static void let_go(struct weir_command_attempt *command)
+/* Removes everything from the loop and frees the attempt at the end of the turn. */
+static void dispose_attempt(struct weir_command_attempt *command)
 {
     weir_watch_close(&command->process);
-    weir_watch_close(&command->chatter);
+    weir_watch_close(&command->output);
     int *files[] = {&command->folder.fd, &command->folder.in_fd, &command->folder.out_fd};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (*files[i] >= 0) {
@@ -171,10 +172,10 @@ static void let_go(struct weir_command_attempt *command)
     weir_loop_bury(command->options.loop, &command->dead, bury);
 }
 
-static void tell(struct weir_command_attempt *command)
+static void report_end(struct weir_command_attempt *command)
 {
     if (command->cancelled) {
-        fail(command, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
+        fail_attempt(command, WEIR_ATTEMPT_CANCELLED, "it was cancelled");
     }
     bool good = command->end == WEIR_ATTEMPT_SUCCESS;
     struct weir_command_report report = {
@@ -184,13 +185,14 @@ static void tell(struct weir_command_attempt *command)
         .log = weir_command_log_kept(&command->log),
     };
     command->options.ended(command->options.context, &report);
-    let_go(command);
+    dispose_attempt(command);
 }
 
 /* ---- in disk threads ---- */
 
-/* The arena is the task's own while it lasts, and its memory is libc's. */
-static int outfit_and_folder(struct weir_command_attempt *command)
+/* The disk thread owns the arena during the task; its memory comes from libc, which is thread-safe.
+ */
+static int prepare_env_and_folder(struct weir_command_attempt *command)
 {
     const struct weir_command_kind *kind = command->options.kind;
     struct weir_exec_env *exec_env = &command->exec_env;
@@ -243,9 +245,9 @@ static void prepare(struct weir_disk_task *task)
 {
     struct weir_command_attempt *command =
         weir_container_of(task, struct weir_command_attempt, task);
-    command->error = outfit_and_folder(command);
+    command->error = prepare_env_and_folder(command);
     if (command->error == 0) {
-        command->folder.step = "its arguments could not be made";
+        command->folder.step = "out of memory for its arguments";
         command->error = name_files(command);
     }
     weir_loop_post(command->options.loop, &command->done);
@@ -296,12 +298,12 @@ static void hand_over(struct weir_command_attempt *command, enum command_state s
 
 /* ---- the log ---- */
 
-/* Reads what is there, up to a bound; whether there may be more. */
+/* Reads what is there, up to a bound. Returns whether there may be more. */
 static bool read_log(struct weir_command_attempt *command, int reads_max)
 {
     char buffer[READ_BYTES];
     for (int reads = 0; reads < reads_max; reads++) {
-        ssize_t bytes = read(command->chatter.fd, buffer, sizeof buffer);
+        ssize_t bytes = read(command->output.fd, buffer, sizeof buffer);
         if (bytes == -1 && errno == EINTR) {
             continue;
         }
@@ -326,7 +328,7 @@ static void tell_progress(struct weir_command_attempt *command)
 static void hear(struct weir_command_attempt *command)
 {
     struct weir_loop *loop = command->options.loop;
-    if (command->chatter.fd >= 0 && read_log(command, READS_MAX)) {
+    if (command->output.fd >= 0 && read_log(command, READS_MAX)) {
         weir_timer_set(loop, &command->more, loop->now_ns + 1);
     }
     tell_progress(command);
@@ -335,7 +337,7 @@ static void hear(struct weir_command_attempt *command)
 static void hear_chatter(struct weir_watch *watch, uint32_t what)
 {
     (void)what;
-    hear(weir_container_of(watch, struct weir_command_attempt, chatter));
+    hear(weir_container_of(watch, struct weir_command_attempt, output));
 }
 
 static void hear_more(struct weir_timer *timer)
@@ -361,7 +363,7 @@ static void fire_clock(struct weir_timer *timer)
     struct weir_command_attempt *command =
         weir_container_of(timer, struct weir_command_attempt, clock);
     if (command->state == RESTING) {
-        tell(command);
+        report_end(command);
         return;
     }
     if (command->state != RUNNING) {
@@ -375,7 +377,7 @@ static void fire_clock(struct weir_timer *timer)
     ask_to_end(command);
 }
 
-static void judge(struct weir_command_attempt *command, const struct weir_launch_end *end)
+static void judge_command(struct weir_command_attempt *command, const struct weir_launch_end *end)
 {
     command->end = WEIR_ATTEMPT_SUCCESS;
     if (command->overdue) {
@@ -384,9 +386,10 @@ static void judge(struct weir_command_attempt *command, const struct weir_launch
                  "the command was ended after its timeout of %g s",
                  (double)command->timeout_ns / (double)WEIR_NS_PER_SECOND);
     } else if (end->lost) {
-        fail(command, WEIR_ATTEMPT_KILLED,
-             "The job supervisor was killed (by the kernel for want of memory, or by another "
-             "process); what the command had started was killed too.");
+        fail_attempt(
+            command, WEIR_ATTEMPT_KILLED,
+            "The job supervisor was killed (by the kernel for want of memory, or by another "
+            "process); what the command had started was killed too.");
     } else if (WIFSIGNALED(end->status)) {
         fail_by_signal(command, WTERMSIG(end->status), end->cpu_seconds);
     } else if (WEXITSTATUS(end->status) != 0) {
@@ -394,18 +397,19 @@ static void judge(struct weir_command_attempt *command, const struct weir_launch
     }
 }
 
-/* All that has written to the log has ended. Should a process of another job's hold its other end,
- * what is in it now is read, and no more. */
+/* Everything that the command started has ended. Should a process of another job hold the other end
+ * of the pipe, only what is in the pipe now is read. */
 static void finish_log(struct weir_command_attempt *command)
 {
     (void)!read_log(command, READS_MAX);
     weir_command_log_end(&command->log);
     tell_progress(command);
-    weir_watch_close(&command->chatter);
+    weir_watch_close(&command->output);
     weir_timer_set(command->options.loop, &command->more, WEIR_NEVER);
 }
 
-/* A supervisor that was asked to end its command may read that byte only now; it is not reused. */
+/* A supervisor that was asked to end its command may read that byte only now, so it is not reused.
+ */
 static void release_supervisor(struct weir_command_attempt *command,
                                const struct weir_launch_end *end)
 {
@@ -429,14 +433,14 @@ static void notice_end(struct weir_watch *watch, uint32_t what)
     release_supervisor(command, &end);
     weir_timer_set(command->options.loop, &command->clock, WEIR_NEVER);
     finish_log(command);
-    judge(command, &end);
+    judge_command(command, &end);
     if (end.lost) {
         command->launcher = weir_launcher_pid(command->options.launcher);
         hand_over(command, CLEARING, clear);
     } else if (command->end == WEIR_ATTEMPT_SUCCESS && !command->cancelled) {
         hand_over(command, SEALING, seal);
     } else {
-        tell(command);
+        report_end(command);
     }
 }
 
@@ -448,16 +452,16 @@ static void close_file(int *fd)
     *fd = -1;
 }
 
-/* The end of the log that is the command's, or -1; ours is in `chatter`. */
+/* Opens the pipe of the log. Returns the command's end, or -1; our end is in `output`. */
 static int open_log(struct weir_command_attempt *command)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return -1;
     }
-    command->chatter.fd = ends[0];
+    command->output.fd = ends[0];
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
-        !weir_loop_watch(command->options.loop, &command->chatter)) {
+        !weir_loop_watch(command->options.loop, &command->output)) {
         int why = errno;
         close(ends[1]);
         errno = why;
@@ -494,12 +498,12 @@ static void rest(struct weir_command_attempt *command)
     weir_timer_set(loop, &command->clock, loop->now_ns + REST_NS);
 }
 
-/* It was not begun. */
+/* Ends an attempt whose command was not started. */
 static void give_up(struct weir_command_attempt *command, const struct weir_spawned *spawned,
                     int error, bool want)
 {
     if (spawned->late) {
-        fail(command, WEIR_ATTEMPT_FAILURE, spawned->step);
+        fail_attempt(command, WEIR_ATTEMPT_FAILURE, spawned->step);
     } else {
         fail_to_start(command, spawned->step, error);
     }
@@ -507,12 +511,12 @@ static void give_up(struct weir_command_attempt *command, const struct weir_spaw
         command->end = WEIR_ATTEMPT_UNABLE;
         rest(command);
     } else {
-        tell(command);
+        report_end(command);
     }
 }
 
-/* Without a watch Weir would not notice the end of the command, so it closes the socket, upon which
- * the supervisor kills the command. */
+/* Without a watch Weir would not notice the end of the command, so it closes the socket, which
+ * makes the supervisor kill the command. */
 static int watch_process(struct weir_command_attempt *command, int fd)
 {
     command->process.fd = fd;
@@ -540,7 +544,7 @@ static void run(struct weir_command_attempt *command)
     close_file(&command->folder.in_fd);
     close_file(&command->folder.out_fd);
     if (error != 0) {
-        /* A command whose process exists has met its own limit on processes. */
+        /* A command whose process exists has reached its own limit on processes. */
         bool crowded = error == EAGAIN && spawned.pid == 0;
         bool begun = spawned.late || spawned.fd != -1; /* its attempt counts */
         give_up(command, &spawned, error, !begun && (weir_folder_lacks(error) || crowded));
@@ -561,13 +565,14 @@ static void end_preparing(struct weir_command_attempt *command)
         give_up(command, &(struct weir_spawned){.fd = -1, .step = command->folder.step},
                 command->error, want);
     } else if (command->cancelled) {
-        tell(command);
+        report_end(command);
     } else {
         run(command);
     }
 }
 
-/* Its result is not whole on the disk. If that is the disk's fault, it has to be run again. */
+/* Handles a result that is not completely on disk. If the disk is the cause, the job has to run
+ * again. */
 static void lose_result(struct weir_command_attempt *command)
 {
     char sentence[200];
@@ -575,16 +580,16 @@ static void lose_result(struct weir_command_attempt *command)
     snprintf(sentence, sizeof sentence, "the command's result could not be kept: %s",
              strerror(command->error));
     bool lacks = error == NULL && weir_folder_lacks(command->error);
-    fail(command, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE,
-         error == NULL ? sentence : error);
+    fail_attempt(command, lacks ? WEIR_ATTEMPT_UNABLE : WEIR_ATTEMPT_FAILURE,
+                 error == NULL ? sentence : error);
 }
 
-static void tell_or_rest(struct weir_command_attempt *command)
+static void report_or_rest(struct weir_command_attempt *command)
 {
     if (command->end == WEIR_ATTEMPT_UNABLE && !command->cancelled) {
         rest(command);
     } else {
-        tell(command);
+        report_end(command);
     }
 }
 
@@ -596,7 +601,7 @@ static void end_sealing(struct weir_command_attempt *command)
     if ((command->error != 0 || command->cancelled) && command->result.bytes.file != 0) {
         hand_over(command, DISCARDING, discard);
     } else {
-        tell_or_rest(command);
+        report_or_rest(command);
     }
 }
 
@@ -605,19 +610,19 @@ static void arrive(struct weir_post *post)
     struct weir_command_attempt *command =
         weir_container_of(post, struct weir_command_attempt, done);
     if (command->abandoned) {
-        let_go(command);
+        dispose_attempt(command);
     } else if (command->state == PREPARING) {
         end_preparing(command);
     } else if (command->state == SEALING) {
         end_sealing(command);
     } else {
-        tell_or_rest(command);
+        report_or_rest(command);
     }
 }
 
 /* ---- calls ---- */
 
-/* Copies of what is good during the call only. */
+/* Copies everything that is valid only during the call. */
 static bool keep_all(struct weir_command_attempt *command,
                      const struct weir_command_options *options)
 {
@@ -677,7 +682,7 @@ struct weir_command_attempt *weir_command_start(const struct weir_command_option
         .timeout_ns = options->row->order.timeout_ms * WEIR_NS_PER_MS,
         .folder = {.fd = -1, .in_fd = -1, .out_fd = -1},
         .process = {.fd = -1, .ready = notice_end},
-        .chatter = {.fd = -1, .ready = hear_chatter},
+        .output = {.fd = -1, .ready = hear_chatter},
         .done.arrive = arrive,
     };
     weir_arena_init(&command->arena, &(struct weir_arena_options){.allocator = &weir_allocator_libc,
@@ -707,7 +712,7 @@ void weir_command_kill(struct weir_command_attempt *command)
 {
     if (command->state == RUNNING) {
         weir_launch_kill(command->process.fd);
-        command->asked = true; /* its supervisor is not reused */
+        command->asked = true; /* so that its supervisor is not reused */
     }
 }
 
@@ -715,7 +720,7 @@ bool weir_command_destroy(struct weir_command_attempt *command, int patience_ms)
 {
     switch (command->state) {
     case PREPARING:
-        command->abandoned = true; /* its folder is made, and its arrival is on the way */
+        command->abandoned = true; /* its folder is being made, and `done` is on the way */
         return true;
     case SEALING:
     case DISCARDING:
@@ -727,6 +732,6 @@ bool weir_command_destroy(struct weir_command_attempt *command, int patience_ms)
     case RESTING:
         break;
     }
-    let_go(command);
+    dispose_attempt(command);
     return true;
 }

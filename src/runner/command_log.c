@@ -1,3 +1,5 @@
+/* command_log.c - keeps the end of a command's log, and finds progress lines in it. It does no I/O
+ * and takes no lock: a log belongs to one attempt, and so to one thread. */
 #include "runner/command_log.h"
 
 #include "wire/chars.h"
@@ -48,7 +50,7 @@ struct weir_slice weir_command_log_kept(const struct weir_command_log *log)
 
 /* ---- text ---- */
 
-/* Also the control characters of Latin 1, which are U+0080 to U+009F. */
+/* Includes the C1 control characters, U+0080 to U+009F. */
 static bool is_control(const char *character, size_t length)
 {
     uint8_t first = (uint8_t)character[0];
@@ -107,7 +109,7 @@ struct weir_slice weir_command_text_last_line(struct weir_slice text)
 
 /* ---- progress ---- */
 
-/* A number as people write them; what strtod() would take besides, such as nan, is text. */
+/* A decimal number. What strtod() accepts besides, such as nan, is text. */
 static bool read_number(struct weir_slice word, double *number)
 {
     char copy[NUMBER_BYTES_MAX];

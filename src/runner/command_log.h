@@ -1,8 +1,8 @@
-/* command_log.h - what a command says on stderr: the last of it is kept, and its progress is read.
+/* command_log.h - the log of a command: keeps its end, and reads its progress.
  *
- * Bytes arrive as they come. A line `weir-progress: 0.4 half way there` tells progress, from 0 to
- * 1, and what it is about; either may be missing. Of a line that is too long only the start counts.
- * What is told is merged until somebody asks, so a flood of lines is one piece of news. */
+ * Bytes arrive as they come. A line `weir-progress: 0.4 half way there` reports progress, from 0 to
+ * 1, and a text; either may be missing. Only the start of a line that is too long counts. Reports
+ * are merged until the caller asks, so a flood of lines is one report. */
 #ifndef WEIR_RUNNER_COMMAND_LOG_H
 #define WEIR_RUNNER_COMMAND_LOG_H
 
@@ -18,7 +18,7 @@ struct weir_command_log {
     size_t line_bytes;
     char line[WEIR_COMMAND_LINE_BYTES_MAX]; /* the start of the line that is under way */
     bool news;
-    double progress; /* less than 0: not told since it was last asked for */
+    double progress; /* less than 0: not reported since the last call */
     size_t text_bytes;
     char text[WEIR_COMMAND_PROGRESS_BYTES_MAX];
 };
@@ -31,10 +31,10 @@ void weir_command_log_take(struct weir_command_log *log, struct weir_slice bytes
 /* The last line counts although nothing ends it. */
 void weir_command_log_end(struct weir_command_log *log);
 
-/* What is kept: up to WEIR_COMMAND_LOG_BYTES_MAX. */
+/* The kept end of the log: up to WEIR_COMMAND_LOG_BYTES_MAX bytes. */
 struct weir_slice weir_command_log_kept(const struct weir_command_log *log);
 
-/* Whether there is news of the progress since the last call; good until more is taken. */
+/* Whether progress was reported since the last call; the text is valid until more bytes arrive. */
 bool weir_command_log_progress(struct weir_command_log *log, double *progress,
                                struct weir_slice *text);
 

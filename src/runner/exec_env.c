@@ -1,3 +1,6 @@
+/* exec_env.c - finds the program and the user of a command, and makes its arguments and
+ * environment. It reads files and the list of users, so it runs in disk threads, or in the main
+ * thread for `weir check` and the start; it keeps no state of its own. */
 #define _GNU_SOURCE /* getgrouplist() */
 #include "runner/exec_env.h"
 
@@ -17,14 +20,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define GROUPS_MAX     1024  /* of one user; with more it is not run as that user */
+#define GROUPS_MAX     1024  /* of one user; a user with more is refused */
 #define USER_BYTES_MAX 65536 /* of an entry in the list of users */
 #define OWN_COUNT      8     /* of variables that every command has */
 #define PATH_OTHERWISE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* ---- text ---- */
 
-/* Up to a zero byte, which no argument can have. Null without memory. */
+/* Copies the text up to a zero byte, which no argument can have. Null without memory. */
 static char *keep_text(struct weir_arena *arena, struct weir_slice text)
 {
     const char *zero = text.bytes == 0 ? NULL : memchr(text.data, '\0', text.bytes);
@@ -81,8 +84,9 @@ static int find_groups(struct weir_exec_env *exec_env, struct weir_arena *arena,
     return 0;
 }
 
-/* What it takes to give a command to another user: its process, its folder and files, and to read
- * its result and end it afterwards. Root has all of it, unless something was taken away. */
+/* The capabilities needed to run a command as another user: to change the user, to own its folder
+ * and files, and to read its result and kill it afterwards. Root has all of them, unless some were
+ * dropped. */
 static const struct {
     unsigned number;
     const char *name;
@@ -92,7 +96,7 @@ static const struct {
     {CAP_SETGID, "CAP_SETGID"}, {CAP_SETUID, "CAP_SETUID"},
 };
 
-/* Those that are effective; libc has no call for it. */
+/* The effective capabilities; libc has no call for them. */
 static uint64_t own_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -103,7 +107,7 @@ static uint64_t own_capabilities(void)
     return (uint64_t)data[1].effective << 32 | data[0].effective;
 }
 
-/* Null: all are there. */
+/* The name of a needed capability that is missing, or null. */
 static const char *missing_capability(void)
 {
     uint64_t own = own_capabilities();
@@ -171,7 +175,7 @@ static int look_at_program(const char *path)
     return S_ISREG(status.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0 ? 0 : EACCES;
 }
 
-/* Relative to where we are, not to the folder in which the command begins. */
+/* Makes a path absolute against Weir's folder, because the command begins in another one. */
 static char *absolute(struct weir_arena *arena, const char *path)
 {
     char here[PATH_MAX];
@@ -197,7 +201,7 @@ static int search_path(struct weir_exec_env *exec_env, struct weir_arena *arena,
             exec_env->path = absolute(arena, path);
             return exec_env->path == NULL ? ENOMEM : 0;
         }
-        /* A folder into which we may not look is passed over. */
+        /* A folder that Weir may not search is skipped. */
         error = found == EACCES && access(path, F_OK) == 0 ? EACCES : error;
         at += part.bytes;
         if (*at == '\0') {
@@ -235,7 +239,7 @@ bool weir_exec_env_names(const struct weir_command_kind *kind, const char *word)
     return false;
 }
 
-/* What stands for a whole argument; the argument itself if nothing does. */
+/* The text that replaces the argument, or the argument itself. */
 static struct weir_slice filled_in(struct weir_slice argument, const struct weir_exec_env_job *job,
                                    const char *attempt)
 {
@@ -288,7 +292,7 @@ static bool is_configured(const struct weir_command_kind *kind, const char *name
     return false;
 }
 
-/* A value of null: there is no such variable. */
+/* A null value: the variable does not exist. */
 struct variable {
     const char *name;
     struct weir_slice value;

@@ -1,7 +1,7 @@
-/* exec_env.h - what a command is given: its program, arguments, environment and user.
+/* exec_env.h - the program, arguments, environment and user of a command.
  *
- * Made before the process is, by a disk thread, because it looks into files: PATH is searched and
- * the user looked up each time, so that a program that is replaced is found. */
+ * A disk thread makes it before the process starts, because it reads files: PATH is searched and
+ * the user looked up each time, so that a replaced program is found. */
 #ifndef WEIR_RUNNER_EXEC_ENV_H
 #define WEIR_RUNNER_EXEC_ENV_H
 
@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-/* The attempt, as arguments and environment name it. */
+/* The attempt's values for arguments and environment. */
 struct weir_exec_env_job {
     struct weir_slice id;
     struct weir_slice queue;
@@ -36,8 +36,8 @@ struct weir_exec_env {
 /* Whether an argument of the command is this word, such as `{in}`. */
 bool weir_exec_env_names(const struct weir_command_kind *kind, const char *word);
 
-/* Each returns 0, or why not as errno: ENOENT if there is no such user or program, EPERM if Weir
- * may not run anything as that user. What is made is in the arena. The user comes first. */
+/* Each returns 0 or an errno: ENOENT if there is no such user or program, EPERM if Weir may not run
+ * anything as that user. The results are in the arena. The user must be found first. */
 WEIR_MUST_CHECK int weir_exec_env_find_user(struct weir_exec_env *exec_env,
                                             struct weir_arena *arena, struct weir_slice user);
 WEIR_MUST_CHECK int weir_exec_env_find_program(struct weir_exec_env *exec_env,

@@ -1,3 +1,9 @@
+/* folder.c - makes and removes the folder of one attempt, and takes the result out of it.
+ *
+ * Everything blocks, so it runs in disk threads, or in the main thread at the start. There is no
+ * shared state: the caller makes sure that one thread at a time works on a folder. The command's
+ * own processes may still change it, so files are opened without following links and checked
+ * through their descriptors. */
 #define _GNU_SOURCE /* copy_file_range(), O_PATH */
 #include "runner/folder.h"
 
@@ -23,8 +29,8 @@
 static_assert(WEIR_API_KEY_DIGEST_BYTES == WEIR_JOB_DIGEST_BYTES,
               "the hasher for API keys computes the digests of bodies too");
 
-/* Work folders may be passed through, not looked into, so that commands of other users reach their
- * own; those are for their owner. */
+/* Users may pass through the work folder but not list it, so that commands of other users reach
+ * their own folders; those are for their owner. */
 #define WORK_MODE   0711
 #define FOLDER_MODE 0700
 
@@ -56,7 +62,8 @@ bool weir_folder_lacks(int error)
 
 /* ---- removing ---- */
 
-/* Something stays. `lack` becomes why, if that is for want of something, and was not before. */
+/* Notes that an entry stays. `lack` becomes the errno if a lack of resources is the reason and none
+ * was noted before. */
 static void note_lack(int *lack)
 {
     if (*lack == 0 && weir_folder_lacks(errno)) {
@@ -64,7 +71,7 @@ static void note_lack(int *lack)
     }
 }
 
-/* A file, or a folder that is empty. */
+/* Removes a file or an empty folder. */
 static bool remove_entry(int at, const char *name, int *lack)
 {
     if (unlinkat(at, name, 0) == 0) {
@@ -74,8 +81,8 @@ static bool remove_entry(int at, const char *name, int *lack)
     return unlinkat(at, name, AT_REMOVEDIR) == 0;
 }
 
-/* A name in `top` that is not taken; more than a few are not looked for. Who is not root cannot
- * move a folder that may not be written to. */
+/* Moves an entry to an unused name in `top`; only a few names are tried. Without root, a folder
+ * that is not writable cannot be moved. */
 static bool move_up(int from, const char *name, int top, uint64_t *counter)
 {
     for (int tries = 0; tries < 16; tries++) {
@@ -100,12 +107,12 @@ static int open_folder(int at, const char *name)
     return fd;
 }
 
-/* Removes what is in `inner`; folders in it that are not empty go up to `top`. Nothing is nested
- * deeper than that while it is removed, so neither stack nor descriptors have to be. */
+/* Removes what is in `inner`; folders in it that are not empty go up to `top`. So removal never
+ * nests deeper than two folders, and needs neither recursion nor many descriptors. */
 static bool empty_loopback(int inner, int top, uint64_t *counter, int *lack)
 {
     bool changed = false;
-    (void)fchmod(inner, 0700); /* without which nothing could be taken out of it */
+    (void)fchmod(inner, 0700); /* entries can be removed only from a writable folder */
     DIR *folder = fdopendir(inner);
     if (folder == NULL) {
         close(inner);
@@ -123,7 +130,7 @@ static bool empty_loopback(int inner, int top, uint64_t *counter, int *lack)
     return changed;
 }
 
-/* One pass over `top`; whether anything has changed, so that another one is worth while. */
+/* One pass over `top`. Returns whether anything has changed, so that another pass may help. */
 static bool sweep_once(int top, uint64_t *counter, int *lack)
 {
     bool changed = false;
@@ -154,7 +161,8 @@ static bool sweep_once(int top, uint64_t *counter, int *lack)
     return changed;
 }
 
-/* Whatever of it can be removed. Returns for want of what something may have stayed, or 0. */
+/* Removes what can be removed. Returns 0, or the errno of a lack of resources that may have kept
+ * something. */
 static int remove_folder(int at, const char *name)
 {
     uint64_t counter = 0;
@@ -203,7 +211,7 @@ void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt)
     close(work);
 }
 
-/* Whether it is the name of an attempt, and of which job. */
+/* Whether it is the name of an attempt's folder, and of which job. */
 static bool read_name(const char *name, uint64_t *number)
 {
     char again[NAME_BYTES_MAX];
@@ -235,7 +243,7 @@ void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint
 
 /* ---- making ---- */
 
-/* Whether everybody may pass through all that leads there. */
+/* Whether every user may pass through all folders of the path. */
 static bool is_open_to_all(const char *path)
 {
     char prefix[PATH_MAX];
@@ -255,8 +263,8 @@ static bool is_open_to_all(const char *path)
     }
 }
 
-/* How the command may call its folder. A user who cannot get there from the root begins in it all
- * the same. */
+/* The path by which the command may name its folder. A user who cannot reach it from the root still
+ * begins in it. */
 static int name_path(const struct weir_folder_order *order, const char *name,
                      struct weir_folder *folder)
 {
@@ -310,13 +318,13 @@ static bool copy_slowly(int from, int to)
     return bytes == 0;
 }
 
-/* Within the kernel if it can; some file systems share the blocks then. */
+/* Copies within the kernel if possible; some file systems share the blocks then. */
 static bool copy_all(int from, int to)
 {
     for (;;) {
         ssize_t bytes = copy_file_range(from, NULL, to, NULL, COPY_RANGE_BYTES, 0);
         if (bytes == 0) {
-            return copy_slowly(from, to); /* the end, or a file that only claims to be empty */
+            return copy_slowly(from, to); /* the end, or a file of /proc that reports no size */
         }
         if (bytes == -1 && errno != EINTR) {
             return (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS) &&
@@ -337,7 +345,7 @@ static bool is_readable(int fd)
     return bytes == 0;
 }
 
-/* Whether a file has as many bytes as the body. */
+/* Whether the file has as many bytes as the body. */
 static bool is_whole(const struct weir_folder_order *order, int at, const char *name, int flags)
 {
     struct stat status;
@@ -345,7 +353,7 @@ static bool is_whole(const struct weir_folder_order *order, int at, const char *
 }
 
 /* The file of a body belongs to the store, and another attempt will need it as it is. So only a
- * user who cannot change it gets a link to it. */
+ * user who cannot change the file gets a link to it. */
 static bool link_body(const struct weir_folder_order *order, int folder)
 {
     return order->give_away && order->uid != 0 && order->uid != geteuid() &&
@@ -357,7 +365,7 @@ static bool link_body(const struct weir_folder_order *order, int folder)
 /* Adds a part of a file to what is computed of it. False without memory. */
 typedef bool add_part(void *context, struct weir_slice part);
 
-/* Reads all of a file from its beginning, part by part. 0, or why not as errno. */
+/* Reads all of a file from its beginning, part by part. Returns 0 or an errno. */
 static int read_file(int fd, add_part *add, void *context)
 {
     char *buffer = malloc(COPY_BYTES);
@@ -391,8 +399,9 @@ static bool add_to_sum(void *context, struct weir_slice part)
     return true;
 }
 
-/* Whether a file is the body that was handed in: 0, EBADMSG, or why that cannot be seen. It has
- * just been copied or is about to be read, so that it costs no more of the disk. */
+/* Checks that a file is the body that was submitted. Returns 0, EBADMSG, or the errno of a failure.
+ * The file has just been copied or is about to be read, so the check costs no further disk access.
+ */
 static int check_digest(const struct weir_folder_order *order, int fd)
 {
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
@@ -412,7 +421,7 @@ static int check_digest(const struct weir_folder_order *order, int fd)
     return error;
 }
 
-/* EIO does not tell which of the two files it is about. */
+/* EIO does not say which of the two files failed, so the body is read once more. */
 static int copy_body(const struct weir_folder_order *order, int in, struct weir_folder *folder)
 {
     int from = open(order->body_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -430,7 +439,7 @@ static int copy_body(const struct weir_folder_order *order, int in, struct weir_
     return error;
 }
 
-/* One that was linked. */
+/* Checks a body that was linked. */
 static int check_link(const struct weir_folder_order *order, struct weir_folder *folder)
 {
     int fd = openat(folder->fd, "in", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -490,7 +499,7 @@ static int make_folder(const struct weir_folder_order *order, int work, const ch
         if (errno != EEXIST) {
             return errno;
         }
-        int lack = remove_folder(work, name); /* of an attempt that could not be begun */
+        int lack = remove_folder(work, name); /* left over from an attempt that could not begin */
         if (mkdirat(work, name, FOLDER_MODE) != 0) {
             return errno == EEXIST && lack != 0 ? lack : errno;
         }
@@ -538,9 +547,9 @@ int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *
 
 /* ---- results ---- */
 
-/* Whether the command could not have read it: it ran as the user who owns the folder, and that file
- * is somebody else's, which not all may read. It got there as a link, or by a rename; we can read
- * it, but not for him. Nobody is kept from anything who runs as root, or as we do. */
+/* Whether the result is another user's file that the command could not read: it got here as a hard
+ * link or by a rename. Weir could read it, but must not hand it to the job's owner. Commands that
+ * run as root or as Weir's own user can read it anyway. */
 static bool is_foreign(int folder, const struct stat *out)
 {
     struct stat status;
@@ -551,7 +560,7 @@ static bool is_foreign(int folder, const struct stat *out)
     return confined && out->st_uid != status.st_uid && (out->st_mode & S_IROTH) == 0;
 }
 
-/* Why what was opened is no result; or null. */
+/* Why the opened file is not acceptable as a result, or null. */
 static const char *objection_to(int folder, const struct stat *out, uint64_t bytes_max)
 {
     if (!S_ISREG(out->st_mode)) {
@@ -567,8 +576,8 @@ static const char *objection_to(int folder, const struct stat *out, uint64_t byt
     return NULL;
 }
 
-/* The result, or -1: with errno ENOENT there is none, and a sentence if it is not what counts. It
- * is opened without waiting, because it may be a pipe. */
+/* Opens the result. Returns -1 on failure: with errno ENOENT there is none; with a sentence it is
+ * not acceptable. It is opened without blocking, because it may be a pipe. */
 static int open_result(int folder, struct weir_folder_result *result, struct stat *status)
 {
     int fd = openat(folder, "out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -585,7 +594,7 @@ static int open_result(int folder, struct weir_folder_result *result, struct sta
     result->error = why == 0 ? objection_to(folder, status, result->bytes_max) : NULL;
     if (why != 0 || result->error != NULL) {
         close_fd(&fd);
-        errno = why != 0 ? why : EINVAL; /* whatever it was before: it is not that there is none */
+        errno = why != 0 ? why : EINVAL; /* not ENOENT: there is a file */
     }
     return fd;
 }
@@ -600,7 +609,7 @@ static bool read_result(int fd, struct weir_folder_result *result, size_t bytes)
     while (have < bytes) {
         ssize_t more = pread(fd, result->memory + have, bytes - have, (off_t)have);
         if (more == 0) {
-            break; /* somebody has cut it short; what is there counts */
+            break; /* it was truncated meanwhile; what is there counts */
         }
         if (more == -1 && errno != EINTR) {
             return false;
@@ -641,7 +650,7 @@ static bool copy_result(int fd, const char *path)
     return copied;
 }
 
-/* The file that was looked at gets another name, not whatever is called `out` by now. */
+/* Links the opened file, not whatever is called `out` by now. */
 static bool link_result(int fd, const char *path)
 {
     char name[NAME_BYTES_MAX];
@@ -649,7 +658,7 @@ static bool link_result(int fd, const char *path)
     return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
-/* The checksum with which it is looked at when it is served. */
+/* The checksum by which the result is verified when it is served. */
 static bool sum_result(int fd, struct weir_folder_result *result)
 {
     uint32_t sum = 0;
@@ -662,20 +671,20 @@ static bool sum_result(int fd, struct weir_folder_result *result)
     return true;
 }
 
-/* A file that has other names, which are somebody's, is copied, and so is one where links cannot be
- * made. */
+/* Copies a file that has other names, which another process may use to change it, and one where
+ * links cannot be made. */
 static bool place_result(int fd, struct weir_folder_result *result, const struct stat *status)
 {
     bool alone =
         status->st_nlink == 1 && fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0600) == 0;
     result->bytes =
         (struct weir_job_bytes){.count = (uint64_t)status->st_size, .file = result->file};
-    unlink(result->path); /* left by an attempt that was not recorded */
+    unlink(result->path); /* left over from an attempt that was not recorded */
     return ((alone && link_result(fd, result->path)) || copy_result(fd, result->path)) &&
            weir_folder_sync(result->path) && sum_result(fd, result);
 }
 
-/* What is at hand is read, and only then promised by `.done`. */
+/* Reads a short result into memory before `.done` promises it. */
 static bool take_result(int fd, struct weir_folder_result *result, const struct stat *status)
 {
     if ((uint64_t)status->st_size > WEIR_JOB_INLINE_BYTES_MAX) {
@@ -707,8 +716,8 @@ static bool seal_file(int folder, int out, struct weir_folder_result *result,
            place_result(out, result, status);
 }
 
-/* One that is at hand is recorded whether it lies here as well or not. So a disk that does not work
- * at present costs no attempt: the record waits for it. */
+/* A short result goes into the record whether its file is durable or not. So a disk that fails at
+ * present costs no attempt: the record waits for it. */
 static void seal_at_hand(int folder, int out, const struct weir_folder_result *result)
 {
     (void)!((result->bytes.count == 0 || fsync(out) == 0) &&
@@ -738,7 +747,7 @@ bool weir_folder_seal(int fd, struct weir_folder_result *result)
 
 /* ---- what was not recorded ---- */
 
-/* What `.done` says; false unless it is whole. */
+/* Reads `.done`; false unless it is complete. */
 static bool read_done(int folder, uint64_t *bytes)
 {
     char text[DONE_BYTES_MAX + 1];

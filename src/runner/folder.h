@@ -1,8 +1,8 @@
 /* folder.h - the folder of one attempt: `in`, `out`, and `.done` when it has ended well.
  *
- * What a command leaves behind is not believed: only a regular file counts as its result, and none
- * that its user could not read; and nothing follows a link of its. `.done` holds the size of the
- * result and is written after the result is on disk, so whoever finds it whole finds all of it.
+ * Files that a command leaves are not trusted: only a regular file that its user could read counts
+ * as its result, and links are never followed. `.done` holds the size of the result and is written
+ * after the result is on disk, so a complete `.done` means a complete result.
  *
  * A long result becomes a second link to `out`, not another name: until the job's end is on record
  * and the folder is removed, it can be found from `.done`. Everything here blocks. */
@@ -22,48 +22,48 @@ struct weir_folder_order {
     const char *body_path;
     uint64_t body_bytes;        /* of what is there */
     const uint8_t *body_digest; /* its SHA-256, which is checked; null: it is not */
-    bool give_away;             /* to the user who runs the command: */
+    bool give_away;             /* the folder is given to this user: */
     uid_t uid;
     gid_t gid;
-    bool read_in;   /* `in` is wanted open, for stdin */
-    bool write_out; /* `out` is to be made, for stdout */
+    bool read_in;   /* open `in`, for stdin */
+    bool write_out; /* make `out`, for stdout */
 };
 
 struct weir_folder {
     int fd;
-    int in_fd;           /* -1: not wanted */
-    int out_fd;          /* -1: not wanted */
+    int in_fd;           /* -1: not asked for */
+    int out_fd;          /* -1: not asked for */
     char path[PATH_MAX]; /* as the command may name it; "." if it cannot reach it from the root */
-    const char *step;    /* on failure: what could not be done */
-    bool body_lost;      /* on failure: because the disk does not give the body back as it was; no
-                          * other attempt would fare better */
+    const char *step;    /* on failure: the step that failed */
+    bool body_lost; /* on failure: the disk does not return the body as it was written, so no other
+                       attempt can succeed */
 };
 
-/* Makes it anew: what is there under its name is removed. 0, or why not as errno; then nothing is
- * open. */
+/* Makes the folder, after removing an old one of the same name. Returns 0 or an errno; then nothing
+ * is open. */
 WEIR_MUST_CHECK int weir_folder_make(const struct weir_folder_order *order,
                                      struct weir_folder *folder);
 
-/* What to do with a result. */
+/* Where a result goes, and what it is. */
 struct weir_folder_result {
     uint64_t bytes_max; /* 0: any */
-    uint64_t file;      /* what a long one is called, */
-    const char *path;   /* and where it goes */
+    uint64_t file;      /* the file number of a long result, */
+    const char *path;   /* and its path */
 
     struct weir_job_bytes bytes; /* written */
-    char *memory;                /* of those at hand; to be freed; null: none */
+    char *memory;                /* of a short result; the caller frees it; null: none */
     const char *error;           /* on failure: a sentence, or null: see errno */
 };
 
-/* Makes the result durable, and then `.done`. False on failure; but what is at hand counts also if
- * the disk does not work at present. */
+/* Makes the result durable, and then `.done`. False on failure; but a short result counts also if
+ * the disk fails at present. */
 WEIR_MUST_CHECK bool weir_folder_seal(int fd, struct weir_folder_result *result);
 
-/* Whether that errno says that it is we who lack something, which others give back or somebody
- * mends: so that no attempt is to be counted. */
+/* Whether the errno means a lack of resources on Weir's side, which passes or is repaired, so that
+ * the attempt must not count. */
 bool weir_folder_lacks(int error);
 
-/* Makes the folder in which a file is durable, and so the file's name. False, with errno. */
+/* Makes the name of a file durable by syncing its folder. False, with errno. */
 WEIR_MUST_CHECK bool weir_folder_sync(const char *path);
 
 #endif

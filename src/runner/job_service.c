@@ -1,3 +1,10 @@
+/* job_service.c - the job service as a whole: its lock, its threads, opening, reloading, draining
+ * and closing.
+ *
+ * Any thread may take `lock` by weir_job_service_lock(); weir_job_service_unlock() carries out what
+ * the schedule has decided meanwhile. The main thread opens, configures, resumes, drains, stops and
+ * closes. The command loop is a thread of its own: it runs commands, and its timer serves leases,
+ * retries and waiting submitters for all threads. */
 #define _GNU_SOURCE
 #include "runner/job_service_parts.h"
 
@@ -13,13 +20,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* What blocks on the disk: bodies that are written, folders that are removed. */
+/* Threads for blocking file operations: writing bodies, making and removing folders. */
 #define DISK_THREADS 4
 
-/* How long a start waits for the end of what an earlier Weir has left running. */
+/* How long a start waits for processes of an earlier Weir to end. */
 #define LEFTOVERS_MS 10000
 
-/* Jobs with a date go by the wall clock, which may be set at any time. */
+/* How often due dates are compared with the wall clock, which may be set at any time. */
 #define WALL_NS WEIR_NS_PER_SECOND
 
 /* ---- the lock ---- */
@@ -36,11 +43,11 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the command loop has to be told that it wakes up earlier than it thinks. */
+/* Whether the command loop must be woken to set an earlier timer. */
 static bool set_alarm(struct weir_job_service *service, struct weir_instant now)
 {
     uint64_t due_ns = earlier(weir_schedule_due(service->schedule), service->retry_ns);
-    due_ns = earlier(due_ns, earlier(service->renew_ns, service->door_ns));
+    due_ns = earlier(due_ns, earlier(service->renew_ns, service->admission_ns));
     due_ns = service->dated ? earlier(due_ns, now.now_ns + WALL_NS) : due_ns;
     if (due_ns >= service->armed_ns || service->stopped) {
         return false;
@@ -77,13 +84,13 @@ static struct weir_run *pop_run(struct weir_link *list)
 
 void weir_job_service_unlock(struct weir_job_service *service, struct weir_instant now)
 {
-    struct weir_link takes, stops, doors;
+    struct weir_link takes, stops, admissions;
     weir_list_init(&takes);
     weir_list_init(&stops);
-    weir_list_init(&doors);
+    weir_list_init(&admissions);
     drain_news(service, now, &takes, &stops);
-    if (service->door_count > 0) {
-        weir_job_service_serve_admissions(service, now, &doors);
+    if (service->admission_count > 0) {
+        weir_job_service_serve_admissions(service, now, &admissions);
     }
     if (service->renew_ns == WEIR_NEVER && !weir_list_empty(&service->all_runs)) {
         service->renew_ns = now.now_ns + service->renew_every_ns;
@@ -99,7 +106,7 @@ void weir_job_service_unlock(struct weir_job_service *service, struct weir_insta
     while (!weir_list_empty(&stops)) {
         weir_run_send_stop(pop_run(&stops));
     }
-    weir_job_service_notify_admissions(&doors);
+    weir_job_service_notify_admissions(&admissions);
     if (arm) {
         weir_loop_post(&service->command_loop.loop, &service->command_loop.arm);
     }
@@ -117,7 +124,8 @@ void weir_job_service_pass(struct weir_job_service *service, struct weir_store_o
 void weir_job_service_complete(struct weir_job_service *service)
 {
     if (atomic_fetch_sub(&service->asked, 1) == 1) {
-        pthread_mutex_lock(&service->lock); /* whoever waits has looked at it under the lock */
+        pthread_mutex_lock(
+            &service->lock); /* a waiting thread has checked its condition under the lock */
         pthread_cond_signal(&service->quiet);
         pthread_mutex_unlock(&service->lock);
     }
@@ -142,14 +150,14 @@ static void renew_leases(struct weir_job_service *service, struct weir_instant n
     for (struct weir_link *at = service->all_runs.next; at != &service->all_runs; at = at->next) {
         struct weir_run *run = weir_container_of(at, struct weir_run, all);
         if (run->state <= WEIR_RUN_RUNNING) {
-            /* It may have lapsed just now; that is told in its own time. */
+            /* The lease may have lapsed just now; the schedule reports that. */
             (void)!weir_schedule_renew(service->schedule, run->number, run->epoch, now);
         }
     }
-    service->renew_ns = WEIR_NEVER; /* set again if there is any */
+    service->renew_ns = WEIR_NEVER; /* set again by the next running job */
 }
 
-/* Whether any job waits for its time. */
+/* Whether any job is not due yet. */
 static bool any_delayed(const struct weir_job_service *service)
 {
     struct weir_slice name;
@@ -302,7 +310,7 @@ bool weir_job_service_check(const struct weir_config *config, char *error, size_
     return true;
 }
 
-/* Leases are renewed so often that two misses do not matter. */
+/* Leases are renewed often enough to survive two missed renewals. */
 static uint64_t renewal_ns(const struct weir_config *config)
 {
     uint64_t least_ns = 300 * WEIR_NS_PER_SECOND;
@@ -329,7 +337,7 @@ static struct weir_config_snapshot *adopt_snapshot(struct weir_job_service *serv
     }
     service->snapshot = weir_config_snapshot_take(snapshot);
     service->renew_every_ns = renewal_ns(config);
-    service->renew_ns = WEIR_NEVER; /* and so soon enough for the shortest lease */
+    service->renew_ns = WEIR_NEVER; /* so that the next run sets it for the shortest lease */
     return before;
 }
 
@@ -344,7 +352,7 @@ bool weir_job_service_configure(struct weir_job_service *service,
     }
     struct weir_schedule_queue *queues = calloc(config->queue_count + 1, sizeof *queues);
     if (queues == NULL) {
-        snprintf(error, error_bytes, "queues: there is no memory left");
+        snprintf(error, error_bytes, "queues: out of memory");
         return false;
     }
     for (uint32_t i = 0; i < config->queue_count; i++) {
@@ -391,13 +399,13 @@ static struct weir_job_service *create(const struct weir_job_service_options *op
     weir_list_init(&service->idle);
     weir_list_init(&service->stuck);
     weir_list_init(&service->stuck_requests);
-    weir_list_init(&service->crowded);
+    weir_list_init(&service->waiting_places);
     for (uint32_t i = 0; i < WEIR_SCHEDULE_QUEUES_MAX; i++) {
         service->places[i].config = WEIR_CONFIG_NONE;
-        weir_list_init(&service->places[i].doors);
+        weir_list_init(&service->places[i].admissions);
         weir_waiters_init(&service->places[i].waiters);
     }
-    service->renew_ns = service->retry_ns = service->door_ns = service->armed_ns = WEIR_NEVER;
+    service->renew_ns = service->retry_ns = service->admission_ns = service->armed_ns = WEIR_NEVER;
     service->paused = true;
     service->work_lock = -1;
     service->event_log = options->event_log;
@@ -416,7 +424,7 @@ static bool make_parts(struct weir_job_service *service, char *error, size_t err
     }
     service->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
     if (service->sha256 == NULL || weir_schedule_create(&schedule, &service->schedule) != WEIR_OK) {
-        return say(error, error_bytes, "jobs", "there is no memory left");
+        return say(error, error_bytes, "jobs", "out of memory");
     }
     service->disk = weir_disk_create(DISK_THREADS);
     if (service->disk == NULL || !make_command_loop(service)) {
@@ -425,7 +433,8 @@ static bool make_parts(struct weir_job_service *service, char *error, size_t err
     return true;
 }
 
-/* What looks like attempts, without the database that knows of them, is somebody's. */
+/* Refuses folders that look like attempts but are not in the database: they may be of another one.
+ */
 static bool check_remains(struct weir_job_service *service, const char *folder, char *error,
                           size_t error_bytes)
 {
@@ -442,7 +451,8 @@ static bool check_remains(struct weir_job_service *service, const char *folder, 
     return false;
 }
 
-/* From now on no command of an earlier Weir runs, and the next Weir waits for ours. */
+/* Takes the lock that shows that no command of an earlier Weir runs, and hands it to the launcher,
+ * so that the next Weir waits for our commands. */
 static bool lock_work(struct weir_job_service *service, bool search, char *error,
                       size_t error_bytes)
 {
@@ -486,7 +496,7 @@ static bool open_store(struct weir_job_service *service,
         }
         service->boot = weir_store_boot(service->files);
     }
-    /* Commands have a folder of their own to be in, so that paths must not depend on it. */
+    /* Commands have a folder of their own to be in, so relative paths would not work there. */
     if (realpath(folder, service->folder) == NULL) {
         return say(error, error_bytes, folder, strerror(errno));
     }
@@ -504,7 +514,7 @@ static void destroy(struct weir_job_service *service)
     if (service->disk != NULL) {
         weir_disk_destroy(service->disk);
     }
-    for (bool any = service->stopped; any;) { /* what the disk's threads have told the loops */
+    for (bool any = service->stopped; any;) { /* deliver what the disk threads have posted */
         any = weir_loop_settle(&service->command_loop.loop);
         for (uint32_t i = 0; i < service->worker_count; i++) {
             any = weir_loop_settle(&service->workers[i]->loop) || any;
@@ -533,8 +543,8 @@ static void destroy(struct weir_job_service *service)
     free(service);
 }
 
-/* Queues have the order of the config, not that in which jobs are found. Without memory for them,
- * configuring says so. */
+/* Queues get their numbers in the order of the config, not in the order in which jobs are found. If
+ * memory runs out, weir_job_service_configure() reports it. */
 static void number_queues(struct weir_job_service *service, const struct weir_config *config)
 {
     struct weir_instant now = weir_job_service_lock(service);
@@ -548,7 +558,7 @@ static bool open_parts(struct weir_job_service *service,
                        const struct weir_job_service_options *options, char *error,
                        size_t error_bytes)
 {
-    /* First, since a fork is the dearer the larger the process is. */
+    /* The launcher is forked first, since a fork costs more the larger the process is. */
     service->launcher = weir_launcher_create();
     if (service->launcher == NULL) {
         return say(error, error_bytes, "Cannot start the job launcher", strerror(errno));
@@ -566,7 +576,7 @@ struct weir_job_service *weir_job_service_open(const struct weir_job_service_opt
 {
     struct weir_job_service *service = create(options);
     if (service == NULL) {
-        say(error, error_bytes, "jobs", "there is no memory left");
+        say(error, error_bytes, "jobs", "out of memory");
         return NULL;
     }
     if (!open_parts(service, options, error, error_bytes)) {
@@ -574,7 +584,7 @@ struct weir_job_service *weir_job_service_open(const struct weir_job_service_opt
         return NULL;
     }
     if (pthread_create(&service->command_loop.thread, NULL, run_command_loop, service) != 0) {
-        say(error, error_bytes, "jobs", "there is no thread for the commands");
+        say(error, error_bytes, "jobs", "the thread for commands cannot be started");
         destroy(service);
         return NULL;
     }
@@ -604,16 +614,16 @@ void weir_job_service_resume(struct weir_job_service *service)
 void weir_job_service_drain(struct weir_job_service *service, void (*drained)(void *context),
                             void *context)
 {
-    struct weir_link doors;
-    weir_list_init(&doors);
+    struct weir_link admissions;
+    weir_list_init(&admissions);
     struct weir_instant now = weir_job_service_lock(service);
     service->draining = true;
     service->drained = drained;
     service->drained_context = context;
-    weir_job_service_close_admissions(service, &doors);
+    weir_job_service_close_admissions(service, &admissions);
     struct weir_map_node *watches = weir_job_service_take_all_watches(service);
     weir_job_service_unlock(service, now);
-    weir_job_service_notify_admissions(&doors);
+    weir_job_service_notify_admissions(&admissions);
     weir_job_service_notify_watches(watches);
 }
 
@@ -626,7 +636,7 @@ static void await_quiet(struct weir_job_service *service)
     pthread_mutex_unlock(&service->lock);
 }
 
-/* What is stuck has one more chance to be recorded; nothing more is started, so nothing more gets
+/* Stuck runs have one more chance to be recorded; nothing more is started, so nothing more gets
  * stuck. */
 void weir_job_service_stop(struct weir_job_service *service)
 {
@@ -651,7 +661,7 @@ void weir_job_service_stop(struct weir_job_service *service)
     ask_all_again(&runs);
     do {
         await_quiet(service);
-        weir_disk_rest(service->disk); /* no folder is swept while it is made */
+        weir_disk_rest(service->disk); /* so that no folder is removed while it is being made */
     } while (weir_job_service_halt_all(service));
 }
 
@@ -671,7 +681,7 @@ struct weir_store *weir_job_service_store(struct weir_job_service *service)
     return service->files;
 }
 
-/* ---- for the server ---- */
+/* ---- the server's extension ---- */
 
 static bool wants_jobs(const struct weir_config *config)
 {

@@ -1,3 +1,8 @@
+/* job_service_notify.c - tells other parts of the program about jobs: counters for metrics, the
+ * state of a live job, watches for a job's end, and job.* events.
+ *
+ * Its functions may be called in any thread; they take the job service's lock where they need it,
+ * except those that job_service_parts.h marks as called under it. */
 #define _GNU_SOURCE
 #include "runner/job_service_parts.h"
 
@@ -65,9 +70,9 @@ void weir_job_service_count(struct weir_job_service *service,
     pthread_mutex_lock(&service->lock);
     counts->all = service->tally;
     counts->stale = service->stale;
-    counts->error = service->draining        ? "this server ends"
+    counts->error = service->draining        ? "the server is shutting down"
                     : !counts->store.working ? counts->store.error
-                    : counts->store.full     ? "as many ids are remembered as may be"
+                    : counts->store.full     ? "the limit of remembered ids is reached"
                                              : NULL;
     pthread_mutex_unlock(&service->lock);
 }
@@ -79,8 +84,8 @@ const char *weir_job_service_objection(struct weir_job_service *service, uint32_
     const struct weir_config_queue *config = weir_job_service_config(service, queue);
     bool blocked = config != NULL && service->places[queue].tally.dead >= config->dead_max;
     pthread_mutex_unlock(&service->lock);
-    return config == NULL ? "it is not in the config any more"
-           : blocked      ? "as many dead letters are kept as may be"
+    return config == NULL ? "the queue is no longer in the config"
+           : blocked      ? "the limit of dead letters is reached"
                           : NULL;
 }
 
@@ -184,8 +189,8 @@ void weir_job_service_notify_watches(struct weir_map_node *watches)
 
 /* ---- events ---- */
 
-/* A job's note has its queue as the key, its id as the flow, and as the event's value for how long
- * it has run. */
+/* A job's note has its queue as the key, its id as the flow, and its run time as the event's value.
+ */
 static void put_job(struct weir_json *json, const struct weir_note *note)
 {
     struct weir_note_names names = weir_note_names_of(note);
@@ -201,7 +206,7 @@ static void put_job(struct weir_json *json, const struct weir_note *note)
 
 void weir_job_service_notify_end(const struct weir_run *run)
 {
-    /* By the state that the job is in afterwards: queued again is another attempt to come. */
+    /* By the state that the job has reached; QUEUED means another attempt. */
     static const struct weir_note_kind kinds[] = {
         [WEIR_JOB_QUEUED] = {WEIR_EVENT_TYPE_JOB_RETRY, put_job},
         [WEIR_JOB_DONE] = {WEIR_EVENT_TYPE_JOB_DONE, put_job},

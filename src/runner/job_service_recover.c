@@ -1,3 +1,6 @@
+/* job_service_recover.c - takes the jobs that the store finds at the start: queues them again, and
+ * settles those that were running. The main thread calls it, before any other thread uses the job
+ * service. */
 #define _GNU_SOURCE
 #include "runner/job_service_parts.h"
 
@@ -9,7 +12,7 @@
 
 /* ---- rows ---- */
 
-/* The row with all of its texts in one piece of memory, which is the run's. */
+/* Copies the row with all of its texts into one piece of memory, which the run owns. */
 static bool copy_row(struct weir_run *run, const struct weir_job_row *row)
 {
     run->row = *row;
@@ -34,7 +37,7 @@ static bool copy_row(struct weir_run *run, const struct weir_job_row *row)
     return to != NULL;
 }
 
-/* What was running is held: what has become of it is found out once everything is open. */
+/* A job that was running is held: its end is found out once everything is open. */
 static bool find_running(struct weir_job_service *service, const struct weir_job_row *row,
                          uint32_t queue, struct weir_instant now)
 {
@@ -62,7 +65,7 @@ static bool note_remains(void *context, uint64_t number)
         size_t size = remains->size == 0 ? 64 : 2 * remains->size;
         uint64_t *numbers = realloc(remains->numbers, size * sizeof numbers[0]);
         if (numbers == NULL) {
-            return true; /* it is begun once more than it should be */
+            return true; /* the job may start once more than it should */
         }
         remains->numbers = numbers;
         remains->size = size;
@@ -95,8 +98,9 @@ void weir_job_service_forget_remains(struct weir_job_service *service)
     service->remains = (struct weir_job_service_remains){0};
 }
 
-/* A start is on record with the next commit, for which the command does not wait. If Weir has ended
- * before that, the folder tells: else a job that ends Weir at once would do so for ever. */
+/* A start is on record with the next commit, for which the command does not wait. If Weir ended
+ * before that commit, the folder shows the start: else a job that crashes Weir at once would do so
+ * for ever. */
 static bool was_begun(const struct weir_job_service *service, const struct weir_job_row *row)
 {
     const struct weir_job_service_remains *remains = &service->remains;
@@ -110,14 +114,14 @@ static bool was_begun(const struct weir_job_service *service, const struct weir_
     return access(path, F_OK) == 0;
 }
 
-/* Since when it waits: a backoff began when an attempt had ended, which is not before that had
- * begun. It bounds the wait if the clock has been set back since. */
+/* When its wait began: a backoff begins when an attempt has ended, which is not before it had
+ * begun. It bounds the wait if the clock was set back since. */
 static int64_t waits_since_ms(const struct weir_job_row *row)
 {
     return row->started_ms > row->order.created_ms ? row->started_ms : row->order.created_ms;
 }
 
-/* Nothing has workers yet, so that all stand in line before the first turn comes. */
+/* No queue has workers yet, so all jobs are in line before the first turn comes. */
 static bool find_alive(struct weir_job_service *service, const struct weir_job_row *row,
                        uint32_t queue, struct weir_instant now)
 {
@@ -155,8 +159,8 @@ bool weir_job_service_found(void *context, const struct weir_job_row *row)
 
 /* ---- what was running ---- */
 
-/* The folder of an attempt whose end is about to be recorded says how it ended. Runs of jobs whose
- * turn has come since have none yet. */
+/* Keeps the folder of an attempt whose end is about to be recorded, because it shows how the
+ * attempt ended. Runs of jobs whose turn has come since have no folder yet. */
 static bool is_wanted(void *context, uint64_t number)
 {
     struct weir_job_service *service = context;
@@ -201,7 +205,7 @@ void weir_job_service_recover(struct weir_job_service *service)
         if (run->state == WEIR_RUN_RUNNING && run->snapshot == NULL) {
             run->snapshot = weir_config_snapshot_take(service->snapshot);
             run->config = weir_job_service_config(service, run->queue);
-            if (run->unrecorded) { /* later than all that is on record */
+            if (run->unrecorded) { /* the start came later than anything on record */
                 run->recorded = (struct weir_epoch){.boot = service->boot};
             }
             weir_list_push_back(&found, &run->link);

@@ -1,3 +1,9 @@
+/* job_service_request.c - requests to the job service: submit, look up, list, cancel, redrive,
+ * remove.
+ *
+ * A request begins in its caller's loop. The store completes its operation in the store's thread,
+ * which takes the job service's lock to update the schedule; the answer is then posted to the
+ * caller's loop. */
 #include "runner/job_service_parts.h"
 
 #include "base/slice.h"
@@ -8,14 +14,14 @@
 /* How many jobs enter the schedule under one hold of the lock. */
 #define ENTER_AT_ONCE 256
 
-/* How many may be dropped then for whom no newer one has come: a reload has shortened their line,
- * or a redrive has filled it. The rest go when the next ones come. */
+/* How many more may be dropped in one go than newer jobs have come: a reload has shortened their
+ * line, or a redrive has filled it. The rest are dropped when the next jobs come. */
 #define DROP_BESIDES 256
 
-/* How often a cancellation looks again while its job changes under its eyes; then it says so. */
+/* How often a cancellation looks again while its job keeps changing; then it gives up. */
 #define CANCEL_TRIES_MAX 20
 
-/* How many of them follow each other at once. */
+/* How many of these look-ups follow each other at once. */
 #define CANCEL_TRIES_AT_ONCE 3
 
 /* ---- answering ---- */
@@ -38,8 +44,8 @@ void weir_job_service_answer_all(struct weir_job_service_request *requests,
     }
 }
 
-/* What the store said is what is answered. */
-static void pass_on(struct weir_job_service_request *request)
+/* Answers with the store's result. */
+static void answer_from_store(struct weir_job_service_request *request)
 {
     static const enum weir_job_service_end ends[] = {
         [WEIR_STORE_DONE] = WEIR_JOB_SERVICE_DONE,
@@ -51,10 +57,9 @@ static void pass_on(struct weir_job_service_request *request)
     weir_job_service_answer(request, ends[request->op.end], request->op.error);
 }
 
-/* Hands the request's operation to the store. What is asked once nobody runs any more is refused.
- */
-static void hand(struct weir_job_service_request *request, enum weir_store_act act,
-                 void (*complete)(struct weir_store_op *op))
+/* Hands the request's operation to the store. After weir_job_service_stop() it is refused. */
+static void hand_to_store(struct weir_job_service_request *request, enum weir_store_act act,
+                          void (*complete)(struct weir_store_op *op))
 {
     struct weir_job_service *service = request->service;
     request->op = (struct weir_store_op){.act = act, .complete = complete};
@@ -77,13 +82,13 @@ static void on_answer(struct weir_store_op *op)
 {
     struct weir_job_service_request *request = request_of(op);
     struct weir_job_service *service = request->service;
-    pass_on(request);
+    answer_from_store(request);
     weir_job_service_complete(service);
 }
 
 /* ---- submitting ---- */
 
-/* The number of an order's queue; most are of the same as the one before. */
+/* The number of an order's queue; most orders have the queue of the one before. */
 static uint32_t queue_of(const struct weir_job_service *service, const struct weir_job_order *order,
                          const struct weir_job_order *before, uint32_t number)
 {
@@ -103,9 +108,9 @@ static void withdraw(struct weir_job_service *service, const struct weir_job_ord
     }
 }
 
-/* A job takes its place. Without memory for it, it is found at the next start: it is on record. */
-static void enter(struct weir_job_service *service, const struct weir_job_order *order,
-                  uint32_t queue, uint64_t number, struct weir_instant now)
+/* Enters a job into the schedule. If memory runs out, the next start finds it: it is on record. */
+static void enter_job(struct weir_job_service *service, const struct weir_job_order *order,
+                      uint32_t queue, uint64_t number, struct weir_instant now)
 {
     struct weir_schedule_entry entry = {.number = number,
                                         .queue = queue,
@@ -125,8 +130,8 @@ static void enter(struct weir_job_service *service, const struct weir_job_order 
     }
 }
 
-/* Those for which newer ones have taken the room, at most so many. Under the lock; the result is to
- * be dropped without it. Returns how many there were. */
+/* Takes jobs to drop, whose room newer jobs have taken, at most `jobs_max`. Under the lock; they
+ * are dropped without it. Returns how many there were. */
 static uint32_t drop_oldest(struct weir_job_service *service, uint32_t queue,
                             struct weir_instant now, uint32_t most, struct weir_link *dropped)
 {
@@ -144,7 +149,7 @@ static uint32_t drop_oldest(struct weir_job_service *service, uint32_t queue,
     return count;
 }
 
-/* Some of what was accepted, or could not be, under one hold of the lock. */
+/* Enters or gives up a part of the orders under one hold of the lock. */
 static void enter_some(struct weir_job_service_request *request, uint32_t begin, uint32_t end)
 {
     struct weir_job_service *service = request->service;
@@ -161,7 +166,7 @@ static void enter_some(struct weir_job_service_request *request, uint32_t begin,
         before = order;
         if (accept->op.end == WEIR_STORE_DONE && accept->acceptances[i].fresh &&
             queue != UINT32_MAX) {
-            enter(service, order, queue, accept->acceptances[i].number, now);
+            enter_job(service, order, queue, accept->acceptances[i].number, now);
             may_drop -= drop_oldest(service, queue, now, may_drop, &dropped);
         } else {
             withdraw(service, order, queue);
@@ -191,15 +196,15 @@ static void on_accepted(struct weir_store_op *op)
         enter_all(request);
         op->end = op->end == WEIR_STORE_UNKNOWN ? WEIR_STORE_FULL : op->end;
     }
-    pass_on(request);
+    answer_from_store(request);
     weir_job_service_complete(service);
 }
 
-/* Whether they may be handed in: DONE, else why not. A queue may have gone, or have as many dead
- * letters as it may: FULL, and only those are answered for that are there already. Under the lock.
- */
-static enum weir_job_service_end judge(struct weir_job_service *service,
-                                       const struct weir_store_accept *accept)
+/* Whether the orders may be submitted: DONE, else why not. A queue may be gone from the config. At
+ * a queue's limit of dead letters the result is FULL, and only jobs that exist already are
+ * answered. Under the lock. */
+static enum weir_job_service_end judge_submission(struct weir_job_service *service,
+                                                  const struct weir_store_accept *accept)
 {
     const struct weir_job_order *before = NULL;
     uint32_t queue = UINT32_MAX;
@@ -228,7 +233,7 @@ void weir_job_service_submit(struct weir_job_service *service,
     assert(request->accept.order_count <= WEIR_JOB_SERVICE_ORDERS_MAX);
     request->service = service;
     pthread_mutex_lock(&service->lock);
-    enum weir_job_service_end end = judge(service, &request->accept);
+    enum weir_job_service_end end = judge_submission(service, &request->accept);
     pthread_mutex_unlock(&service->lock);
     if (end != WEIR_JOB_SERVICE_DONE && end != WEIR_JOB_SERVICE_FULL) {
         request->op = (struct weir_store_op){.end = WEIR_STORE_FULL};
@@ -239,7 +244,7 @@ void weir_job_service_submit(struct weir_job_service *service,
         return;
     }
     request->accept.known_only = request->repeats || end == WEIR_JOB_SERVICE_FULL;
-    hand(request, WEIR_STORE_ACCEPT, on_accepted);
+    hand_to_store(request, WEIR_STORE_ACCEPT, on_accepted);
 }
 
 /* ---- reading ---- */
@@ -248,24 +253,24 @@ void weir_job_service_look(struct weir_job_service *service,
                            struct weir_job_service_request *request)
 {
     request->service = service;
-    hand(request, WEIR_STORE_LOOK, on_answer);
+    hand_to_store(request, WEIR_STORE_LOOK, on_answer);
 }
 
 void weir_job_service_list(struct weir_job_service *service,
                            struct weir_job_service_request *request)
 {
     request->service = service;
-    hand(request, WEIR_STORE_LIST, on_answer);
+    hand_to_store(request, WEIR_STORE_LIST, on_answer);
 }
 
 /* ---- cancelling ---- */
 
-/* What a cancellation finds. */
-enum sight {
-    HELD,   /* by the schedule, for this run to retire it */
-    TOLD,   /* it runs, and is made to end */
-    WAITS,  /* for a run's end */
-    CHANGES /* it is something else by now: look again */
+/* Where a cancellation finds its job. */
+enum cancel_target {
+    HELD,   /* the schedule holds it, for this run to retire it */
+    TOLD,   /* it runs, and was asked to end */
+    WAITS,  /* it must wait for a run's end */
+    CHANGES /* it has changed meanwhile: look again */
 };
 
 static void wait_for(struct weir_run *run, struct weir_job_service_request *request)
@@ -274,18 +279,19 @@ static void wait_for(struct weir_run *run, struct weir_job_service_request *requ
     run->cancels = request;
 }
 
-/* Its turn has come, but nothing of it is on record: it is retired as if it stood in line. */
+/* Takes back a job whose turn has come but whose start is not on record: it is retired as if it
+ * were in line. */
 static void reclaim(struct weir_run *run, struct weir_instant now)
 {
     struct weir_job_service *service = run->service;
     weir_list_unlink(&run->link);
     (void)!weir_schedule_end(service->schedule, run->number, run->epoch,
-                             now); /* or it has lapsed */
+                             now); /* fails if it has lapsed */
     weir_run_move(run, WEIR_RUN_SETTLING);
 }
 
-/* A run that is there already. Under the lock. */
-static enum sight see_run(struct weir_run *run, struct weir_instant now, bool *stop)
+/* Handles a job that has a run. Under the lock. */
+static enum cancel_target see_run(struct weir_run *run, struct weir_instant now, bool *stop)
 {
     switch (run->state) {
     case WEIR_RUN_IDLE:
@@ -303,11 +309,11 @@ static enum sight see_run(struct weir_run *run, struct weir_instant now, bool *s
     }
 }
 
-/* One that stands in line is held, with a run that sees to its end. One that is on record only, as
- * it has not entered yet or could not, as well. */
-static enum sight see_line(struct weir_job_service *service,
-                           const struct weir_job_service_request *request, struct weir_instant now,
-                           struct weir_run **run)
+/* Holds a job in line, with a run that retires it. Also handles a job that is only on record,
+ * because it has not entered the schedule yet or could not. */
+static enum cancel_target see_line(struct weir_job_service *service,
+                                   const struct weir_job_service_request *request,
+                                   struct weir_instant now, struct weir_run **run)
 {
     const struct weir_job_row *row = &request->look.row;
     uint32_t queue = weir_schedule_need_queue(service->schedule, row->order.queue, now);
@@ -336,7 +342,7 @@ static void on_cancel_looked(struct weir_store_op *op);
 static void look_to_cancel(struct weir_job_service_request *request)
 {
     request->look = (struct weir_store_look){.id = request->id};
-    hand(request, WEIR_STORE_LOOK, on_cancel_looked);
+    hand_to_store(request, WEIR_STORE_LOOK, on_cancel_looked);
 }
 
 /* Looks again: at once, or a little later, or no more. */
@@ -379,27 +385,28 @@ void weir_job_service_cancel_all_again(struct weir_job_service_request *requests
     }
 }
 
-/* The job is neither over nor unknown. Whoever waits for a run is told when that is over, perhaps
- * as soon as the lock is gone; the row and its memory are the run's then. */
+/* Cancels a job that exists and has not ended. A request that waits for a run is answered when the
+ * run is over, perhaps as soon as the lock is released; the row and its memory belong to the run
+ * then. */
 static void cancel_row(struct weir_job_service_request *request)
 {
     struct weir_job_service *service = request->service;
     bool stop = false;
     struct weir_instant now = weir_job_service_lock(service);
     struct weir_run *run = weir_job_service_find_run(service, request->look.row.number);
-    enum sight sight =
+    enum cancel_target cancel_target =
         run != NULL ? see_run(run, now, &stop) : see_line(service, request, now, &run);
     struct weir_store_look look = request->look;
-    if (sight == HELD && run->snapshot == NULL) {
+    if (cancel_target == HELD && run->snapshot == NULL) {
         run->snapshot = weir_config_snapshot_take(service->snapshot);
         run->config = weir_job_service_config(service, run->queue);
     }
-    if (sight == HELD || sight == WAITS) {
+    if (cancel_target == HELD || cancel_target == WAITS) {
         request->op.memory = NULL;
         wait_for(run, request);
     }
     weir_job_service_unlock(service, now);
-    switch (sight) {
+    switch (cancel_target) {
     case HELD:
         run->row = look.row;
         run->memory = look.op.memory;
@@ -426,7 +433,7 @@ static void on_cancel_looked(struct weir_store_op *op)
     struct weir_job_service *service = request->service;
     enum weir_job_state state = request->look.row.state;
     if (op->end != WEIR_STORE_DONE) {
-        pass_on(request);
+        answer_from_store(request);
     } else if (state != WEIR_JOB_QUEUED && state != WEIR_JOB_RUNNING) {
         weir_job_service_answer(request, WEIR_JOB_SERVICE_STALE, NULL);
     } else {
@@ -473,7 +480,7 @@ static void enter_redriven(struct weir_job_service *service, const struct weir_j
                                         .next_ms = row->next_ms,
                                         .dated = row->order.dated};
     (void)!weir_schedule_enter(service->schedule, &entry,
-                               now); /* or it is found at the next start */
+                               now); /* if it fails, the next start finds the job */
 }
 
 static void on_redriven(struct weir_store_op *op)
@@ -489,7 +496,7 @@ static void on_redriven(struct weir_store_op *op)
         }
         weir_job_service_unlock(service, now);
     }
-    pass_on(request);
+    answer_from_store(request);
     weir_job_service_complete(service);
 }
 
@@ -498,7 +505,7 @@ void weir_job_service_redrive(struct weir_job_service *service,
 {
     request->service = service;
     request->redrive.now_ms = weir_wall_ms();
-    hand(request, WEIR_STORE_REDRIVE, on_redriven);
+    hand_to_store(request, WEIR_STORE_REDRIVE, on_redriven);
 }
 
 static void on_removed(struct weir_store_op *op)
@@ -510,17 +517,17 @@ static void on_removed(struct weir_store_op *op)
         count_less_dead(service, request->queue);
         pthread_mutex_unlock(&service->lock);
     }
-    pass_on(request);
+    answer_from_store(request);
     weir_job_service_complete(service);
 }
 
-/* It is known now whose letter it is. */
+/* The look-up has found the queue of the dead letter. */
 static void on_remove_looked(struct weir_store_op *op)
 {
     struct weir_job_service_request *request = request_of(op);
     struct weir_job_service *service = request->service;
     if (op->end != WEIR_STORE_DONE) {
-        pass_on(request);
+        answer_from_store(request);
     } else {
         pthread_mutex_lock(&service->lock);
         request->queue = weir_schedule_find_queue(service->schedule, request->look.row.order.queue);
@@ -528,7 +535,7 @@ static void on_remove_looked(struct weir_store_op *op)
         free(op->memory);
         request->remove =
             (struct weir_store_remove){.number = request->number, .now_ms = weir_wall_ms()};
-        hand(request, WEIR_STORE_REMOVE, on_removed);
+        hand_to_store(request, WEIR_STORE_REMOVE, on_removed);
     }
     weir_job_service_complete(service);
 }
@@ -539,5 +546,5 @@ void weir_job_service_remove(struct weir_job_service *service,
     request->service = service;
     request->number = request->remove.number;
     request->look = (struct weir_store_look){.number = request->number};
-    hand(request, WEIR_STORE_LOOK, on_remove_looked);
+    hand_to_store(request, WEIR_STORE_LOOK, on_remove_looked);
 }

@@ -1,3 +1,8 @@
+/* job_service_run.c - the states of a run, and the attempt that it makes: from its turn, over the
+ * store's record of the start, to its loop.
+ *
+ * State changes happen under the job service's lock. on_taken() runs in the store's thread, on_go()
+ * and on_stop() in the loop that runs the attempt: the command loop, or a worker's for a route. */
 #define _GNU_SOURCE
 #include "runner/job_service_parts.h"
 
@@ -7,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Without memory for a run, its job waits for that long. */
+/* How long a job waits when there is no memory for its run. */
 #define NO_MEMORY_MS 1000
 
-/* How long a Weir that ends waits for all commands that it has killed, together. */
+/* How long a Weir that shuts down waits for all killed commands together. */
 #define HALT_NS (10 * WEIR_NS_PER_SECOND)
 
 /* ---- runs ---- */
@@ -97,9 +102,10 @@ void weir_run_let_go(struct weir_run *run)
 
 /* ---- beginning ---- */
 
-/* It cannot be begun: it goes back, as if its turn had not come. */
-static void put_back(struct weir_job_service *service, const struct weir_schedule_news *news,
-                     struct weir_instant now, int64_t next_ms)
+/* Returns a job that cannot begin to the schedule, as if its turn had not come. */
+static void return_to_schedule(struct weir_job_service *service,
+                               const struct weir_schedule_news *news, struct weir_instant now,
+                               int64_t next_ms)
 {
     if (weir_schedule_end(service->schedule, news->number, news->epoch, now) == WEIR_OK) {
         weir_schedule_requeue(service->schedule, news->number, next_ms, now);
@@ -110,13 +116,13 @@ struct weir_run *weir_run_begin(struct weir_job_service *service,
                                 const struct weir_schedule_news *news, struct weir_instant now)
 {
     const struct weir_config_queue *config = weir_job_service_config(service, news->queue);
-    if (config == NULL) { /* it has been taken out meanwhile: nobody starts its jobs any more */
-        put_back(service, news, now, 0);
+    if (config == NULL) { /* the queue is no longer in the config: its jobs are not started */
+        return_to_schedule(service, news, now, 0);
         return NULL;
     }
     struct weir_run *run = weir_run_create(service, news->number, news->queue);
     if (run == NULL) {
-        put_back(service, news, now, now.wall_ms + NO_MEMORY_MS);
+        return_to_schedule(service, news, now, now.wall_ms + NO_MEMORY_MS);
         return NULL;
     }
     run->epoch = news->epoch;
@@ -131,7 +137,7 @@ struct weir_run *weir_run_begin(struct weir_job_service *service,
     return run;
 }
 
-/* To the command loop, or to the next of the workers. Under the lock. */
+/* Chooses the command loop, or the next worker for a route. Under the lock. */
 static void choose_loop(struct weir_run *run)
 {
     struct weir_job_service *service = run->service;
@@ -147,7 +153,7 @@ static struct weir_loop *loop_of(const struct weir_run *run)
 
 static void on_go(struct weir_post *post);
 
-/* Weir ends, or has another config, before it has begun, so that no attempt is spent. */
+/* Weir shuts down, or has another config, before the job has begun, so no attempt is spent. */
 static const struct weir_run_report unbegun = {.end = WEIR_ATTEMPT_UNABLE, .orderly = true};
 
 static void go(struct weir_run *run)
@@ -190,8 +196,8 @@ static void on_taken(struct weir_store_op *op)
     weir_job_service_complete(service);
 }
 
-/* The folder of an attempt tells that a command was begun, even if its start is not on record yet.
- * A request leaves no such trace, so it goes out only after the record. */
+/* A command may start before its record is committed, because the folder of the attempt shows that
+ * it was started. A request leaves no such trace, so it goes out only after the commit. */
 void weir_run_take(struct weir_run *run)
 {
     run->take = (struct weir_store_take){.op = {.act = WEIR_STORE_TAKE, .complete = on_taken},
@@ -239,7 +245,7 @@ static void on_route_attempt_ended(void *context, const struct weir_route_attemp
                                                 .result = report->result});
 }
 
-/* Where its files are; null: there is none. */
+/* Paths of its files; null: none. */
 struct paths {
     uint64_t result_file;
     char result[PATH_MAX];
@@ -302,8 +308,8 @@ static bool start_route_attempt(struct weir_run *run, const struct paths *paths)
     return run->route_attempt != NULL;
 }
 
-/* Whether the body is what was handed in. Long ones lie in files, and are checked where they are
- * read: folder.c, route_attempt.c. */
+/* Whether a short body is the one that was submitted. Long ones are in files, and are checked where
+ * they are read: folder.c, route_attempt.c. */
 static bool is_whole(const struct weir_run *run)
 {
     const struct weir_job_order *order = &run->row.order;
@@ -316,7 +322,7 @@ static bool is_whole(const struct weir_run *run)
             bytes == sizeof digest && memcmp(digest, order->digest, sizeof digest) == 0);
 }
 
-static void fail(struct weir_run *run, enum weir_attempt_end end, const char *error)
+static void fail_run(struct weir_run *run, enum weir_attempt_end end, const char *error)
 {
     weir_run_end(run, &(struct weir_run_report){.end = end, .error = weir_slice_of(error)});
 }
@@ -325,7 +331,7 @@ static void start(struct weir_run *run)
 {
     struct paths paths;
     if (!is_whole(run)) {
-        fail(run, WEIR_ATTEMPT_HOPELESS, "its body is damaged on disk");
+        fail_run(run, WEIR_ATTEMPT_HOPELESS, "its body is damaged on disk");
         return;
     }
     find_paths(run, &paths);
@@ -334,14 +340,13 @@ static void start(struct weir_run *run)
     }
 }
 
-/* Whether its route is one of those that its loop has: with a reload in between it may not be there
- * any more, or lead elsewhere. */
+/* Whether its loop has the routes of the run's config: a reload may have come in between. */
 static bool has_route(const struct weir_run *run)
 {
     return run->worker == NULL || run->worker->worker_config->snapshot == run->snapshot;
 }
 
-/* In its loop. After weir_job_service_stop() it finds that it has been settled. */
+/* Begins the attempt in its loop. After weir_job_service_stop() the run is settled already. */
 static void on_go(struct weir_post *post)
 {
     struct weir_run *run = weir_container_of(post, struct weir_run, go);
@@ -358,7 +363,7 @@ static void on_go(struct weir_post *post)
     if (goes && !begins) {
         weir_run_end(run, &unbegun);
     } else if (begins && halt != WEIR_HALT_NONE) {
-        fail(run, WEIR_ATTEMPT_CANCELLED, "it was cancelled before it had started");
+        fail_run(run, WEIR_ATTEMPT_CANCELLED, "it was cancelled before it had started");
     } else if (begins) {
         start(run);
     }
@@ -384,10 +389,10 @@ bool weir_run_stop(struct weir_run *run, enum weir_run_halt halt)
     assert(run->state == WEIR_RUN_TAKING || run->state == WEIR_RUN_GOING ||
            run->state == WEIR_RUN_RUNNING);
     if (first || halt == WEIR_HALT_CANCEL) {
-        run->halt = halt; /* who cancels does not want it to be tried again */
+        run->halt = halt; /* a cancelled job must not be tried again */
     }
     if (!first || run->state == WEIR_RUN_TAKING) {
-        return false; /* one that is being taken is looked at when it goes */
+        return false; /* a run that is being taken checks `halt` when it begins */
     }
     run->stop = (struct weir_post){.arrive = on_stop};
     run->holds++;
@@ -399,7 +404,7 @@ void weir_run_send_stop(struct weir_run *run)
     weir_loop_post(loop_of(run), &run->stop);
 }
 
-/* The schedule holds the job; what runs it is made to end. */
+/* A lease has run out: the schedule holds the job, and its attempt is asked to end. */
 struct weir_run *weir_run_lapse(struct weir_job_service *service,
                                 const struct weir_schedule_news *news)
 {
@@ -418,7 +423,7 @@ static int remaining_ms(uint64_t deadline_ns)
     return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / WEIR_NS_PER_MS);
 }
 
-/* Kills all commands before the first of them is awaited. */
+/* Kills all commands before it waits for the first of them. */
 static void kill_commands(struct weir_link *runs)
 {
     for (struct weir_link *at = runs->next; at != runs; at = at->next) {
@@ -429,7 +434,7 @@ static void kill_commands(struct weir_link *runs)
     }
 }
 
-/* False: the work has ended already, and tells its end when its loop is settled. */
+/* False: the attempt has ended already, and reports its end when its loop is settled. */
 static bool destroy_work(struct weir_run *run, uint64_t deadline_ns)
 {
     if (run->command != NULL && !weir_command_destroy(run->command, remaining_ms(deadline_ns))) {

@@ -1,3 +1,8 @@
+/* job_service_settle.c - the end of a run: decides what becomes of the job, has the store record
+ * it, and then forgets or requeues it.
+ *
+ * weir_run_end() is called in the loop of the attempt or in the store's thread; on_settled() runs
+ * in the store's thread. Both take the job service's lock. */
 #define _GNU_SOURCE
 #include "runner/job_service_parts.h"
 
@@ -5,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* For jobs of queues that the config does not name any more. */
+/* For jobs of queues that are no longer in the config. */
 #define BACKOFF_FIRST_NS WEIR_NS_PER_SECOND
 #define BACKOFF_MAX_NS   (300 * WEIR_NS_PER_SECOND)
 #define KEEP_NS          WEIR_NS_PER_DAY
@@ -14,24 +19,24 @@
 
 static_assert(WEIR_JOB_KILLS_MAX == 3, "which is said in words");
 
-/* ---- what is kept of an attempt ---- */
+/* ---- texts of an attempt ---- */
 
 /* Where the next text goes. */
-struct pen {
+struct text_packer {
     char *to;
 };
 
-static struct weir_slice put(struct pen *pen, struct weir_slice text)
+static struct weir_slice put(struct text_packer *text_packer, struct weir_slice text)
 {
-    struct weir_slice copy = {pen->to, text.bytes};
+    struct weir_slice copy = {text_packer->to, text.bytes};
     if (text.bytes > 0) {
-        memcpy(pen->to, text.data, text.bytes);
+        memcpy(text_packer->to, text.data, text.bytes);
     }
-    pen->to += text.bytes;
+    text_packer->to += text.bytes;
     return copy;
 }
 
-/* No more than fits, and no character in pieces. */
+/* Cuts a text to a length without splitting a character. */
 static struct weir_slice cut(struct weir_slice text, size_t bytes_max)
 {
     size_t bytes = text.bytes < bytes_max ? text.bytes : bytes_max;
@@ -41,7 +46,7 @@ static struct weir_slice cut(struct weir_slice text, size_t bytes_max)
     return (struct weir_slice){text.data, bytes};
 }
 
-/* Copies what the report points at, which is good only during the call; `before` goes before the
+/* Copies the texts of the report, which are valid only during the call; `before` goes before the
  * error. False without memory. */
 static bool keep_texts(struct weir_run *run, struct weir_run_report *report,
                        struct weir_slice before)
@@ -59,39 +64,39 @@ static bool keep_texts(struct weir_run *run, struct weir_run_report *report,
     if (run->texts == NULL) {
         return false;
     }
-    struct pen pen = {run->texts};
-    struct weir_slice head = put(&pen, before);
-    report->error = put(&pen, report->error);
+    struct text_packer text_packer = {run->texts};
+    struct weir_slice head = put(&text_packer, before);
+    report->error = put(&text_packer, report->error);
     report->error = (struct weir_slice){head.data, head.bytes + report->error.bytes};
-    report->type = put(&pen, report->type);
-    report->log = put(&pen, report->log);
+    report->type = put(&text_packer, report->type);
+    report->log = put(&text_packer, report->log);
     if (at_hand) {
-        report->result.bytes = put(&pen, report->result.bytes);
+        report->result.bytes = put(&text_packer, report->result.bytes);
     }
     return true;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- the verdict ---- */
 
-/* Why it ended is what it was told, if it was told anything. */
+/* If the attempt was asked to end, that is the reason why it ended. */
 static void explain(const struct weir_run *run, struct weir_run_report *report)
 {
     if (report->end == WEIR_ATTEMPT_SUCCESS) {
-        return; /* it was faster */
+        return; /* it had succeeded before it was asked */
     }
     if (run->halt == WEIR_HALT_CANCEL) {
         report->end = WEIR_ATTEMPT_CANCELLED;
         report->error = weir_slice_of("it was cancelled");
     } else if (run->halt == WEIR_HALT_LAPSE) {
         report->end = WEIR_ATTEMPT_LOST;
-        report->error = weir_slice_of("its lease ran out: what runs it was not heard of");
+        report->error = weir_slice_of("its lease ran out without a sign of life");
     } else if ((report->end == WEIR_ATTEMPT_LOST && report->orderly) ||
                (report->end == WEIR_ATTEMPT_KILLED && run->service->draining)) {
-        /* That we were told to end is not the job's fault; and whoever told us may have told what
-         * we run as well, as service managers do. */
+        /* A shutdown of Weir is not the job's fault. A service manager that stops Weir may also
+         * have killed the command. */
         report->end = WEIR_ATTEMPT_UNABLE;
         report->orderly = true;
-        report->error = weir_slice_of("Weir was told to end while it ran");
+        report->error = weir_slice_of("Weir was shut down while it ran");
     }
 }
 
@@ -100,8 +105,8 @@ static uint32_t kills_of(const struct weir_run *run, const struct weir_run_repor
     return run->row.kills + (weir_attempt_kills(report->end) && !report->orderly ? 1 : 0);
 }
 
-static struct weir_verdict_of_job judge(const struct weir_run *run,
-                                        const struct weir_run_report *report, uint64_t chance)
+static struct weir_verdict_of_job
+judge_attempt(const struct weir_run *run, const struct weir_run_report *report, uint64_t chance)
 {
     const struct weir_config_queue *config = run->config;
     uint64_t first_ns = config == NULL ? BACKOFF_FIRST_NS : config->backoff_first_ns;
@@ -124,7 +129,7 @@ static int64_t keep_until(const struct weir_run *run, int64_t now_ms)
 
 static void on_settled(struct weir_store_op *op);
 
-static void settle(struct weir_run *run)
+static void record_end(struct weir_run *run)
 {
     run->settle.op = (struct weir_store_op){.act = WEIR_STORE_SETTLE, .complete = on_settled};
     run->settle.number = run->number;
@@ -138,43 +143,43 @@ static void on_swept(struct weir_disk_task *task)
     struct weir_run *run = weir_container_of(task, struct weir_run, sweep);
     struct weir_job_service *service = run->service;
     weir_command_sweep(service->folder, run->number, run->row.attempts);
-    settle(run);
+    record_end(run);
     weir_job_service_complete(service);
 }
 
-/* An attempt that is none leaves its number, and so its folder, to the next one, and a dead letter
- * that is redriven begins with the first again: the folder must not be swept when the next one is
- * at work, nor be taken for the next one's at a start. */
+/* Removes the folder before the end is recorded, for an attempt that does not count and for a dead
+ * letter: the next attempt has the same number and so the same folder, which must not be removed
+ * under it, nor be mistaken for its own at a start. */
 static void sweep_and_settle(struct weir_run *run)
 {
     struct weir_job_service *service = run->service;
     run->folder = false;
     run->sweep = (struct weir_disk_task){.work = on_swept};
     atomic_fetch_add(&service->asked,
-                     1); /* for weir_job_service_stop() it is on its way to the store */
+                     1); /* counts as an operation of the store for weir_job_service_stop() */
     weir_disk_submit(service->disk, &run->sweep);
 }
 
-void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
+void weir_run_end(struct weir_run *run, const struct weir_run_report *answered)
 {
     struct weir_job_service *service = run->service;
-    struct weir_run_report report = *told;
+    struct weir_run_report report = *answered;
     struct weir_instant now = weir_job_service_lock(service);
     explain(run, &report);
     run->ran_ms = run->began_ns == 0 ? 0 : (now.now_ns - run->began_ns) / WEIR_NS_PER_MS;
     uint64_t chance = weir_job_service_random(service);
     weir_run_move(run, WEIR_RUN_SETTLING);
-    /* Its worker is free from now on. One whose lease has run out is held already. */
+    /* Frees its worker. A run whose lease has run out is held already. */
     (void)!weir_schedule_end(service->schedule, run->number, run->epoch, now);
     weir_job_service_unlock(service, now);
 
-    struct weir_verdict_of_job verdict = judge(run, &report, chance);
+    struct weir_verdict_of_job verdict = judge_attempt(run, &report, chance);
     struct weir_slice before = weir_slice_of(verdict.quarantined ? QUARANTINED : "");
     if (!keep_texts(run, &report, before)) {
-        report = (struct weir_run_report){
-            .end = WEIR_ATTEMPT_FAILURE,
-            .error = weir_slice_of("there was no memory for what it had to say")};
-        verdict = judge(run, &report, chance);
+        report =
+            (struct weir_run_report){.end = WEIR_ATTEMPT_FAILURE,
+                                     .error = weir_slice_of("out of memory for its error text")};
+        verdict = judge_attempt(run, &report, chance);
     }
     int64_t delay_ms = report.orderly ? 0 : (int64_t)verdict.delay_ms;
     run->settle = (struct weir_store_settle){.before = WEIR_JOB_RUNNING,
@@ -193,7 +198,7 @@ void weir_run_end(struct weir_run *run, const struct weir_run_report *told)
     if (comes_again && run->folder) {
         sweep_and_settle(run);
     } else {
-        settle(run);
+        record_end(run);
     }
 }
 
@@ -204,7 +209,7 @@ void weir_run_retire(struct weir_run *run, enum weir_job_state after, const char
                                              .now_ms = weir_wall_ms(),
                                              .kills = run->row.kills,
                                              .error = weir_slice_of(error)};
-    settle(run);
+    record_end(run);
 }
 
 /* ---- what is on record ---- */
@@ -232,8 +237,8 @@ static void on_sweep(struct weir_disk_task *task)
     weir_run_let_go(run);
 }
 
-/* What became of it is known, and on record. */
-static void finish(struct weir_run *run, enum weir_job_state after, int64_t next_ms)
+/* The end is on record: counts it, notifies, and forgets or requeues the job. */
+static void finish_run(struct weir_run *run, enum weir_job_state after, int64_t next_ms)
 {
     struct weir_job_service *service = run->service;
     struct weir_map_node *watches = NULL;
@@ -282,9 +287,9 @@ void weir_run_vanish(struct weir_run *run)
     run->stale = true;
     weir_run_move(run, WEIR_RUN_SETTLING);
     (void)!weir_schedule_end(service->schedule, run->number, run->epoch,
-                             now); /* or it has lapsed */
+                             now); /* fails if it has lapsed */
     weir_job_service_unlock(service, now);
-    finish(run, WEIR_JOB_CANCELLED, 0);
+    finish_run(run, WEIR_JOB_CANCELLED, 0);
 }
 
 static void on_looked(struct weir_store_op *op);
@@ -304,12 +309,12 @@ static void on_settled(struct weir_store_op *op)
     struct weir_job_service *service = run->service;
     switch (op->end) {
     case WEIR_STORE_DONE:
-        finish(run, run->settle.after, run->settle.next_ms);
+        finish_run(run, run->settle.after, run->settle.next_ms);
         break;
     case WEIR_STORE_FAILED:
         weir_run_stick(run, op->error);
         break;
-    default: /* somebody else was faster; what has become of it is on record */
+    default: /* another end was recorded before; that one counts */
         run->stale = true;
         look(run);
     }
@@ -327,7 +332,7 @@ static void on_looked(struct weir_store_op *op)
         enum weir_job_state after = again ? WEIR_JOB_QUEUED : WEIR_JOB_CANCELLED;
         int64_t next_ms = again ? run->look.row.next_ms : 0;
         free(op->memory);
-        finish(run, after, next_ms);
+        finish_run(run, after, next_ms);
     } else if (op->end == WEIR_STORE_DONE && run->look.row.state == WEIR_JOB_QUEUED) {
         run->row = run->look.row;
         run->memory = op->memory;
@@ -335,7 +340,7 @@ static void on_looked(struct weir_store_op *op)
     } else {
         free(op->memory);
         run->stale = true;
-        finish(run, WEIR_JOB_CANCELLED, 0);
+        finish_run(run, WEIR_JOB_CANCELLED, 0);
     }
     weir_job_service_complete(service);
 }
@@ -345,7 +350,7 @@ void weir_run_drop(struct weir_run *run)
     look(run);
 }
 
-/* ---- while the disk does not work ---- */
+/* ---- while the disk fails ---- */
 
 void weir_run_stick(struct weir_run *run, const char *error)
 {
@@ -354,7 +359,7 @@ void weir_run_stick(struct weir_run *run, const char *error)
     struct weir_job_service_request *cancels = run->cancels;
     run->cancels = NULL;
     if (run->state == WEIR_RUN_TAKING && run->halt == WEIR_HALT_CANCEL) {
-        run->halt = WEIR_HALT_NONE; /* who asked for it is told that it failed */
+        run->halt = WEIR_HALT_NONE; /* the cancellation is answered with the failure */
     }
     if (!service->stopped) {
         uint64_t retry_ns = now.now_ns + WEIR_JOB_SERVICE_RETRY_NS;
@@ -376,10 +381,10 @@ void weir_run_rest(struct weir_run *run)
 void weir_run_ask_again(struct weir_run *run)
 {
     if (run->rests) {
-        weir_run_end(
-            run, &(struct weir_run_report){
-                     .end = WEIR_ATTEMPT_UNABLE,
-                     .error = weir_slice_of("there was no memory, or no descriptor, to run it")});
+        weir_run_end(run,
+                     &(struct weir_run_report){
+                         .end = WEIR_ATTEMPT_UNABLE,
+                         .error = weir_slice_of("there was no memory or no descriptor to run it")});
         return;
     }
     run->asked->memory = NULL;

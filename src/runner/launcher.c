@@ -1,4 +1,7 @@
-/* Weir's side of the launcher. */
+/* launcher.c - Weir's side of the launcher: forks it, asks it for supervisors, and sends them
+ * orders. Only one thread at a time may call it: the main thread at the start and the end, the
+ * command loop in between. The weir_launch_*() functions need no launcher and work on a
+ * supervisor's socket. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC, SYS_pidfd_open */
 #include "runner/launcher.h"
 
@@ -16,20 +19,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A process that is killed ends within milliseconds, unless the kernel itself waits for a disk. */
+/* A process that is killed ends within milliseconds, unless the kernel waits for a disk. */
 #define PATIENCE_SECONDS 10
 
 /* How often a launcher that was killed is replaced, for one command. */
 #define TRIES_MAX 2
 
-/* Supervisors that wait for their next command. More are not kept: they would be needed only when
- * as many commands end at about the same time and as many begin. */
+/* Supervisors that wait for their next command. More would help only when as many commands end and
+ * begin at about the same time. */
 #define IDLE_MAX 64
 
 struct weir_launcher {
     int socket; /* -1: there is no launcher at present */
     pid_t pid;
-    int held; /* what it is to keep open; -1: nothing */
+    int held; /* the descriptor that it keeps open; -1: none */
     size_t idle_count;
     int idle[IDLE_MAX]; /* sockets to supervisors */
 };
@@ -37,7 +40,7 @@ struct weir_launcher {
 /* ---- the process ---- */
 
 /* All signals are blocked in the launcher from its first instruction. */
-static bool begin(struct weir_launcher *launcher)
+static bool start_launcher(struct weir_launcher *launcher)
 {
     int ends[2];
     sigset_t all, before;
@@ -63,8 +66,8 @@ static bool begin(struct weir_launcher *launcher)
     return true;
 }
 
-/* Closes the socket, upon which it ends everything and then itself. */
-static void end(struct weir_launcher *launcher)
+/* Closes the socket, which makes the launcher end everything and then itself. */
+static void stop_launcher(struct weir_launcher *launcher)
 {
     if (launcher->socket == -1) {
         return;
@@ -98,8 +101,7 @@ static ssize_t send_fds(int socket, const void *bytes, size_t count, const int *
     do {
         sent = sendmsg(socket, &message.head, MSG_NOSIGNAL);
     } while (sent == -1 && errno == EINTR);
-    if (sent == -1 &&
-        errno == ETOOMANYREFS) { /* as many descriptors as we may have are under way */
+    if (sent == -1 && errno == ETOOMANYREFS) { /* the limit of descriptors under way is reached */
         errno = EMFILE;
     }
     return sent;
@@ -117,14 +119,14 @@ static bool hold(const struct weir_launcher *launcher)
 
 /* A launcher that does not keep the descriptor open must not start anything: the lock would not
  * last as long as its commands. */
-static bool replace(struct weir_launcher *launcher)
+static bool replace_launcher(struct weir_launcher *launcher)
 {
-    if (!begin(launcher)) {
+    if (!start_launcher(launcher)) {
         return false;
     }
     if (!hold(launcher)) {
         int why = errno;
-        end(launcher);
+        stop_launcher(launcher);
         errno = why;
         return false;
     }
@@ -139,7 +141,7 @@ struct weir_launcher *weir_launcher_create(void)
         return NULL;
     }
     *launcher = (struct weir_launcher){.socket = -1, .held = -1};
-    if (!begin(launcher)) {
+    if (!start_launcher(launcher)) {
         int why = errno;
         free(launcher);
         errno = why;
@@ -164,7 +166,7 @@ void weir_launcher_destroy(struct weir_launcher *launcher)
     while (launcher->idle_count > 0) {
         close(launcher->idle[--launcher->idle_count]);
     }
-    end(launcher);
+    stop_launcher(launcher);
     free(launcher);
 }
 
@@ -176,25 +178,25 @@ static bool is_closed(int error)
     return error == EPIPE || error == ECONNRESET;
 }
 
-/* Asks for one, of a new launcher if the last was killed: what that had started goes on, each with
- * its supervisor. */
+/* Asks for a supervisor, of a new launcher if the last one was killed. Commands of the old one go
+ * on, each with its supervisor. */
 static bool ask_for_supervisor(struct weir_launcher *launcher, int fd)
 {
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        if ((launcher->socket != -1 || replace(launcher)) &&
+        if ((launcher->socket != -1 || replace_launcher(launcher)) &&
             ask(launcher, WEIR_LAUNCH_SUPERVISE, fd)) {
             return true;
         }
         if (!is_closed(errno)) {
             return false;
         }
-        end(launcher);
+        stop_launcher(launcher);
     }
     errno = EAGAIN;
     return false;
 }
 
-/* The socket to a new one, or -1 with errno. */
+/* Makes a supervisor. Returns the socket to it, or -1 with errno. */
 static int make_supervisor(struct weir_launcher *launcher)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
@@ -206,7 +208,7 @@ static int make_supervisor(struct weir_launcher *launcher)
                 setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0 &&
                 ask_for_supervisor(launcher, ends[1]);
     int why = errno;
-    close(ends[1]); /* so that the end of the supervisor is the end of the socket */
+    close(ends[1]); /* so that the socket closes when the supervisor ends */
     if (!made) {
         close(ends[0]);
     }
@@ -214,7 +216,8 @@ static int make_supervisor(struct weir_launcher *launcher)
     return made ? ends[0] : -1;
 }
 
-/* One that waits has said all that it had to say; else it was killed. */
+/* Whether an idle supervisor is still alive: it sends nothing, so a readable socket means that it
+ * was killed. */
 static bool is_there(int fd)
 {
     char byte;
@@ -269,7 +272,7 @@ static char *put_texts(char *to, char *const *texts)
     return to;
 }
 
-/* Null without memory, or if it is longer than the kernel would take; with errno. */
+/* Null, with errno, without memory or if it is longer than the kernel accepts. */
 static char *write_order(const struct weir_spawn *spawn, size_t *bytes)
 {
     struct weir_launch_order order = {
@@ -327,7 +330,7 @@ static bool send_with_files(int socket, const struct weir_spawn *spawn, const ch
     return sent != -1 && send_all(socket, order + sent, bytes - (size_t)sent);
 }
 
-/* Returns errno. A supervisor that does not read any more has said why. */
+/* Returns an errno. A supervisor that has stopped reading has sent the reason. */
 static int send_order(int socket, const struct weir_spawn *spawn)
 {
     size_t bytes;
@@ -340,8 +343,8 @@ static int send_order(int socket, const struct weir_spawn *spawn)
     return error;
 }
 
-/* Returns errno: ETIMEDOUT after 10 s, EAGAIN if the supervisor has ended without an answer. A
- * socket that was reset had an order in it which no supervisor has read. */
+/* Returns an errno: ETIMEDOUT after 10 s, EAGAIN if the supervisor has ended without an answer. A
+ * reset socket means that no supervisor has read the order. */
 static int receive_begun(int socket, struct weir_launch_begun *begun)
 {
     ssize_t got;
@@ -404,37 +407,37 @@ int weir_launcher_start(struct weir_launcher *launcher, const struct weir_spawn 
 
 /* ---- what was started ---- */
 
-static void say(int fd, char word)
+static void send_word(int fd, char word)
 {
     (void)!send(fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void weir_launch_ask_to_end(int fd)
 {
-    say(fd, WEIR_LAUNCH_ASK_TO_END);
+    send_word(fd, WEIR_LAUNCH_ASK_TO_END);
 }
 
 void weir_launch_kill(int fd)
 {
-    say(fd, WEIR_LAUNCH_KILL);
+    send_word(fd, WEIR_LAUNCH_KILL);
 }
 
-bool weir_launch_ended(int fd, struct weir_launch_end *end)
+bool weir_launch_ended(int fd, struct weir_launch_end *stop_launcher)
 {
-    ssize_t got = recv(fd, end, sizeof *end, MSG_DONTWAIT);
+    ssize_t got = recv(fd, stop_launcher, sizeof *stop_launcher, MSG_DONTWAIT);
     if (got == -1 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
-    if (got != (ssize_t)sizeof *end) {
-        *end = (struct weir_launch_end){.lost = true};
+    if (got != (ssize_t)sizeof *stop_launcher) {
+        *stop_launcher = (struct weir_launch_end){.lost = true};
     }
     return true;
 }
 
 void weir_launch_finish(int fd, int patience_ms)
 {
-    struct weir_launch_end end;
+    struct weir_launch_end stop_launcher;
     weir_launch_kill(fd);
     (void)!poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, patience_ms);
-    (void)!weir_launch_ended(fd, &end);
+    (void)!weir_launch_ended(fd, &stop_launcher);
 }

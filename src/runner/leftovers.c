@@ -1,3 +1,6 @@
+/* leftovers.c - finds and kills processes of commands that no supervisor watches any more, by the
+ * lock `work.lock` and by reading /proc. Its functions block: weir_leftovers_end() is called in the
+ * main thread at the start, weir_leftovers_end_attempt() in disk threads. They share no state. */
 #define _GNU_SOURCE /* F_OFD_SETLK, SYS_pidfd_open */
 #include "runner/leftovers.h"
 
@@ -16,7 +19,7 @@
 #include <unistd.h>
 
 #define TRY_EVERY_MS          5u
-#define ENVIRONMENT_BYTES_MAX (256u << 10) /* of a process; WEIR_JOB_DIR is among the first */
+#define ENVIRONMENT_BYTES_MAX (256u << 10) /* of a process; WEIR_JOB_DIR comes among the first */
 #define VARIABLE              "WEIR_JOB_DIR="
 
 struct search {
@@ -24,7 +27,7 @@ struct search {
     char *environment;         /* room for that of a process */
 };
 
-/* ---- what a process says of itself ---- */
+/* ---- one process ---- */
 
 static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes_max)
 {
@@ -46,7 +49,7 @@ static size_t read_file(pid_t pid, const char *name, char *to, size_t bytes_max)
     return bytes;
 }
 
-/* Whether a path leads into the folder of an attempt that is looked for. */
+/* Whether a path leads into a folder of the attempts searched for. */
 static bool is_inside(const struct search *search, const char *path)
 {
     size_t bytes = strlen(search->prefix);
@@ -55,7 +58,7 @@ static bool is_inside(const struct search *search, const char *path)
 }
 
 /* Whether the process has its working directory there. */
-static bool stands_there(const struct search *search, pid_t pid)
+static bool works_there(const struct search *search, pid_t pid)
 {
     char path[64], folder[PATH_MAX + 8];
     snprintf(path, sizeof path, "/proc/%d/cwd", (int)pid);
@@ -64,11 +67,12 @@ static bool stands_there(const struct search *search, pid_t pid)
     return is_inside(search, folder);
 }
 
-/* The value is relative for a user who cannot reach the folder from the root. That alone tells
- * nothing, and somebody who looks around in the folder is not to be killed; both together do. */
+/* For a user who cannot reach the folder from the root, the value is a relative path. That alone
+ * proves nothing, and neither does a working directory in the folder (an operator may look around
+ * there); both together do. */
 static bool is_ours(const struct search *search, pid_t pid, const char *value)
 {
-    return strcmp(value, ".") == 0 ? stands_there(search, pid) : is_inside(search, value);
+    return strcmp(value, ".") == 0 ? works_there(search, pid) : is_inside(search, value);
 }
 
 static bool belongs_to_attempt(const struct search *search, pid_t pid)
@@ -87,7 +91,8 @@ static bool belongs_to_attempt(const struct search *search, pid_t pid)
 
 /* ---- all of them ---- */
 
-/* The descriptor is opened first, so that the number cannot become another's before the kill. */
+/* The pidfd is opened before the check, so that the number cannot become another process's before
+ * the kill. */
 static bool kill_leftover(const struct search *search, pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -101,8 +106,8 @@ static bool kill_leftover(const struct search *search, pid_t pid)
     return found;
 }
 
-/* Kills what it finds; returns one that was there, 0 if there was none, or -1 with errno. A zombie
- * has no environment. */
+/* Kills the processes that it finds; returns one of them, 0 if there was none, or -1 with errno. A
+ * zombie has no environment and is not found. */
 static pid_t kill_leftovers(const struct search *search)
 {
     pid_t found = 0;
@@ -128,7 +133,7 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = TRY_EVERY_MS * WEIR_NS_PER_MS}, NULL);
 }
 
-/* Returns 0 when none is left, one that is, or -1 with errno. */
+/* Repeats until none is left. Returns 0, a process that is left, or -1 with errno. */
 static pid_t kill_until_none(const struct search *search, uint64_t patience_ms)
 {
     for (uint64_t waited_ms = 0;; waited_ms += TRY_EVERY_MS) {
@@ -142,7 +147,7 @@ static pid_t kill_until_none(const struct search *search, uint64_t patience_ms)
 
 /* ---- one attempt ---- */
 
-/* A process hands its children on before it counts as ended. */
+/* Whether the process has ended; its children have a new parent by then. */
 static bool has_ended(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -153,7 +158,7 @@ static bool has_ended(pid_t pid)
     return ended;
 }
 
-/* A child of the launcher's that is no supervisor, or 0: the launcher is about to kill it.
+/* Finds a child of the launcher that is no supervisor, or 0: the launcher is about to kill it.
  * Supervisors are in the launcher's session, commands are not. */
 static pid_t find_stray(const struct search *search, pid_t launcher)
 {
@@ -173,7 +178,7 @@ static pid_t find_stray(const struct search *search, pid_t launcher)
     }
 }
 
-/* What must end before the attempt is over; 0: nothing, -1: it cannot be seen. */
+/* A process that must end before the attempt is over; 0: none, -1: it cannot be determined. */
 static pid_t find_remaining(const struct search *search,
                             const struct weir_leftovers_attempt *attempt)
 {
@@ -185,8 +190,8 @@ static pid_t find_remaining(const struct search *search,
     return leftover != 0 ? leftover : stray;
 }
 
-/* The kernel may leave out a child of the launcher's while another one ends; so nothing must be
- * found twice. */
+/* The kernel may leave out a child of the launcher's while another one ends; so only two empty
+ * searches in a row count. */
 static pid_t end_remaining(const struct search *search,
                            const struct weir_leftovers_attempt *attempt, uint64_t patience_ms)
 {
@@ -231,7 +236,7 @@ static int take_lock(const char *folder, uint64_t patience_ms, char *error, size
     if (errno == EAGAIN || errno == EACCES) {
         snprintf(error, error_bytes,
                  "Commands that an earlier Weir started on %s have not ended within %llu s after "
-                 "it: end the processes \"job-supervisor\" and what they have started, then start "
+                 "it. End the processes \"job-supervisor\" and what they have started, then start "
                  "Weir again",
                  folder, (unsigned long long)(patience_ms / 1000));
     } else {

@@ -1,14 +1,14 @@
 /* leftovers.h - processes of commands that an earlier Weir has started on the same data folder.
  *
  * A launcher and its supervisors (launcher.h) hold a lock, `work.lock` in the data folder, until
- * all that they have started is gone. So the next Weir takes that lock before it looks at what
- * became of any job. Should the supervisors have been killed as well, processes are found by their
- * environment: WEIR_JOB_DIR names the folder of an attempt in the data folder. A process that has
- * cleared its environment and left its supervisor too is not found.
+ * everything that they have started is gone. So the next Weir takes that lock before it settles any
+ * job. If the supervisors were killed as well, processes are found by their environment:
+ * WEIR_JOB_DIR names the folder of an attempt in the data folder. A process that has cleared its
+ * environment and left its supervisor too is not found.
  *
  * The same search ends an attempt whose supervisor was killed while Weir goes on. Its processes
- * have become the launcher's children then, which the launcher kills, whatever their environment.
- * Only if the launcher was killed too is the environment all that is left to go by. */
+ * have then become children of the launcher, which kills them whatever their environment. Only if
+ * the launcher was killed too, the environment is the only trace. */
 #ifndef WEIR_RUNNER_LEFTOVERS_H
 #define WEIR_RUNNER_LEFTOVERS_H
 
@@ -19,10 +19,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Takes the lock and returns its descriptor, or -1 with a sentence in `error`: after `patience_ms`
- * there were still processes. With `search`, which is needed when folders of attempts were found,
- * the processes of all users are looked through. `folder` is the data folder without links in its
- * path. Blocks; for the start. */
+/* Takes the lock and returns its descriptor, or -1 with a sentence in `error` if processes are left
+ * after `patience_ms`. With `search`, which is needed when folders of attempts were found, all
+ * processes of the machine are checked. `folder` is the data folder without links in its path.
+ * Blocks; for the start. */
 WEIR_MUST_CHECK int weir_leftovers_end(const char *folder, bool search, uint64_t patience_ms,
                                        char *error, size_t error_bytes);
 

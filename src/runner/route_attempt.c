@@ -1,3 +1,6 @@
+/* route_attempt.c - the life of one attempt at a job by a route, and its request;
+ * route_attempt_reply.c reads the reply. All of it runs in the loop of one worker, except the tasks
+ * of disk threads, each of which owns its part of the attempt while `under_way` is set. */
 #define _GNU_SOURCE /* O_CLOEXEC and more */
 #include "runner/route_attempt_parts.h"
 
@@ -18,14 +21,15 @@
 
 #define HEAD_BYTES_MAX 16384 /* of the request; its path may have half of it */
 
-/* How long a route is not asked again for whose body or reply there was no disk or descriptor. */
+/* How long a queue waits before the next attempt when disk space or descriptors were lacking for a
+ * body or reply. */
 #define REST_MS UINT64_C(1000)
 
 /* ---- the end ---- */
 
 static bool is_busy(const struct weir_route_attempt *attempt)
 {
-    return attempt->telling || attempt->reading.under_way || attempt->writing.under_way;
+    return attempt->reporting || attempt->reading.under_way || attempt->writing.under_way;
 }
 
 static void bury(struct weir_dead *dead)
@@ -54,7 +58,7 @@ static void bury_if_free(struct weir_route_attempt *attempt)
     }
 }
 
-/* Nothing of it is known to the loop any more but what disk threads and posts still hold. */
+/* Removes everything from the loop that disk threads and posts do not still hold. */
 static void disconnect(struct weir_route_attempt *attempt)
 {
     struct weir_loop *loop = &attempt->options.worker->loop;
@@ -65,20 +69,20 @@ static void disconnect(struct weir_route_attempt *attempt)
     weir_timer_deinit(loop, &attempt->more);
 }
 
-static void settle(struct weir_route_attempt *attempt);
+static void settle_attempt(struct weir_route_attempt *attempt);
 
-static void tell(struct weir_post *post)
+static void report_end(struct weir_post *post)
 {
     struct weir_route_attempt *attempt =
         weir_container_of(post, struct weir_route_attempt, on_done);
-    attempt->telling = false;
+    attempt->reporting = false;
     if (attempt->abandoned) {
         bury_if_free(attempt);
         return;
     }
     bool good = attempt->end == WEIR_ATTEMPT_SUCCESS;
     if (!good && attempt->file_made) {
-        settle(attempt); /* it was cancelled at the last moment */
+        settle_attempt(attempt); /* it was cancelled at the last moment */
         return;
     }
     bool answered = attempt->head_done && attempt->body_done && !attempt->discarding;
@@ -103,8 +107,9 @@ static void tell(struct weir_post *post)
     bury_if_free(attempt);
 }
 
-/* Tells the end once no disk thread works for it and no file is left that nobody wants. */
-static void settle(struct weir_route_attempt *attempt)
+/* Reports the end once no disk thread works for the attempt and an unwanted result file is removed.
+ */
+static void settle_attempt(struct weir_route_attempt *attempt)
 {
     if (is_busy(attempt)) {
         return;
@@ -113,8 +118,8 @@ static void settle(struct weir_route_attempt *attempt)
         weir_route_attempt_hand_over(&attempt->writing, weir_route_attempt_drop_result, NULL);
         return;
     }
-    attempt->telling = true;
-    attempt->on_done.arrive = tell;
+    attempt->reporting = true;
+    attempt->on_done.arrive = report_end;
     weir_loop_defer(&attempt->options.worker->loop, &attempt->on_done);
 }
 
@@ -127,7 +132,7 @@ void weir_route_attempt_finish(struct weir_route_attempt *attempt, enum weir_att
     attempt->end = end;
     snprintf(attempt->sentence, sizeof attempt->sentence, "%s", sentence);
     disconnect(attempt);
-    settle(attempt);
+    settle_attempt(attempt);
 }
 
 void weir_route_attempt_lack(struct weir_route_attempt *attempt, const char *sentence)
@@ -138,7 +143,8 @@ void weir_route_attempt_lack(struct weir_route_attempt *attempt, const char *sen
     weir_route_attempt_finish(attempt, WEIR_ATTEMPT_UNABLE, sentence);
 }
 
-static void fail(struct weir_route_attempt *attempt, const char *what, int error, bool want)
+static void end_with_error(struct weir_route_attempt *attempt, const char *what, int error,
+                           bool want)
 {
     char sentence[200];
     snprintf(sentence, sizeof sentence, "%s: %s", what, strerror(error));
@@ -151,7 +157,7 @@ static void fail(struct weir_route_attempt *attempt, const char *what, int error
 
 void weir_route_attempt_fail(struct weir_route_attempt *attempt, const char *what, int error)
 {
-    fail(attempt, what, error, weir_folder_lacks(error));
+    end_with_error(attempt, what, error, weir_folder_lacks(error));
 }
 
 /* ---- disk threads ---- */
@@ -165,7 +171,7 @@ static void task_arrives(struct weir_post *post)
     if (attempt->abandoned) {
         bury_if_free(attempt);
     } else if (attempt->over) {
-        settle(attempt);
+        settle_attempt(attempt);
     } else {
         task->arrive(attempt);
     }
@@ -186,8 +192,8 @@ void weir_route_attempt_hand_over(struct weir_route_attempt_task *task,
 
 /* ---- sending ---- */
 
-/* Whether all of the body is what was handed in, once its last chunk is there: 0, or an errno. That
- * chunk is not sent otherwise, so that the route never has the whole of a wrong body. */
+/* Checks the body's digest once its last chunk is read: 0 or an errno. The last chunk is sent only
+ * then, so the route never gets the whole of a damaged body. */
 static int check_chunk(struct weir_route_attempt *attempt)
 {
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
@@ -233,12 +239,12 @@ static void take_chunk(struct weir_route_attempt *attempt)
 {
     int error = attempt->reading.error;
     if (error != 0) {
-        /* One that the disk does not give back is no want that somebody mends. */
+        /* A body that the disk does not return is not a temporary lack. */
         bool want = weir_folder_lacks(error) && error != EIO;
-        fail(attempt,
-             error == EBADMSG ? "the job's body is damaged on disk"
-                              : "the job's body could not be read",
-             error, want);
+        end_with_error(attempt,
+                       error == EBADMSG ? "the job's body is damaged on disk"
+                                        : "the job's body could not be read",
+                       error, want);
         return;
     }
     attempt->body_at += attempt->chunk_bytes;
@@ -246,7 +252,7 @@ static void take_chunk(struct weir_route_attempt *attempt)
     send_request(attempt);
 }
 
-/* A connection that takes no more may still bring a reply: why. */
+/* A connection that takes no more may still bring a reply with the reason. */
 static void send_request(struct weir_route_attempt *attempt)
 {
     while (attempt->unsent.bytes > 0 && attempt->stream.writable) {
@@ -302,10 +308,11 @@ static void write_field(struct weir_head_writer *writer, const char *name, struc
     weir_head_field(writer, weir_slice_of(name), value);
 }
 
-/* What stands in a field that the route reads, so that its upstream sees what it sees of others. A
- * value that no field can have is left out: who asks is known without it. */
-static void write_said(struct weir_head_writer *writer, const struct weir_config_source *source,
-                       struct weir_slice value)
+/* Writes the header field from which the route reads a value, so that its upstream sees what it
+ * sees of other clients. A value that no field can carry is left out: the gates know it from the
+ * job. */
+static void write_source(struct weir_head_writer *writer, const struct weir_config_source *source,
+                         struct weir_slice value)
 {
     if (source->kind == WEIR_CONFIG_SOURCE_HEADER && weir_text_all(value, WEIR_CHAR_VALUE)) {
         weir_head_field(writer, source->text, value);
@@ -322,15 +329,15 @@ static void write_fields_of_route(struct weir_head_writer *writer,
     const char *query = path.bytes == 0 ? NULL : memchr(path.data, '?', path.bytes);
     path.bytes = query == NULL ? path.bytes : (size_t)(query - path.data);
     if (!weir_matcher_find(config->matcher, path, &match)) {
-        return; /* which the proxy will tell */
+        return; /* the proxy's reply will say so */
     }
     const struct weir_config_route *route = &config->routes[match.route];
-    write_said(writer, &route->tenant, order->tenant);
-    write_said(writer, &route->flow, order->id);
-    write_said(writer, &route->priority, weir_slice_of(weir_priority_name(order->priority)));
+    write_source(writer, &route->tenant, order->tenant);
+    write_source(writer, &route->flow, order->id);
+    write_source(writer, &route->priority, weir_slice_of(weir_priority_name(order->priority)));
 }
 
-/* The head, and a body that is at hand. False if there is no memory; what cannot be a head is told
+/* Writes the head and a short body. False if memory runs out; a head that is invalid is reported
  * later. */
 static bool write_request(struct weir_route_attempt *attempt)
 {
@@ -363,7 +370,7 @@ static bool write_request(struct weir_route_attempt *attempt)
     return true;
 }
 
-/* Copies of the tenant, for the gates, and of the paths. */
+/* Copies the tenant, for the gates, and the paths. */
 static bool keep_texts(struct weir_route_attempt *attempt)
 {
     const struct weir_route_attempt_options *options = &attempt->options;
@@ -471,8 +478,8 @@ weir_route_attempt_start(const struct weir_route_attempt_options *options)
     attempt->timeout_ms = timeout_ms;
     if (attempt->unsent.bytes == 0) {
         weir_route_attempt_finish(attempt, WEIR_ATTEMPT_HOPELESS,
-                                  "the job cannot be sent: its id, or the path of its route, has "
-                                  "characters that no request can have, or is too long");
+                                  "the job cannot be sent: its id or its route's path is too long, "
+                                  "or has characters that no request can have");
     } else if (timeout_ms != 0) {
         weir_timer_set(loop, &attempt->timer, loop->now_ns + timeout_ms * WEIR_NS_PER_MS);
     }

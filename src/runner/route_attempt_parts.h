@@ -1,8 +1,7 @@
 /* route_attempt_parts.h - what the files of a route attempt share. Part of route_attempt.h.
  *
  * route_attempt.c has its life and sends the request; route_attempt_reply.c reads the reply. Both
- * do what is possible until a side can do no more, and go on when the loop or a disk thread says
- * so. */
+ * work until a side can do no more, and continue when the loop or a disk thread reports. */
 #ifndef WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 #define WEIR_RUNNER_ROUTE_ATTEMPT_PARTS_H
 
@@ -12,9 +11,9 @@
 #include "wire/chunked.h"
 #include "wire/http1.h"
 
-#define WEIR_ROUTE_ATTEMPT_CHUNK_BYTES 65536 /* of a body in a file that are read at once */
+#define WEIR_ROUTE_ATTEMPT_CHUNK_BYTES 65536 /* of a body in a file, read at once */
 
-/* What a disk thread does for it; one of each at a time. */
+/* A task for a disk thread; one for reading and one for writing at a time. */
 struct weir_route_attempt_task {
     struct weir_disk_task task;
     struct weir_post done;
@@ -30,26 +29,26 @@ struct weir_route_attempt {
     struct weir_stream stream; /* our end */
     struct weir_timer timer;
     struct weir_timer more;   /* there is more to read */
-    struct weir_post on_done; /* the end is under way to who waits for it */
+    struct weir_post on_done; /* the report of the end, deferred */
     struct weir_dead dead;
     uint64_t timeout_ms;
-    bool telling;
-    bool over;      /* how it ended is known; only files are still to be dealt with */
-    bool abandoned; /* nobody is told any more */
+    bool reporting;
+    bool over;      /* its end is known; only files remain to be handled */
+    bool abandoned; /* `ended` must not be called any more */
     enum weir_attempt_end end;
     char sentence[WEIR_JOB_ERROR_BYTES_MAX];
-    char *texts; /* copies of what is good during the call only */
+    char *texts; /* copies of texts that are valid only during the call */
     char *result_path;
 
     /* The request. */
-    char *request;            /* its head, and a body that is at hand */
-    struct weir_slice unsent; /* of what is at hand */
+    char *request;            /* its head, and a short body */
+    struct weir_slice unsent; /* the part of it that is not sent */
     struct weir_route_attempt_task reading;
-    char *body_path; /* null: it is all at hand */
+    char *body_path; /* null: the body is in `request` */
     int body_fd;
     uint64_t body_at; /* read from the file so far */
     uint64_t body_bytes;
-    struct weir_hasher *hasher; /* of what was read of it; null: it is not checked */
+    struct weir_hasher *hasher; /* of the part that was read; null: it is not checked */
     uint8_t body_digest[WEIR_JOB_DIGEST_BYTES];
     char *chunk;
     size_t chunk_bytes;
@@ -59,13 +58,13 @@ struct weir_route_attempt {
     struct weir_http1_head head;
     bool head_done;
     bool body_done;
-    bool discarding; /* more than is kept of a failure */
+    bool discarding; /* skipping what is not kept of a failure's body */
     uint64_t left_bytes;
     struct weir_chunked chunked;
-    struct weir_buffer result; /* what has not been written to a file; all of it if none is open */
+    struct weir_buffer result; /* not written to a file yet; all of it if none is open */
     struct weir_route_attempt_task writing;
     int result_fd;
-    bool file_made; /* and to be removed if it does not end well */
+    bool file_made; /* and must be removed if the attempt does not succeed */
     uint64_t written_bytes;
     uint32_t written_sum; /* their checksum */
     uint64_t retry_after_ms;
@@ -73,19 +72,19 @@ struct weir_route_attempt {
     char type[WEIR_JOB_TYPE_BYTES_MAX];
 };
 
-/* It has ended like that; the first time counts. */
+/* Ends the attempt like that; only the first call counts. */
 void weir_route_attempt_finish(struct weir_route_attempt *attempt, enum weir_attempt_end end,
                                const char *sentence);
 
-/* It has ended for want of disk or descriptors: no attempt is counted, and the route is not asked
- * again at once. */
+/* Ends the attempt for lack of disk space or descriptors: it does not count, and the next one waits
+ * a little. */
 void weir_route_attempt_lack(struct weir_route_attempt *attempt, const char *sentence);
 
-/* One or the other, with why a call failed. */
+/* Calls one of the two, with the errno of a failed call. */
 void weir_route_attempt_fail(struct weir_route_attempt *attempt, const char *what, int error);
 
 /* Hands the task to a disk thread; `arrive` is called in the loop when it is done, unless the
- * route attempt is over by then. */
+ * attempt is over by then. */
 void weir_route_attempt_hand_over(struct weir_route_attempt_task *task,
                                   void (*work)(struct weir_disk_task *task),
                                   void (*arrive)(struct weir_route_attempt *attempt));
@@ -95,10 +94,10 @@ static inline struct weir_route_attempt *weir_route_attempt_of(struct weir_disk_
     return weir_container_of(task, struct weir_route_attempt_task, task)->attempt;
 }
 
-/* Reads what has come of the reply, as far as there is room for it. */
+/* Reads what has arrived of the reply, as far as there is room for it. */
 void weir_route_attempt_read_reply(struct weir_route_attempt *attempt);
 
-/* The work of removing a result that is not wanted. */
+/* The disk thread's work that removes an unwanted result. */
 void weir_route_attempt_drop_result(struct weir_disk_task *task);
 
 #endif

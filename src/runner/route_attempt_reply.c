@@ -1,3 +1,6 @@
+/* route_attempt_reply.c - reads the reply to a route attempt, keeps its body as the result, and
+ * judges its status. It runs in the loop of the attempt's worker; only write_result() and the
+ * removal of files run in disk threads. */
 #define _GNU_SOURCE /* O_CLOEXEC and more */
 #include "runner/route_attempt_parts.h"
 
@@ -16,10 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How many reads of one reply may follow each other before others have their turn. */
+/* How many reads of one reply follow each other before other events have their turn. */
 #define READS_MAX 16
 
-/* What is to be done next. */
+/* What the reader does next. */
 enum next {
     READ_MORE,
     WAIT, /* for a disk thread */
@@ -31,9 +34,10 @@ static bool is_good(const struct weir_route_attempt *attempt)
     return attempt->head.status >= 200 && attempt->head.status < 300;
 }
 
-/* ---- how it ended ---- */
+/* ---- the end ---- */
 
-/* What a reply says in words: a problem's detail, or an error's message, or else how it begins. */
+/* Finds the reason in a reply: a problem's detail, an error's message, or the beginning of its
+ * body. */
 static size_t find_words(struct weir_route_attempt *attempt, char *to, size_t bytes_max)
 {
     static const char *const names[] = {"detail", "message", "title", "error"};
@@ -100,7 +104,7 @@ static bool write_all(int fd, struct weir_slice bytes, uint64_t at)
     return true;
 }
 
-/* Once the body is complete, it is also made durable. */
+/* Writes a part of the result; once the body is complete, makes it durable. */
 static void write_result(struct weir_disk_task *task)
 {
     struct weir_route_attempt *attempt = weir_route_attempt_of(task);
@@ -145,7 +149,8 @@ static void result_written(struct weir_route_attempt *attempt)
 
 /* ---- the body ---- */
 
-/* How much of it can be taken now; 0 after what has been handed over, or is hopeless. */
+/* How much of the body can be taken now; 0 if a disk thread has the buffer, or if it is hopeless.
+ */
 static size_t make_room(struct weir_route_attempt *attempt)
 {
     struct weir_buffer *result = &attempt->result;
@@ -155,7 +160,7 @@ static size_t make_room(struct weir_route_attempt *attempt)
     if (result->capacity == 0 && !weir_buffer_reserve(&attempt->options.worker->buffers, result,
                                                       WEIR_JOB_INLINE_BYTES_MAX)) {
         weir_route_attempt_finish(attempt, WEIR_ATTEMPT_FAILURE,
-                                  "there is no memory for the route's reply");
+                                  "out of memory for the route's reply");
         return 0;
     }
     if (weir_buffer_room(result) == 0 && !is_good(attempt)) {
@@ -169,7 +174,7 @@ static size_t make_room(struct weir_route_attempt *attempt)
     return attempt->writing.under_way ? 0 : weir_buffer_room(result);
 }
 
-static bool keep(struct weir_route_attempt *attempt, struct weir_slice bytes)
+static bool keep_part(struct weir_route_attempt *attempt, struct weir_slice bytes)
 {
     struct weir_buffer *result = &attempt->result;
     uint64_t most = attempt->options.result_bytes_max;
@@ -207,14 +212,14 @@ static bool take_chunks(struct weir_route_attempt *attempt, struct weir_slice in
                                   weir_http_fault_text(attempt->chunked.fault));
         return false;
     case WEIR_CHUNKED_END:
-        /* Nothing is kept of trailers, and the connection is not used again. */
+        /* Trailers are dropped, and the connection is not used again. */
         attempt->left_bytes = 0;
         break;
     case WEIR_CHUNKED_BODY:
     case WEIR_CHUNKED_NEED_MORE:
         break;
     }
-    bool kept = keep(attempt, body);
+    bool kept = keep_part(attempt, body);
     weir_buffer_consume(&attempt->in, used);
     return kept;
 }
@@ -222,13 +227,14 @@ static bool take_chunks(struct weir_route_attempt *attempt, struct weir_slice in
 static bool take_plain(struct weir_route_attempt *attempt, struct weir_slice input)
 {
     size_t bytes = input.bytes < attempt->left_bytes ? input.bytes : (size_t)attempt->left_bytes;
-    bool kept = keep(attempt, (struct weir_slice){input.data, bytes});
+    bool kept = keep_part(attempt, (struct weir_slice){input.data, bytes});
     attempt->left_bytes -= attempt->head.framing == WEIR_FRAMING_LENGTH ? bytes : 0;
     weir_buffer_consume(&attempt->in, bytes);
     return kept;
 }
 
-/* `left_bytes` is 0 when it is complete; until then of a body without a length it is any number. */
+/* `left_bytes` is 0 when the body is complete; until then it may be any number for a body without a
+ * length. */
 static enum next take_body(struct weir_route_attempt *attempt)
 {
     while (attempt->left_bytes > 0) {
@@ -270,7 +276,7 @@ static void note_head(struct weir_route_attempt *attempt, const char *data)
     weir_chunked_init(&attempt->chunked, UINT64_MAX);
 }
 
-/* Interim replies are passed over. */
+/* Skips interim replies (1xx). */
 static enum next take_head(struct weir_route_attempt *attempt)
 {
     struct weir_slice input = weir_buffer_slice(&attempt->in);
@@ -289,7 +295,7 @@ static enum next take_head(struct weir_route_attempt *attempt)
     if (attempt->head.status < 200) {
         weir_http1_init_response(&attempt->head, WEIR_HTTP1_LIMITS_DEFAULT, WEIR_METHOD_POST);
         weir_buffer_consume(&attempt->in, head_bytes);
-        return take_head(attempt); /* which a buffer of interim replies bounds */
+        return take_head(attempt); /* the size of the buffer bounds the recursion */
     }
     note_head(attempt, input.data);
     weir_buffer_consume(&attempt->in, head_bytes);
@@ -318,7 +324,7 @@ static void connection_ended(struct weir_route_attempt *attempt)
                                                  : "the connection was closed without a reply");
 }
 
-/* Room behind what is there. A head that does not fit into the largest is at fault before. */
+/* Makes room in the buffer. A head that does not fit into the largest one has failed before. */
 static bool make_in_room(struct weir_route_attempt *attempt)
 {
     struct weir_buffer *in = &attempt->in;
@@ -341,7 +347,7 @@ static bool read_some(struct weir_route_attempt *attempt)
     }
     if (!make_in_room(attempt)) {
         weir_route_attempt_finish(attempt, WEIR_ATTEMPT_FAILURE,
-                                  "there is no memory for the route's reply");
+                                  "out of memory for the route's reply");
         return false;
     }
     ssize_t got = weir_stream_read(&attempt->stream, attempt->in.data + attempt->in.end,

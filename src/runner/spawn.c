@@ -1,3 +1,5 @@
+/* spawn.c - starts a process with clone(CLONE_VM | CLONE_VFORK). A supervisor calls it, which has
+ * one thread. */
 #define _GNU_SOURCE /* clone(), prlimit's constants */
 #include "runner/spawn.h"
 
@@ -14,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What runs in the child shares our memory and our thread's data, so it must not be watched by
- * sanitizers, which would take it for us, and must not use calls of libc that do more than the
- * kernel does: setuid() there would reach out to all our threads. */
+/* What runs in the child shares our memory and our thread's data, so sanitizers must not instrument
+ * it, and it must not use calls of libc that do more than the kernel does: setuid() would change
+ * all our threads. */
 #define IN_CHILD __attribute__((no_sanitize_address, no_sanitize_thread, noinline))
 
 /* ThreadSanitizer takes every clone() for a fork, and gets confused when the child lives in our
@@ -30,11 +32,11 @@ int __clone(int (*run)(void *), void *stack, int flags, void *argument, ...);
 
 #define STACK_BYTES 16384
 
-/* Signals are 1 to 64, and those sets are what the kernel takes, whatever libc keeps to itself. */
+/* Signals are 1 to 64 in the kernel's sets, whatever libc reserves for itself. */
 #define SIGNAL_COUNT 64
 #define SIGSET_BYTES 8
 
-/* On 32 bits the plain calls take 16 bits. */
+/* On 32-bit machines the plain calls take 16-bit ids. */
 #ifdef SYS_setuid32
 #define CALL_SETUID    SYS_setuid32
 #define CALL_SETGID    SYS_setgid32
@@ -61,8 +63,8 @@ IN_CHILD static _Noreturn void give_up(struct birth *birth, const char *step)
     }
 }
 
-/* A handler of ours must never run there, and a signal that we ignore is not to be ignored by the
- * command. All are blocked until that is done. */
+/* A handler of ours must never run in the child, and the command must not inherit ignored signals.
+ * All signals are blocked until that is done. */
 IN_CHILD static void reset_signals(void)
 {
     const uint64_t by_default[8] = {0}; /* the kernel's struct sigaction, and more */
@@ -71,7 +73,7 @@ IN_CHILD static void reset_signals(void)
     }
 }
 
-/* Out of the way of 0, 1 and 2. */
+/* Moves a descriptor away from 0, 1 and 2. */
 IN_CHILD static int move_up(struct birth *birth, int fd)
 {
     if (fd == -1) {
@@ -98,13 +100,13 @@ IN_CHILD static void set_files(struct birth *birth)
             give_up(birth, "its files could not be opened");
         }
     }
-    /* All of ours close by themselves; this is for what a library or whoever started us left open.
-     * Kernels before 5.9 do not know it. */
+    /* Our own descriptors have O_CLOEXEC; this closes those that a library or our parent left open.
+     * Kernels before 5.9 lack it. */
     syscall(SYS_close_range, 3u, ~0u, 0u);
     syscall(SYS_umask, 077);
 }
 
-/* A limit above one that we are under ourselves stays what it is: stricter. */
+/* A limit above our own hard limit cannot be set; the stricter one stays. */
 IN_CHILD static void set_limit(struct birth *birth, int what, uint64_t soft, uint64_t hard)
 {
     struct rlimit64 limit = {soft, hard};
@@ -116,7 +118,7 @@ IN_CHILD static void set_limit(struct birth *birth, int what, uint64_t soft, uin
 IN_CHILD static void set_limits(struct birth *birth)
 {
     const struct weir_command_limits *limits = &birth->spawn->limits;
-    set_limit(birth, RLIMIT_CORE, 0, 0); /* nobody would look at it, and it may be large */
+    set_limit(birth, RLIMIT_CORE, 0, 0); /* a core file may be large and has no reader */
     if (limits->memory_bytes != 0) {
         set_limit(birth, RLIMIT_AS, limits->memory_bytes, limits->memory_bytes);
     }
@@ -144,8 +146,8 @@ IN_CHILD static void set_user(struct birth *birth)
     }
 }
 
-/* After the user was set, which takes the signal of our death away again. If we have died before
- * it was set, somebody else is the parent. */
+/* Called after the user is set, which clears the parent-death signal. If our process died before
+ * this call, the child has another parent. */
 IN_CHILD static void set_fate(struct birth *birth)
 {
     if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
@@ -175,7 +177,7 @@ IN_CHILD static int be_born(void *argument)
     give_up(birth, "it could not be started");
 }
 
-/* The child runs on a part of our stack, which rests until it has become the program. */
+/* The child runs on a part of our stack, which is idle until the child has become the program. */
 static int clone_child(struct birth *birth, struct weir_spawned *spawned)
 {
     alignas(16) char stack[STACK_BYTES];
@@ -190,7 +192,7 @@ static int clone_child(struct birth *birth, struct weir_spawned *spawned)
     return 0;
 }
 
-/* The signals that libc keeps to itself are blocked too: they are for threads of ours. */
+/* Blocks also the signals that libc reserves: they are for threads of ours. */
 static int clone_quietly(struct birth *birth, struct weir_spawned *spawned)
 {
     const uint64_t all = UINT64_MAX;
@@ -201,8 +203,8 @@ static int clone_quietly(struct birth *birth, struct weir_spawned *spawned)
     return error;
 }
 
-/* While the child has another user and still our memory, the kernel lets nobody look into either,
- * and leaves that so for us. It is taken back when no child is left in that state. */
+/* While the child has another user and shares our memory, the kernel marks both as not dumpable,
+ * and leaves us so. This restores it when no child is in that state. */
 static int clone_as_other(struct birth *birth, struct weir_spawned *spawned)
 {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;

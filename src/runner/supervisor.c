@@ -1,16 +1,19 @@
-/* The launcher is forked from a process that may have threads, so nothing here takes a lock or
+/* supervisor.c - the processes that start commands: the launcher and the supervisors, each of one
+ * thread.
+ *
+ * The launcher is forked from a process that may have threads, so nothing here takes a lock or
  * calls malloc(): only system calls, functions such as memcpy(), and memory from mmap().
  *
  * A supervisor:
  *
- *     takes an order --> starts the command --> waits --> kills what is left --> tells the end
- *           ^                                                                         |
- *           +----------------------- nothing is left of it ---------------------------+
+ *     takes an order --> starts the command --> waits --> kills what is left --> reports the end
+ *           ^                                                                          |
+ *           +----------------------- nothing is left of it ----------------------------+
  *
- * So a supervisor is forked for each command that runs at the same time, not for each command. It
- * waits for three things: the command's end, a word of Weir, and the end of its socket, which
- * says that Weir has ended. Processes whose parents have ended are its children; those that end
- * meanwhile are reaped, so that no zombies are counted against the user's processes. */
+ * So there is a supervisor for each command that runs at the same time, not for each command. It
+ * waits for three things: the command's end, a message from Weir, and the end of its socket, which
+ * means that Weir has ended. Processes whose parents have ended become its children; it reaps them
+ * as they end, so that no zombies are counted against the user's processes. */
 #define _GNU_SOURCE /* _Fork(), close_range(), wait4(), CMSG_SPACE */
 #include "runner/supervisor.h"
 
@@ -34,7 +37,7 @@
 /* ---- children ---- */
 
 /* Whether a child of the launcher's is no supervisor: those stay in the launcher's session, and
- * commands have one of their own, which nobody can leave for the launcher's. */
+ * commands have one of their own; no process can move from that into the launcher's. */
 static bool is_stray(pid_t pid)
 {
     return getsid(pid) != getsid(0);
@@ -50,7 +53,7 @@ static int kill_child(pid_t pid, bool strays_only)
 }
 
 /* Kills all children, or the stray ones. Returns how many it has met, or -1 if they cannot be
- * listed. A child cannot lose its number meanwhile: only this process reaps it. */
+ * listed. A child keeps its number meanwhile, because only this process reaps it. */
 static int kill_children(bool strays_only)
 {
     char text[4096];
@@ -83,7 +86,7 @@ struct supervisor {
     int signals; /* a signalfd of SIGCHLD */
     pid_t pid;   /* of the command */
     bool ended;  /* the command has, and `end` says how */
-    bool kills;  /* all of it is to be killed */
+    bool kills;  /* everything must be killed */
     struct weir_launch_end end;
 };
 
@@ -109,14 +112,14 @@ static bool reap(struct supervisor *supervisor, int options)
 
 static void signal_group(const struct supervisor *supervisor, int number)
 {
-    if (!supervisor->ended) { /* else the number may be another's by now */
+    if (!supervisor->ended) { /* else the number may be another process's by now */
         kill(-supervisor->pid, number);
     }
 }
 
 /* Kills the children until there are none. Those of a child that dies become children of ours, and
  * a process that is being killed forks no more, so each round leaves fewer. Where children cannot
- * be listed, only the command's group is reached. Whether none is left. */
+ * be listed, only the command's group is killed. Returns whether none is left. */
 static bool end_all(struct supervisor *supervisor)
 {
     signal_group(supervisor, SIGKILL);
@@ -131,7 +134,7 @@ static bool end_all(struct supervisor *supervisor)
             return false;
         }
         if (killed == 0) {
-            sched_yield(); /* one is just becoming ours */
+            sched_yield(); /* an orphan is just becoming our child */
         } else {
             (void)reap(supervisor, 0);
         }
@@ -146,7 +149,7 @@ static void hear_weir(struct supervisor *supervisor)
         signal_group(supervisor, SIGTERM);
         signal_group(supervisor, SIGCONT);
     } else if (got != -1 || errno != EAGAIN) {
-        supervisor->kills = true; /* Weir says so, or is gone */
+        supervisor->kills = true; /* Weir asked for it, or is gone */
     }
 }
 
@@ -157,7 +160,7 @@ static void drain_signals(int signals)
     }
 }
 
-/* False: the supervisor is of no more use. */
+/* Waits until the command and all its processes have ended. False: the supervisor must end. */
 static bool supervise(struct supervisor *supervisor)
 {
     while (!supervisor->ended && !supervisor->kills) {
@@ -210,7 +213,7 @@ struct order {
     size_t memory_bytes;
 };
 
-/* The next text, of which the order has `left` bytes; null: it is not whole. */
+/* Takes the next text of the order; null: it is incomplete. */
 static char *next_text(char **at, size_t *left)
 {
     char *text = *at;
@@ -234,7 +237,7 @@ static bool next_texts(char **list, size_t count, char **at, size_t *left)
     return true;
 }
 
-/* The lists of texts are in the memory too, behind the texts. */
+/* Reads the lists of texts, which are in the order's memory behind the texts. */
 static bool read_texts(struct order *order, size_t lists_at)
 {
     const struct weir_launch_order *head = &order->head;
@@ -255,7 +258,7 @@ static bool read_texts(struct order *order, size_t lists_at)
            next_texts(lists + head->argument_count + 1, head->variable_count, &at, &left);
 }
 
-/* Returns errno. */
+/* Returns 0 or an errno. */
 static int receive_texts(int socket, struct order *order)
 {
     const struct weir_launch_order *head = &order->head;
@@ -302,7 +305,8 @@ static bool take_order(int socket, struct order *order, int *error)
     return true;
 }
 
-/* The command has its files by now, and its log must not seem to be held by somebody else. */
+/* Closes our copies of the command's files: the command has its own, and its log must end with it.
+ */
 static void release_order(struct order *order)
 {
     for (size_t i = 0; i < order->fd_count; i++) {
@@ -322,7 +326,7 @@ static void tell_begun(int socket, int error, pid_t pid, const char *step)
     (void)!send(socket, &begun, sizeof begun, MSG_NOSIGNAL);
 }
 
-/* False: the supervisor is of no more use. */
+/* Takes and carries out one order. False: the supervisor must end. */
 static bool follow_order(int socket, int signals)
 {
     struct order order;
@@ -385,10 +389,11 @@ static bool serve_request(const struct launcher *launcher)
     if (count == 1 && request == WEIR_LAUNCH_SUPERVISE) {
         start_supervisor(launcher, fds[0]);
     }
-    return true; /* what is to be held stays open, here and in every supervisor */
+    return true; /* the held descriptor stays open, here and in every supervisor */
 }
 
-/* Supervisors end by themselves. When one was killed its processes have become the launcher's. */
+/* Reaps ended supervisors. When one was killed, its processes have become the launcher's children.
+ */
 static void reap_all(struct launcher *launcher)
 {
     int status;
@@ -401,7 +406,7 @@ static void reap_all(struct launcher *launcher)
     }
 }
 
-/* Weir has ended: so do the supervisors, each after all that is its own. */
+/* Weir has ended. Waits for the supervisors, which end when their commands have. */
 static void await_all(struct launcher *launcher)
 {
     do {
@@ -410,7 +415,7 @@ static void await_all(struct launcher *launcher)
     } while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOWAIT) == 0);
 }
 
-/* Nothing of Weir's is kept: neither its terminal nor its pipes, nor its folder. */
+/* Closes everything else of Weir's: its terminal, its pipes and its folder. */
 static int keep_only(int fd)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -420,7 +425,7 @@ static int keep_only(int fd)
     }
     dup2(kept, 3);
     fcntl(3, F_SETFD, FD_CLOEXEC);
-    if (close_range(4, ~0u, 0) != 0) { /* kernels before 5.9 do not know it */
+    if (close_range(4, ~0u, 0) != 0) { /* kernels before 5.9 lack it */
         struct rlimit limit = {0};
         getrlimit(RLIMIT_NOFILE, &limit);
         for (int i = 4; i < INT_MAX && (rlim_t)i < limit.rlim_cur; i++) {
@@ -439,7 +444,7 @@ _Noreturn void weir_supervisor_launch(int fd)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how commands end */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, exit statuses would be lost */
     prctl(PR_SET_NAME, "job-launcher");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -1,5 +1,5 @@
-/* supervisor.h - what runs in the launcher and in the supervisors, and what Weir says to them.
- * Part of launcher.h.
+/* supervisor.h - the code of the launcher and the supervisors, and the messages that Weir sends to
+ * them. Part of launcher.h.
  *
  * Weir asks the launcher, in messages with one descriptor each: for a supervisor, which gets that
  * descriptor as its socket, or to keep it open. Over the socket Weir then sends the order for a
@@ -46,11 +46,11 @@ struct weir_launch_begun {
     char step[64];
 };
 
-/* What Weir says to a supervisor, one byte each. */
+/* Messages of Weir to a supervisor, one byte each. */
 #define WEIR_LAUNCH_ASK_TO_END 'T'
 #define WEIR_LAUNCH_KILL       'K'
 
-/* A message with descriptors. Room for them, and what recvmsg() and sendmsg() want. */
+/* Buffers for a message with descriptors, as recvmsg() and sendmsg() take them. */
 struct weir_launch_message {
     struct iovec part;
     struct msghdr head;

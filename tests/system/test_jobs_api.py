@@ -535,7 +535,7 @@ async def test_a_server_that_drains_accepts_nothing_and_tells_on(call):
         await call.lines({}, status=503)
         assert await call.state('held') == 'running'
         said = await call.get('/capacity')
-        assert (said['accepting'], said['wrong']) == (False, 'this server ends')
+        assert (said['accepting'], said['wrong']) == (False, 'the server is shutting down')
 
 
 @with_jobs

@@ -197,7 +197,7 @@ async def test_too_many_dead_letters_block_their_queue(call):
     await call.until_state('a', 'failed')
     reply = await call('POST', '/submit/b?queue=dying', b'x')
     assert (reply.status, reply.kind) == (503, 'queue-blocked') and 'Retry-After' in reply.headers
-    assert (await call.queue('dying'))['wrong'] == 'as many dead letters are kept as may be'
+    assert (await call.queue('dying'))['wrong'] == 'the limit of dead letters is reached'
     # What is there already is the same job even so.
     assert (await call.submit('/a?queue=dying', b'x', status=200))['state'] == 'failed'
     assert (await call.lines({'id': 'a', 'queue': 'dying', 'body': 'x'}, status=200))['jobs'] == [{'id': 'a', 'state': 'failed'}]
@@ -221,7 +221,7 @@ async def test_a_queue_that_is_taken_out_during_a_submission_is_not_there(call):
             reply = await wire.message('POST')
             assert (reply.status, json.loads(reply.body)['type']) == (404, 'urn:weir:not-found')
             assert 'no queue called small' in json.loads(reply.body)['detail']
-            assert (await call.queue('small'))['wrong'] == 'it is not in the config any more'
+            assert (await call.queue('small'))['wrong'] == 'the queue is no longer in the config'
         await until(lambda: call.bodies() == [], 'its file is gone')
         await call.gateway.reload(('  keep:', line + '  keep:'))
         for job in ('a', 'b'):  # so there is room

@@ -477,8 +477,8 @@ TEST(what_cannot_be_sent_is_hopeless)
     trial.path = "/go on";
     run();
     expect_end(WEIR_ATTEMPT_HOPELESS,
-               "the job cannot be sent: its id, or the path of its route, has characters that no "
-               "request can have, or is too long");
+               "the job cannot be sent: its id or its route's path is too long, or has characters "
+               "that no request can have");
     assert_int_equal(trial.status, 0);
 }
 
