@@ -76,8 +76,8 @@ WEIR_MUST_CHECK enum weir_status weir_schedule_configure(struct weir_schedule *s
 /* A queue by its name: its number, which stays, or UINT32_MAX. */
 uint32_t weir_schedule_find_queue(const struct weir_schedule *schedule, struct weir_slice name);
 
-/* The same; made without workers if there is none, for jobs found at the start. UINT32_MAX without
- * memory or with too many. */
+/* A queue by its name, made without workers if there is none, for jobs found at the start. Its
+ * number, or UINT32_MAX without memory or with too many queues. */
 uint32_t weir_schedule_need_queue(struct weir_schedule *schedule, struct weir_slice name,
                                   struct weir_instant now);
 
