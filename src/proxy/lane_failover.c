@@ -14,7 +14,7 @@
 
 /* Of one request. A lane is tried again when its pause is over, so a request for another one that
  * is full may come here more than once for each; longer and longer pauses keep that rare. */
-#define DETOURS_MAX 100
+#define UNREACHABLE_MAX 100
 
 /* Servers that one request reaches, however many lanes there are. */
 #define ATTEMPTS_MAX 4
@@ -41,7 +41,7 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
 static bool may_go(const struct weir_exchange *exchange)
 {
     return exchange->place == WEIR_PLACE_OWN && exchange->reply.progress == WEIR_REPLY_NONE &&
-           exchange->route->upstream_count > 1 && exchange->failovers < DETOURS_MAX &&
+           exchange->route->upstream_count > 1 && exchange->failovers < UNREACHABLE_MAX &&
            exchange->gate_ticket.ticket.deadline_ns > exchange->worker->loop.now_ns;
 }
 
