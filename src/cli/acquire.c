@@ -8,7 +8,7 @@
 static const struct weir_flag flags[] = {
     WEIR_FLAGS_OF_PERMIT,
     WEIR_FLAG(DURATION, "--lease", "DURATION", lease_ns,
-              "how long it is held at most; the gate may say less"),
+              "the longest time it is held; the gate may allow less"),
     WEIR_FLAGS_OF_API,
     {0},
 };
@@ -24,7 +24,7 @@ static int print_permit(const char *permit)
     return WEIR_EXIT_FAILED;
 }
 
-/* Nobody has heard of it, so nobody else would. */
+/* The permit was not printed, so no other process could give it back. */
 static void give_back(const struct weir_api_client *client)
 {
     struct weir_api_path path = {client->options->words[0], client->options->words[1], "release"};
@@ -45,7 +45,7 @@ static int run_acquire(char **arguments)
     if (read != WEIR_FLAGS_GOOD) {
         return weir_flags_status(read);
     }
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error that we can act on */
+    signal(SIGPIPE, SIG_IGN); /* so that a closed pipe is an error that we can handle */
     weir_api_client_init(&client, weir_command_acquire.name, &options);
     int status = weir_permit_acquire(&client, options.words[0], options.words[1], false);
     bool given = client.status == 200;

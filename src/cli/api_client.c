@@ -1,6 +1,5 @@
-/* Builds paths from parts, makes calls of the API, and turns every outcome into an exit status and
- * a sentence on stderr: no connection, a refusal with its problem, a reply of another form. One
- * thread; calls block. */
+/* api_client.c - builds the path of a call, makes it, and prints or explains the reply. Calls
+ * block; a command has one client and one thread. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/api_client.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A few names of 255 bytes, each byte %xx; what is longer is refused. */
+/* A few names of 255 bytes, each byte %xx; longer paths are refused. */
 #define PATH_BYTES_MAX 4096
 
 void weir_api_client_init(struct weir_api_client *client, const char *command,
@@ -31,7 +30,7 @@ void weir_api_client_deinit(struct weir_api_client *client)
     client->answer = (struct weir_api_reply){0};
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static bool is_plain(char c)
 {
@@ -102,16 +101,17 @@ static int complain(const struct weir_api_client *client, const char *what, int 
     return status;
 }
 
-/* Remembers what went wrong. */
-static int fail(struct weir_api_client *client, const char *what, int status)
+/* Stores the error and the exit status. */
+static int set_error(struct weir_api_client *client, const char *what, int status)
 {
     snprintf(client->error, sizeof client->error, "%s", what);
     return status;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-/* What is wrong with a file: a line for each mistake as it came, so that editors find the place. */
+/* Prints the mistakes in a config file: a line for each as the API sent it, so that editors find
+ * the place. */
 static int report_mistakes(const struct weir_api_client *client, const char *detail)
 {
     const char *line = detail;
@@ -125,12 +125,12 @@ static int report_mistakes(const struct weir_api_client *client, const char *det
     return complain(client, "everything goes on as before", WEIR_EXIT_FAILED);
 }
 
-/* What a refusal says. */
+/* Explains a problem document. */
 static int explain_problem(struct weir_api_client *client)
 {
     const char *detail = json_string_value(json_object_get(client->document, "detail"));
     snprintf(client->error, sizeof client->error, "%.500s%s",
-             detail == NULL ? "the API refused, and did not say why." : detail,
+             detail == NULL ? "the API refused without a reason." : detail,
              client->status == 401 ? " weir takes it from the environment: WEIR_TOKEN." : "");
     return WEIR_EXIT_FAILED;
 }
@@ -151,12 +151,12 @@ static int judge(struct weir_api_client *client)
     if (!json_is_object(client->document)) {
         char text[400];
         snprintf(text, sizeof text,
-                 "what answers at %.200s is no weir API (status %u). Is that the `api` of its "
-                 "config, or its `listen`?",
+                 "the server at %.200s is not a weir API (status %u). Use the address of `api` in "
+                 "its config, not of `listen`.",
                  find_api(client->options), answer->status);
         json_decref(client->document);
         client->document = NULL;
-        return fail(client, text, WEIR_EXIT_FAILED);
+        return set_error(client, text, WEIR_EXIT_FAILED);
     }
     return answer->status == 200 || answer->status == 202 ? 0 : explain_problem(client);
 }
@@ -169,16 +169,16 @@ static int converse(struct weir_api_client *client, struct weir_question *questi
     if (!weir_caller_open(&client->caller, find_api(client->options), client->stop_fd, &usage) ||
         !weir_caller_ask(&client->caller, question, &client->answer)) {
         client->stopped = client->caller.stopped;
-        return fail(client, client->caller.error, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
+        return set_error(client, client->caller.error, usage ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
     }
     client->status = client->answer.status;
-    /* Then it was told as it came, and is no document. */
+    /* The reply was passed on in parts, and is no document. */
     bool told = (question->line != NULL || question->piece != NULL) && client->status == 200;
     return told ? 0 : judge(client);
 }
 
-/* One question, after which the connection is closed unless it is held. */
-static int put(struct weir_api_client *client, struct weir_question *question)
+/* Makes one call; afterwards the connection is closed unless it is held. */
+static int make_call(struct weir_api_client *client, struct weir_question *question)
 {
     weir_api_client_deinit(client);
     client->status = 0;
@@ -196,7 +196,7 @@ int weir_api_client_report(struct weir_api_client *client)
         return client->exit_status;
     }
     if (client->options->json && client->document != NULL && !print_answer(client)) {
-        return complain(client, "what the API said cannot be written", WEIR_EXIT_FAILED);
+        return complain(client, "the reply cannot be written", WEIR_EXIT_FAILED);
     }
     const char *detail = json_string_value(json_object_get(client->document, "detail"));
     if (client->exit_status != 0 && client->status == 422 && detail != NULL) {
@@ -210,7 +210,7 @@ int weir_api_client_call(struct weir_api_client *client, const struct weir_api_c
     char path[PATH_BYTES_MAX];
     if (!make_path(path, call->segments, call->parameters)) {
         weir_api_client_deinit(client);
-        return client->exit_status = fail(client, "the names are too long", WEIR_EXIT_USAGE);
+        return client->exit_status = set_error(client, "the names are too long", WEIR_EXIT_USAGE);
     }
     struct weir_question question = {.method = call->method,
                                      .path = path,
@@ -218,7 +218,7 @@ int weir_api_client_call(struct weir_api_client *client, const struct weir_api_c
                                      .piece = call->piece,
                                      .context = call->context,
                                      .patience_ms = call->patience_ms};
-    return put(client, &question);
+    return make_call(client, &question);
 }
 
 int weir_api_client_do(struct weir_api_client *client, const struct weir_api_call *call)
@@ -245,7 +245,7 @@ static int ask(struct weir_api_client *client, struct weir_api_path parts, json_
         question->path = path;
         question->body = weir_slice_of(body == NULL ? "" : body);
         question->patience_ms = client->patience_ms;
-        (void)!put(client, question);
+        (void)!make_call(client, question);
         status = weir_api_client_report(client);
     }
     json_decref(wish);
@@ -271,7 +271,7 @@ int weir_api_client_follow(struct weir_api_client *client, const char *path, wei
 {
     struct weir_question question = {
         .method = "GET", .path = path, .line = line, .context = context};
-    (void)!put(client, &question);
+    (void)!make_call(client, &question);
     return weir_api_client_report(client);
 }
 

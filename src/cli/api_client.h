@@ -1,7 +1,7 @@
-/* api_client.h - a command's talk with the API: asks, and says on stderr what went wrong.
+/* api_client.h - a command's calls to the API; failures are explained on stderr.
  *
- * Where the API is comes from --api, else from WEIR_API; the token from WEIR_TOKEN. With --json,
- * what the API said is printed as it came, also if it was a refusal. */
+ * The API's address comes from --api, else from WEIR_API; the token from WEIR_TOKEN. With --json,
+ * the reply is printed unchanged, also if it is a refusal. */
 #ifndef WEIR_CLI_API_CLIENT_H
 #define WEIR_CLI_API_CLIENT_H
 
@@ -15,19 +15,19 @@ struct weir_api_client {
     const char *command;
     const struct weir_options *options;
     FILE *out;                    /* where --json prints to; stdout */
-    int stop_fd;                  /* as the caller's; -1: none */
-    uint32_t patience_ms;         /* for the answers to questions; 0: as usual */
-    struct weir_caller caller;    /* open after a question that is held */
+    int stop_fd;                  /* as in struct weir_caller; -1: none */
+    uint32_t patience_ms;         /* the longest wait for a reply; 0: the default */
+    struct weir_caller caller;    /* open after a call with `hold` */
     struct weir_api_reply answer; /* the last one; without a body if there was none */
     uint16_t status;              /* of the last answer; 0: there was none */
     json_t *document;             /* the same, parsed; an object */
-    bool stopped;                 /* by stop_fd; nothing was said then */
-    int exit_status;              /* of a command to which this happens */
-    char error[700];              /* what went wrong, a sentence; if something did */
+    bool stopped;                 /* by stop_fd; then nothing is printed */
+    int exit_status;              /* the exit status for this result */
+    char error[700];              /* after a failure: a sentence with the reason */
 };
 
-/* What is asked: GET, or POST if there is a wish, of /gates and those of the parts that are not
- * null, each a name as people write it; or of /what, if there is no gate. */
+/* The target of a call: GET, or POST if there are params, of /gates and the parts that are not
+ * null, each a name in plain text; or of /what, if there is no gate. */
 struct weir_api_path {
     const char *gate;
     const char *key;
@@ -42,49 +42,49 @@ struct weir_parameter {
 
 #define WEIR_CALL_SEGMENTS_MAX 4
 
-/* Any call: of the path that the segments make, those that are null left out. */
+/* Any call. The path consists of the segments that are not null. */
 struct weir_api_call {
     const char *method;
     const char *segments[WEIR_CALL_SEGMENTS_MAX];
     const struct weir_parameter *parameters; /* may be null */
     const struct weir_upload *upload;        /* the body; null: none */
-    weir_caller_piece *piece;                /* takes what a 200 brings, which is no document */
+    weir_caller_piece *piece;                /* takes the body of a 200, which is not a document */
     void *context;                           /* for `piece` */
-    uint32_t patience_ms;                    /* 0: as usual */
+    uint32_t patience_ms;                    /* 0: the default */
 };
 
 void weir_api_client_init(struct weir_api_client *client, const char *command,
                           const struct weir_options *options);
 
-/* 0, and then `document` is what the API said; otherwise the exit status, and it has been said why.
- * Takes over `wish`, which may be null. */
+/* Makes a call. Returns 0, and `document` is the reply; otherwise the exit status, after printing
+ * the reason. Takes over `wish`, which may be null. */
 WEIR_MUST_CHECK int weir_api_client_ask(struct weir_api_client *client, struct weir_api_path path,
                                         json_t *wish);
 
-/* weir_api_client_ask() for GET /what with parameters. */
+/* Makes the call GET /what with parameters; as weir_api_client_ask(). */
 WEIR_MUST_CHECK int weir_api_client_query(struct weir_api_client *client, const char *what,
                                           const struct weir_parameter *parameters);
 
-/* weir_api_client_ask() for an answer that may take as long as it likes. With `hold`, the answer
- * goes on: its first line is the document, and the connection stays open. */
+/* As weir_api_client_ask(), without a limit on the reply's time. With `hold`, the reply continues:
+ * its first line is the document, and the connection stays open. */
 WEIR_MUST_CHECK int weir_api_client_wait(struct weir_api_client *client, struct weir_api_path path,
                                          json_t *wish, bool hold);
 
-/* Asks for `path`, as HTTP has it, which answers in lines without end: `line` is called with each
- * as it comes, until it wants no more. */
+/* Reads an endless reply of lines from `path`, which is encoded: `line` is called for each until it
+ * returns false. */
 WEIR_MUST_CHECK int weir_api_client_follow(struct weir_api_client *client, const char *path,
                                            weir_caller_line *line, void *context);
 
-/* Calls and says nothing, neither of what went wrong nor for --json. 0, or the exit status that a
- * command would end with; then `error` says why. 200 and 202 are success. */
+/* Makes a call and prints nothing, neither errors nor for --json. Returns 0, or the exit status for
+ * the command; then `error` has the reason. 200 and 202 are success. */
 WEIR_MUST_CHECK int weir_api_client_call(struct weir_api_client *client,
                                          const struct weir_api_call *call);
 
-/* Says what the last call, which said nothing, would have: prints the document with --json, and on
- * stderr what went wrong. The exit status. */
+/* Reports the last silent call: prints the document with --json, and the error on stderr. Returns
+ * the exit status. */
 WEIR_MUST_CHECK int weir_api_client_report(struct weir_api_client *client);
 
-/* weir_api_client_call() and then weir_api_client_report(). */
+/* weir_api_client_call() and weir_api_client_report() together. */
 WEIR_MUST_CHECK int weir_api_client_do(struct weir_api_client *client,
                                        const struct weir_api_call *call);
 

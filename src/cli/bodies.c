@@ -1,5 +1,5 @@
-/* Collects the bodies of jobs from the command's words. Folders are read once, sorted by name, and
- * ids are checked for duplicates before the first job is sent. One thread; everything blocks. */
+/* bodies.c - finds the files that become jobs, gives each an id, and opens them for sending. A
+ * command has one list and one thread. */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "cli/bodies.h"
 
@@ -38,7 +38,7 @@ void weir_bodies_deinit(struct weir_bodies *bodies)
     *bodies = (struct weir_bodies){0};
 }
 
-/* ---- which ---- */
+/* ---- the files ---- */
 
 static bool is_stdin(const char *path)
 {
@@ -46,7 +46,7 @@ static bool is_stdin(const char *path)
 }
 
 /* Takes over the path. */
-static bool add(struct weir_bodies *bodies, char *path)
+static bool add_body(struct weir_bodies *bodies, char *path)
 {
     if (bodies->count == bodies->capacity && path != NULL) {
         size_t capacity = bodies->capacity == 0 ? 16 : bodies->capacity * 2;
@@ -55,13 +55,13 @@ static bool add(struct weir_bodies *bodies, char *path)
                                             : realloc(bodies->list, capacity * sizeof *list);
         if (list == NULL) {
             free(path);
-            return fail(bodies, "that are too many at once: at most %d", WEIR_BODIES_MAX);
+            return fail(bodies, "too many files: at most %d at once", WEIR_BODIES_MAX);
         }
         bodies->list = list;
         bodies->capacity = capacity;
     }
     if (path == NULL) {
-        return fail(bodies, "there is no memory for so many names");
+        return fail(bodies, "out of memory");
     }
     bodies->list[bodies->count++] = (struct weir_upload_body){.path = path};
     return true;
@@ -89,13 +89,13 @@ static bool add_entry(struct weir_bodies *bodies, const char *folder, const char
     struct stat status;
     char *path = name[0] == '.' ? NULL : join(folder, name);
     if (path == NULL) {
-        return name[0] == '.' || fail(bodies, "there is no memory for so many names");
+        return name[0] == '.' || fail(bodies, "out of memory");
     }
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         free(path);
         return true;
     }
-    return add(bodies, path); /* what cannot be read is told when it is to be */
+    return add_body(bodies, path); /* an unreadable file is reported when it is opened */
 }
 
 static bool add_folder(struct weir_bodies *bodies, const char *folder)
@@ -126,12 +126,12 @@ static bool add_word(struct weir_bodies *bodies, const char *word)
         return fail(bodies, "%.300s: %s", word, strerror(errno));
     }
     return !is_stdin(word) && S_ISDIR(status.st_mode) ? add_folder(bodies, word)
-                                                      : add(bodies, strdup(word));
+                                                      : add_body(bodies, strdup(word));
 }
 
 /* ---- their ids ---- */
 
-/* Nobody else's, whoever else does this. */
+/* Makes a random id, which no other process will make. */
 static bool draw_id(struct weir_bodies *bodies, struct weir_upload_body *body)
 {
     unsigned char drawn[16];
@@ -155,7 +155,7 @@ static bool make_id(struct weir_bodies *bodies, struct weir_upload_body *body, c
                          mark == NULL ? "" : mark + sizeof NAME_MARK - 1);
     if (bytes < 0 || bytes > WEIR_JOB_ID_BYTES_MAX || !weir_job_id_valid(weir_slice_of(id))) {
         return fail(bodies,
-                    "%.200s is no id of a job: expected a letter or digit, then up to 127 letters, "
+                    "%.200s is not a job id: expected a letter or digit, then up to 127 letters, "
                     "digits, '.', '_' and '-'",
                     id);
     }
@@ -169,13 +169,13 @@ static int by_id(const void *a, const void *b)
                   (*(const struct weir_upload_body *const *)b)->id);
 }
 
-/* Two bodies under one id would be one job, or a conflict after half of them is sent. */
+/* With the same id two bodies would be one job, or a conflict when half of them is sent. */
 static bool check_ids(struct weir_bodies *bodies)
 {
     bool differ = true;
     const struct weir_upload_body **sorted = calloc(bodies->count, sizeof *sorted);
     if (sorted == NULL) {
-        return fail(bodies, "there is no memory for so many names");
+        return fail(bodies, "out of memory");
     }
     for (size_t i = 0; i < bodies->count; i++) {
         sorted[i] = &bodies->list[i];
@@ -229,9 +229,9 @@ static bool copy(int from, int to, uint64_t *bytes)
     return got == 0;
 }
 
-/* What cannot be read twice goes to a file that nobody else sees. */
-static bool keep(struct weir_bodies *bodies, const struct weir_upload_body *body, int from,
-                 struct weir_upload *upload)
+/* Copies input that cannot be read twice to an unnamed temporary file. */
+static bool copy_to_temporary(struct weir_bodies *bodies, const struct weir_upload_body *body,
+                              int from, struct weir_upload *upload)
 {
     const char *set = getenv("TMPDIR");
     const char *folder = set == NULL || set[0] == '\0' ? "/tmp" : set;
@@ -244,7 +244,7 @@ static bool keep(struct weir_bodies *bodies, const struct weir_upload_body *body
     if (fd != -1) {
         close(fd);
     }
-    return fail(bodies, "%.200s cannot be kept in %.200s (TMPDIR) to be sent: %s", body->path,
+    return fail(bodies, "%.200s cannot be copied to %.200s (TMPDIR) for sending: %s", body->path,
                 folder, strerror(error));
 }
 
@@ -260,12 +260,12 @@ bool weir_upload_body_open(struct weir_bodies *bodies, const struct weir_upload_
         }
         return fail(bodies, "%.300s: %s", body->path, strerror(error));
     }
-    /* Standard input that is a file may have been read in part before: the rest is meant. */
+    /* Standard input may be a file that was partly read before; only the rest counts then. */
     if (S_ISREG(status.st_mode) && (!is_stdin(body->path) || lseek(fd, 0, SEEK_CUR) == 0)) {
         *upload = (struct weir_upload){.fd = fd, .bytes = (uint64_t)status.st_size};
         return true;
     }
-    bool kept = keep(bodies, body, fd, upload);
+    bool kept = copy_to_temporary(bodies, body, fd, upload);
     close(fd);
     return kept;
 }

@@ -1,8 +1,8 @@
-/* bodies.h - what jobs are made of: files, the files of folders, standard input; and the id of the
- * job that each becomes.
+/* bodies.h - the bodies of jobs to submit: files, the files of folders, standard input; and the id
+ * of each job.
  *
- * A body is read from a file while it is sent, and again if it has to be sent again. So what comes
- * from a pipe is first kept in a temporary file without a name. */
+ * A body is read from its file while it is sent, and read again if it must be sent again. So input
+ * from a pipe is first copied to an unnamed temporary file. */
 #ifndef WEIR_CLI_BODIES_H
 #define WEIR_CLI_BODIES_H
 
@@ -11,11 +11,11 @@
 
 #include <stdbool.h>
 
-/* Of one call. */
+/* The most bodies in one command. */
 #define WEIR_BODIES_MAX 100000
 
 struct weir_upload_body {
-    char *path; /* as it was written; "-" is standard input */
+    char *path; /* as given; "-" is standard input */
     char id[WEIR_JOB_ID_BYTES_MAX + 1];
 };
 
@@ -26,13 +26,13 @@ struct weir_bodies {
     char error[600];
 };
 
-/* Those that the words name, ended by a null: a file, a folder for its files in the order of their
- * names (not those that begin with a dot, nor folders in it), or "-". No word is "-" too. `id` is
- * the id of the only one, or has {name} in it, which becomes the file's name; null: each gets one
- * by chance. False, with `error`. */
+/* Finds the files that the words name, ended by a null: a file, a folder for its files in the order
+ * of their names (not those that begin with a dot, nor folders in it), or "-". No word is "-" too.
+ * `id` is the id of the only one, or has {name} in it, which becomes the file's name; null: each
+ * gets a random one. False, with `error`. */
 WEIR_MUST_CHECK bool weir_bodies_find(struct weir_bodies *bodies, char **words, const char *id);
 
-/* False, with `error`. After success the descriptor is the caller's to close. */
+/* Opens a body. False, with `error`. After success the caller closes the descriptor. */
 WEIR_MUST_CHECK bool weir_upload_body_open(struct weir_bodies *bodies,
                                            const struct weir_upload_body *body,
                                            struct weir_upload *upload);

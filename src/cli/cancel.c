@@ -11,16 +11,15 @@ static int run_cancel(char **arguments)
     return read != WEIR_FLAGS_GOOD
                ? weir_flags_status(read)
                : weir_cli_job_each(weir_command_cancel_jobs.name, &options, options.rest,
-                                   &(struct weir_cli_job_deed){"POST", "cancel", NULL, NULL});
+                                   &(struct weir_cli_job_action){"POST", "cancel", NULL, NULL});
 }
 
 const struct weir_command weir_command_cancel_jobs = {
     .name = "cancel",
-    .brief = "end jobs that wait or run",
+    .brief = "end waiting or running jobs",
     .usage = "ID... [FLAG]...",
-    .what = "A job that waits is taken out of its line. The command of one that runs gets a "
-            "SIGTERM,\n"
-            "and a while later a SIGKILL.",
+    .what = "A waiting job is taken out of its line. A running job's command gets a SIGTERM,\nand "
+            "a while later a SIGKILL.",
     .flags = flags,
     .words = {"JOB"},
     .words_min = 1,

@@ -6,7 +6,7 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
-/* By all queues, or by one, for a reason if it is known. */
+/* Prints that all queues, or one, accept nothing, and the reason if it is known. */
 static void say_closed(const char *queue, const char *error)
 {
     fputs(queue == NULL ? "Nothing is accepted now" : "Nothing is accepted by ", stdout);

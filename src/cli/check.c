@@ -1,15 +1,15 @@
-/* `weir check`, and the loading of a config for every command that needs one. A check also looks
- * for what the config only names: files of certificates and keys, commands of queues. */
+/* check.c - `weir check FILE`: reads a config and reports its mistakes. */
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "runner/job_service.h"
 #include "upstream/trust.h"
 
-/* Room for every mistake that is told. */
+/* Room for all mistakes that are printed. */
 #define ERROR_BYTES_MAX 65536
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(SWITCH, "--print", "", print, "print it as it was understood, without its secrets"),
+    WEIR_FLAG(SWITCH, "--print", "", print,
+              "print the config as Weir reads it, without its secrets"),
     WEIR_FLAG(SWITCH, "--strict", "", strict, "warnings are mistakes, too: exit with 1"),
     {0},
 };
@@ -77,7 +77,7 @@ struct weir_config *weir_load_config_without_secrets(const char *path, char *err
     return load(path, &(struct weir_config_options){.without_secrets = true}, error, error_bytes);
 }
 
-/* Whether the files that it names can be used. */
+/* Whether the files that the config names are usable. */
 static bool check_files(const struct weir_config *config)
 {
     const char *error;
@@ -99,7 +99,7 @@ static bool check_commands(const struct weir_config *config)
     return good;
 }
 
-/* Queues are told of where there are any. */
+/* Queues are mentioned only where there are any. */
 static void print_verdict(const struct weir_config *config, const char *path,
                           uint32_t warning_count)
 {
@@ -147,10 +147,10 @@ static int run_check(char **arguments)
 
 const struct weir_command weir_command_check = {
     .name = "check",
-    .brief = "say what is wrong with a file, without starting anything",
+    .brief = "check a config file, without starting anything",
     .usage = "[--print] [--strict] FILE",
-    .what = "Says what is wrong with FILE, and in which line, without starting anything. Warns of\n"
-            "what is legal but surely not meant, which alone is no failure.",
+    .what = "Reports the mistakes in FILE, with their lines, without starting anything. Warns "
+            "of\nwhat is legal but surely not meant, which alone is no failure.",
     .flags = flags,
     .words = {"FILE"},
     .words_min = 1,

@@ -1,6 +1,5 @@
-/* Starts the child between fork() and exec, with system calls that are safe there, reads its first
- * lines from a pipe, and ends it with a SIGTERM, or a SIGKILL when it does not end. One thread;
- * calls block. */
+/* child.c - starts this program as a child process, reads what it prints, and ends it. Only the
+ * main thread of `weir demo` calls it. */
 #define _GNU_SOURCE /* memfd_create, pipe2 */
 #include "cli/child.h"
 
@@ -21,7 +20,7 @@
 
 #define ARGUMENTS_MAX 32
 
-/* How long a child may take to say that it is ready, and to end. */
+/* How long a child may take to report that it is ready, and to end. */
 #define START_PATIENCE_MS 10000
 #define END_PATIENCE_MS   5000
 #define END_LOOK_MS       5
@@ -31,8 +30,9 @@
 
 /* ---- starting ---- */
 
-/* In the child. No signal is held back that was for us, and a Ctrl-C is for us alone: we end it. It
- * may be that we have ended before the kernel was asked to tell. */
+/* In the child: unblocks all signals, and leaves the terminal's process group, because a Ctrl-C is
+ * for the parent alone, which ends the child. The parent may have ended before the parent-death
+ * signal was set. */
 static void belong_to(pid_t parent)
 {
     sigset_t none;
@@ -46,10 +46,10 @@ static void belong_to(pid_t parent)
 }
 
 /* In the child: its stdout is the pipe, its stderr the file, its stdin nothing. */
-static void redirect(int out_fd, int wrong_fd)
+static void redirect(int out_fd, int error_fd)
 {
     dup2(out_fd, STDOUT_FILENO);
-    dup2(wrong_fd, STDERR_FILENO);
+    dup2(error_fd, STDERR_FILENO);
     close(STDIN_FILENO);
 }
 
@@ -59,12 +59,12 @@ static pid_t start(struct weir_child *child, const char *name)
     int pipe_fds[2];
     *child = WEIR_CHILD_NONE;
     child->name = name;
-    int wrong_fd = memfd_create("weir-child", MFD_CLOEXEC);
-    if (wrong_fd == -1) {
+    int error_fd = memfd_create("weir-child", MFD_CLOEXEC);
+    if (error_fd == -1) {
         return -1;
     }
     if (pipe2(pipe_fds, O_CLOEXEC) == -1) {
-        close(wrong_fd);
+        close(error_fd);
         return -1;
     }
     fflush(stdout);
@@ -72,13 +72,13 @@ static pid_t start(struct weir_child *child, const char *name)
     pid_t pid = fork();
     if (pid == 0) {
         belong_to(parent);
-        redirect(pipe_fds[1], wrong_fd);
+        redirect(pipe_fds[1], error_fd);
         return 0;
     }
     close(pipe_fds[1]);
     child->pid = pid == -1 ? 0 : pid;
     child->out_fd = pipe_fds[0];
-    child->wrong_fd = wrong_fd;
+    child->error_fd = error_fd;
     return pid;
 }
 
@@ -109,20 +109,20 @@ bool weir_child_fork(struct weir_child *child, const char *name, int (*run)(void
     return pid != -1;
 }
 
-/* ---- hearing ---- */
+/* ---- reading its output ---- */
 
 static void complain(const struct weir_child *child, const char *what)
 {
     char text[ERROR_BYTES_MAX];
-    ssize_t bytes = pread(child->wrong_fd, text, sizeof text, 0);
+    ssize_t bytes = pread(child->error_fd, text, sizeof text, 0);
     fprintf(stderr, "weir: %s %s%s\n", child->name, what, bytes > 0 ? ":" : "");
     if (bytes > 0) {
         fwrite(text, 1, (size_t)bytes, stderr);
     }
 }
 
-/* A line without its end. Byte by byte, since what follows it is not ours to take; lines are few.
- */
+/* Reads a line, without its end, byte by byte, since later bytes are for the next caller; lines are
+ * few. */
 static bool read_line(const struct weir_child *child, char line[LINE_BYTES_MAX])
 {
     for (size_t bytes = 0; bytes < LINE_BYTES_MAX; bytes++) {
@@ -186,8 +186,8 @@ void weir_child_end(struct weir_child *child)
     if (child->out_fd != -1) {
         close(child->out_fd);
     }
-    if (child->wrong_fd != -1) {
-        close(child->wrong_fd);
+    if (child->error_fd != -1) {
+        close(child->error_fd);
     }
     *child = WEIR_CHILD_NONE;
 }

@@ -1,6 +1,6 @@
-/* HTTP/1 from the client's side, on a socket that does not block, under poll(): so each step has
- * its time, and a signal can interrupt it. Sends a call, whose body may come from a file, and
- * reads the reply into memory, to a callback by line, or to a file by piece. One thread. */
+/* client.c - a blocking HTTP/1 client for the API: connects, sends a request with an optional
+ * upload, and reads the reply. A caller has one connection and one thread; every wait also watches
+ * `stop_fd`. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/client.h"
 
@@ -28,31 +28,31 @@
 
 #define FIRST_ROOM 16384
 
-/* Of a file that is being sent. */
+/* How much of an upload is read at once. */
 #define UPLOAD_PIECE 65536
 
-/* What has come of a reply: its head, then its body without frames. */
+/* The received part of a reply: its head, then its body without frames. */
 struct receipt {
     char *data;
     size_t bytes;
     size_t capacity;
-    uint64_t until_ns;    /* no longer; WEIR_NEVER */
-    uint64_t patience_ms; /* by which that is put off whenever something comes; 0: it is not */
+    uint64_t until_ns;    /* the deadline; WEIR_NEVER: none */
+    uint64_t patience_ms; /* how far the deadline moves when bytes arrive; 0: it does not */
     uint32_t retry_after_s;
     struct weir_http1_head head;
 };
 
-static bool fail(struct weir_caller *caller, const char *what, const char *why)
+static bool fail_call(struct weir_caller *caller, const char *what, const char *why)
 {
     snprintf(caller->error, sizeof caller->error, "%s: %s", what, why);
     return false;
 }
 
-/* fail() for an error of the other side, after which the caller counts as lost. */
-static bool lose(struct weir_caller *caller, const char *what, const char *why)
+/* Fails because the other side is gone or broken. */
+static bool fail_lost(struct weir_caller *caller, const char *what, const char *why)
 {
     caller->lost = !caller->stopped;
-    return fail(caller, what, why);
+    return fail_call(caller, what, why);
 }
 
 /* ---- waiting ---- */
@@ -99,14 +99,14 @@ static int wait_for(struct weir_caller *caller, short events, uint64_t until_ns)
 static bool fail_to_connect(struct weir_caller *caller, const char *address, const char *why)
 {
     snprintf(caller->error, sizeof caller->error,
-             "cannot connect to %.200s: %s. Is `weir serve` running, and is that the `api` of its "
-             "config? --api or WEIR_API say where it is.",
+             "cannot connect to %.200s: %s. Check that `weir serve` runs and that this is the "
+             "`api` address of its config; --api or WEIR_API set the address.",
              address, why);
     caller->lost = !caller->stopped;
     return false;
 }
 
-/* 0, or an errno. */
+/* Returns 0 or an errno. */
 static int connect_to(struct weir_caller *caller, const struct weir_address *address)
 {
     caller->fd = weir_socket_connect(address);
@@ -131,13 +131,13 @@ static bool connect_unix(struct weir_caller *caller, const char *text, struct we
     assert(bytes > 0 && (size_t)bytes < sizeof copy);
     const char *error = weir_address_parse(&address, weir_slice_of(copy));
     if (error != NULL) {
-        return fail(caller, text, error);
+        return fail_call(caller, text, error);
     }
     int code = connect_to(caller, &address);
     return code == 0 || fail_to_connect(caller, text, strerror(code));
 }
 
-/* A name may have several addresses, of which perhaps one is listened on: localhost has two. */
+/* A name may have several addresses, of which only one may be listened on: localhost has two. */
 static bool connect_tcp(struct weir_caller *caller, const char *text, const char *host,
                         const char *port)
 {
@@ -180,8 +180,8 @@ bool weir_caller_open(struct weir_caller *caller, const char *text, int stop_fd,
                                           (address.port == 0 || address.host.bytes >= sizeof host));
     if (*usage) {
         snprintf(caller->error, sizeof caller->error,
-                 "%.200s is no address of an API: expected host:port, [v6]:port, http://host:port "
-                 "or unix:/path",
+                 "%.200s is not an API address: expected host:port, [v6]:port, http://host:port or "
+                 "unix:/path",
                  text);
         return false;
     }
@@ -232,7 +232,7 @@ static bool send_all(struct weir_caller *caller, struct weir_slice bytes)
             sent = 0;
         }
         if (error != 0 && error != EINTR) {
-            return lose(caller, "the API cannot be asked", strerror(error));
+            return fail_lost(caller, "the request cannot be sent", strerror(error));
         }
         size_t went = error == EINTR ? 0 : (size_t)sent;
         bytes.data += went;
@@ -260,8 +260,8 @@ static uint64_t patience_of(const struct weir_question *question)
     return question->patience_ms == 0 ? WEIR_ANSWER_PATIENCE_MS : question->patience_ms;
 }
 
-/* Waits until there is room for more. False also when there is no use in sending more, because the
- * reply has begun, or the connection has ended: whoever reads the reply will see which. */
+/* Waits until there is room for more. False also when sending more is useless, because the reply
+ * has begun or the connection has ended: reading the reply shows which. */
 static bool may_send_more(struct weir_caller *caller, uint64_t until_ns, int *error)
 {
     struct pollfd polled = {.fd = caller->fd, .events = POLLIN};
@@ -269,7 +269,7 @@ static bool may_send_more(struct weir_caller *caller, uint64_t until_ns, int *er
     return *error == 0 && poll(&polled, 1, 0) == 0;
 }
 
-/* Sends what there is room for of the bytes, and says how much that was. */
+/* Sends as many of the bytes as there is room for, and reports how many. */
 static bool send_some(struct weir_caller *caller, struct weir_slice bytes, size_t *sent)
 {
     ssize_t went = send(caller->fd, bytes.data, bytes.bytes, MSG_NOSIGNAL);
@@ -277,7 +277,7 @@ static bool send_some(struct weir_caller *caller, struct weir_slice bytes, size_
     return went >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
-/* The body of a call from a file. True also if the other side stops listening. */
+/* Sends a body from a file. True also if the other side stops reading. */
 static bool send_upload(struct weir_caller *caller, const struct weir_question *question)
 {
     const struct weir_upload *upload = question->upload;
@@ -288,13 +288,14 @@ static bool send_upload(struct weir_caller *caller, const struct weir_question *
         ssize_t got =
             pread(upload->fd, piece, left < sizeof piece ? (size_t)left : sizeof piece, (off_t)at);
         if (got <= 0) {
-            return fail(caller, "what is to be sent cannot be read",
-                        got == 0 ? "the file has become shorter meanwhile" : strerror(errno));
+            return fail_call(caller, "the file to send cannot be read",
+                             got == 0 ? "the file has become shorter while it was sent"
+                                      : strerror(errno));
         }
         int error;
         size_t sent;
         if (!may_send_more(caller, after_ms(patience_of(question)), &error)) {
-            return error == 0 || lose(caller, "the API cannot be asked", strerror(error));
+            return error == 0 || fail_lost(caller, "the request cannot be sent", strerror(error));
         }
         if (!send_some(caller, (struct weir_slice){piece, (size_t)got}, &sent)) {
             return true;
@@ -322,8 +323,9 @@ static bool send_call(struct weir_caller *caller, const struct weir_question *qu
         weir_head_field(&writer, weir_slice_of("connection"), weir_slice_of("close"));
     }
     if (!weir_head_end(&writer)) {
-        return fail(caller, "the API cannot be asked",
-                    "the token or a name is too long, or has characters that HTTP does not allow");
+        return fail_call(
+            caller, "the request cannot be sent",
+            "the token or a name is too long, or has characters that HTTP does not allow");
     }
     return send_all(caller, (struct weir_slice){head, writer.bytes}) &&
            (question->upload != NULL ? send_upload(caller, question)
@@ -349,7 +351,7 @@ static bool make_room(struct receipt *receipt)
     return true;
 }
 
-/* Appends what comes next. 0 also at the end, which `ended` tells; else an errno. */
+/* Appends the next bytes. Returns 0 also at the end, which sets `ended`; else an errno. */
 static int receive_some(struct weir_caller *caller, struct receipt *receipt, bool *ended)
 {
     *ended = false;
@@ -380,12 +382,12 @@ static int receive_some(struct weir_caller *caller, struct receipt *receipt, boo
 static bool fail_to_receive(struct weir_caller *caller, int error)
 {
     if (error == ETIMEDOUT) {
-        return lose(caller, "the API does not answer",
-                    "is that address a weir's api, and is it overloaded?");
+        return fail_lost(caller, "the API does not answer",
+                         "check that the address is weir's `api`, and that it is not overloaded");
     }
-    return lose(caller, "the connection to the API broke",
-                error == 0 ? "it was closed before the reply; has `weir serve` ended?"
-                           : strerror(error));
+    return fail_lost(caller, "the connection to the API broke",
+                     error == 0 ? "it was closed before the reply; has `weir serve` ended?"
+                                : strerror(error));
 }
 
 static bool is_hint(const struct weir_http1_head *head)
@@ -393,7 +395,7 @@ static bool is_hint(const struct weir_http1_head *head)
     return head->status >= 100 && head->status < 200;
 }
 
-/* In seconds; one that is a date is not read, since no Weir sends it. */
+/* Retry-After in seconds; a date is ignored, since Weir never sends one. */
 static uint32_t read_retry_after(const struct receipt *receipt)
 {
     const struct weir_http1_field *field = weir_http1_find(&receipt->head, WEIR_FIELD_RETRY_AFTER);
@@ -403,7 +405,7 @@ static uint32_t read_retry_after(const struct receipt *receipt)
     return !known ? 0 : seconds > INT32_MAX ? INT32_MAX : (uint32_t)seconds;
 }
 
-/* Reads heads until one is the reply's own, and takes it off what has come. */
+/* Reads heads until the final one (not 1xx), and takes it off the received bytes. */
 static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
                          enum weir_http_method method)
 {
@@ -419,8 +421,8 @@ static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
             }
         }
         if (result == WEIR_HTTP1_FAULT) {
-            return fail(caller, "what answers is no weir API",
-                        weir_http_fault_text(receipt->head.fault));
+            return fail_call(caller, "the server is not a weir API",
+                             weir_http_fault_text(receipt->head.fault));
         }
         size_t head_bytes = receipt->head.head_bytes;
         receipt->retry_after_s = read_retry_after(receipt);
@@ -432,8 +434,8 @@ static bool receive_head(struct weir_caller *caller, struct receipt *receipt,
     }
 }
 
-/* How far a body has come: which of what was received has been looked at, and what of that is
- * body, which is moved together at the front. */
+/* The progress of a body: how many received bytes were parsed, and how many of those are body,
+ * which is compacted at the front. */
 struct body_progress {
     struct weir_chunked chunked;
     size_t looked;
@@ -456,7 +458,7 @@ static bool take_chunks(struct body_progress *progress, struct receipt *receipt)
             continue;
         }
         progress->complete = event == WEIR_CHUNKED_END;
-        /* What is left are frames that have been looked at: their room is free again. */
+        /* The rest are parsed frames, whose room is free again. */
         if (event == WEIR_CHUNKED_NEED_MORE) {
             receipt->bytes = progress->looked = progress->body;
         }
@@ -490,7 +492,7 @@ static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bo
     weir_chunked_init(&progress.chunked, WEIR_ANSWER_BODY_MAX);
     for (;;) {
         if (!take_body(&progress, receipt, ended)) {
-            return fail(caller, "what answers is no weir API", "its reply cannot be read");
+            return fail_call(caller, "the server is not a weir API", "its reply cannot be read");
         }
         bool has_line =
             line_only && progress.body > 0 && memchr(receipt->data, '\n', progress.body) != NULL;
@@ -505,8 +507,8 @@ static bool receive_body(struct weir_caller *caller, struct receipt *receipt, bo
     }
 }
 
-/* Tells the whole lines that have come, and keeps the rest. False if `line` wants no more. */
-static bool tell_lines(const struct weir_question *question, struct body_progress *progress,
+/* Passes on the complete lines, and keeps the rest. False if `line` wants no more. */
+static bool pass_lines(const struct weir_question *question, struct body_progress *progress,
                        struct receipt *receipt)
 {
     size_t told = 0;
@@ -527,7 +529,7 @@ static bool tell_lines(const struct weir_question *question, struct body_progres
     return more;
 }
 
-/* Until somebody has had enough, which is true. */
+/* Reads lines until `line` wants no more, which is success. */
 static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
                           const struct weir_question *question)
 {
@@ -537,20 +539,20 @@ static bool receive_lines(struct weir_caller *caller, struct receipt *receipt,
     receipt->until_ns = WEIR_NEVER;
     for (;;) {
         if (!take_body(&progress, receipt, ended) || progress.complete) {
-            return fail(caller, "the API says no more", "its reply is over, or cannot be read");
+            return fail_call(caller, "the reply ended", "the end of the stream, or an invalid one");
         }
-        if (progress.body > 0 && !tell_lines(question, &progress, receipt)) {
+        if (progress.body > 0 && !pass_lines(question, &progress, receipt)) {
             return true;
         }
         int error = receive_some(caller, receipt, &ended);
         if (error != 0 || ended) {
-            return fail(caller, "the API says no more",
-                        error == 0 ? "has `weir serve` ended?" : strerror(error));
+            return fail_call(caller, "the reply ended",
+                             error == 0 ? "has `weir serve` ended?" : strerror(error));
         }
     }
 }
 
-/* Takes what has come of the body: `piece` is what is new of it. False if it is no body. */
+/* Parses the received part of the body: `piece` is the new part of it. False if it is not valid. */
 static bool take_piece(struct body_progress *progress, struct receipt *receipt, bool ended,
                        uint64_t told, struct weir_slice *piece)
 {
@@ -569,7 +571,7 @@ static bool take_piece(struct body_progress *progress, struct receipt *receipt, 
     return taken;
 }
 
-/* Hands each part of the body on as it comes, so that it may be longer than memory. */
+/* Passes each part of the body on as it arrives, so that it may be longer than memory. */
 static bool receive_pieces(struct weir_caller *caller, struct receipt *receipt,
                            const struct weir_question *question)
 {
@@ -581,10 +583,10 @@ static bool receive_pieces(struct weir_caller *caller, struct receipt *receipt,
     for (;;) {
         struct weir_slice piece;
         if (!take_piece(&progress, receipt, ended, told, &piece)) {
-            return fail(caller, "what answers is no weir API", "its reply cannot be read");
+            return fail_call(caller, "the server is not a weir API", "its reply cannot be read");
         }
         if (piece.bytes > 0 && !question->piece(question->context, piece)) {
-            return fail(caller, "what the API said cannot be written", strerror(errno));
+            return fail_call(caller, "the reply cannot be written", strerror(errno));
         }
         if (progress.complete) {
             return true;
@@ -614,13 +616,15 @@ bool weir_caller_ask(struct weir_caller *caller, const struct weir_question *que
 {
     struct receipt receipt = {0};
     enum weir_http_method method =
-        strcmp(question->method, "GET") == 0 ? WEIR_METHOD_GET : WEIR_METHOD_POST; /* or like it */
+        strcmp(question->method, "GET") == 0
+            ? WEIR_METHOD_GET
+            : WEIR_METHOD_POST; /* or one whose reply is framed like a GET's */
     size_t body_bytes = 0;
     if (question->waits || question->line != NULL) {
-        weir_socket_watch_peer(caller->fd); /* nobody else would tell that its machine is gone */
+        weir_socket_watch_peer(caller->fd); /* else we would not notice that its machine is gone */
     }
     if (!make_room(&receipt)) {
-        return fail(caller, "the API cannot be asked", strerror(ENOMEM));
+        return fail_call(caller, "the request cannot be sent", strerror(ENOMEM));
     }
     bool sent = send_call(caller, question);
     receipt.until_ns = question->waits ? WEIR_NEVER : after_ms(patience_of(question));

@@ -43,5 +43,5 @@ void weir_command_list(FILE *out)
     for (const struct weir_command *const *each = weir_commands; *each != NULL; each++) {
         fprintf(out, "  weir %-9s%s\n", (*each)->name, (*each)->brief);
     }
-    fprintf(out, "\n`weir help COMMAND` tells how it is called, and its flags.\n");
+    fprintf(out, "\n`weir help COMMAND` shows how to call it, and its flags.\n");
 }

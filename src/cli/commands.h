@@ -1,5 +1,5 @@
 /* commands.h - the subcommands of `weir`, each described where it is implemented. They exit with 0,
- * 1 for what went wrong, 2 for a wrong call; `weir run` also as what it ran. */
+ * 1 for a failure, 2 for a usage error; `weir run` also with the status of its command. */
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
@@ -43,13 +43,13 @@ extern const struct weir_command weir_command_version;
 extern const struct weir_command weir_command_help;
 extern const struct weir_command weir_command_complete; /* for shells, not for people */
 
-/* Those for people, in the order in which they are listed, ended by a null. */
+/* The commands for people, in the order of the list, ended by a null. */
 extern const struct weir_command *const weir_commands[];
 
-/* The command of that name, whoever it is for, or null. */
+/* The command of that name, for people or for shells, or null. */
 const struct weir_command *weir_command_find(const char *name);
 
-/* Says that there is no such command, and which may have been meant; the status of a wrong call. */
+/* Reports an unknown command, with a suggestion; returns the status of a usage error. */
 int weir_command_unknown(const char *name);
 
 /* Lists the commands. */

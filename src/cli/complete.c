@@ -1,10 +1,10 @@
 /* complete.c - `weir complete WORD...`: what the last word may become, for shells to ask.
  *
- * The words are those behind `weir` as far as they are typed; the last may be empty. A line for
+ * The words are those after `weir`, as far as they are typed; the last may be empty. A line for
  * each candidate: the word, a tab, and what it is. So a shell's script knows nothing of commands
- * and flags, and cannot be wrong about them. Names of gates, keys, queues and jobs are asked of the
- * API, which has a moment to answer; nobody has typed anything wrong yet, so nothing is ever
- * complained of but what cannot be asked, on stderr, and the status is 0. */
+ * and flags, and cannot be wrong about them. Names of gates, keys, queues and jobs come from the
+ * API, which has a moment to answer. An incomplete command is no mistake, so only failures to reach
+ * the API are reported, on stderr, and the status is 0. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
@@ -16,19 +16,19 @@
 
 #define PATIENCE_S 1
 
-/* More than anybody reads. */
+/* More than a user reads. */
 #define NAMES_MAX 1000
 
 static const struct weir_flag flags[] = {{0}};
 
-/* What is known of the call from the words before the last. */
+/* The part of the call that the words before the last one have set. */
 struct completion_call {
     const struct weir_command *command;
     const struct weir_flag *flag; /* whose value comes next, or null */
     uint32_t word_count;
     const char *words[WEIR_WORDS_MAX];
     bool words_only;
-    bool rests; /* the rest is another program's business */
+    bool rests; /* the rest belongs to another program */
     struct weir_options options;
 };
 
@@ -38,7 +38,7 @@ struct stem {
     const char *text;
 };
 
-/* Names with what would steer a terminal, or end a line, are not offered. */
+/* Names with control characters are not offered. */
 static bool is_printable(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -60,9 +60,9 @@ static bool offer(const struct stem *stem, struct weir_slice word, const char *w
     return true;
 }
 
-/* ---- names, by asking ---- */
+/* ---- names from the API ---- */
 
-/* Offers what is called `name` in each object of a list that the API has. */
+/* Offers the member `name` of each object in a list of the API. */
 static void offer_names(const struct completion_call *call, const struct stem *stem,
                         const struct weir_api_call *question, const char *list, const char *name)
 {
@@ -134,7 +134,7 @@ static void offer_scenarios(const struct stem *stem)
 
 /* ---- values and words ---- */
 
-/* What stands in a usage as a|b|c. */
+/* Offers the choices of a usage, written a|b|c. */
 static void offer_choices(const struct stem *stem, const char *choices, const char *what)
 {
     const char *word = choices;
@@ -147,7 +147,7 @@ static void offer_choices(const struct stem *stem, const char *choices, const ch
     }
 }
 
-/* Offers what is called so in a usage; nothing for what only the caller can know. */
+/* Offers candidates for a placeholder of a usage; none for values that only the user knows. */
 static void offer_kind(const struct completion_call *call, const struct stem *stem,
                        const char *kind)
 {
@@ -225,7 +225,7 @@ static void take(struct completion_call *call, const char *argument)
     }
 }
 
-/* What the next word is; null: there is none. */
+/* The placeholder of the next word; null: there is none. */
 static const char *next_word(const struct completion_call *call)
 {
     uint32_t next = call->word_count;

@@ -1,8 +1,9 @@
-/* demo.c - `weir demo`: a provider, Weir in front of it, and tenants who want more than there is.
+/* demo.c - `weir demo`: a provider, Weir in front of it, and tenants that ask for more than it
+ * allows.
  *
- * Three children: this program as `mock --llm openai` and as `serve`, and the callers, who at first
- * go to the provider itself, as they would without Weir, and then to the gateway. What is shown is
- * what the provider has counted and what the gateway's API says, once a second. */
+ * Three child processes: this program as `mock --llm openai` and as `serve`, and the callers, which
+ * at first call the provider directly, as they would without Weir, and then the gateway. Once a
+ * second the demo shows the provider's counts and the gateway's state. */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/slice.h"
 #include "cli/child.h"
@@ -25,26 +26,26 @@
 #define SECONDS_MAX     86400
 #define RATE_DEFAULT    "120000/m"
 
-/* What the gateway knows, and callers without it need. */
+/* The provider's API key, which the gateway has and direct callers need. */
 #define PROVIDER_KEY "demo"
 
-/* Of `draw`: the time is over. No exit status of ours is that large. */
+/* Returned by `draw` when the time is over. No exit status is that large. */
 #define OVER 1000
 
-/* How long the callers go without Weir: a part of the whole, but not for long. */
+/* How long the callers call without Weir: a part of the whole, but not for long. */
 #define DIRECT_PART        4
 #define DIRECT_SECONDS_MAX 8
 
-#define ROWS_MAX      7  /* seconds that are shown: with the rest they fit into 24 lines */
-#define SHARE_SECONDS 10 /* over which shares are taken */
+#define ROWS_MAX      7  /* seconds shown: with the rest they fit into 24 lines */
+#define SHARE_SECONDS 10 /* the time over which shares are computed */
 #define MOMENTS_MAX   (SHARE_SECONDS + 1)
 #define RATE_CELLS    20 /* of a bar for all that is allowed */
 #define SHARE_CELLS   20 /* of a bar for an even share */
 
-/* Their shares are to be even although the first asks with as many callers as all others. */
+/* Shares should be even although the first tenant has as many callers as all others together. */
 static const uint32_t callers[WEIR_LOAD_TENANTS] = {36, 4, 4, 4, 4, 4, 4, 4, 4, 4};
 
-/* What is known at one moment. */
+/* The measurements of one moment. */
 struct moment {
     uint64_t ms; /* of the provider's clock */
     uint64_t charged;
@@ -54,12 +55,12 @@ struct moment {
     uint64_t inside; /* the provider */
     bool by_weir;
     double window;
-    double learned_per_s; /* what the gateway thinks is allowed; 0: it does not know */
+    double learned_per_s; /* the rate that the gateway has learned; 0: none yet */
     uint64_t waiting;
     uint64_t tokens[WEIR_LOAD_TENANTS];
 };
 
-/* Some seconds in short. */
+/* A summary of some seconds. */
 struct demo_part {
     uint32_t seconds;
     double used_percent;
@@ -72,7 +73,7 @@ struct demo {
     const char *rate;
     bool silent;
     bool terminal;
-    bool by_weir; /* the callers go to the gateway now */
+    bool by_weir; /* the callers use the gateway now */
     struct weir_child provider;
     struct weir_child gateway;
     struct weir_child generator;
@@ -81,7 +82,7 @@ struct demo {
     char api_address[WEIR_ADDRESS_TEXT_MAX];
     struct weir_load_generator load;
     uint64_t direct_seconds;
-    struct demo_part direct; /* what they were like */
+    struct demo_part direct; /* the summary of direct calls */
     uint32_t moment_count;   /* so far; the last ones are kept */
     uint32_t first_moment;   /* of the callers that are there now */
     struct moment moments[MOMENTS_MAX];
@@ -100,7 +101,7 @@ static bool read_seconds(void *own, struct weir_slice text)
     return true;
 }
 
-/* The text goes to the provider as it is. */
+/* The text is passed to the provider unchanged. */
 static bool read_tokens(void *own, struct weir_slice text)
 {
     struct demo *demo = own;
@@ -150,7 +151,8 @@ static bool start_provider(struct demo *demo)
                            sizeof demo->provider_address);
 }
 
-/* A file that is nowhere, and gone with its last reader. Its path, or false with errno. */
+/* Writes the config to a memory file, which is gone with its last reader. Sets its path, or returns
+ * false with errno. */
 static bool write_config(const struct demo *demo, int *fd, char *path, size_t path_bytes)
 {
     *fd = memfd_create("weir-demo", 0);
@@ -162,7 +164,7 @@ static bool write_config(const struct demo *demo, int *fd, char *path, size_t pa
         *fd,
         "listen: 127.0.0.1:0\n"
         "api: 127.0.0.1:0\n"
-        "data: /dev/null\n" /* no folder can be there, so nothing is kept */
+        "data: /dev/null\n" /* not a folder, so nothing is stored */
         "threads: 1\n"
         "grace: 1s\n"
         "upstreams:\n"
@@ -194,8 +196,8 @@ static bool start_gateway(struct demo *demo)
     return started;
 }
 
-/* Those that were there before are gone. */
-static bool start_crowd(struct demo *demo, bool by_weir)
+/* Replaces the callers. */
+static bool start_callers(struct demo *demo, bool by_weir)
 {
     const char *address = by_weir ? demo->gateway_address : demo->provider_address;
     weir_child_end(&demo->generator);
@@ -205,14 +207,14 @@ static bool start_crowd(struct demo *demo, bool by_weir)
         (struct weir_load_generator){.max_tokens = 400, .prompt_bytes = 600, .key = PROVIDER_KEY};
     memcpy(demo->load.callers, callers, sizeof callers);
     const char *error = weir_address_parse(&demo->load.address, weir_slice_of(address));
-    assert(error == NULL); /* it is what the child has said */
+    assert(error == NULL); /* the child has printed it */
     return weir_child_fork(&demo->generator, "the callers", weir_load_generator_run, &demo->load);
 }
 
-/* ---- asking ---- */
+/* ---- measuring ---- */
 
-/* What a page says, to be released; null, and why on stderr. */
-static json_t *ask(const char *address, const char *path, int stop_fd)
+/* Fetches a document; null on failure, with the reason on stderr. */
+static json_t *fetch(const char *address, const char *path, int stop_fd)
 {
     struct weir_caller caller;
     struct weir_question question = {.method = "GET", .path = path};
@@ -253,7 +255,7 @@ static void read_tenants(const json_t *stats, struct moment *moment)
 
 static bool look_at_provider(const struct demo *demo, struct moment *moment, int stop_fd)
 {
-    json_t *stats = ask(demo->provider_address, "/mock/stats", stop_fd);
+    json_t *stats = fetch(demo->provider_address, "/mock/stats", stop_fd);
     if (stats == NULL) {
         return false;
     }
@@ -268,7 +270,7 @@ static bool look_at_provider(const struct demo *demo, struct moment *moment, int
     return true;
 }
 
-/* What flows in by the stated quota, or the rate that was found without being told. */
+/* The rate of the stated quota, or the rate that Weir has learned. */
 static double learned_by(const json_t *key)
 {
     const json_t *lane = json_array_get(json_object_get(key, "lanes"), 0);
@@ -279,10 +281,10 @@ static double learned_by(const json_t *key)
     return json_number_value(rate);
 }
 
-/* A key that nobody has used yet is not there; then there is nothing to see. */
+/* An unused key does not exist yet; then there is nothing to show. */
 static bool look_at_gateway(const struct demo *demo, struct moment *moment, int stop_fd)
 {
-    json_t *key = ask(demo->api_address, "/gates/llm/" WEIR_LOAD_MODEL, stop_fd);
+    json_t *key = fetch(demo->api_address, "/gates/llm/" WEIR_LOAD_MODEL, stop_fd);
     if (key == NULL) {
         return false;
     }
@@ -301,7 +303,7 @@ static struct moment *moment_before(struct demo *demo, uint32_t back)
     return &demo->moments[(demo->moment_count - 1 - back) % MOMENTS_MAX];
 }
 
-/* How far back there are moments of the callers that are there now, as far as they are kept. */
+/* How many stored moments there are of the present callers. */
 static uint32_t moments_back(const struct demo *demo)
 {
     uint32_t moments = demo->moment_count - demo->first_moment;
@@ -315,7 +317,7 @@ struct second {
     uint64_t refused;
 };
 
-/* What happened between two moments. The first ones may be of the same millisecond. */
+/* The differences between two moments. The first ones may be of the same millisecond. */
 static struct second between(const struct moment *before, const struct moment *after)
 {
     double seconds = after->ms > before->ms ? (double)(after->ms - before->ms) / 1000 : 1;
@@ -337,7 +339,7 @@ static void draw_bar(FILE *out, double share, int cells)
     }
 }
 
-/* What each tenant got lately, and in all. */
+/* The tokens of each tenant in the last seconds; returns the sum. */
 static double shares(struct demo *demo, uint32_t seconds, double got[WEIR_LOAD_TENANTS])
 {
     const struct moment *now = moment_before(demo, 0);
@@ -362,8 +364,8 @@ static double evenness(const double got[WEIR_LOAD_TENANTS])
     return squares > 0 ? sum * sum / (WEIR_LOAD_TENANTS * squares) : 1;
 }
 
-/* What the last seconds of the callers that are there now were like. Not the very first one, in
- * which they get what the provider has saved up before anybody came. */
+/* Summarises the last seconds of the present callers, without the very first one, in which they use
+ * up the provider's burst. */
 static struct demo_part part_of(struct demo *demo)
 {
     double got[WEIR_LOAD_TENANTS];
@@ -437,8 +439,8 @@ static void draw_line(struct demo *demo, FILE *out)
     fprintf(out, ", 429s %llu, evenness %.3f\n", (unsigned long long)second.refused, evenness(got));
 }
 
-static const char title[] = "A provider with a limit of tokens, Weir in front of it, and ten "
-                            "tenants who want more.\n\n";
+static const char title[] =
+    "A provider with a limit of tokens, Weir in front of it, and ten tenants that want more.\n\n";
 
 static void draw_all(struct demo *demo, FILE *out)
 {
@@ -471,14 +473,14 @@ static bool look(struct demo *demo, int stop_fd)
 static int turn_to_weir(struct demo *demo)
 {
     demo->direct = part_of(demo);
-    if (!start_crowd(demo, true)) {
+    if (!start_callers(demo, true)) {
         fprintf(stderr, "weir demo: the callers cannot be started: %s\n", strerror(errno));
         return WEIR_EXIT_FAILED;
     }
     return 0;
 }
 
-/* Once a second. The first time there is nothing to be told yet. */
+/* Called once a second. The first time there is no difference to show yet. */
 static int draw(void *context, int stop_fd, FILE *out)
 {
     struct demo *demo = context;
@@ -495,7 +497,7 @@ static int draw(void *context, int stop_fd, FILE *out)
 
 /* ---- the whole ---- */
 
-static void tell_part(const char *which, const struct demo_part *part)
+static void print_part(const char *which, const struct demo_part *part)
 {
     if (part->seconds > 0) {
         printf("%s Weir, in the last %u s: %.0f %% of the allowed rate used, %llu refusals (429), "
@@ -505,13 +507,13 @@ static void tell_part(const char *which, const struct demo_part *part)
     }
 }
 
-/* On a terminal, below what was drawn last. */
-static void sum_up(struct demo *demo)
+/* Prints the result; on a terminal, below the last drawing. */
+static void print_result(struct demo *demo)
 {
     struct demo_part now = part_of(demo);
     fputs(demo->terminal ? "\n" : "", stdout);
-    tell_part("Without", demo->by_weir ? &demo->direct : &now);
-    tell_part("With", demo->by_weir ? &now : &(struct demo_part){0});
+    print_part("Without", demo->by_weir ? &demo->direct : &now);
+    print_part("With", demo->by_weir ? &now : &(struct demo_part){0});
 }
 
 static int show(struct demo *demo)
@@ -523,11 +525,11 @@ static int show(struct demo *demo)
     if (status != OVER && status != 0) {
         return status;
     }
-    sum_up(demo);
+    print_result(demo);
     return 0;
 }
 
-/* Of a silent provider Weir is to be seen finding out, and not only that there is nothing left. */
+/* With a silent provider the demo leaves Weir time to find the limit. */
 static uint64_t direct_seconds(const struct demo *demo)
 {
     uint64_t part = demo->silent ? 0 : demo->seconds / DIRECT_PART;
@@ -551,7 +553,7 @@ static int run_demo(char **arguments)
     int status = WEIR_EXIT_FAILED;
     demo.direct_seconds = direct_seconds(&demo);
     if (start_provider(&demo) && start_gateway(&demo) &&
-        start_crowd(&demo, demo.direct_seconds == 0)) {
+        start_callers(&demo, demo.direct_seconds == 0)) {
         status = show(&demo);
     }
     weir_child_end(&demo.generator);
@@ -564,8 +566,8 @@ const struct weir_command weir_command_demo = {
     .name = "demo",
     .brief = "watch a gate find a provider's limit",
     .usage = "[FLAG]...",
-    .what = "Starts an emulated provider and a Weir in front of it, has ten tenants ask for more\n"
-            "than there is, and shows what becomes of it. Nothing is left of it afterwards.",
+    .what = "Starts an emulated provider and a Weir in front of it, has ten tenants ask for "
+            "more\nthan there is, and shows the result. Nothing is left behind afterwards.",
     .flags = flags,
     .run = run_demo,
 };

@@ -56,16 +56,15 @@ static int run_dlq(char **arguments)
         return weir_flags_complain(&weir_command_dlq, "--queue and --tenant are for list");
     }
     return weir_cli_job_each(weir_command_dlq.name, &options, options.rest + 1,
-                             &(struct weir_cli_job_deed){"DELETE", "dlq", NULL, "deleted"});
+                             &(struct weir_cli_job_action){"DELETE", "dlq", NULL, "deleted"});
 }
 
 const struct weir_command weir_command_dlq = {
     .name = "dlq",
     .brief = "jobs that failed for good, and why",
     .usage = "[list | delete ID...] [FLAG]...",
-    .what = "The dead letter queue: jobs that failed as often as they may, or for good, with the "
-            "reason.\n"
-            "`weir redrive` has them run again; delete forgets them.",
+    .what = "The dead letter queue: jobs whose attempts are used up, or that failed for good, with "
+            "the reason.\n`weir redrive` has them run again; delete forgets them.",
     .flags = flags,
     .words = {"list|delete", "DEAD JOB"},
     .many = true,

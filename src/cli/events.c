@@ -1,4 +1,4 @@
-/* events.c - `weir events`: what is decided at the gates, as it happens. */
+/* events.c - `weir events`: the decisions of the gates, as they happen. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/api_client.h"
 #include "cli/commands.h"
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What is asked for, at most: the API takes no more. */
+/* The longest query: the API takes no more. */
 #define QUERY_BYTES_MAX 1024
 
 static const struct weir_flag flags[] = {
@@ -20,10 +20,10 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
-/* Adds `name=value` for each of the values between commas. Characters that would need an escape
- * stand in no name of a gate or type. False if one does, or it is too much. */
+/* Adds `name=value` for each of the values between commas. Names of gates and types have no
+ * character that needs an escape. False if a value has one, or is too long. */
 static bool add_parameters(char query[QUERY_BYTES_MAX], const char *name, const char *values)
 {
     while (values != NULL) {
@@ -81,7 +81,7 @@ static void print_time(const json_t *event)
     printf("%s.%03d", text, (int)(ms % 1000));
 }
 
-/* Where it happened is told in columns; all other fields by their names, in their order. */
+/* The place has columns of its own; all other fields are printed by name, in their order. */
 static bool has_place(const char *name)
 {
     return strcmp(name, "type") == 0 || strcmp(name, "timestamp") == 0 ||
@@ -128,18 +128,19 @@ static void print_event(json_t *event, bool coloured)
     fputc('\n', stdout);
 }
 
-/* How lines are told. */
-struct manner {
+/* How lines are printed. */
+struct line_format {
     bool json;
     bool coloured;
 };
 
 static bool on_line(void *context, struct weir_slice line)
 {
-    const struct manner *manner = context;
-    json_t *event = manner->json ? NULL : json_loadb(line.data, line.bytes, JSON_ALLOW_NUL, NULL);
+    const struct line_format *line_format = context;
+    json_t *event =
+        line_format->json ? NULL : json_loadb(line.data, line.bytes, JSON_ALLOW_NUL, NULL);
     if (json_is_object(event)) {
-        print_event(event, manner->coloured);
+        print_event(event, line_format->coloured);
     } else {
         fwrite(line.data, 1, line.bytes, stdout);
     }
@@ -165,12 +166,12 @@ static int run_events(char **arguments)
                                    "--gate and --type take names, with commas between several");
     }
     const char *no_colour = getenv("NO_COLOR");
-    struct manner manner = {.json = options.json,
-                            .coloured = isatty(STDOUT_FILENO) == 1 &&
-                                        (no_colour == NULL || no_colour[0] == '\0')};
+    struct line_format line_format = {.json = options.json,
+                                      .coloured = isatty(STDOUT_FILENO) == 1 &&
+                                                  (no_colour == NULL || no_colour[0] == '\0')};
     weir_api_client_init(&client, weir_command_events.name, &options);
     snprintf(path, sizeof path, "/events%s%s", query[0] == '\0' ? "" : "?", query);
-    int status = weir_api_client_follow(&client, path, on_line, &manner);
+    int status = weir_api_client_follow(&client, path, on_line, &line_format);
     weir_api_client_deinit(&client);
     return status;
 }
@@ -179,9 +180,8 @@ const struct weir_command weir_command_events = {
     .name = "events",
     .brief = "who has to wait, times out or is refused, as it happens",
     .usage = "[FLAG]...",
-    .what = "What is decided at the gates from now on, a line for each event, until Ctrl-C or the "
-            "end\n"
-            "of the gateway. docs/reference/events.md names the types and their fields.",
+    .what = "The decisions of the gates from now on, a line for each event, until Ctrl-C or the "
+            "end\nof the gateway. docs/reference/events.md names the types and their fields.",
     .flags = flags,
     .run = run_events,
 };

@@ -1,4 +1,4 @@
-/* explain.c - `weir explain GATE KEY [FLOW]`: the same as `weir line`, in sentences about one. */
+/* explain.c - `weir explain GATE KEY [FLOW]`: why one waiting request waits, in sentences. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -8,7 +8,7 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
-/* The first of that flow; of any, if none is named. Null if nobody waits. */
+/* The first entry of that flow, or of any if none is named. Null if no request waits. */
 static const json_t *find_entry(const json_t *document, const char *flow)
 {
     size_t index;
@@ -29,11 +29,11 @@ static json_int_t number_of(const json_t *object, const char *name)
 
 /* ---- sentences ---- */
 
-static void say_who(const json_t *entry)
+static void print_subject(const json_t *entry)
 {
     const char *flow = weir_show_string(entry, "flow");
     const char *tenant = weir_show_string(entry, "tenant");
-    weir_show_text(stdout, flow[0] == '\0' ? "Somebody without a flow" : flow);
+    weir_show_text(stdout, flow[0] == '\0' ? "A request without a flow" : flow);
     if (tenant[0] != '\0') {
         fputs(" of tenant ", stdout);
         weir_show_text(stdout, tenant);
@@ -67,13 +67,12 @@ static void say_why(const json_t *document, const json_t *entry)
         const char *binding;
         const char *sentence;
     } reasons[] = {
-        {"bucket", " is next and waits for the rate: so many may go in that time, and they have. "},
-        {"pause", " is next and waits for a pause to end: what is behind the gate asked for it. "},
+        {"bucket", " is next and waits for the rate limit, which is used up for now. "},
+        {"pause", " is next and waits for the end of a pause that the upstream asked for. "},
         {"breaker",
-         " is next and waits for the breaker: what is behind the gate has failed, and is "
-         "left alone for a while. "},
-        {"tenant_limit", " waits for its own tenant, which holds as many permits as it may. "},
-        {"tenant_rate", " waits for its own tenant, which goes as fast as it may. "},
+         " is next and waits for the breaker: the upstream has failed, and gets a pause. "},
+        {"tenant_limit", " waits for its tenant's limit of permits. "},
+        {"tenant_rate", " waits for its tenant's rate limit. "},
         {"none", " is about to go. "},
     };
     const char *binding = weir_show_string(entry, "binding");
@@ -91,10 +90,10 @@ static void say_why(const json_t *document, const json_t *entry)
             return;
         }
     }
-    fputs(" waits. ", stdout); /* for something that a newer weir knows */
+    fputs(" waits. ", stdout); /* for a reason that only a newer weir knows */
 }
 
-/* What the lanes that learn let through, where that is what it waits for. */
+/* Prints what learning lanes allow, if the request waits for that. */
 static void say_learned(const json_t *key, const json_t *entry)
 {
     const char *binding = weir_show_string(entry, "binding");
@@ -137,9 +136,9 @@ static void say_when(const json_t *entry)
     const json_t *timeout = json_object_get(entry, "timeout_in_ms");
     printf("It has waited %s and ", weir_show_ms(number_of(entry, "waited_ms")).text);
     if (!json_is_integer(start)) {
-        fputs("nothing can be told yet of when it will start", stdout);
+        fputs("it is not known yet when it will start", stdout);
     } else if (json_integer_value(start) == 0) {
-        fputs("will likely start any moment", stdout);
+        fputs("will likely start at any moment", stdout);
     } else {
         printf("will likely start in %s", weir_show_duration(start).text);
     }
@@ -150,13 +149,13 @@ static void say_when(const json_t *entry)
     }
 }
 
-/* A token that names a tenant is told of that tenant's among the first in line. */
+/* With a tenant's token, the API lists only that tenant's requests among the first in line. */
 static void say_nobody(const json_t *document)
 {
     const json_t *limit = json_object_get(document, "limit");
     json_int_t waiting = number_of(document, "waiting");
     if (waiting == 0) {
-        fputs("Nobody waits there. ", stdout);
+        fputs("No request waits there. ", stdout);
     } else {
         printf("%lld %s there, and none of the first is of this token's tenant. ",
                (long long)waiting, waiting == 1 ? "waits" : "wait");
@@ -169,7 +168,7 @@ static int explain(const json_t *key, const json_t *document, const char *flow)
 {
     const json_t *entry = find_entry(document, flow);
     if (entry != NULL) {
-        say_who(entry);
+        print_subject(entry);
         say_why(document, entry);
         say_learned(key, entry);
         say_when(entry);
@@ -185,12 +184,12 @@ static int explain(const json_t *key, const json_t *document, const char *flow)
     weir_show_text(stderr, flow);
     if (waiting > (json_int_t)listed) {
         fprintf(stderr,
-                " is not among the %zu of the %lld that wait that this caller is told of; try "
+                " is not among the %zu of %lld waiting requests that this caller may see; try "
                 "again later\n",
                 listed, (long long)waiting);
     } else {
-        fputs(" does not wait there: it is inside, has ended or never came; `weir line` lists who "
-              "waits\n",
+        fputs(" does not wait there: it holds a permit, has ended or never came; `weir line` lists "
+              "who waits\n",
               stderr);
     }
     return WEIR_EXIT_FAILED;
@@ -226,9 +225,10 @@ static int run_explain(char **arguments)
 
 const struct weir_command weir_command_explain = {
     .name = "explain",
-    .brief = "the same in sentences about one",
+    .brief = "why one request waits, in sentences",
     .usage = "GATE KEY [FLOW] [FLAG]...",
-    .what = "Why the first in line waits, or the one of that flow, and when it will likely start.",
+    .what =
+        "Why the first in line waits, or the first of that flow, and when it will likely start.",
     .flags = flags,
     .words = {"GATE", "KEY", "FLOW"},
     .words_min = 2,

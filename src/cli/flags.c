@@ -1,6 +1,5 @@
-/* Reads the words of a command line by the table of flags, checks values by their type, and prints
- * the help from the same table. A mistake is explained with what was expected and, where it can,
- * what may have been meant. */
+/* flags.c - reads a command's arguments by its table of flags, prints its help, and reports usage
+ * errors. It runs in the main thread, before the command. */
 #include "cli/flags.h"
 
 #include "base/slice.h"
@@ -16,7 +15,7 @@
 static const struct weir_flag help_flag = {
     .name = "--help", .value = "", .what = "print this help"};
 
-/* Where the help says what a flag is for; names and values that are longer get a line. */
+/* The column of descriptions in the help; longer names get a line of their own. */
 #define NAME_COLUMNS  17
 #define VALUE_COLUMNS 10
 
@@ -66,8 +65,7 @@ void weir_flags_help(const struct weir_command *command)
 
 int weir_flags_complain(const struct weir_command *command, const char *complaint)
 {
-    fprintf(stderr, "weir %s: %s; `weir %s --help` tells more\n", command->name, complaint,
-            command->name);
+    fprintf(stderr, "weir %s: %s; see `weir %s --help`\n", command->name, complaint, command->name);
     return WEIR_EXIT_USAGE;
 }
 
@@ -131,7 +129,7 @@ static bool read_number(const char *text, uint64_t *number)
     return true;
 }
 
-/* Where values go. */
+/* Where the values are stored. */
 struct target {
     struct weir_options *options;
     void *own;
@@ -157,7 +155,7 @@ static bool store(const struct target *target, const struct weir_flag *flag, con
     return false;
 }
 
-/* The name of a flag, whole. */
+/* The full name of an abbreviated flag. */
 static struct weir_slice whole_name(struct weir_slice name)
 {
     bool is_short = name.bytes == 2 && name.data[0] == '-';
@@ -242,7 +240,8 @@ enum weir_flags_result weir_flags_read_own(const struct weir_command *command, c
                                      .cost_ns = WEIR_NEVER,
                                      .cost = WEIR_NEVER,
                                      .attempts = WEIR_NEVER};
-    char **words = arguments; /* where they are moved to: never further than where they were */
+    char **words =
+        arguments; /* the next place for a word: never behind the argument that is read */
     while (arguments[0] != NULL) {
         enum weir_flags_result result = WEIR_FLAGS_GOOD;
         bool dashes = !words_only && strcmp(arguments[0], "--") == 0;

@@ -1,9 +1,9 @@
-/* flags.h - what a command is, and what it is asked for: its words and its flags, by a table.
+/* flags.h - commands, and the arguments that they take: words and flags, described by a table.
  *
  * A command describes itself once, as a struct weir_command; its help, its part of the manual page,
- * what shells complete, its complaints and what is suggested to whoever mistypes come from there.
- * Values go into one struct of options that the commands share. Flags and words may come in any
- * order; behind `--` everything is a word. -h is short for --help, and -o for --output. */
+ * completions, error messages and suggestions after a typo come from there. Values go into one
+ * struct of options that the commands share. Flags and words may come in any order; behind `--`
+ * everything is a word. -h is short for --help, and -o for --output. */
 #ifndef WEIR_CLI_FLAGS_H
 #define WEIR_CLI_FLAGS_H
 
@@ -11,11 +11,10 @@
 
 #include <stdbool.h>
 
-/* The most words that a command takes; those of a command to run, and the many that some take, are
- * not counted. */
+/* The most words that a command takes, not counting lists and the words of a command to run. */
 #define WEIR_WORDS_MAX 3
 
-/* What is not given is null, false or WEIR_NEVER. The texts are the caller's arguments. */
+/* Values that are not given are null, false or WEIR_NEVER. The texts are the caller's arguments. */
 struct weir_options {
     const char *words[WEIR_WORDS_MAX];
     char **rest; /* the command to run, or all words if there may be many; null at its end; only if
@@ -64,7 +63,7 @@ enum weir_flag_kind {
     WEIR_FLAG_TEXT,     /* a const char *, not empty */
     WEIR_FLAG_DURATION, /* nanoseconds; 0 needs no unit */
     WEIR_FLAG_NUMBER,   /* up to 2^30, as the API takes it */
-    WEIR_FLAG_OWN,      /* what only this command has: it reads it itself */
+    WEIR_FLAG_OWN,      /* a flag that only this command has, and reads itself */
 };
 
 struct weir_flag {
@@ -72,10 +71,10 @@ struct weir_flag {
     const char *value; /* as the help calls it, or the words it may be, as a|b|c; "" for a switch */
     const char *what;
     enum weir_flag_kind kind;
-    size_t at; /* where it goes: offsetof(struct weir_options, ...) */
+    size_t at; /* where the value goes: offsetof(struct weir_options, ...) */
 
-    /* Of an own one. */
-    const char *expected; /* by `read`, for complaints */
+    /* Of a WEIR_FLAG_OWN. */
+    const char *expected; /* what `read` expects, for error messages */
     bool (*read)(void *own, struct weir_slice text);
 };
 
@@ -90,7 +89,8 @@ struct weir_command {
     uint32_t words_min;
     bool runs; /* the first word begins a command of the caller's, flags and all */
     bool many; /* the last of the words may come any number of times */
-    int (*run)(char **arguments); /* those behind its name, ended by a null; the exit status */
+    int (*run)(char **arguments); /* the arguments after its name, ended by a null; returns the exit
+                                     status */
 };
 
 /* One flag of a table: its kind, name, value, field of the options, and what it is for. */
@@ -105,15 +105,15 @@ struct weir_command {
 #define WEIR_FLAGS_OF_API                                                     \
     WEIR_FLAG(TEXT, "--api", "ADDRESS", api,                                  \
               "where the API is; default $WEIR_API, else " WEIR_API_DEFAULT), \
-        WEIR_FLAG(SWITCH, "--json", "", json, "print what the API said, one document a line")
+        WEIR_FLAG(SWITCH, "--json", "", json, "print the API's reply, one document a line")
 
 enum weir_flags_result {
     WEIR_FLAGS_GOOD,
-    WEIR_FLAGS_HELPED, /* the help was asked for, and has been printed */
-    WEIR_FLAGS_WRONG,  /* and stderr says what */
+    WEIR_FLAGS_HELPED, /* the help was requested, and has been printed */
+    WEIR_FLAGS_WRONG,  /* a usage error, which has been reported */
 };
 
-/* The flags of a command one after the other, --help as the last; null behind it. */
+/* The flags of a command in turn, --help as the last; null behind it. */
 const struct weir_flag *weir_flags_at(const struct weir_command *command, size_t index);
 
 /* The flag with that name, or null. */
@@ -127,15 +127,15 @@ void weir_flags_help(const struct weir_command *command);
 WEIR_MUST_CHECK enum weir_flags_result
 weir_flags_read(const struct weir_command *command, char **arguments, struct weir_options *options);
 
-/* weir_flags_read() for a command with flags that it reads itself: into `own`. */
+/* Reads the arguments of a command with own flags, whose values go into `own`. */
 WEIR_MUST_CHECK enum weir_flags_result weir_flags_read_own(const struct weir_command *command,
                                                            char **arguments,
                                                            struct weir_options *options, void *own);
 
-/* The exit status of a command whose arguments were not good. */
+/* The exit status for a result that ends the command. */
 int weir_flags_status(enum weir_flags_result result);
 
-/* Says on stderr what is wrong with a call, and where its help is; the status of a wrong call. */
+/* Reports a usage error on stderr, and where the help is; returns the status of a usage error. */
 int weir_flags_complain(const struct weir_command *command, const char *complaint);
 
 #endif

@@ -1,4 +1,5 @@
-/* gates.c - `weir gates`: how many are inside, how many wait, and what became of the others. */
+/* gates.c - `weir gates`: how many permits are held, how many requests wait, and how the others
+ * ended. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -7,10 +8,10 @@
 #include "cli/watch.h"
 
 #define INTERVAL_NS     WEIR_NS_PER_SECOND
-#define INTERVAL_MIN_NS (WEIR_NS_PER_SECOND / 20) /* faster than anybody reads */
+#define INTERVAL_MIN_NS (WEIR_NS_PER_SECOND / 20) /* faster than a person can read */
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(SWITCH, "--watch", "", watch, "draw it again and again, until Ctrl-C"),
+    WEIR_FLAG(SWITCH, "--watch", "", watch, "redraw it until Ctrl-C"),
     WEIR_FLAG(DURATION, "--interval", "DURATION", interval_ns,
               "how often, from 50ms on; default 1s"),
     WEIR_FLAGS_OF_API,
@@ -133,7 +134,7 @@ static void put_decimal(struct weir_table *table, const json_t *object, const ch
     weir_table_put(table, weir_show_decimal(json_object_get(object, name)).text);
 }
 
-/* Where stated quotas alone rule, the rate says nothing. */
+/* Where only stated quotas apply, the rate means nothing. */
 static void put_control(struct weir_table *table, const json_t *lane, const json_t *control)
 {
     bool paced = json_is_true(json_object_get(control, "rate_active"));
@@ -162,7 +163,7 @@ static void put_quota(struct weir_table *table, const json_t *lane, const json_t
     put_decimal(table, quota, "window_seconds");
 }
 
-/* A table of its own, if it has any row. */
+/* Prints a further table if it has any row. */
 static bool print_more(struct weir_table *table, FILE *out)
 {
     bool printed = true;

@@ -33,9 +33,9 @@ static int run_help(char **arguments)
 
 const struct weir_command weir_command_help = {
     .name = "help",
-    .brief = "list the commands, or tell how one is called",
+    .brief = "list the commands, or show how to call one",
     .usage = "[COMMAND] [FLAG]...",
-    .what = "Lists the commands, or tells how one of them is called.",
+    .what = "Lists the commands, or shows how to call one of them.",
     .flags = flags,
     .words = {"COMMAND"},
     .run = run_help,

@@ -205,31 +205,31 @@ void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job)
 /* ---- deeds ---- */
 
 static int do_one(struct weir_api_client *client, const char *id,
-                  const struct weir_cli_job_deed *deed)
+                  const struct weir_cli_job_action *action)
 {
-    struct weir_api_call call = {.method = deed->method,
-                                 .segments = {deed->first, id, deed->second}};
+    struct weir_api_call call = {.method = action->method,
+                                 .segments = {action->first, id, action->second}};
     int status = weir_api_client_do(client, &call);
     if (status != 0 || client->options->json) {
         return status;
     }
     weir_show_text(stdout, id);
     putchar(' ');
-    weir_show_text(stdout,
-                   deed->state != NULL ? deed->state : weir_show_string(client->document, "state"));
+    weir_show_text(stdout, action->state != NULL ? action->state
+                                                 : weir_show_string(client->document, "state"));
     putchar('\n');
     fflush(stdout);
     return 0;
 }
 
 int weir_cli_job_each(const char *command, const struct weir_options *options, char **ids,
-                      const struct weir_cli_job_deed *deed)
+                      const struct weir_cli_job_action *action)
 {
     struct weir_api_client client;
     int worst = 0;
     weir_api_client_init(&client, command, options);
     for (; *ids != NULL; ids++) {
-        int status = do_one(&client, *ids, deed);
+        int status = do_one(&client, *ids, action);
         worst = status != 0 ? status : worst;
         if (status != 0 && client.status == 0) {
             break; /* nobody is there: the others would fare the same */

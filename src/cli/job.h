@@ -54,7 +54,7 @@ void weir_cli_job_put_optional(struct weir_table *table, const char *text);
 void weir_cli_job_put_attempts(struct weir_table *table, const json_t *job);
 
 /* What is done to each of some jobs: METHOD /first/ID/second. */
-struct weir_cli_job_deed {
+struct weir_cli_job_action {
     const char *method;
     const char *first;
     const char *second; /* may be null */
@@ -64,7 +64,7 @@ struct weir_cli_job_deed {
 /* Does it to each of the ids, ended by a null, and says what each is then. One that fails does not
  * keep back the others. The exit status. */
 WEIR_MUST_CHECK int weir_cli_job_each(const char *command, const struct weir_options *options,
-                                      char **ids, const struct weir_cli_job_deed *deed);
+                                      char **ids, const struct weir_cli_job_action *action);
 
 /* A descriptor that becomes readable when this process is to end: SIGINT, SIGTERM, SIGHUP, which
  * then do not end it by themselves. -1 if there can be none. */

@@ -1,4 +1,4 @@
-/* jobs.c - `weir jobs`: which there are. */
+/* jobs.c - `weir jobs`: lists jobs. */
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/show.h"
@@ -42,11 +42,9 @@ static int run_jobs(char **arguments)
 
 const struct weir_command weir_command_jobs = {
     .name = "jobs",
-    .brief = "which jobs there are",
+    .brief = "list jobs",
     .usage = "[FLAG]...",
-    .what = "All jobs that are known, or those in one state, of one queue or of one tenant; the "
-            "oldest\n"
-            "first.",
+    .what = "All jobs, or those in one state, of one queue or of one tenant; the oldest\nfirst.",
     .flags = flags,
     .run = run_jobs,
 };

@@ -1,4 +1,5 @@
-/* line.c - `weir line GATE KEY`: who waits, why, and until when. */
+/* line.c - `weir line GATE KEY`: lists the waiting requests, with the reason and the expected
+ * start. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/flags.h"

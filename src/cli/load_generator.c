@@ -1,5 +1,5 @@
-/* Each caller is a small state machine on the loop: connect, ask, read the reply's head and
- * stream, pause, ask again. Counts are kept by tenant. One thread, the loop's. */
+/* load_generator.c - a process with one event loop that sends LLM requests for several tenants and
+ * forgets the replies. Everything runs in one thread. */
 #include "cli/load_generator.h"
 
 #include "base/alloc.h"
@@ -17,17 +17,17 @@
 #define REQUEST_BYTES_MAX 8192
 #define PROMPT_BYTES_MAX  4096
 
-/* After a refusal, or when the gateway does not answer. */
+/* The pause after a refusal, or when the gateway does not answer. */
 #define AGAIN_NS (WEIR_NS_PER_SECOND / 4)
 
-/* Reads of one caller before the others have their turn. */
+/* Reads of one caller before the other callers have their turn. */
 #define READS_MAX 8
 
 enum load_phase {
-    ASKING,  /* the request is being written */
-    HEARING, /* the head of the reply is read */
-    PASSING, /* its body is read and forgotten */
-    RESTING  /* until it asks again */
+    SENDING,      /* writing the request */
+    READING_HEAD, /* reading the head of the reply */
+    READING_BODY, /* reading and forgetting its body */
+    RESTING       /* pausing before the next request */
 };
 
 /* What all callers share. */
@@ -61,9 +61,9 @@ const char *weir_load_generator_tenant(uint32_t tenant)
     return names[tenant];
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
-/* Words, because a long text without a space would be taken for a picture. */
+/* Real words, because Weir takes a long text without a space for an image. */
 static void fill_prompt(char prompt[PROMPT_BYTES_MAX], uint32_t bytes)
 {
     static const char words[] = "what does the river do below the weir ";
@@ -121,8 +121,8 @@ static void write_request(struct load_caller *caller)
 
 /* ---- callers ---- */
 
-/* Without a connection until the moment has come. */
-static void rest(struct load_caller *caller)
+/* Closes the connection until the moment has come. */
+static void pause_caller(struct load_caller *caller)
 {
     weir_buffer_release(&caller->place->buffers, &caller->in);
     if (caller->stream.watch.fd != -1) {
@@ -143,7 +143,7 @@ static void on_ready(struct weir_watch *watch, uint32_t what)
 
 static void begin(struct load_caller *caller)
 {
-    caller->phase = ASKING;
+    caller->phase = SENDING;
     caller->sent_bytes = 0;
     weir_http1_init_response(&caller->head, WEIR_HTTP1_LIMITS_DEFAULT, WEIR_METHOD_POST);
 }
@@ -155,7 +155,7 @@ static void connect_anew(struct weir_timer *timer)
     weir_stream_init(&caller->stream, fd, on_ready);
     begin(caller);
     if (fd == -1 || !weir_loop_watch(&caller->place->loop, &caller->stream.watch)) {
-        rest(caller);
+        pause_caller(caller);
     }
 }
 
@@ -166,19 +166,19 @@ static void ask(struct load_caller *caller)
     ssize_t sent = weir_stream_write(&caller->stream, &part, 1);
     if (sent > 0) {
         caller->sent_bytes += (size_t)sent;
-        caller->phase = caller->sent_bytes == caller->request_bytes ? HEARING : ASKING;
+        caller->phase = caller->sent_bytes == caller->request_bytes ? READING_HEAD : SENDING;
     } else if (sent != WEIR_STREAM_AGAIN) {
-        rest(caller);
+        pause_caller(caller);
     }
 }
 
 /* The whole reply has come. */
-static void finish(struct load_caller *caller)
+static void finish_reply(struct load_caller *caller)
 {
     if (caller->head.status == 200 && caller->head.persists) {
         begin(caller);
     } else {
-        rest(caller);
+        pause_caller(caller);
     }
 }
 
@@ -189,9 +189,9 @@ static void hear(struct load_caller *caller)
     if (result == WEIR_HTTP1_DONE && caller->head.framing != WEIR_FRAMING_UNTIL_CLOSE) {
         weir_buffer_consume(&caller->in, caller->head.head_bytes);
         weir_discard_init(&caller->body, &caller->head);
-        caller->phase = PASSING;
+        caller->phase = READING_BODY;
     } else if (result != WEIR_HTTP1_NEED_MORE) {
-        rest(caller);
+        pause_caller(caller);
     }
 }
 
@@ -202,9 +202,9 @@ static void gate_ticket(struct load_caller *caller)
         weir_discard_take(&caller->body, weir_buffer_slice(&caller->in), &used);
     weir_buffer_consume(&caller->in, used);
     if (result == WEIR_HTTP1_DONE) {
-        finish(caller);
+        finish_reply(caller);
     } else if (result == WEIR_HTTP1_FAULT) {
-        rest(caller);
+        pause_caller(caller);
     }
 }
 
@@ -214,25 +214,25 @@ static bool receive(struct load_caller *caller)
     weir_buffer_compact(in);
     if (!weir_buffer_reserve(&caller->place->buffers, in, WEIR_BUFFER_MIDDLE) ||
         weir_buffer_room(in) == 0) {
-        rest(caller);
+        pause_caller(caller);
         return false;
     }
     ssize_t got = weir_stream_read(&caller->stream, in->data + in->end, weir_buffer_room(in));
     if (got > 0) {
         in->end += (uint32_t)got;
     } else if (got != WEIR_STREAM_AGAIN) {
-        rest(caller);
+        pause_caller(caller);
     }
     return got > 0;
 }
 
-/* What has come already, as far as it goes. */
+/* Reads what has arrived, up to a bound. */
 static void read_on(struct load_caller *caller)
 {
-    if (caller->phase == HEARING) {
+    if (caller->phase == READING_HEAD) {
         hear(caller);
     }
-    if (caller->phase == PASSING) {
+    if (caller->phase == READING_BODY) {
         gate_ticket(caller);
     }
 }
@@ -240,10 +240,10 @@ static void read_on(struct load_caller *caller)
 static void step(struct load_caller *caller)
 {
     for (int reads = 0; reads < READS_MAX; reads++) {
-        if (caller->phase == ASKING) {
+        if (caller->phase == SENDING) {
             ask(caller);
         }
-        if (caller->phase != HEARING && caller->phase != PASSING) {
+        if (caller->phase != READING_HEAD && caller->phase != READING_BODY) {
             return;
         }
         if (!receive(caller)) {
@@ -251,7 +251,7 @@ static void step(struct load_caller *caller)
         }
         read_on(caller);
     }
-    /* There is more, which would not be told again: it is looked at in the next turn. */
+    /* There may be more, which epoll would not report again: it is read in the next turn. */
     if (caller->phase != RESTING) {
         weir_timer_set(&caller->place->loop, &caller->timer, caller->place->loop.now_ns);
     }
@@ -267,7 +267,7 @@ static void on_time(struct weir_timer *timer)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all callers ---- */
 
 static bool open_caller(struct load_run *place, struct load_caller *caller, uint32_t tenant)
 {
@@ -282,7 +282,7 @@ static bool open_caller(struct load_run *place, struct load_caller *caller, uint
 
 static int complain(void)
 {
-    fputs("weir demo: out of memory, or of descriptors\n", stderr);
+    fputs("weir demo: out of memory or file descriptors\n", stderr);
     return 1;
 }
 
@@ -293,7 +293,7 @@ int weir_load_generator_run(void *context)
     struct load_caller *callers = calloc(WEIR_LOAD_CALLERS_MAX, sizeof *callers);
     uint32_t count = 0;
     if (place == NULL || callers == NULL || !weir_loop_init(&place->loop, &weir_allocator_libc)) {
-        return complain(); /* the process ends, and with it the memory */
+        return complain(); /* the end of the process frees the memory */
     }
     place->generator = generator;
     weir_buffer_pool_init(&place->buffers, WEIR_LOAD_CALLERS_MAX, &weir_allocator_libc);

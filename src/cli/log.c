@@ -1,4 +1,4 @@
-/* log.c - `weir log ID`: what a job said while it ran. */
+/* log.c - `weir log ID`: prints a job's log. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/api_client.h"
 #include "cli/commands.h"
@@ -7,7 +7,7 @@
 
 static const struct weir_flag flags[] = {WEIR_FLAGS_OF_API, {0}};
 
-/* On a terminal without what could steer it; the bytes of UTF-8 pass. */
+/* On a terminal, control characters are replaced; bytes of UTF-8 pass. */
 static bool print_piece(void *context, struct weir_slice bytes)
 {
     const bool *terminal = context;
@@ -41,7 +41,7 @@ static int run_log(char **arguments)
 
 const struct weir_command weir_command_log = {
     .name = "log",
-    .brief = "what a job said while it ran",
+    .brief = "print a job's log",
     .usage = "ID [FLAG]...",
     .what = "Prints the end of what the job's command wrote to stderr in its last attempt.",
     .flags = flags,

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A standard stream that we were started without would become the first thing that we open, such as
- * the connection to the API, and what is printed would go there. What stands in for it fails as a
- * closed one does, and what we start does not inherit it. */
+/* If a standard stream is closed at the start, the first file that we open gets its number, for
+ * example the connection to the API, and output would go there. A placeholder is opened instead,
+ * which fails like a closed stream, and which child processes do not inherit. */
 static void fill_gaps(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -18,15 +18,15 @@ static void fill_gaps(void)
     }
 }
 
-/* What a command has to tell is what it is for; but for those that serve, which go on when nobody
- * listens to them. */
-static int judge(const struct weir_command *command, int status)
+/* A command whose output cannot be written has failed, except servers, which go on without a
+ * reader. */
+static int check_output(const struct weir_command *command, int status)
 {
     bool serves = command == &weir_command_serve || command == &weir_command_mock;
     if (serves || status != 0 || (fflush(stdout) == 0 && ferror(stdout) == 0)) {
         return status;
     }
-    fprintf(stderr, "weir %s: what it tells cannot be written; see to where its stdout leads\n",
+    fprintf(stderr, "weir %s: the output cannot be written; check where stdout goes\n",
             command->name);
     return WEIR_EXIT_FAILED;
 }
@@ -40,5 +40,6 @@ int main(int argc, char **argv)
     }
     bool helps = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     const struct weir_command *command = helps ? &weir_command_help : weir_command_find(argv[1]);
-    return command == NULL ? weir_command_unknown(argv[1]) : judge(command, command->run(argv + 2));
+    return command == NULL ? weir_command_unknown(argv[1])
+                           : check_output(command, command->run(argv + 2));
 }

@@ -1,5 +1,5 @@
-/* man.h - weir(1), the manual page: the commands and flags as they describe themselves, and around
- * them what no command says. In mdoc(7), which man, groff and mandoc read. */
+/* man.h - weir(1), the manual page: the commands and flags from their tables, and a frame around
+ * them. In mdoc(7), which man, groff and mandoc read. */
 #ifndef WEIR_CLI_MAN_H
 #define WEIR_CLI_MAN_H
 

@@ -1,5 +1,4 @@
-/* `weir mock`: its flags, and which of them go together. Flags of the plain role and of an LLM's
- * exclude each other; the rules of an LLM are words that lab/mock/settings.h reads. */
+/* mock.c - `weir mock`: reads the flags of the emulated upstream and runs it. */
 #include "lab/mock/mock.h"
 #include "base/slice.h"
 #include "cli/commands.h"
@@ -8,7 +7,7 @@
 
 #define DEFAULT_LISTEN "127.0.0.1:9001"
 
-/* What the flags fill in. */
+/* The values of the flags. */
 struct own {
     struct weir_mock_settings settings;
     struct weir_mock_llm_settings llm;
@@ -16,14 +15,14 @@ struct own {
     const char *only_llm;   /* a flag that only a provider has, or null */
 };
 
-/* ---- values: each says whether the text is one, and stores it ---- */
+/* ---- values: each function stores a valid text and returns whether it is one ---- */
 
 static struct weir_mock_settings *settings_of(void *own)
 {
     return &((struct own *)own)->settings;
 }
 
-/* The settings for a flag that makes no sense with a provider, and is noted. */
+/* The settings for a flag that a provider does not have. */
 static struct weir_mock_settings *plain_of(void *own, const char *flag)
 {
     ((struct own *)own)->only_plain = flag;
@@ -36,7 +35,7 @@ static bool read_listen(void *own, struct weir_slice text)
     return weir_address_parse(&settings->listen, text) == NULL;
 }
 
-/* As in the config file, but that nothing needs no unit. */
+/* A duration as in the config file, except that 0 needs no unit. */
 static bool read_duration(struct weir_slice text, uint64_t *duration_ns)
 {
     if (text.bytes == 1 && text.data[0] == '0') {
@@ -209,17 +208,18 @@ static const struct weir_flag flags[] = {
     OWN_FLAG("--seed", "N", "for jitter and percentages; default 1", "a number from 0 to 2^64 - 1",
              read_seed),
     OWN_FLAG("--llm", "openai|anthropic",
-             "be a provider of language models; then also:", "openai or anthropic", read_llm),
+             "emulate a provider of language models; adds:", "openai or anthropic", read_llm),
     OWN_FLAG("--key", "SECRET", "the API key that callers must send; default any",
-             "a text that may stand in a header", read_key),
-    OWN_FLAG("--at", "CHANGE", "at a moment, such as 30s:tokens=250000/m; any number of times",
+             "a text that a header field can carry", read_key),
+    OWN_FLAG("--at", "CHANGE",
+             "change a setting at a moment, such as 30s:tokens=250000/m; repeatable",
              "a moment and one of the flags below, such as 30s:tokens=250000/m or 1m:fail=50; "
              "at most 64",
              read_at),
     WEIR_MOCK_WORDS(WORD_FLAG){0},
 };
 
-/* What is wrong with the flags together, or null. */
+/* Returns what is wrong with the flags together, or null. */
 static const char *find_conflict(const struct weir_mock_settings *settings)
 {
     if (settings->fail_share + settings->reset_share + settings->hang_share > WEIR_MOCK_SHARE_ALL) {
@@ -234,7 +234,7 @@ static const char *find_conflict(const struct weir_mock_settings *settings)
     return NULL;
 }
 
-/* Whether there is a flag that the mock does not have as what it is. */
+/* Whether a flag does not fit the role of the mock. */
 static bool has_stray_flag(const struct own *own, char *complaint, size_t bytes)
 {
     bool provider = own->llm.dialect != WEIR_MOCK_NO_LLM;
@@ -273,7 +273,7 @@ static int run_mock(char **arguments)
         return weir_flags_complain(&weir_command_mock, conflict);
     }
     if (own.settings.listen.bytes == 0 && !read_listen(&own, weir_slice_of(DEFAULT_LISTEN))) {
-        fprintf(stderr, "weir mock: %s cannot be listened on\n", DEFAULT_LISTEN);
+        fprintf(stderr, "weir mock: cannot listen on %s\n", DEFAULT_LISTEN);
         return WEIR_EXIT_FAILED;
     }
     make_provider(&own);
@@ -284,8 +284,8 @@ const struct weir_command weir_command_mock = {
     .name = "mock",
     .brief = "run an emulated upstream",
     .usage = "[FLAG]...",
-    .what = "An emulated upstream; GET /mock/stats tells what it has counted. With --llm it is a\n"
-            "provider of language models, with limits like a real one.",
+    .what = "An emulated upstream; GET /mock/stats returns its counts. With --llm it is "
+            "a\nprovider of language models, with limits like a real one.",
     .flags = flags,
     .run = run_mock,
 };

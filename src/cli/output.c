@@ -1,5 +1,4 @@
-/* A result that goes to a file is written under another name in the same folder, and renamed at
- * the end, so that the file is whole or not there. One thread; calls block. */
+/* output.c - writes a result to stdout or to a file that appears only when it is complete. */
 #define _GNU_SOURCE /* mkostemp */
 #include "cli/output.h"
 
@@ -11,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes the file that becomes the result, in the same folder, so that it can be renamed. */
+/* Makes a temporary file in the same folder, so that it can be renamed. */
 static bool begin_file(struct weir_output *output)
 {
     const char *slash = strrchr(output->path, '/');
@@ -83,7 +82,7 @@ bool weir_output_finish(struct weir_output *output)
     if (output->unfinished[0] == '\0') {
         return true;
     }
-    /* Some file systems tell only here that there was no room. */
+    /* Some file systems report a full disk only here. */
     int fd = output->fd;
     output->fd = -1;
     if (close(fd) == -1 || rename(output->unfinished, output->path) == -1) {

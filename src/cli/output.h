@@ -1,5 +1,5 @@
-/* output.h - where a result goes: to standard output, or to a file that is there only once it is
- * whole. */
+/* output.h - where a result goes: to standard output, or to a file that appears only when it is
+ * complete. */
 #ifndef WEIR_CLI_OUTPUT_H
 #define WEIR_CLI_OUTPUT_H
 
@@ -11,23 +11,24 @@
 struct weir_output {
     int fd;
     const char *path;          /* null: standard output */
-    char unfinished[PATH_MAX]; /* beside it, until it is whole; empty: there is no such file */
+    char unfinished[PATH_MAX]; /* the temporary file beside it; empty: none */
     bool begun;                /* something has been written */
 };
 
-/* False, with errno. What is there and is no file, such as a device, is written to as it is. */
+/* Opens the output. False, with errno. A path that exists and is not a regular file, such as a
+ * device, is written directly. */
 WEIR_MUST_CHECK bool weir_output_open(struct weir_output *output, const char *path);
 
 /* Writes all of it. False, with errno. As a weir_caller_piece, `context` being the output. */
 WEIR_MUST_CHECK bool weir_output_write(void *context, struct weir_slice bytes);
 
-/* Begins anew; false where what was written cannot be taken back. */
+/* Starts over; false where written bytes cannot be taken back. */
 WEIR_MUST_CHECK bool weir_output_rewind(struct weir_output *output);
 
-/* It is whole: puts it in its place. False, with errno. */
+/* Puts the complete file in its place. False, with errno. */
 WEIR_MUST_CHECK bool weir_output_finish(struct weir_output *output);
 
-/* Closes it, and leaves nothing behind that is not whole. Safe after the finish. */
+/* Closes the output and removes an incomplete file. Safe after weir_output_finish(). */
 void weir_output_close(struct weir_output *output);
 
 #endif

@@ -4,7 +4,8 @@ static void put_text(json_t *wish, const char *name, const char *text)
 {
     if (text != NULL) {
         json_t *value = json_string(text);
-        /* Not UTF-8, and so no JSON: the API's complaint about a null names the field. */
+        /* A value that is not UTF-8 cannot be JSON: the API's complaint about a null names the
+         * field. */
         json_object_set_new(wish, name, value == NULL ? json_null() : value);
     }
 }
@@ -21,8 +22,8 @@ static void put_ms(json_t *wish, const char *name, uint64_t duration_ns)
     put_number(wish, name, duration_ns == WEIR_NEVER ? WEIR_NEVER : duration_ns / WEIR_NS_PER_MS);
 }
 
-/* The fields that were given; which of them a command knows, its flags decide. */
-static json_t *make_wish(const struct weir_options *options)
+/* The fields for the given flags; the command's table decides which flags exist. */
+static json_t *make_params(const struct weir_options *options)
 {
     json_t *wish = json_object();
     put_text(wish, "flow", options->flow);
@@ -38,7 +39,7 @@ static json_t *make_wish(const struct weir_options *options)
 int weir_permit_acquire(struct weir_api_client *client, const char *gate, const char *key,
                         bool hold)
 {
-    json_t *wish = make_wish(client->options);
+    json_t *wish = make_params(client->options);
     if (hold) {
         json_object_set_new(wish, "hold", json_true());
     }
@@ -50,10 +51,9 @@ int weir_permit_change(struct weir_api_client *client, const struct weir_command
     const struct weir_options *options = client->options;
     const char *permit = options->words[2];
     if ((permit == NULL) == (options->flow == NULL)) {
-        return weir_flags_complain(command,
-                                   "name what is meant by its permit or by --flow: one of the two");
+        return weir_flags_complain(command, "give either the permit or --flow");
     }
-    json_t *wish = make_wish(options);
+    json_t *wish = make_params(options);
     put_text(wish, "permit", permit);
     struct weir_api_path path = {options->words[0], options->words[1], command->name};
     return weir_api_client_ask(client, path, wish);

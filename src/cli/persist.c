@@ -1,5 +1,5 @@
-/* Decides after each call whether to make it once more, and waits until then: for a server that is
- * away, for a bounded time; for one that asks to come later, for a bounded number of times. */
+/* persist.c - repeats API calls where that helps, with bounded patience. A command has one such
+ * object and one thread. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/persist.h"
 
@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <string.h>
 
-/* Between two tries to reach a server that is away: doubled up to the longest. */
+/* The pause between two attempts to reach a server: doubled up to a maximum. */
 #define AWAY_FIRST_MS UINT32_C(100)
 #define AWAY_LAST_MS  UINT32_C(2000)
 
@@ -19,7 +19,7 @@ void weir_persist_init(struct weir_persist *persist, struct weir_api_client *cli
     *persist = (struct weir_persist){.client = client, .progress = progress};
 }
 
-/* False when it is time to end. */
+/* False when the command must stop. */
 static bool pause_for(struct weir_persist *persist, uint32_t ms)
 {
     struct pollfd polled = {.fd = persist->client->stop_fd, .events = POLLIN};
@@ -27,7 +27,7 @@ static bool pause_for(struct weir_persist *persist, uint32_t ms)
     return !persist->client->stopped;
 }
 
-/* A server that ends says so for a moment, then it is gone: the same to us. */
+/* A server that drains says so for a moment, then it is unreachable: both mean that it is away. */
 static bool is_away(const struct weir_api_client *client)
 {
     const char *type = weir_show_string(client->document, "type");

@@ -15,7 +15,7 @@ void weir_progress_init(struct weir_progress *progress)
     *progress = (struct weir_progress){.terminal = isatty(STDERR_FILENO) == 1};
 }
 
-/* Asked each time: people change the size of windows. */
+/* Read each time, because users resize windows. */
 static int columns(void)
 {
     struct winsize size;
@@ -23,7 +23,7 @@ static int columns(void)
     return known ? size.ws_col : 80;
 }
 
-/* At most so many characters, not counting the bytes by which one of UTF-8 goes on. */
+/* Cuts the text to so many characters; continuation bytes of UTF-8 do not count. */
 static void cut(char *text, int characters)
 {
     for (; *text != '\0'; text++) {

@@ -1,10 +1,10 @@
-/* redrive.c - `weir redrive`: has jobs of the dead letter queue run again. */
+/* redrive.c - `weir redrive`: runs jobs of the dead letter queue again. */
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/show.h"
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(SWITCH, "--all", "", all, "all that failed, instead of those named"),
+    WEIR_FLAG(SWITCH, "--all", "", all, "all failed jobs, instead of named ones"),
     WEIR_FLAG(TEXT, "--queue", "QUEUE", queue, "with --all: of this queue only"),
     WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "with --all: of this tenant only"),
     WEIR_FLAGS_OF_API,
@@ -36,25 +36,23 @@ static int run_redrive(char **arguments)
         return weir_flags_status(read);
     }
     if (options.all == (options.rest[0] != NULL)) {
-        return weir_flags_complain(&weir_command_redrive,
-                                   "name jobs by their IDs, or all by --all: one of the two");
+        return weir_flags_complain(&weir_command_redrive, "give either job IDs or --all");
     }
     if (!options.all && (options.queue != NULL || options.tenant != NULL)) {
         return weir_flags_complain(&weir_command_redrive, "--queue and --tenant go with --all");
     }
-    return options.all
-               ? redrive_all(&options)
-               : weir_cli_job_each(weir_command_redrive.name, &options, options.rest,
-                                   &(struct weir_cli_job_deed){"POST", "dlq", "redrive", "queued"});
+    return options.all ? redrive_all(&options)
+                       : weir_cli_job_each(
+                             weir_command_redrive.name, &options, options.rest,
+                             &(struct weir_cli_job_action){"POST", "dlq", "redrive", "queued"});
 }
 
 const struct weir_command weir_command_redrive = {
     .name = "redrive",
-    .brief = "have jobs that failed run again",
+    .brief = "run failed jobs again",
     .usage = "(ID... | --all) [FLAG]...",
-    .what = "Takes jobs out of the dead letter queue and has them run again. Their attempts begin "
-            "anew;\n"
-            "all else is as it was submitted.",
+    .what = "Takes jobs out of the dead letter queue and runs them again. Their attempts begin "
+            "anew;\nall else is as it was submitted.",
     .flags = flags,
     .words = {"DEAD JOB"},
     .many = true,

@@ -5,8 +5,8 @@
 static const struct weir_flag flags[] = {
     WEIR_FLAG_OF_HOLDER,
     WEIR_FLAG(TEXT, "--outcome", "success|rate_limit|soft_loss|client_error|cancelled", outcome,
-              "how it went; default success"),
-    WEIR_FLAG(NUMBER, "--cost", "N", cost, "what it really cost"),
+              "how the work ended; default success"),
+    WEIR_FLAG(NUMBER, "--cost", "N", cost, "the actual cost"),
     WEIR_FLAGS_OF_API,
     {0},
 };

@@ -1,4 +1,4 @@
-/* reload.c - `weir reload`: has a running gateway take up its config anew. */
+/* reload.c - `weir reload`: makes a running gateway reload its config. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
@@ -40,12 +40,11 @@ static int run_reload(char **arguments)
 
 const struct weir_command weir_command_reload = {
     .name = "reload",
-    .brief = "have a running gateway take up its config anew",
+    .brief = "make a running gateway reload its config",
     .usage = "[FLAG]...",
-    .what = "Has a running gateway take up its config file anew, as a SIGHUP does, and says what "
-            "is in\n"
-            "force then. If anything is wrong with the file, it is told line by line, and nothing\n"
-            "changes.",
+    .what =
+        "Makes a running gateway reload its config file, as a SIGHUP does, and prints what is "
+        "in\nforce then. Mistakes in the file are printed line by line, and then nothing\nchanges.",
     .flags = flags,
     .run = run_reload,
 };

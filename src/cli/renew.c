@@ -1,4 +1,4 @@
-/* renew.c - `weir renew GATE KEY PERMIT`: begins a permit's lease anew. */
+/* renew.c - `weir renew GATE KEY PERMIT`: renews a permit's lease. */
 #include "cli/commands.h"
 #include "cli/permit.h"
 #include "cli/show.h"
@@ -31,9 +31,9 @@ static int run_renew(char **arguments)
 
 const struct weir_command weir_command_renew = {
     .name = "renew",
-    .brief = "begin a permit's lease anew",
+    .brief = "renew a permit's lease",
     .usage = "GATE KEY (PERMIT | --flow NAME) [FLAG]...",
-    .what = "Begins the lease of a permit anew, and prints how long it is.",
+    .what = "Renews the lease of a permit, and prints how long it is.",
     .flags = flags,
     .words = {"GATE", "KEY", "PERMIT"},
     .words_min = 2,

@@ -1,10 +1,11 @@
-/* result.c - `weir result ID`: what a job made. */
+/* result.c - `weir result ID`: prints or saves a job's result. */
 #include "cli/commands.h"
 #include "cli/job.h"
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(SWITCH, "--wait", "", wait, "until the job has ended"),
-    WEIR_FLAG(TEXT, "--output", "FILE", output, "where it goes instead of stdout; also -o"),
+    WEIR_FLAG(SWITCH, "--wait", "", wait, "wait until the job has ended"),
+    WEIR_FLAG(TEXT, "--output", "FILE", output,
+              "the file for the result, instead of stdout; also -o"),
     WEIR_FLAGS_OF_API,
     {0},
 };
@@ -44,11 +45,10 @@ static int run_result(char **arguments)
 
 const struct weir_command weir_command_result = {
     .name = "result",
-    .brief = "what a job made",
+    .brief = "print a job's result",
     .usage = "ID [FLAG]...",
-    .what = "Prints the result of a job as it is. A file that --output names is there only once "
-            "it is\n"
-            "whole. With --wait the server may be restarted meanwhile.",
+    .what = "Prints the result of a job unchanged. A file that --output names appears only when it "
+            "is it is\nwhole. With --wait the server may be restarted meanwhile.",
     .flags = flags,
     .words = {"JOB"},
     .words_min = 1,

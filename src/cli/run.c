@@ -1,10 +1,10 @@
-/* run.c - `weir run`: a command that holds a permit as long as it runs.
+/* run.c - `weir run`: runs a command that holds a permit while it runs.
  *
- * The permit is held by the connection to the API, and so by this process: however it ends, the
- * permit comes back. The command does not inherit the connection. If this process is killed, the
- * kernel sends the command a SIGTERM, because it would go on without a permit.
+ * The connection to the API holds the permit, and so this process does: however it ends, the permit
+ * comes back. The command does not inherit the connection. If this process is killed, the kernel
+ * sends the command a SIGTERM, because it would go on without a permit.
  *
- * While the command runs, all signals of interest come through one descriptor, which is waited on
+ * While the command runs, all signals of interest come through one descriptor, which is polled
  * together with the connection. */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "cli/commands.h"
@@ -25,15 +25,15 @@
 /* How long a command that has ended well waits for a gateway that does not answer. */
 #define REPORT_PATIENCE_MS 5000
 
-/* As shells have them, and sysexits.h: the service is not available. */
+/* Exit statuses as shells use them, and of sysexits.h: the service is unavailable. */
 #define EXIT_NO_PERMIT    69
 #define EXIT_NOT_RUNNABLE 126
 #define EXIT_NOT_FOUND    127
 #define EXIT_SIGNAL       128
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(TEXT, "--gate", "GATE", gate, "whose permit; required"),
-    WEIR_FLAG(TEXT, "--key", "KEY", key, "of that gate; required"),
+    WEIR_FLAG(TEXT, "--gate", "GATE", gate, "the gate; required"),
+    WEIR_FLAG(TEXT, "--key", "KEY", key, "a key of that gate; required"),
     WEIR_FLAGS_OF_PERMIT,
     WEIR_FLAGS_OF_API,
     {0},
@@ -42,10 +42,10 @@ static const struct weir_flag flags[] = {
 struct permit_run {
     struct weir_api_client client;
     sigset_t watched;
-    sigset_t before; /* what was blocked when we began: the command gets it so */
+    sigset_t before; /* the signals blocked at the start: the command gets the same */
     int signal_fd;
     pid_t child;
-    int status; /* as waitpid() tells */
+    int status; /* as of waitpid() */
 };
 
 /* ---- the command ---- */
@@ -59,7 +59,7 @@ static bool watch_signals(struct permit_run *run)
     for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
         sigaddset(&run->watched, passed_on[i]);
     }
-    signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would hide how the command ended */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, the command's exit status would be lost */
     sigprocmask(SIG_BLOCK, &run->watched, &run->before);
     run->signal_fd = signalfd(-1, &run->watched, SFD_CLOEXEC | SFD_NONBLOCK);
     return run->signal_fd != -1;
@@ -70,7 +70,7 @@ _Noreturn static void become(const struct permit_run *run, char **command, pid_t
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &run->before, NULL);
     if (getppid() != parent) {
-        raise(SIGTERM); /* it ended before it could be asked for */
+        raise(SIGTERM); /* the parent ended before the parent-death signal was set */
     }
     execvp(command[0], command);
     int error = errno;
@@ -94,7 +94,7 @@ static bool start(struct permit_run *run, char **command)
 
 /* ---- while it runs ---- */
 
-/* What a key of the terminal sent has reached the command already: it is of the same group. */
+/* A signal from a key of the terminal has reached the command already: it is in the same group. */
 static bool has_it_already(const struct signalfd_siginfo *info)
 {
     return info->ssi_code == SI_KERNEL && (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT);
@@ -112,13 +112,13 @@ static bool take_signals(struct permit_run *run)
             kill(run->child, (int)info.ssi_signo);
         }
         if (ended) {
-            break; /* its number may soon be another's */
+            break; /* its number may soon be another process's */
         }
     }
     return ended;
 }
 
-/* Nothing is expected there but the end. */
+/* Reads from the connection, on which only its end can come. */
 static void take_news(struct permit_run *run)
 {
     char rest[1024];
@@ -126,7 +126,8 @@ static void take_news(struct permit_run *run)
     if (got > 0 || (got == -1 && (errno == EAGAIN || errno == EINTR))) {
         return;
     }
-    fputs("weir run: the gateway is gone, and with it the permit; the command goes on without\n",
+    fputs("weir run: the gateway is gone, and the permit with it; the command continues without a "
+          "permit\n",
           stderr);
     weir_caller_close(&run->client.caller);
 }
@@ -137,7 +138,7 @@ static void attend(struct permit_run *run)
         struct pollfd polled[] = {{.fd = run->signal_fd, .events = POLLIN},
                                   {.fd = run->client.caller.fd, .events = POLLIN | POLLRDHUP}};
         if (poll(polled, 2, -1) == -1) {
-            continue; /* no memory in the kernel, perhaps: the command runs all the same */
+            continue; /* perhaps out of memory in the kernel: the command runs nevertheless */
         }
         if (polled[0].revents != 0 && take_signals(run)) {
             return;
@@ -153,9 +154,9 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A command that ended well counts as a success; the end of a connection alone does not, because it
- * may be that of a caller that has died. If the gateway has gone, there is nobody to tell; and the
- * next signal, which there is no command left for, is for us. */
+/* Reports a command that ended well as a success; the end of the connection alone does not count as
+ * one, because the caller may have died. If the gateway is gone, there is nothing to report to.
+ * Later signals are for this process, since the command has ended. */
 static void report_success(struct permit_run *run)
 {
     if (run->client.caller.fd < 0) {
@@ -186,14 +187,14 @@ static int run_command(struct permit_run *run, char **command)
     if (exit_status(run->status) == 0) {
         report_success(run);
     }
-    /* So that the permit is back when we have ended, not soon after. */
+    /* So that the permit is back when this process has ended, not soon after. */
     weir_caller_finish(&run->client.caller);
     return exit_status(run->status);
 }
 
 /* ---- the permit ---- */
 
-/* A refusal that may be another answer next time, rather than a mistake in the call. */
+/* Whether a refusal is temporary, rather than a mistake in the call. */
 static bool is_unavailable(uint16_t status)
 {
     return status == 429 || status == 503;
@@ -208,8 +209,7 @@ static int run_with_permit(char **arguments)
         return weir_flags_status(read);
     }
     if (options.gate == NULL || options.key == NULL) {
-        return weir_flags_complain(&weir_command_run,
-                                   "--gate and --key say whose permit is needed");
+        return weir_flags_complain(&weir_command_run, "--gate and --key are required");
     }
     weir_api_client_init(&run.client, weir_command_run.name, &options);
     int status = weir_permit_acquire(&run.client, options.gate, options.key, true);
@@ -224,7 +224,7 @@ static int run_with_permit(char **arguments)
 
 const struct weir_command weir_command_run = {
     .name = "run",
-    .brief = "run a command that holds a permit meanwhile",
+    .brief = "run a command that holds a permit while it runs",
     .usage = "--gate GATE --key KEY [FLAG]... -- COMMAND [ARGUMENT]...",
     .what =
         "Waits in line, then runs COMMAND, which holds the permit as long as it runs; its id is\n"

@@ -30,10 +30,9 @@ const struct weir_command weir_command_serve = {
     .name = "serve",
     .brief = "run the gateway that a file describes",
     .usage = "FILE",
-    .what =
-        "Runs the gateway that FILE describes. SIGTERM or SIGINT drains it: no new work, and what\n"
-        "is in flight has the grace period to finish; a second one ends it at once. SIGHUP, or\n"
-        "`weir reload`, takes up FILE anew, without dropping anybody.",
+    .what = "Runs the gateway that FILE describes. SIGTERM or SIGINT drains it: no new work, and "
+            "requests\nin flight have the grace period to finish; a second one ends it at once. "
+            "SIGHUP, or\n`weir reload`, reloads FILE without dropping a request.",
     .flags = flags,
     .words = {"FILE"},
     .words_min = 1,

@@ -38,7 +38,7 @@ struct weir_shown_text weir_show_decimal(const json_t *value)
     struct weir_shown_text shown = {"-"};
     if (json_is_number(value)) {
         snprintf(shown.text, sizeof shown.text, "%.1f", json_number_value(value));
-        size_t end = strlen(shown.text) - 2; /* whole numbers are told as such */
+        size_t end = strlen(shown.text) - 2; /* whole numbers lose their ".0" */
         shown.text[end] = strcmp(shown.text + end, ".0") == 0 ? '\0' : shown.text[end];
     }
     return shown;

@@ -1,4 +1,4 @@
-/* show.h - numbers, durations and other people's texts, as people read them. */
+/* show.h - prints numbers, durations and untrusted texts for people. */
 #ifndef WEIR_CLI_SHOW_H
 #define WEIR_CLI_SHOW_H
 
@@ -12,22 +12,22 @@ struct weir_shown_text {
 /* 0.8 s, 2 m 05 s, 1 h 00 m. */
 struct weir_shown_text weir_show_ms(json_int_t ms);
 
-/* A number of a document; a null, or none, is "-". */
+/* A number of a document; "-" for a null or none. */
 struct weir_shown_text weir_show_number(const json_t *value);
 
-/* A number of a document to one decimal: 4.3, 12, 30000. */
+/* A number of a document with one decimal: 4.3, 12, 30000; "-" for a null or none. */
 struct weir_shown_text weir_show_decimal(const json_t *value);
 
-/* A duration of a document, in milliseconds; a null, or none, is "-". */
+/* A duration of a document, in milliseconds; "-" for a null or none. */
 struct weir_shown_text weir_show_duration(const json_t *value);
 
-/* How many there are of something whose plural ends with s: 1 gate, 3 gates. */
+/* A count with its noun, whose plural ends with s: 1 gate, 3 gates. */
 struct weir_shown_text weir_show_count(json_int_t count, const char *what);
 
 /* A text of a document; "" if it is none. */
 const char *weir_show_string(const json_t *object, const char *name);
 
-/* Prints a text of others: control characters, which could steer a terminal, become '?'. */
+/* Prints an untrusted text: control characters, which could steer a terminal, become '?'. */
 void weir_show_text(FILE *out, const char *text);
 
 #endif

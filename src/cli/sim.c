@@ -1,6 +1,5 @@
-/* `weir sim`: reads what to simulate, from a file, a trace or what ships with the program, runs
- * the study, and prints it as a table, JSON or a picture. Progress is drawn on stderr where that
- * is a terminal. */
+/* sim.c - `weir sim`: reads its flags, loads the scenario or trace, runs the study and prints it.
+ */
 #include "base/slice.h"
 #include "cli/commands.h"
 #include "cli/sim_events.h"
@@ -21,14 +20,14 @@
 
 #define BAR_COLUMNS 30
 
-/* The scenario that a trace is tried on without another. */
+/* The scenario for a trace when none is named. */
 #define TRACE_SCENARIO "steady"
 
-/* What is no scenario: durable jobs. */
+/* A name that is not a scenario: durable jobs. */
 #define JOBS "jobs"
 
 struct asked {
-    uint32_t policies; /* bit set; 0: those that the scenario names */
+    uint32_t policies; /* bit set; 0: as the scenario names */
     uint64_t seed;
     bool seed_named;
     uint32_t seeds;
@@ -95,11 +94,11 @@ static bool read_jobs(void *own, struct weir_slice text)
 static const struct weir_flag flags[] = {
     OWN_FLAG("--policy", "NAMES", "only these policies, with commas; `weir sim` lists them",
              "names of policies with commas between them; `weir sim` lists them", read_policies),
-    OWN_FLAG("--seed", "N", "for everything random; default: the scenario's, else 1",
+    OWN_FLAG("--seed", "N", "the random seed; default: the scenario's, else 1",
              "a number from 0 to 2^64 - 1", read_seed),
     OWN_FLAG("--seeds", "N", "run N times, from N seeds, and print medians; default 1",
              "a number from 1 to 1000, with `jobs` up to 10000000", read_seeds),
-    OWN_FLAG("--jobs", "N", "with `jobs`: how many there are in each life; default 200",
+    OWN_FLAG("--jobs", "N", "with `jobs`: how many jobs each run has; default 200",
              "a number from 1 to 100000", read_jobs),
     WEIR_FLAG(TEXT, "--svg", "FILE", svg, "draw what happened over time"),
     WEIR_FLAG(TEXT, "--trace", "FILE", trace, "replay these arrivals: CSV, or recorded events"),
@@ -108,7 +107,7 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-/* ---- what there is ---- */
+/* ---- lists ---- */
 
 static const struct weir_sim_shipped *find_shipped(const char *name)
 {
@@ -120,8 +119,8 @@ static const struct weir_sim_shipped *find_shipped(const char *name)
     return NULL;
 }
 
-/* The scenarios with what they say of themselves, and the policies. */
-static int list(void)
+/* Lists the scenarios with their descriptions, and the policies. */
+static int list_scenarios(void)
 {
     struct weir_sim_scenario *scenario;
     struct weir_config_errors errors;
@@ -144,7 +143,7 @@ static int list(void)
 
 /* ---- loading ---- */
 
-static int tell_mistakes(const struct weir_config_errors *errors)
+static int print_mistakes(const struct weir_config_errors *errors)
 {
     for (uint32_t i = 0; i < errors->count; i++) {
         fprintf(stderr, "%s\n", errors->list[i].text);
@@ -166,7 +165,7 @@ static bool load(const char *name, struct weir_sim_scenario **scenario,
                               errors);
 }
 
-/* The whole file in memory of malloc's; null, and told, if that cannot be. */
+/* Reads the whole file into memory from malloc(); null on failure, with the error noted. */
 static char *read_file(const char *path, size_t *bytes, struct weir_config_errors *errors)
 {
     FILE *stream = fopen(path, "rb");
@@ -219,7 +218,7 @@ static bool load_trace(const char *path, struct weir_sim_scenario *scenario,
 
 /* ---- running ---- */
 
-/* A line that is drawn over itself, on a terminal only. */
+/* A line that is redrawn in place, on a terminal only. */
 static bool draw_progress(void *context, const char *policy, double done)
 {
     int *drawn = context;
@@ -251,8 +250,8 @@ static int run_study(struct weir_sim_study *study)
         fprintf(stderr, "\r\033[K");
     }
     if (end != WEIR_SIM_STUDY_DONE) {
-        fprintf(stderr, "weir sim: there was not enough memory; try a smaller line, fewer requests "
-                        "or a shorter time\n");
+        fprintf(stderr,
+                "weir sim: out of memory; try a smaller line, fewer requests or a shorter time\n");
         return WEIR_EXIT_FAILED;
     }
     return 0;
@@ -340,7 +339,7 @@ static int run_sim(char **arguments)
                                                    : "--seeds: expected a number from 1 to 1000");
     }
     if (name == NULL && options.trace == NULL) {
-        return list();
+        return list_scenarios();
     }
     name = name == NULL ? TRACE_SCENARIO : name;
     if (options.print) {
@@ -350,7 +349,7 @@ static int run_sim(char **arguments)
     struct weir_config_errors errors;
     bool good = load(name, &scenario, &errors) &&
                 (options.trace == NULL || load_trace(options.trace, scenario, &errors));
-    int status = good ? simulate(scenario, &options, &asked) : tell_mistakes(&errors);
+    int status = good ? simulate(scenario, &options, &asked) : print_mistakes(&errors);
     weir_sim_scenario_destroy(scenario);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Somebody without a name. */
+/* The name of a tenant without one. */
 #define ANONYMOUS "anonymous"
 
 bool weir_sim_is_events(struct weir_slice text)
@@ -17,7 +17,7 @@ bool weir_sim_is_events(struct weir_slice text)
     return text.bytes > 0 && text.data[0] == '{';
 }
 
-/* A ticket that was displaced has come before. */
+/* A displaced ticket had arrived before. */
 static bool is_arrival(const json_t *event)
 {
     const char *type = json_string_value(json_object_get(event, "type"));
@@ -50,9 +50,9 @@ static bool convert(struct weir_slice text, FILE *out, struct weir_config_errors
         size_t bytes = end == NULL ? text.bytes - start : (size_t)(end - text.data) - start;
         json_t *event = bytes == 0 ? json_object() : json_loadb(text.data + start, bytes, 0, NULL);
         if (!json_is_object(event)) {
-            weir_config_errors_add(errors, number, 1,
-                                   "is no event; expected one JSON object a line, as GET /events "
-                                   "tells them");
+            weir_config_errors_add(
+                errors, number, 1,
+                "is not an event; expected one JSON object a line, as GET /events tells them");
             json_decref(event);
             return false;
         }

@@ -1,5 +1,5 @@
-/* Runs one seed after the other, adds their figures up, and tells how to repeat the one that
- * failed. One thread. */
+/* sim_jobs.c - `weir sim jobs`: runs simulated lives of durable jobs, seed after seed, and sums up
+ * what happened. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "cli/sim_jobs.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is told of all seeds together. */
+/* The sums over all seeds that are printed. */
 static const struct {
     const char *name;
     const char *what;
@@ -23,7 +23,7 @@ static const struct {
     {                                                              \
 #field, what, offsetof(struct weir_sim_jobs_result, field) \
     }
-    FIGURE(accepted, "jobs that clients were told are accepted"),
+    FIGURE(accepted, "jobs accepted"),
     FIGURE(starts, "attempts"),
     FIGURE(done, "jobs done"),
     FIGURE(dead, "dead letters"),
@@ -78,15 +78,15 @@ static bool print_json(const struct weir_sim_jobs_asked *asked, struct weir_sim_
     return good;
 }
 
-/* How to run the present seed again. It is told also when an assertion ends the program, and so
- * stands ready to be written. */
+/* The command that repeats the present seed. It is prepared in advance, because it is also printed
+ * when an assertion ends the program. */
 static char again[128];
 
 static void tell_again(int number)
 {
     (void)number;
     ssize_t written = write(STDERR_FILENO, again, strlen(again));
-    (void)written; /* nobody is left to be told */
+    (void)written; /* no way to report a failure here */
 }
 
 static void prepare_again(const struct weir_sim_jobs_options *options)

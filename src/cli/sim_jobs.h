@@ -1,4 +1,4 @@
-/* sim_jobs.h - `weir sim jobs`: many lives of durable jobs, each from a seed. */
+/* sim_jobs.h - `weir sim jobs`: simulated lives of durable jobs, each from a seed. */
 #ifndef WEIR_CLI_SIM_JOBS_H
 #define WEIR_CLI_SIM_JOBS_H
 
@@ -12,8 +12,8 @@ struct weir_sim_jobs_asked {
     bool json;
 };
 
-/* Returns the exit status: 0, or 1 after the first seed in which something went wrong, which is
- * told on stderr with how to run it again. */
+/* Returns the exit status: 0, or 1 after the first seed that broke a promise, which is reported on
+ * stderr with the command that repeats it. */
 int weir_sim_jobs(const struct weir_sim_jobs_asked *asked);
 
 #endif

@@ -1,5 +1,4 @@
-/* One function for each column or member; the table and the JSON are made from the same figures.
- * Groups of tenants follow the policies. */
+/* sim_report.c - prints a study of the simulator as a table, or as JSON. */
 #include "cli/sim_report.h"
 
 #include "cli/table.h"
@@ -12,7 +11,7 @@ struct cell {
 
 /* ---- cells ---- */
 
-/* With as many digits as tell 99.98 from 100 and 0.004 from 0. */
+/* Enough digits to tell 99.98 from 100 and 0.004 from 0. */
 static struct cell percent(double share)
 {
     struct cell cell;
@@ -130,7 +129,7 @@ static void put_groups(struct weir_table *table, const struct weir_sim_entry *en
     }
 }
 
-/* Where tenants differ, what each kind of them got. */
+/* Prints, where tenants differ, the results of each group. */
 static bool print_groups(const struct weir_sim_study *study, FILE *out)
 {
     struct weir_table table;
@@ -161,7 +160,7 @@ static json_t *group_object(const struct weir_sim_group_result *group)
                      "first_p50_s", group->first_p50_s, "first_p99_s", group->first_p99_s);
 }
 
-/* Null where nothing changed, and where it never came. */
+/* Null where the quota did not change, and where the policy did not recover. */
 static json_t *recovery_value(double seconds)
 {
     return seconds < 0 || seconds >= WEIR_SIM_NOT_RECOVERED ? json_null() : json_real(seconds);

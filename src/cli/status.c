@@ -1,4 +1,4 @@
-/* status.c - `weir status ID`: where a job is. */
+/* status.c - `weir status ID`: the state of a job. */
 #include "cli/api_client.h"
 #include "cli/commands.h"
 #include "cli/show.h"
@@ -66,7 +66,7 @@ static void print_result(const json_t *result)
     }
 }
 
-/* What there is, in the order in which a job goes through it. */
+/* Prints the fields in the order of a job's life. */
 static void print_status(const json_t *document)
 {
     static const char *const who[] = {"id", "state", "queue", "tenant", "priority", "key", NULL};
@@ -102,11 +102,10 @@ static int run_status(char **arguments)
 
 const struct weir_command weir_command_status = {
     .name = "status",
-    .brief = "where a job is",
+    .brief = "show the state of a job",
     .usage = "ID [FLAG]...",
     .what = "The state of a job, its attempts and times; while it waits its position and when it "
-            "will\n"
-            "likely start, while it runs its progress, and what went wrong the last time.",
+            "will\nlikely start, while it runs its progress, and its last error.",
     .flags = flags,
     .words = {"JOB"},
     .words_min = 1,

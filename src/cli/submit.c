@@ -1,7 +1,7 @@
-/* submit.c - `weir submit`: files become jobs; and with --wait, their results come back.
+/* submit.c - `weir submit`: makes jobs of files; with --wait, fetches their results.
  *
- * Every job has an id before it is sent, the caller's or one by chance. So a call whose answer was
- * lost can be made again: the same id with the same body is the same job. */
+ * Every job has an id before it is sent, the caller's or a random one. So a call whose answer was
+ * lost can be repeated: the same id with the same body is the same job. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/clock.h"
 #include "cli/bodies.h"
@@ -16,27 +16,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A queue with `full: wait` leaves a body unread for 30 s before it refuses. */
+/* A queue with `full: wait` may leave a body unread for 30 s before it refuses. */
 #define SUBMIT_TIMEOUT_MS 60000
 
-/* How many jobs are looked at each second, besides the one that is waited for. */
+/* How many jobs are polled each second, besides the one that is waited for. */
 #define LOOKS_MAX 100
 
 static const struct weir_flag flags[] = {
-    WEIR_FLAG(TEXT, "--id", "ID", id, "its id; {name} in it is the file's name; default by chance"),
-    WEIR_FLAG(TEXT, "--queue", "QUEUE", queue, "default the first of the config"),
-    WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "on whose behalf"),
-    WEIR_FLAG(TEXT, "--priority", "high|normal|low", priority, "who goes first; default normal"),
+    WEIR_FLAG(TEXT, "--id", "ID", id,
+              "the job's id; {name} in it is the file's name; default random"),
+    WEIR_FLAG(TEXT, "--queue", "QUEUE", queue, "the queue; default the first of the config"),
+    WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "the tenant"),
+    WEIR_FLAG(TEXT, "--priority", "high|normal|low", priority,
+              "high, normal or low; default normal"),
     WEIR_FLAG(DURATION, "--delay", "DURATION", delay_ns, "do not start it before"),
     WEIR_FLAG(TEXT, "--run-at", "MOMENT", run_at,
-              "the same as a moment, such as 2027-01-31T06:00:00Z"),
-    WEIR_FLAG(NUMBER, "--attempts", "N", attempts, "how often it is tried; default the queue's"),
-    WEIR_FLAG(DURATION, "--timeout", "DURATION", timeout_ns, "of one attempt; default the queue's"),
-    WEIR_FLAG(TEXT, "--key", "TEXT", key, "of jobs with the same, only so many run at once"),
-    WEIR_FLAG(DURATION, "--cost", "DURATION", cost_ns, "how long it will likely run"),
-    WEIR_FLAG(SWITCH, "--wait", "", wait, "until it has ended; prints the result"),
+              "the start as a date, such as 2027-01-31T06:00:00Z"),
+    WEIR_FLAG(NUMBER, "--attempts", "N", attempts, "the most attempts; default the queue's"),
+    WEIR_FLAG(DURATION, "--timeout", "DURATION", timeout_ns,
+              "the limit of one attempt; default the queue's"),
+    WEIR_FLAG(TEXT, "--key", "TEXT", key, "jobs with the same key run only so many at once"),
+    WEIR_FLAG(DURATION, "--cost", "DURATION", cost_ns, "the expected run time"),
+    WEIR_FLAG(SWITCH, "--wait", "", wait, "wait until it has ended; prints the result"),
     WEIR_FLAG(TEXT, "--output", "FOLDER", output,
-              "with --wait: results go there, in files named by the ids; also -o"),
+              "with --wait: the folder for results, in files named by the ids; also -o"),
     WEIR_FLAGS_OF_API,
     {0},
 };
@@ -44,18 +47,18 @@ static const struct weir_flag flags[] = {
 struct submit {
     const struct weir_options *options;
     struct weir_bodies bodies;
-    size_t sent; /* the first so many */
+    size_t sent; /* the bodies sent so far */
     struct weir_api_client client;
     struct weir_progress progress;
     struct weir_persist persist;
 
-    /* Of --wait. */
-    size_t *open; /* which of them have not ended */
+    /* For --wait. */
+    size_t *open; /* the indexes of jobs that have not ended */
     size_t open_count;
-    size_t next; /* of the open ones, which is looked at next */
+    size_t next; /* the open job that is polled next */
     size_t done;
     size_t not_done;
-    size_t running; /* of those that were last looked at */
+    size_t running; /* running jobs at the last poll */
     int status;
 };
 
@@ -111,8 +114,8 @@ static int send_body(struct submit *submit, const struct weir_upload_body *body,
     return weir_persist_call(&submit->persist, &call);
 }
 
-/* Says which of several it was. */
-static int report(struct submit *submit, const struct weir_upload_body *body)
+/* Reports a failure, with the name of the body if there are several. */
+static int report_failure(struct submit *submit, const struct weir_upload_body *body)
 {
     struct weir_api_client *client = &submit->client;
     char error[sizeof client->error];
@@ -135,7 +138,7 @@ static int say_accepted(struct submit *submit, const struct weir_upload_body *bo
         return weir_api_client_report(&submit->client);
     }
     return puts(body->id) == EOF || fflush(stdout) != 0
-               ? fail(submit, "the id cannot be written; the job is accepted all the same")
+               ? fail(submit, "the id cannot be printed; the job was accepted nevertheless")
                : 0;
 }
 
@@ -148,7 +151,7 @@ static int send_one(struct submit *submit, const struct weir_upload_body *body)
     int status = send_body(submit, body, &upload);
     close(upload.fd);
     if (status != 0) {
-        return report(submit, body);
+        return report_failure(submit, body);
     }
     submit->sent++;
     return say_accepted(submit, body);
@@ -164,7 +167,7 @@ static void show_sent(struct submit *submit)
     }
 }
 
-/* Up to the first that fails: what is wrong with it is likely wrong with the others. */
+/* Stops at the first failure, whose cause the others likely share. */
 static void send_all(struct submit *submit)
 {
     for (size_t i = 0; submit->status == 0 && i < submit->bodies.count; i++) {
@@ -194,8 +197,8 @@ static int fetch(struct submit *submit, const char *id)
                : weir_cli_job_fetch(&submit->persist, id, path);
 }
 
-/* One has ended: says so, and fetches what there is. */
-static void settle(struct submit *submit, const char *id)
+/* Prints that a job has ended, and fetches its result. */
+static void report_end(struct submit *submit, const char *id)
 {
     struct weir_api_client *client = &submit->client;
     bool done = weir_cli_job_is_done(client->document);
@@ -212,15 +215,15 @@ static void settle(struct submit *submit, const char *id)
     if (!prints_result(submit) && !submit->options->json &&
         (printf("%s %s\n", id, status == 0 || !done ? state : "done, but not fetched") < 0 ||
          fflush(stdout) != 0)) {
-        status = fail(submit, "what became of the jobs cannot be written");
+        status = fail(submit, "the states of the jobs cannot be printed");
     }
     submit->done += done;
     submit->not_done += !done;
     submit->status = status != 0 ? status : submit->status;
 }
 
-/* Looks at one of the open ones; true if it is open no longer. */
-static bool look(struct submit *submit, size_t which, bool waits)
+/* Polls one open job; true if it has ended. */
+static bool poll_job(struct submit *submit, size_t which, bool waits)
 {
     const char *id = submit->bodies.list[submit->open[which]].id;
     bool over = true;
@@ -229,7 +232,7 @@ static bool look(struct submit *submit, size_t which, bool waits)
         submit->status = weir_api_client_report(&submit->client);
         submit->not_done++;
     } else if (weir_cli_job_is_over(submit->client.document)) {
-        settle(submit, id);
+        report_end(submit, id);
     } else {
         over = false;
         submit->running +=
@@ -249,7 +252,7 @@ static void look_around(struct submit *submit)
     submit->running = 0;
     for (; looks > 0 && submit->open_count > 0 && !submit->client.stopped; looks--) {
         submit->next = submit->next < submit->open_count ? submit->next : 0;
-        submit->next += look(submit, submit->next, false) ? 0 : 1;
+        submit->next += poll_job(submit, submit->next, false) ? 0 : 1;
     }
 }
 
@@ -262,7 +265,7 @@ static void show_all(struct submit *submit)
         return;
     }
     if (!submit->progress.terminal) {
-        return; /* there is a line for each that ends */
+        return; /* each job that ends prints a line */
     }
     if (submit->not_done > 0) {
         snprintf(failed, sizeof failed, ", %zu not", submit->not_done);
@@ -286,22 +289,21 @@ static void await_all(struct submit *submit)
             looked_s = now_s;
             look_around(submit);
             show_all(submit);
-        } else if (!look(submit, 0, true)) {
+        } else if (!poll_job(submit, 0, true)) {
             show_all(submit);
         }
     }
     weir_progress_clear(&submit->progress);
 }
 
-/* Whoever does not want to wait any longer may want to know what goes on without. */
-static void say_what_goes_on(struct submit *submit)
+/* After Ctrl-C, lists the jobs that continue. */
+static void report_unfinished(struct submit *submit)
 {
     const char *first = submit->bodies.list[submit->open[0]].id;
     char text[400];
     weir_progress_clear(&submit->progress);
     snprintf(text, sizeof text,
-             "not waited for any longer: %zu of %zu, which go on; `weir result %s --wait` waits "
-             "again%s",
+             "%zu of %zu jobs have not ended and continue; `weir result %s --wait` waits again%s",
              submit->open_count, submit->sent, first,
              submit->open_count > 1 ? ", `weir jobs` lists them" : "");
     fail(submit, text);
@@ -311,11 +313,11 @@ static int await(struct submit *submit)
 {
     submit->open = calloc(submit->sent, sizeof *submit->open);
     if (submit->open == NULL) {
-        return fail(submit, "there is no memory to wait for so many");
+        return fail(submit, "out of memory");
     }
     await_all(submit);
     if (submit->open_count > 0) {
-        say_what_goes_on(submit);
+        report_unfinished(submit);
     }
     free(submit->open);
     return submit->status;
@@ -323,12 +325,12 @@ static int await(struct submit *submit)
 
 /* ---- the command ---- */
 
-/* Says what is wrong with the call, or null. */
+/* Returns what is wrong with the call, or null. */
 static const char *objection(const struct weir_options *options)
 {
     bool one = options->rest[0] == NULL || options->rest[1] == NULL;
     if (options->delay_ns != WEIR_NEVER && options->run_at != NULL) {
-        return "--delay and --run-at both say when; expected one of them";
+        return "--delay and --run-at both set the start; use one of them";
     }
     if (options->output != NULL && !options->wait) {
         return "--output goes with --wait";

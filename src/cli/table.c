@@ -1,5 +1,4 @@
-/* Keeps cells as texts without control characters, measures them in columns of a terminal, and
- * prints rows with padding. A cell's width is that of its characters, not of its bytes. */
+/* table.c - collects the cells of a table and prints them in aligned columns. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "cli/table.h"
 
@@ -76,7 +75,7 @@ void weir_table_put(struct weir_table *table, const char *text)
     table->cells[table->cell_count++] = copy;
 }
 
-/* How many characters, if each takes one place; of UTF-8, that is all but the bytes that go on. */
+/* The number of characters, each taken as one column; continuation bytes of UTF-8 do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -101,7 +100,7 @@ static void print_cell(const struct weir_table *table, size_t column, const char
     bool last = column + 1 == table->column_count;
     pad(out, right ? missing : 0);
     fputs(text, out);
-    pad(out, right || last ? 0 : missing); /* nothing stands behind a line's end */
+    pad(out, right || last ? 0 : missing); /* no trailing blanks */
     fputs(last ? "\n" : GAP, out);
 }
 
@@ -132,7 +131,7 @@ bool weir_table_print(const struct weir_table *table, FILE *out)
         size_t column = i % table->column_count;
         print_cell(table, column, table->cells[i], widths[column], out);
     }
-    fflush(out); /* a page of many is seen at once */
+    fflush(out); /* so that a page appears at once */
     return true;
 }
 

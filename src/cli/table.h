@@ -13,7 +13,7 @@
 
 struct weir_column {
     const char *name; /* null ends the list */
-    bool right;       /* where its cells stand */
+    bool right;       /* its cells are aligned right */
 };
 
 struct weir_table {
@@ -30,14 +30,15 @@ struct weir_table {
 /* Requires 1 to WEIR_TABLE_COLUMNS_MAX columns, which stay the caller's. */
 void weir_table_init(struct weir_table *table, const struct weir_column *columns);
 
-/* The next cell; the text is copied, without what could steer a terminal. */
+/* Adds the next cell; the text is copied, without control characters. */
 void weir_table_put(struct weir_table *table, const char *text);
 
-/* False if it has failed; whether it could be written, the stream knows. Requires whole rows. */
+/* Prints the table. False if memory ran out; write errors stay in the stream. Requires whole rows.
+ */
 bool weir_table_print(const struct weir_table *table, FILE *out);
 
-/* weir_table_print() for a table that is too long to be kept: prints the rows that there are and
- * forgets them. The heading comes once, and columns only become wider. */
+/* Prints the collected rows and forgets them, for a table too long to be kept. The heading comes
+ * once, and columns only become wider. */
 bool weir_table_flush(struct weir_table *table, FILE *out);
 
 void weir_table_deinit(struct weir_table *table);

@@ -14,7 +14,7 @@ static const struct weir_flag flags[] = {
     {0},
 };
 
-/* The numbers of a row, as the API calls them. */
+/* The numbers of a row, by their names in the API. */
 static const char *const numbers[] = {"requests", "refused", "input_tokens", "output_tokens",
                                       "cached_tokens"};
 #define NUMBER_COUNT (sizeof numbers / sizeof numbers[0])
@@ -77,8 +77,7 @@ static int run_usage(char **arguments)
         return weir_flags_status(read);
     }
     if (options.day != NULL && (options.from != NULL || options.to != NULL)) {
-        return weir_flags_complain(&weir_command_usage,
-                                   "--day names one day, --from and --to several; expected either");
+        return weir_flags_complain(&weir_command_usage, "use either --day, or --from and --to");
     }
     struct weir_parameter parameters[] = {{"tenant", options.tenant}, {"model", options.model},
                                           {"day", options.day},       {"from", options.from},
@@ -96,9 +95,8 @@ const struct weir_command weir_command_usage = {
     .name = "usage",
     .brief = "what tenants have used, by model and day",
     .usage = "[FLAG]...",
-    .what = "What tenants have used of LLMs: requests, what was refused, and tokens, by tenant, "
-            "model and\n"
-            "day. With a tenant's API key in WEIR_TOKEN, what that tenant has used.",
+    .what = "Tenants' use of LLMs: requests, refusals and tokens, by tenant, model and\nday. With "
+            "a tenant's API key in WEIR_TOKEN, what that tenant has used.",
     .flags = flags,
     .run = run_usage,
 };

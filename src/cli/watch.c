@@ -1,5 +1,4 @@
-/* Draws into memory first, and writes a picture at once, so that nothing flickers. Signals arrive
- * by a signalfd between two pictures. */
+/* watch.c - redraws output at an interval until a signal ends it. */
 #define _DEFAULT_SOURCE /* struct winsize, open_memstream */
 #include "cli/watch.h"
 
@@ -15,15 +14,15 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Lines that are too long for the terminal are cut rather than wrapped: what is drawn again begins
- * as many lines above as were written. */
+/* Lines that are too long for the terminal are cut rather than wrapped: the next drawing begins as
+ * many lines above as were written. */
 #define TERMINAL_BEGIN "\033[?25l\033[?7l"
 #define TERMINAL_END   "\033[?25h\033[?7h"
 
 struct watch {
     int stop_fd;
     bool terminal;
-    unsigned lines; /* that the last drawing took */
+    unsigned lines; /* lines of the last drawing */
 };
 
 static unsigned terminal_lines(void)
@@ -33,7 +32,7 @@ static unsigned terminal_lines(void)
     return known ? size.ws_row : 24;
 }
 
-/* Goes back to where the last drawing began, and writes what fits of this one. */
+/* Goes back to where the last drawing began, and writes as much of the text as fits. */
 static void show_in_place(struct watch *watch, const char *text)
 {
     unsigned room = terminal_lines() - 1, lines = 0;
@@ -50,7 +49,7 @@ static void show_in_place(struct watch *watch, const char *text)
     watch->lines = lines;
 }
 
-/* True when it is time to end. */
+/* True when the program must end. */
 static bool is_stopped(const struct watch *watch, int timeout_ms)
 {
     struct pollfd polled = {.fd = watch->stop_fd, .events = POLLIN};
@@ -111,7 +110,7 @@ int weir_watch(weir_watch_draw *draw, void *context, uint64_t interval_ns)
     sigprocmask(SIG_BLOCK, &stops, NULL);
     int status =
         watch_on(&watch, draw, context, interval_ms > INT32_MAX ? INT32_MAX : (int)interval_ms);
-    /* What was held back has been obeyed: the program ends, with a status of its own. */
+    /* The blocked signal was taken by the descriptor: the program ends with a status of its own. */
     close(watch.stop_fd);
     return status;
 }

@@ -147,9 +147,9 @@ async def test_a_wrong_call_is_told_what_is_expected():
                         (['acquire', 'a', 'b', '--flow='], '--flow : expected a text'),
                         (['acquire', 'a', 'b', '--cost', '-1'], '--cost -1: expected a whole number'),
                         (['acquire', 'a', 'b', '--cost', '1073741825'], 'from 0 to 1073741824'),
-                        (['release', 'a', 'b'], 'one of the two'),
-                        (['release', 'a', 'b', 'p', '--flow', 'f'], 'one of the two'),
-                        (['renew', 'a', 'b'], 'one of the two'),
+                        (['release', 'a', 'b'], 'either the permit or --flow'),
+                        (['release', 'a', 'b', 'p', '--flow', 'f'], 'either the permit or --flow'),
+                        (['renew', 'a', 'b'], 'either the permit or --flow'),
                         (['run', '--gate', 'a', '--key', 'b'], 'COMMAND'),
                         (['run', '--gate', 'a', '--key', 'b', '--'], 'COMMAND'),
                         (['run', '--gate', 'a', '--', 'true'], '--gate and --key')):
@@ -165,7 +165,7 @@ async def test_without_a_gateway_it_is_told_what_to_look_at():
                   ['run', '--gate', 'a', '--key', 'b', 'false'], ['status', 'a'], ['result', 'a'], ['log', 'a'],
                   ['jobs'], ['dlq'], ['redrive', '--all'], ['capacity']):
         said = await Cli('127.0.0.1:1')(*words)
-        said.complained(1, f'weir {words[0]}: cannot connect to 127.0.0.1:1', '`weir serve` running', '--api')
+        said.complained(1, f'weir {words[0]}: cannot connect to 127.0.0.1:1', '`weir serve` runs', '--api')
     (await Cli('unix:/nowhere/at/all')('gates')).complained(1, 'unix:/nowhere/at/all', 'weir serve')
     (await Cli('127.0.0.1:1')('gates', '--api', 'localhost:2')).complained(1, 'localhost:2')
 
@@ -174,7 +174,7 @@ async def test_without_a_gateway_it_is_told_what_to_look_at():
 async def test_what_is_no_address_is_a_wrong_call():
     for address in ('nonsense', '127.0.0.1', ':7070', 'localhost:0', 'localhost:65536', 'https://localhost:1',
                     'http://localhost:1/gates', 'unix:', '::1:70'):
-        (await Cli(address)('gates')).complained(2, f'{address} is no address', 'host:port')
+        (await Cli(address)('gates')).complained(2, f'{address} is not an API address', 'host:port')
 
 
 @run
@@ -202,8 +202,8 @@ async def test_what_is_no_api_is_recognized():
                b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
                b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n',
                b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]']
-    words = ['is no weir API (status 200)', 'is no weir API', 'closed before the reply',
-             'closed before the reply', 'is no weir API', 'closed before the reply', 'is no weir API']
+    words = ['is not a weir API (status 200)', 'is not a weir API', 'closed before the reply',
+             'closed before the reply', 'is not a weir API', 'closed before the reply', 'is not a weir API']
     for reply, word in zip(replies, words, strict=True):
         async def answer(reader, writer, reply=reply):
             await reader.readuntil(b'\r\n\r\n')
@@ -466,14 +466,14 @@ async def test_the_line_is_a_table_of_who_waits(cli, gateway):
 @with_cli
 async def test_why_somebody_waits_is_explained_in_sentences(cli, gateway):
     permits = [await cli.acquire() for _ in range(3)]
-    assert (await cli.good('explain', 'agents', 'b')).out == 'Nobody waits there. Permits held: 3 of 3.\n'
+    assert (await cli.good('explain', 'agents', 'b')).out == 'No request waits there. Permits held: 3 of 3.\n'
     await cli.acquire('free', 'x')
-    assert (await cli.good('explain', 'free', 'x')).out == 'Nobody waits there. Permits held: 1 of any number.\n'
+    assert (await cli.good('explain', 'free', 'x')).out == 'No request waits there. Permits held: 1 of any number.\n'
     wishes = (['--flow', 'flow-7', '--tenant', 'acme', '--timeout', '29s'], ['--flow', 'flow-8', '--tenant', 'acme'])
     async with waiting(cli, gateway, *wishes) as processes:
         said = (await cli.good('explain', 'agents', 'b')).out
         assert re.fullmatch(r'flow-7 of tenant acme is next and waits for a permit: all 3 are held\. It has waited '
-                            r'\d\.\d s and nothing can be told yet of when it will start; it gives up in 2\d\.\d s\.\n',
+                            r'\d\.\d s and it is not known yet when it will start; it gives up in 2\d\.\d s\.\n',
                             said), said
         assert (await cli.good('explain', 'agents', 'b', 'flow-7')).out[:40] == said[:40]
         said = (await cli.good('explain', 'agents', 'b', 'flow-8')).out
@@ -488,7 +488,7 @@ async def test_why_somebody_waits_is_explained_in_sentences(cli, gateway):
     await cli.acquire('one', 'k')
     async with waiting(cli, gateway, [], gate='one', key='k'):
         said = (await cli.good('explain', 'one', 'k')).out
-        assert said.startswith('Somebody without a flow is next and waits for a permit: the only one is held.'), said
+        assert said.startswith('A request without a flow is next and waits for a permit: the only one is held.'), said
 
 
 def test_a_tenants_token_is_not_told_that_nobody_waits_when_others_do(monkeypatch):
@@ -506,7 +506,7 @@ api_tokens:
             api = f'127.0.0.1:{gateway.api_port}'
             cli, acme = [Cli(api, WEIR_TOKEN=os.environ[name]) for name in ('WEIR_ANY', 'WEIR_ACME')]
             await cli.acquire('one', 'k')
-            assert (await acme.good('explain', 'one', 'k')).out == 'Nobody waits there. Permits held: 1 of 1.\n'
+            assert (await acme.good('explain', 'one', 'k')).out == 'No request waits there. Permits held: 1 of 1.\n'
             process = await cli.start('acquire', 'one', 'k', '--flow', 'other-1', '--tenant', 'other')
 
             async def waits():
@@ -514,7 +514,7 @@ api_tokens:
             await until(waits, 'somebody else waits')
             assert (await acme.good('explain', 'one', 'k')).out == \
                 "1 waits there, and none of the first is of this token's tenant. Permits held: 1 of 1.\n"
-            (await acme('explain', 'one', 'k', 'other-1')).complained(1, 'is not among the 0 of the 1 that wait')
+            (await acme('explain', 'one', 'k', 'other-1')).complained(1, 'is not among the 0 of 1 waiting requests')
             process.kill()
             await process.communicate()
     test()
@@ -538,10 +538,10 @@ async def api_that_says(document):
 
 @run
 async def test_every_reason_has_its_sentence():
-    reasons = {'bucket': 'waits for the rate', 'pause': 'a pause to end', 'breaker': 'the breaker',
-               'tenant_limit': 'as many permits as it may', 'tenant_rate': 'as fast as it may',
+    reasons = {'bucket': 'waits for the rate', 'pause': 'the end of a pause', 'breaker': 'the breaker',
+               'tenant_limit': 'limit of permits', 'tenant_rate': 'tenant\'s rate limit',
                'none': 'is about to go', 'of-the-future': ' waits. '}
-    starts = {None: 'nothing can be told yet', 0: 'any moment', 800: 'likely start in 0.8 s',
+    starts = {None: 'it is not known yet', 0: 'any moment', 800: 'likely start in 0.8 s',
               125_000: 'in 2 m 05 s', 3_660_000: 'in 1 h 01 m', 59_949: 'in 59.9 s', 59_950: 'in 1 m 00 s',
               2**63 - 1: 'in 2562047788015 h 12 m'}
     pairs = [*((binding, word, 800) for binding, word in reasons.items()),
@@ -552,7 +552,7 @@ async def test_every_reason_has_its_sentence():
         async with api_that_says({'limit': 2, 'active': 2, 'waiting': 500, 'line': [entry]}) as cli:
             said = (await cli.good('explain', 'g', 'k')).out
             assert word in said and 'It has waited 1.2 s and' in said and 'does not give up' in said, said
-            (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of the 500 that wait that')
+            (await cli('explain', 'g', 'k', 'other')).complained(1, 'not among the 1 of 500 waiting requests that')
             assert '500 wait in all.' in (await cli.good('line', 'g', 'k')).out
 
 

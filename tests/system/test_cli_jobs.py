@@ -234,10 +234,10 @@ async def test_a_wrong_submission_sends_nothing(jobs, folder):
                                 (2, [a, '--output', folder], '--output goes with --wait'),
                                 (2, [a, b, '--id', 'one'], '{name}'), (2, [''], 'not empty'),
                                 (2, [a, '--attempts', 'many'], 'whole number'),
-                                (1, [a, '--id', 'a/b'], 'a/b is no id of a job'),
-                                (1, [a, '--id', 'x' * 129], 'is no id of a job'),
-                                (1, [a, '--id', '{name}' + 'x' * 128], 'is no id of a job'),
-                                (1, [folder / 'with blank', '--id', '{name}'], 'with blank is no id of a job'),
+                                (1, [a, '--id', 'a/b'], 'a/b is not a job id'),
+                                (1, [a, '--id', 'x' * 129], 'is not a job id'),
+                                (1, [a, '--id', '{name}' + 'x' * 128], 'is not a job id'),
+                                (1, [folder / 'with blank', '--id', '{name}'], 'with blank is not a job id'),
                                 (1, [a, folder / 'other' / 'a', '--id', 'x-{name}'], 'would both be job x-a'),
                                 (1, [folder, '--id', 'x'], 'would both be job x'),
                                 (1, [a, folder / 'nowhere'], 'nowhere: No such file')):
@@ -492,7 +492,7 @@ async def test_who_is_interrupted_while_it_waits_is_told_what_goes_on(jobs, fold
         process.send_signal(signum)
         said = await ended(process)
         assert said.out == ''
-        said.complained(1, '2 of 2, which go on', '`weir result a --wait`')
+        said.complained(1, '2 of 2 jobs have not ended and continue', '`weir result a --wait`')
     assert {job['state'] for job in jobs.jobs.values()} == {'queued'}
 
 
@@ -646,12 +646,12 @@ async def test_results_and_logs_are_fetched(call, cli, folder):
     assert (folder / 'out').read_text() == 'text'
     await call.submit('/k?queue=keep', b'')
     (await cli('result', 'k')).complained(1, 'weir result: ')
-    (await cli('result', 'none')).complained(1, 'no job of that id')
+    (await cli('result', 'none')).complained(1, 'no job with this id')
     await call.submit('/bad?queue=broken', b'what went wrong\n')
     said = await cli('result', 'bad', '--wait')
     assert said.status == 1 and '`weir log bad`' in said.err.splitlines()[-1]
     assert (await cli.good('log', 'bad')).out == 'what went wrong\n'
-    (await cli('log', 'none')).complained(1, 'no job of that id')
+    (await cli('log', 'none')).complained(1, 'no job with this id')
 
 
 @with_server

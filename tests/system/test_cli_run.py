@@ -173,7 +173,7 @@ async def test_a_command_goes_on_when_the_gateway_is_gone():
         gateway.process.terminate()
         assert await asyncio.wait_for(gateway.process.wait(), PATIENCE) == 0
         warning = await asyncio.wait_for(process.stderr.readline(), PATIENCE)
-        assert warning == b'weir run: the gateway is gone, and with it the permit; the command goes on without\n'
+        assert warning == b'weir run: the gateway is gone, and the permit with it; the command continues without a permit\n'
         assert process.returncode is None
         process.stdin.write(b'\n')
         said = await ended(process)

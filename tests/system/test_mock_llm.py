@@ -626,7 +626,7 @@ async def test_many_streams_at_once_end_alike():
     (['--llm=openai', '--tokens=5'], '--tokens 5: expected a rate such as 250000/m'),
     (['--llm=openai', '--charge=prompt'], 'expected estimate, max, max_kept or end'),
     (['--llm=openai', '--full=500'], 'expected 429 or 503'),
-    (['--llm=openai', '--key='], 'expected a text that may stand in a header'),
+    (['--llm=openai', '--key='], 'expected a text that a header field can carry'),
     (['--llm=openai', '--at=30s'], '--at 30s: expected a moment and'),
     (['--llm=openai', '--at=30s:tokens=x'], 'expected a moment and'),
 ])

@@ -113,7 +113,7 @@ async def test_recorded_events_are_replayed(tmp_path):
     assert sorted(tenant['tenant'] for tenant in policy['tenants']) == ['a', 'anonymous', 'b']
     assert policy['served_share'] == 1
     bad = written(tmp_path, 'bad.jsonl', '{"type":"gate.throttle"}\n[1]\n')
-    (await cli('sim', '--trace', bad)).complained(1, 'bad.jsonl:2:1: is no event')
+    (await cli('sim', '--trace', bad)).complained(1, 'bad.jsonl:2:1: is not an event')
 
 
 @run

@@ -186,7 +186,7 @@ async def test_the_command_prints_a_table(api, gateway, folder):
     assert (await cli.good('usage', '--day', '2025-08-22', '--json')).documents == [{'usage': shown(ROWS[5:])}]
     assert (await cli.good('usage', '--day', '2024-08-22')).out.count('\n') == 1
     assert (await cli('usage', '--day', 'today')).complained(1, 'Write it as 2025-08-21')
-    assert (await cli('usage', '--day', '2025-08-21', '--to', '2025-08-22')).complained(2, 'expected either')
+    assert (await cli('usage', '--day', '2025-08-21', '--to', '2025-08-22')).complained(2, 'use either')
     own = Cli(f'127.0.0.1:{gateway.api_port}', WEIR_TOKEN=SECRETS['acme'])
     assert (await own.good('usage')).out == said.out
     assert (await own('usage', '--tenant', 'beta')).complained(1, 'belong to another tenant')
