@@ -659,7 +659,7 @@ def call(*arguments):
 
 FLAGS = ['--listen', '--latency', '--jitter', '--concurrency', '--rate', '--fail', '--reset',
          '--hang', '--bytes', '--chunks', '--interval', '--seed', '--llm', '--key', '--at', '--tokens',
-         '--requests', '--input-tokens', '--output-tokens', '--quota', '--burst', '--charge', '--full',
+         '--requests', '--input-tokens', '--output-tokens', '--quota', '--burst', '--charge', '--slots', '--full',
          '--fail-status', '--headers', '--retry-after', '--first-token', '--first-spread', '--pace',
          '--output', '--output-spread', '--output-max', '--input-noise', '--chunk', '--tools']
 
