@@ -294,6 +294,9 @@ static struct weir_slice next_of_body(const struct weir_http_call *call)
     if (call->events->produce != NULL) {
         return weir_buffer_slice(&call->piece);
     }
+    if (call->body_sent == call->body.bytes) { /* perhaps there is none, nor a place for it */
+        return (struct weir_slice){0};
+    }
     return (struct weir_slice){call->body.data + call->body_sent,
                                call->body.bytes - call->body_sent};
 }
