@@ -39,6 +39,9 @@ int main(int argc, char **argv)
         return WEIR_EXIT_USAGE;
     }
     bool helps = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        return check_output(&weir_command_version, weir_command_version.run(argv + 2));
+    }
     const struct weir_command *command = helps ? &weir_command_help : weir_command_find(argv[1]);
     return command == NULL ? weir_command_unknown(argv[1])
                            : check_output(command, command->run(argv + 2));

@@ -1,5 +1,6 @@
 /* attempt.c - an exchange and a server: finding one, connecting, going on as far as both sides
  * allow, and losing it again. */
+#define _GNU_SOURCE /* strerrordesc_np(), which threads may call */
 #include "proxy/exchange_steps.h"
 
 #include "base/list.h"
@@ -87,7 +88,8 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
 /* ---- answers for an upstream ---- */
 
 /* "Upstream `NAME` ", and the rest of a detail. */
-#define DETAIL_BYTES_MAX (WEIR_NAME_BYTES_MAX + 160)
+#define REST_BYTES_MAX   (WEIR_ADDRESS_TEXT_MAX + 224)
+#define DETAIL_BYTES_MAX (WEIR_NAME_BYTES_MAX + 16 + REST_BYTES_MAX)
 
 /* `what` goes on where the name of the upstream ends. */
 static void answer_for_upstream(struct weir_exchange *exchange,
@@ -100,16 +102,39 @@ static void answer_for_upstream(struct weir_exchange *exchange,
     weir_exchange_answer(exchange, kind, status, detail);
 }
 
-/* With why its server could not be used, or, if that is not known, with `otherwise`. */
-static void answer_unreachable(struct weir_exchange *exchange,
-                               const struct weir_config_upstream *upstream, const char *error,
+/* Why no server of the upstream could be connected to: the last error of the first that has one. */
+static const struct weir_origin *find_connect_error(const struct weir_upstream *upstream)
+{
+    for (uint32_t i = 0; i < upstream->config->url_count; i++) {
+        if (upstream->origins[i].connect_error != 0) {
+            return &upstream->origins[i];
+        }
+    }
+    return NULL;
+}
+
+/* With why its server could not be used: a sentence, or the system's error and the address of the
+ * server, which may be null; if neither is known, with `otherwise`. */
+static void answer_unreachable(struct weir_exchange *exchange, const struct weir_upstream *upstream,
+                               const struct weir_origin *origin, const char *error,
                                const char *otherwise)
 {
+    char what[REST_BYTES_MAX];
     if (error != NULL) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502, error);
-    } else {
-        answer_for_upstream(exchange, upstream, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502, otherwise);
+        return;
     }
+    if (origin != NULL && origin->connect_error != 0) {
+        char address[WEIR_ADDRESS_TEXT_MAX];
+        weir_address_format(&origin->connect_address, address);
+        snprintf(
+            what, sizeof what,
+            "is unreachable: connect to %s: %s. Check its url, and that the server is running.",
+            address, strerrordesc_np(origin->connect_error));
+        otherwise = what;
+    }
+    answer_for_upstream(exchange, upstream->config, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
+                        otherwise);
 }
 
 /* ---- another attempt ---- */
@@ -205,7 +230,7 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
         weir_exchange_leave_lane(exchange, WEIR_OUTCOME_SOFT_LOSS)) {
         return;
     }
-    answer_unreachable(exchange, origin->upstream->config, error,
+    answer_unreachable(exchange, origin->upstream, origin, error,
                        "closed the connection or refused it. Check that it is running, and try "
                        "again.");
 }
@@ -426,7 +451,8 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
         return;
     }
     if (backend == NULL) {
-        answer_unreachable(exchange, exchange->worker_config->upstreams[index].config, error,
+        const struct weir_upstream *upstream = &exchange->worker_config->upstreams[index];
+        answer_unreachable(exchange, upstream, find_connect_error(upstream), error,
                            "is unreachable. Check that a server of it is running.");
         return;
     }

@@ -122,13 +122,31 @@ static bool begin_by_name(struct weir_upstream_connection *connection)
     return true;
 }
 
+/* For the answers to those who wait for the server: where the connection failed, and why. */
+static void note_error(const struct weir_upstream_connection *connection, int error)
+{
+    struct weir_origin *origin = connection->backend.origin;
+    origin->connect_error = error;
+    origin->connect_address = origin->address;
+    if (origin->name != NULL && connection->address_index < weir_name_count(origin->name)) {
+        weir_name_address(origin->name, connection->address_index, origin->port,
+                          &origin->connect_address);
+    }
+}
+
 bool weir_connect_begin(struct weir_upstream_connection *connection)
 {
     const struct weir_origin *origin = connection->backend.origin;
     connection->connect_by_ns =
         origin->worker->loop.now_ns + origin->upstream->config->connect_timeout_ns;
-    return origin->host.bytes > 0 ? begin_by_name(connection)
-                                  : open_socket(connection, &origin->address);
+    bool begun = origin->host.bytes > 0 ? begin_by_name(connection)
+                                        : open_socket(connection, &origin->address);
+    if (!begun) {
+        int error = errno;
+        note_error(connection, error);
+        errno = error;
+    }
+    return begun;
 }
 
 void weir_connect_end(struct weir_upstream_connection *connection)
@@ -156,6 +174,7 @@ bool weir_connect_current(struct weir_upstream_connection *connection)
 static enum weir_connect_progress finish(struct weir_upstream_connection *connection)
 {
     connection->backend.connected = true;
+    connection->backend.origin->connect_error = 0;
     if (connection->backend.origin->name != NULL) {
         weir_name_worked(connection->backend.origin->name, connection->address_index);
     }
@@ -183,7 +202,9 @@ static enum weir_connect_progress take_socket(struct weir_upstream_connection *c
     if (!connection->stream.writable) {
         return WEIR_CONNECT_UNDER_WAY;
     }
-    if (weir_socket_error(connection->stream.watch.fd) != 0) {
+    int error = weir_socket_error(connection->stream.watch.fd);
+    if (error != 0) {
+        note_error(connection, error);
         return try_next(connection);
     }
     if (origin->tls.client == NULL) {

@@ -44,6 +44,8 @@ struct weir_origin {
     uint32_t failures;    /* in a row */
     uint64_t down_until_ns;
     uint64_t pause_ns; /* the last one */
+    int connect_error; /* errno of the last connection, to that address; 0: it was established */
+    struct weir_address connect_address;
 };
 
 /* Makes the worker config's upstreams. Null on success, else why not. Looks no names up. */

@@ -130,10 +130,19 @@ async def test_what_is_mistyped_is_guessed():
 
 
 @run
+async def test_the_version_is_a_command_and_a_flag():
+    cli = Cli(None)
+    said = (await cli.good('version')).out
+    assert re.fullmatch(r'weir \d+\.\d+\.\d+\n', said)
+    assert said == (await cli.good('--version')).out == (await cli.good('-V')).out
+
+
+@run
 async def test_a_wrong_call_is_told_what_is_expected():
     cli = Cli('127.0.0.1:1')
     for words, word in ((['serve'], 'expected FILE'), (['serve', 'a', 'b'], 'b is one word too many'),
                         (['check', '--print'], 'expected [--print] [--strict] FILE'), (['version', 'a'], 'one word too many'),
+                        (['--version', 'a'], 'one word too many'),
                         (['check', '--help=yes'], '--help yes: expected no value'),
                         (['help', 'gates', 'line'], 'line is one word too many'),
                         (['gates', 'a', 'b', 'c'], 'c is one word too many'),

@@ -271,3 +271,30 @@ async def test_an_llm_without_an_open_lane_is_a_502_that_its_clients_understand(
             said = await ask(gateway.port, post(chat()), 'POST')
             assert said.status == 502 and json.loads(said.body)['error']['code'] == 'upstream-unreachable'
             await quiet(gateway)
+
+
+# ---- what a 502 says
+
+@run
+async def test_a_502_names_the_upstream_the_address_and_the_systems_error(tmp_path):
+    path = tmp_path / 'nobody'
+    with nobody() as first:
+        port = first.url.rsplit(':', 1)[1]
+        for server, error in ((first, f'connect to 127.0.0.1:{port}: Connection refused.'),
+                              (f'http://localhost:{port}', f':{port}: Connection refused.'),
+                              (f'unix:{path}', f'connect to unix:{path}: No such file or directory.')):
+            async with lanes(server) as gateway:
+                for _ in range(2):
+                    said = await ask(gateway.port, request())
+                    detail = json.loads(said.body)['detail']
+                    assert said.status == 502 and detail.startswith('Upstream `lane0` is unreachable: connect to ')
+                    assert error in detail
+
+
+@run
+async def test_a_502_of_a_server_that_hangs_up_speaks_of_no_address():
+    async def hang_up(wire, _):
+        wire.writer.close()
+    async with upstream(hang_up) as server, lanes(server) as gateway:
+        said = await ask(gateway.port, request(method='POST'), 'POST')
+        assert said.status == 502 and 'connect to' not in json.loads(said.body)['detail']
