@@ -103,7 +103,7 @@ class weir_settings(ctypes.Structure):
 class weir_request(ctypes.Structure):
     _fields_ = [('tenant', weir_slice), ('priority', _enum), ('cost', _u32), ('input', _u32),
                 ('output_max', _u32), ('deadline_ns', _u64), ('lease_ns', _u64), ('tag', _u64),
-                ('no_wait', _bool), ('retry', _bool)]
+                ('no_wait', _bool), ('retry', _bool), ('lanes_tried', _u64)]
 
 
 class weir_result(ctypes.Structure):

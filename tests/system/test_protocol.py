@@ -161,7 +161,7 @@ async def test_capacity_tells_why_nothing_is_accepted():
         lines = await server.ask('CAPACITY\n')
         [dying] = [line for line in lines if 'wrong' in line]
         assert dying.startswith('CAPACITY queue=dying ')
-        assert dying.endswith(' dead=1 wrong=as%20many%20dead%20letters%20are%20kept%20as%20may%20be')
+        assert dying.endswith(' dead=1 wrong=the%20limit%20of%20dead%20letters%20is%20reached')
         gate = server.gateway.path.parent / 'gate'
         await session.submit('c', f'{gate}\n'.encode(), 'queue=held')
         await server.until_state('c', 'running')
