@@ -102,16 +102,20 @@ static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct 
     weir_key_tell_lane(key, news, lane, before);
 }
 
+/* Whether Retry-After counts: a doubtful one only if another has come shortly before. */
+static bool is_believed(const struct weir_key *key, struct weir_lane *lane,
+                        const struct weir_reply *reply)
+{
+    uint64_t last_ns = lane->asked_at_ns;
+    lane->asked_at_ns = key->now_ns;
+    return !reply->doubtful || (last_ns != 0 && key->now_ns - last_ns <= WEIR_RETRY_AFTER_DOUBT_NS);
+}
+
 /* A lane that does not learn keeps to Retry-After as well. */
 static void pause_as_asked(struct weir_key *key, struct weir_lane *lane,
                            const struct weir_reply *reply, struct weir_news *news)
 {
     struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
-    uint64_t last_ns = lane->asked_at_ns;
-    lane->asked_at_ns = key->now_ns;
-    if (reply->doubtful && (last_ns == 0 || key->now_ns - last_ns > WEIR_RETRY_AFTER_DOUBT_NS)) {
-        return;
-    }
     uint64_t pause_ns = reply->retry_after_ns < WEIR_RETRY_AFTER_MAX_NS ? reply->retry_after_ns
                                                                         : WEIR_RETRY_AFTER_MAX_NS;
     uint64_t until_ns = key->now_ns + pause_ns;
@@ -197,9 +201,11 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
         return decline(key, news, wrong);
     }
     struct weir_lane *lane = weir_inside(ticket)->lane;
+    struct weir_reply heard = *reply;
+    heard.retry_after_known = reply->retry_after_known && is_believed(key, lane, reply);
     if (weir_lane_listens(lane, ticket)) {
-        hear(key, ticket, reply, news);
-    } else if (lane->control == NULL && reply->retry_after_known) {
+        hear(key, ticket, &heard, news);
+    } else if (lane->control == NULL && heard.retry_after_known) {
         pause_as_asked(key, lane, reply, news);
     }
     weir_key_serve(key, news);

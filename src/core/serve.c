@@ -66,8 +66,8 @@ enum weir_other_lane weir_key_other_lane(const struct weir_key *key,
     now_ns = now_ns > key->now_ns ? now_ns : key->now_ns;
     for (uint32_t i = 0; i < key->lane_count; i++) {
         const struct weir_lane *lane = key->lanes[i];
-        if (was_tried(lane, lanes_tried) || lane == weir_inside(ticket)->lane || lane->limit == 0 ||
-            lane->paused_until_ns > now_ns) {
+        if (was_tried(lane, lanes_tried) || lane == weir_inside(ticket)->lane || lane->retired ||
+            lane->limit == 0 || lane->paused_until_ns > now_ns) {
             continue;
         }
         if (key->ready == 0 && weir_lane_admits(lane, &amount, now_ns)) {

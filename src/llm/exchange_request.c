@@ -329,7 +329,7 @@ static void ask(struct weir_llm *llm)
     stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->retry_budget);
     exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
-    exchange->request.repeatable = true;
+    exchange->request.repeatable = exchange->request.repeatable || llm->api != WEIR_LLM_API_OTHER;
     if (exchange->request.keeps_body && llm->request != WEIR_LLM_REQUEST_EMPTY &&
         !is_too_long(llm)) {
         if (body->framing == WEIR_FRAMING_CHUNKED) {

@@ -463,7 +463,9 @@ void weir_exchange_admitted(struct weir_exchange *exchange)
 {
     exchange->admitted_ns = exchange->worker->loop.now_ns;
     if (exchange->route->upstream_count > 1 && exchange->gate_ticket.ticket.lane_id < 64) {
-        exchange->lanes_tried |= UINT64_C(1) << exchange->gate_ticket.ticket.lane_id;
+        uint64_t lane = UINT64_C(1) << exchange->gate_ticket.ticket.lane_id;
+        exchange->tried_again = (exchange->lanes_tried & lane) != 0;
+        exchange->lanes_tried |= lane;
     }
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_ADMITTED) && !weir_filters_admitted(exchange)) {
         return;

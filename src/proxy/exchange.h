@@ -102,6 +102,7 @@ struct weir_exchange {
     uint8_t place;        /* enum weir_exchange_place */
     uint8_t failovers;    /* how often it has left a lane for another one */
     uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
+    bool tried_again;     /* its lane has had the request before */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
     struct weir_exchange_request request;

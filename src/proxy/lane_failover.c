@@ -4,7 +4,8 @@
  * The permit goes back, and the request stands at the head of its tenant's line again, with its
  * deadline still running; it prefers lanes that it has not tried. The client has heard nothing of
  * the first lane. A fail-over is no retry: it waits for no backoff and is paid from no account of
- * retries, since each lane gets the request once.
+ * retries, since it goes to a lane that has not had the request. Only where the other lane is full
+ * for longer than a moment may the first one get it a second time.
  *
  * An upstream that cannot be reached also closes its lane for as long as its servers are left
  * alone, so the next requests do not go there first. Where no other lane is open, the client gets
@@ -102,8 +103,21 @@ bool weir_exchange_status_fails(uint16_t status)
 static bool can_repeat(const struct weir_exchange *exchange)
 {
     return exchange->request.keeps_body && exchange->request.repeatable &&
-           exchange->request.upgrade == WEIR_UPGRADE_NONE &&
+           exchange->request.upgrade != WEIR_UPGRADE_WEBSOCKET &&
            exchange->request.body.state == WEIR_BODY_ENDED;
+}
+
+/* By when the request has to leave the line again: the time that its server took is not the line's.
+ */
+static uint64_t line_deadline_ns(const struct weir_exchange *exchange)
+{
+    const struct weir_ticket *ticket = &exchange->gate_ticket.ticket;
+    uint64_t now_ns = exchange->worker->loop.now_ns;
+    if (ticket->deadline_ns == WEIR_NEVER) {
+        return exchange->deadline_ns;
+    }
+    uint64_t until_ns = now_ns + (ticket->deadline_ns - ticket->admitted_ns);
+    return until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns;
 }
 
 bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome outcome)
@@ -112,7 +126,8 @@ bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome 
     uint64_t now_ns = exchange->worker->loop.now_ns;
     if (exchange->route->upstream_count < 2 || exchange->place != WEIR_PLACE_OWN ||
         exchange->reply.progress >= WEIR_REPLY_INTERIM_CUT || !can_repeat(exchange) ||
-        exchange->failovers >= ATTEMPTS_MAX - 1 || gate_ticket->ticket.deadline_ns <= now_ns ||
+        exchange->tried_again || exchange->failovers >= ATTEMPTS_MAX - 1 ||
+        exchange->deadline_ns <= now_ns ||
         !weir_gate_ticket_may_change_lane(gate_ticket, exchange->lanes_tried, now_ns + REST_NS)) {
         return false;
     }
@@ -120,7 +135,7 @@ bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome 
     struct weir_slice key = weir_key_name(gate_ticket->key);
     memcpy(text, key.data, key.bytes);
     struct weir_request request = {.priority = (enum weir_priority)gate_ticket->ticket.priority,
-                                   .deadline_ns = gate_ticket->ticket.deadline_ns,
+                                   .deadline_ns = line_deadline_ns(exchange),
                                    .retry = true};
     if (exchange->backend != NULL) {
         weir_exchange_leave_backend(exchange);

@@ -55,6 +55,12 @@ static void open_tunnel(struct weir_exchange *exchange)
     weir_body_init(&exchange->request.body, &unframed, UINT64_MAX);
     weir_body_init(&exchange->reply.body, &unframed, UINT64_MAX);
     exchange->request.sent = false;
+    if (exchange->request.keeps_body) { /* bytes of the tunnel are not kept */
+        weir_buffer_consume(&exchange->client->in, exchange->request.body_ready);
+        exchange->request.keeps_body = false;
+        exchange->request.body_ready = 0;
+        exchange->request.body_sent = 0;
+    }
     weir_client_begin_tunnel(exchange->client);
 }
 
@@ -72,7 +78,7 @@ static void read_retry_after(const struct weir_exchange *exchange,
 {
     const char *data = exchange->backend->in.data + exchange->backend->in.begin;
     uint64_t most_ns = exchange->route->retry_after_max_ns;
-    struct weir_time_text time;
+    struct weir_time_text time = {0};
     const struct weir_http1_field *field =
         weir_http1_find_name(head, data, weir_slice_of("retry-after"), NULL);
     if (field == NULL || most_ns == 0) {
@@ -154,9 +160,12 @@ static bool take_head(struct weir_exchange *exchange)
                              "Out of memory for this reply. Try again.");
         return false;
     }
-    if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status) &&
-        weir_exchange_leave_lane(exchange, outcome_of(head->status))) {
-        return false;
+    if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status)) {
+        exchange->reply.status = head->status; /* filters settle by it */
+        weir_origin_worked(backend->origin);
+        if (weir_exchange_leave_lane(exchange, outcome_of(head->status))) {
+            return false;
+        }
     }
     enum weir_http1_framing framing =
         framing_for_client(exchange, head, judged == WEIR_FILTER_HEAD_REWRITE);

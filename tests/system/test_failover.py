@@ -115,6 +115,63 @@ async def test_a_connection_that_is_lost_before_the_reply_leads_to_the_other_lan
         assert (await ask(gateway.port, post(chat()), 'POST')).body == completion()
 
 
+@run
+async def test_a_server_that_fails_later_than_the_line_may_wait_hands_the_request_on():
+    async def slow(wire, _):
+        await asyncio.sleep(0.4)
+        await wire.send(failing('504 Slow'))
+    async with upstream(slow) as first, upstream(reply(b'second')) as second, \
+            lanes(first, second, gate='limit: 10, line: { timeout: 200ms }') as gateway:
+        assert (await ask(gateway.port, request())).body == b'second'
+
+
+@run
+async def test_a_client_that_offers_another_protocol_is_helped_as_well():
+    offer = ('Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA')
+    async with upstream(failing('500 Oh')) as first, upstream(reply(b'second')) as second, \
+            lanes(first, second) as gateway:
+        assert (await ask(gateway.port, request('/functions/f', *offer))).body == b'second'
+
+
+@run
+async def test_requests_in_one_packet_keep_their_bodies():
+    body = b'z' * 20000
+    async with upstream(failing('500 Oh')) as first, upstream(reply(b'second')) as second, \
+            lanes(first, second) as gateway, connect(gateway.port) as wire:
+        await wire.send(request('/functions/f', f'Content-Length: {len(body)}', method='PUT', body=body) * 5 + request())
+        for _ in range(6):
+            assert (await wire.message()).body == b'second'
+        assert [len(message.body) for message in second.seen] == [20000] * 5 + [0]
+
+
+@run
+async def test_calls_of_an_llms_api_that_make_something_go_to_one_server():
+    async with upstream(failing('500 Oh')) as first, upstream(reply(b'{}', JSON)) as second, \
+            llm(first, second) as gateway:
+        for path in ('/v1/batches', '/v1/fine_tuning/jobs'):
+            assert (await ask(gateway.port, post({'input_file_id': 'x'}, target=path), 'POST')).status == 500
+        assert len(first.seen) == 2 and not second.seen
+
+
+@run
+async def test_a_websocket_through_one_of_several_lanes_has_no_end():
+    accept = (b'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n'
+              b'Sec-WebSocket-Accept: x\r\n\r\n')
+
+    async def serve(wire, _):
+        await wire.send(accept)
+        assert await wire.exactly(200_000) == b'y' * 200_000
+        await wire.send(b'done')
+    async with upstream(serve) as server, lanes(server, server, route='websocket: true') as gateway, \
+            connect(gateway.port) as wire:
+        await wire.send(request('/functions/f', 'Connection: Upgrade', 'Upgrade: websocket',
+                                'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='))
+        await wire.head()
+        for _ in range(200):
+            await wire.send(b'y' * 1000)
+        assert await wire.exactly(4) == b'done'
+
+
 # ---- where there is no way out
 
 @run
@@ -159,7 +216,46 @@ async def test_a_fail_over_spends_no_retries():
         assert len(second.seen) == 2
 
 
+@pytest.mark.parametrize('status', FAILURES)
+@run
+async def test_what_failed_is_not_charged(status):
+    async with upstream(refusal(status)) as first, upstream(reply(completion(), JSON)) as second, \
+            llm(first, second, gate='limit: 8, tokens: { rate: 1/h, burst: 100000 }') as gateway:
+        assert (await ask(gateway.port, post(chat()), 'POST')).status == 200
+        await quiet(gateway)
+        lane = (await gateway.counts('gpt-4o', 'llm'))['lanes'][0]
+        assert lane['buckets'] == [100000]
+
+
+@run
+async def test_a_lane_gets_a_request_at_most_twice_while_the_other_is_full():
+    """It rests for a moment, then tries once more, whatever `retries` says."""
+    go_on = asyncio.Event()
+
+    async def hold(wire, _):
+        await go_on.wait()
+        await wire.send(reply(completion(), JSON))
+    async with upstream(refusal('429 Slow')) as first, upstream(hold) as second, \
+            llm(first, second, gate='limit: 1', route='retries: 0') as gateway:
+        holder = asyncio.create_task(ask(gateway.port, post(chat()), 'POST'))
+        await until(lambda: second.seen, 'the second lane is full')
+        before = len(first.seen)
+        assert (await ask(gateway.port, post(chat()), 'POST')).status == 429
+        assert len(first.seen) - before <= 2
+        go_on.set()
+        assert (await holder).status == 200
+
+
 # ---- Retry-After
+
+@run
+async def test_one_users_refusal_stops_no_plain_lane_also_where_its_limit_is_learned():
+    for gate in ('limit: 8', 'limit: { start: 4 }'):
+        async with upstream(failing('429 Slow', 'retry-after: 3600')) as server, lanes(server, gate=gate) as gateway:
+            await ask(gateway.port, request())
+            lane, = (await gateway.counts('f'))['lanes']
+            assert lane.get('paused_ms', 0) <= 1000  # the controller's own
+
 
 @pytest.mark.parametrize('gate', ['limit: 8', 'limit: 8, tokens: 100000/s', ''])
 @run

@@ -169,7 +169,7 @@ async def test_capacity_tells_why_nothing_is_accepted():
 
         async def drains():
             lines = await session.ask('CAPACITY\n'), *await session.lines(8)
-            return all(line.endswith(' wrong=this%20server%20ends') for line in lines[:-1])
+            return all(line.endswith(' wrong=the%20server%20is%20shutting%20down') for line in lines[:-1])
         await until(drains, 'every queue tells so')
         gate.touch()
 
