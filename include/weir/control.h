@@ -124,8 +124,7 @@ struct weir_reply {
     bool retry_after_known;
     uint64_t retry_after_ns;
     uint64_t retry_after_rounding_ns; /* a second where whole seconds are told */
-    bool doubtful; /* without a controller: Retry-After counts from the second reply in a second on
-                    */
+    bool doubtful; /* Retry-After counts only if another reply within a second had it, too */
     const struct weir_quota *quotas; /* null: none */
     uint32_t quota_count;            /* those beyond WEIR_QUOTAS_MAX are ignored */
 };

@@ -40,7 +40,7 @@ enum weir_pause_reason {
     WEIR_PAUSE_BREAKER, /* its breaker has tripped */
     WEIR_PAUSE_ASKED,   /* the other side asked for it (Retry-After), or refused without saying how
                            long */
-    WEIR_PAUSE_FAILED,  /* a request that failed there waits for another lane */
+    WEIR_PAUSE_FAILING, /* a request that failed there waits for another lane */
     WEIR_PAUSE_REASON_COUNT
 };
 

@@ -209,15 +209,15 @@ WEIR_API enum weir_other_lane weir_key_other_lane(const struct weir_key *key,
                                                   const struct weir_ticket *ticket,
                                                   uint64_t lanes_tried, uint64_t now_ns);
 
-/* Lets nobody through a lane until `until_ns`; a moment that has passed ends a pause. */
+/* The lane admits no ticket until `until_ns`; a moment that has passed ends a pause. */
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id,
                                                          uint64_t until_ns, uint64_t now_ns,
                                                          struct weir_news *news);
 
-/* Lets nobody through the lane of a ticket that holds a permit until `until_ns`, or for as long as
- * it is paused already: the request has failed there and is about to wait for another lane. */
-WEIR_API void weir_key_rest_lane(struct weir_key *key, struct weir_ticket *ticket,
-                                 uint64_t until_ns, uint64_t now_ns, struct weir_news *news);
+/* The lane of a ticket that holds a permit admits no other until `until_ns`, or for as long as it
+ * is paused already: the request has failed there and is about to wait for another lane. */
+WEIR_API void weir_key_pause_failing(struct weir_key *key, struct weir_ticket *ticket,
+                                     uint64_t until_ns, uint64_t now_ns, struct weir_news *news);
 
 /* Why a ticket waits, and when it will likely start. Walks over those of its own tenant that are
  * before it. */

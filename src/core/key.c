@@ -106,14 +106,14 @@ static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct 
 static bool is_believed(const struct weir_key *key, struct weir_lane *lane,
                         const struct weir_reply *reply)
 {
-    uint64_t last_ns = lane->asked_at_ns;
-    lane->asked_at_ns = key->now_ns;
+    uint64_t last_ns = lane->retry_after_heard_ns;
+    lane->retry_after_heard_ns = key->now_ns;
     return !reply->doubtful || (last_ns != 0 && key->now_ns - last_ns <= WEIR_RETRY_AFTER_DOUBT_NS);
 }
 
 /* A lane that does not learn keeps to Retry-After as well. */
-static void pause_as_asked(struct weir_key *key, struct weir_lane *lane,
-                           const struct weir_reply *reply, struct weir_news *news)
+static void pause_for_retry_after(struct weir_key *key, struct weir_lane *lane,
+                                  const struct weir_reply *reply, struct weir_news *news)
 {
     struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
     uint64_t pause_ns = reply->retry_after_ns < WEIR_RETRY_AFTER_MAX_NS ? reply->retry_after_ns
@@ -206,7 +206,7 @@ enum weir_status weir_key_hear(struct weir_key *key, struct weir_ticket *ticket,
     if (weir_lane_listens(lane, ticket)) {
         hear(key, ticket, &heard, news);
     } else if (lane->control == NULL && heard.retry_after_known) {
-        pause_as_asked(key, lane, reply, news);
+        pause_for_retry_after(key, lane, reply, news);
     }
     weir_key_serve(key, news);
     return WEIR_OK;
@@ -389,8 +389,8 @@ enum weir_status weir_key_pause(struct weir_key *key, uint16_t lane_id, uint64_t
     return WEIR_OK;
 }
 
-void weir_key_rest_lane(struct weir_key *key, struct weir_ticket *ticket, uint64_t until_ns,
-                        uint64_t now_ns, struct weir_news *news)
+void weir_key_pause_failing(struct weir_key *key, struct weir_ticket *ticket, uint64_t until_ns,
+                            uint64_t now_ns, struct weir_news *news)
 {
     weir_key_begin(key, now_ns, news);
     struct weir_lane *lane = weir_inside(ticket)->lane;
@@ -399,7 +399,7 @@ void weir_key_rest_lane(struct weir_key *key, struct weir_ticket *ticket, uint64
         lane->paused_until_ns = until_ns;
         if (weir_heard(key, news, WEIR_EVENT_PAUSE)) {
             weir_key_tell(key, news, WEIR_EVENT_PAUSE,
-                          (struct weir_occasion){NULL, lane, until_ns, WEIR_PAUSE_FAILED});
+                          (struct weir_occasion){NULL, lane, until_ns, WEIR_PAUSE_FAILING});
         }
     }
     weir_key_serve(key, news);

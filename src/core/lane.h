@@ -27,7 +27,8 @@ struct weir_lane {
     bool retired;              /* no longer in the settings */
     uint32_t configured_limit; /* the settings' limit, which `limit` may have left */
     uint64_t breaker_pause_ns; /* how long the last trip has paused */
-    uint64_t asked_at_ns;      /* when a reply last had Retry-After, without a controller; or 0 */
+    uint64_t
+        retry_after_heard_ns; /* when a reply last had Retry-After, without a controller; or 0 */
     struct weir_breaker_settings breaker;
     struct weir_control *control; /* null: it does not learn */
 };

@@ -106,7 +106,7 @@ static const char *pause_reason(enum weir_pause_reason reason)
         return "breaker";
     case WEIR_PAUSE_SET: /* by weir_gate_ticket_avoid(), the only caller that sets one */
         return "unreachable";
-    case WEIR_PAUSE_FAILED:
+    case WEIR_PAUSE_FAILING:
         return "failing";
     default:
         return "upstream";

@@ -316,7 +316,7 @@ bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket, uint
     weir_key_lock(key);
     enum weir_other_lane other = weir_key_other_lane(key, ticket, lanes_tried, now_ns);
     if (other == WEIR_OTHER_LANE_FULL) {
-        weir_key_rest_lane(key, ticket, until_ns, now_ns, &work.news);
+        weir_key_pause_failing(key, ticket, until_ns, now_ns, &work.news);
         weir_key_work_collect(key, &work);
     }
     weir_key_unlock(key);

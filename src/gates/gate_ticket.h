@@ -74,9 +74,9 @@ void weir_gate_ticket_progress(struct weir_gate_ticket *gate_ticket, uint32_t ou
 WEIR_MUST_CHECK bool weir_gate_ticket_avoid(struct weir_gate_ticket *gate_ticket,
                                             uint64_t until_ns);
 
-/* Whether another lane is open, which is not among `lanes_tried`. If that has no room now, nobody
- * goes through the ticket's own lane until `until_ns`, so that the request, once it stands at the
- * head of its line again, waits for the other one. In its own loop. */
+/* Whether another lane is open, which is not among `lanes_tried`. If that has no room now, the
+ * ticket's own lane is paused until `until_ns`, so that the request, once it stands at the head of
+ * its line again, waits for the other one. In its own loop. */
 WEIR_MUST_CHECK bool weir_gate_ticket_may_change_lane(struct weir_gate_ticket *gate_ticket,
                                                       uint64_t lanes_tried, uint64_t until_ns);
 

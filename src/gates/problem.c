@@ -60,8 +60,8 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
     weir_json_raw(json, weir_slice_of("\n"));
 }
 
-/* Longer waits than this are not for a program that waits: the caller should hear of them now. */
-#define PATIENCE_SECONDS 60
+/* A client that would wait for longer should raise its error instead. */
+#define RETRY_SECONDS_MAX 60
 
 /* Whole seconds, at least one; one where nothing is known. */
 static uint64_t retry_seconds(uint64_t retry_ns)
@@ -82,7 +82,7 @@ static void put_retry(struct weir_head_writer *head, const struct weir_problem *
         return;
     }
     weir_head_field_number(head, weir_slice_of("retry-after"), seconds);
-    if (seconds > PATIENCE_SECONDS || problem->kind == WEIR_PROBLEM_BUDGET_SPENT ||
+    if (seconds > RETRY_SECONDS_MAX || problem->kind == WEIR_PROBLEM_BUDGET_SPENT ||
         problem->kind == WEIR_PROBLEM_QUOTA_SPENT) {
         weir_head_field(head, weir_slice_of("x-should-retry"), weir_slice_of("false"));
     }

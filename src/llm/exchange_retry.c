@@ -114,7 +114,7 @@ static bool judge(struct weir_llm *llm)
         .retry_after_known = limits->retry_after_known,
         .retry_after_ns = elsewhere ? 0 : limits->retry_after_ns};
     uint64_t at_ns;
-    if (weir_exchange_leave_lane(exchange, weir_signal_outcome(&question.end))) {
+    if (weir_exchange_fail_over_refused(exchange, weir_signal_outcome(&question.end))) {
         return true;
     }
     if (!may_try_again(llm, &question, &at_ns)) {

@@ -226,8 +226,8 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
         return;
     }
     exchange->server_failed = true;
-    if ((untouched && weir_exchange_fail_over(exchange)) ||
-        weir_exchange_leave_lane(exchange, WEIR_OUTCOME_SOFT_LOSS)) {
+    if ((untouched && weir_exchange_fail_over_unreachable(exchange)) ||
+        weir_exchange_fail_over_refused(exchange, WEIR_OUTCOME_SOFT_LOSS)) {
         return;
     }
     answer_unreachable(exchange, origin->upstream, origin, error,
@@ -447,7 +447,7 @@ static void connect_to(struct weir_exchange *exchange, const struct weir_origin 
             "Try again, or raise its limit of open files.");
         return;
     }
-    if (backend == NULL && weir_exchange_fail_over(exchange)) {
+    if (backend == NULL && weir_exchange_fail_over_unreachable(exchange)) {
         return;
     }
     if (backend == NULL) {

@@ -173,12 +173,12 @@ void weir_exchange_resume(struct weir_exchange *exchange);
 
 /* The upstream of its lane cannot be reached, and nothing has been sent: it goes to another lane,
  * if one is open. False if it has to be answered. */
-bool weir_exchange_fail_over(struct weir_exchange *exchange);
+bool weir_exchange_fail_over_unreachable(struct weir_exchange *exchange);
 
 /* A server has failed, or has refused with that status, and the client has heard nothing: the
  * request goes to a lane that it has not tried, if one is open and all of the request can be sent
  * once more. Its permit goes back with that outcome. False if the reply has to go on. */
-bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome outcome);
+bool weir_exchange_fail_over_refused(struct weir_exchange *exchange, enum weir_outcome outcome);
 
 /* Whether its route has a lane that it has not tried. */
 bool weir_exchange_has_untried_lane(const struct weir_exchange *exchange);

@@ -58,7 +58,7 @@ static void enter_again(struct weir_exchange *exchange, struct weir_slice key,
     }
 }
 
-bool weir_exchange_fail_over(struct weir_exchange *exchange)
+bool weir_exchange_fail_over_unreachable(struct weir_exchange *exchange)
 {
     struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     if (!may_go(exchange)) {
@@ -120,7 +120,7 @@ static uint64_t line_deadline_ns(const struct weir_exchange *exchange)
     return until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns;
 }
 
-bool weir_exchange_leave_lane(struct weir_exchange *exchange, enum weir_outcome outcome)
+bool weir_exchange_fail_over_refused(struct weir_exchange *exchange, enum weir_outcome outcome)
 {
     struct weir_gate_ticket *gate_ticket = &exchange->gate_ticket;
     uint64_t now_ns = exchange->worker->loop.now_ns;

@@ -163,7 +163,7 @@ static bool take_head(struct weir_exchange *exchange)
     if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status)) {
         exchange->reply.status = head->status; /* filters settle by it */
         weir_origin_worked(backend->origin);
-        if (weir_exchange_leave_lane(exchange, outcome_of(head->status))) {
+        if (weir_exchange_fail_over_refused(exchange, outcome_of(head->status))) {
             return false;
         }
     }

@@ -734,13 +734,13 @@ TEST(a_lane_that_rests_does_so_for_the_longest_time_it_was_told)
     open_key(&f, (struct weir_settings){TWO_LANES(2, 1)});
     struct weir_ticket ticket = {0};
     assert_int_equal(enter(&f, &ticket, 1), WEIR_ADMITTED);
-    weir_key_rest_lane(f.key, &ticket, 100, 2, &f.news);
-    weir_key_rest_lane(f.key, &ticket, 50, 3, &f.news);
+    weir_key_pause_failing(f.key, &ticket, 100, 2, &f.news);
+    weir_key_pause_failing(f.key, &ticket, 50, 3, &f.news);
     assert_int_equal(lane_of(&f, 0, 4).paused_until_ns, 100);
-    weir_key_rest_lane(f.key, &ticket, 4, 5, &f.news); /* a moment that has passed */
+    weir_key_pause_failing(f.key, &ticket, 4, 5, &f.news); /* a moment that has passed */
     assert_int_equal(lane_of(&f, 0, 5).paused_until_ns, 100);
     leave(&f, &ticket, 6);
-    weir_key_rest_lane(f.key, &ticket, 1000, 7, &f.news); /* it holds nothing any more */
+    weir_key_pause_failing(f.key, &ticket, 1000, 7, &f.news); /* it holds nothing any more */
     assert_int_equal(lane_of(&f, 0, 7).paused_until_ns, 100);
     close_key(&f);
 }
