@@ -222,8 +222,10 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
         if (result == WEIR_HTTP1_FAULT) {
             weir_origin_failed(backend->origin);
             exchange->server_failed = true;
-            weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502,
-                                 weir_http_fault_text(backend->head.fault));
+            const char *fault = weir_http_fault_text(backend->head.fault);
+            if (!weir_exchange_fail_over_refused(exchange, WEIR_OUTCOME_SOFT_LOSS)) {
+                weir_exchange_answer(exchange, WEIR_PROBLEM_UPSTREAM_UNREACHABLE, 502, fault);
+            }
             return false;
         }
         ssize_t got;

@@ -172,6 +172,14 @@ async def test_a_websocket_through_one_of_several_lanes_has_no_end():
         assert await wire.exactly(4) == b'done'
 
 
+@run
+async def test_a_reply_that_cannot_be_read_hands_the_request_on():
+    async with upstream(b'garbage\r\n\r\n') as first, upstream(reply(b'second')) as second, \
+            lanes(first, second) as gateway:
+        assert (await ask(gateway.port, request())).body == b'second'
+        assert len(first.seen) == 1
+
+
 # ---- where there is no way out
 
 @run
