@@ -95,7 +95,7 @@ WEIR_API struct weir_budget_moment weir_budget_moment_of(int64_t wall_s);
  * nothing is not asked for. WEIR_WOULD_WAIT when it may go once others have settled,
  * WEIR_BUDGET_SPENT when it cannot go in this period; `refusal`, which may be null, says by which
  * budget: by the one that is spent for longest. WEIR_BAD_COST for more than WEIR_BUDGET_NEED_MAX of
- * a unit; then nothing is said. Requires 1 .. WEIR_BUDGETS_MAX budgets, each only once. */
+ * a unit; then no refusal is given. Requires 1 .. WEIR_BUDGETS_MAX budgets, each only once. */
 WEIR_API WEIR_MUST_CHECK enum weir_status
 weir_budget_reserve(const struct weir_budget_charge *charges, uint32_t count,
                     const struct weir_budget_amount *need, const struct weir_budget_moment *now,

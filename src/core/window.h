@@ -112,7 +112,7 @@ void weir_window_grow(struct weir_window *window, const struct weir_echo *echo);
 /* The size is another one: what was sent before says nothing of it. */
 void weir_window_begin_round(struct weir_window *window, const struct weir_echo *echo);
 
-/* Probes above this size begin anew, and wait longer from time to time. */
+/* Probes above this size start over, and wait longer from time to time. */
 void weir_window_settle(struct weir_window *window, double patience_max);
 
 #endif

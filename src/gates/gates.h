@@ -44,7 +44,7 @@ WEIR_MUST_CHECK enum weir_status weir_gates_add(struct weir_gates *gates, struct
 
 uint32_t weir_gates_count(const struct weir_gates *gates);
 
-/* Whether the gate's events are told in the words of agents as well; from any thread. */
+/* Whether the gate's events are also written in the words of agents; from any thread. */
 void weir_gates_set_a2a(struct weir_gates *gates, uint32_t gate, bool speaks);
 bool weir_gates_speak_a2a(const struct weir_gates *gates, uint32_t gate);
 

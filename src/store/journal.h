@@ -1,4 +1,4 @@
-/* journal.h - what must be done to SQLite's journal by somebody who does not believe in syncs
+/* journal.h - what must be done to SQLite's journal for a program that does not trust syncs
  * that are tried again. Only while no connection is open. It goes through SQLite's own file layer,
  * so that whoever stands in between sees it. */
 #ifndef WEIR_STORE_JOURNAL_H

@@ -61,7 +61,7 @@ struct weir_sync_waiter {
 
 struct weir_sync_key {
     uint32_t lock; /* atomic: see lock_key() */
-    bool crowded;  /* atomic: somebody waits, or a sink listens; outside the lock only a hint */
+    bool crowded;  /* atomic: a ticket waits, or a sink listens; outside the lock only a hint */
     struct weir_key *core;
     struct weir_sync *sync;
     struct weir_link waiters;
@@ -71,7 +71,7 @@ struct weir_sync {
     pthread_mutex_t table; /* held by all calls on the gate but giving a key back */
     const struct weir_allocator *allocator;
     struct weir_gate *gate;
-    struct weir_sync_telemetry telemetry; /* its sink's `notify_waiter` is null: nobody listens */
+    struct weir_sync_telemetry telemetry; /* its sink's `notify_waiter` is null: no sink listens */
     pthread_mutex_t telling;              /* for the sink, and for `untold`; taken last */
     uint64_t untold;
 };
@@ -92,7 +92,7 @@ struct observed {
 struct deferred_wakes {
     struct weir_sync_waiter *told; /* a chain, in the order of the decisions */
     const uint32_t *nudged;        /* the word of the time-keeper, if it sleeps */
-    struct observed *observed;     /* for the sink; null: nobody listens */
+    struct observed *observed;     /* for the sink; null: no sink listens */
 };
 
 /* ---- telling a sink what happened ----

@@ -1,4 +1,4 @@
-/* llm.h - the mock as a provider of language models: what it is told to be.
+/* llm.h - the mock as a provider of language models: its settings.
  *
  * The rules are what may change while it runs: each is a word, `tokens=250000/m`, which is the same
  * as a flag, in a schedule and in a call of /mock/set (settings.h). docs/reference/mock.md

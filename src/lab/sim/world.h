@@ -133,7 +133,7 @@ struct weir_sim_world {
     struct weir_sim_timer change_timer;
     struct weir_sim_timer sample_timer;
     bool no_memory;
-    bool ending;                                   /* nobody asks again */
+    bool ending;                                   /* no client asks again */
     bool (*progress)(void *context, double share); /* false stops the run */
     void *progress_context;
 };
