@@ -177,14 +177,14 @@ async def test_wrk_sees_no_errors_at_a_gate_that_is_full():
                 counts = await gateway.counts('f')
                 return counts['active'] == 4 and counts['waiting'] > 0
             await until(full, 'as many as may be are inside, and others wait')
+            # Not at the end: when wrk hangs up, permits of clients that are gone pass on before the mock sees it.
+            during = await server.stats()
             said = (await wrk)[0].decode()
             assert 'Socket errors' not in said, said
             assert 'Non-2xx' not in said, said
             assert int(re.search(r'(\d+) requests in', said)[1]) > 0
             await gateway.until('f', active=0, waiting=0)
-        stats = await server.stats()
-        assert stats['refused'] == 0  # four at once, and never more
-        assert stats['most'] <= 4
+        assert during['refused'] == 0 and during['most'] <= 4  # four at once, and never more
 
 
 # ---- OpenAI's client

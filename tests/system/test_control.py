@@ -47,7 +47,8 @@ async def send_many(gateway, count, at_once):
 
 @run
 async def test_a_lane_tells_what_it_has_learned_of_a_limit_on_how_many_at_once():
-    async with mock('--concurrency', '6', '--latency', '5ms') as url, front(url, gate=ADAPTIVE, threads=2) as gateway:
+    # Long enough that more than six overlap, however slowly this process gets to send them.
+    async with mock('--concurrency', '6', '--latency', '100ms') as url, front(url, gate=ADAPTIVE, threads=2) as gateway:
         statuses = await send_many(gateway, 80, 40)
         [lane] = await lanes_of(gateway)
         control = lane['control']
