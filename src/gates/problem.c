@@ -19,7 +19,7 @@ const char *weir_problem_name(enum weir_problem_kind kind)
 }
 
 /* A document is short: what it is made of is bounded, names by 255 bytes of up to six each. */
-#define DOCUMENT_BYTES_MAX 8192
+#define DOCUMENT_BYTES_MAX 8704
 
 static void put_ticket(struct weir_json *json, const struct weir_problem *problem)
 {
@@ -50,6 +50,9 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
     weir_json_put_string(json, "title", weir_slice_of(problems[problem->kind].title));
     weir_json_put_number(json, "status", problem->status);
     weir_json_put_string(json, "detail", weir_slice_of(problem->detail));
+    if (problem->request_id.bytes > 0) {
+        weir_json_put_string(json, "request_id", problem->request_id);
+    }
     if (problem->stats != NULL) {
         put_ticket(json, problem);
     }
@@ -105,6 +108,9 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
                     weir_slice_of("application/problem+json"));
     weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
     put_retry(&head, problem);
+    if (problem->request_id.bytes > 0) {
+        weir_head_field(&head, weir_slice_of("x-request-id"), problem->request_id);
+    }
     if (problem->allow != NULL) {
         weir_head_field(&head, weir_slice_of("allow"), weir_slice_of(problem->allow));
     }

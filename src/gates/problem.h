@@ -61,6 +61,8 @@ struct weir_problem {
                         struct weir_json *json);
     const void *context; /* theirs */
 
+    struct weir_slice request_id; /* of the request that it answers; empty: it has none */
+
     /* Of a refused ticket. */
     const struct weir_key_stats *stats; /* null: there was none */
     struct weir_slice gate;

@@ -183,6 +183,7 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
     problem->add_fields = weir_filters_add_fields;
     problem->add_members = weir_filters_add_members;
     problem->context = exchange;
+    problem->request_id = weir_exchange_id(exchange);
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;
     if (!weir_buffer_reserve(buffers, &exchange->reply.head, WEIR_BUFFER_MIDDLE) ||
         !weir_problem_write(problem, exchange->client->keeps,
@@ -217,6 +218,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
                     weir_slice_of("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     weir_head_field(&head, weir_slice_of("connection"),
                     weir_slice_of(exchange->client->keeps ? "keep-alive" : "close"));
+    weir_head_field(&head, weir_slice_of("x-request-id"), weir_exchange_id(exchange));
     bool fits = weir_head_end(&head);
     assert(fits);
     exchange->reply.head.end = (uint32_t)head.bytes;

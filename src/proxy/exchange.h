@@ -46,6 +46,9 @@ enum weir_exchange_place {
     WEIR_PLACE_LEAVING   /* it has left, and a post to it is still under way */
 };
 
+/* The longest id of a request that is taken over from its client. */
+#define WEIR_REQUEST_ID_BYTES_MAX 128
+
 /* What a request needs to stand in line, kept while the start of its body is read. */
 struct weir_body_start {
     uint16_t key_bytes;
@@ -105,6 +108,7 @@ struct weir_exchange {
     bool tried_again;     /* its lane has had the request before */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */
+    uint8_t id_bytes;     /* of its id */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
     uint64_t arrived_ns;
@@ -112,7 +116,15 @@ struct weir_exchange {
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */
     char tenant_text[WEIR_NAME_BYTES_MAX]; /* the gate ticket's, as is the flow */
     char flow_text[WEIR_NAME_BYTES_MAX];
+    char id_text[WEIR_REQUEST_ID_BYTES_MAX]; /* see weir_exchange_id() */
 };
+
+/* The request's id, which the client, the upstream and the logs know it by: the client's
+ * X-Request-Id if that can be used, else made. */
+static inline struct weir_slice weir_exchange_id(const struct weir_exchange *exchange)
+{
+    return (struct weir_slice){exchange->id_text, exchange->id_bytes};
+}
 
 /* Whether one of its filters has that hook. */
 static inline bool weir_exchange_has_hook(const struct weir_exchange *exchange,

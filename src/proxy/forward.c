@@ -28,7 +28,7 @@
 #define WRITTEN_ANEW                                                                             \
     (WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONTENT_LENGTH) | WEIR_FIELD_BIT(TRANSFER_ENCODING) | \
      WEIR_FIELD_BIT(VIA) | WEIR_FIELD_BIT(WEIR_TIMEOUT) | WEIR_FIELD_BIT(WEIR_FLOW) |            \
-     WEIR_FIELD_BIT(TRAILER))
+     WEIR_FIELD_BIT(TRAILER) | WEIR_FIELD_BIT(X_REQUEST_ID))
 
 static inline void copy(struct weir_head_writer *writer, const char *text)
 {
@@ -197,15 +197,10 @@ static void write_upgrade(struct weir_head_writer *writer)
     copy(writer, "connection: Upgrade\r\nupgrade: websocket\r\n");
 }
 
-static void write_request_id(struct weir_head_writer *writer, uint64_t id)
+static void write_request_id(struct weir_head_writer *writer, struct weir_slice id)
 {
-    static const char digits[] = "0123456789abcdef";
-    char text[16];
-    for (size_t i = sizeof text; i-- > 0; id >>= 4) {
-        text[i] = digits[id & 15];
-    }
     copy(writer, "x-request-id: ");
-    weir_head_copy(writer, (struct weir_slice){text, sizeof text});
+    weir_head_copy(writer, id);
     copy(writer, "\r\n");
 }
 
@@ -242,9 +237,8 @@ static bool tells_of_client(const struct weir_config_route *route, struct weir_s
 
 /* Names that Weir writes, removes or believes on every route, so that nothing may be taken for
  * them. */
-#define ALWAYS_GUARDED                                                                 \
-    (WRITTEN_ANEW | SAYS_WHO | WEIR_FIELDS_HOP_BY_HOP | WEIR_FIELD_BIT(X_REQUEST_ID) | \
-     WEIR_FIELD_BIT(SEC_FETCH_SITE))
+#define ALWAYS_GUARDED \
+    (WRITTEN_ANEW | SAYS_WHO | WEIR_FIELDS_HOP_BY_HOP | WEIR_FIELD_BIT(SEC_FETCH_SITE))
 
 /* Whether the name is like the one of a header that the source reads, but is not that name. */
 static bool imitates_source(const struct weir_config_source *source, struct weir_slice name)
@@ -430,6 +424,20 @@ static void write_timing(struct weir_head_writer *writer, const struct weir_forw
     copy(writer, "\r\n");
 }
 
+/* A server's own id of the request stays, because its operators ask for it: then Weir's has
+ * another name. */
+static void write_reply_id(struct weir_head_writer *writer, const struct weir_forward_reply *reply)
+{
+    const struct weir_http1_field *theirs = weir_http1_find(reply->head, WEIR_FIELD_X_REQUEST_ID);
+    if (theirs == NULL) {
+        write_request_id(writer, reply->request_id);
+    } else if (!weir_slice_equal(weir_http1_value(reply->data, theirs), reply->request_id)) {
+        copy(writer, "weir-request-id: ");
+        weir_head_copy(writer, reply->request_id);
+        copy(writer, "\r\n");
+    }
+}
+
 /* The reason stays the upstream's; an empty one becomes the usual. */
 static void write_status(struct weir_head_writer *writer, const struct weir_forward_reply *reply)
 {
@@ -472,12 +480,14 @@ bool weir_forward_reply(const struct weir_forward_reply *reply, struct weir_buff
     if (head->status == 101) {
         write_upgrade(&writer);
         write_timing(&writer, reply);
+        write_reply_id(&writer, reply);
     } else if (head->status >= 200) {
         if (reply->framing == WEIR_FRAMING_CHUNKED) {
             copy(&writer, "transfer-encoding: chunked\r\n");
         }
         write_via(&writer, head, reply->data);
         write_timing(&writer, reply);
+        write_reply_id(&writer, reply);
         if (reply->add_fields != NULL) {
             reply->add_fields(reply->context, &writer);
         }

@@ -27,7 +27,7 @@ struct weir_forward_request {
     const char *peer;                         /* the client's address */
     bool peer_is_unix;                        /* it has no address that others could know */
     bool trusted;                             /* whether what it says of others is kept */
-    uint64_t request_id;
+    struct weir_slice request_id;             /* as the upstream gets it */
 };
 
 /* Writes all of the request's head that depends neither on the server nor on the body; it stays
@@ -53,6 +53,7 @@ struct weir_forward_reply {
     enum weir_http1_framing framing; /* for the client; a length that does not hold stays behind */
     const char *data;
     bool keep_alive;
+    struct weir_slice request_id;
     uint64_t line_ns;     /* how long it waited in line */
     uint64_t upstream_ns; /* and for the upstream's head */
 

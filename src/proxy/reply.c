@@ -28,7 +28,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
     struct weir_worker *worker = exchange->worker;
     struct weir_backend *backend = exchange->backend;
     uint64_t now_ns = worker->loop.now_ns;
-    uint32_t wanted = head->head_bytes + UINT32_C(512) + weir_buffer_bytes(&exchange->reply.head);
+    uint32_t wanted = head->head_bytes + UINT32_C(640) + weir_buffer_bytes(&exchange->reply.head);
     wanted += exchange->filters->fields_bytes_max;
     if (wanted > WEIR_BUFFER_LARGE ||
         !weir_buffer_reserve(&worker->buffers, &exchange->reply.head, wanted)) {
@@ -38,6 +38,7 @@ static bool write_head(struct weir_exchange *exchange, const struct weir_http1_h
                                        .framing = framing,
                                        .data = backend->in.data + backend->in.begin,
                                        .keep_alive = exchange->client->keeps,
+                                       .request_id = weir_exchange_id(exchange),
                                        .line_ns = exchange->admitted_ns - exchange->arrived_ns,
                                        .upstream_ns = now_ns - exchange->admitted_ns};
     reply.context = exchange;

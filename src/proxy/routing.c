@@ -32,6 +32,9 @@ static struct weir_slice text_of(const struct weir_config_source *source,
 
 #define KEY_BYTES_MAX WEIR_NAME_BYTES_MAX
 
+/* Of an id that Weir makes: 64 bits in hexadecimal. */
+#define MADE_ID_BYTES 16
+
 /* The key cannot be made, and so has no place for a model. */
 static size_t no_key(uint16_t *key_gap)
 {
@@ -148,7 +151,7 @@ static bool make_request(struct weir_exchange *exchange, const struct request_re
                                                exchange->client->listener->config->address.kind ==
                                                WEIR_CONFIG_ADDRESS_UNIX,
                                            .trusted = exchange->client->trusted,
-                                           .request_id = weir_worker_random(worker)};
+                                           .request_id = weir_exchange_id(exchange)};
     if (!weir_buffer_reserve(&worker->buffers, &exchange->request.head, wanted) ||
         !weir_forward_request(&request, &exchange->request.head)) {
         return false;
@@ -449,6 +452,40 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
     weir_exchange_begin_start(exchange, reading->key, &request);
 }
 
+static void make_id(struct weir_exchange *exchange)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t id = weir_worker_random(exchange->worker);
+    exchange->id_bytes = MADE_ID_BYTES;
+    for (size_t i = MADE_ID_BYTES; i-- > 0; id >>= 4) {
+        exchange->id_text[i] = digits[id & 15];
+    }
+}
+
+/* Bytes that mean the same in a header field, in JSON and on a line of a log. */
+static bool is_usable_id(struct weir_slice id)
+{
+    bool usable = id.bytes > 0 && id.bytes <= WEIR_REQUEST_ID_BYTES_MAX;
+    for (size_t i = 0; usable && i < id.bytes; i++) {
+        usable = id.data[i] >= ' ' && id.data[i] <= '~';
+    }
+    return usable;
+}
+
+static void set_id(struct weir_exchange *exchange, const struct request_reading *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    const struct weir_http1_field *field = weir_http1_find(head, WEIR_FIELD_X_REQUEST_ID);
+    if (field != NULL && (head->repeated & WEIR_FIELD_BIT(X_REQUEST_ID)) == 0 &&
+        !weir_http1_is_hop_by_hop(head, (uint16_t)(field - head->fields)) &&
+        is_usable_id(weir_http1_value(reading->data, field))) {
+        struct weir_slice id = weir_http1_value(reading->data, field);
+        exchange->id_bytes = (uint8_t)weir_slice_copy(exchange->id_text, id).bytes;
+    } else {
+        make_id(exchange);
+    }
+}
+
 static void answer_fault(struct weir_exchange *exchange, enum weir_http_fault fault)
 {
     weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, weir_http_fault_status(fault),
@@ -478,6 +515,7 @@ void weir_exchange_begin(struct weir_client *client)
     struct request_reading reading = {.head = head, .data = client->in.data + client->in.begin};
     if (head->fault != WEIR_HTTP_FAULT_NONE) {
         exchange->request.body.state = WEIR_BODY_GOES_ON;
+        make_id(exchange);
         answer_fault(exchange, head->fault);
     } else {
         exchange->request.minor = head->minor;
@@ -485,6 +523,7 @@ void weir_exchange_begin(struct weir_client *client)
         exchange->request.persists = head->persists;
         exchange->request.body.state =
             head->framing == WEIR_FRAMING_NONE ? WEIR_BODY_ENDED : WEIR_BODY_GOES_ON;
+        set_id(exchange, &reading);
         go(exchange, &reading);
     }
     weir_slab_give(&worker->heads, head);

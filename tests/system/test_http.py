@@ -505,6 +505,33 @@ async def test_ids_of_requests_and_traces_are_kept_or_made():
 
 
 @run
+async def test_the_id_of_a_request_is_in_the_reply_and_in_problems():
+    async with upstream() as server, front(server) as gateway:
+        longest = '~' * 128
+        for sent in ('mine', 'a "b"', longest):
+            message = await ask(gateway.port, request('/functions/f', f'X-Request-Id: {sent}'))
+            assert message.one('x-request-id') == server.seen[-1].one('x-request-id') == sent
+        for fields in ((), (f'X-Request-Id: {longest}~',), ('X-Request-Id: one', 'X-Request-Id: two'),
+                       ('X-Request-Id: \xe4',), ('X-Request-Id: a\tb',), ('X-Request-Id:',)):
+            message = await ask(gateway.port, request('/functions/f', *fields))
+            assert re.fullmatch('[0-9a-f]{16}', message.one('x-request-id')), fields
+            assert server.seen[-1].one('x-request-id') == message.one('x-request-id')
+        message = await ask(gateway.port, request('/nowhere', 'X-Request-Id: mine'))
+        assert message.status == 404 and message.one('x-request-id') == 'mine'
+        assert json.loads(message.body)['request_id'] == 'mine'
+        message = await ask(gateway.port, b'GET /functions/f HTTP/1.1\r\nA\r\n\r\n')
+        assert message.status == 400
+        assert message.one('x-request-id') == json.loads(message.body)['request_id']
+
+
+@run
+async def test_an_id_of_the_upstreams_own_stays_in_its_reply():
+    async with upstream(reply(b'ok', 'X-Request-Id: req_1')) as server, front(server) as gateway:
+        message = await ask(gateway.port, request('/functions/f', 'X-Request-Id: mine'))
+        assert message.one('x-request-id') == 'req_1' and message.one('weir-request-id') == 'mine'
+
+
+@run
 async def test_what_concerns_one_connection_stays_on_it():
     private = ('Connection: keep-alive, X-Private', 'X-Private: 1', 'Keep-Alive: timeout=5',
                'Proxy-Connection: keep-alive', 'Proxy-Authenticate: Basic', 'X-Public: 1')

@@ -10,7 +10,6 @@
 
 #include <strings.h>
 
-#define ID      UINT64_C(0x0123456789abcdef)
 #define ID_TEXT "0123456789abcdef"
 #define PEER    "10.0.0.9"
 #define SERVER  "up.example:8080"
@@ -33,7 +32,7 @@ static inline void begin_anew(void)
     config = (struct weir_config){.upstreams = upstreams, .upstream_count = 2};
     route = (struct weir_config_route){.upstreams = both, .upstream_count = 1};
     request = (struct weir_forward_request){
-        .config = &config, .route = &route, .peer = PEER, .request_id = ID};
+        .config = &config, .route = &route, .peer = PEER, .request_id = weir_slice_of(ID_TEXT)};
 }
 
 static inline void set_header(uint32_t upstream, const char *name, const char *value)
@@ -127,12 +126,19 @@ static inline void expect_no_field(const char *name)
 static inline bool is_own(struct weir_slice name)
 {
     static const char *const names[] = {
-        "host",           "via",
-        "forwarded",      "x-forwarded-for",
-        "x-request-id",   "x-forwarded-host",
-        "content-length", "x-forwarded-proto",
-        "connection",     "transfer-encoding",
-        "upgrade",        "server-timing",
+        "host",
+        "via",
+        "forwarded",
+        "x-forwarded-for",
+        "x-request-id",
+        "x-forwarded-host",
+        "content-length",
+        "x-forwarded-proto",
+        "connection",
+        "transfer-encoding",
+        "upgrade",
+        "server-timing",
+        "weir-request-id",
     };
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (name.bytes == strlen(names[i]) && strncasecmp(name.data, names[i], name.bytes) == 0) {

@@ -1,13 +1,15 @@
 /* Heads of replies as they go on: to the client, with what Weir adds. */
 #include "unit/forward_helpers.h"
 
-#define TIMING "server-timing: line;dur=0.000, upstream;dur=0.000\r\n"
+#define DURATIONS "server-timing: line;dur=0.000, upstream;dur=0.000\r\n"
+#define TIMING    DURATIONS "x-request-id: " ID_TEXT "\r\n"
 
 static void forward_reply_of(struct weir_forward_reply reply, struct weir_slice bytes,
                              enum weir_http_method method, const char *expected)
 {
     struct weir_http1_head head = accept_response(bytes, method);
     reply.head = &head;
+    reply.request_id = weir_slice_of(ID_TEXT);
     reply.framing = head.framing;
     reply.data = guarded(bytes);
     begin_out(WEIR_BUFFER_LARGE);
@@ -33,6 +35,16 @@ TEST(a_reply_goes_on_with_what_weir_adds)
     expect_reply(BYTES("HTTP/1.1 204 No Content\r\n\r\n"),
                  "HTTP/1.1 204 No Content\r\nvia: 1.1 weir\r\n" TIMING
                  "connection: keep-alive\r\n\r\n");
+}
+
+TEST(a_servers_own_id_of_the_request_stays)
+{
+    expect_reply(BYTES("HTTP/1.1 204 No Content\r\nX-Request-ID: req_1\r\n\r\n"),
+                 "HTTP/1.1 204 No Content\r\nX-Request-ID: req_1\r\nvia: 1.1 weir\r\n" DURATIONS
+                 "weir-request-id: " ID_TEXT "\r\nconnection: keep-alive\r\n\r\n");
+    expect_reply(BYTES("HTTP/1.1 204 No Content\r\nX-Request-Id: " ID_TEXT "\r\n\r\n"),
+                 "HTTP/1.1 204 No Content\r\nX-Request-Id: " ID_TEXT
+                 "\r\nvia: 1.1 weir\r\n" DURATIONS "connection: keep-alive\r\n\r\n");
 }
 
 TEST(a_reason_stays_the_upstreams_and_an_empty_one_becomes_the_usual)
@@ -71,8 +83,11 @@ TEST(a_length_that_does_not_hold_stays_behind)
 {
     struct weir_slice bytes = BYTES("HTTP/1.1 200 OK\r\nA: 1\r\nContent-Length: 7\r\nB: 2\r\n\r\n");
     struct weir_http1_head head = accept_response(bytes, WEIR_METHOD_POST);
-    struct weir_forward_reply reply = {
-        .head = &head, .framing = WEIR_FRAMING_CHUNKED, .data = guarded(bytes), .keep_alive = true};
+    struct weir_forward_reply reply = {.head = &head,
+                                       .framing = WEIR_FRAMING_CHUNKED,
+                                       .data = guarded(bytes),
+                                       .request_id = weir_slice_of(ID_TEXT),
+                                       .keep_alive = true};
     begin_out(WEIR_BUFFER_LARGE);
     assert_true(weir_forward_reply(&reply, &out));
     expect_text(weir_buffer_slice(&out),
@@ -131,8 +146,9 @@ TEST(times_are_told_in_milliseconds_with_three_decimals)
         char expected[256];
         snprintf(expected, sizeof expected,
                  "HTTP/1.1 200 OK\r\nServer-Timing: db;dur=53\r\nContent-Length: 0\r\n"
-                 "via: 1.1 weir\r\nserver-timing: %s\r\nconnection: close\r\n\r\n",
-                 cases[i].expected);
+                 "via: 1.1 weir\r\nserver-timing: %s\r\nx-request-id: %s\r\n"
+                 "connection: close\r\n\r\n",
+                 cases[i].expected, ID_TEXT);
         forward_reply_of((struct weir_forward_reply){.line_ns = cases[i].line_ns,
                                                      .upstream_ns = cases[i].upstream_ns},
                          BYTES("HTTP/1.1 200 OK\r\nServer-Timing: db;dur=53\r\n"
@@ -195,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_goes_on_with_what_weir_adds),
+        cmocka_unit_test(a_servers_own_id_of_the_request_stays),
         cmocka_unit_test(a_reason_stays_the_upstreams_and_an_empty_one_becomes_the_usual),
         cmocka_unit_test(what_concerns_the_upstreams_connection_stays_behind),
         cmocka_unit_test(a_chunked_reply_stays_chunked),

@@ -160,6 +160,18 @@ TEST(whoever_must_say_who_asks_is_told_how)
     expect_no_field("www-authenticate");
 }
 
+TEST(the_id_of_the_request_stands_in_the_head_and_in_the_document)
+{
+    struct weir_problem problem = plain;
+    problem.request_id = weir_slice_of("a \"b\"");
+    write_problem(&problem);
+    expect_field("x-request-id", "a \"b\"");
+    assert_string_equal(text_of("request_id"), "a \"b\"");
+    write_problem(&plain);
+    expect_no_field("x-request-id");
+    assert_null(json_object_get(document, "request_id"));
+}
+
 TEST(whether_the_connection_stays_open_is_said)
 {
     write_with(&plain, true);
@@ -432,6 +444,8 @@ int main(void)
         cmocka_unit_test(every_kind_has_a_type_and_a_title_of_its_own),
         cmocka_unit_test(a_plain_problem_tells_four_things_and_no_more),
         cmocka_unit_test(whoever_must_say_who_asks_is_told_how),
+        cmocka_unit_test(the_id_of_the_request_stands_in_the_head_and_in_the_document),
+
         cmocka_unit_test(whether_the_connection_stays_open_is_said),
         cmocka_unit_test(a_refused_ticket_is_told_all_about),
         cmocka_unit_test(what_has_no_limit_or_no_timeout_is_null),
