@@ -24,6 +24,9 @@ struct permit_call {
     struct weir_api_permit *waiting; /* in line; else null */
     bool holds;                      /* the permit is to end with the call */
     bool held;                       /* and has been given */
+    bool timed;
+    struct weir_timer timer; /* of a shared permit: the end of its own lease */
+    struct weir_call *call;  /* whose context this is */
     char permit[WEIR_API_PERMIT_TEXT_BYTES];
     uint64_t arrived_ns;
     uint64_t lease_ns;
@@ -120,19 +123,32 @@ static bool produce_permit(struct weir_call *call, struct weir_json *json)
     return !permit_call->holds;
 }
 
-/* The ticket is admitted: the permit goes into the table, and what the reply needs of it is copied,
- * since any thread may release it from now on. */
+/* Copies what the reply needs of a permit, since any thread may release it once it is held. */
+static void copy_permit(struct weir_call *call, struct weir_api_permit *api_permit)
+{
+    struct permit_call *permit_call = call->context;
+    struct weir_slice flow = api_permit->gate_ticket.flow;
+    weir_api_permit_format(api_permit, permit_call->permit);
+    permit_call->lease_ns = api_permit->lease_ns;
+    permit_call->flow = weir_slice_copy(permit_call->flow_text, flow);
+    permit_call->waiting = NULL;
+    api_permit->call = permit_call->holds ? call : NULL;
+}
+
+static void reply_permit(struct weir_call *call)
+{
+    struct permit_call *permit_call = call->context;
+    permit_call->held = permit_call->holds;
+    weir_call_reply(call, 200, "application/json", produce_permit);
+}
+
+/* The ticket is admitted: the permit goes into the table. */
 static void give_permit(struct weir_call *call, struct weir_api_permit *api_permit)
 {
     struct permit_call *permit_call = call->context;
     struct weir_gate_ticket *gate_ticket = &api_permit->gate_ticket;
-    weir_api_permit_format(api_permit, permit_call->permit);
+    copy_permit(call, api_permit);
     permit_call->stats = weir_gate_ticket_stats(gate_ticket);
-    permit_call->lease_ns = api_permit->lease_ns;
-    memcpy(permit_call->flow_text, gate_ticket->flow.data, gate_ticket->flow.bytes);
-    permit_call->flow = (struct weir_slice){permit_call->flow_text, gate_ticket->flow.bytes};
-    permit_call->waiting = NULL;
-    api_permit->call = permit_call->holds ? call : NULL;
     if (!weir_api_permit_hold(api_permit)) {
         api_permit->call = NULL;
         if (weir_gate_ticket_cancel(
@@ -144,8 +160,7 @@ static void give_permit(struct weir_call *call, struct weir_api_permit *api_perm
                           "Out of memory for another permit. Try again later.");
         return;
     }
-    permit_call->held = permit_call->holds;
-    weir_call_reply(call, 200, "application/json", produce_permit);
+    reply_permit(call);
 }
 
 static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_permit,
@@ -166,6 +181,19 @@ static void refuse_permit(struct weir_call *call, struct weir_api_permit *api_pe
     weir_call_refuse(call, &refusal.problem);
 }
 
+/* Its flow has as many permits at the key as it may. The counts of the key are part of the reply.
+ */
+static void refuse_depth(struct weir_call *call, struct weir_api_permit *api_permit)
+{
+    const struct permit_call *permit_call = call->context;
+    struct weir_destination where = {
+        .gate = permit_call->gate, .loop_index = call->worker->index, .key = call->segments[2]};
+    (void)!weir_gate_ticket_visit(call->worker->gates, &api_permit->gate_ticket, &where, 0);
+    refuse_permit(call, api_permit, weir_refusal_too_deep);
+    weir_gate_ticket_close(&api_permit->gate_ticket);
+    weir_api_permit_give(api_permit);
+}
+
 /* A permit goes with the server that has given it, so one that drains gives none. */
 static const char going_away[] = "This server is shutting down and gives no more permits. Try "
                                  "again; the next server will answer.";
@@ -175,15 +203,20 @@ static void refuse_going_away(struct weir_refusal *refusal, const struct weir_re
     weir_refusal_make(refusal, WEIR_PROBLEM_DRAINING, going_away, refused);
 }
 
-/* The lease is over. A client that holds the permit by its connection sees that end. */
+/* The permit that the client holds by its connection is over: the client sees that end. */
+static void cut(struct weir_call *call)
+{
+    struct permit_call *permit_call = call->context;
+    permit_call->held = false;
+    weir_client_abandon(call->client, WEIR_ABANDON_REPLY_CUT);
+}
+
 static void lapse(struct weir_api_permit *api_permit)
 {
     struct weir_call *call = api_permit->call;
     weir_api_permit_lapse(api_permit);
     if (call != NULL) {
-        struct permit_call *permit_call = call->context;
-        permit_call->held = false;
-        weir_client_abandon(call->client, WEIR_ABANDON_REPLY_CUT);
+        cut(call);
     }
 }
 
@@ -194,7 +227,11 @@ static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_sta
         weir_container_of(gate_ticket, struct weir_api_permit, gate_ticket);
     struct weir_call *call = api_permit->call;
     if (state == WEIR_TICKET_IDLE) {
+        bool cuts = api_permit->over && call != NULL;
         weir_api_permit_give(api_permit);
+        if (cuts) {
+            cut(call);
+        }
     } else if (state == WEIR_TICKET_ADMITTED) {
         give_permit(call, api_permit);
         weir_call_resume(call);
@@ -228,14 +265,90 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The lease: what the key's rules give, or less if less is asked for. A permit that is held by a
- * connection needs none. */
+/* The lease: what the key's rules give, or less if less is asked for. Where the rules name none, it
+ * is what is asked for, else ten minutes, so that no permit is lost with its holder. A permit that
+ * is held by a connection needs none. */
 static uint64_t lease_of(const struct weir_permit_params *params,
                          const struct weir_config_rules *rules)
 {
     uint64_t asked_ns =
         (params->present & WEIR_PERMIT_PARAM_LEASE) != 0 ? params->lease_ns : WEIR_NEVER;
-    return params->hold ? asked_ns : smaller(asked_ns, rules->lease_ns);
+    if (params->hold) {
+        return asked_ns;
+    }
+    bool usual = !rules->lease_named && asked_ns == WEIR_NEVER;
+    return usual ? WEIR_CONFIG_LEASE_DEFAULT_NS : smaller(asked_ns, rules->lease_ns);
+}
+
+/* ---- permits of a flow that holds one already ---- */
+
+/* The connection that holds the permit ends. */
+static void leave_permit(struct weir_call *call)
+{
+    struct permit_call *permit_call = call->context;
+    if (permit_call->held) {
+        struct weir_api_permit_name name = {
+            .gate = permit_call->gate,
+            .key = call->segments[2],
+            .permit = {permit_call->permit, sizeof permit_call->permit}};
+        /* A caller that succeeded says so by a release. A connection that just ends may be a caller
+         * that has died, which must not count as a success. */
+        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
+        permit_call->held = false;
+        weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
+    }
+}
+
+/* The lease of a shared permit that a connection holds is over. The ticket may go on. */
+static void on_lease_end(struct weir_timer *timer)
+{
+    struct permit_call *permit_call = weir_container_of(timer, struct permit_call, timer);
+    struct weir_call *call = permit_call->call;
+    if (permit_call->held) {
+        leave_permit(call);
+        cut(call);
+    }
+}
+
+/* The lease of the ticket is that of all who share it, so the end of this permit's own is looked
+ * after here, where a connection has to end with it. Without memory for a timer it ends with the
+ * ticket's. */
+static void watch_lease(struct weir_call *call, uint64_t lease_ns)
+{
+    struct permit_call *permit_call = call->context;
+    struct weir_loop *loop = &call->worker->loop;
+    if (permit_call->holds && lease_ns != WEIR_NEVER &&
+        weir_timer_init(loop, &permit_call->timer, on_lease_end)) {
+        permit_call->timed = true;
+        weir_timer_set(loop, &permit_call->timer, loop->now_ns + lease_ns);
+    }
+}
+
+/* Whether the flow holds a permit at the key, which this one shares: then the call is decided. */
+static bool join_flow(struct weir_call *call, struct weir_api_permit *api_permit)
+{
+    struct permit_call *permit_call = call->context;
+    struct weir_worker *worker = call->worker;
+    const struct weir_config_gate *gate = weir_api_find_config(call, permit_call->gate);
+    struct weir_api_permit_place place = {.gate = permit_call->gate,
+                                          .loop_index = worker->index,
+                                          .depth = gate->depth,
+                                          .key = call->segments[2]};
+    uint64_t lease_ns = api_permit->lease_ns;
+    copy_permit(call, api_permit);
+    switch (weir_api_permit_join(api_permit, &place, &permit_call->stats, worker->loop.now_ns)) {
+    case WEIR_API_PERMIT_JOINED:
+        watch_lease(call, lease_ns);
+        reply_permit(call);
+        return true;
+    case WEIR_API_PERMIT_TOO_DEEP:
+        refuse_depth(call, api_permit);
+        return true;
+    case WEIR_API_PERMIT_ALONE:
+        break;
+    }
+    api_permit->call = call;
+    return false;
 }
 
 static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
@@ -247,7 +360,7 @@ static void enter(struct weir_call *call, struct weir_api_permit *api_permit,
         .tenant = api_permit->gate_ticket.tenant,
         .priority = weir_config_tenant_priority(worker->worker_config->config,
                                                 api_permit->gate_ticket.tenant, params->priority),
-        .lease_ns = api_permit->lease_ns,
+        .lease_ns = weir_api_permit_ticket_lease_ns(api_permit),
         .cost = params->cost};
     struct weir_destination where = {
         .gate = permit_call->gate, .loop_index = worker->index, .key = call->segments[2]};
@@ -304,7 +417,9 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     if (permit_call->holds) {
         weir_client_watch_peer(call->client);
     }
-    enter(call, api_permit, params);
+    if (api_permit->gate_ticket.flow.bytes == 0 || !join_flow(call, api_permit)) {
+        enter(call, api_permit, params);
+    }
 }
 
 /* ---- release and renew ---- */
@@ -376,22 +491,16 @@ static void dismiss_waiting(struct weir_call *call)
     }
 }
 
-static void leave_permit(struct weir_call *call)
+static void end_permit_call(struct weir_call *call)
 {
     struct permit_call *permit_call = call->context;
     if (permit_call->waiting != NULL) {
         leave_line(permit_call);
     }
-    if (permit_call->held) {
-        struct weir_api_permit_name name = {
-            .gate = permit_call->gate,
-            .key = call->segments[2],
-            .permit = {permit_call->permit, sizeof permit_call->permit}};
-        /* A caller that succeeded says so by a release. A connection that just ends may be a caller
-         * that has died, which must not count as a success. */
-        struct weir_result result = {.outcome = WEIR_OUTCOME_CANCELLED};
-        permit_call->held = false;
-        weir_api_permits_let_go(permits_of(call), &name, &result, call->worker->index);
+    leave_permit(call);
+    if (permit_call->timed) {
+        weir_timer_deinit(&call->worker->loop, &permit_call->timer);
+        permit_call->timed = false;
     }
 }
 
@@ -400,12 +509,14 @@ static void leave_permit(struct weir_call *call)
 /* Attaches what the call remembers, and finds the place that the path names. */
 static bool begin_permit_call(struct weir_call *call)
 {
-    static const struct weir_call_hooks hooks = {
-        .context_bytes = sizeof(struct permit_call), .drain = dismiss_waiting, .end = leave_permit};
+    static const struct weir_call_hooks hooks = {.context_bytes = sizeof(struct permit_call),
+                                                 .drain = dismiss_waiting,
+                                                 .end = end_permit_call};
     struct permit_call *permit_call = weir_call_attach(call, &hooks);
     if (permit_call == NULL) {
         return false;
     }
+    permit_call->call = call;
     permit_call->arrived_ns = call->worker->loop.now_ns;
     return find_place(call, &permit_call->gate);
 }

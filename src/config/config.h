@@ -157,6 +157,10 @@ struct weir_config_line {
     uint32_t by_tenant;                        /* the same */
 };
 
+/* The lease of permits that callers acquire without holding them by a connection, where the gate
+ * names none. */
+#define WEIR_CONFIG_LEASE_DEFAULT_NS (UINT64_C(600) * 1000000000)
+
 /* How the keys of a gate behave. */
 struct weir_config_rules {
     struct weir_config_limit limit;
@@ -164,6 +168,7 @@ struct weir_config_rules {
     struct weir_config_bucket tokens; /* counts what they cost */
     struct weir_config_line line;
     uint64_t lease_ns; /* WEIR_NEVER: none */
+    bool lease_named;  /* else permits of the API have WEIR_CONFIG_LEASE_DEFAULT_NS */
     bool early_reject;
     uint32_t weights[WEIR_PRIORITY_COUNT];
     enum weir_choice choice;
@@ -193,6 +198,7 @@ struct weir_config_gate {
     enum weir_config_preset preset; /* the rules have it already */
     bool llm;                       /* whether a route with `llm` leads to it */
     bool events_a2a;
+    uint32_t depth; /* how many permits of the API that a flow has at a key may share one place */
     uint32_t keys_max;
     uint64_t forget_ns; /* how long an unused key is kept; WEIR_NEVER: while there is room */
     struct weir_tenant_settings tenant_default;

@@ -293,6 +293,15 @@ static void print_aimd(FILE *out, const char *in, const struct weir_aimd_setting
 }
 
 /* `in` is what the lines start with. */
+/* Where none is named, naming one would change what permits of the API or flows have: so it is only
+ * told. */
+static void print_lease(FILE *out, const char *in, const struct weir_config_rules *rules)
+{
+    fprintf(out, "%s%s", in, rules->lease_named ? "lease: " : "# lease: none; ");
+    print_duration(out, "", rules->lease_named ? rules->lease_ns : WEIR_CONFIG_LEASE_DEFAULT_NS);
+    fputs(rules->lease_named ? "\n" : " for permits that callers acquire without hold\n", out);
+}
+
 static void print_rules(FILE *out, const char *in, const struct weir_config_rules *rules)
 {
     static const char *const controller_names[] = {"", "learned", "aimd"};
@@ -305,9 +314,8 @@ static void print_rules(FILE *out, const char *in, const struct weir_config_rule
     print_bucket(out, &rules->tokens);
     fprintf(out, "%sline: ", in);
     print_line(out, &rules->line);
-    fprintf(out, "%slease: ", in);
-    print_duration(out, "", rules->lease_ns);
-    fprintf(out, "\n%searly_reject: %s\n%sweights: ", in, word(rules->early_reject), in);
+    print_lease(out, in, rules);
+    fprintf(out, "%searly_reject: %s\n%sweights: ", in, word(rules->early_reject), in);
     print_by_priority(out, "{", rules->weights);
     fprintf(out, "\n%schoice: %s\n%s", in,
             rules->choice == WEIR_CHOICE_MOST_ROOM ? "most_room" : "in_order", in);
@@ -350,7 +358,7 @@ static void print_gate(FILE *out, const struct weir_config_gate *gate)
     print_text(out, gate->name);
     fputs(":\n", out);
     print_rules(out, "    ", &gate->rules);
-    fprintf(out, "    max_keys: %u\n", gate->keys_max);
+    fprintf(out, "    depth: %u\n    max_keys: %u\n", gate->depth, gate->keys_max);
     print_duration(out, "    forget: ", gate->forget_ns);
     fputs("\n", out);
     if (gate->events_a2a) {

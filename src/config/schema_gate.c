@@ -16,6 +16,8 @@
 #define LIMIT_DEFAULT              WEIR_LIMIT_DEFAULT
 #define TIMEOUT_DEFAULT_NS         WEIR_TIMEOUT_DEFAULT_NS
 #define TICKETS_DEFAULT            WEIR_TICKETS_DEFAULT
+#define DEPTH_DEFAULT              5 /* as of a route */
+#define DEPTH_MAX                  1000
 #define PATIENT_TIMEOUT_DEFAULT_NS (30 * WEIR_NS_PER_SECOND)
 #define ADAPTIVE_TICKETS_DEFAULT   100
 
@@ -249,6 +251,7 @@ static void complete_rules(struct weir_reader *reader, const struct weir_yaml *n
         rules->estimate = WEIR_ESTIMATE_MEAN;
     }
     complete_line(reader, node, rules, llm);
+    rules->lease_named = rules->lease_named || weir_yaml_get(node, "lease") != NULL;
 }
 
 /* A debt is of a bucket with a fixed rate, or of aimd's. A key that has neither loses the one that
@@ -353,6 +356,7 @@ static const struct weir_field gate_fields[] = {
     RULE_FIELDS(struct weir_config_gate),
     WEIR_FIELD_WORD("preset", struct weir_config_gate, preset, preset_words,
                     WEIR_CONFIG_PRESET_AGENTS),
+    WEIR_FIELD_COUNT("depth", struct weir_config_gate, depth, 1, DEPTH_MAX),
     WEIR_FIELD_COUNT("max_keys", struct weir_config_gate, keys_max, 1, WEIR_KEYS_MAX),
     WEIR_FIELD_DURATION_OR_NONE("forget", struct weir_config_gate, forget_ns, WEIR_NS_PER_SECOND,
                                 WEIR_YEAR),
@@ -373,6 +377,7 @@ static void read_gate(struct weir_reader *reader, const struct weir_yaml *node,
     gate->name = weir_reader_name(reader, node, "a gate");
     gate->line = node->key->line;
     gate->rules = rules_defaults;
+    gate->depth = DEPTH_DEFAULT;
     gate->keys_max = WEIR_KEYS_DEFAULT;
     gate->forget_ns = WEIR_FORGET_DEFAULT_NS;
     gate->tenant_default.weight = 1;

@@ -267,23 +267,6 @@ static bool has_route(const struct weir_config *config, uint32_t gate)
     return false;
 }
 
-/* Only gates to which no route leads: their permits are acquired through the API, and may be lost
- * with the program that holds them. Where nothing is limited, that takes nothing from others. */
-static void check_leases(struct lint *lint)
-{
-    const struct weir_config *config = lint->config;
-    for (uint32_t i = 0; i < config->gate_count && config->api_count > 0; i++) {
-        const struct weir_config_rules *rules = &config->gates[i].rules;
-        bool lost = rules->lease_ns == WEIR_NEVER && rules->limit.kind != WEIR_CONFIG_KIND_NONE;
-        if (lost && !has_route(config, i) && weir_yaml_get(gate_node(lint, i), "lease") == NULL) {
-            weir_reader_complain(&lint->reader, gate_node(lint, i),
-                                 "has no lease, and no route leads to it: a permit whose holder "
-                                 "crashes is never given back; expected lease: 10m, or lease: none "
-                                 "if that is meant");
-        }
-    }
-}
-
 static void check_agents(struct lint *lint)
 {
     for (uint32_t i = 0; i < lint->config->gate_count; i++) {
@@ -457,13 +440,27 @@ static void note_changes(struct lint *lint, const struct weir_yaml *node)
     }
 }
 
+/* Only gates to which no route leads: their permits are acquired through the API. */
+static void note_leases(struct lint *lint)
+{
+    const struct weir_config *config = lint->config;
+    for (uint32_t i = 0; i < config->gate_count && config->api_count > 0; i++) {
+        if (!config->gates[i].rules.lease_named && !has_route(config, i)) {
+            weir_reader_complain(&lint->reader, gate_node(lint, i),
+                                 "names no lease, so a permit that is acquired without hold comes "
+                                 "back 10 minutes after its last renewal; Weir 0.1.0 kept it for "
+                                 "ever, which lease: none still does");
+        }
+    }
+}
+
 /* ---- all of them ---- */
 
 typedef void lint_check(struct lint *lint);
 
 static lint_check *const checks[] = {
     check_constants, check_variables, check_matches, check_arguments, check_trust,
-    check_keys,      check_leases,    check_agents,  check_shared,    check_ports,
+    check_keys,      check_agents,    check_shared,  check_ports,
 };
 
 void weir_config_warn(const struct weir_reader *reader, const struct weir_yaml *root)
@@ -478,6 +475,7 @@ void weir_config_warn(const struct weir_reader *reader, const struct weir_yaml *
     if (notes != NULL) {
         lint.reader.errors = notes;
         note_changes(&lint, root);
+        note_leases(&lint);
     }
     if (warnings != NULL) {
         weir_config_errors_sort(warnings);

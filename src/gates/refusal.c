@@ -149,9 +149,9 @@ void weir_refusal_in_line(struct weir_refusal *refusal, const struct weir_refuse
 void weir_refusal_too_deep(struct weir_refusal *refusal, const struct weir_refused *refused)
 {
     weir_refusal_make(refusal, WEIR_PROBLEM_TOO_DEEP,
-                      "As many requests of this flow are at the key at once, nested in each other, "
-                      "as the route's depth allows. Look for callers that call each other in a "
-                      "circle.",
+                      "As many requests or permits of this flow are at the key at once, nested in "
+                      "each other, as the depth of the route or gate allows. Look for callers that "
+                      "call each other in a circle.",
                       refused);
     refusal->problem.status = 508;
     refusal->problem.retry_ns = WEIR_NEVER; /* it is not the line that has to become shorter */

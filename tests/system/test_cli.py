@@ -21,7 +21,7 @@ threads: 2
 gates:
   agents: { limit: 3, line: { timeout: 30s }, lease: 10m }
   one: { limit: 1, line: { timeout: 30s, max: 2 }, lease: none }
-  free: { limit: none }
+  free: { limit: none, lease: none }
 '''
 CONFIG = 'api: 127.0.0.1:0\n' + GATES
 COMMANDS = ('serve', 'check', 'gates', 'line', 'explain', 'events', 'acquire', 'release', 'renew', 'run', 'submit',
@@ -790,11 +790,11 @@ async def test_check_says_which_command_of_a_queue_is_not_there(cli, gateway):
 @with_cli
 async def test_check_warns_of_what_is_surely_not_meant_and_takes_it_for_a_mistake_if_asked(cli, gateway):
     path = gateway.path.with_name('odd.yaml')
-    path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n')
+    path.write_text('api: 127.0.0.1:0\ngates: { agents: { lease: 10m } }\n')
     said = await cli('check', path)
     counts = f'{path}: 0 routes, 1 gate, 0 upstreams'
     assert (said.status, said.out) == (0, f'{counts}: good, with 1 warning\n')
-    assert said.err.startswith(f'{path}:2:13: warning: gates.g has no lease') and said.err.count('\n') == 1
+    assert said.err.startswith(f'{path}:2:18: warning: gates.agents has no limit') and said.err.count('\n') == 1
     strict = await cli('check', '--strict', path)
     assert (strict.status, strict.out) == (1, '')
     assert strict.err == said.err + 'weir check: 1 warning; --strict takes them for mistakes\n'
@@ -803,18 +803,28 @@ async def test_check_warns_of_what_is_surely_not_meant_and_takes_it_for_a_mistak
 
 
 @with_cli
+async def test_check_tells_which_permits_have_a_lease_that_is_not_named(cli, gateway):
+    path = gateway.path.with_name('odd.yaml')
+    path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1 }, h: { lease: none }, i: { lease: 1m } }\n')
+    said = await cli('check', '--strict', path)
+    assert (said.status, said.out) == (0, f'{path}: 0 routes, 3 gates, 0 upstreams: good\n')
+    assert said.err.startswith(f'{path}:2:13: note: gates.g names no lease') and said.err.count('\n') == 1
+    assert '10 minutes' in said.err and 'lease: none' in said.err
+
+
+@with_cli
 async def test_a_gateway_warns_once_at_its_start_and_at_each_reload(cli, gateway):
     def warnings():
         return [line for line in gateway.complaints().splitlines() if ' warning: ' in line]
 
-    gateway.path.write_text('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n')
+    gateway.path.write_text('api: 127.0.0.1:0\ngates: { agents: { lease: 10m } }\n')
     assert warnings() == []
     await cli.good('reload')
     assert len(warnings()) == 1
     await cli.good('reload')
     assert len(warnings()) == 2 and warnings()[0] == warnings()[1]
-    async with weir('api: 127.0.0.1:0\ngates: { g: { limit: 1 } }\n') as other:
-        assert other.complaints().count(' warning: gates.g has no lease') == 1
+    async with weir('api: 127.0.0.1:0\ngates: { agents: { lease: 10m } }\n') as other:
+        assert other.complaints().count(' warning: gates.agents has no limit') == 1
 
 
 @with_cli

@@ -279,6 +279,9 @@ def test_permits_are_as_documented(seen):
                 await api('acquire', 200, {'flow': 'f'}, gate=gate)
                 said = await api('acquire', status, {'timeout_ms': 0}, gate=gate)
                 assert (said['type'], said['gate'], said['timeout_ms']) == ('urn:weir:line-timeout', gate, 0)
+            for _ in range(4):  # the flow has one place, which five permits may share
+                await api('acquire', 200, {'flow': 'f'}, gate='one')
+            assert (await api('acquire', 508, {'flow': 'f'}, gate='one'))['type'] == 'urn:weir:too-deep'
             async with api.open('acquire', {'hold': True}, gate='free') as reply:
                 api.check('acquire', reply, (await reply.content.readline()).decode())
             gateway.path.write_text(gateway.path.read_text().replace('  gone: { limit: 1 }\n', ''))

@@ -18,7 +18,7 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
             "  f: { limitt: 3, line: { tmeout: 5s } }\n",
         "weir.yaml:3:8: gates.f.limitt is no field; expected limit, rate, tokens, line, lease, "
         "early_reject, weights, choice, breaker, controller, aimd, settle, estimate, preset, "
-        "max_keys, "
+        "depth, max_keys, "
         "forget, events, tenants or keys; did you mean limit?\n"
         "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
         "by_priority or by_tenant; did you mean timeout?\n");
@@ -26,7 +26,7 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         API "gates: { f: { zzzzz: 3 } }\n",
         "weir.yaml:2:15: gates.f.zzzzz is no field; expected limit, rate, tokens, line, "
         "lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
-        "preset, max_keys, forget, events, tenants or keys\n");
+        "preset, depth, max_keys, forget, events, tenants or keys\n");
     expect_errors(
         API "Data: x\n",
         "weir.yaml:2:1: Data is no field; expected listen, api, protocol, data, threads, "
@@ -72,7 +72,7 @@ TEST(a_section_is_a_mapping)
         API "gates: { a: 5, b: { line: 5s } }\n",
         "weir.yaml:2:13: gates.a is \"5\"; expected a mapping with the fields limit, rate, tokens, "
         "line, lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
-        "preset, max_keys, forget, events, tenants or keys\n"
+        "preset, depth, max_keys, forget, events, tenants or keys\n"
         "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
         "cost, status, by_priority or by_tenant\n");
     expect_errors(API "routes: { a: b }\n",

@@ -27,6 +27,7 @@ static const char example[] =
     "    line: { timeout: 30s }\n"
     "    lease: 10m\n"
     "    events: a2a\n"
+    "    depth: 6\n"
     "  llm:\n"
     "    limit: { start: 4, min: 1, max: 64 }\n"
     "    tokens: { rate: { start: 500/s, min: 50/s, max: 5000/s }, burst: 2000 }\n"
@@ -206,7 +207,7 @@ TEST(the_example_has_a_route_with_a_capture)
     assert_int_equal(config->route_count, 2);
     const struct weir_config_route *route = &config->routes[0];
     expect_slice(route->match, "/functions/{function}");
-    assert_int_equal(route->line, 30);
+    assert_int_equal(route->line, 31);
     assert_int_equal(route->strip_segments, 0);
     assert_int_equal(route->key_parts, 1);
     assert_int_equal(route->key[0].kind, WEIR_CONFIG_SOURCE_CAPTURE);
@@ -259,7 +260,7 @@ TEST(the_example_has_a_queue)
     assert_int_equal(config->queue_count, 1);
     const struct weir_config_queue *queue = &config->queues[0];
     expect_slice(queue->name, "pricing");
-    assert_int_equal(queue->line, 46);
+    assert_int_equal(queue->line, 47);
     assert_int_equal(queue->run_count, 3);
     expect_slice(queue->run[0], "./pricer");
     expect_slice(queue->run[1], "{in}");
@@ -517,6 +518,7 @@ TEST(everything_that_differs_from_a_default_is_printed)
         "delay_decrease: 91%}\n"
         "    settle: debt\n"
         "    estimate: ewma\n"
+        "    depth: 6\n"
         "    max_keys: 7\n"
         "    forget: none\n"
         "    events: a2a\n"

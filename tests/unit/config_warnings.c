@@ -116,19 +116,6 @@ TEST(a_key_without_a_gate_has_no_effect)
                     "no gate and its requests pass unlimited; expected gate: NAME with it\n");
 }
 
-TEST(permits_of_the_api_without_a_lease_may_be_lost)
-{
-    expect_warnings(API "gates: {g: {limit: 1}}\n",
-                    "weir.yaml:2:12: warning: gates.g has no lease, and no route leads to it: a "
-                    "permit whose holder crashes is never given back; expected lease: 10m, or "
-                    "lease: none if that is meant\n");
-    expect_warnings(API "gates: {g: {lease: 10m}, h: {lease: none}, i: {limit: none}}\n", "");
-    expect_warnings(API LISTEN "gates: {g: {limit: 1}}\n"
-                               "routes: [{match: /, upstream: u, gate: g}]\n",
-                    "");
-    expect_warnings(LISTEN "gates: {g: {limit: 1}}\n", "");
-}
-
 TEST(a_gate_of_agents_without_a_limit_could_have_the_preset)
 {
     expect_warnings(API "gates: {agents: {lease: 1m}}\n",
@@ -194,6 +181,35 @@ TEST(a_text_whose_variables_were_none_is_noted)
     unload(config);
 }
 
+static void expect_note(const char *text, const char *start)
+{
+    static struct weir_config_errors notes;
+    struct weir_config *config = NULL;
+    memory_init(&config_memory);
+    struct weir_config_options options = {
+        .allocator = &config_memory.allocator, .warnings = &warnings, .notes = &notes};
+    assert_true(weir_config_load_text(weir_slice_of("f"), weir_slice_of(text), &options, &config,
+                                      &config_errors));
+    assert_int_equal(warnings.count, 0);
+    assert_int_equal(notes.count, start != NULL);
+    if (start != NULL) {
+        assert_memory_equal(notes.list[0].text, start, strlen(start));
+    }
+    unload(config);
+}
+
+TEST(permits_of_the_api_that_have_a_lease_of_which_the_file_says_nothing_are_noted)
+{
+    expect_note(API "gates: {g: {limit: 1}}\n", "f:2:12: note: gates.g names no lease, so a permit "
+                                                "that is acquired without hold comes back 10 "
+                                                "minutes after its last renewal");
+    expect_note(API "gates: {g: {lease: 10m}, h: {lease: none}}\n", NULL);
+    expect_note(API LISTEN "gates: {g: {limit: 1}}\n"
+                           "routes: [{match: /, upstream: u, gate: g}]\n",
+                NULL);
+    expect_note(LISTEN "gates: {g: {limit: 1}}\n", NULL);
+}
+
 TEST(warnings_are_counted_beyond_those_that_are_kept)
 {
     static char text[8192];
@@ -236,7 +252,8 @@ int main(void)
         cmocka_unit_test(a_file_inside_a_longer_argument_is_not_filled_in),
         cmocka_unit_test(a_header_that_no_caller_may_set_is_no_tenant),
         cmocka_unit_test(a_key_without_a_gate_has_no_effect),
-        cmocka_unit_test(permits_of_the_api_without_a_lease_may_be_lost),
+        cmocka_unit_test(
+            permits_of_the_api_that_have_a_lease_of_which_the_file_says_nothing_are_noted),
         cmocka_unit_test(a_gate_of_agents_without_a_limit_could_have_the_preset),
         cmocka_unit_test(two_routes_with_one_key_share_its_limit),
         cmocka_unit_test(one_address_can_be_opened_once),
