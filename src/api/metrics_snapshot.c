@@ -246,22 +246,46 @@ static struct weir_snapshot_record *find_tally(struct weir_metrics_snapshot *sna
     return NULL;
 }
 
+static enum weir_record_kind kind_of_tally(const struct weir_tally *tally)
+{
+    static const enum weir_record_kind kinds[] = {[WEIR_TALLY_ROUTE] = WEIR_RECORD_ROUTE,
+                                                  [WEIR_TALLY_UPSTREAM] = WEIR_RECORD_UPSTREAM,
+                                                  [WEIR_TALLY_ADDRESS] = WEIR_RECORD_ADDRESS};
+    return kinds[tally->kind];
+}
+
+static char *put_tally_label(char *to, const struct weir_tally *tally)
+{
+    struct weir_slice name = {tally->name, tally->name_bytes};
+    if (tally->kind != WEIR_TALLY_ADDRESS) {
+        return put_label(to, tally->kind == WEIR_TALLY_ROUTE ? "route" : "upstream", name);
+    }
+    const char *line_feed = memchr(name.data, '\n', name.bytes); /* none: what is too much */
+    struct weir_slice upstream = {name.data,
+                                  line_feed == NULL ? name.bytes : (size_t)(line_feed - name.data)};
+    size_t before = line_feed == NULL ? 0 : upstream.bytes + 1;
+    to = put_label(to, "upstream", upstream);
+    *to++ = ',';
+    return put_label(to, "address", (struct weir_slice){name.data + before, name.bytes - before});
+}
+
 static void note_tally(void *context, const struct weir_tally *tally)
 {
     struct weir_metrics_snapshot *snapshot = context;
-    bool is_route = tally->kind == WEIR_TALLY_ROUTE;
-    char *end = put_label(snapshot->label, is_route ? "route" : "upstream",
-                          (struct weir_slice){tally->name, tally->name_bytes});
+    char *end = put_tally_label(snapshot->label, tally);
     uint64_t numbers[WEIR_TALLY_COUNTS];
     for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {
         numbers[i] = atomic_load_explicit(&tally->counts[i], memory_order_relaxed);
+    }
+    if (tally->kind == WEIR_TALLY_ADDRESS) {
+        numbers[WEIR_TALLY_DOWN_UNTIL] =
+            numbers[WEIR_TALLY_DOWN_UNTIL] > snapshot->worker->loop.now_ns;
     }
     /* The names of one worker differ, so for the first there is nothing to look for. */
     struct weir_slice label = {snapshot->label, (size_t)(end - snapshot->label)};
     struct weir_snapshot_record *record = snapshot->index == 0 ? NULL : find_tally(snapshot, label);
     if (record == NULL) {
-        add(snapshot, is_route ? WEIR_RECORD_ROUTE : WEIR_RECORD_UPSTREAM, numbers,
-            WEIR_TALLY_COUNTS, end);
+        add(snapshot, kind_of_tally(tally), numbers, WEIR_TALLY_COUNTS, end);
         return;
     }
     for (uint32_t i = 0; i < WEIR_TALLY_COUNTS; i++) {

@@ -37,6 +37,7 @@ enum weir_record_kind {
     WEIR_RECORD_KEY,
     WEIR_RECORD_ROUTE,    /* requests by the first digit of their status, 0 without any */
     WEIR_RECORD_UPSTREAM, /* idle, active, failures */
+    WEIR_RECORD_ADDRESS,  /* of an upstream: as above, and threads that leave it alone */
     WEIR_RECORD_LISTENER, /* connections */
     WEIR_RECORD_PROCESS,
     WEIR_RECORD_BUILD, /* 1 */

@@ -67,7 +67,6 @@ struct weir_name {
     uint64_t ttl_ns;   /* the shortest of the answers to the last queries; WEIR_NEVER: none */
     const char *error; /* why there are no addresses; null: not known */
     uint32_t version;
-    struct host worked;
     uint32_t counts[FAMILY_COUNT];
     struct host hosts[FAMILY_COUNT][WEIR_NAME_ADDRESSES_MAX];
     char host[WEIR_HOST_BYTES_MAX + 1];
@@ -141,28 +140,9 @@ void weir_name_address(const struct weir_name *name, uint32_t index, uint16_t po
     }
 }
 
-bool weir_name_has(const struct weir_name *name, const struct weir_address *address)
-{
-    struct host host = host_of((const struct sockaddr *)&address->storage);
-    return find_host(name, &host) < weir_name_count(name);
-}
-
 uint32_t weir_name_version(const struct weir_name *name)
 {
     return name->version;
-}
-
-uint32_t weir_name_first(const struct weir_name *name)
-{
-    uint32_t index = find_host(name, &name->worked);
-    return index < weir_name_count(name) ? index : 0;
-}
-
-void weir_name_worked(struct weir_name *name, uint32_t index)
-{
-    if (index < weir_name_count(name)) {
-        name->worked = *host_at(name, index);
-    }
 }
 
 /* ---- calling waiters ---- */

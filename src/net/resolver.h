@@ -76,11 +76,4 @@ void weir_name_address(const struct weir_name *name, uint32_t index, uint16_t po
 /* Changes whenever the addresses do. */
 uint32_t weir_name_version(const struct weir_name *name);
 
-/* Whether it is still one of them, whatever its port. */
-bool weir_name_has(const struct weir_name *name, const struct weir_address *address);
-
-/* Which address to try first: the one that worked last. */
-uint32_t weir_name_first(const struct weir_name *name);
-void weir_name_worked(struct weir_name *name, uint32_t index);
-
 #endif

@@ -27,8 +27,6 @@
 /* The most that one TLS record carries. Parts that fit into one record are sent as one. */
 #define RECORD_BYTES_MAX 16384
 
-#define ERROR_BYTES_MAX 512
-
 struct weir_tls_client {
     SSL_CTX *context;
 };
@@ -47,7 +45,7 @@ static const char *sentence(const char *format, ...) __attribute__((format(print
 
 static const char *sentence(const char *format, ...)
 {
-    static _Thread_local char text[ERROR_BYTES_MAX];
+    static _Thread_local char text[WEIR_TLS_ERROR_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

@@ -26,6 +26,9 @@
 #define WEIR_TLS_PATH_BYTES_MAX 4096
 #define WEIR_TLS_NAME_BYTES_MAX 256
 
+/* Of a sentence that says why a handshake failed. */
+#define WEIR_TLS_ERROR_BYTES 512
+
 struct weir_tls_client;
 
 struct weir_tls_trust {

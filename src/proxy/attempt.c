@@ -208,11 +208,11 @@ static void lose_backend(struct weir_exchange *exchange, const char *error)
     struct weir_origin *origin = exchange->backend->origin;
     bool fresh = !exchange->backend->reused;
     bool untouched = exchange->request.head_sent == 0;
+    if (fresh) {
+        weir_backend_failed(exchange->backend);
+    }
     weir_backend_drop(exchange->backend);
     exchange->backend = NULL;
-    if (fresh) {
-        weir_origin_failed(origin);
-    }
     bool harmless =
         untouched || (!fresh && exchange->reply.progress == WEIR_REPLY_NONE &&
                       weir_exchange_is_idempotent((enum weir_http_method)exchange->request.method));
@@ -322,7 +322,7 @@ static void backend_late(struct weir_backend *backend)
         return;
     }
     if (!expired && exchange->state != WEIR_EXCHANGE_TUNNEL) {
-        weir_origin_failed(backend->origin);
+        weir_backend_failed(backend);
         exchange->server_failed = true;
     }
     if (weir_exchange_has_hook(exchange, WEIR_HOOK_TIMED_OUT) &&

@@ -30,7 +30,7 @@ static uint64_t rest_until_ns(const struct weir_upstream *upstream, uint64_t now
 {
     uint64_t earliest_ns = WEIR_NEVER;
     for (uint32_t i = 0; i < upstream->config->url_count; i++) {
-        uint64_t down_until_ns = upstream->origins[i].down_until_ns;
+        uint64_t down_until_ns = weir_origin_down_until_ns(&upstream->origins[i]);
         earliest_ns = down_until_ns < earliest_ns ? down_until_ns : earliest_ns;
     }
     uint64_t least_ns = now_ns + upstream->config->health.pause_ns;

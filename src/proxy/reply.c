@@ -163,7 +163,7 @@ static bool take_head(struct weir_exchange *exchange)
     }
     if (final && judged != WEIR_FILTER_HEAD_JUDGE && weir_exchange_status_fails(head->status)) {
         exchange->reply.status = head->status; /* filters settle by it */
-        weir_origin_worked(backend->origin);
+        weir_backend_worked(backend);
         if (weir_exchange_fail_over_refused(exchange, outcome_of(head->status))) {
             return false;
         }
@@ -190,7 +190,7 @@ static bool take_head(struct weir_exchange *exchange)
     if (final) {
         exchange->reply.status = head->status;
         weir_body_init(&exchange->reply.body, head, UINT64_MAX);
-        weir_origin_worked(backend->origin);
+        weir_backend_worked(backend);
         weir_exchange_move(exchange, switches                           ? WEIR_EXCHANGE_TUNNEL
                                      : judged == WEIR_FILTER_HEAD_JUDGE ? WEIR_EXCHANGE_JUDGING
                                                                         : WEIR_EXCHANGE_REPLYING);
@@ -221,7 +221,7 @@ bool weir_exchange_read_head(struct weir_exchange *exchange)
             continue;
         }
         if (result == WEIR_HTTP1_FAULT) {
-            weir_origin_failed(backend->origin);
+            weir_backend_failed(backend);
             exchange->server_failed = true;
             const char *fault = weir_http_fault_text(backend->head.fault);
             if (!weir_exchange_fail_over_refused(exchange, WEIR_OUTCOME_SOFT_LOSS)) {

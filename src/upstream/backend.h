@@ -17,6 +17,7 @@
 #include "wire/http1.h"
 
 struct weir_backend;
+struct weir_endpoint;
 struct weir_origin;
 
 enum weir_connect_progress {
@@ -40,8 +41,9 @@ struct weir_backend_protocol {
 struct weir_backend {
     const struct weir_backend_protocol *protocol;
     struct weir_origin *origin;
-    struct weir_timer timer; /* the user's */
-    struct weir_buffer in;   /* what has come of the reply */
+    struct weir_endpoint *endpoint; /* where it leads or tries to; null: no address is known yet */
+    struct weir_timer timer;        /* the user's */
+    struct weir_buffer in;          /* what has come of the reply */
     bool connected;
     bool reused;                                 /* its connection has carried a request before */
     void *user;                                  /* null while it is idle */
@@ -54,6 +56,10 @@ struct weir_backend {
  * that is connecting. The user sets `ready` and `late`. Null, with errno, if that cannot even
  * begin. */
 struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used);
+
+/* What the use of a backend has shown about its server: it failed, or it replied. */
+void weir_backend_failed(struct weir_backend *backend);
+void weir_backend_worked(struct weir_backend *backend);
 
 /* Goes on with connecting after the backend has become ready. When it has failed, `*wrong` says
  * why, until this thread's next, or is null if there is nothing to say but that. */

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 
 /* ---- addresses ---- */
 
@@ -61,46 +62,82 @@ static void await_addresses(struct weir_upstream_connection *connection)
 /* Whether there are addresses that have not been tried. */
 static bool has_others(const struct weir_upstream_connection *connection)
 {
-    const struct weir_name *name = connection->backend.origin->name;
-    return name != NULL && (connection->name_version != weir_name_version(name) ||
-                            connection->tried < weir_name_count(name));
+    struct weir_origin *origin = connection->backend.origin;
+    weir_endpoints_refresh(origin);
+    return connection->endpoint_changes != origin->endpoint_changes ||
+           weir_endpoint_choose(origin, connection->tried) != NULL;
 }
 
-/* The next of the name's addresses that a connection can begin to, or waits for more of them. False
- * if there are none. */
+/* The next of the server's addresses that a connection can begin to, or waits for more of them.
+ * False, with errno, if there are none. */
 static bool open_next(struct weir_upstream_connection *connection)
 {
-    const struct weir_origin *origin = connection->backend.origin;
-    uint32_t count = weir_name_count(origin->name);
+    struct weir_origin *origin = connection->backend.origin;
+    struct weir_endpoint *endpoint;
+    weir_endpoints_refresh(origin);
     /* When some have come or gone, the others stand elsewhere: it begins again. */
-    if (connection->tried == 0 || connection->name_version != weir_name_version(origin->name)) {
+    if (connection->endpoint_changes != origin->endpoint_changes) {
         connection->tried = 0;
-        connection->address_index = weir_name_first(origin->name);
-        connection->name_version = weir_name_version(origin->name);
+        connection->endpoint_changes = origin->endpoint_changes;
     }
     errno = EHOSTUNREACH;
-    while (connection->tried < count) {
-        struct weir_address address;
-        connection->address_index = (connection->address_index + (connection->tried > 0)) % count;
-        connection->tried++;
-        weir_name_address(origin->name, connection->address_index, origin->port, &address);
-        if (open_socket(connection, &address)) {
+    while ((endpoint = weir_endpoint_choose(origin, connection->tried)) != NULL) {
+        connection->tried |= UINT32_C(1) << endpoint->index;
+        weir_endpoint_lead(&connection->backend, endpoint);
+        if (open_socket(connection, &endpoint->address)) {
             return true;
         }
     }
-    if (weir_name_partial(origin->name)) {
+    if (origin->name != NULL && weir_name_partial(origin->name)) {
         await_addresses(connection);
         return true;
     }
     return false;
 }
 
-static enum weir_connect_progress try_next(struct weir_upstream_connection *connection)
+/* ---- what the attempts show ---- */
+
+/* Calls it for each address that was tried before the last one. */
+static void judge_others(const struct weir_upstream_connection *connection,
+                         void (*judge)(struct weir_endpoint *endpoint))
+{
+    const struct weir_origin *origin = connection->backend.origin;
+    if (connection->endpoint_changes != origin->endpoint_changes) {
+        return; /* the set names others */
+    }
+    for (uint32_t i = 0; i < origin->endpoint_count; i++) {
+        struct weir_endpoint *endpoint = origin->endpoints[i];
+        if ((connection->tried >> i & 1) != 0 && endpoint != connection->backend.endpoint) {
+            judge(endpoint);
+        }
+    }
+}
+
+/* None of the addresses can be connected to. The user of the backend counts the last failure. */
+static enum weir_connect_progress fail(const struct weir_upstream_connection *connection,
+                                       const char **wrong)
+{
+    judge_others(connection, weir_endpoint_failed);
+    if (*wrong == NULL && connection->handshake_failed) {
+        *wrong = connection->backend.origin->tls_error;
+    }
+    return WEIR_CONNECT_FAILED;
+}
+
+static enum weir_connect_progress try_next(struct weir_upstream_connection *connection,
+                                           const char **wrong)
 {
     weir_stream_close(&connection->stream);
-    return connection->backend.origin->name != NULL && open_next(connection)
-               ? WEIR_CONNECT_UNDER_WAY
-               : WEIR_CONNECT_FAILED;
+    return open_next(connection) ? WEIR_CONNECT_UNDER_WAY : fail(connection, wrong);
+}
+
+/* For the answers to those who wait for the server: where the connection failed, and why. */
+static void note_error(const struct weir_upstream_connection *connection, int error)
+{
+    const struct weir_endpoint *endpoint = connection->backend.endpoint;
+    struct weir_origin *origin = connection->backend.origin;
+    origin->connect_error = error;
+    origin->connect_address = endpoint != NULL ? endpoint->address : (struct weir_address){0};
 }
 
 /* ---- names ---- */
@@ -122,28 +159,16 @@ static bool begin_by_name(struct weir_upstream_connection *connection)
     return true;
 }
 
-/* For the answers to those who wait for the server: where the connection failed, and why. */
-static void note_error(const struct weir_upstream_connection *connection, int error)
-{
-    struct weir_origin *origin = connection->backend.origin;
-    origin->connect_error = error;
-    origin->connect_address = origin->address;
-    if (origin->name != NULL && connection->address_index < weir_name_count(origin->name)) {
-        weir_name_address(origin->name, connection->address_index, origin->port,
-                          &origin->connect_address);
-    }
-}
-
 bool weir_connect_begin(struct weir_upstream_connection *connection)
 {
     const struct weir_origin *origin = connection->backend.origin;
     connection->connect_by_ns =
         origin->worker->loop.now_ns + origin->upstream->config->connect_timeout_ns;
-    bool begun = origin->host.bytes > 0 ? begin_by_name(connection)
-                                        : open_socket(connection, &origin->address);
+    bool begun = origin->host.bytes > 0 ? begin_by_name(connection) : open_next(connection);
     if (!begun) {
         int error = errno;
         note_error(connection, error);
+        judge_others(connection, weir_endpoint_failed);
         errno = error;
     }
     return begun;
@@ -154,30 +179,13 @@ void weir_connect_end(struct weir_upstream_connection *connection)
     weir_name_leave(&connection->waiter);
 }
 
-bool weir_connect_current(struct weir_upstream_connection *connection)
-{
-    struct weir_name *name = connection->backend.origin->name;
-    if (name == NULL) {
-        return true;
-    }
-    (void)weir_name_known(name); /* asks, should it be time to */
-    if (connection->name_version == weir_name_version(name)) {
-        return true;
-    }
-    struct weir_address address;
-    connection->name_version = weir_name_version(name);
-    return weir_socket_peer(connection->stream.watch.fd, &address) && weir_name_has(name, &address);
-}
-
 /* ---- steps ---- */
 
 static enum weir_connect_progress finish(struct weir_upstream_connection *connection)
 {
     connection->backend.connected = true;
     connection->backend.origin->connect_error = 0;
-    if (connection->backend.origin->name != NULL) {
-        weir_name_worked(connection->backend.origin->name, connection->address_index);
-    }
+    judge_others(connection, weir_endpoint_pass_over);
     return WEIR_CONNECT_DONE;
 }
 
@@ -190,8 +198,13 @@ static enum weir_connect_progress shake_hands(struct weir_upstream_connection *c
     case WEIR_TLS_AGAIN:
         return WEIR_CONNECT_UNDER_WAY;
     default:
-        return WEIR_CONNECT_FAILED; /* another address would be the same server as a rule */
+        break;
     }
+    struct weir_origin *origin = connection->backend.origin;
+    snprintf(origin->tls_error, sizeof origin->tls_error, "%s", *wrong);
+    *wrong = NULL;
+    connection->handshake_failed = true;
+    return try_next(connection, wrong);
 }
 
 /* The socket has connected, or not. */
@@ -205,14 +218,14 @@ static enum weir_connect_progress take_socket(struct weir_upstream_connection *c
     int error = weir_socket_error(connection->stream.watch.fd);
     if (error != 0) {
         note_error(connection, error);
-        return try_next(connection);
+        return try_next(connection, wrong);
     }
     if (origin->tls.client == NULL) {
         return finish(connection);
     }
     if (!weir_tls_begin(&connection->stream, &origin->tls)) {
         *wrong = "There is no memory left for a TLS connection to the upstream.";
-        return WEIR_CONNECT_FAILED;
+        return fail(connection, wrong);
     }
     connection->step = WEIR_CONNECT_SHAKING_HANDS;
     return shake_hands(connection, wrong);
@@ -228,7 +241,7 @@ enum weir_connect_progress weir_connect_go_on(struct weir_upstream_connection *c
     case WEIR_CONNECT_RESOLVED:
         *wrong = connection->wrong;
         return *wrong == NULL && open_next(connection) ? WEIR_CONNECT_UNDER_WAY
-                                                       : WEIR_CONNECT_FAILED;
+                                                       : fail(connection, wrong);
     case WEIR_CONNECT_CONNECTING:
         return take_socket(connection, wrong);
     default:
@@ -253,18 +266,24 @@ enum weir_connect_progress weir_connect_late(struct weir_upstream_connection *co
     *wrong = sentences[connection->step];
     if (connection->step == WEIR_CONNECT_RESOLVING ||
         connection->connect_by_ns <= connection->backend.origin->worker->loop.now_ns) {
-        return WEIR_CONNECT_FAILED;
+        return fail(connection, wrong);
     }
-    return has_others(connection) ? try_next(connection) : WEIR_CONNECT_UNDER_WAY;
+    if (!has_others(connection)) {
+        return WEIR_CONNECT_UNDER_WAY;
+    }
+    *wrong = NULL;
+    return try_next(connection, wrong);
 }
 
 uint64_t weir_connect_patience_ns(const struct weir_upstream_connection *connection)
 {
-    const struct weir_name *name = connection->backend.origin->name;
-    uint64_t now_ns = connection->backend.origin->worker->loop.now_ns;
+    const struct weir_origin *origin = connection->backend.origin;
+    uint64_t now_ns = origin->worker->loop.now_ns;
     uint64_t left_ns = connection->connect_by_ns > now_ns ? connection->connect_by_ns - now_ns : 0;
-    uint32_t count = name == NULL ? 0 : weir_name_count(name);
-    uint32_t others = count > connection->tried ? count - connection->tried : 0;
-    others += name != NULL && weir_name_partial(name); /* those that come yet want time, too */
+    uint32_t tried = (uint32_t)__builtin_popcount(connection->tried);
+    uint32_t others = origin->endpoint_count > tried ? origin->endpoint_count - tried : 0;
+    if (origin->name != NULL) {
+        others += weir_name_partial(origin->name); /* those that come yet want time, too */
+    }
     return connection->step < WEIR_CONNECT_CONNECTING ? left_ns : left_ns / (others + 1);
 }

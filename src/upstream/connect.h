@@ -28,7 +28,4 @@ uint64_t weir_connect_patience_ns(const struct weir_upstream_connection *connect
 /* Waits for nothing any more; the stream is its owner's to close. */
 void weir_connect_end(struct weir_upstream_connection *connection);
 
-/* Whether a connection from before still leads to where its name does. */
-bool weir_connect_current(struct weir_upstream_connection *connection);
-
 #endif

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "upstream/dns_preload.h"
+#include "upstream/endpoint.h"
 #include "upstream/trust.h"
 #include "upstream/upstream_connection.h"
 #include "worker/address.h"
@@ -19,7 +20,7 @@
 
 static bool is_up(const struct weir_origin *origin)
 {
-    return origin->down_until_ns <= origin->worker->loop.now_ns;
+    return weir_origin_down_until_ns(origin) <= origin->worker->loop.now_ns;
 }
 
 /* Whether `a` is the better choice. */
@@ -29,7 +30,7 @@ static bool better(const struct weir_origin *a, const struct weir_origin *b)
         return is_up(a);
     }
     if (!is_up(a)) {
-        return a->down_until_ns < b->down_until_ns;
+        return weir_origin_down_until_ns(a) < weir_origin_down_until_ns(b);
     }
     return a->outstanding < b->outstanding;
 }
@@ -47,30 +48,6 @@ struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
     }
     upstream->next = (upstream->next + 1) % count;
     return best;
-}
-
-void weir_origin_worked(struct weir_origin *origin)
-{
-    origin->failures = 0;
-    origin->down_until_ns = 0;
-    origin->pause_ns = 0;
-}
-
-void weir_origin_failed(struct weir_origin *origin)
-{
-    const struct weir_breaker_settings *health = &origin->upstream->config->health;
-    origin->failures++;
-    weir_tally_raise(origin->tally, WEIR_TALLY_FAILURES);
-    if (health->failures == 0 || origin->failures < health->failures) {
-        return;
-    }
-    if (!is_up(origin)) {
-        return; /* those that were under way when it was taken out tell nothing new */
-    }
-    uint64_t pause_ns = origin->pause_ns == 0 ? health->pause_ns : origin->pause_ns * 2;
-    uint64_t longest_ns = health->pause_max_ns == 0 ? health->pause_ns : health->pause_max_ns;
-    origin->pause_ns = pause_ns < longest_ns ? pause_ns : longest_ns;
-    origin->down_until_ns = origin->worker->loop.now_ns + origin->pause_ns;
 }
 
 /* ---- the worker's upstreams ---- */
@@ -112,9 +89,13 @@ const char *weir_origin_open(struct weir_upstream *upstream, uint32_t index,
         origin->host = url->address.host;
     } else {
         char text[WEIR_ADDRESS_NAME_MAX];
-        const char *wrong = weir_address_resolve(&url->address, &origin->address, text);
+        struct weir_address address;
+        const char *wrong = weir_address_resolve(&url->address, &address, text);
         if (wrong != NULL) {
             return wrong;
+        }
+        if (!weir_endpoints_open(origin, &address)) {
+            return "there is no memory left";
         }
     }
     if (url->tls && !name_for_tls(origin, url, trust)) {
@@ -192,6 +173,7 @@ void weir_origin_close(struct weir_origin *origin)
 void weir_origin_free(struct weir_origin *origin, const struct weir_allocator *allocator)
 {
     assert(origin->outstanding == 0);
+    weir_endpoints_close(origin);
     weir_name_give(origin->name);
     weir_tls_server_deinit(&origin->tls);
     weir_release(allocator, origin->authority_text, origin->authority.bytes);

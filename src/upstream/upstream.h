@@ -23,15 +23,30 @@ struct weir_upstream {
     bool closed;   /* no connection stays idle any more */
 };
 
+/* How many addresses of a server are used. */
+#define WEIR_ENDPOINTS_MAX (2 * WEIR_NAME_ADDRESSES_MAX)
+
+/* What use has shown of a server or of one of its addresses. */
+struct weir_health {
+    uint32_t failures;      /* in a row */
+    uint64_t down_until_ns; /* left alone until then */
+    uint64_t pause_ns;      /* the last one */
+};
+
 /* One server of an upstream. */
 struct weir_origin {
     struct weir_upstream *upstream;
     struct weir_worker *worker;
     struct weir_tally *tally; /* the upstream's */
     struct weir_slice host;   /* its name, the config's; empty: it has a fixed address */
-    struct weir_address address;
-    struct weir_name *name; /* null: not taken yet, or it has none */
+    struct weir_name *name;   /* null: not taken yet, or it has none */
     uint16_t port;
+    struct weir_endpoint *endpoints[WEIR_ENDPOINTS_MAX]; /* its addresses (endpoint.h) */
+    uint32_t endpoint_count;
+    uint32_t endpoint_changes;  /* of the table */
+    uint32_t endpoints_version; /* of the name, as the table has it */
+    bool has_endpoints;         /* the table has all addresses of that version */
+    uint32_t next;              /* where choosing among equal endpoints begins */
     struct weir_tls_server tls;
     struct weir_slice authority; /* host:port as the config names it; without the usual port */
     char *authority_text;        /* its memory */
@@ -40,12 +55,11 @@ struct weir_origin {
     uint32_t idle_least;    /* the fewest since the last trim: these were not needed */
     struct weir_timer trim; /* set while more are idle than the config keeps */
     bool has_timer;
-    uint32_t outstanding; /* connections with a user */
-    uint32_t failures;    /* in a row */
-    uint64_t down_until_ns;
-    uint64_t pause_ns; /* the last one */
+    uint32_t outstanding;      /* connections with a user */
+    struct weir_health health; /* apart from that of its addresses: when it has none */
     int connect_error; /* errno of the last connection, to that address; 0: it was established */
     struct weir_address connect_address;
+    char tls_error[WEIR_TLS_ERROR_BYTES]; /* why the last handshake that failed did */
 };
 
 /* Makes the worker config's upstreams. Null on success, else why not. Looks no names up. */
@@ -74,8 +88,10 @@ void weir_origin_free(struct weir_origin *origin, const struct weir_allocator *a
 struct weir_origin *weir_upstream_choose(struct weir_upstream *upstream,
                                          const struct weir_origin *not_this);
 
-/* What a use has shown about the server. */
+/* A connection to the server could not even begin, or its name has no address. */
 void weir_origin_failed(struct weir_origin *origin);
-void weir_origin_worked(struct weir_origin *origin);
+
+/* Until when all of its addresses are left alone; a moment that has passed: it is up. */
+uint64_t weir_origin_down_until_ns(const struct weir_origin *origin);
 
 #endif

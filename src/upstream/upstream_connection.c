@@ -26,8 +26,10 @@ static inline void leave_pool(struct weir_upstream_connection *connection)
 {
     struct weir_origin *origin = connection->backend.origin;
     weir_list_unlink(&connection->link);
+    weir_list_unlink(&connection->endpoint_link);
     origin->idle_count--;
     weir_tally_lower(origin->tally, WEIR_TALLY_IDLE);
+    weir_endpoint_count(connection->backend.endpoint, WEIR_TALLY_IDLE, false);
     if (origin->idle_count < origin->idle_least) {
         origin->idle_least = origin->idle_count;
     }
@@ -41,6 +43,8 @@ static void dispose(struct weir_upstream_connection *connection)
     weir_stream_close(&connection->stream);
     weir_timer_deinit(&worker->loop, &connection->backend.timer);
     weir_buffer_release(&worker->buffers, &connection->backend.in);
+    weir_endpoint_give(connection->backend.endpoint);
+    connection->backend.endpoint = NULL;
     weir_loop_bury(&worker->loop, &connection->dead, free_connection);
 }
 
@@ -129,6 +133,11 @@ static inline void end_use(struct weir_backend *backend)
     assert(backend->origin->outstanding > 0);
     backend->user = NULL;
     backend->origin->outstanding--;
+    if (backend->endpoint != NULL) {
+        assert(backend->endpoint->outstanding > 0);
+        backend->endpoint->outstanding--;
+        weir_endpoint_count(backend->endpoint, WEIR_TALLY_ACTIVE, false);
+    }
     weir_tally_lower(backend->origin->tally, WEIR_TALLY_ACTIVE);
 }
 
@@ -181,14 +190,16 @@ static void keep(struct weir_backend *backend)
     struct weir_worker *worker = origin->worker;
     end_use(backend);
     weir_buffer_release(&worker->buffers, &backend->in);
-    if (!is_quiet(connection) || !has_room(origin)) {
+    if (!is_quiet(connection) || backend->endpoint->retired || !has_room(origin)) {
         dispose(connection);
         return;
     }
     weir_timer_set(&worker->loop, &backend->timer, WEIR_NEVER);
     weir_list_push_front(&origin->idle, &connection->link);
+    weir_list_push_front(&backend->endpoint->idle, &connection->endpoint_link);
     origin->idle_count++;
     weir_tally_raise(origin->tally, WEIR_TALLY_IDLE);
+    weir_endpoint_count(backend->endpoint, WEIR_TALLY_IDLE, true);
 }
 
 static void drop(struct weir_backend *backend)
@@ -248,6 +259,7 @@ static struct weir_upstream_connection *connect_new(struct weir_origin *origin)
     return connection;
 
 no_connection:
+    weir_endpoint_lead(&connection->backend, NULL);
     weir_timer_deinit(&worker->loop, &connection->backend.timer);
 no_timer:
     weir_slab_give(&worker->backends, connection);
@@ -255,25 +267,29 @@ no_timer:
     return NULL;
 }
 
-/* One from the pool, or null. Those that lead to where the server's name no longer does go. */
+/* One from the pool that leads to the best address, or null. */
 static inline struct weir_upstream_connection *take_idle(struct weir_origin *origin)
 {
-    while (!weir_list_empty(&origin->idle)) {
-        struct weir_upstream_connection *connection =
-            weir_container_of(origin->idle.next, struct weir_upstream_connection, link);
-        leave_pool(connection);
-        if (origin->name == NULL || weir_connect_current(connection)) {
-            connection->backend.reused = true;
-            return connection;
-        }
-        dispose(connection);
+    struct weir_endpoint *endpoint = weir_endpoint_choose(origin, 0);
+    if (endpoint == NULL || weir_list_empty(&endpoint->idle)) {
+        return NULL;
     }
-    return NULL;
+    struct weir_upstream_connection *connection =
+        weir_container_of(endpoint->idle.next, struct weir_upstream_connection, endpoint_link);
+    leave_pool(connection);
+    connection->backend.reused = true;
+    endpoint->outstanding++;
+    weir_endpoint_count(endpoint, WEIR_TALLY_ACTIVE, true);
+    return connection;
 }
 
 struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, bool used)
 {
     assert(user != NULL);
+    if (origin->name != NULL) {
+        (void)weir_name_known(origin->name); /* asks, should it be time to */
+        weir_endpoints_refresh(origin);
+    }
     struct weir_upstream_connection *connection = used ? take_idle(origin) : NULL;
     if (connection == NULL) {
         connection = connect_new(origin);
@@ -282,6 +298,7 @@ struct weir_backend *weir_backend_take(struct weir_origin *origin, void *user, b
         return NULL;
     }
     connection->backend.user = user;
+    origin->next++;
     origin->outstanding++;
     weir_tally_raise(origin->tally, WEIR_TALLY_ACTIVE);
     return &connection->backend;
@@ -292,6 +309,16 @@ void weir_upstream_connections_trim(struct weir_origin *origin, uint32_t keep)
     while (origin->idle_count > keep) {
         struct weir_upstream_connection *connection =
             weir_container_of(origin->idle.previous, struct weir_upstream_connection, link);
+        leave_pool(connection);
+        dispose(connection);
+    }
+}
+
+void weir_upstream_connections_close_idle(struct weir_endpoint *endpoint)
+{
+    while (!weir_list_empty(&endpoint->idle)) {
+        struct weir_upstream_connection *connection =
+            weir_container_of(endpoint->idle.next, struct weir_upstream_connection, endpoint_link);
         leave_pool(connection);
         dispose(connection);
     }

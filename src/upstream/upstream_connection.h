@@ -4,7 +4,7 @@
 #define WEIR_UPSTREAM_UPSTREAM_CONNECTION_H
 
 #include "net/resolver.h"
-#include "upstream/upstream.h"
+#include "upstream/endpoint.h"
 
 /* How far a connection is that is not there yet. */
 enum weir_connect_step {
@@ -17,14 +17,15 @@ enum weir_connect_step {
 struct weir_upstream_connection {
     struct weir_stream stream;
     struct weir_dead dead;
-    struct weir_link link; /* in the pool while it is idle */
+    struct weir_link link;          /* in the server's pool while it is idle, */
+    struct weir_link endpoint_link; /* and in its endpoint's */
     struct weir_name_waiter waiter;
     const char *wrong;           /* what the waiter was told */
     uint64_t connect_by_ns;      /* when it must be connected */
-    uint32_t tried;              /* addresses of its name */
-    uint32_t address_index;      /* of the last of them */
-    uint32_t name_version;       /* when it was made, or last found to be right */
+    uint32_t tried;              /* of its server's endpoints: a set of their indices, */
+    uint32_t endpoint_changes;   /* which hold until their table changes */
     uint8_t step;                /* enum weir_connect_step */
+    bool handshake_failed;       /* with one of them */
     struct weir_backend backend; /* that of the exchange under way; last, because of its head */
 };
 
@@ -37,5 +38,8 @@ weir_upstream_connection_of(struct weir_backend *backend)
 /* Closes the idle connections of a server, as many as are more than `keep`, the longest idle
  * first. */
 void weir_upstream_connections_trim(struct weir_origin *origin, uint32_t keep);
+
+/* Closes those that lead to one of its addresses. */
+void weir_upstream_connections_close_idle(struct weir_endpoint *endpoint);
 
 #endif

@@ -21,14 +21,16 @@
 enum weir_tally_kind {
     WEIR_TALLY_ROUTE,
     WEIR_TALLY_UPSTREAM,
+    WEIR_TALLY_ADDRESS, /* of an upstream: its name is the upstream's, a line feed, the address */
     WEIR_TALLY_KINDS
 };
 
-/* The counters of an upstream. */
+/* The counters of an upstream and of its addresses. */
 enum {
     WEIR_TALLY_IDLE,
     WEIR_TALLY_ACTIVE,
-    WEIR_TALLY_FAILURES
+    WEIR_TALLY_FAILURES,
+    WEIR_TALLY_DOWN_UNTIL /* of an address: a time of the monotonic clock, in nanoseconds */
 };
 
 /* The counters of a route: replies by the first digit of their status; 0: no reply. */
@@ -78,6 +80,12 @@ static inline void weir_tally_lower(struct weir_tally *tally, uint32_t index)
     _Atomic uint64_t *count = &tally->counts[index];
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) - 1,
                           memory_order_relaxed);
+}
+
+/* Sets a counter. Only in the worker's own thread. */
+static inline void weir_tally_set(struct weir_tally *tally, uint32_t index, uint64_t value)
+{
+    atomic_store_explicit(&tally->counts[index], value, memory_order_relaxed);
 }
 
 /* Counts a reply on a route; the status is 0 if there was none. */

@@ -216,7 +216,6 @@ static void expect_addresses(const struct weir_name *name, const char *const *te
         weir_name_address(name, count, 443, &address);
         weir_address_format(&address, text);
         assert_string_equal(text, texts[count]);
-        assert_true(weir_name_has(name, &address));
     }
     assert_int_equal(weir_name_count(name), count);
 }
@@ -402,8 +401,6 @@ TEST(addresses_in_another_order_are_the_same)
     assert_null(resolve(name));
     await_questions(1);
     uint32_t version = weir_name_version(name);
-    weir_name_worked(name, 1);
-    assert_int_equal(weir_name_first(name), 1);
     sleep_past_ttl();
     world.zone.addresses[0] = "10.0.0.2";
     world.zone.addresses[1] = "10.0.0.1";
@@ -411,27 +408,6 @@ TEST(addresses_in_another_order_are_the_same)
     await_questions(2);
     expect_exactly(name, "10.0.0.2:443", "10.0.0.1:443");
     assert_int_equal(weir_name_version(name), version);
-    assert_int_equal(weir_name_first(name), 0); /* the one that worked, where it stands now */
-    weir_name_give(name);
-    close_world();
-}
-
-TEST(the_first_to_try_is_the_one_that_worked_while_it_is_there)
-{
-    open_world((struct zone){.ttl = 1, .addresses = {"10.0.0.1", "10.0.0.2", "fd00::1"}});
-    struct weir_name *name = take("a.test");
-    assert_null(resolve(name));
-    await_questions(1);
-    assert_int_equal(weir_name_first(name), 0);
-    weir_name_worked(name, 2);
-    assert_int_equal(weir_name_first(name), 2);
-    weir_name_worked(name, 3); /* there is none any more */
-    assert_int_equal(weir_name_first(name), 2);
-    sleep_past_ttl();
-    world.zone.addresses[2] = NULL;
-    assert_true(weir_name_known(name));
-    await_questions(2);
-    assert_int_equal(weir_name_first(name), 0);
     weir_name_give(name);
     close_world();
 }
@@ -598,7 +574,6 @@ int main(void)
         cmocka_unit_test(an_answer_is_believed_for_its_time_and_not_asked_for_meanwhile),
         cmocka_unit_test(no_answer_is_believed_for_less_than_a_second),
         cmocka_unit_test(addresses_in_another_order_are_the_same),
-        cmocka_unit_test(the_first_to_try_is_the_one_that_worked_while_it_is_there),
         cmocka_unit_test(a_name_that_does_not_exist_is_told_at_once_for_a_second),
         cmocka_unit_test(a_name_without_addresses_is_told),
         cmocka_unit_test(a_dns_that_fails_is_told),
