@@ -370,18 +370,18 @@ static void speak_for(struct weir_call *call, struct weir_slice tenant)
 static void identify(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
     struct weir_worker *worker = call->worker;
-    struct weir_slice tenant;
+    struct weir_api_key_grant grant;
     call->credential = token_of(call, head, data);
     if (call->credential.scopes != 0) {
         speak_for(call, call->credential.tenant);
         return;
     }
     enum weir_api_key_sight sight =
-        weir_api_keys_see(worker->keys, worker->hasher, head, data, &tenant);
+        weir_api_keys_see(worker->keys, worker->hasher, head, data, &grant);
     call->wrong_key = sight == WEIR_API_KEY_WRONG;
     call->by_key = sight == WEIR_API_KEY_GOOD;
     if (call->by_key) {
-        speak_for(call, tenant);
+        speak_for(call, grant.tenant);
     }
 }
 

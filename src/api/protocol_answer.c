@@ -28,8 +28,9 @@ struct weir_protocol_caller weir_session_caller(const struct weir_session *sessi
         weir_tokens_find(worker->worker_config->snapshot->tokens,
                          (struct weir_slice){authorization, sizeof bearer - 1 + token.bytes});
     if (caller.credential.scopes == 0) {
-        caller.by_key =
-            weir_api_keys_find(worker->keys, worker->hasher, token, &caller.credential.tenant);
+        struct weir_api_key_grant grant = {0};
+        caller.by_key = weir_api_keys_find(worker->keys, worker->hasher, token, &grant);
+        caller.credential.tenant = caller.by_key ? grant.tenant : caller.credential.tenant;
         caller.wrong = !caller.by_key;
     }
     return caller;

@@ -44,8 +44,8 @@ const struct weir_flag *weir_flags_find(const struct weir_command *command, stru
 
 static void print_flag(const struct weir_flag *flag)
 {
-    bool fits = strlen(flag->value) < VALUE_COLUMNS;
-    printf("  %-*s%-*s", NAME_COLUMNS, flag->name, VALUE_COLUMNS, flag->value);
+    bool fits = strlen(flag->value) < VALUE_COLUMNS && strlen(flag->name) < NAME_COLUMNS;
+    printf("  %-*s %-*s", NAME_COLUMNS - 1, flag->name, VALUE_COLUMNS, flag->value);
     if (!fits) {
         printf("\n  %-*s", NAME_COLUMNS + VALUE_COLUMNS, "");
     }

@@ -7,7 +7,7 @@
 #ifndef WEIR_CLI_FLAGS_H
 #define WEIR_CLI_FLAGS_H
 
-#include "weir/types.h"
+#include "config/budget_bounds.h"
 
 #include <stdbool.h>
 
@@ -49,6 +49,8 @@ struct weir_options {
     const char *day;
     const char *from;
     const char *to;
+    const char
+        *bounds[WEIR_BUDGET_BOUND_COUNT]; /* of an API key, as weir_budget_bounds names them */
     uint64_t interval_ns;
     uint64_t timeout_ns;
     uint64_t lease_ns;

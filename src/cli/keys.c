@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
+#include "config/scalars.h"
 #include "tenants/key_file.h"
 
 #include <jansson.h>
@@ -17,6 +18,10 @@
 static const struct weir_flag flags[] = {
     WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "whose key it is; for add"),
     WEIR_FLAG(TEXT, "--name", "TEXT", name, "what to call it in the list; for add"),
+    WEIR_FLAG(TEXT, "--tokens-per-day", "N", bounds[0], "what may be used with it; for add"),
+    WEIR_FLAG(TEXT, "--tokens-per-month", "N", bounds[1], "likewise; days and months are UTC"),
+    WEIR_FLAG(TEXT, "--requests-per-day", "N", bounds[2], "how many requests may use it; for add"),
+    WEIR_FLAG(TEXT, "--requests-per-month", "N", bounds[3], "likewise"),
     WEIR_FLAG(TEXT, "--data", "FOLDER", data,
               "where the gateway keeps its data; default " DATA_DEFAULT),
     WEIR_FLAG(TEXT, "--config", "FILE", config, "the gateway's config, which says where that is"),
@@ -54,11 +59,35 @@ static struct weir_shown_text show_moment(int64_t moment_s)
     return shown;
 }
 
+struct shown_budget {
+    char text[256];
+};
+
+/* Its bounds, as tokens_per_day=1000; "-" without any. */
+static struct shown_budget show_budget(const struct weir_budget_limits *budget)
+{
+    struct shown_budget shown = {"-"};
+    size_t bytes = 0;
+    for (int i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        uint64_t most = weir_budget_bound_get(budget, &weir_budget_bounds[i]);
+        if (most != WEIR_NEVER) {
+            bytes += (size_t)snprintf(shown.text + bytes, sizeof shown.text - bytes, "%s%s=%llu",
+                                      bytes == 0 ? "" : " ", weir_budget_bounds[i].name,
+                                      (unsigned long long)most);
+        }
+    }
+    return shown;
+}
+
 static int print_table(const struct weir_key_list *list)
 {
-    static const struct weir_column columns[] = {{"ID", false},      {"TENANT", false},
-                                                 {"NAME", false},    {"CREATED", false},
-                                                 {"REVOKED", false}, {0}};
+    static const struct weir_column columns[] = {{"ID", false},
+                                                 {"TENANT", false},
+                                                 {"NAME", false},
+                                                 {"CREATED", false},
+                                                 {"REVOKED", false},
+                                                 {"BUDGET", false},
+                                                 {0}};
     struct weir_table table;
     weir_table_init(&table, columns);
     for (uint32_t i = 0; i < list->count; i++) {
@@ -68,6 +97,7 @@ static int print_table(const struct weir_key_list *list)
         weir_table_put(&table, key->name.data);
         weir_table_put(&table, show_moment(key->created_s).text);
         weir_table_put(&table, show_moment(key->revoked_s).text);
+        weir_table_put(&table, show_budget(&key->budget).text);
     }
     bool printed = weir_table_print(&table, stdout);
     weir_table_deinit(&table);
@@ -81,22 +111,52 @@ static json_t *describe(const struct weir_key_list *list)
     for (uint32_t i = 0; i < list->count; i++) {
         const struct weir_api_key *key = &list->keys[i];
         json_t *revoked = key->revoked_s == 0 ? json_null() : json_integer(key->revoked_s);
-        json_array_append_new(keys, json_pack("{s:s, s:s%, s:s%, s:I, s:o}", "id", key->id,
-                                              "tenant", key->tenant.data, key->tenant.bytes, "name",
-                                              key->name.data, key->name.bytes, "created",
-                                              (json_int_t)key->created_s, "revoked", revoked));
+        json_t *shown =
+            json_pack("{s:s, s:s%, s:s%, s:I, s:o}", "id", key->id, "tenant", key->tenant.data,
+                      key->tenant.bytes, "name", key->name.data, key->name.bytes, "created",
+                      (json_int_t)key->created_s, "revoked", revoked);
+        for (int j = 0; j < WEIR_BUDGET_BOUND_COUNT; j++) {
+            uint64_t most = weir_budget_bound_get(&key->budget, &weir_budget_bounds[j]);
+            if (most != WEIR_NEVER) {
+                json_object_set_new(shown, weir_budget_bounds[j].name,
+                                    json_integer((json_int_t)most));
+            }
+        }
+        json_array_append_new(keys, shown);
     }
     return json_pack("{s:o}", "keys", keys);
 }
 
 /* ---- what is done ---- */
 
+/* False if a bound is no number that it may be. */
+static bool read_budget(const struct weir_options *options, struct weir_budget_limits *budget)
+{
+    *budget = weir_budget_limits_none();
+    for (int i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        const struct weir_budget_bound *bound = &weir_budget_bounds[i];
+        uint64_t most = WEIR_NEVER;
+        if (options->bounds[i] != NULL &&
+            (!weir_scalar_number(weir_slice_of(options->bounds[i]), &most) ||
+             most > WEIR_BUDGET_BOUND_MAX)) {
+            return false;
+        }
+        budget->most[bound->period].units[bound->unit] = most;
+    }
+    return true;
+}
+
 static int add(const struct weir_options *options, struct weir_slice data)
 {
     char text[WEIR_API_KEY_TEXT_BYTES + 1];
     struct weir_key_file_fault fault;
     const char *name = options->name == NULL ? "" : options->name;
-    if (!weir_key_file_add(data, weir_slice_of(options->tenant), weir_slice_of(name), text,
+    struct weir_budget_limits budget;
+    if (!read_budget(options, &budget)) {
+        return weir_flags_complain(&weir_command_keys,
+                                   "a bound of a budget is a whole number from 0 to 2^50");
+    }
+    if (!weir_key_file_add(data, weir_slice_of(options->tenant), weir_slice_of(name), &budget, text,
                            &fault)) {
         return fail(fault.error);
     }
@@ -182,6 +242,11 @@ static const char *objection(const struct weir_options *options)
     if (options->name != NULL && !adds) {
         return "--name is for add";
     }
+    for (int i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        if (options->bounds[i] != NULL && !adds) {
+            return "the bounds of a budget are for add";
+        }
+    }
     if (revokes != (options->words[1] != NULL)) {
         return revokes ? "revoke needs the ID of a key, as `weir keys list` shows it"
                        : "an ID is for revoke";
@@ -223,11 +288,13 @@ const struct weir_command weir_command_keys = {
     .name = "keys",
     .brief = "make, list and revoke the API keys of tenants",
     .usage = "(add --tenant NAME | list | revoke ID) [FLAG]...",
-    .what = "Makes an API key for a tenant and prints it, which it does only once: what is kept is "
-            "its\n"
-            "SHA-256. Lists the keys without their secrets. Revokes one by its id. Routes with\n"
-            "`tenant: api_key` let nobody through without such a key. A gateway that runs takes a\n"
-            "change up by itself, within a second or two.",
+    .what =
+        "Makes an API key for a tenant and prints it, which it does only once: what is kept is "
+        "its\n"
+        "SHA-256. Lists the keys without their secrets. Revokes one by its id. Routes with\n"
+        "`tenant: api_key` let nobody through without such a key. A gateway that runs takes a\n"
+        "change up by itself, within a second or two. A key may have a budget of its own, which\n"
+        "counts beside its tenant's.",
     .flags = flags,
     .words = {"add|list|revoke", "ID"},
     .words_min = 1,

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/slice.h"
 #include "config/address.h"
+#include "config/budget_bounds.h"
 #include "config/schema.h"
 #include "config/source.h"
 #include "config/warnings.h"
@@ -65,7 +66,7 @@ static void set_defaults(struct weir_config *config)
     config->events.readers_max = EVENT_READERS_DEFAULT;
     config->trusted = trusted_default;
     config->trusted_count = sizeof trusted_default / sizeof trusted_default[0];
-    config->tenant_default.tokens_per_day = WEIR_NEVER;
+    config->tenant_default.budget = weir_budget_limits_none();
     config->tenant_default.priority = WEIR_PRIORITY_HIGH;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "config/errors.h"
+#include "weir/budget.h"
 #include "weir/settings.h"
 
 #include <stdio.h>
@@ -362,7 +363,7 @@ struct weir_config_api_token {
 struct weir_config_tenant {
     struct weir_slice name; /* empty: all that are not named */
     uint32_t line;
-    uint64_t tokens_per_day;         /* WEIR_NEVER: no bound */
+    struct weir_budget_limits budget;
     const struct weir_slice *models; /* patterns, in which * stands for any text */
     uint32_t model_count;            /* 0: any model */
     enum weir_priority priority;     /* the highest that it may have */

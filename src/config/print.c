@@ -1,5 +1,6 @@
 /* What is printed can be loaded again, and is then printed the same, but for the secrets. */
 #include "config/address.h"
+#include "config/budget_bounds.h"
 #include "config/config.h"
 #include "config/match.h"
 #include "config/scalars.h"
@@ -648,10 +649,14 @@ static void print_allowance(FILE *out, struct weir_slice name,
 {
     fputs("  ", out);
     print_text(out, name);
-    if (tenant->tokens_per_day == WEIR_NEVER) {
-        fputs(": {tokens_per_day: none", out);
-    } else {
-        fprintf(out, ": {tokens_per_day: %llu", (number)tenant->tokens_per_day);
+    for (uint32_t i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        uint64_t most = weir_budget_bound_get(&tenant->budget, &weir_budget_bounds[i]);
+        fprintf(out, "%s%s: ", i == 0 ? ": {" : ", ", weir_budget_bounds[i].name);
+        if (most == WEIR_NEVER) {
+            fputs("none", out);
+        } else {
+            fprintf(out, "%llu", (number)most);
+        }
     }
     fprintf(out, ", priority: %s", weir_priority_name(tenant->priority));
     for (uint32_t i = 0; i < tenant->model_count; i++) {

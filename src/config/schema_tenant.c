@@ -1,16 +1,18 @@
+/* schema_tenant.c - the section tenants: what each may use, and how urgent it may be. Called while
+ * a configuration is read, by one thread. */
 #include "base/slice.h"
 #include "base/words.h"
+#include "config/budget_bounds.h"
 #include "config/schema.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define TENANTS_MAX        10000
-#define MODELS_MAX         256
-#define TOKENS_PER_DAY_MAX (UINT64_C(1) << 50)
+#define TENANTS_MAX 10000
+#define MODELS_MAX  256
 
-static void read_tokens(struct weir_reader *reader, const struct weir_yaml *value,
-                        const struct weir_field *field, void *target)
+static void read_bound(struct weir_reader *reader, const struct weir_yaml *value,
+                       const struct weir_field *field, void *target)
 {
     if (weir_yaml_is(value, "none")) {
         *(uint64_t *)target = WEIR_NEVER;
@@ -46,11 +48,19 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
     tenant->model_count = count;
 }
 
+/* One bound of a tenant's budget. */
+#define BOUND(word, period, unit)                                                             \
+    {                                                                                         \
+        .name = word, .read = read_bound,                                                     \
+        .offset = WEIR_MEMBER(struct weir_config_tenant, budget.most[period].units[unit], 8), \
+        .max = WEIR_BUDGET_BOUND_MAX                                                          \
+    }
+
 static const struct weir_field tenant_fields[] = {
-    {.name = "tokens_per_day",
-     .read = read_tokens,
-     .offset = WEIR_MEMBER(struct weir_config_tenant, tokens_per_day, 8),
-     .max = TOKENS_PER_DAY_MAX},
+    BOUND("tokens_per_day", WEIR_BUDGET_DAY, WEIR_BUDGET_TOKENS),
+    BOUND("tokens_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_TOKENS),
+    BOUND("requests_per_day", WEIR_BUDGET_DAY, WEIR_BUDGET_REQUESTS),
+    BOUND("requests_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_REQUESTS),
     {.name = "models", .read = read_models},
     WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, weir_priority_words,
                     WEIR_PRIORITY_NORMAL),
@@ -73,7 +83,8 @@ void weir_read_tenants(struct weir_reader *reader, const struct weir_yaml *value
     uint32_t count;
     struct weir_config_tenant *tenants = weir_reader_items(
         reader, value, WEIR_YAML_MAPPING, TENANTS_MAX,
-        "a mapping of tenants to {tokens_per_day, models, priority}", sizeof *tenants, &count);
+        "a mapping of tenants to {tokens_per_day, requests_per_day, models, priority}",
+        sizeof *tenants, &count);
     if (tenants == NULL) {
         return;
     }

@@ -1,4 +1,5 @@
-/* exchange_request.c - a request to an LLM: held, read, changed where it must be, and priced. */
+/* exchange_request.c - a request to an LLM: held, read, changed where it must be, and put into the
+ * line. */
 #include "llm/llm_exchange.h"
 
 #include "base/list.h"
@@ -54,7 +55,9 @@ void weir_llm_end(struct weir_llm *llm)
         weir_buffer_release(&worker->buffers, &llm->parser->held);
         weir_slab_give(&worker->reply_parsers, llm->parser);
     }
-    weir_slab_give(&worker->llms, llm);
+    if (weir_llm_end_claim(llm)) {
+        weir_slab_give(&worker->llms, llm);
+    }
 }
 
 /* ---- changing the body ---- */
@@ -286,25 +289,6 @@ static bool may_ask(const struct weir_llm *llm)
            weir_config_tenant_may_use(tenant, (struct weir_slice){llm->model, llm->model_bytes});
 }
 
-bool weir_llm_refuse_spent(struct weir_llm *llm)
-{
-    struct weir_exchange *exchange = llm->exchange;
-    struct weir_share_budget budget = weir_llm_budget(llm);
-    bool spent =
-        llm->request != WEIR_LLM_REQUEST_EMPTY && budget.exists && budget.spent >= budget.tokens;
-    if (spent) {
-        struct weir_problem problem = {
-            .kind = WEIR_PROBLEM_BUDGET_SPENT,
-            .status = 429,
-            .detail =
-                "This tenant has used all its tokens of today (tokens_per_day). Try again after "
-                "Retry-After, when the next day of UTC begins, or have the limit raised.",
-            .retry_ns = budget.left_ns};
-        weir_exchange_answer_problem(exchange, &problem);
-    }
-    return spent;
-}
-
 /* Answers a request that may not even stand in line. False if it may. */
 static bool turn_away(struct weir_llm *llm)
 {
@@ -317,7 +301,7 @@ static bool turn_away(struct weir_llm *llm)
             "body of at most 1 MiB.");
         return true;
     }
-    return weir_llm_refuse_spent(llm);
+    return false;
 }
 
 /* As much of the body has been read as will be. */
@@ -343,7 +327,7 @@ static void ask(struct weir_llm *llm)
     }
     llm->input = llm->api == WEIR_LLM_API_COUNT ? 0 : llm->input;
     if (!turn_away(llm)) {
-        weir_llm_enter(llm);
+        weir_llm_claim(llm);
     }
 }
 

@@ -1,40 +1,26 @@
-/* exchange_usage.c - what an exchange with an LLM has used, in the tenant's name, and what it may
- * still use today. */
+/* exchange_usage.c - what an exchange with an LLM has used, in the tenant's name. */
 #include "llm/llm_exchange.h"
 
 #include <time.h>
 
-#define DAY_S 86400
-
-static int64_t wall_s(void)
+int64_t weir_llm_wall_s(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     return now.tv_sec;
 }
 
-struct weir_share_budget weir_llm_budget(const struct weir_llm *llm)
+struct weir_slice weir_llm_model(const struct weir_llm *llm)
 {
-    const struct weir_exchange *exchange = llm->exchange;
-    const struct weir_config_tenant *tenant =
-        weir_config_find_tenant(exchange->worker_config->config, exchange->gate_ticket.tenant);
-    if (tenant->tokens_per_day == WEIR_NEVER) {
-        return (struct weir_share_budget){0};
-    }
-    int64_t now_s = wall_s();
-    return (struct weir_share_budget){
-        .exists = true,
-        .tokens = tenant->tokens_per_day,
-        .spent = weir_usage_spent(exchange->worker->usage, now_s, exchange->gate_ticket.tenant),
-        .left_ns = (uint64_t)(DAY_S - now_s % DAY_S) * WEIR_NS_PER_SECOND};
+    return llm->model_bytes == 0 ? llm->exchange->route->default_key
+                                 : (struct weir_slice){llm->model, llm->model_bytes};
 }
 
 static void add(const struct weir_llm *llm, const struct weir_usage_counts *counts)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    struct weir_slice model = {llm->model, llm->model_bytes};
-    weir_usage_add(exchange->worker->usage, wall_s(), exchange->gate_ticket.tenant,
-                   model.bytes == 0 ? exchange->route->default_key : model, counts);
+    weir_usage_add(exchange->worker->usage, weir_llm_wall_s(), exchange->gate_ticket.tenant,
+                   weir_llm_model(llm), counts);
 }
 
 void weir_llm_book_refusal(const struct weir_llm *llm)
@@ -59,11 +45,20 @@ struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
                                       .cached = usage.cached < input ? usage.cached : input};
 }
 
-void weir_llm_book(const struct weir_llm *llm)
+/* The budget settles before the usage is added: else a look at both in between would count it twice
+ * (budget_book.c). */
+void weir_llm_book(struct weir_llm *llm)
 {
+    if (llm->booked) {
+        return;
+    }
+    llm->booked = true;
     if (llm->attempts > 0) { /* else it has reached no server */
-        struct weir_usage_counts counts = weir_llm_used(llm);
-        counts.requests = 1;
-        add(llm, &counts);
+        llm->used = weir_llm_used(llm);
+        llm->used.requests = 1;
+    }
+    weir_llm_settle_claim(llm);
+    if (llm->attempts > 0) {
+        add(llm, &llm->used);
     }
 }

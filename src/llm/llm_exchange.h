@@ -4,6 +4,7 @@
  *   llm_filter.c        the hooks by which an exchange comes here
  *   exchange_request.c  the request: held, read, changed where it must be, and its price
  *   exchange_reply.c    the reply: what it says of the limits, what was used, what the client sees
+ *   exchange_budget.c   what it reserves of its tenant's budget before it stands in line
  *   exchange_retry.c    whether there is another attempt, and when
  *   exchange_usage.c    what was used in the tenant's name
  *   exchange_metrics.c  what is counted of all that
@@ -19,6 +20,7 @@
 #include "llm/limits.h"
 #include "llm/llm_reply.h"
 #include "proxy/exchange_steps.h"
+#include "tenants/budget_book.h"
 #include "tenants/usage.h"
 
 /* The most of a body that is held and read. Longer ones pass unread. */
@@ -57,19 +59,31 @@ enum weir_llm_reply_use {
     WEIR_LLM_REPLY_REWRITTEN /* and what is hidden stays here: the rest goes on in frames of ours */
 };
 
+/* How the exchange stands at the budgets of its tenant and its API key. */
+enum weir_llm_budget_use {
+    WEIR_LLM_BUDGET_NONE, /* there is none, or nothing is reserved */
+    WEIR_LLM_BUDGET_WAITS,
+    WEIR_LLM_BUDGET_LEFT, /* waits no longer, but the decision is on its way */
+    WEIR_LLM_BUDGET_HELD
+};
+
 struct weir_llm {
     struct weir_llm_reply_parser *parser; /* null before there is a reply */
     struct weir_llm_metrics_part *meter;  /* of the attempt that is under way; else null */
     const struct weir_dialect *dialect;
-    struct weir_exchange *exchange; /* whose it is */
-    struct weir_link large_link;    /* in the worker's `large_waiters`, while it waits */
-    uint8_t api;                    /* enum weir_llm_api */
-    uint8_t priority;               /* enum weir_priority */
-    uint8_t attempts;               /* so far */
-    uint8_t large;                  /* enum weir_llm_large */
-    uint8_t request;                /* enum weir_llm_request_use: of the request's */
-    uint8_t reply;                  /* enum weir_llm_reply_use: of the reply's body */
-    bool wants_continue;            /* the client waits for a 100 before it sends the body */
+    struct weir_exchange *exchange; /* whose it is; null once that is over, while a decision on its
+                                       claim is still on its way */
+    struct weir_budget_claim claim;
+    struct weir_link large_link; /* in the worker's `large_waiters`, while it waits */
+    uint8_t api;                 /* enum weir_llm_api */
+    uint8_t priority;            /* enum weir_priority */
+    uint8_t attempts;            /* so far */
+    uint8_t large;               /* enum weir_llm_large */
+    uint8_t request;             /* enum weir_llm_request_use: of the request's */
+    uint8_t reply;               /* enum weir_llm_reply_use: of the reply's body */
+    uint8_t budget;              /* enum weir_llm_budget_use */
+    bool booked;                 /* what was used has been counted, as `used` says */
+    bool wants_continue;         /* the client waits for a 100 before it sends the body */
     bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
     bool renamed;     /* the body names the model as some lane calls it */
     uint16_t key_bytes;
@@ -79,8 +93,9 @@ struct weir_llm {
     uint32_t model_end;
     uint32_t input;
     uint32_t output_max;
-    uint32_t told;        /* output that the lane knows of */
-    uint64_t deadline_ns; /* in line, of the first attempt */
+    uint32_t told;                 /* output that the lane knows of */
+    uint64_t deadline_ns;          /* in line, of the first attempt */
+    struct weir_usage_counts used; /* once it is booked */
     char key[WEIR_NAME_BYTES_MAX];
     char model[WEIR_NAME_BYTES_MAX]; /* as the client calls it */
 };
@@ -104,10 +119,6 @@ void weir_llm_wake_reader(struct weir_worker *worker);
 
 /* Into the line, for the first attempt or another one. */
 void weir_llm_enter(struct weir_llm *llm);
-
-/* Answers a request whose tenant has used what it may use today. False if it has not: then it goes
- * on. Asked before the line and behind it, where others of the tenant may have used it up. */
-bool weir_llm_refuse_spent(struct weir_llm *llm);
 
 /* An attempt begins: the model is called as the upstream calls it. False without memory. */
 WEIR_MUST_CHECK bool weir_llm_address(struct weir_llm *llm,
@@ -141,18 +152,43 @@ WEIR_MUST_CHECK bool weir_llm_listen_end(struct weir_llm *llm);
 /* How it went and what it cost, for the permit that goes back. */
 void weir_llm_settle(const struct weir_llm *llm, struct weir_result *result);
 
-/* ---- exchange_usage.c ---- */
+/* ---- exchange_budget.c ---- */
+
+/* Reserves what the request may need at most, and goes into the line; or waits until others of the
+ * tenant have settled, or is refused. */
+void weir_llm_claim(struct weir_llm *llm);
+
+/* The request has been answered otherwise: it waits for no budget. */
+void weir_llm_leave_claim(struct weir_llm *llm);
+
+/* It has waited for a budget as long as it may. */
+void weir_llm_claim_late(struct weir_llm *llm);
+
+/* Replaces what is reserved by what was used, as `used` says. */
+void weir_llm_settle_claim(struct weir_llm *llm);
+
+/* The exchange is over. False if the state has to live on until a decision has arrived, which then
+ * gives it back. */
+WEIR_MUST_CHECK bool weir_llm_end_claim(struct weir_llm *llm);
 
 /* What the tenant may use today; zeroed where there is no bound. */
 struct weir_share_budget weir_llm_budget(const struct weir_llm *llm);
+
+/* ---- exchange_usage.c ---- */
+
+/* Seconds since 1970. */
+int64_t weir_llm_wall_s(void);
+
+/* Under which name the request's model is counted. */
+struct weir_slice weir_llm_model(const struct weir_llm *llm);
 
 /* What an attempt has used: what its reply says; else what was expected of the input, and what was
  * seen of the output. Nothing where it failed, but for a client that left before there was a reply:
  * the provider has all of its request. */
 struct weir_usage_counts weir_llm_used(const struct weir_llm *llm);
 
-/* It is over, or was refused by us: that is written down. */
-void weir_llm_book(const struct weir_llm *llm);
+/* Its reply has ended, or it is over, or was refused by us: that is written down, once. */
+void weir_llm_book(struct weir_llm *llm);
 void weir_llm_book_refusal(const struct weir_llm *llm);
 
 /* ---- exchange_retry.c ---- */

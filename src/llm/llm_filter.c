@@ -38,7 +38,7 @@ static bool is_late(struct weir_exchange *exchange __attribute__((unused)), void
 static bool was_admitted(struct weir_exchange *exchange __attribute__((unused)), void *state)
 {
     weir_llm_meter_begin(state);
-    return !weir_llm_refuse_spent(state);
+    return true;
 }
 
 static bool begin_attempt(struct weir_exchange *exchange, void *state,
@@ -62,6 +62,10 @@ static void enter_again(struct weir_exchange *exchange __attribute__((unused)), 
                         const struct weir_request *request)
 {
     struct weir_llm *llm = state;
+    if (llm->budget == WEIR_LLM_BUDGET_WAITS) { /* and its time is over */
+        weir_llm_claim_late(llm);
+        return;
+    }
     if (request != NULL) {
         llm->deadline_ns = request->deadline_ns;
         llm->attempts--; /* the last one has reached no server */
@@ -109,7 +113,9 @@ static enum weir_filter_data read_reply(struct weir_exchange *exchange __attribu
 
 static bool end_reply(struct weir_exchange *exchange __attribute__((unused)), void *state)
 {
-    return weir_llm_listen_end(state);
+    bool good = weir_llm_listen_end(state);
+    weir_llm_book(state);
+    return good;
 }
 
 static bool timed_out(struct weir_exchange *exchange __attribute__((unused)), void *state,
@@ -124,6 +130,7 @@ static void note_refusal(struct weir_exchange *exchange __attribute__((unused)),
                          struct weir_problem *problem __attribute__((unused)))
 {
     struct weir_llm *llm = state;
+    weir_llm_leave_claim(llm);
     if (llm->attempts == 0) {
         weir_llm_book_refusal(llm);
     }

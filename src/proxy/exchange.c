@@ -18,7 +18,7 @@ void weir_exchange_move(struct weir_exchange *exchange, enum weir_exchange_state
     /* Any of them may end at once, when the client leaves, and all but the last two with an answer
      * of ours, which is FINISHING. */
     static const uint32_t next[] = {
-        [WEIR_EXCHANGE_READING] = TO(WAITING) | TO(FINISHING) | TO(OVER),
+        [WEIR_EXCHANGE_READING] = TO(WAITING) | TO(PAUSED) | TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_WAITING] = TO(CONNECTING) | TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_PAUSED] = TO(WAITING) | TO(FINISHING) | TO(OVER),
         [WEIR_EXCHANGE_CONNECTING] =

@@ -19,7 +19,7 @@
 enum weir_exchange_state {
     WEIR_EXCHANGE_READING,    /* its body, or the start of it, is read before it stands in line */
     WEIR_EXCHANGE_WAITING,    /* in line */
-    WEIR_EXCHANGE_PAUSED,     /* for a while, before it stands in line once more */
+    WEIR_EXCHANGE_PAUSED,     /* for a while, before it stands in line, or does so once more */
     WEIR_EXCHANGE_CONNECTING, /* admitted; to a server */
     WEIR_EXCHANGE_SENDING,    /* the request goes out; no final reply yet */
     WEIR_EXCHANGE_JUDGING,    /* the final reply's head is there, and a filter holds it back */
@@ -111,6 +111,7 @@ struct weir_exchange {
     uint8_t id_bytes;     /* of its id */
     struct weir_exchange_request request;
     struct weir_exchange_reply reply;
+    uint64_t api_key; /* by which its tenant is known, as weir_api_keys_find() says; 0: none */
     uint64_t arrived_ns;
     uint64_t admitted_ns;
     uint64_t deadline_ns;                  /* for the first byte; WEIR_NEVER: none */

@@ -263,15 +263,15 @@ static struct refusal check_key(struct weir_exchange *exchange,
                                 const struct request_reading *reading)
 {
     struct weir_worker *worker = exchange->worker;
-    struct weir_slice tenant;
+    struct weir_api_key_grant grant;
     if (exchange->route->tenant.kind != WEIR_CONFIG_SOURCE_API_KEY ||
         exchange->client->loopback != NULL) {
         return (struct refusal){0};
     }
-    switch (
-        weir_api_keys_see(worker->keys, worker->hasher, reading->head, reading->data, &tenant)) {
+    switch (weir_api_keys_see(worker->keys, worker->hasher, reading->head, reading->data, &grant)) {
     case WEIR_API_KEY_GOOD:
-        exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, tenant);
+        exchange->gate_ticket.tenant = keep_text(exchange->tenant_text, grant.tenant);
+        exchange->api_key = grant.id;
         return (struct refusal){0};
     case WEIR_API_KEY_WRONG:
         return (struct refusal){WEIR_PROBLEM_UNAUTHORIZED, 401,

@@ -175,7 +175,8 @@ int weir_server_adopt_first(struct weir_server *server, struct weir_config *conf
     if (!weir_key_feed_begin(&server->keys, server->first->config->data, &fault)) {
         return weir_server_complain("keys", fault.error);
     }
-    server->usage_file = weir_usage_file_open(server->usage, server->first->config->data, &error);
+    server->usage_file =
+        weir_usage_file_open(server->usage, server->budgets, server->first->config->data, &error);
     if (server->usage_file == NULL) {
         return weir_server_complain("usage", error);
     }

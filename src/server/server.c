@@ -344,6 +344,7 @@ static void close_threads(struct weir_server *server)
     }
     server->options->api->close(server->api);
     weir_usage_file_close(server->usage_file);
+    weir_budget_book_destroy(server->budgets);
     weir_usage_destroy(server->usage);
     weir_flows_destroy(server->flows);
     weir_llm_metrics_destroy(server->meter);
@@ -387,6 +388,10 @@ static int open_gates(struct weir_server *server)
     if (server->usage == NULL) {
         return weir_server_complain("usage", "out of memory");
     }
+    server->budgets = weir_budget_book_create(server->usage, WEIR_BUDGET_ACCOUNTS_MAX);
+    if (server->budgets == NULL) {
+        return weir_server_complain("budgets", "out of memory");
+    }
     server->meter =
         weir_llm_metrics_create(&weir_allocator_libc, server->thread_count, options.seed);
     if (server->meter == NULL) {
@@ -396,6 +401,7 @@ static int open_gates(struct weir_server *server)
     for (uint32_t i = 0; i < server->thread_count; i++) {
         server->threads[i].worker.loopback_listener = &server->loopback_listener;
         server->threads[i].worker.usage = server->usage;
+        server->threads[i].worker.budgets = server->budgets;
         server->threads[i].worker.gates = server->gates;
         server->threads[i].worker.flows = server->flows;
         server->threads[i].worker.meter = server->meter;

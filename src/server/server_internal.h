@@ -53,6 +53,7 @@ struct weir_server {
     struct weir_gates *gates;
     struct weir_flows *flows;
     struct weir_usage_book *usage;
+    struct weir_budget_book *budgets;
     struct weir_usage_file *usage_file;
     struct weir_llm_metrics *meter;
     void *api; /* the API's own state */

@@ -7,6 +7,7 @@
 #include "tenants/api_key.h"
 
 #include "base/slice.h"
+#include "config/budget_bounds.h"
 #include "config/scalars.h"
 
 #include <assert.h>
@@ -140,7 +141,8 @@ static bool begins_as_key(struct weir_slice text)
 struct key_slot {
     uint64_t id;
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
-    struct weir_slice tenant; /* null data: the slot is free */
+    struct weir_slice tenant;                /* null data: the slot is free */
+    const struct weir_budget_limits *budget; /* null: none */
 };
 
 struct weir_api_keys {
@@ -148,6 +150,7 @@ struct weir_api_keys {
     uint32_t count;
     uint32_t mask;
     char *names;
+    struct weir_budget_limits *budgets;
     struct key_slot entries[];
 };
 
@@ -170,7 +173,16 @@ static size_t name_bytes(const struct weir_api_key *keys, uint32_t count)
     return bytes;
 }
 
-static void put(struct weir_api_keys *table, const struct weir_api_key *key, char *name)
+static uint32_t count_budgets(const struct weir_api_key *keys, uint32_t count)
+{
+    uint32_t budgets = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        budgets += weir_budget_limits_any(&keys[i].budget);
+    }
+    return budgets;
+}
+
+static struct key_slot *put(struct weir_api_keys *table, const struct weir_api_key *key, char *name)
 {
     uint64_t id;
     bool read = read_id(key->id, &id);
@@ -188,6 +200,7 @@ static void put(struct weir_api_keys *table, const struct weir_api_key *key, cha
     }
     entry->tenant = (struct weir_slice){name, key->tenant.bytes};
     table->count++;
+    return entry;
 }
 
 struct weir_api_keys *weir_api_keys_create(const struct weir_api_key *keys, uint32_t count)
@@ -195,19 +208,28 @@ struct weir_api_keys *weir_api_keys_create(const struct weir_api_key *keys, uint
     uint32_t places = places_for(count);
     struct weir_api_keys *table = calloc(1, sizeof *table + places * sizeof table->entries[0]);
     char *names = malloc(name_bytes(keys, count));
+    struct weir_budget_limits *budgets =
+        calloc(count_budgets(keys, count) + UINT32_C(1), sizeof *budgets);
     assert(count <= WEIR_API_KEYS_MAX);
-    if (table == NULL || names == NULL) {
+    if (table == NULL || names == NULL || budgets == NULL) {
         free(table);
         free(names);
+        free(budgets);
         return NULL;
     }
     atomic_init(&table->users, 1);
     table->mask = places - 1;
     table->names = names;
+    table->budgets = budgets;
     for (uint32_t i = 0; i < count; i++) {
-        if (keys[i].revoked_s == 0) {
-            put(table, &keys[i], names);
-            names += keys[i].tenant.bytes;
+        if (keys[i].revoked_s != 0) {
+            continue;
+        }
+        struct key_slot *entry = put(table, &keys[i], names);
+        names += keys[i].tenant.bytes;
+        if (weir_budget_limits_any(&keys[i].budget)) {
+            *budgets = keys[i].budget;
+            entry->budget = budgets++;
         }
     }
     return table;
@@ -225,6 +247,7 @@ void weir_api_keys_give(struct weir_api_keys *keys)
 {
     if (keys != NULL && atomic_fetch_sub_explicit(&keys->users, 1, memory_order_acq_rel) == 1) {
         free(keys->names);
+        free(keys->budgets);
         free(keys);
     }
 }
@@ -247,7 +270,7 @@ static const struct key_slot *find_entry(const struct weir_api_keys *keys, uint6
 }
 
 bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *hasher,
-                        struct weir_slice text, struct weir_slice *tenant)
+                        struct weir_slice text, struct weir_api_key_grant *grant)
 {
     static const struct key_slot nobody;
     uint8_t digest[WEIR_API_KEY_DIGEST_BYTES];
@@ -262,8 +285,26 @@ bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *ha
     if (!same || entry == NULL) {
         return false;
     }
-    *tenant = entry->tenant;
+    *grant = (struct weir_api_key_grant){.tenant = entry->tenant, .id = id + 1};
     return true;
+}
+
+const struct weir_budget_limits *weir_api_keys_budget(const struct weir_api_keys *keys, uint64_t id)
+{
+    const struct key_slot *entry = id == 0 ? NULL : find_entry(keys, id - 1);
+    return entry == NULL ? NULL : entry->budget;
+}
+
+struct weir_api_key_id_text weir_api_key_show_id(uint64_t id)
+{
+    struct weir_api_key_id_text shown;
+    uint8_t bytes[WEIR_API_KEY_ID_BYTES / 2];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)((id - 1) >> (8 * (sizeof bytes - 1 - i)));
+    }
+    write_hex(shown.text, bytes, sizeof bytes);
+    shown.text[WEIR_API_KEY_ID_BYTES] = '\0';
+    return shown;
 }
 
 /* ---- requests ---- */
@@ -300,7 +341,7 @@ bool weir_api_key_is_in(const struct weir_http1_field *field, const char *data)
 enum weir_api_key_sight weir_api_keys_see(const struct weir_api_keys *keys,
                                           struct weir_hasher *hasher,
                                           const struct weir_http1_head *head, const char *data,
-                                          struct weir_slice *tenant)
+                                          struct weir_api_key_grant *grant)
 {
     struct weir_slice key = {"", 0};
     if ((head->seen & (WEIR_FIELD_BIT(AUTHORIZATION) | WEIR_FIELD_BIT(X_API_KEY) |
@@ -318,5 +359,5 @@ enum weir_api_key_sight weir_api_keys_see(const struct weir_api_keys *keys,
     if (key.bytes == 0) {
         return WEIR_API_KEY_NONE;
     }
-    return weir_api_keys_find(keys, hasher, key, tenant) ? WEIR_API_KEY_GOOD : WEIR_API_KEY_WRONG;
+    return weir_api_keys_find(keys, hasher, key, grant) ? WEIR_API_KEY_GOOD : WEIR_API_KEY_WRONG;
 }

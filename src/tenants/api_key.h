@@ -9,7 +9,7 @@
 #ifndef WEIR_TENANTS_API_KEY_H
 #define WEIR_TENANTS_API_KEY_H
 
-#include "weir/types.h"
+#include "weir/budget.h"
 #include "wire/http1.h"
 
 #define WEIR_API_KEYS_MAX         100000
@@ -28,6 +28,7 @@ struct weir_api_key {
     struct weir_slice name; /* a label of the owner's choice; may be empty */
     int64_t created_s;      /* since 1970 */
     int64_t revoked_s;      /* 0: it is valid */
+    struct weir_budget_limits budget;
 };
 
 /* Makes a new key of random bits: `text` is the key, terminated; of the stored form, `id` and
@@ -65,10 +66,26 @@ void weir_api_keys_give(struct weir_api_keys *keys);
 /* How many keys the table has. */
 uint32_t weir_api_keys_count(const struct weir_api_keys *keys);
 
-/* Whether the text is a key of the table, and which tenant's; the tenant's name belongs to the
- * table. Takes the same time for every text of the form, whether its id is known or not. */
+/* What a key that was found stands for. */
+struct weir_api_key_grant {
+    struct weir_slice tenant; /* the table's */
+    uint64_t id;              /* of the key, plus one: 0 is none */
+};
+
+/* Whether the text is a key of the table, and what it stands for. Takes the same time for every
+ * text of the form, whether its id is known or not. */
 bool weir_api_keys_find(const struct weir_api_keys *keys, struct weir_hasher *hasher,
-                        struct weir_slice text, struct weir_slice *tenant);
+                        struct weir_slice text, struct weir_api_key_grant *grant);
+
+/* The budget of the key with that id; null: it has none, or is no longer in the table. */
+const struct weir_budget_limits *weir_api_keys_budget(const struct weir_api_keys *keys,
+                                                      uint64_t id);
+
+/* An id as its text. */
+struct weir_api_key_id_text {
+    char text[WEIR_API_KEY_ID_BYTES + 1];
+};
+struct weir_api_key_id_text weir_api_key_show_id(uint64_t id);
 
 enum weir_api_key_sight {
     WEIR_API_KEY_NONE,  /* the request carries no key */
@@ -81,7 +98,7 @@ enum weir_api_key_sight {
 enum weir_api_key_sight weir_api_keys_see(const struct weir_api_keys *keys,
                                           struct weir_hasher *hasher,
                                           const struct weir_http1_head *head, const char *data,
-                                          struct weir_slice *tenant);
+                                          struct weir_api_key_grant *grant);
 
 /* Whether a field carries a key of Weir's, which must not be forwarded. */
 bool weir_api_key_is_in(const struct weir_http1_field *field, const char *data);

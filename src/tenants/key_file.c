@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/slice.h"
+#include "config/budget_bounds.h"
 #include "tenants/whole_file.h"
 #include "weir/settings.h"
 #include "wire/chars.h"
@@ -87,6 +88,23 @@ static bool read_moment(const json_t *value, bool or_null, int64_t *moment_s)
     return (json_is_integer(value) && *moment_s > 0) || (or_null && json_is_null(value));
 }
 
+/* Its budget, of which only the bounds that are set stand there. */
+static bool read_budget(const json_t *line, struct weir_budget_limits *budget)
+{
+    bool good = true;
+    *budget = weir_budget_limits_none();
+    for (int i = 0; good && i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        const struct weir_budget_bound *bound = &weir_budget_bounds[i];
+        const json_t *value = json_object_get(line, bound->name);
+        json_int_t most = json_integer_value(value);
+        if (value != NULL) {
+            good = json_is_integer(value) && most >= 0 && (uint64_t)most <= WEIR_BUDGET_BOUND_MAX;
+            budget->most[bound->period].units[bound->unit] = (uint64_t)most;
+        }
+    }
+    return good;
+}
+
 static bool read_key(struct weir_key_list *list, const json_t *line)
 {
     struct weir_api_key *key = &list->keys[list->count];
@@ -97,7 +115,8 @@ static bool read_key(struct weir_key_list *list, const json_t *line)
         key->name.bytes > WEIR_NAME_BYTES_MAX ||
         !read_digest(json_object_get(line, "sha256"), key->digest) ||
         !read_moment(json_object_get(line, "created"), false, &key->created_s) ||
-        !read_moment(json_object_get(line, "revoked"), true, &key->revoked_s)) {
+        !read_moment(json_object_get(line, "revoked"), true, &key->revoked_s) ||
+        !read_budget(line, &key->budget)) {
         return false;
     }
     memcpy(key->id, id.data, id.bytes);
@@ -236,6 +255,17 @@ static void write_digest(char hex[2 * WEIR_API_KEY_DIGEST_BYTES + 1],
     }
 }
 
+static bool add_budget(json_t *line, const struct weir_budget_limits *budget)
+{
+    bool added = true;
+    for (int i = 0; added && i < WEIR_BUDGET_BOUND_COUNT; i++) {
+        uint64_t most = weir_budget_bound_get(budget, &weir_budget_bounds[i]);
+        added = most == WEIR_NEVER || json_object_set_new(line, weir_budget_bounds[i].name,
+                                                          json_integer((json_int_t)most)) == 0;
+    }
+    return added;
+}
+
 static bool write_key(FILE *stream, const struct weir_api_key *key)
 {
     char hex[2 * WEIR_API_KEY_DIGEST_BYTES + 1];
@@ -245,8 +275,8 @@ static bool write_key(FILE *stream, const struct weir_api_key *key)
                              "tenant", key->tenant.data, key->tenant.bytes, "name",
                              key->name.bytes == 0 ? "" : key->name.data, key->name.bytes, "created",
                              (json_int_t)key->created_s, "revoked", revoked);
-    bool written =
-        line != NULL && json_dumpf(line, stream, JSON_COMPACT) == 0 && fputc('\n', stream) != EOF;
+    bool written = line != NULL && add_budget(line, &key->budget) &&
+                   json_dumpf(line, stream, JSON_COMPACT) == 0 && fputc('\n', stream) != EOF;
     json_decref(line);
     return written;
 }
@@ -339,6 +369,7 @@ static bool add_to(const char *path, const struct weir_key_list *list, struct we
 }
 
 bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant, struct weir_slice name,
+                       const struct weir_budget_limits *budget,
                        char text[WEIR_API_KEY_TEXT_BYTES + 1], struct weir_key_file_fault *fault)
 {
     char path[PATH_MAX];
@@ -353,7 +384,8 @@ bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant, struct 
     if (fd < 0) {
         return false;
     }
-    struct weir_api_key key = {.tenant = tenant, .name = name, .created_s = time(NULL)};
+    struct weir_api_key key = {
+        .tenant = tenant, .name = name, .created_s = time(NULL), .budget = *budget};
     bool added = path_of(data, "keys", path) && weir_key_file_read(data, &list, fault);
     if (added) {
         added = add_to(path, &list, &key, text, fault);

@@ -1,8 +1,9 @@
 /* key_file.h - where API keys are kept: DATA/keys, one JSON object a line.
  *
  *     {"id":"3f9c21a07be4","sha256":"...","tenant":"acme","name":"ci","created":1755780060,
- *      "revoked":null}
+ *      "revoked":null,"tokens_per_day":100000}
  *
+ * The bounds of its budget stand there by their names in the config, those that it has.
  * A revoked key stays, so that a listing shows it, and its id is not used again. The file is
  * replaced as a whole, by one writer at a time; a server notices within a second. It holds no
  * secrets, but a writer of the file decides who gets in: a file that other users may write is
@@ -32,10 +33,11 @@ WEIR_MUST_CHECK bool weir_key_file_read(struct weir_slice data, struct weir_key_
                                         struct weir_key_file_fault *fault);
 void weir_key_list_deinit(struct weir_key_list *list);
 
-/* Makes a key for a tenant. `text` is the key, terminated; it is stored nowhere, so this is the
- * only chance to see it. */
+/* Makes a key for a tenant, with a budget of its own. `text` is the key, terminated; it is stored
+ * nowhere, so this is the only chance to see it. */
 WEIR_MUST_CHECK bool weir_key_file_add(struct weir_slice data, struct weir_slice tenant,
                                        struct weir_slice name,
+                                       const struct weir_budget_limits *budget,
                                        char text[WEIR_API_KEY_TEXT_BYTES + 1],
                                        struct weir_key_file_fault *fault);
 

@@ -31,7 +31,7 @@
 struct tenant {
     struct weir_map_node node; /* in the day's `tenants` */
     struct weir_slice name;
-    uint64_t spent;
+    struct weir_budget_amount spent;
     uint32_t models; /* rows that it has */
 };
 
@@ -41,6 +41,7 @@ struct usage_row {
     struct tenant *tenant;
     struct weir_slice model;
     struct weir_usage_counts counts;
+    uint64_t output_most;
 };
 
 /* Everything of a day lives in its arena, so forgetting it is one call. */
@@ -326,7 +327,17 @@ static void count(struct usage_row *row, const struct weir_usage_counts *more)
     counts->input = sum(counts->input, more->input);
     counts->output = sum(counts->output, more->output);
     counts->cached = sum(counts->cached, more->cached);
-    row->tenant->spent = sum(row->tenant->spent, sum(more->input, more->output));
+    counts->cache_written = sum(counts->cache_written, more->cache_written);
+    counts->money = sum(counts->money, more->money);
+    uint64_t *spent = row->tenant->spent.units;
+    spent[WEIR_BUDGET_TOKENS] = sum(spent[WEIR_BUDGET_TOKENS], sum(more->input, more->output));
+    spent[WEIR_BUDGET_REQUESTS] = sum(spent[WEIR_BUDGET_REQUESTS], more->requests);
+    spent[WEIR_BUDGET_MONEY] = sum(spent[WEIR_BUDGET_MONEY], more->money);
+}
+
+static void note_output(struct usage_row *row, uint64_t output)
+{
+    row->output_most = output > row->output_most ? output : row->output_most;
 }
 
 static struct weir_slice fitting(struct weir_slice name)
@@ -346,24 +357,49 @@ void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_s
         row = row == NULL ? take_other(usage, day) : row;
         if (row != NULL) {
             count(row, counts);
+            note_output(row, counts->output);
             day->changes++;
         }
     }
     pthread_mutex_unlock(&usage->lock);
 }
 
-uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant)
+static struct tenant *find_sums(const struct weir_usage_book *usage, uint32_t place,
+                                struct weir_slice name)
+{
+    const struct day *day = usage->days[place];
+    struct tenant *found = find_tenant(usage, day, name);
+    bool full = usage->rows + 1 >= usage->rows_max && place == 0;
+    return found == NULL && full ? find_tenant(usage, day, weir_slice_of(WEIR_USAGE_OTHER)) : found;
+}
+
+struct weir_budget_amount weir_usage_sums(struct weir_usage_book *usage, uint32_t from_day,
+                                          uint32_t to_day, struct weir_slice tenant)
+{
+    struct weir_budget_amount sums = {0};
+    pthread_mutex_lock(&usage->lock);
+    uint32_t place = place_of(usage, from_day);
+    for (; place < usage->day_count && usage->days[place]->number <= to_day; place++) {
+        const struct tenant *found = find_sums(usage, place, fitting(tenant));
+        for (int unit = 0; found != NULL && unit < WEIR_BUDGET_UNIT_COUNT; unit++) {
+            sums.units[unit] = sum(sums.units[unit], found->spent.units[unit]);
+        }
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return sums;
+}
+
+uint64_t weir_usage_output_most(struct weir_usage_book *usage, int64_t wall_s,
+                                struct weir_slice tenant, struct weir_slice model)
 {
     pthread_mutex_lock(&usage->lock);
     const struct day *day = find_day(usage, weir_usage_day(wall_s));
     const struct tenant *found = day == NULL ? NULL : find_tenant(usage, day, fitting(tenant));
-    if (day != NULL && found == NULL && usage->rows + 1 >= usage->rows_max &&
-        usage->days[0] == day) {
-        found = find_tenant(usage, day, weir_slice_of(WEIR_USAGE_OTHER));
-    }
-    uint64_t spent = found == NULL ? 0 : found->spent;
+    const struct usage_row *row =
+        found == NULL ? NULL : find_row(usage, day, found, fitting(model));
+    uint64_t most = row == NULL ? 0 : row->output_most;
     pthread_mutex_unlock(&usage->lock);
-    return spent;
+    return most;
 }
 
 /* ---- reading ---- */
@@ -378,6 +414,7 @@ static void copy_row(struct weir_usage_row *to, const struct day *day, const str
 {
     to->day = day->number;
     to->counts = row->counts;
+    to->output_most = row->output_most;
     to->tenant_bytes = (uint8_t)row->tenant->name.bytes;
     to->model_bytes = (uint8_t)row->model.bytes;
     memcpy(to->text, row->tenant->name.data, to->tenant_bytes);
@@ -470,6 +507,7 @@ static bool restore(struct weir_usage_book *usage, struct day *day,
         return false;
     }
     count(row, &saved->counts);
+    note_output(row, saved->output_most);
     return true;
 }
 

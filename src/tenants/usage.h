@@ -7,6 +7,7 @@
 #ifndef WEIR_TENANTS_USAGE_H
 #define WEIR_TENANTS_USAGE_H
 
+#include "weir/budget.h"
 #include "weir/settings.h"
 
 #define WEIR_USAGE_OTHER "_other"
@@ -27,7 +28,9 @@ struct weir_usage_counts {
     uint64_t refused;  /* by Weir: budgets, models, lines */
     uint64_t input;    /* tokens, cached ones included */
     uint64_t output;
-    uint64_t cached; /* of the input */
+    uint64_t cached;        /* of the input: read from the provider's cache */
+    uint64_t cache_written; /* of the input: written to it */
+    uint64_t money;         /* in billionths, as it was priced at the time */
 };
 
 /* Days count from 1970. */
@@ -53,15 +56,21 @@ void weir_usage_destroy(struct weir_usage_book *usage);
 void weir_usage_add(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant,
                     struct weir_slice model, const struct weir_usage_counts *counts);
 
-/* Input and output tokens of a tenant on that day, of all models. A tenant without room for its own
- * sum shares one with all such tenants. Takes constant time. */
-uint64_t weir_usage_spent(struct weir_usage_book *usage, int64_t wall_s, struct weir_slice tenant);
+/* What a tenant has used of all models from one day to another, both included. A tenant without
+ * room for its own sum shares one with all such tenants. Takes constant time for each day. */
+struct weir_budget_amount weir_usage_sums(struct weir_usage_book *usage, uint32_t from_day,
+                                          uint32_t to_day, struct weir_slice tenant);
+
+/* The largest output of one request for that model by the tenant on that day; 0: there was none. */
+uint64_t weir_usage_output_most(struct weir_usage_book *usage, int64_t wall_s,
+                                struct weir_slice tenant, struct weir_slice model);
 
 /* ---- reading, from any thread ---- */
 
 struct weir_usage_row {
     uint32_t day;
     struct weir_usage_counts counts;
+    uint64_t output_most; /* of one request */
     uint8_t tenant_bytes;
     uint8_t model_bytes;
     char text[2 * WEIR_NAME_BYTES_MAX]; /* the tenant, then the model */

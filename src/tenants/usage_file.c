@@ -1,5 +1,5 @@
 /* usage_file.c - loads the ledger of usage from DATA/usage at the start, and saves it from a thread
- * of its own.
+ * of its own, with the budgets (budget_file.h).
  *
  * The main thread opens and closes it; `lock` guards only `stopping`, and everything else belongs
  * to the saving thread once that runs. The ledger has its own lock. */
@@ -7,24 +7,27 @@
 #include "tenants/usage_file.h"
 
 #include "base/slice.h"
+#include "tenants/budget_file.h"
+#include "tenants/json_lines.h"
 #include "tenants/whole_file.h"
 #include "wire/json_writer.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define VERSION 1
+/* Version 1 had neither `written` nor `money` nor `most`; it is still read. */
+#define VERSION 2
 
-/* How often changes are looked for, and how often they are saved at most: after a quiet time at
- * once, under load not all the time. */
-#define LOOK_S 1
-#define SAVE_S 5
+/* How often changes are looked for, and after how many looks usage is saved at the soonest: after a
+ * quiet time at once, under load not all the time. Budgets are saved at every look, so that a crash
+ * forgets at most a second of spending. */
+#define LOOK_MS    500
+#define SAVE_LOOKS 10
 
 /* The largest file that is read: the maximal number of rows with names of a usual length. */
 #define FILE_BYTES_MAX ((size_t)128 << 20)
@@ -38,6 +41,7 @@
 
 struct weir_usage_file {
     struct weir_usage_book *usage;
+    struct weir_budget_book *budgets;
     pthread_t thread;
     pthread_mutex_t lock; /* of the next */
     pthread_cond_t bell;
@@ -60,12 +64,6 @@ static bool path_of(const struct weir_usage_file *file, const char *name, char p
 
 /* ---- saving ---- */
 
-static bool put_line(struct weir_whole_file *out, struct weir_json *json)
-{
-    weir_json_raw(json, weir_slice_of("\n"));
-    return !json->failed && fwrite(json->data, 1, json->bytes, out->stream) == json->bytes;
-}
-
 static bool put_first_line(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t day)
 {
     struct weir_json json;
@@ -75,7 +73,7 @@ static bool put_first_line(struct weir_usage_file *file, struct weir_whole_file 
     weir_json_put_number(&json, "version", VERSION);
     weir_json_put_string(&json, "day", weir_slice_of(weir_usage_show_day(day).text));
     weir_json_close(&json, '}');
-    return put_line(out, &json);
+    return weir_json_lines_put(out, &json);
 }
 
 static bool put_row(struct weir_usage_file *file, struct weir_whole_file *out,
@@ -91,19 +89,11 @@ static bool put_row(struct weir_usage_file *file, struct weir_whole_file *out,
     weir_json_put_number(&json, "input", row->counts.input);
     weir_json_put_number(&json, "output", row->counts.output);
     weir_json_put_number(&json, "cached", row->counts.cached);
+    weir_json_put_number(&json, "written", row->counts.cache_written);
+    weir_json_put_number(&json, "money", row->counts.money);
+    weir_json_put_number(&json, "most", row->output_most);
     weir_json_close(&json, '}');
-    return put_line(out, &json);
-}
-
-/* The number of rows in the last line shows whether a file is complete. */
-static bool put_last_line(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t rows)
-{
-    struct weir_json json;
-    weir_json_init(&json, file->line, sizeof file->line);
-    weir_json_open(&json, '{');
-    weir_json_put_number(&json, "rows", rows);
-    weir_json_close(&json, '}');
-    return put_line(out, &json);
+    return weir_json_lines_put(out, &json);
 }
 
 static bool put_day(struct weir_usage_file *file, struct weir_whole_file *out, uint32_t day)
@@ -121,7 +111,7 @@ static bool put_day(struct weir_usage_file *file, struct weir_whole_file *out, u
         }
         rows += found;
     }
-    return good && put_last_line(file, out, rows);
+    return good && weir_json_lines_put_last(out, rows);
 }
 
 static bool save_day(struct weir_usage_file *file, uint32_t day)
@@ -168,7 +158,7 @@ static void report_saving(struct weir_usage_file *file, bool good)
 }
 
 /* Saves all changed days. Returns whether there was anything to save. */
-static bool save_changes(struct weir_usage_file *file)
+static bool save_usage(struct weir_usage_file *file)
 {
     uint64_t state;
     bool good = true;
@@ -186,11 +176,21 @@ static bool save_changes(struct weir_usage_file *file)
     return some;
 }
 
+static void save_budgets(struct weir_usage_file *file)
+{
+    uint64_t state;
+    if (weir_budget_book_changed(file->budgets, &state)) {
+        report_saving(file, take_lock(file) && weir_budget_file_save(file->budgets, file->folder));
+    }
+}
+
 static bool wait_for_change(struct weir_usage_file *file)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LOOK_S;
+    until.tv_nsec += LOOK_MS * INT64_C(1000000);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&file->lock);
     int result = 0;
     while (!file->stopping && result == 0) {
@@ -204,67 +204,41 @@ static bool wait_for_change(struct weir_usage_file *file)
 static void *save_periodically(void *context)
 {
     struct weir_usage_file *file = context;
-    uint32_t since_s = SAVE_S;
+    uint32_t looks = SAVE_LOOKS;
     while (wait_for_change(file)) {
-        since_s += LOOK_S;
-        if (since_s >= SAVE_S && save_changes(file)) {
-            since_s = 0;
+        looks++;
+        save_budgets(file);
+        if (looks >= SAVE_LOOKS && save_usage(file)) {
+            looks = 0;
         }
     }
-    (void)save_changes(file);
+    save_budgets(file);
+    (void)save_usage(file);
     return NULL;
 }
 
 /* ---- loading ---- */
 
-static bool read_text(const json_t *line, const char *name, char *room, uint8_t *bytes)
+/* A number that version 1 does not have. */
+static bool read_newer(const json_t *line, int version, const char *name, uint64_t *number)
 {
-    const json_t *value = json_object_get(line, name);
-    size_t length = json_string_length(value);
-    if (!json_is_string(value) || length > WEIR_NAME_BYTES_MAX) {
-        return false;
-    }
-    memcpy(room, json_string_value(value), length);
-    *bytes = (uint8_t)length;
-    return true;
+    *number = 0;
+    return version < 2 || weir_json_lines_count(line, name, number);
 }
 
-static bool read_count(const json_t *line, const char *name, uint64_t *number)
-{
-    const json_t *value = json_object_get(line, name);
-    json_int_t integer = json_integer_value(value);
-    *number = (uint64_t)integer;
-    return json_is_integer(value) && integer >= 0;
-}
-
-static bool read_row(const json_t *line, struct weir_usage_row *row)
+static bool read_row(const json_t *line, int version, struct weir_usage_row *row)
 {
     struct weir_usage_counts *counts = &row->counts;
-    return read_text(line, "tenant", row->text, &row->tenant_bytes) &&
-           read_text(line, "model", row->text + row->tenant_bytes, &row->model_bytes) &&
-           read_count(line, "requests", &counts->requests) &&
-           read_count(line, "refused", &counts->refused) &&
-           read_count(line, "input", &counts->input) &&
-           read_count(line, "output", &counts->output) &&
-           read_count(line, "cached", &counts->cached);
-}
-
-/* Takes the next line off the text; null if it is not a JSON object. */
-static json_t *take_line(struct weir_slice *text)
-{
-    const char *end = text->bytes == 0 ? NULL : memchr(text->data, '\n', text->bytes);
-    if (end == NULL) {
-        return NULL;
-    }
-    size_t bytes = (size_t)(end - text->data);
-    json_t *line = json_loadb(text->data, bytes, JSON_REJECT_DUPLICATES, NULL);
-    text->data += bytes + 1;
-    text->bytes -= bytes + 1;
-    if (!json_is_object(line)) {
-        json_decref(line);
-        return NULL;
-    }
-    return line;
+    return weir_json_lines_text(line, "tenant", row->text, &row->tenant_bytes) &&
+           weir_json_lines_text(line, "model", row->text + row->tenant_bytes, &row->model_bytes) &&
+           weir_json_lines_count(line, "requests", &counts->requests) &&
+           weir_json_lines_count(line, "refused", &counts->refused) &&
+           weir_json_lines_count(line, "input", &counts->input) &&
+           weir_json_lines_count(line, "output", &counts->output) &&
+           weir_json_lines_count(line, "cached", &counts->cached) &&
+           read_newer(line, version, "written", &counts->cache_written) &&
+           read_newer(line, version, "money", &counts->money) &&
+           read_newer(line, version, "most", &row->output_most);
 }
 
 enum usage_file_state {
@@ -274,37 +248,40 @@ enum usage_file_state {
     FULL     /* the ledger has no room left */
 };
 
-static enum usage_file_state read_first_line(struct weir_slice *text, const char *name)
+static enum usage_file_state read_first_line(struct weir_slice *text, const char *name,
+                                             int *version_read)
 {
-    json_t *line = take_line(text);
+    json_t *line = weir_json_lines_take(text);
     const char *kind = json_string_value(json_object_get(line, "weir"));
     const char *day = json_string_value(json_object_get(line, "day"));
     const json_t *version = json_object_get(line, "version");
     enum usage_file_state result = GOOD;
     if (kind == NULL || strcmp(kind, "usage") != 0 || !json_is_integer(version)) {
         result = DAMAGED;
-    } else if (json_integer_value(version) != VERSION) {
+    } else if (json_integer_value(version) < 1 || json_integer_value(version) > VERSION) {
         result = FOREIGN;
     } else if (day == NULL || strcmp(day, name) != 0) {
         result = DAMAGED;
     }
+    *version_read = result == GOOD ? (int)json_integer_value(version) : 0;
     json_decref(line);
     return result;
 }
 
 static enum usage_file_state read_rows(struct weir_usage_file *file, struct weir_slice text,
-                                       uint32_t day)
+                                       int version, uint32_t day)
 {
     struct weir_usage_row row = {.day = day};
     for (uint64_t rows = 0;; rows++) {
-        json_t *line = take_line(&text);
+        json_t *line = weir_json_lines_take(&text);
         uint64_t told;
         if (line == NULL) {
             return DAMAGED;
         }
         bool last = json_object_get(line, "rows") != NULL;
-        bool good = last ? read_count(line, "rows", &told) && told == rows && text.bytes == 0
-                         : read_row(line, &row);
+        bool good =
+            last ? weir_json_lines_count(line, "rows", &told) && told == rows && text.bytes == 0
+                 : read_row(line, version, &row);
         json_decref(line);
         if (!good || last) {
             return good ? GOOD : DAMAGED;
@@ -327,9 +304,10 @@ static enum usage_file_state load_day(struct weir_usage_file *file, const char *
         return DAMAGED;
     }
     struct weir_slice rest = {text, bytes};
-    enum usage_file_state result = read_first_line(&rest, name);
+    int version;
+    enum usage_file_state result = read_first_line(&rest, name, &version);
     if (result == GOOD) {
-        result = read_rows(file, rest, day);
+        result = read_rows(file, rest, version, day);
         if (result != GOOD) {
             weir_usage_forget(file->usage, day);
         }
@@ -423,8 +401,9 @@ static void init_bell(struct weir_usage_file *file)
     pthread_mutex_init(&file->lock, NULL);
 }
 
-struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
-                                             const char **error)
+struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage,
+                                             struct weir_budget_book *budgets,
+                                             struct weir_slice data, const char **error)
 {
     struct weir_usage_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
@@ -439,8 +418,10 @@ struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, stru
         return NULL;
     }
     file->usage = usage;
+    file->budgets = budgets;
     file->locked = -1;
     load_all(file);
+    weir_budget_file_load(budgets, file->folder);
     init_bell(file);
     if (pthread_create(&file->thread, NULL, save_periodically, file) != 0) {
         *error = "the thread that saves tenants' usage cannot be started";

@@ -1,8 +1,9 @@
 /* usage_file.h - keeps the ledger of usage across restarts: DATA/usage, a file for each day.
  *
  *     DATA/usage/2025-08-21:
- *     {"weir":"usage","version":1,"day":"2025-08-21"}
- *     {"tenant":"acme","model":"gpt-4o","requests":7,"refused":0,"input":4100,"output":900,"cached":0}
+ *     {"weir":"usage","version":2,"day":"2025-08-21"}
+ *     {"tenant":"acme","model":"gpt-4o","requests":7,"refused":0,"input":4100,"output":900,
+ *      "cached":0,"written":0,"money":19250000,"most":300}
  *     {"rows":1}
  *
  * A thread of its own saves the days that have changed, every few seconds and at the end; each file
@@ -12,14 +13,15 @@
 #ifndef WEIR_TENANTS_USAGE_FILE_H
 #define WEIR_TENANTS_USAGE_FILE_H
 
-#include "tenants/usage.h"
+#include "tenants/budget_book.h"
 
 struct weir_usage_file;
 
-/* Loads the saved ledger, and starts to save it. Problems with single files are reported on stderr.
- * Null, with a sentence, on failure. */
-struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage, struct weir_slice data,
-                                             const char **error);
+/* Loads the saved ledger and the saved budgets, and starts to save both. Problems with single files
+ * are reported on stderr. Null, with a sentence, on failure. */
+struct weir_usage_file *weir_usage_file_open(struct weir_usage_book *usage,
+                                             struct weir_budget_book *budgets,
+                                             struct weir_slice data, const char **error);
 
 /* Saves the remaining changes, and ends. Null is fine. */
 void weir_usage_file_close(struct weir_usage_file *file);

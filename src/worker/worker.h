@@ -16,6 +16,7 @@
 
 struct weir_api_keys;
 struct weir_acceptor;
+struct weir_budget_book;
 struct weir_flows;
 struct weir_hasher;
 struct weir_listener;
@@ -43,9 +44,10 @@ struct weir_worker {
     struct weir_api_keys *keys; /* in force in this thread; never null while the loop runs */
     struct weir_hasher *hasher; /* for them */
     struct weir_gates *gates;
-    struct weir_flows *flows;       /* shared by all workers */
-    struct weir_usage_book *usage;  /* shared by all workers */
-    struct weir_llm_metrics *meter; /* shared by all workers */
+    struct weir_flows *flows;         /* shared by all workers */
+    struct weir_usage_book *usage;    /* shared by all workers */
+    struct weir_budget_book *budgets; /* shared by all workers */
+    struct weir_llm_metrics *meter;   /* shared by all workers */
     struct weir_buffer_pool buffers;
     struct weir_slab clients;
     struct weir_slab exchanges;

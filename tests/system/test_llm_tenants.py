@@ -103,7 +103,7 @@ async def test_who_is_refused_by_weir_is_told_its_own_limits_too(tmp_path):
         acme, other = await make_keys(gateway, keys, 'acme', 'other')
         first = asyncio.create_task(ask(gateway.port, post(chat(), field(other)), 'POST'))
         await gateway.until('gpt-4o', 'llm', active=1)
-        both = await asyncio.gather(*(ask(gateway.port, post(chat(), field(acme)), 'POST') for _ in range(2)))
+        both = await asyncio.gather(*(ask(gateway.port, post(chat(max_tokens=5), field(acme)), 'POST') for _ in range(2)))
         full, late = sorted(both, key=lambda said: json.loads(said.body)['type'])
         forbidden = await ask(gateway.port, post(chat('o3'), field(acme)), 'POST')
         go_on.set()

@@ -1,6 +1,8 @@
 /* API keys: how they are made, and that exactly they are believed. */
 #include "tenants/api_key.h"
 
+#include "config/budget_bounds.h"
+
 #include "unit/wire.h"
 
 #define KEYS 300
@@ -36,7 +38,10 @@ static bool find(const char *text, struct weir_slice *tenant)
 {
     struct weir_slice slice = weir_slice_of(text);
     slice.data = guarded(slice);
-    return weir_api_keys_find(keys, hasher, slice, tenant);
+    struct weir_api_key_grant grant;
+    bool found = weir_api_keys_find(keys, hasher, slice, &grant);
+    *tenant = found ? grant.tenant : *tenant;
+    return found;
 }
 
 TEST(a_key_has_an_id_and_256_random_bits)
@@ -65,7 +70,7 @@ TEST(what_is_kept_is_the_sha_256_of_the_whole_text)
     static const char text[] =
         "weir_0123456789ab_0000000000000000000000000000000000000000000000000000000000000000";
     struct weir_api_key key = {.id = "0123456789ab", .tenant = weir_slice_of("t")};
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     memcpy(key.digest, digest, sizeof digest);
     hasher = weir_hasher_create();
     keys = weir_api_keys_create(&key, 1);
@@ -74,9 +79,32 @@ TEST(what_is_kept_is_the_sha_256_of_the_whole_text)
     end();
 }
 
+TEST(a_key_has_its_budget_by_its_id)
+{
+    struct weir_api_key_grant grant;
+    hasher = weir_hasher_create();
+    for (int i = 0; i < 2; i++) {
+        made[i] = (struct weir_api_key){.tenant = weir_slice_of("t"),
+                                        .budget = weir_budget_limits_none()};
+        assert_true(weir_api_key_make(&made[i], texts[i]));
+    }
+    made[1].budget.most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_REQUESTS] = 7;
+    keys = weir_api_keys_create(made, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_true(weir_api_keys_find(keys, hasher, weir_slice_of(texts[i]), &grant));
+        assert_string_equal(weir_api_key_show_id(grant.id).text, made[i].id);
+        const struct weir_budget_limits *budget = weir_api_keys_budget(keys, grant.id);
+        assert_true((budget != NULL) == (i == 1));
+        assert_true(i == 0 || budget->most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_REQUESTS] == 7);
+    }
+    assert_null(weir_api_keys_budget(keys, 0));
+    assert_null(weir_api_keys_budget(keys, 1));
+    end();
+}
+
 TEST(every_key_is_found_and_belongs_to_its_tenant)
 {
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(KEYS);
     assert_int_equal(weir_api_keys_count(keys), KEYS);
     for (int i = 0; i < KEYS; i++) {
@@ -89,7 +117,7 @@ TEST(every_key_is_found_and_belongs_to_its_tenant)
 TEST(a_text_that_differs_in_any_one_byte_is_no_key)
 {
     char text[WEIR_API_KEY_TEXT_BYTES + 1];
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(3);
     for (size_t i = 0; i < WEIR_API_KEY_TEXT_BYTES; i++) {
         memcpy(text, texts[1], sizeof text);
@@ -102,7 +130,7 @@ TEST(a_text_that_differs_in_any_one_byte_is_no_key)
 TEST(the_secret_of_one_key_does_not_open_another)
 {
     char text[WEIR_API_KEY_TEXT_BYTES + 1];
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(2);
     memcpy(text, texts[0], sizeof text);
     memcpy(text + 18, texts[1] + 18, WEIR_API_KEY_SECRET_BYTES);
@@ -122,7 +150,7 @@ TEST(texts_of_other_forms_are_no_keys)
         "weir_0123456789ag_0000000000000000000000000000000000000000000000000000000000000000",
         "sk-x_0123456789ab_0000000000000000000000000000000000000000000000000000000000000000",
         "weir_0123456789ab_00000000000000000000000000000000000000000000000000000000000000000"};
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     char shorter[WEIR_API_KEY_TEXT_BYTES + 2];
     make_keys(1);
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -140,7 +168,7 @@ TEST(texts_of_other_forms_are_no_keys)
 
 TEST(a_revoked_key_is_not_in_the_table)
 {
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(3);
     made[1].revoked_s = 2;
     weir_api_keys_give(keys);
@@ -155,7 +183,7 @@ TEST(a_revoked_key_is_not_in_the_table)
 
 TEST(an_empty_table_knows_nobody)
 {
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(1);
     weir_api_keys_give(keys);
     keys = weir_api_keys_create(NULL, 0);
@@ -166,7 +194,7 @@ TEST(an_empty_table_knows_nobody)
 
 TEST(a_table_lives_as_long_as_somebody_uses_it)
 {
-    struct weir_slice tenant;
+    struct weir_slice tenant = {"", 0};
     make_keys(1);
     struct weir_api_keys *other = weir_api_keys_take(keys);
     weir_api_keys_give(other);
@@ -190,7 +218,10 @@ static enum weir_api_key_sight see(const char *fields, struct weir_slice *tenant
     const char *data = guarded(reading.bytes);
     begin_head(&reading, &head);
     assert_int_equal(weir_http1_parse(&head, data, reading.bytes.bytes), WEIR_HTTP1_DONE);
-    return weir_api_keys_see(keys, hasher, &head, data, tenant);
+    struct weir_api_key_grant grant;
+    enum weir_api_key_sight sight = weir_api_keys_see(keys, hasher, &head, data, &grant);
+    *tenant = sight == WEIR_API_KEY_GOOD ? grant.tenant : *tenant;
+    return sight;
 }
 
 /* The fields with the keys for %s. */
@@ -269,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_an_id_and_256_random_bits),
         cmocka_unit_test(what_is_kept_is_the_sha_256_of_the_whole_text),
+        cmocka_unit_test(a_key_has_its_budget_by_its_id),
         cmocka_unit_test(every_key_is_found_and_belongs_to_its_tenant),
         cmocka_unit_test(a_text_that_differs_in_any_one_byte_is_no_key),
         cmocka_unit_test(the_secret_of_one_key_does_not_open_another),

@@ -1,9 +1,16 @@
 /* What a configuration says of tenants. */
 #include "unit/config_helpers.h"
 
+#include "config/budget_bounds.h"
+
 static const struct weir_config_tenant *find(const struct weir_config *config, const char *name)
 {
     return weir_config_find_tenant(config, weir_slice_of(name));
+}
+
+static uint64_t tokens(const struct weir_config_tenant *tenant)
+{
+    return tenant->budget.most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_TOKENS];
 }
 
 static bool may_use(const struct weir_config_tenant *tenant, const char *model)
@@ -16,7 +23,7 @@ TEST(a_file_without_tenants_bounds_nobody)
     struct weir_config *config = load(API);
     const struct weir_config_tenant *tenant = find(config, "anybody");
     assert_ptr_equal(tenant, &config->tenant_default);
-    assert_true(tenant->tokens_per_day == WEIR_NEVER);
+    assert_true(tokens(tenant) == WEIR_NEVER);
     assert_true(may_use(tenant, "any-model"));
     assert_true(may_use(tenant, ""));
     assert_int_equal(
@@ -36,19 +43,35 @@ TEST(named_tenants_start_from_the_default_wherever_it_stands)
     assert_int_equal(config->tenant_count, 4);
     expect_slice(find(config, "acme")->name, "acme");
     assert_int_equal(find(config, "acme")->line, 5);
-    assert_int_equal(find(config, "acme")->tokens_per_day, 1000);
+    assert_int_equal(tokens(find(config, "acme")), 1000);
     assert_true(may_use(find(config, "acme"), "claude-3"));
     assert_true(may_use(find(config, "acme"), "o1"));
     assert_false(may_use(find(config, "acme"), "gpt-4o"));
-    assert_int_equal(find(config, "acm")->tokens_per_day, 0);
+    assert_int_equal(tokens(find(config, "acm")), 0);
     assert_true(may_use(find(config, "acm"), "gpt-4o-mini"));
-    assert_true(find(config, "zeta")->tokens_per_day == WEIR_NEVER);
-    assert_int_equal(find(config, "two words")->tokens_per_day, 1000);
+    assert_true(tokens(find(config, "zeta")) == WEIR_NEVER);
+    assert_int_equal(tokens(find(config, "two words")), 1000);
     /* All others, among them names that come before, between and behind these. */
     static const char *const others[] = {"", "a", "acmee", "b", "zeta2", "default"};
     for (size_t i = 0; i < COUNT_OF(others); i++) {
         assert_ptr_equal(find(config, others[i]), &config->tenant_default);
     }
+    unload(config);
+}
+
+TEST(a_budget_has_bounds_by_day_and_month)
+{
+    struct weir_config *config = load(API "tenants:\n"
+                                          "  default: { requests_per_day: 5 }\n"
+                                          "  acme: { tokens_per_month: 7, requests_per_month: 8 }\n"
+                                          "  free: { requests_per_day: none }\n");
+    const struct weir_budget_limits *acme = &find(config, "acme")->budget;
+    assert_true(acme->most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_TOKENS] == WEIR_NEVER);
+    assert_int_equal(acme->most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_REQUESTS], 5);
+    assert_int_equal(acme->most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_TOKENS], 7);
+    assert_int_equal(acme->most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_REQUESTS], 8);
+    assert_true(weir_budget_limits_any(acme));
+    assert_false(weir_budget_limits_any(&find(config, "free")->budget));
     unload(config);
 }
 
@@ -148,8 +171,8 @@ TEST(tenants_are_told_how_they_look)
             "1125899906842625 } }\n",
         "weir.yaml:2:33: tenants.a.tokens_per_day is \"-1\"; expected a whole number from "
         "0 to 1125899906842624\n"
-        "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day, models or "
-        "priority; "
+        "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day, "
+        "tokens_per_month, requests_per_day, requests_per_month, models or priority; "
         "did you mean models?\n"
         "weir.yaml:2:65: tenants.b.models is empty; expected at least one model, or no "
         "models field at all, which allows every model\n"
@@ -163,7 +186,8 @@ TEST(tenants_are_told_how_they_look)
         "weir.yaml:2:144: tenants.e.tokens_per_day is \"1125899906842625\"; expected a "
         "whole number from 0 to 1125899906842624\n");
     expect_errors(API "tenants: [acme]\n", "weir.yaml:2:10: tenants is a list; expected a mapping "
-                                           "of tenants to {tokens_per_day, models, priority}\n");
+                                           "of tenants to {tokens_per_day, requests_per_day, "
+                                           "models, priority}\n");
 }
 
 int main(void)
@@ -171,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_without_tenants_bounds_nobody),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
+        cmocka_unit_test(a_budget_has_bounds_by_day_and_month),
         cmocka_unit_test(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest),
         cmocka_unit_test(a_star_stands_for_any_text),
         cmocka_unit_test(a_pattern_made_to_be_slow_is_not),

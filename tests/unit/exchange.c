@@ -10,7 +10,7 @@
  * enum. */
 static const char letters[STATES + 1] = "rwpcsjRTFO";
 static const char *const moves[STATES] = {
-    [WEIR_EXCHANGE_READING] = "wFO",      [WEIR_EXCHANGE_WAITING] = "cFO",
+    [WEIR_EXCHANGE_READING] = "wpFO",     [WEIR_EXCHANGE_WAITING] = "cFO",
     [WEIR_EXCHANGE_PAUSED] = "wFO",       [WEIR_EXCHANGE_CONNECTING] = "cswFO",
     [WEIR_EXCHANGE_SENDING] = "cwpjRTFO", [WEIR_EXCHANGE_JUDGING] = "RwpFO",
     [WEIR_EXCHANGE_REPLYING] = "FO",      [WEIR_EXCHANGE_TUNNEL] = "FO",

@@ -31,9 +31,12 @@ static struct weir_slice data(void)
     return weir_slice_of(folder);
 }
 
+static struct weir_budget_limits budget; /* of the keys that are made */
+
 static void add_key(const char *tenant, const char *name, char text[WEIR_API_KEY_TEXT_BYTES + 1])
 {
-    if (!weir_key_file_add(data(), weir_slice_of(tenant), weir_slice_of(name), text, &fault)) {
+    if (!weir_key_file_add(data(), weir_slice_of(tenant), weir_slice_of(name), &budget, text,
+                           &fault)) {
         fail_msg("%s", fault.error);
     }
 }
@@ -77,7 +80,7 @@ TEST(a_folder_without_a_file_has_no_keys)
 TEST(keys_that_are_added_are_read_and_found)
 {
     char texts[3][WEIR_API_KEY_TEXT_BYTES + 1];
-    struct weir_slice tenant;
+    struct weir_api_key_grant grant;
     add_key("acme", "ci", texts[0]);
     add_key("two words, \"quoted\" \xc3\xbc", "", texts[1]);
     add_key("acme", "laptop", texts[2]);
@@ -90,9 +93,9 @@ TEST(keys_that_are_added_are_read_and_found)
     struct weir_api_keys *keys = weir_api_keys_create(list.keys, list.count);
     weir_key_list_deinit(&list);
     struct weir_hasher *hasher = weir_hasher_create();
-    assert_true(weir_api_keys_find(keys, hasher, weir_slice_of(texts[1]), &tenant));
-    assert_true(weir_slice_equal(tenant, weir_slice_of("two words, \"quoted\" \xc3\xbc")));
-    assert_true(weir_api_keys_find(keys, hasher, weir_slice_of(texts[2]), &tenant));
+    assert_true(weir_api_keys_find(keys, hasher, weir_slice_of(texts[1]), &grant));
+    assert_true(weir_slice_equal(grant.tenant, weir_slice_of("two words, \"quoted\" \xc3\xbc")));
+    assert_true(weir_api_keys_find(keys, hasher, weir_slice_of(texts[2]), &grant));
     weir_api_keys_give(keys);
     weir_hasher_destroy(hasher);
 }
@@ -141,12 +144,13 @@ TEST(names_are_checked)
     struct weir_slice longest = {name, 255}, longer = {name, 256}, fine = weir_slice_of("t");
     static const char *const error[] = {"", "a\nb", "\x7f", "\xff"};
     for (size_t i = 0; i < COUNT_OF(error); i++) {
-        assert_false(weir_key_file_add(data(), weir_slice_of(error[i]), fine, text, &fault));
+        assert_false(
+            weir_key_file_add(data(), weir_slice_of(error[i]), fine, &budget, text, &fault));
     }
-    assert_false(weir_key_file_add(data(), longer, fine, text, &fault));
-    assert_false(weir_key_file_add(data(), fine, longer, text, &fault));
-    assert_false(weir_key_file_add(data(), fine, weir_slice_of("a\tb"), text, &fault));
-    assert_true(weir_key_file_add(data(), longest, longest, text, &fault));
+    assert_false(weir_key_file_add(data(), longer, fine, &budget, text, &fault));
+    assert_false(weir_key_file_add(data(), fine, longer, &budget, text, &fault));
+    assert_false(weir_key_file_add(data(), fine, weir_slice_of("a\tb"), &budget, text, &fault));
+    assert_true(weir_key_file_add(data(), longest, longest, &budget, text, &fault));
     read_keys();
     assert_int_equal(list.count, 1);
     weir_key_list_deinit(&list);
@@ -235,7 +239,8 @@ TEST(there_are_as_many_keys_as_there_may_be)
     read_keys();
     assert_int_equal(list.count, WEIR_API_KEYS_MAX);
     weir_key_list_deinit(&list);
-    assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
+    assert_false(
+        weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), &budget, text, &fault));
     assert_non_null(strstr(fault.error, "which is the maximum"));
     out = fopen(path("keys"), "a");
     fputs(LINE("ffffffffffff"), out);
@@ -248,7 +253,8 @@ TEST(whoever_finds_another_at_work_is_told)
     char text[WEIR_API_KEY_TEXT_BYTES + 1];
     int other = open(path("keys.lock"), O_RDWR | O_CREAT, 0600);
     assert_int_equal(flock(other, LOCK_EX), 0);
-    assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
+    assert_false(
+        weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), &budget, text, &fault));
     assert_non_null(strstr(fault.error, "another `weir keys` is changing the keys"));
     close(other);
     add_key("a", "", text);
@@ -258,7 +264,8 @@ TEST(a_damaged_file_is_neither_added_to_nor_revoked_from)
 {
     char text[WEIR_API_KEY_TEXT_BYTES + 1], content[64] = "";
     write_file("nonsense\n");
-    assert_false(weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), text, &fault));
+    assert_false(
+        weir_key_file_add(data(), weir_slice_of("a"), weir_slice_of(""), &budget, text, &fault));
     assert_false(weir_key_file_revoke(data(), weir_slice_of("0123456789ab"), &fault));
     FILE *file = fopen(path("keys"), "r");
     assert_non_null(fgets(content, sizeof content, file));

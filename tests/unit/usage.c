@@ -23,7 +23,8 @@ static void use(int64_t wall_s, const char *tenant, const char *model, uint64_t 
 
 static uint64_t spent(int64_t wall_s, const char *tenant)
 {
-    return weir_usage_spent(usage, wall_s, weir_slice_of(tenant));
+    uint32_t day = weir_usage_day(wall_s);
+    return weir_usage_sums(usage, day, day, weir_slice_of(tenant)).units[WEIR_BUDGET_TOKENS];
 }
 
 /* All rows that match, as one text: DAY TENANT/MODEL REQUESTS;... Pages of every size agree. */
@@ -109,7 +110,7 @@ TEST(days_are_utc_and_written_as_dates)
 TEST(counts_add_up_by_tenant_model_and_day)
 {
     begin(100);
-    struct weir_usage_counts counts = {1, 2, 3, 4, 5};
+    struct weir_usage_counts counts = {1, 2, 3, 4, 5, 6, 7};
     weir_usage_add(usage, NOON_S, weir_slice_of("acme"), weir_slice_of("gpt"), &counts);
     weir_usage_add(usage, NOON_S + 100, weir_slice_of("acme"), weir_slice_of("gpt"), &counts);
     struct weir_usage_cursor cursor = {0};
@@ -215,7 +216,8 @@ TEST(what_a_tenant_has_spent_is_known_for_each_day)
 TEST(numbers_stop_at_their_bound)
 {
     begin(100);
-    struct weir_usage_counts most = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, UINT64_MAX};
+    struct weir_usage_counts most = {INT64_MAX,  INT64_MAX, INT64_MAX, INT64_MAX,
+                                     UINT64_MAX, INT64_MAX, INT64_MAX};
     for (int i = 0; i < 3; i++) {
         weir_usage_add(usage, NOON_S, weir_slice_of("a"), weir_slice_of("m"), &most);
     }

@@ -12,6 +12,7 @@
 #define A_DAY_S INT64_C(86400)
 
 static struct weir_usage_book *usage;
+static struct weir_budget_book *budgets;
 static struct weir_usage_file *file;
 
 static const char *path(const char *name)
@@ -25,7 +26,8 @@ static void open_with(uint32_t rows_max)
 {
     const char *error;
     usage = weir_usage_create(rows_max);
-    file = weir_usage_file_open(usage, weir_slice_of(folder), &error);
+    budgets = weir_budget_book_create(usage, 100);
+    file = weir_usage_file_open(usage, budgets, weir_slice_of(folder), &error);
     assert_non_null(file);
 }
 
@@ -37,18 +39,26 @@ static void open_file(void)
 static void close_file(void)
 {
     weir_usage_file_close(file);
+    weir_budget_book_destroy(budgets);
     weir_usage_destroy(usage);
 }
 
 static void use(int64_t wall_s, const char *tenant, const char *model, uint64_t input)
 {
-    struct weir_usage_counts counts = {1, 2, input, 5, 6};
+    struct weir_usage_counts counts = {.requests = 1,
+                                       .refused = 2,
+                                       .input = input,
+                                       .output = 5,
+                                       .cached = 6,
+                                       .cache_written = 7,
+                                       .money = 8};
     weir_usage_add(usage, wall_s, weir_slice_of(tenant), weir_slice_of(model), &counts);
 }
 
 static uint64_t spent(int64_t wall_s, const char *tenant)
 {
-    return weir_usage_spent(usage, wall_s, weir_slice_of(tenant));
+    uint32_t day = weir_usage_day(wall_s);
+    return weir_usage_sums(usage, day, day, weir_slice_of(tenant)).units[WEIR_BUDGET_TOKENS];
 }
 
 static void write_day(const char *name, const char *text)
@@ -136,9 +146,10 @@ TEST(the_file_is_as_documented)
     fclose(in);
     text[bytes] = '\0';
     assert_string_equal(text,
-                        "{\"weir\":\"usage\",\"version\":1,\"day\":\"2025-08-21\"}\n"
+                        "{\"weir\":\"usage\",\"version\":2,\"day\":\"2025-08-21\"}\n"
                         "{\"tenant\":\"acme\",\"model\":\"gpt-4o\",\"requests\":1,\"refused\":2,"
-                        "\"input\":4100,\"output\":5,\"cached\":6}\n"
+                        "\"input\":4100,\"output\":5,\"cached\":6,\"written\":7,\"money\":8,"
+                        "\"most\":5}\n"
                         "{\"rows\":1}\n");
 }
 
@@ -230,9 +241,39 @@ TEST(every_cut_of_a_file_is_noticed)
     close_file();
 }
 
+TEST(a_file_of_version_1_is_read_and_what_it_lacks_is_none)
+{
+    write_day("2025-08-21", FIRST ROW "{\"rows\":1}\n");
+    open_file();
+    uint32_t day = weir_usage_day(NOON_S);
+    struct weir_slice tenant = weir_slice_of("a");
+    struct weir_budget_amount sums = weir_usage_sums(usage, day, day, tenant);
+    assert_int_equal(sums.units[WEIR_BUDGET_REQUESTS], 1);
+    assert_int_equal(sums.units[WEIR_BUDGET_MONEY], 0);
+    assert_int_equal(weir_usage_output_most(usage, NOON_S, tenant, weir_slice_of("m")), 0);
+    close_file();
+}
+
+TEST(money_and_the_largest_output_come_back)
+{
+    open_file();
+    use(NOON_S, "a", "m", 1);
+    use(NOON_S, "a", "m", 1);
+    close_file();
+    open_file();
+    uint32_t day = weir_usage_day(NOON_S);
+    struct weir_slice tenant = weir_slice_of("a");
+    struct weir_budget_amount sums = weir_usage_sums(usage, day - 1, day, tenant);
+    assert_int_equal(sums.units[WEIR_BUDGET_MONEY], 16);
+    assert_int_equal(weir_usage_output_most(usage, NOON_S, tenant, weir_slice_of("m")), 5);
+    assert_int_equal(weir_usage_output_most(usage, NOON_S + A_DAY_S, tenant, weir_slice_of("m")),
+                     0);
+    close_file();
+}
+
 TEST(a_file_of_another_version_is_left_alone)
 {
-    static const char newer[] = "{\"weir\":\"usage\",\"version\":2,\"days\":[]}\n";
+    static const char newer[] = "{\"weir\":\"usage\",\"version\":3,\"days\":[]}\n";
     write_day("2025-08-22", newer);
     write_day("2025-08-21", FIRST ROW "{\"rows\":1}\n");
     listen_up();
@@ -344,8 +385,9 @@ TEST(a_folder_that_cannot_be_written_is_told_once)
 {
     const char *error;
     usage = weir_usage_create(100);
+    budgets = weir_budget_book_create(usage, 100);
     listen_up();
-    file = weir_usage_file_open(usage, weir_slice_of("/dev/null/x"), &error);
+    file = weir_usage_file_open(usage, budgets, weir_slice_of("/dev/null/x"), &error);
     assert_non_null(file);
     use(NOON_S, "acme", "gpt", 1);
     use(NOON_S + A_DAY_S, "acme", "gpt", 1);
@@ -355,7 +397,9 @@ TEST(a_folder_that_cannot_be_written_is_told_once)
     assert_non_null(first);
     assert_null(strstr(first + 1, "cannot be kept"));
     usage = weir_usage_create(100);
-    assert_null(weir_usage_file_open(usage, (struct weir_slice){folder, 100000}, &error));
+    budgets = weir_budget_book_create(usage, 100);
+    assert_null(weir_usage_file_open(usage, budgets, (struct weir_slice){folder, 100000}, &error));
+    weir_budget_book_destroy(budgets);
     weir_usage_destroy(usage);
     weir_usage_file_close(NULL);
 }
@@ -370,6 +414,8 @@ int main(void)
         cmocka_unit_test_setup(a_damaged_day_is_moved_aside_and_takes_no_other_with_it,
                                clear_folder),
         cmocka_unit_test_setup(every_cut_of_a_file_is_noticed, clear_folder),
+        cmocka_unit_test_setup(a_file_of_version_1_is_read_and_what_it_lacks_is_none, clear_folder),
+        cmocka_unit_test_setup(money_and_the_largest_output_come_back, clear_folder),
         cmocka_unit_test_setup(a_file_of_another_version_is_left_alone, clear_folder),
         cmocka_unit_test_setup(the_longest_names_come_back, clear_folder),
         cmocka_unit_test_setup(what_is_counted_is_saved_while_it_goes_on, clear_folder),
