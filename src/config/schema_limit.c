@@ -310,6 +310,7 @@ static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml 
 }
 
 static const struct weir_field tenant_fields[] = {
+    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
     {.name = "limit",
      .read = read_tenant_limit,
      .offset = offsetof(struct weir_tenant_settings, limit),
@@ -318,7 +319,6 @@ static const struct weir_field tenant_fields[] = {
     {.name = "rate",
      .read = read_tenant_rate,
      .offset = offsetof(struct weir_tenant_settings, rate)},
-    WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
 };
 
 WEIR_SECTION(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);

@@ -175,13 +175,13 @@ void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *valu
 /* ---- events ---- */
 
 static const struct weir_field events_fields[] = {
+    WEIR_FIELD_COUNT("readers", struct weir_config_events, readers_max, 1, EVENT_READERS_MAX),
     {.name = "file",
      .read = weir_read_text,
      .offset = WEIR_MEMBER(struct weir_config_events, file, sizeof(struct weir_slice))},
     WEIR_FIELD_SIZE("rotate", struct weir_config_events, rotate_bytes, ROTATE_MIN_BYTES,
                     ROTATE_MAX_BYTES),
     WEIR_FIELD_COUNT("keep", struct weir_config_events, keep, 0, ROTATED_KEPT_MAX),
-    WEIR_FIELD_COUNT("readers", struct weir_config_events, readers_max, 1, EVENT_READERS_MAX),
 };
 
 WEIR_SECTION(weir_section_events, "events", events_fields);

@@ -61,9 +61,9 @@ static const struct weir_field tenant_fields[] = {
     BOUND("tokens_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_TOKENS),
     BOUND("requests_per_day", WEIR_BUDGET_DAY, WEIR_BUDGET_REQUESTS),
     BOUND("requests_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_REQUESTS),
-    {.name = "models", .read = read_models},
     WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, weir_priority_words,
                     WEIR_PRIORITY_NORMAL),
+    {.name = "models", .read = read_models},
 };
 
 WEIR_SECTION(weir_section_tenant, "tenants.NAME", tenant_fields);

@@ -267,10 +267,10 @@ static WEIR_SECTION(section_timeouts, "upstreams.NAME.timeouts", timeout_fields)
 
 static const struct weir_field upstream_fields[] = {
     {.name = "url", .read = read_urls, .required = true},
+    WEIR_FIELD_SECTION("tls", struct weir_config_upstream, tls, section_tls),
     {.name = "prefix",
      .read = read_prefix,
      .offset = offsetof(struct weir_config_upstream, prefix)},
-    WEIR_FIELD_SECTION("tls", struct weir_config_upstream, tls, section_tls),
     {.name = "headers", .read = read_headers},
     {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),

@@ -20,7 +20,7 @@ TEST(an_unknown_field_is_told_with_those_that_are_known)
         "early_reject, weights, choice, breaker, controller, aimd, settle, estimate, preset, "
         "depth, max_keys, "
         "forget, events, tenants or keys; did you mean limit?\n"
-        "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, cost, status, "
+        "weir.yaml:3:27: gates.f.line.tmeout is no field; expected timeout, max, status, cost, "
         "by_priority or by_tenant; did you mean timeout?\n");
     expect_errors(
         API "gates: { f: { zzzzz: 3 } }\n",
@@ -74,7 +74,7 @@ TEST(a_section_is_a_mapping)
         "line, lease, early_reject, weights, choice, breaker, controller, aimd, settle, estimate, "
         "preset, depth, max_keys, forget, events, tenants or keys\n"
         "weir.yaml:2:27: gates.b.line is \"5s\"; expected a mapping with the fields timeout, max, "
-        "cost, status, by_priority or by_tenant\n");
+        "status, cost, by_priority or by_tenant\n");
     expect_errors(API "routes: { a: b }\n",
                   "weir.yaml:2:9: routes is a mapping; expected a list of routes, each of which "
                   "starts with - match: /path\n");
@@ -618,8 +618,8 @@ TEST(tenants_are_told_how_they_look)
 {
     expect_errors(API "gates: { a: { tenants: { default: { wieght: 2 }, x: { limit: 0, weight: "
                       "1001, rate: { rate: { start: 5/s } } }, '': {} } }, b: { tenants: [x] } }\n",
-                  "weir.yaml:2:37: gates.a.tenants.default.wieght is no field; expected limit, "
-                  "rate or weight; did you mean weight?\n"
+                  "weir.yaml:2:37: gates.a.tenants.default.wieght is no field; expected weight, "
+                  "limit or rate; did you mean weight?\n"
                   "weir.yaml:2:62: gates.a.tenants.x.limit is \"0\"; expected a whole number from "
                   "1 to 10000000\n"
                   "weir.yaml:2:73: gates.a.tenants.x.weight is \"1001\"; expected a whole number "

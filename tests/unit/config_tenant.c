@@ -172,7 +172,7 @@ TEST(tenants_are_told_how_they_look)
         "weir.yaml:2:33: tenants.a.tokens_per_day is \"-1\"; expected a whole number from "
         "0 to 1125899906842624\n"
         "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day, "
-        "tokens_per_month, requests_per_day, requests_per_month, models or priority; "
+        "tokens_per_month, requests_per_day, requests_per_month, priority or models; "
         "did you mean models?\n"
         "weir.yaml:2:65: tenants.b.models is empty; expected at least one model, or no "
         "models field at all, which allows every model\n"
