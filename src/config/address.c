@@ -160,6 +160,17 @@ static bool is_ip(struct weir_slice text)
     return read_ip(AF_INET, text, bytes) || read_ip(AF_INET6, text, bytes);
 }
 
+void weir_config_address_print(const struct weir_config_address *address, FILE *out)
+{
+    if (address->kind == WEIR_CONFIG_ADDRESS_UNIX) {
+        fprintf(out, "unix:%.*s", (int)address->path.bytes, address->path.data);
+        return;
+    }
+    bool v6 = memchr(address->host.data, ':', address->host.bytes) != NULL;
+    fprintf(out, "%s%.*s%s:%u", v6 ? "[" : "", (int)address->host.bytes, address->host.data,
+            v6 ? "]" : "", address->port);
+}
+
 bool weir_config_dns_server_read(struct weir_slice text, struct weir_config_address *address)
 {
     struct weir_config_address result;

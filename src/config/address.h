@@ -14,6 +14,9 @@
  * when the text is none of them. */
 bool weir_config_address_read(struct weir_slice text, struct weir_config_address *address);
 
+/* Prints it as it can be read. */
+void weir_config_address_print(const struct weir_config_address *address, FILE *out);
+
 /* The address of a DNS server: an IP address, perhaps with a port. */
 bool weir_config_dns_server_read(struct weir_slice text, struct weir_config_address *address);
 

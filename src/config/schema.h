@@ -18,6 +18,8 @@ weir_field_read weir_read_listen;
 weir_field_read weir_read_api;
 weir_field_read weir_read_protocol;
 weir_field_read weir_read_trusted;
+weir_field_print weir_print_network; /* struct weir_config_network */
+weir_field_print weir_print_address; /* struct weir_config_address */
 
 /* schema_upstream.c; what an upstream does not name depends on which routes lead to it, so it is
  * completed once all have been read. */
@@ -31,8 +33,10 @@ weir_field_read weir_read_gates;
 void weir_finish_gates(struct weir_reader *reader, const struct weir_yaml *root);
 
 /* schema_limit.c: what several sections share. */
-weir_field_read weir_read_limit;  /* struct weir_config_limit */
+weir_field_read weir_read_limit; /* struct weir_config_limit */
+weir_field_print weir_print_limit;
 weir_field_read weir_read_bucket; /* struct weir_config_bucket */
+weir_field_print weir_print_bucket;
 extern const struct weir_section weir_section_limit;
 extern const struct weir_section weir_section_bucket;
 
@@ -69,8 +73,14 @@ weir_field_read weir_read_routes;
 
 /* schema_llm.c: what a route says about the LLM behind it. Finished when the route has its key. */
 extern const struct weir_section weir_section_llm_custom;
-weir_field_read weir_read_llm_custom;  /* a pointer to a struct weir_config_llm_custom */
+weir_field_read weir_read_llm_custom; /* a pointer to a struct weir_config_llm_custom */
+weir_field_print weir_print_llm_custom;
 weir_field_read weir_read_default_key; /* struct weir_slice */
+
+/* Whether the route has an LLM, one that tells of cached tokens, {model} in its key. */
+bool weir_route_has_llm(const void *route);
+bool weir_route_has_cache(const void *route);
+bool weir_route_has_model(const void *route);
 void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
                      struct weir_config_route *route);
 

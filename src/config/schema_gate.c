@@ -3,6 +3,7 @@
  * afterwards, in complete_rules() and finish_rules(), so that the order of fields in the file does
  * not matter. A key's own settings begin as a copy of its gate's. */
 #include "base/slice.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 #include "weir/gate.h"
@@ -41,14 +42,17 @@ static const struct weir_field line_fields[] = {
     WEIR_FIELD_DURATION_OR_NONE("timeout", struct weir_config_line, timeout_ns, WEIR_NS_PER_MS,
                                 WEIR_YEAR),
     WEIR_FIELD_COUNT("max", struct weir_config_line, max.tickets, 1, WEIR_TICKETS_MAX),
-    {.name = "status", .read = read_status, .offset = offsetof(struct weir_config_line, status)},
+    {.name = "status",
+     .read = read_status,
+     .print = weir_print_count,
+     .offset = WEIR_MEMBER(struct weir_config_line, status, 4)},
     WEIR_FIELD_AMOUNT("cost", struct weir_config_line, max.cost, 1, WEIR_LINE_COST_MAX),
     WEIR_FIELD_SECTION("by_priority", struct weir_config_line, by_priority,
                        weir_section_line_by_priority),
     WEIR_FIELD_COUNT("by_tenant", struct weir_config_line, by_tenant, 1, WEIR_TICKETS_MAX),
 };
 
-static WEIR_SECTION(section_line, "gates.NAME.line", line_fields);
+static WEIR_SECTION_IN_BRACES(section_line, "gates.NAME.line", line_fields);
 
 /* ---- presets ---- */
 
@@ -91,7 +95,39 @@ static const struct weir_field aimd_fields[] = {
     WEIR_FIELD_PERCENT("delay_decrease", struct weir_aimd_settings, delay_decrease, 1, 99),
 };
 
-static WEIR_SECTION(section_aimd, "gates.NAME.aimd", aimd_fields);
+static WEIR_SECTION_IN_BRACES(section_aimd, "gates.NAME.aimd", aimd_fields);
+
+/* The rules whose member, at that offset, is the target. */
+static const struct weir_config_rules *rules_with(const void *target, size_t offset)
+{
+    return (const void *)((const char *)target - offset);
+}
+
+/* Where none is named, naming one would change what permits of the API or flows have: so it is only
+ * told. */
+static void print_lease(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    const struct weir_config_rules *rules =
+        rules_with(target, offsetof(struct weir_config_rules, lease_ns));
+    if (rules->lease_named) {
+        weir_print_duration(printer, field, target);
+    } else {
+        fprintf(weir_print_entry(printer, "# lease"),
+                "none; %s for permits that callers acquire without hold",
+                weir_scalar_show_duration(WEIR_CONFIG_LEASE_DEFAULT_NS).text);
+    }
+}
+
+static void print_aimd(struct weir_printer *printer, const struct weir_field *field,
+                       const void *target)
+{
+    const struct weir_config_rules *rules =
+        rules_with(target, offsetof(struct weir_config_rules, aimd));
+    if (rules->controller == WEIR_CONTROLLER_AIMD) {
+        weir_print_section_field(printer, field, target);
+    }
+}
 
 /* Controllers find how many at once and how much a second, but not how many a second. */
 static void read_request_rate(struct weir_reader *reader, const struct weir_yaml *value,
@@ -106,29 +142,42 @@ static void read_request_rate(struct weir_reader *reader, const struct weir_yaml
     }
 }
 
-#define RULE_FIELDS(type)                                                                         \
-    {.name = "limit",                                                                             \
-     .read = weir_read_limit,                                                                     \
-     .offset = offsetof(type, rules.limit),                                                       \
-     .section = &weir_section_limit},                                                             \
-        {.name = "rate",                                                                          \
-         .read = read_request_rate,                                                               \
-         .offset = offsetof(type, rules.rate),                                                    \
-         .section = &weir_section_bucket},                                                        \
-        {.name = "tokens",                                                                        \
-         .read = weir_read_bucket,                                                                \
-         .offset = offsetof(type, rules.tokens),                                                  \
-         .section = &weir_section_bucket},                                                        \
-        WEIR_FIELD_SECTION("line", type, rules.line, section_line),                               \
-        WEIR_FIELD_DURATION_OR_NONE("lease", type, rules.lease_ns, WEIR_NS_PER_MS, LEASE_MAX_NS), \
-        WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                             \
-        WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),                 \
-        WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER),        \
-        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),                 \
-        WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,                   \
-                        WEIR_CONTROLLER_LEARNED),                                                 \
-        WEIR_FIELD_SECTION("aimd", type, rules.aimd, section_aimd),                               \
-        WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE),        \
+#define RULE_FIELDS(type)                                                                  \
+    {.name = "limit",                                                                      \
+     .read = weir_read_limit,                                                              \
+     .print = weir_print_limit,                                                            \
+     .offset = offsetof(type, rules.limit),                                                \
+     .section = &weir_section_limit},                                                      \
+        {.name = "rate",                                                                   \
+         .read = read_request_rate,                                                        \
+         .print = weir_print_bucket,                                                       \
+         .offset = offsetof(type, rules.rate),                                             \
+         .section = &weir_section_bucket},                                                 \
+        {.name = "tokens",                                                                 \
+         .read = weir_read_bucket,                                                         \
+         .print = weir_print_bucket,                                                       \
+         .offset = offsetof(type, rules.tokens),                                           \
+         .section = &weir_section_bucket},                                                 \
+        WEIR_FIELD_SECTION("line", type, rules.line, section_line),                        \
+        {.name = "lease",                                                                  \
+         .read = weir_read_duration,                                                       \
+         .print = print_lease,                                                             \
+         .offset = WEIR_MEMBER(type, rules.lease_ns, 8),                                   \
+         .min = WEIR_NS_PER_MS,                                                            \
+         .max = LEASE_MAX_NS,                                                              \
+         .or_none = true},                                                                 \
+        WEIR_FIELD_BOOLEAN("early_reject", type, rules.early_reject),                      \
+        WEIR_FIELD_SECTION("weights", type, rules.weights, weir_section_weights),          \
+        WEIR_FIELD_WORD("choice", type, rules.choice, choice_words, WEIR_CHOICE_IN_ORDER), \
+        WEIR_FIELD_SECTION("breaker", type, rules.breaker, weir_section_breaker),          \
+        WEIR_FIELD_WORD("controller", type, rules.controller, controller_words,            \
+                        WEIR_CONTROLLER_LEARNED),                                          \
+        {.name = "aimd",                                                                   \
+         .read = weir_read_section_field,                                                  \
+         .print = print_aimd,                                                              \
+         .offset = offsetof(type, rules.aimd),                                             \
+         .section = &section_aimd},                                                        \
+        WEIR_FIELD_WORD("settle", type, rules.settle, settle_words, WEIR_SETTLE_NEGATIVE), \
         WEIR_FIELD_WORD("estimate", type, rules.estimate, estimate_words, WEIR_ESTIMATE_MEAN)
 
 /* 0 stands for what is not known before all fields have been read. */
@@ -352,21 +401,36 @@ static void read_events(struct weir_reader *reader, const struct weir_yaml *valu
     *(bool *)target = word == 1;
 }
 
+static void print_events(struct weir_printer *printer, const struct weir_field *field,
+                         const void *target)
+{
+    uint32_t word = *(const bool *)target ? 1 : 0;
+    weir_print_word(printer, field, &word);
+}
+
 static const struct weir_field gate_fields[] = {
     RULE_FIELDS(struct weir_config_gate),
-    WEIR_FIELD_WORD("preset", struct weir_config_gate, preset, preset_words,
-                    WEIR_CONFIG_PRESET_AGENTS),
+    {.name = "preset",
+     .read = weir_read_word,
+     .print = weir_print_nothing, /* the rules have what it stands for */
+     .offset = WEIR_MEMBER(struct weir_config_gate, preset, 4),
+     .words = preset_words,
+     .min = WEIR_CONFIG_PRESET_AGENTS},
     WEIR_FIELD_COUNT("depth", struct weir_config_gate, depth, 1, DEPTH_MAX),
     WEIR_FIELD_COUNT("max_keys", struct weir_config_gate, keys_max, 1, WEIR_KEYS_MAX),
     WEIR_FIELD_DURATION_OR_NONE("forget", struct weir_config_gate, forget_ns, WEIR_NS_PER_SECOND,
                                 WEIR_YEAR),
     {.name = "events",
      .read = read_events,
+     .print = print_events,
      .offset = offsetof(struct weir_config_gate, events_a2a),
      .words = event_words,
      .min = 1},
-    {.name = "tenants", .read = read_tenants, .section = &weir_section_gate_tenant},
-    {.name = "keys", .read = weir_read_later, .section = &section_key},
+    WEIR_FIELD_NAMED("tenants", read_tenants, struct weir_config_gate, tenants, tenant_count,
+                     weir_section_gate_tenant,
+                     .usual = offsetof(struct weir_config_gate, tenant_default)),
+    WEIR_FIELD_NAMED("keys", weir_read_later, struct weir_config_gate, keys, key_count, section_key,
+                     .apart = false),
 };
 
 WEIR_SECTION(weir_section_gate, "gates.NAME", gate_fields);

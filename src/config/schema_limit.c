@@ -1,5 +1,6 @@
 /* The fields by which anything is limited, which gates, keys, lanes and tenants share: a limit of
  * permits, fixed or adaptive; rates and buckets; the breaker. */
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 
@@ -22,13 +23,25 @@
 #define WINDOW_START_LEARNED UINT32_C(16)
 #define WINDOW_MAX_LEARNED   UINT32_C(8192)
 
+/* The usual start depends on what the upstream says, so it is not printed. */
+static bool names_start(const void *limit)
+{
+    return !((const struct weir_config_limit *)limit)->start_usual;
+}
+
 static const struct weir_field limit_fields[] = {
-    WEIR_FIELD_COUNT("start", struct weir_config_limit, start, 1, WEIR_LIMIT_MAX),
+    {.name = "start",
+     .read = weir_read_count,
+     .print = weir_print_count,
+     .when = names_start,
+     .offset = WEIR_MEMBER(struct weir_config_limit, start, 4),
+     .min = 1,
+     .max = WEIR_LIMIT_MAX},
     WEIR_FIELD_COUNT("min", struct weir_config_limit, min, 1, WEIR_LIMIT_MAX),
     WEIR_FIELD_COUNT("max", struct weir_config_limit, max, 1, WEIR_LIMIT_MAX),
 };
 
-WEIR_SECTION(weir_section_limit, "gates.NAME.limit", limit_fields);
+WEIR_SECTION_IN_BRACES(weir_section_limit, "gates.NAME.limit", limit_fields);
 
 /* What is not named takes its default, or the nearest number that fits to those that are. The most
  * depends on the controller, which is not known yet. */
@@ -114,6 +127,23 @@ void weir_read_limit(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
+void weir_print_limit(struct weir_printer *printer, const struct weir_field *field,
+                      const void *target)
+{
+    const struct weir_config_limit *limit = target;
+    switch (limit->kind) {
+    case WEIR_CONFIG_KIND_NONE:
+        fputs("none", weir_print_entry(printer, field->name));
+        break;
+    case WEIR_CONFIG_KIND_FIXED:
+        weir_print_count(printer, field, &limit->start);
+        break;
+    case WEIR_CONFIG_KIND_ADAPTIVE:
+        weir_print_section_field(printer, field, limit);
+        break;
+    }
+}
+
 /* ---- rates ---- */
 
 #define RATE_EXPECTED "a rate such as 500/s, 600/m, 10000/h or 1000000/d"
@@ -132,16 +162,29 @@ static void read_rate(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
+static void print_rate(struct weir_printer *printer, const struct weir_field *field,
+                       const void *target)
+{
+    const struct weir_config_rate *rate = target;
+    uint64_t seconds = rate->period_ns / WEIR_NS_PER_SECOND;
+    char unit = seconds == 1 ? 's' : seconds == 60 ? 'm' : seconds == 3600 ? 'h' : 'd';
+    fprintf(weir_print_entry(printer, field->name), "%llu/%c", (unsigned long long)rate->tokens,
+            unit);
+}
+
+#define RATE_FIELD(word, member, must)                                          \
+    {                                                                           \
+        .name = word, .read = read_rate, .print = print_rate,                   \
+        .offset = offsetof(struct weir_config_bucket, member), .required = must \
+    }
+
 static const struct weir_field rate_fields[] = {
-    {.name = "start",
-     .read = read_rate,
-     .offset = offsetof(struct weir_config_bucket, start),
-     .required = true},
-    {.name = "min", .read = read_rate, .offset = offsetof(struct weir_config_bucket, min)},
-    {.name = "max", .read = read_rate, .offset = offsetof(struct weir_config_bucket, max)},
+    RATE_FIELD("start", start, true),
+    RATE_FIELD("min", min, false),
+    RATE_FIELD("max", max, false),
 };
 
-static WEIR_SECTION(section_rate, "gates.NAME.tokens.rate", rate_fields);
+static WEIR_SECTION_IN_BRACES(section_rate, "gates.NAME.tokens.rate", rate_fields);
 
 /* Tokens a day, to compare rates of different periods. At most 2^40 * 86400, which fits. */
 static uint64_t per_day(struct weir_config_rate rate)
@@ -207,12 +250,27 @@ static void read_bucket_rate(struct weir_reader *reader, const struct weir_yaml 
     }
 }
 
+static void print_bucket_rate(struct weir_printer *printer, const struct weir_field *field,
+                              const void *target)
+{
+    const struct weir_config_bucket *bucket = target;
+    if (bucket->kind == WEIR_CONFIG_KIND_ADAPTIVE) {
+        weir_print_section_field(printer, field, bucket);
+    } else {
+        print_rate(printer, field, &bucket->start);
+    }
+}
+
 static const struct weir_field bucket_fields[] = {
-    {.name = "rate", .read = read_bucket_rate, .required = true, .section = &section_rate},
+    {.name = "rate",
+     .read = read_bucket_rate,
+     .print = print_bucket_rate,
+     .required = true,
+     .section = &section_rate},
     WEIR_FIELD_AMOUNT("burst", struct weir_config_bucket, burst, 1, WEIR_RATE_TOKENS_MAX),
 };
 
-WEIR_SECTION(weir_section_bucket, "gates.NAME.tokens", bucket_fields);
+WEIR_SECTION_IN_BRACES(weir_section_bucket, "gates.NAME.tokens", bucket_fields);
 
 void weir_read_bucket(struct weir_reader *reader, const struct weir_yaml *value,
                       const struct weir_field *field, void *target)
@@ -231,12 +289,23 @@ void weir_read_bucket(struct weir_reader *reader, const struct weir_yaml *value,
     *(struct weir_config_bucket *)target = bucket;
 }
 
+void weir_print_bucket(struct weir_printer *printer, const struct weir_field *field,
+                       const void *target)
+{
+    const struct weir_config_bucket *bucket = target;
+    if (bucket->kind == WEIR_CONFIG_KIND_NONE) {
+        fputs("none", weir_print_entry(printer, field->name));
+    } else {
+        weir_print_section_field(printer, field, bucket);
+    }
+}
+
 /* ---- bounds by priority ---- */
 
-#define PRIORITY_FIELD(word, priority, least, most)                                     \
-    {                                                                                   \
-        .name = word, .read = weir_read_count, .offset = (priority) * sizeof(uint32_t), \
-        .min = least, .max = most                                                       \
+#define PRIORITY_FIELD(word, priority, least, most)                        \
+    {                                                                      \
+        .name = word, .read = weir_read_count, .print = weir_print_count,  \
+        .offset = (priority) * sizeof(uint32_t), .min = least, .max = most \
     }
 
 static const struct weir_field by_priority_fields[] = {
@@ -245,8 +314,10 @@ static const struct weir_field by_priority_fields[] = {
     PRIORITY_FIELD("low", WEIR_PRIORITY_LOW, 1, WEIR_TICKETS_MAX),
 };
 
-WEIR_SECTION(weir_section_line_by_priority, "gates.NAME.line.by_priority", by_priority_fields);
-WEIR_SECTION(weir_section_queue_by_priority, "queues.NAME.line.by_priority", by_priority_fields);
+WEIR_SECTION_IN_BRACES(weir_section_line_by_priority, "gates.NAME.line.by_priority",
+                       by_priority_fields);
+WEIR_SECTION_IN_BRACES(weir_section_queue_by_priority, "queues.NAME.line.by_priority",
+                       by_priority_fields);
 
 static const struct weir_field weight_fields[] = {
     PRIORITY_FIELD("high", WEIR_PRIORITY_HIGH, 1, WEIR_PRIORITY_WEIGHT_MAX),
@@ -254,7 +325,7 @@ static const struct weir_field weight_fields[] = {
     PRIORITY_FIELD("low", WEIR_PRIORITY_LOW, 1, WEIR_PRIORITY_WEIGHT_MAX),
 };
 
-WEIR_SECTION(weir_section_weights, "gates.NAME.weights", weight_fields);
+WEIR_SECTION_IN_BRACES(weir_section_weights, "gates.NAME.weights", weight_fields);
 
 /* ---- breakers ---- */
 
@@ -266,8 +337,8 @@ static const struct weir_field breaker_fields[] = {
                         WEIR_NS_PER_DAY),
 };
 
-WEIR_SECTION(weir_section_health, "upstreams.NAME.health", breaker_fields);
-WEIR_SECTION(weir_section_breaker, "gates.NAME.breaker", breaker_fields);
+WEIR_SECTION_IN_BRACES(weir_section_health, "upstreams.NAME.health", breaker_fields);
+WEIR_SECTION_IN_BRACES(weir_section_breaker, "gates.NAME.breaker", breaker_fields);
 
 void weir_reader_finish_breaker(struct weir_reader *reader, const struct weir_yaml *node,
                                 struct weir_breaker_settings *breaker)
@@ -309,20 +380,43 @@ static void read_tenant_rate(struct weir_reader *reader, const struct weir_yaml 
                                                      .unit = WEIR_UNIT_REQUESTS};
 }
 
+static void print_tenant_limit(struct weir_printer *printer, const struct weir_field *field,
+                               const void *target)
+{
+    if (*(const uint32_t *)target == 0) {
+        fputs("none", weir_print_entry(printer, field->name));
+    }
+    weir_print_count(printer, field, target);
+}
+
+static void print_tenant_rate(struct weir_printer *printer, const struct weir_field *field,
+                              const void *target)
+{
+    const struct weir_rate *rate = target;
+    struct weir_config_bucket bucket = {.kind = WEIR_CONFIG_KIND_NONE, .burst = rate->burst};
+    if (rate->tokens > 0) {
+        set_rate(&bucket, (struct weir_config_rate){rate->tokens, rate->period_ns});
+    }
+    weir_print_bucket(printer, field, &bucket);
+}
+
 static const struct weir_field tenant_fields[] = {
     WEIR_FIELD_COUNT("weight", struct weir_tenant_settings, weight, 1, WEIR_TENANT_WEIGHT_MAX),
     {.name = "limit",
      .read = read_tenant_limit,
+     .print = print_tenant_limit,
      .offset = offsetof(struct weir_tenant_settings, limit),
      .min = 1,
      .max = WEIR_LIMIT_MAX},
     {.name = "rate",
      .read = read_tenant_rate,
-     .offset = offsetof(struct weir_tenant_settings, rate)},
+     .print = print_tenant_rate,
+     .offset = offsetof(struct weir_tenant_settings, rate),
+     .section = &weir_section_bucket},
 };
 
-WEIR_SECTION(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);
-WEIR_SECTION(weir_section_queue_tenant, "queues.NAME.tenants.NAME", tenant_fields);
+WEIR_SECTION_IN_BRACES(weir_section_gate_tenant, "gates.NAME.tenants.NAME", tenant_fields);
+WEIR_SECTION_IN_BRACES(weir_section_queue_tenant, "queues.NAME.tenants.NAME", tenant_fields);
 
 const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader *reader,
                                                              const struct weir_yaml *value,

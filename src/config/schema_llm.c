@@ -1,6 +1,7 @@
 /* What a route says about the LLM behind it. Most of it depends on which API that speaks, and means
  * nothing without one, which is an error rather than passed over. */
 #include "base/slice.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 
@@ -36,7 +37,7 @@ static void read_header(struct weir_reader *reader, const struct weir_yaml *valu
 
 #define FIELD_HEADER(word, member, must)                                                        \
     {                                                                                           \
-        .name = word, .read = read_header, .required = must,                                    \
+        .name = word, .read = read_header, .print = weir_print_text, .required = must,          \
         .offset = WEIR_MEMBER(struct weir_config_llm_quota, member, sizeof(struct weir_slice)), \
     }
 
@@ -46,13 +47,14 @@ static const struct weir_field reset_fields[] = {
     FIELD_HEADER("header", reset, true),
     {.name = "unit",
      .read = weir_read_word,
+     .print = weir_print_word,
      .offset = WEIR_MEMBER(struct weir_config_llm_quota, reset_unit, 4),
      .required = true,
      .words = reset_words,
      .min = WEIR_CONFIG_RESET_MILLISECONDS},
 };
 
-static WEIR_SECTION(section_reset, "routes.custom.requests.reset", reset_fields);
+static WEIR_SECTION_IN_BRACES(section_reset, "routes.custom.requests.reset", reset_fields);
 
 /* A name, or a name and what it says; the target is the whole quota. */
 static void read_reset(struct weir_reader *reader, const struct weir_yaml *value,
@@ -66,18 +68,29 @@ static void read_reset(struct weir_reader *reader, const struct weir_yaml *value
     }
 }
 
+static void print_reset(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    const struct weir_config_llm_quota *quota = target;
+    if (quota->reset_unit == WEIR_CONFIG_RESET_ANY) {
+        weir_print_text(printer, field, &quota->reset);
+    } else {
+        weir_print_section_field(printer, field, quota);
+    }
+}
+
 /* What remains says nothing without the limit that it is a part of, nor the other way round. */
 static const struct weir_field quota_fields[] = {
     FIELD_HEADER("limit", limit, true),
     FIELD_HEADER("remaining", remaining, true),
-    {.name = "reset", .read = read_reset, .section = &section_reset},
+    {.name = "reset", .read = read_reset, .print = print_reset, .section = &section_reset},
 };
 
 static WEIR_SECTION(section_quota, "routes.custom.requests", quota_fields);
 
 #define FIELD_PATH(word, member)                                                                 \
     {                                                                                            \
-        .name = word, .read = read_path,                                                         \
+        .name = word, .read = read_path, .print = weir_print_text,                               \
         .offset = WEIR_MEMBER(struct weir_config_llm_custom, member, sizeof(struct weir_slice)), \
     }
 
@@ -107,6 +120,16 @@ void weir_read_llm_custom(struct weir_reader *reader, const struct weir_yaml *va
     }
 }
 
+void weir_print_llm_custom(struct weir_printer *printer, const struct weir_field *field,
+                           const void *target)
+{
+    const struct weir_config_llm_custom *custom =
+        *(const struct weir_config_llm_custom *const *)target;
+    if (custom != NULL) {
+        weir_print_section_field(printer, field, custom);
+    }
+}
+
 void weir_read_default_key(struct weir_reader *reader, const struct weir_yaml *value,
                            const struct weir_field *field, void *target)
 {
@@ -121,8 +144,21 @@ void weir_read_default_key(struct weir_reader *reader, const struct weir_yaml *v
 
 /* ---- what goes together ---- */
 
-static bool key_has_model(const struct weir_config_route *route)
+bool weir_route_has_llm(const void *section)
 {
+    return ((const struct weir_config_route *)section)->llm != WEIR_CONFIG_LLM_NONE;
+}
+
+bool weir_route_has_cache(const void *section)
+{
+    const struct weir_config_route *route = section;
+    return weir_route_has_llm(route) &&
+           (route->custom == NULL || route->custom->cached_tokens.bytes > 0);
+}
+
+bool weir_route_has_model(const void *section)
+{
+    const struct weir_config_route *route = section;
     for (uint32_t i = 0; i < route->key_parts; i++) {
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
             return true;
@@ -176,7 +212,7 @@ static void check_model(struct weir_reader *reader, const struct weir_yaml *node
                         const struct weir_config_route *route)
 {
     const struct weir_yaml *fallback = weir_yaml_get(node, "default_key");
-    bool has_model = key_has_model(route);
+    bool has_model = weir_route_has_model(route);
     if (fallback != NULL && !has_model && route->key_parts > 0) {
         weir_reader_complain(reader, fallback,
                              "stands for {model}, which is not in the key; expected key: "

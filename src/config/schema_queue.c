@@ -2,8 +2,11 @@
  * and limits, how often it is tried, and the queue's line. A queue's tenants begin as a copy of
  * its default tenant. */
 #include "config/match.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
+
+#include <assert.h>
 
 #define QUEUES_MAX    256
 #define ARGUMENTS_MAX 64
@@ -138,6 +141,18 @@ static void read_environment(struct weir_reader *reader, const struct weir_yaml 
     queue->environment = variables;
 }
 
+/* The name of a variable; its value is a secret. */
+static void print_variable(struct weir_printer *printer, const struct weir_field *field,
+                           const void *target)
+{
+    struct weir_slice name = *(const struct weir_slice *)target;
+    (void)field;
+    const char *end = memchr(name.data, '=', name.bytes);
+    assert(end != NULL);
+    name.bytes = (size_t)(end - name.data);
+    fputs(WEIR_PRINT_MASK, weir_print_label(printer, name));
+}
+
 /* The system counts whole seconds; less than one would end every command at once. */
 static void read_cpu(struct weir_reader *reader, const struct weir_yaml *value,
                      const struct weir_field *field, void *target)
@@ -149,17 +164,27 @@ static void read_cpu(struct weir_reader *reader, const struct weir_yaml *value,
     *(uint64_t *)target = (duration_ns + WEIR_NS_PER_SECOND - 1) / WEIR_NS_PER_SECOND;
 }
 
+static void print_cpu(struct weir_printer *printer, const struct weir_field *field,
+                      const void *target)
+{
+    uint64_t seconds = *(const uint64_t *)target;
+    if (seconds > 0) {
+        fprintf(weir_print_entry(printer, field->name), "%llus", (unsigned long long)seconds);
+    }
+}
+
 static const struct weir_field limit_fields[] = {
     WEIR_FIELD_SIZE("memory", struct weir_config_queue, limit_memory_bytes, MEMORY_MIN_BYTES,
                     SIZE_MAX_BYTES),
     WEIR_FIELD_AMOUNT("processes", struct weir_config_queue, limit_processes, 1, PROCESSES_MAX),
     {.name = "cpu",
      .read = read_cpu,
+     .print = print_cpu,
      .offset = WEIR_MEMBER(struct weir_config_queue, limit_cpu_seconds, 8)},
     WEIR_FIELD_SIZE("output", struct weir_config_queue, limit_output_bytes, 1, SIZE_MAX_BYTES),
 };
 
-static WEIR_SECTION(section_limits, "queues.NAME.limits", limit_fields);
+static WEIR_SECTION_IN_BRACES(section_limits, "queues.NAME.limits", limit_fields);
 
 /* ---- lines and backoff ---- */
 
@@ -172,7 +197,7 @@ static const struct weir_field line_fields[] = {
     WEIR_FIELD_WORD("full", struct weir_config_queue, full, full_words, WEIR_CONFIG_FULL_REJECT),
 };
 
-static WEIR_SECTION(section_line, "queues.NAME.line", line_fields);
+static WEIR_SECTION_IN_BRACES(section_line, "queues.NAME.line", line_fields);
 
 /* Who names the most of all jobs bounds no priority, unless it is named too. */
 static void complete_line(struct weir_config_queue *queue)
@@ -197,7 +222,7 @@ static const struct weir_field backoff_fields[] = {
     WEIR_FIELD_DURATION("max", struct weir_config_queue, backoff_max_ns, WEIR_NS_PER_MS, WEIR_YEAR),
 };
 
-static WEIR_SECTION(section_backoff, "queues.NAME.backoff", backoff_fields);
+static WEIR_SECTION_IN_BRACES(section_backoff, "queues.NAME.backoff", backoff_fields);
 
 /* ---- queues ---- */
 
@@ -211,23 +236,27 @@ static void read_tenants(struct weir_reader *reader, const struct weir_yaml *val
 }
 
 static const struct weir_field queue_fields[] = {
-    {.name = "run", .read = read_run},
-    {.name = "route", .read = read_route},
+    WEIR_FIELD_ITEMS("run", read_run, struct weir_config_queue, run, run_count, weir_print_text,
+                     .in_brackets = true),
+    WEIR_FIELD_INSIDE("route", struct weir_config_queue, route, read_route, weir_print_text),
     WEIR_FIELD_TEXT("user", struct weir_config_queue, user),
-    {.name = "environment", .read = read_environment},
-    {.name = "limits", .read = weir_read_section_field, .section = &section_limits},
+    WEIR_FIELD_ITEMS("environment", read_environment, struct weir_config_queue, environment,
+                     environment_count, print_variable, .named = true),
+    WEIR_FIELD_INNER("limits", section_limits),
     WEIR_FIELD_DURATION("grace", struct weir_config_queue, grace_ns, 0, WEIR_NS_PER_DAY),
     WEIR_FIELD_COUNT("workers", struct weir_config_queue, workers, 1, WORKERS_MAX),
     WEIR_FIELD_COUNT("per_key", struct weir_config_queue, per_key, 1, WORKERS_MAX),
-    {.name = "line", .read = weir_read_section_field, .section = &section_line},
+    WEIR_FIELD_INNER("line", section_line),
     WEIR_FIELD_DURATION("lease", struct weir_config_queue, lease_ns, WEIR_NS_PER_SECOND, WEIR_YEAR),
     WEIR_FIELD_DURATION("timeout", struct weir_config_queue, timeout_ns, WEIR_NS_PER_MS, WEIR_YEAR),
     WEIR_FIELD_COUNT("attempts", struct weir_config_queue, attempts, 1, ATTEMPTS_MAX),
-    {.name = "backoff", .read = weir_read_section_field, .section = &section_backoff},
+    WEIR_FIELD_INNER("backoff", section_backoff),
     WEIR_FIELD_DURATION("keep", struct weir_config_queue, keep_ns, 0, WEIR_YEAR),
     WEIR_FIELD_COUNT("dead", struct weir_config_queue, dead_max, 1, DEAD_MAX),
     WEIR_FIELD_SIZE("body", struct weir_config_queue, body_bytes_max, 0, SIZE_MAX_BYTES),
-    {.name = "tenants", .read = read_tenants, .section = &weir_section_queue_tenant},
+    WEIR_FIELD_NAMED("tenants", read_tenants, struct weir_config_queue, tenants, tenant_count,
+                     weir_section_queue_tenant,
+                     .usual = offsetof(struct weir_config_queue, tenant_default)),
 };
 
 WEIR_SECTION(weir_section_queue, "queues.NAME", queue_fields);

@@ -4,6 +4,7 @@
 #include "base/slice.h"
 #include "base/words.h"
 #include "config/match.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 #include "config/template.h"
@@ -105,6 +106,23 @@ static void read_upstream(struct weir_reader *reader, const struct weir_yaml *va
     route->upstream_count = count;
 }
 
+static void print_gate(struct weir_printer *printer, const struct weir_field *field,
+                       const void *target)
+{
+    uint32_t gate = *(const uint32_t *)target;
+    if (gate != WEIR_CONFIG_NONE) {
+        weir_print_text(printer, field, &printer->config->gates[gate].name);
+    }
+}
+
+/* An index of an upstream. */
+static void print_upstream(struct weir_printer *printer, const struct weir_field *field,
+                           const void *target)
+{
+    const struct weir_config *config = printer->config;
+    weir_print_text(printer, field, &config->upstreams[*(const uint32_t *)target].name);
+}
+
 /* ---- the other fields ---- */
 
 /* A source, or the word for the request's own API key, which is worth more than a header. */
@@ -142,6 +160,42 @@ static void read_priority(struct weir_reader *reader, const struct weir_yaml *va
     weir_reader_expect(reader, value, suggestion.best, "%s", expected);
 }
 
+/* The first segments of the match, as they are written there. */
+static void print_strip(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    const struct weir_config_route *route = target;
+    struct weir_slice text = {route->match.data, 0};
+    uint32_t slashes = 0;
+    for (; route->strip_segments > 0 && text.bytes < route->match.bytes; text.bytes++) {
+        slashes += route->match.data[text.bytes] == '/';
+        if (slashes > route->strip_segments) {
+            break;
+        }
+    }
+    weir_print_text(printer, field, &text);
+}
+
+static void print_key(struct weir_printer *printer, const struct weir_field *field,
+                      const void *target)
+{
+    const struct weir_config_route *route = target;
+    weir_print_template(printer, field->name, route->key, route->key_parts, route->match);
+}
+
+/* To the byte. */
+static void print_max_body(struct weir_printer *printer, const struct weir_field *field,
+                           const void *target)
+{
+    uint64_t bytes = *(const uint64_t *)target;
+    FILE *out = weir_print_entry(printer, field->name);
+    if (bytes == WEIR_NEVER) {
+        fputs("none", out);
+    } else {
+        fprintf(out, "%lluB", (unsigned long long)bytes);
+    }
+}
+
 #define DEPTH_MAX            1000
 #define DEPTH_DEFAULT        5
 #define RETRIES_MAX          2
@@ -152,18 +206,28 @@ static const char *const permit_words[] = {"request", "flow", NULL};
 static const char *const llm_words[] = {"openai", "anthropic", "custom", NULL};
 
 static const struct weir_field route_fields[] = {
-    {.name = "match", .read = weir_read_later, .required = true},
-    {.name = "strip", .read = weir_read_later},
-    {.name = "key", .read = weir_read_later},
-    {.name = "tenant", .read = read_tenant, .offset = offsetof(struct weir_config_route, tenant)},
-    {.name = "priority", .read = read_priority},
-    {.name = "flow", .read = weir_read_source, .offset = offsetof(struct weir_config_route, flow)},
+    {.name = "match",
+     .read = weir_read_later,
+     .print = weir_print_text,
+     .offset = offsetof(struct weir_config_route, match),
+     .required = true},
+    {.name = "strip", .read = weir_read_later, .print = print_strip},
+    {.name = "key", .read = weir_read_later, .print = print_key},
+    WEIR_FIELD_OWN("tenant", struct weir_config_route, tenant, read_tenant, weir_print_source),
+    WEIR_FIELD_INSIDE("priority", struct weir_config_route, priority, read_priority,
+                      weir_print_source),
+    WEIR_FIELD_OWN("flow", struct weir_config_route, flow, weir_read_source, weir_print_source),
     WEIR_FIELD_DURATION_OR_NONE("deadline", struct weir_config_route, deadline_ns, WEIR_NS_PER_MS,
                                 WEIR_YEAR),
     WEIR_FIELD_DURATION("retry_after_max", struct weir_config_route, retry_after_max_ns, 0,
                         WEIR_NS_PER_DAY),
-    {.name = "gate", .read = read_gate, .offset = offsetof(struct weir_config_route, gate)},
-    {.name = "upstream", .read = read_upstream, .required = true},
+    WEIR_FIELD_OWN("gate", struct weir_config_route, gate, read_gate, print_gate),
+    {.name = "upstream",
+     .read = read_upstream,
+     .print = weir_print_items,
+     .items = WEIR_ITEMS(struct weir_config_route, upstreams, upstream_count, print_upstream,
+                         .in_brackets = true),
+     .required = true},
     WEIR_FIELD_WORD("permit", struct weir_config_route, permit, permit_words, 0),
     WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_NS_PER_MS,
                         WEIR_YEAR),
@@ -172,14 +236,32 @@ static const struct weir_field route_fields[] = {
     WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
     {.name = "custom",
      .read = weir_read_llm_custom,
+     .print = weir_print_llm_custom,
      .offset = offsetof(struct weir_config_route, custom),
      .section = &weir_section_llm_custom},
     {.name = "default_key",
      .read = weir_read_default_key,
+     .print = weir_print_text,
+     .when = weir_route_has_model,
      .offset = offsetof(struct weir_config_route, default_key)},
-    WEIR_FIELD_PERCENT("cache_read", struct weir_config_route, cache_read_percent, 0, 100),
-    WEIR_FIELD_COUNT("retries", struct weir_config_route, retries, 0, RETRIES_MAX),
-    WEIR_FIELD_SIZE_OR_NONE("max_body", struct weir_config_route, body_bytes_max),
+    {.name = "cache_read",
+     .read = weir_read_percent,
+     .print = weir_print_percent,
+     .when = weir_route_has_cache,
+     .offset = WEIR_MEMBER(struct weir_config_route, cache_read_percent, 4),
+     .max = 100},
+    {.name = "retries",
+     .read = weir_read_count,
+     .print = weir_print_count,
+     .when = weir_route_has_llm,
+     .offset = WEIR_MEMBER(struct weir_config_route, retries, 4),
+     .max = RETRIES_MAX},
+    {.name = "max_body",
+     .read = weir_read_size,
+     .print = print_max_body,
+     .offset = WEIR_MEMBER(struct weir_config_route, body_bytes_max, 8),
+     .max = UINT64_MAX,
+     .or_none = true},
 };
 
 WEIR_SECTION(weir_section_route, "routes", route_fields);

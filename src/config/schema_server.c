@@ -1,6 +1,7 @@
 /* What the server listens on (`listen`, `api`, `job_protocol`), whom it trusts, which DNS servers
  * it asks, and where its events go: the fields, their bounds and their defaults. */
 #include "config/address.h"
+#include "config/print.h"
 #include "config/schema.h"
 
 #define LISTENERS_MAX           16
@@ -38,6 +39,15 @@ static void read_address(struct weir_reader *reader, const struct weir_yaml *val
     }
 }
 
+void weir_print_address(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    FILE *out = weir_print_entry(printer, field->name);
+    fputc('"', out);
+    weir_config_address_print(target, out);
+    fputc('"', out);
+}
+
 static void read_hosts(struct weir_reader *reader, const struct weir_yaml *value,
                        const struct weir_field *field, void *target)
 {
@@ -70,7 +80,7 @@ static const struct weir_field patience_fields[] = {
                                 WEIR_NS_PER_DAY),
 };
 
-static WEIR_SECTION(section_patience, "listen.timeouts", patience_fields);
+static WEIR_SECTION_IN_BRACES(section_patience, "listen.timeouts", patience_fields);
 
 static const struct weir_config_patience patience_default = {.head_ns = 15 * WEIR_NS_PER_SECOND,
                                                              .idle_ns = 75 * WEIR_NS_PER_SECOND,
@@ -80,26 +90,45 @@ static const struct weir_config_patience patience_default = {.head_ns = 15 * WEI
 static const char *const half_close_words[] = {"close", "keep", NULL};
 static const char *const paths_words[] = {"normalize", "refuse", "keep", NULL};
 
+/* Only an address of `listen` may name them. */
+static void print_paths(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    const struct weir_config *config = printer->config;
+    for (uint32_t i = 0; i < config->listen_count; i++) {
+        if (target == &config->listen[i].paths) {
+            weir_print_word(printer, field, target);
+        }
+    }
+}
+
 static const struct weir_field listener_fields[] = {
     {.name = "address",
      .read = read_address,
+     .print = weir_print_address,
      .offset = offsetof(struct weir_config_listener, address),
      .required = true},
     WEIR_FIELD_WORD("half_close", struct weir_config_listener, half_close, half_close_words, 0),
-    WEIR_FIELD_WORD("paths", struct weir_config_listener, paths, paths_words, 0),
+    {.name = "paths",
+     .read = weir_read_word,
+     .print = print_paths,
+     .offset = WEIR_MEMBER(struct weir_config_listener, paths, 4),
+     .words = paths_words},
     WEIR_FIELD_COUNT("max_connections", struct weir_config_listener, connections_max, 1,
                      CONNECTIONS_MAX),
-    {.name = "hosts", .read = read_hosts},
+    WEIR_FIELD_ITEMS("hosts", read_hosts, struct weir_config_listener, hosts, host_count,
+                     weir_print_text, .in_brackets = true, .even_empty = true),
     WEIR_FIELD_SECTION("timeouts", struct weir_config_listener, patience, section_patience),
     {.name = "body_rate",
      .read = weir_read_size,
+     .print = weir_print_size,
      .offset = WEIR_MEMBER(struct weir_config_listener, body_rate_bytes, 8),
      .or_none = true,
      .min = 1,
      .max = BODY_RATE_MAX_BYTES},
 };
 
-WEIR_SECTION(weir_section_listener, "listen", listener_fields);
+WEIR_SECTION_IN_BRACES(weir_section_listener, "listen", listener_fields);
 
 /* One address, a mapping with more about it, or a list of both. */
 static const struct weir_config_listener *
@@ -174,14 +203,27 @@ void weir_read_protocol(struct weir_reader *reader, const struct weir_yaml *valu
 
 /* ---- events ---- */
 
+static bool has_file(const void *events)
+{
+    return ((const struct weir_config_events *)events)->file.bytes > 0;
+}
+
 static const struct weir_field events_fields[] = {
     WEIR_FIELD_COUNT("readers", struct weir_config_events, readers_max, 1, EVENT_READERS_MAX),
-    {.name = "file",
-     .read = weir_read_text,
-     .offset = WEIR_MEMBER(struct weir_config_events, file, sizeof(struct weir_slice))},
-    WEIR_FIELD_SIZE("rotate", struct weir_config_events, rotate_bytes, ROTATE_MIN_BYTES,
-                    ROTATE_MAX_BYTES),
-    WEIR_FIELD_COUNT("keep", struct weir_config_events, keep, 0, ROTATED_KEPT_MAX),
+    WEIR_FIELD_TEXT("file", struct weir_config_events, file),
+    {.name = "rotate",
+     .read = weir_read_size,
+     .print = weir_print_size,
+     .when = has_file,
+     .offset = WEIR_MEMBER(struct weir_config_events, rotate_bytes, 8),
+     .min = ROTATE_MIN_BYTES,
+     .max = ROTATE_MAX_BYTES},
+    {.name = "keep",
+     .read = weir_read_count,
+     .print = weir_print_count,
+     .when = has_file,
+     .offset = WEIR_MEMBER(struct weir_config_events, keep, 4),
+     .max = ROTATED_KEPT_MAX},
 };
 
 WEIR_SECTION(weir_section_events, "events", events_fields);
@@ -234,10 +276,15 @@ static void read_dns_servers(struct weir_reader *reader, const struct weir_yaml 
 }
 
 static const struct weir_field dns_fields[] = {
-    {.name = "servers", .read = read_dns_servers, .required = true},
+    {.name = "servers",
+     .read = read_dns_servers,
+     .print = weir_print_items,
+     .items = WEIR_ITEMS(struct weir_config_dns, servers, server_count, weir_print_address,
+                         .in_brackets = true),
+     .required = true},
 };
 
-WEIR_SECTION(weir_section_dns, "dns", dns_fields);
+WEIR_SECTION_IN_BRACES(weir_section_dns, "dns", dns_fields);
 
 /* ---- who is believed ---- */
 
@@ -281,4 +328,11 @@ void weir_read_trusted(struct weir_reader *reader, const struct weir_yaml *value
     }
     config->trusted = networks;
     config->trusted_count = count;
+}
+
+void weir_print_network(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    struct weir_network_text text = weir_config_network_show(target);
+    weir_print_quoted(weir_print_entry(printer, field->name), weir_slice_of(text.text));
 }

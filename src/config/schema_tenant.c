@@ -51,7 +51,7 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
 /* One bound of a tenant's budget. */
 #define BOUND(word, period, unit)                                                             \
     {                                                                                         \
-        .name = word, .read = read_bound,                                                     \
+        .name = word, .read = read_bound, .print = weir_print_amount,                         \
         .offset = WEIR_MEMBER(struct weir_config_tenant, budget.most[period].units[unit], 8), \
         .max = WEIR_BUDGET_BOUND_MAX                                                          \
     }
@@ -63,10 +63,11 @@ static const struct weir_field tenant_fields[] = {
     BOUND("requests_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_REQUESTS),
     WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, weir_priority_words,
                     WEIR_PRIORITY_NORMAL),
-    {.name = "models", .read = read_models},
+    WEIR_FIELD_ITEMS("models", read_models, struct weir_config_tenant, models, model_count,
+                     weir_print_text, .in_brackets = true),
 };
 
-WEIR_SECTION(weir_section_tenant, "tenants.NAME", tenant_fields);
+WEIR_SECTION_IN_BRACES(weir_section_tenant, "tenants.NAME", tenant_fields);
 
 static int compare_names(const void *left, const void *right)
 {

@@ -1,6 +1,7 @@
 /* The section `api_tokens`. A token's text comes from the environment or from a file, never from
  * the config itself, and no message shows it. */
 #include "base/slice.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 
@@ -52,6 +53,20 @@ static void read_scopes(struct weir_reader *reader, const struct weir_yaml *valu
     }
 }
 
+static void print_scopes(struct weir_printer *printer, const struct weir_field *field,
+                         const void *target)
+{
+    FILE *out = weir_print_entry(printer, field->name);
+    const char *before = "[";
+    for (uint32_t i = 0; scope_words[i] != NULL; i++) {
+        if ((*(const uint32_t *)target & (UINT32_C(1) << i)) != 0) {
+            fprintf(out, "%s%s", before, scope_words[i]);
+            before = ", ";
+        }
+    }
+    fputc(']', out);
+}
+
 /* A tenant of this name is asked for elsewhere, where names have that length. */
 static void read_tenant(struct weir_reader *reader, const struct weir_yaml *value,
                         const struct weir_field *field, void *target)
@@ -65,15 +80,17 @@ static void read_tenant(struct weir_reader *reader, const struct weir_yaml *valu
 }
 
 static const struct weir_field token_fields[] = {
-    {.name = "token", .read = read_token},
+    WEIR_FIELD_INSIDE("token", struct weir_config_api_token, token, read_token, weir_print_secret),
     WEIR_FIELD_TEXT("file", struct weir_config_api_token, file),
     {.name = "scopes",
      .read = read_scopes,
+     .print = print_scopes,
      .offset = WEIR_MEMBER(struct weir_config_api_token, scopes, 4),
      .required = true,
      .words = scope_words},
     {.name = "tenant",
      .read = read_tenant,
+     .print = weir_print_text,
      .offset = WEIR_MEMBER(struct weir_config_api_token, tenant, sizeof(struct weir_slice))},
 };
 

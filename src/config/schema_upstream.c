@@ -3,6 +3,7 @@
  * leads an LLM to the upstream are stored at the end, in weir_finish_upstreams(). */
 #include "base/slice.h"
 #include "config/address.h"
+#include "config/print.h"
 #include "config/scalars.h"
 #include "config/schema.h"
 
@@ -65,6 +66,17 @@ static void read_urls(struct weir_reader *reader, const struct weir_yaml *value,
     upstream->url_count = count;
 }
 
+static void print_url(struct weir_printer *printer, const struct weir_field *field,
+                      const void *target)
+{
+    const struct weir_config_url *url = target;
+    bool tcp = url->address.kind == WEIR_CONFIG_ADDRESS_TCP;
+    FILE *out = weir_print_entry(printer, field->name);
+    fprintf(out, "\"%s", !tcp ? "" : url->tls ? "https://" : "http://");
+    weir_config_address_print(&url->address, out);
+    fputc('"', out);
+}
+
 /* ---- TLS ---- */
 
 static void read_ca(struct weir_reader *reader, const struct weir_yaml *value,
@@ -89,21 +101,28 @@ static void read_server_name(struct weir_reader *reader, const struct weir_yaml 
 }
 
 static const struct weir_field tls_fields[] = {
-    {.name = "ca", .read = read_ca},
-    {.name = "server_name", .read = read_server_name},
+    WEIR_FIELD_INSIDE("ca", struct weir_config_tls, ca, read_ca, weir_print_text),
+    WEIR_FIELD_INSIDE("server_name", struct weir_config_tls, server_name, read_server_name,
+                      weir_print_text),
     WEIR_FIELD_BOOLEAN("verify", struct weir_config_tls, verify),
 };
 
 static WEIR_SECTION(section_tls, "upstreams.NAME.tls", tls_fields);
 
-static void check_tls(struct weir_reader *reader, const struct weir_yaml *tls,
-                      const struct weir_config_upstream *upstream)
+static bool uses_tls(const void *section)
 {
-    bool used = tls == NULL || upstream->url_count == 0;
+    const struct weir_config_upstream *upstream = section;
+    bool used = false;
     for (uint32_t i = 0; i < upstream->url_count; i++) {
         used = used || upstream->urls[i].tls;
     }
-    if (!used) {
+    return used;
+}
+
+static void check_tls(struct weir_reader *reader, const struct weir_yaml *tls,
+                      const struct weir_config_upstream *upstream)
+{
+    if (tls != NULL && upstream->url_count > 0 && !uses_tls(upstream)) {
         weir_reader_complain(reader, tls,
                              "has no use without TLS; expected a url that begins with https://");
     }
@@ -176,6 +195,14 @@ static void read_headers(struct weir_reader *reader, const struct weir_yaml *val
     upstream->headers = headers;
 }
 
+static void print_header(struct weir_printer *printer, const struct weir_field *field,
+                         const void *target)
+{
+    (void)field;
+    fputs(WEIR_PRINT_MASK,
+          weir_print_label(printer, ((const struct weir_config_header *)target)->name));
+}
+
 /* ---- models ---- */
 
 static bool is_model_name(struct weir_slice name)
@@ -213,6 +240,14 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
         read_rename(reader, item, &models[i]);
     }
     upstream->models = models;
+}
+
+static void print_rename(struct weir_printer *printer, const struct weir_field *field,
+                         const void *target)
+{
+    const struct weir_config_rename *rename = target;
+    (void)field;
+    weir_print_quoted(weir_print_label(printer, rename->from), rename->to);
 }
 
 /* ---- prefixes ---- */
@@ -263,21 +298,30 @@ static const struct weir_field timeout_fields[] = {
                         TIMEOUT_MAX_NS),
 };
 
-static WEIR_SECTION(section_timeouts, "upstreams.NAME.timeouts", timeout_fields);
+static WEIR_SECTION_IN_BRACES(section_timeouts, "upstreams.NAME.timeouts", timeout_fields);
 
 static const struct weir_field upstream_fields[] = {
-    {.name = "url", .read = read_urls, .required = true},
-    WEIR_FIELD_SECTION("tls", struct weir_config_upstream, tls, section_tls),
-    {.name = "prefix",
-     .read = read_prefix,
-     .offset = offsetof(struct weir_config_upstream, prefix)},
-    {.name = "headers", .read = read_headers},
-    {.name = "timeouts", .read = weir_read_section_field, .section = &section_timeouts},
+    {.name = "url",
+     .read = read_urls,
+     .print = weir_print_items,
+     .items = WEIR_ITEMS(struct weir_config_upstream, urls, url_count, print_url, .apart = false),
+     .required = true},
+    {.name = "tls",
+     .read = weir_read_section_field,
+     .print = weir_print_section_field,
+     .when = uses_tls,
+     .offset = offsetof(struct weir_config_upstream, tls),
+     .section = &section_tls},
+    WEIR_FIELD_OWN("prefix", struct weir_config_upstream, prefix, read_prefix, weir_print_text),
+    WEIR_FIELD_ITEMS("headers", read_headers, struct weir_config_upstream, headers, header_count,
+                     print_header, .named = true),
+    WEIR_FIELD_INNER("timeouts", section_timeouts),
     WEIR_FIELD_COUNT("keepalive", struct weir_config_upstream, keepalive, 0, KEEPALIVE_MAX),
     WEIR_FIELD_SECTION("health", struct weir_config_upstream, health, weir_section_health),
     WEIR_FIELD_WORD("charge", struct weir_config_upstream, charge, charge_words,
                     WEIR_CHARGE_ESTIMATE),
-    {.name = "models", .read = read_models},
+    WEIR_FIELD_ITEMS("models", read_models, struct weir_config_upstream, models, model_count,
+                     print_rename, .named = true),
 };
 
 WEIR_SECTION(weir_section_upstream, "upstreams.NAME", upstream_fields);

@@ -3,7 +3,10 @@
 #include "config/template.h"
 
 #include "base/slice.h"
+#include "config/print.h"
 #include "config/scalars.h"
+
+#include <assert.h>
 
 #define HEADER_PREFIX "header:"
 
@@ -176,4 +179,72 @@ const struct weir_config_source *weir_template_read(struct weir_reader *reader,
         *part_count = read_parts(reader, value, pattern, text, parts);
     }
     return parts;
+}
+
+/* ---- printing ---- */
+
+static struct weir_slice capture_name(const struct weir_pattern *pattern, uint32_t index)
+{
+    for (uint32_t i = 0;; i++) {
+        assert(i < pattern->segment_count);
+        if (pattern->segments[i].capture && index-- == 0) {
+            return pattern->segments[i].text;
+        }
+    }
+}
+
+static void print_part(FILE *out, const struct weir_config_source *part,
+                       const struct weir_pattern *pattern)
+{
+    switch (part->kind) {
+    case WEIR_CONFIG_SOURCE_HEADER:
+        fputs(HEADER_PREFIX, out);
+        weir_print_escaped(out, part->text);
+        break;
+    case WEIR_CONFIG_SOURCE_CAPTURE:
+        fputc('{', out);
+        weir_print_escaped(out, capture_name(pattern, part->capture));
+        fputc('}', out);
+        break;
+    case WEIR_CONFIG_SOURCE_MODEL:
+        fputs("{model}", out);
+        break;
+    case WEIR_CONFIG_SOURCE_TENANT:
+        fputs("{tenant}", out);
+        break;
+    case WEIR_CONFIG_SOURCE_UPSTREAM:
+        fputs("{upstream}", out);
+        break;
+    case WEIR_CONFIG_SOURCE_API_KEY:
+        fputs("api_key", out);
+        break;
+    default:
+        weir_print_escaped(out, part->text);
+        break;
+    }
+}
+
+void weir_print_template(struct weir_printer *printer, const char *name,
+                         const struct weir_config_source *parts, uint32_t part_count,
+                         struct weir_slice match)
+{
+    struct weir_pattern pattern = {.route = 0};
+    const char *mistake = weir_pattern_read(match, &pattern);
+    assert(mistake == NULL);
+    (void)mistake;
+    FILE *out = weir_print_entry(printer, name);
+    fputc('"', out);
+    for (uint32_t i = 0; i < part_count; i++) {
+        print_part(out, &parts[i], &pattern);
+    }
+    fputc('"', out);
+}
+
+void weir_print_source(struct weir_printer *printer, const struct weir_field *field,
+                       const void *target)
+{
+    const struct weir_config_source *source = target;
+    if (source->kind != WEIR_CONFIG_SOURCE_NONE) {
+        weir_print_template(printer, field->name, source, 1, weir_slice_of("/"));
+    }
 }

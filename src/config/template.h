@@ -24,5 +24,11 @@ const struct weir_config_source *weir_template_read(struct weir_reader *reader,
 
 /* Reads header:NAME or a constant into a struct weir_config_source. */
 weir_field_read weir_read_source;
+weir_field_print weir_print_source;
+
+/* The template as it was written; `match` has the names of the captures. */
+void weir_print_template(struct weir_printer *printer, const char *name,
+                         const struct weir_config_source *parts, uint32_t part_count,
+                         struct weir_slice match);
 
 #endif

@@ -113,6 +113,7 @@ static void check_section(const struct weir_section *section, uint32_t *fields)
         if (strcmp(section->title, "gates.NAME.keys.NAME") != 0) {
             check_range(section, &section->fields[i], found);
         }
+        assert_non_null(section->fields[i].print); /* beside its read, for check --print */
         (*fields)++;
     }
     if (count_rows(text) != section->field_count) {
