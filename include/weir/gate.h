@@ -77,6 +77,13 @@ WEIR_API WEIR_MUST_CHECK enum weir_status weir_gate_apply(struct weir_gate *gate
                                                           struct weir_key *key, uint64_t now_ns,
                                                           struct weir_news *news);
 
+/* Pauses the whole gate by hand, or ends that: keys made from now on follow at once, keys that
+ * exist after weir_gate_apply_pause(), which needs both locks and cannot fail. */
+WEIR_API void weir_gate_pause(struct weir_gate *gate, bool paused);
+WEIR_API bool weir_gate_is_paused(const struct weir_gate *gate);
+WEIR_API void weir_gate_apply_pause(struct weir_gate *gate, struct weir_key *key, uint64_t now_ns,
+                                    struct weir_news *news);
+
 /* Looks at up to `keys_max` keys, going round, and forgets those at which nothing is held, waits,
  * is owed or paused, and that were unused for the time that their settings say. If there are more
  * keys than the gate may keep, also forgets up to `keys_max` keys at rest, whatever their age.

@@ -65,6 +65,7 @@ enum weir_binding {
     WEIR_BINDING_BREAKER,      /* it is next, and the lanes with room have tripped */
     WEIR_BINDING_TENANT_LIMIT, /* its tenant holds as many permits as it may */
     WEIR_BINDING_TENANT_RATE,  /* its tenant goes as fast as it may */
+    WEIR_BINDING_GATE_PAUSED,  /* the key or all of its gate is paused by hand */
     WEIR_BINDING_COUNT
 };
 
@@ -98,6 +99,14 @@ struct weir_key_stats {
     uint64_t interval_ns; /* mean time between two starts from the line; 0 while unknown */
     uint64_t wake_ns;
     struct weir_estimate_stats estimate; /* of all tenants together */
+};
+
+/* What an operator has set at a key by hand. It stands above the settings, which do not change it,
+ * and above controllers, which go on learning below it. Zeroed, nothing is set. */
+struct weir_override {
+    bool paused;    /* no ticket is admitted; permits that are held stay */
+    bool limited;   /* each lane has this limit instead of its own */
+    uint32_t limit; /* 0 .. WEIR_LIMIT_MAX, or WEIR_LIMIT_NONE */
 };
 
 struct weir_lane_stats {
@@ -189,6 +198,16 @@ WEIR_API void weir_key_wake(struct weir_key *key, uint64_t now_ns, struct weir_n
 WEIR_API WEIR_MUST_CHECK enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id,
                                                              uint32_t limit, uint64_t now_ns,
                                                              struct weir_news *news);
+
+/* Sets by hand, or takes back, what stands above the settings. WEIR_BAD_LIMIT changes nothing. The
+ * override goes with the key when that is forgotten: a caller who wants it to stay pins the key. */
+WEIR_API WEIR_MUST_CHECK enum weir_status
+weir_key_set_override(struct weir_key *key, const struct weir_override *override, uint64_t now_ns,
+                      struct weir_news *news);
+WEIR_API struct weir_override weir_key_get_override(const struct weir_key *key);
+
+/* Whether the key is paused by hand, be it alone or with all of its gate (weir_gate_pause()). */
+WEIR_API bool weir_key_is_paused(const struct weir_key *key);
 
 /* Changes how fast a lane's bucket refills from now on, and how much it holds; what is in it stays
  * but for what no longer fits. `index` counts the lane's rates. The unit cannot change. */

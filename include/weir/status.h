@@ -38,6 +38,7 @@
     X(QUOTA_SPENT, "the provider's quota is spent for longer than it may wait; come back when it is refilled") \
     X(TOO_MANY_KEYS, "the gate keeps as many keys as it may, and none could be forgotten") \
     X(TOO_MANY_GATES, "there are as many gates as may be; a restart forgets those that are no longer named") \
+    X(TOO_MANY_OVERRIDES, "as many keys have a limit or pause by hand as may be; take some back") \
     /* How a wait or a permit came to its end. */ \
     X(TIMED_OUT, "the deadline passed while it waited in line") \
     X(DISPLACED, "its place in the full line went to a tenant below its fair share") \

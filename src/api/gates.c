@@ -6,6 +6,7 @@
 
 #include "api/handlers.h"
 #include "base/slice.h"
+#include "gates/override.h"
 #include "worker/config_snapshot.h"
 #include "worker/key_tenant.h"
 
@@ -92,6 +93,13 @@ static void put_counts(struct weir_json *json, const struct weir_key_stats *stat
         }
     }
     weir_json_close(json, '}');
+}
+
+static void put_by_hand(struct weir_json *json, const struct weir_key *key)
+{
+    bool paused;
+    struct weir_override override = weir_gates_override_of(key, &paused);
+    weir_api_put_override(json, &override, paused);
 }
 
 static void put_or_null(struct weir_json *json, const char *name, bool known, double number)
@@ -233,6 +241,7 @@ static bool produce_key(struct weir_call *call, struct weir_json *json)
         weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
         weir_json_put_string(json, "key", weir_key_name(view->key));
         put_counts(json, &stats);
+        put_by_hand(json, view->key);
         if (stats.interval_ns > 0) {
             weir_json_put_number(json, "interval_us", stats.interval_ns / 1000);
         }
@@ -324,6 +333,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
         view->opened = true;
         weir_json_open(json, '{');
         weir_json_put_string(json, "gate", weir_gates_name(call->worker->gates, view->gate));
+        weir_json_put_bool(json, "paused", weir_gates_is_paused(gates, view->gate));
         weir_json_name(json, "keys");
         weir_json_open(json, '[');
         view->key = weir_gates_next(gates, view->gate, NULL);
@@ -337,6 +347,7 @@ static bool produce_gate(struct weir_call *call, struct weir_json *json)
             weir_json_open(json, '{');
             weir_json_put_string(json, "key", weir_key_name(view->key));
             put_counts(json, &stats);
+            put_by_hand(json, view->key);
             weir_json_close(json, '}');
         }
         view->key = weir_gates_next(gates, view->gate, view->key);
@@ -383,6 +394,9 @@ static void put_sum(struct weir_call *call, struct weir_json *json)
                                  ? WEIR_LIMIT_NONE
                                  : gate->rules.limit.start);
     weir_json_put_bool(json, "draining", gate == NULL);
+    weir_json_put_bool(json, "paused", weir_gates_is_paused(call->worker->gates, view->gate));
+    weir_json_put_number(json, "overrides",
+                         weir_gates_override_count(call->worker->gates, view->gate));
     weir_json_close(json, '}');
 }
 

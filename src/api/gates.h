@@ -31,4 +31,19 @@ bool weir_api_end_list(struct weir_json *json);
 
 void weir_api_put_limit(struct weir_json *json, uint32_t limit);
 
+/* override.c: what is set at a key by hand, as two fields. */
+void weir_api_put_override(struct weir_json *json, const struct weir_override *override,
+                           bool paused);
+
+/* How far a list of all gates and keys with something set by hand is. Zeroed, it begins. */
+struct weir_override_cursor {
+    uint32_t gate;
+    uint32_t index;   /* of the gate's keys: the next one to list */
+    bool listed_gate; /* the gate itself was */
+};
+
+/* Lists those that the caller may see. False if the rest has to wait for the next piece. */
+bool weir_api_list_overrides(struct weir_call *call, struct weir_override_cursor *cursor,
+                             struct weir_json *json);
+
 #endif

@@ -18,6 +18,12 @@ void weir_api_acquire(struct weir_call *call);
 void weir_api_release(struct weir_call *call);
 void weir_api_renew(struct weir_call *call);
 
+/* override.c: limits and pauses by hand. */
+void weir_api_put_key_limit(struct weir_call *call);
+void weir_api_remove_key_limit(struct weir_call *call);
+void weir_api_pause(struct weir_call *call);
+void weir_api_resume(struct weir_call *call);
+
 /* submit.c: POST /submit and /submit/{jobId}. */
 void weir_api_submit(struct weir_call *call, const struct weir_http1_head *head, const char *data);
 

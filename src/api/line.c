@@ -84,7 +84,8 @@ static uint64_t ms_between(uint64_t earlier_ns, uint64_t later_ns)
 static void put_entry(struct weir_json *json, const struct line_copy *line, uint32_t index)
 {
     static const char *const bindings[WEIR_BINDING_COUNT] = {
-        "none", "turn", "limit", "bucket", "pause", "breaker", "tenant_limit", "tenant_rate"};
+        "none",    "turn",         "limit",       "bucket",     "pause",
+        "breaker", "tenant_limit", "tenant_rate", "gate_paused"};
     const struct line_entry *entry = &line->entries[index];
     weir_json_open(json, '{');
     weir_json_put_number(json, "position", entry->position);

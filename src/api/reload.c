@@ -1,3 +1,4 @@
+#include "api/gates.h"
 #include "api/handlers.h"
 
 #include "base/list.h"
@@ -6,12 +7,18 @@
 struct reload_call {
     struct weir_reload_request request;
     struct weir_call *call;
+    bool opened; /* the document has been begun */
+    struct weir_override_cursor overrides;
 };
 
 static bool produce_outcome(struct weir_call *call, struct weir_json *json)
 {
-    const struct reload_call *reload = call->context;
+    struct reload_call *reload = call->context;
     const struct weir_reload_outcome *outcome = &reload->request.outcome;
+    if (reload->opened) {
+        return weir_api_list_overrides(call, &reload->overrides, json) && weir_api_end_list(json);
+    }
+    reload->opened = true;
     weir_json_open(json, '{');
     weir_json_put_number(json, "gates", outcome->gates);
     weir_json_put_number(json, "routes", outcome->routes);
@@ -21,9 +28,9 @@ static bool produce_outcome(struct weir_call *call, struct weir_json *json)
     } else {
         weir_json_put_string(json, "needs_restart", weir_slice_of(outcome->needs_restart));
     }
-    weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
-    return true;
+    weir_json_name(json, "overrides");
+    weir_json_open(json, '[');
+    return weir_api_list_overrides(call, &reload->overrides, json) && weir_api_end_list(json);
 }
 
 static void answer(struct weir_call *call, const struct reload_call *reload)

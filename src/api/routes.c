@@ -5,6 +5,9 @@
 #include "tenants/token.h"
 #include "worker/config_snapshot.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static bool produce_health(struct weir_call *call, struct weir_json *json)
 {
     (void)call;
@@ -70,6 +73,12 @@ static const struct route routes[] = {
     {WEIR_METHOD_GET, "gates", 4, "line", READ, false, weir_api_get_line, NULL},
     {WEIR_METHOD_GET, "usage", 1, NULL, READ, true, weir_api_get_usage, NULL},
     {WEIR_METHOD_POST, "reload", 1, NULL, ADMIN, false, weir_api_reload, NULL},
+    {WEIR_METHOD_PUT, "gates", 4, "limit", ADMIN, false, weir_api_put_key_limit, NULL},
+    {WEIR_METHOD_DELETE, "gates", 4, "limit", ADMIN, false, weir_api_remove_key_limit, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "pause", ADMIN, false, weir_api_pause, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "resume", ADMIN, false, weir_api_resume, NULL},
+    {WEIR_METHOD_POST, "gates", 3, "pause", ADMIN, false, weir_api_pause, NULL},
+    {WEIR_METHOD_POST, "gates", 3, "resume", ADMIN, false, weir_api_resume, NULL},
     {WEIR_METHOD_POST, "gates", 4, "acquire", WORK, false, weir_api_acquire, NULL},
     {WEIR_METHOD_POST, "gates", 4, "release", WORK, false, weir_api_release, NULL},
     {WEIR_METHOD_POST, "gates", 4, "renew", WORK, false, weir_api_renew, NULL},
@@ -136,10 +145,23 @@ static void refuse_method(struct weir_call *call, const char *allow)
     weir_call_refuse(call, &problem);
 }
 
-/* The route of the call, or null; then `allow` has the methods that the path has, or null. */
-static const struct route *find_route(const struct weir_call *call, const char **allow)
+/* The longest list of methods, "GET, HEAD, PUT, POST, DELETE", with its zero. */
+#define ALLOW_BYTES_MAX 32
+
+static void add_method(char allow[ALLOW_BYTES_MAX], enum weir_http_method method)
 {
-    *allow = NULL;
+    const char *name = method == WEIR_METHOD_GET    ? "GET, HEAD"
+                       : method == WEIR_METHOD_PUT  ? "PUT"
+                       : method == WEIR_METHOD_POST ? "POST"
+                                                    : "DELETE";
+    size_t bytes = strlen(allow);
+    snprintf(allow + bytes, ALLOW_BYTES_MAX - bytes, "%s%s", bytes == 0 ? "" : ", ", name);
+}
+
+/* The route of the call, or null; then `allow` has the methods that the path has, or is empty. */
+static const struct route *find_route(const struct weir_call *call, char allow[ALLOW_BYTES_MAX])
+{
+    allow[0] = '\0';
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *route = &routes[i];
         if (!leads_to(route, call)) {
@@ -148,21 +170,15 @@ static const struct route *find_route(const struct weir_call *call, const char *
         if (route->method == (enum weir_http_method)call->method) {
             return route;
         }
-        if (*allow != NULL) { /* only /dlq/redrive has two */
-            *allow = "POST, DELETE";
-        } else {
-            *allow = route->method == WEIR_METHOD_GET    ? "GET, HEAD"
-                     : route->method == WEIR_METHOD_POST ? "POST"
-                                                         : "DELETE";
-        }
+        add_method(allow, route->method); /* no path has a method twice */
     }
     return NULL;
 }
 
 bool weir_call_begin(struct weir_call *call, const struct weir_http1_head *head, const char *data)
 {
-    const char *allow;
-    const struct route *route = find_route(call, &allow);
+    char allow[ALLOW_BYTES_MAX];
+    const struct route *route = find_route(call, allow);
     if (route == NULL || route->begin == NULL) {
         return false;
     }
@@ -174,13 +190,13 @@ bool weir_call_begin(struct weir_call *call, const struct weir_http1_head *head,
 
 void weir_call_dispatch(struct weir_call *call)
 {
-    const char *allow;
-    const struct route *route = find_route(call, &allow);
+    char allow[ALLOW_BYTES_MAX];
+    const struct route *route = find_route(call, allow);
     if (route != NULL) {
         if (may_call(call, route)) {
             route->handle(call);
         }
-    } else if (allow != NULL) {
+    } else if (allow[0] != '\0') {
         refuse_method(call, allow);
     } else {
         weir_call_problem(call, WEIR_PROBLEM_NOT_FOUND, 404,

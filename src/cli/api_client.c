@@ -215,6 +215,7 @@ int weir_api_client_call(struct weir_api_client *client, const struct weir_api_c
     struct weir_question question = {.method = call->method,
                                      .path = path,
                                      .upload = call->upload,
+                                     .body = call->body,
                                      .piece = call->piece,
                                      .context = call->context,
                                      .patience_ms = call->patience_ms};

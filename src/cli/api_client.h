@@ -47,7 +47,8 @@ struct weir_api_call {
     const char *method;
     const char *segments[WEIR_CALL_SEGMENTS_MAX];
     const struct weir_parameter *parameters; /* may be null */
-    const struct weir_upload *upload;        /* the body; null: none */
+    const struct weir_upload *upload;        /* the body; null: `body` */
+    struct weir_slice body;                  /* JSON; may be empty */
     weir_caller_piece *piece;                /* takes the body of a 200, which is not a document */
     void *context;                           /* for `piece` */
     uint32_t patience_ms;                    /* 0: the default */

@@ -38,10 +38,10 @@ struct weir_upload {
 };
 
 struct weir_question {
-    const char *method;      /* GET, POST or DELETE */
+    const char *method;      /* GET, POST, PUT or DELETE */
     const char *path;        /* encoded */
     struct weir_slice token; /* may be empty */
-    struct weir_slice body;  /* of a POST */
+    struct weir_slice body;  /* of a POST or PUT */
     bool waits;              /* the call may wait in line, without a limit */
     bool line_only;          /* the reply continues: only its first line is read */
     weir_caller_line

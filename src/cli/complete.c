@@ -147,11 +147,22 @@ static void offer_choices(const struct stem *stem, const char *choices, const ch
     }
 }
 
+/* The word that names the gate, or null. */
+static const char *named_gate(const struct completion_call *call)
+{
+    for (uint32_t i = 0; i < call->word_count; i++) {
+        if (call->command->words[i] != NULL && strcmp(call->command->words[i], "GATE") == 0) {
+            return call->words[i];
+        }
+    }
+    return NULL;
+}
+
 /* Offers candidates for a placeholder of a usage; none for values that only the user knows. */
 static void offer_kind(const struct completion_call *call, const struct stem *stem,
                        const char *kind)
 {
-    const char *gate = call->options.gate != NULL ? call->options.gate : call->words[0];
+    const char *gate = call->options.gate != NULL ? call->options.gate : named_gate(call);
     if (strcmp(kind, "GATE") == 0) {
         offer_gates(call, stem);
     } else if (strcmp(kind, "KEY") == 0 && gate != NULL) {

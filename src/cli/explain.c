@@ -73,6 +73,7 @@ static void say_why(const json_t *document, const json_t *entry)
          " is next and waits for the breaker: the upstream has failed, and gets a pause. "},
         {"tenant_limit", " waits for its tenant's limit of permits. "},
         {"tenant_rate", " waits for its tenant's rate limit. "},
+        {"gate_paused", " waits because an operator has paused the gate (weir gate resume). "},
         {"none", " is about to go. "},
     };
     const char *binding = weir_show_string(entry, "binding");

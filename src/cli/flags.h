@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 /* The most words that a command takes, not counting lists and the words of a command to run. */
-#define WEIR_WORDS_MAX 3
+#define WEIR_WORDS_MAX 4
 
 /* Values that are not given are null, false or WEIR_NEVER. The texts are the caller's arguments. */
 struct weir_options {
@@ -28,6 +28,7 @@ struct weir_options {
     bool watch;
     bool wait;
     bool all;
+    bool remove;
     const char *id;
     const char *queue;
     const char *state;

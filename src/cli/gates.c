@@ -25,6 +25,26 @@ static void put_number(struct weir_table *table, const json_t *object, const cha
     weir_table_put(table, weir_show_number(json_object_get(object, name)).text);
 }
 
+static const char *state_of_gate(const json_t *gate)
+{
+    if (json_is_true(json_object_get(gate, "draining"))) {
+        return "draining";
+    }
+    if (json_is_true(json_object_get(gate, "paused"))) {
+        return "paused by hand";
+    }
+    return json_integer_value(json_object_get(gate, "overrides")) > 0 ? "keys by hand" : "open";
+}
+
+/* What an operator has set at the key. */
+static const char *state_of_key(const json_t *key)
+{
+    if (json_is_true(json_object_get(key, "paused"))) {
+        return "paused by hand";
+    }
+    return json_is_object(json_object_get(key, "limit_by_hand")) ? "limit by hand" : "open";
+}
+
 static bool print_gates(const json_t *document, FILE *out)
 {
     static const struct weir_column columns[] = {
@@ -42,27 +62,20 @@ static bool print_gates(const json_t *document, FILE *out)
         put_number(&table, gate, "limit");
         put_number(&table, gate, "waiting");
         put_number(&table, gate, "reserved");
-        weir_table_put(&table,
-                       json_is_true(json_object_get(gate, "draining")) ? "draining" : "open");
+        weir_table_put(&table, state_of_gate(gate));
     }
     bool printed = weir_table_print(&table, out);
     weir_table_deinit(&table);
     return printed;
 }
 
-static const struct weir_column key_columns[] = {{"GATE", false},
-                                                 {"KEY", false},
-                                                 {"ACTIVE", true},
-                                                 {"LIMIT", true},
-                                                 {"WAITING", true},
-                                                 {"ENTERED", true},
-                                                 {"LEFT", true},
-                                                 {"TIMEOUT", true},
-                                                 {"CANCELLED", true},
-                                                 {"REFUSED", true},
-                                                 {"DISPLACED", true},
-                                                 {"LAPSED", true},
-                                                 {0}};
+static const struct weir_column key_columns[] = {{"GATE", false},     {"KEY", false},
+                                                 {"ACTIVE", true},    {"LIMIT", true},
+                                                 {"WAITING", true},   {"ENTERED", true},
+                                                 {"LEFT", true},      {"TIMEOUT", true},
+                                                 {"CANCELLED", true}, {"REFUSED", true},
+                                                 {"DISPLACED", true}, {"LAPSED", true},
+                                                 {"STATE", false},    {0}};
 
 static void put_key(struct weir_table *table, const char *gate, const json_t *key)
 {
@@ -78,6 +91,7 @@ static void put_key(struct weir_table *table, const char *gate, const json_t *ke
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         put_number(table, ended, ends[i]);
     }
+    weir_table_put(table, state_of_key(key));
 }
 
 static bool print_keys(const json_t *document, FILE *out)

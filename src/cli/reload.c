@@ -13,6 +13,11 @@ static void print_outcome(const json_t *document)
            weir_show_count(json_integer_value(json_object_get(document, "routes")), "route").text,
            weir_show_count(json_integer_value(json_object_get(document, "upstreams")), "upstream")
                .text);
+    size_t overrides = json_array_size(json_object_get(document, "overrides"));
+    if (overrides > 0) {
+        printf("In force by hand (weir gates shows where): %s.\n",
+               weir_show_count((json_int_t)overrides, "override").text);
+    }
     if (fixed[0] != '\0') {
         fputs("A change of ", stdout);
         weir_show_text(stdout, fixed);

@@ -121,6 +121,9 @@ static bool is_next(const struct weir_key *key, const struct weir_ticket *ticket
 static enum weir_binding find_binding(const struct weir_key *key, const struct weir_ticket *ticket,
                                       uint64_t now_ns)
 {
+    if (weir_key_is_paused(key)) {
+        return WEIR_BINDING_GATE_PAUSED;
+    }
     switch ((enum weir_tenant_hold)weir_inside(ticket)->turn->tenant->hold) {
     case WEIR_TENANT_HELD:
         return WEIR_BINDING_TENANT_LIMIT;
@@ -159,6 +162,9 @@ static uint64_t predict_start(const struct weir_key *key, const struct weir_tena
                               uint32_t ahead, uint64_t now_ns)
 {
     uint64_t not_before_ns = head_ready_ns(key, now_ns);
+    if (weir_key_is_paused(key)) {
+        return 0;
+    }
     if (tenant != NULL && tenant->active >= tenant->limit) {
         return 0;
     }
@@ -450,7 +456,7 @@ bool weir_key_get_lane(const struct weir_key *key, uint32_t index, uint64_t now_
     *stats = (struct weir_lane_stats){
         .id = lane->id,
         .active = lane->active,
-        .limit = lane->limit,
+        .limit = weir_lane_limit(lane),
         .reserved = lane->reserved,
         .paused_until_ns = lane->paused_until_ns > now_ns ? lane->paused_until_ns : 0,
         .probing = lane->probing,

@@ -80,6 +80,7 @@ struct weir_gate {
     struct weir_key *returned; /* T4: atomic, the stack's top */
     struct weir_key *popped;   /* T4: taken off the stack, to be moved to T1 */
     uint64_t displaced;
+    bool paused; /* by hand */
 };
 
 static struct weir_key *find_key(const struct weir_gate *gate, struct weir_slice name,
@@ -158,6 +159,7 @@ static struct weir_key *create_key(struct weir_gate *gate, struct weir_slice nam
     key->name_bytes = name_bytes;
     memcpy(key->name, name.data, name.bytes);
     weir_key_init(key, now_ns);
+    key->gate_paused = gate->paused;
     struct weir_news nobody = {0};
     if (weir_key_apply(key, rules_for(gate, name, hash), &nobody) != WEIR_OK) {
         destroy_key(gate, key);
@@ -545,6 +547,25 @@ enum weir_status weir_gate_apply(struct weir_gate *gate, struct weir_key *key, u
     assert(key->gate == gate);
     weir_key_wake(key, now_ns, news);
     return weir_key_apply(key, rules_for(gate, weir_key_name(key), key->node.hash), news);
+}
+
+/* ---- by hand ---- */
+
+void weir_gate_pause(struct weir_gate *gate, bool paused)
+{
+    gate->paused = paused;
+}
+
+bool weir_gate_is_paused(const struct weir_gate *gate)
+{
+    return gate->paused;
+}
+
+void weir_gate_apply_pause(struct weir_gate *gate, struct weir_key *key, uint64_t now_ns,
+                           struct weir_news *news)
+{
+    assert(key->gate == gate);
+    weir_key_pause_with_gate(key, gate->paused, now_ns, news);
 }
 
 /* ---- the gate's life ---- */

@@ -21,10 +21,11 @@ uint32_t weir_key_limit(const struct weir_key *key)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < key->lane_count; i++) {
-        if (key->lanes[i]->limit == WEIR_LIMIT_NONE) {
+        uint32_t limit = weir_lane_limit(key->lanes[i]);
+        if (limit == WEIR_LIMIT_NONE) {
             return WEIR_LIMIT_NONE;
         }
-        sum += key->lanes[i]->limit;
+        sum += limit;
     }
     return (uint32_t)sum;
 }
@@ -97,7 +98,7 @@ static void hear(struct weir_key *key, struct weir_ticket *ticket, const struct 
                  struct weir_news *news)
 {
     struct weir_lane *lane = weir_inside(ticket)->lane;
-    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    struct weir_lane_before before = {weir_lane_limit(lane), lane->paused_until_ns};
     weir_lane_hear(lane, ticket, reply, key->now_ns);
     weir_key_tell_lane(key, news, lane, before);
 }
@@ -115,7 +116,7 @@ static bool is_believed(const struct weir_key *key, struct weir_lane *lane,
 static void pause_for_retry_after(struct weir_key *key, struct weir_lane *lane,
                                   const struct weir_reply *reply, struct weir_news *news)
 {
-    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    struct weir_lane_before before = {weir_lane_limit(lane), lane->paused_until_ns};
     uint64_t pause_ns = reply->retry_after_ns < WEIR_RETRY_AFTER_MAX_NS ? reply->retry_after_ns
                                                                         : WEIR_RETRY_AFTER_MAX_NS;
     uint64_t until_ns = key->now_ns + pause_ns;
@@ -348,11 +349,54 @@ enum weir_status weir_key_set_limit(struct weir_key *key, uint16_t lane_id, uint
         return decline(key, news, WEIR_BAD_LIMIT);
     }
     weir_key_begin(key, now_ns, news);
-    uint32_t before = lane->limit;
+    uint32_t before = weir_lane_limit(lane);
     weir_lane_set_limit(lane, limit);
     weir_tell_limit(key, news, lane, before);
     weir_key_serve(key, news);
     return WEIR_OK;
+}
+
+/* Lets the lanes follow what is set by hand. */
+static void follow_override(struct weir_key *key, uint64_t now_ns, struct weir_news *news)
+{
+    weir_key_begin(key, now_ns, news);
+    for (uint32_t i = 0; i < key->lane_total; i++) {
+        struct weir_lane *lane = key->lanes[i];
+        uint32_t before = weir_lane_limit(lane);
+        weir_lane_override(lane, &key->override, weir_key_is_paused(key));
+        weir_tell_limit(key, news, lane, before);
+    }
+    key->drain.last_ns = 0; /* the time of a pause is no measure of the line */
+    weir_key_serve(key, news);
+}
+
+enum weir_status weir_key_set_override(struct weir_key *key, const struct weir_override *override,
+                                       uint64_t now_ns, struct weir_news *news)
+{
+    if (override->limited && override->limit > WEIR_LIMIT_MAX &&
+        override->limit != WEIR_LIMIT_NONE) {
+        return decline(key, news, WEIR_BAD_LIMIT);
+    }
+    key->override = *override;
+    follow_override(key, now_ns, news);
+    return WEIR_OK;
+}
+
+struct weir_override weir_key_get_override(const struct weir_key *key)
+{
+    return key->override;
+}
+
+bool weir_key_is_paused(const struct weir_key *key)
+{
+    return key->gate_paused || key->override.paused;
+}
+
+void weir_key_pause_with_gate(struct weir_key *key, bool paused, uint64_t now_ns,
+                              struct weir_news *news)
+{
+    key->gate_paused = paused;
+    follow_override(key, now_ns, news);
 }
 
 enum weir_status weir_key_set_rate(struct weir_key *key, uint16_t lane_id, uint32_t index,

@@ -95,11 +95,13 @@ struct weir_key {
         uint32_t rest_place;   /* T2, when `owing`: in the heap by when keys come to rest */
         struct weir_key *next_returned; /* T4 */
     };
-    bool owing;      /* T2 */
-    bool simple;     /* one lane without buckets, breaker or controller, no leases, no recorder,
-                        no estimates */
-    bool controlled; /* a lane has a controller */
-    bool awaiting;   /* and has been told that somebody waits for it */
+    bool owing;       /* T2 */
+    bool simple;      /* one lane without buckets, breaker or controller, no leases, no recorder,
+                         no estimates */
+    bool controlled;  /* a lane has a controller */
+    bool awaiting;    /* and has been told that somebody waits for it */
+    bool gate_paused; /* all of the gate is, by hand */
+    struct weir_override override; /* of this key */
     uint8_t name_bytes;
     char name[];
 };
@@ -221,6 +223,10 @@ bool weir_key_forgettable(const struct weir_key *key, uint64_t now_ns);
 
 /* Of all lanes in the settings together. */
 uint32_t weir_key_limit(const struct weir_key *key);
+
+/* The gate is paused by hand, or no longer. */
+void weir_key_pause_with_gate(struct weir_key *key, bool paused, uint64_t now_ns,
+                              struct weir_news *news);
 
 /* Whether a ticket that would join the line now will likely start after its deadline. False while
  * too few have started from the line to tell. */

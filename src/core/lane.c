@@ -9,11 +9,11 @@
 
 static void update_room(struct weir_lane *lane)
 {
-    lane->room = lane->limit;
+    lane->room = weir_lane_limit(lane);
     if (lane->probing && lane->room > 1) {
         lane->room = 1;
     }
-    if (lane->retired) {
+    if (lane->retired || lane->stopped) {
         lane->room = 0;
     }
 }
@@ -147,12 +147,20 @@ void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit)
     update_room(lane);
 }
 
+void weir_lane_override(struct weir_lane *lane, const struct weir_override *override, bool stopped)
+{
+    lane->limited = override->limited;
+    lane->override_limit = override->limit;
+    lane->stopped = stopped;
+    update_room(lane);
+}
+
 uint64_t weir_lane_ready_ns(const struct weir_lane *lane, const struct weir_amount *amount,
                             uint64_t now_ns, enum weir_binding *binding)
 {
     if (lane->active >= lane->room) {
-        *binding =
-            lane->probing && lane->active < lane->limit ? WEIR_BINDING_BREAKER : WEIR_BINDING_LIMIT;
+        *binding = lane->probing && lane->active < weir_lane_limit(lane) ? WEIR_BINDING_BREAKER
+                                                                         : WEIR_BINDING_LIMIT;
         return WEIR_NEVER;
     }
     uint64_t ready_ns = now_ns;

@@ -25,6 +25,9 @@ struct weir_lane {
     uint16_t id;
     bool probing;              /* the breaker has tripped, and no probe has succeeded yet */
     bool retired;              /* no longer in the settings */
+    bool stopped;              /* paused by hand */
+    bool limited;              /* by hand, to: */
+    uint32_t override_limit;   /* in place of `limit`, which goes on below it */
     uint32_t configured_limit; /* the settings' limit, which `limit` may have left */
     uint64_t breaker_pause_ns; /* how long the last trip has paused */
     uint64_t
@@ -32,6 +35,12 @@ struct weir_lane {
     struct weir_breaker_settings breaker;
     struct weir_control *control; /* null: it does not learn */
 };
+
+/* The limit that counts. */
+static inline uint32_t weir_lane_limit(const struct weir_lane *lane)
+{
+    return lane->limited ? lane->override_limit : lane->limit;
+}
 
 /* What a waiting ticket is expected to cost. */
 static inline struct weir_amount weir_ticket_amount(const struct weir_ticket *ticket)
@@ -76,6 +85,9 @@ void weir_lane_configure(struct weir_lane *lane, const struct weir_lane_settings
 void weir_lane_retire(struct weir_lane *lane);
 
 void weir_lane_set_limit(struct weir_lane *lane, uint32_t limit);
+
+/* What is set by hand at its key. */
+void weir_lane_override(struct weir_lane *lane, const struct weir_override *override, bool stopped);
 
 /* When the lane would admit a ticket of that amount, if nothing else happened: not after `now_ns`
  * if now, WEIR_NEVER if only a permit given back can help. `binding` tells what holds it back most.

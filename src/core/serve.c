@@ -67,7 +67,7 @@ enum weir_other_lane weir_key_other_lane(const struct weir_key *key,
     for (uint32_t i = 0; i < key->lane_count; i++) {
         const struct weir_lane *lane = key->lanes[i];
         if (was_tried(lane, lanes_tried) || lane == weir_inside(ticket)->lane || lane->retired ||
-            lane->limit == 0 || lane->paused_until_ns > now_ns) {
+            weir_lane_limit(lane) == 0 || lane->stopped || lane->paused_until_ns > now_ns) {
             continue;
         }
         if (key->ready == 0 && weir_lane_admits(lane, &amount, now_ns)) {
@@ -350,7 +350,7 @@ static WEIR_APART void end_controlled(struct weir_key *key, struct weir_ticket *
                                       const struct weir_departure *how, struct weir_news *news)
 {
     struct weir_lane *lane = weir_inside(ticket)->lane;
-    struct weir_lane_before before = {lane->limit, lane->paused_until_ns};
+    struct weir_lane_before before = {weir_lane_limit(lane), lane->paused_until_ns};
     weir_lane_end(lane, ticket, how->outcome, how->usage, key->now_ns);
     weir_key_tell_lane(key, news, lane, before);
 }

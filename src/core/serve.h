@@ -87,7 +87,7 @@ void weir_key_tell_lane_changed(struct weir_key *key, struct weir_news *news,
 static inline void weir_key_tell_lane(struct weir_key *key, struct weir_news *news,
                                       const struct weir_lane *lane, struct weir_lane_before before)
 {
-    if (lane->limit != before.limit || lane->paused_until_ns != before.paused_until_ns) {
+    if (weir_lane_limit(lane) != before.limit || lane->paused_until_ns != before.paused_until_ns) {
         weir_key_tell_lane_changed(key, news, lane, before);
     }
 }

@@ -11,7 +11,7 @@ void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event
         .value = what.value,
         .active = key->active,
         .waiting = key->share_heap.tickets,
-        .limit = what.lane != NULL ? what.lane->limit : weir_key_limit(key),
+        .limit = what.lane != NULL ? weir_lane_limit(what.lane) : weir_key_limit(key),
         .lane_id = what.lane != NULL ? what.lane->id : 0,
         .kind = (uint8_t)kind,
         .cause = what.cause,
@@ -35,9 +35,9 @@ void weir_key_tell(struct weir_key *key, struct weir_news *news, enum weir_event
 void weir_tell_limit(struct weir_key *key, struct weir_news *news, const struct weir_lane *lane,
                      uint32_t before)
 {
-    if (lane->limit != before && weir_heard(key, news, WEIR_EVENT_LIMIT)) {
+    if (weir_lane_limit(lane) != before && weir_heard(key, news, WEIR_EVENT_LIMIT)) {
         enum weir_limit_reason reason = WEIR_LIMIT_SET;
-        if (lane->control != NULL) {
+        if (lane->control != NULL && !lane->limited) {
             weir_control_limit(lane->control, &reason);
         }
         weir_key_tell(

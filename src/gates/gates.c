@@ -250,6 +250,7 @@ static enum weir_status make_entry(const struct weir_gates *gates, struct weir_s
         return status;
     }
     pthread_mutex_init(&entry->lock, NULL);
+    weir_list_init(&entry->overrides);
     entry->name_bytes = name.bytes;
     memcpy(entry->name, name.data, name.bytes);
     *result = entry;
@@ -298,6 +299,7 @@ void weir_gates_destroy(struct weir_gates *gates)
     for (uint32_t i = 0; i < weir_gates_count(gates); i++) {
         struct weir_gate_entry *entry = gates->entries[i];
         disarm_all(gates, entry);
+        weir_gates_drop_overrides(gates, entry);
         weir_gate_destroy(entry->gate);
         pthread_mutex_destroy(&entry->lock);
         weir_release(allocator, entry, sizeof *entry + entry->name_bytes);

@@ -52,6 +52,8 @@ struct weir_gate_entry {
     struct weir_gate *gate;
     struct weir_monotonic_sum rest; /* under the lock */
     atomic_bool a2a;
+    struct weir_link overrides; /* by hand, of single keys (override.c); under the lock */
+    uint32_t override_count;
     uint64_t displaced; /* weir_gate_displaced() when it was last reported; under the lock */
     struct weir_rate_limited_log displacing;
     struct weir_rate_limited_log refusing;
@@ -65,6 +67,7 @@ struct weir_gates {
     struct weir_staged_events *staged; /* one for each loop */
     struct weir_lane_names lane_names;
     atomic_uint count;
+    atomic_uint override_count; /* of all gates together */
     struct weir_gate_entry *entries[WEIR_GATES_MAX];
 };
 
@@ -140,6 +143,11 @@ static inline void weir_key_work_collect(struct weir_key *key, struct weir_key_w
         state->armed_ns = wake_ns;
     }
 }
+
+/* ---- override.c ---- */
+
+/* Lets go of the keys that have one; at the end of the program. */
+void weir_gates_drop_overrides(struct weir_gates *gates, struct weir_gate_entry *entry);
 
 /* ---- gate_ticket.c ---- */
 

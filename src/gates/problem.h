@@ -18,12 +18,14 @@
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \
     X(LINE_FULL, "line-full", "The line is full")                                     \
+    X(PAUSED, "paused", "The gate is paused by its operator")                         \
     X(TOO_LATE, "too-late", "Its turn would come too late")                           \
     X(DISPLACED, "displaced", "Its place went to a tenant below its fair share")      \
     X(QUOTA_SPENT, "quota-spent", "The provider's quota is spent")                    \
     X(BUDGET_SPENT, "budget-spent", "The tenant's budget is spent")                   \
     X(TOO_DEEP, "too-deep", "The flow has as many requests here as it may")           \
     X(TOO_MANY_KEYS, "too-many-keys", "The gate keeps as many keys as it may")        \
+    X(TOO_MANY_OVERRIDES, "too-many-overrides", "Too many limits and pauses by hand") \
     X(TOO_MANY_READERS, "too-many-readers", "Event reader limit reached")             \
     X(DRAINING, "draining", "This server is going away")                              \
     X(UPSTREAM_UNREACHABLE, "upstream-unreachable", "The upstream cannot be reached") \

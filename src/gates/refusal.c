@@ -5,6 +5,8 @@
  * counts. */
 #include "gates/refusal.h"
 
+#include "gates/override.h"
+
 #include <stdio.h>
 
 /* When to come again if all keys are in use: any permit that is given back may make room. */
@@ -28,6 +30,14 @@ static uint64_t predict_retry(const struct weir_refused *refused,
         retry_ns = rules->line.timeout_ns;
     }
     return retry_ns < PREDICTED_MAX_NS ? retry_ns : PREDICTED_MAX_NS;
+}
+
+/* Whether the key, or all of its gate, is paused by hand. */
+static bool is_paused(const struct weir_key *key)
+{
+    bool paused;
+    (void)weir_gates_override_of(key, &paused);
+    return paused;
 }
 
 void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind,
@@ -54,6 +64,13 @@ void weir_refusal_make(struct weir_refusal *refusal, enum weir_problem_kind kind
     if (kind != WEIR_PROBLEM_DRAINING) { /* else another server answers at once */
         problem->status = (uint16_t)rules->line.status;
         problem->retry_ns = predict_retry(refused, rules, &refusal->stats);
+    }
+    if (kind == WEIR_PROBLEM_LINE_TIMEOUT && is_paused(gate_ticket->key)) {
+        problem->kind = WEIR_PROBLEM_PAUSED;
+        problem->detail = "An operator has paused this gate, and the request waited as long as it "
+                          "may. Try again after Retry-After; `weir gate resume` ends the pause.";
+        problem->retry_ns =
+            rules->line.timeout_ns < PREDICTED_MAX_NS ? rules->line.timeout_ns : PREDICTED_MAX_NS;
     }
     if (gate_ticket->ticket.deadline_ns != WEIR_NEVER) {
         problem->timeout_ns = gate_ticket->ticket.deadline_ns - refused->arrived_ns;

@@ -287,7 +287,7 @@ async def test_keys_are_shown_with_what_became_of_all(cli, gateway):
     for permit in permits[:2]:
         await cli.good('release', 'agents', 'b', permit)
     row = {'GATE': 'agents', 'KEY': 'b', 'ACTIVE': '1', 'LIMIT': '3', 'WAITING': '0', 'ENTERED': '4', 'LEFT': '2',
-           'TIMEOUT': '1', 'CANCELLED': '0', 'REFUSED': '0', 'DISPLACED': '0', 'LAPSED': '0'}
+           'TIMEOUT': '1', 'CANCELLED': '0', 'REFUSED': '0', 'DISPLACED': '0', 'LAPSED': '0', 'STATE': 'open'}
     assert (await cli.good('gates', 'agents')).rows == [row]
     one = await cli.good('gates', 'agents', 'b')
     assert one.rows == [row]
@@ -754,7 +754,7 @@ async def test_reload_says_what_is_in_force(cli, gateway):
     await cli.acquire('free', 'k')
     assert (await gateway.counts('k', 'free'))['limit'] == 7
     [said] = (await cli.good('reload', '--json')).documents
-    assert said == {'gates': 3, 'routes': 0, 'upstreams': 0, 'needs_restart': 'threads'}
+    assert said == {'gates': 3, 'routes': 0, 'upstreams': 0, 'needs_restart': 'threads', 'overrides': []}
 
 
 @with_cli

@@ -293,6 +293,26 @@ def test_permits_are_as_documented(seen):
     test()
 
 
+def test_what_is_set_by_hand_is_as_documented(seen):
+    @run
+    async def test():
+        async with weir('api: 127.0.0.1:0\n' + GATES) as gateway:
+            api = Api(gateway)
+            assert (await api('setLimit', 200, {'limit': 5}))['limit_by_hand'] == {'limit': 5}
+            await api('setLimit', 400, {'limit': 'five'})
+            for name in ('pauseKey', 'resumeKey', 'removeLimit', 'pauseGate', 'pauseKey'):
+                await api(name, 200)
+                await api('getKey', 200)
+            assert len((await api('reload', 200))['overrides']) == 2
+            await api('resumeGate', 200)
+            for name in ('setLimit', 'removeLimit', 'pauseKey', 'resumeKey', 'pauseGate', 'resumeGate'):
+                await api(name, 404, {'limit': 1} if name == 'setLimit' else None, gate='nowhere')
+            for number in range(1000):
+                await api('setLimit', 200 if number < 999 else 409, {'limit': 1}, key=f'k{number}')
+            seen.update(api.seen)
+    test()
+
+
 def test_a_reload_is_as_documented(seen):
     @run
     async def test():
@@ -349,6 +369,7 @@ def test_other_methods_and_paths_are_not_there():
                 has = {method.upper() for method in item if method in METHODS}
                 has |= {'HEAD'} if 'GET' in has else set()
                 has |= {'DELETE'} if path == '/dlq/redrive' else set()  # as of a job of that name
+                has |= {'GET', 'HEAD'} if re.fullmatch('/gates/{gate}/(pause|resume)', path) else set()  # a key's
                 target = path.format(gate='agents', key='k', jobId='j')
                 for method in {'GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'PATCH'} - has:
                     async with session.request(method, target) as reply:
