@@ -273,10 +273,31 @@ enum weir_config_permit {
     WEIR_CONFIG_PERMIT_FLOW
 };
 
+/* Methods of requests, by bit in a route's `methods`. Their numbers are those of
+ * enum weir_http_method, which proxy/routing.c asserts; only a route of all methods takes others.
+ */
+enum weir_config_method {
+    WEIR_CONFIG_METHOD_OTHER,
+    WEIR_CONFIG_METHOD_GET,
+    WEIR_CONFIG_METHOD_HEAD,
+    WEIR_CONFIG_METHOD_POST,
+    WEIR_CONFIG_METHOD_PUT,
+    WEIR_CONFIG_METHOD_DELETE,
+    WEIR_CONFIG_METHOD_OPTIONS = 7,
+    WEIR_CONFIG_METHOD_TRACE,
+    WEIR_CONFIG_METHOD_PATCH,
+    WEIR_CONFIG_METHOD_COUNT
+};
+
+#define WEIR_CONFIG_METHODS_ALL UINT32_MAX
+
 struct weir_config_route {
     struct weir_slice match;
     uint32_t line;
-    uint32_t strip_segments;              /* of the path, from its start; 0: it goes on as it is */
+    uint32_t methods;        /* by bit: 1 << enum weir_config_method */
+    uint32_t next;           /* the next route of the same paths, or WEIR_CONFIG_NONE; see
+                                weir_config_find_route() */
+    uint32_t strip_segments; /* of the path, from its start; 0: it goes on as it is */
     const struct weir_config_source *key; /* the parts, to be put together */
     uint32_t key_parts;                   /* at least 1 */
     struct weir_config_source tenant;     /* NONE: the anonymous tenant */
@@ -451,6 +472,14 @@ WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_s
                                            const struct weir_config_options *options,
                                            struct weir_config **config,
                                            struct weir_config_errors *errors);
+
+/* The name of a method that a config may name, or null. */
+const char *weir_config_method_name(enum weir_config_method method);
+
+/* The route that takes a request of that method, of those that match its path: `first` is the one
+ * that the matcher has found. WEIR_CONFIG_NONE if none of them takes it. */
+uint32_t weir_config_find_route(const struct weir_config *config, uint32_t first,
+                                enum weir_config_method method);
 
 /* The rules of a key: its own, if the gate names it, else the gate's. Looks at every key that has
  * its own. */

@@ -79,8 +79,15 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *value
     const struct weir_matcher *matcher = reader->config->matcher;
     /* Routes without a matcher have mistakes of their own. */
     bool known = reader->config->route_count == 0 || matcher != NULL;
-    if (queue->route.bytes > 0 && known && !weir_matcher_find(matcher, queue->route, &match)) {
+    if (queue->route.bytes == 0 || !known) {
+        return;
+    }
+    if (!weir_matcher_find(matcher, queue->route, &match)) {
         weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s", expected);
+    } else if (weir_config_find_route(reader->config, match.route, WEIR_CONFIG_METHOD_POST) ==
+               WEIR_CONFIG_NONE) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "%s, with POST among its methods, by which jobs are sent", expected);
     }
 }
 

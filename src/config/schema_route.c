@@ -18,6 +18,7 @@
 struct draft {
     struct weir_pattern pattern;
     const struct weir_yaml *node;
+    struct weir_config_route *route;
     bool good; /* whether there is a pattern */
 };
 
@@ -196,6 +197,66 @@ static void print_max_body(struct weir_printer *printer, const struct weir_field
     }
 }
 
+static bool is_method(const struct weir_yaml *item, enum weir_config_method method)
+{
+    const char *name = weir_config_method_name(method);
+    return name != NULL && item->kind == WEIR_YAML_SCALAR &&
+           weir_slice_equal(item->text, weir_slice_of(name));
+}
+
+/* One method, or a list of different ones. */
+static void read_methods(struct weir_reader *reader, const struct weir_yaml *value,
+                         const struct weir_field *field, void *target)
+{
+    (void)field;
+    uint32_t count;
+    uint32_t methods = 0;
+    const struct weir_yaml *item = weir_reader_first_of(value, &count);
+    if (count == 0) {
+        weir_reader_complain(reader, value, "is empty; expected methods such as [GET, POST]");
+    }
+    for (; item != NULL; item = weir_reader_next_of(value, item)) {
+        uint32_t method = WEIR_CONFIG_METHOD_GET;
+        while (method < WEIR_CONFIG_METHOD_COUNT &&
+               !is_method(item, (enum weir_config_method)method)) {
+            method++;
+        }
+        if (item->kind == WEIR_YAML_REFUSED) {
+            continue;
+        }
+        if (method == WEIR_CONFIG_METHOD_COUNT) {
+            weir_reader_expect(
+                reader, item, WEIR_NO_SUGGESTION,
+                "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, in capitals; "
+                "only a route without methods takes others");
+            continue;
+        }
+        if ((methods >> method & 1) != 0) {
+            weir_reader_expect(reader, item, WEIR_NO_SUGGESTION, "each method once");
+        }
+        methods |= UINT32_C(1) << method;
+    }
+    *(uint32_t *)target = methods;
+}
+
+static void print_methods(struct weir_printer *printer, const struct weir_field *field,
+                          const void *target)
+{
+    uint32_t methods = *(const uint32_t *)target;
+    if (methods == WEIR_CONFIG_METHODS_ALL) {
+        return;
+    }
+    FILE *out = weir_print_entry(printer, field->name);
+    const char *before = "[";
+    for (uint32_t i = 0; i < WEIR_CONFIG_METHOD_COUNT; i++) {
+        if ((methods >> i & 1) != 0) {
+            fprintf(out, "%s%s", before, weir_config_method_name((enum weir_config_method)i));
+            before = ", ";
+        }
+    }
+    fputs("]", out);
+}
+
 #define DEPTH_MAX            1000
 #define DEPTH_DEFAULT        5
 #define RETRIES_MAX          2
@@ -211,6 +272,7 @@ static const struct weir_field route_fields[] = {
      .print = weir_print_text,
      .offset = offsetof(struct weir_config_route, match),
      .required = true},
+    WEIR_FIELD_OWN("methods", struct weir_config_route, methods, read_methods, print_methods),
     {.name = "strip", .read = weir_read_later, .print = print_strip},
     {.name = "key", .read = weir_read_later, .print = print_key},
     WEIR_FIELD_OWN("tenant", struct weir_config_route, tenant, read_tenant, weir_print_source),
@@ -359,6 +421,8 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
                        struct weir_config_route *route, struct draft *draft)
 {
     *route = (struct weir_config_route){.line = node->line,
+                                        .methods = WEIR_CONFIG_METHODS_ALL,
+                                        .next = WEIR_CONFIG_NONE,
                                         .key = &key_default,
                                         .key_parts = 1,
                                         .deadline_ns = WEIR_NEVER,
@@ -395,40 +459,105 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
 
 /* ---- all of them ---- */
 
-static int compare_drafts(const void *left, const void *right)
+/* What is needed to order the patterns of all routes. */
+struct ordered {
+    const struct weir_pattern *pattern;
+    const struct weir_config_route *route;
+};
+
+/* The more specific path first; of one path, routes that name methods before one that does not. */
+static int compare_ordered(const void *left, const void *right)
 {
-    const struct weir_pattern *a = *(const struct weir_pattern *const *)left;
-    const struct weir_pattern *b = *(const struct weir_pattern *const *)right;
-    int order = weir_pattern_compare(a, b);
-    return order != 0 ? order : (a->route > b->route) - (a->route < b->route);
+    const struct ordered *a = left;
+    const struct ordered *b = right;
+    int order = weir_pattern_compare(a->pattern, b->pattern);
+    if (order != 0) {
+        return order;
+    }
+    bool a_all = a->route->methods == WEIR_CONFIG_METHODS_ALL;
+    bool b_all = b->route->methods == WEIR_CONFIG_METHODS_ALL;
+    return a_all != b_all ? a_all - b_all : (a->route > b->route) - (a->route < b->route);
 }
 
+/* Whether some requests would fit both of two routes that match the same paths just as well. */
+static bool is_tie(const struct weir_config_route *a, const struct weir_config_route *b)
+{
+    bool a_all = a->methods == WEIR_CONFIG_METHODS_ALL;
+    bool b_all = b->methods == WEIR_CONFIG_METHODS_ALL;
+    return a_all == b_all && (a->methods & b->methods) != 0;
+}
+
+static void tell_tie(struct weir_reader *reader, const struct draft *drafts,
+                     const struct ordered *first, const struct ordered *second)
+{
+    const struct weir_yaml *node = drafts[second->pattern->route].node;
+    uint32_t line = drafts[first->pattern->route].node->line;
+    uint32_t shared = first->route->methods & second->route->methods;
+    if (shared == WEIR_CONFIG_METHODS_ALL) {
+        weir_reader_expect(reader, node, WEIR_NO_SUGGESTION,
+                           "paths or methods of its own, but the route on line %u takes the same "
+                           "requests",
+                           line);
+        return;
+    }
+    uint32_t method = WEIR_CONFIG_METHOD_GET;
+    while ((shared >> method & 1) == 0) {
+        method++;
+    }
+    weir_reader_expect(reader, node, WEIR_NO_SUGGESTION,
+                       "paths or methods of its own, but the route on line %u takes %s of the same "
+                       "paths, too",
+                       line, weir_config_method_name((enum weir_config_method)method));
+}
+
+/* Links the routes of the same paths, in order. False if two of them are a tie, which is told. */
+static bool link_routes(struct weir_reader *reader, const struct draft *drafts,
+                        const struct ordered *same, uint32_t count)
+{
+    bool good = true;
+    for (uint32_t i = 1; i < count; i++) {
+        drafts[same[i - 1].pattern->route].route->next = same[i].pattern->route;
+        for (uint32_t j = 0; j < i; j++) {
+            if (is_tie(same[j].route, same[i].route)) {
+                tell_tie(reader, drafts, &same[j], &same[i]);
+                good = false;
+                break;
+            }
+        }
+    }
+    return good;
+}
+/* Makes the matcher, in which the first of several routes of the same paths stands for all. */
 static void make_matcher(struct weir_reader *reader, const struct draft *drafts, uint32_t count)
 {
+    struct weir_arena *scratch = reader->scratch;
+    struct ordered *all = weir_arena_allocate(scratch, count, sizeof *all);
     const struct weir_pattern **patterns =
-        weir_arena_allocate(reader->scratch, count, sizeof(struct weir_pattern *));
-    if (patterns == NULL) {
+        weir_arena_allocate(scratch, count, sizeof(struct weir_pattern *));
+    if (all == NULL || patterns == NULL) {
         reader->no_memory = true;
         return;
     }
     uint32_t good = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (drafts[i].good) {
-            patterns[good++] = &drafts[i].pattern;
+            all[good++] = (struct ordered){&drafts[i].pattern, drafts[i].route};
         }
     }
-    qsort(patterns, good, sizeof(struct weir_pattern *), compare_drafts);
+    qsort(all, good, sizeof *all, compare_ordered);
+    uint32_t pattern_count = 0;
     bool ties = false;
-    for (uint32_t i = 1; i < good; i++) {
-        if (weir_pattern_compare(patterns[i - 1], patterns[i]) == 0) {
-            ties = true;
-            weir_reader_expect(reader, drafts[patterns[i]->route].node, WEIR_NO_SUGGESTION,
-                               "paths of its own, but the route on line %u matches just the same",
-                               drafts[patterns[i - 1]->route].node->line);
+    for (uint32_t i = 0, same; i < good; i += same) {
+        for (same = 1; i + same < good; same++) {
+            if (weir_pattern_compare(all[i].pattern, all[i + same].pattern) != 0) {
+                break;
+            }
         }
+        ties = !link_routes(reader, drafts, &all[i], same) || ties;
+        patterns[pattern_count++] = all[i].pattern;
     }
     if (!ties) {
-        reader->config->matcher = weir_matcher_create(reader->arena, patterns, good);
+        reader->config->matcher = weir_matcher_create(reader->arena, patterns, pattern_count);
         reader->no_memory = reader->config->matcher == NULL || reader->no_memory;
     }
 }
@@ -452,6 +581,7 @@ void weir_read_routes(struct weir_reader *reader, const struct weir_yaml *value,
     const struct weir_yaml *item = value->first;
     for (uint32_t i = 0; i < config->route_count; i++, item = item->next) {
         drafts[i].pattern.route = i;
+        drafts[i].route = &routes[i];
         read_route(reader, item, &routes[i], &drafts[i]);
     }
     make_matcher(reader, drafts, config->route_count);

@@ -11,6 +11,25 @@
 #include "tenants/api_key.h"
 #include "wire/path.h"
 
+#include <assert.h>
+#include <stdio.h>
+
+#define IS_METHOD(name)                                                                        \
+    static_assert((int)WEIR_CONFIG_METHOD_##name == (int)WEIR_METHOD_##name, "one number for " \
+                                                                             "both")
+IS_METHOD(OTHER);
+IS_METHOD(GET);
+IS_METHOD(HEAD);
+IS_METHOD(POST);
+IS_METHOD(PUT);
+IS_METHOD(DELETE);
+IS_METHOD(OPTIONS);
+IS_METHOD(TRACE);
+IS_METHOD(PATCH);
+
+/* Room for the names of all methods. */
+#define ALLOW_BYTES_MAX 64
+
 /* The text that a source stands for. */
 static struct weir_slice text_of(const struct weir_config_source *source,
                                  const struct weir_http1_head *head, const char *data,
@@ -396,15 +415,23 @@ static struct refusal find_route(struct weir_exchange *exchange, struct request_
                                 "The path matches no route of the config. Check its spelling, or "
                                 "add a route for it."};
     }
-    const char *plain =
-        exchange->worker_config->snapshot->filters[reading->match.route].plain_paths;
+    const struct weir_config *config = exchange->worker_config->config;
+    uint32_t route =
+        weir_config_find_route(config, reading->match.route, (enum weir_config_method)head->method);
+    if (route == WEIR_CONFIG_NONE) {
+        return (struct refusal){
+            WEIR_PROBLEM_BAD_REQUEST, 405,
+            "No route of the config takes this method on this path. Use one of those in Allow, or "
+            "add the method to a route (methods)."};
+    }
+    const char *plain = exchange->worker_config->snapshot->filters[route].plain_paths;
     error = weir_request_path_objection(&request_path, exchange->worker_config->config, path,
                                         &reading->match, plain);
     if (error != NULL) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400, error};
     }
-    exchange->route = &exchange->worker_config->config->routes[reading->match.route];
-    follow_route(exchange, reading->match.route);
+    exchange->route = &config->routes[route];
+    follow_route(exchange, route);
     return check_route(exchange, reading);
 }
 
@@ -415,6 +442,39 @@ static bool has_idempotency_key(const struct weir_exchange *exchange,
     return exchange->route->upstream_count > 1 &&
            weir_http1_find_name(reading->head, reading->data, weir_slice_of("idempotency-key"),
                                 NULL) != NULL;
+}
+
+/* Writes the methods that the routes of the path take, for Allow. */
+static void list_methods(const struct weir_config *config, uint32_t first,
+                         char allow[ALLOW_BYTES_MAX])
+{
+    uint32_t methods = 0;
+    size_t bytes = 0;
+    for (uint32_t i = first; i != WEIR_CONFIG_NONE; i = config->routes[i].next) {
+        methods |= config->routes[i].methods;
+    }
+    allow[0] = '\0';
+    for (uint32_t i = 0; i < WEIR_CONFIG_METHOD_COUNT; i++) {
+        if ((methods >> i & 1) != 0) {
+            bytes += (size_t)snprintf(allow + bytes, ALLOW_BYTES_MAX - bytes, "%s%s",
+                                      bytes == 0 ? "" : ", ",
+                                      weir_config_method_name((enum weir_config_method)i));
+            assert(bytes < ALLOW_BYTES_MAX);
+        }
+    }
+}
+
+static void answer_refusal(struct weir_exchange *exchange, const struct request_reading *reading,
+                           const struct refusal *refusal)
+{
+    char allow[ALLOW_BYTES_MAX];
+    struct weir_problem problem = {
+        .kind = refusal->kind, .status = refusal->status, .detail = refusal->detail};
+    if (refusal->status == 405) {
+        list_methods(exchange->worker_config->config, reading->match.route, allow);
+        problem.allow = allow;
+    }
+    weir_exchange_answer_problem(exchange, &problem);
 }
 
 static void go(struct weir_exchange *exchange, struct request_reading *reading)
@@ -431,7 +491,7 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
     /* Before any answer: after it, the connection goes on with what follows the head. */
     weir_buffer_consume(&exchange->client->in, head->head_bytes);
     if (refusal.detail != NULL) {
-        weir_exchange_answer(exchange, refusal.kind, refusal.status, refusal.detail);
+        answer_refusal(exchange, reading, &refusal);
         return;
     }
     if (options) {

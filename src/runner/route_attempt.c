@@ -331,7 +331,11 @@ static void write_fields_of_route(struct weir_head_writer *writer,
     if (!weir_matcher_find(config->matcher, path, &match)) {
         return; /* the proxy's reply will say so */
     }
-    const struct weir_config_route *route = &config->routes[match.route];
+    uint32_t index = weir_config_find_route(config, match.route, WEIR_CONFIG_METHOD_POST);
+    if (index == WEIR_CONFIG_NONE) {
+        return;
+    }
+    const struct weir_config_route *route = &config->routes[index];
     write_source(writer, &route->tenant, order->tenant);
     write_source(writer, &route->flow, order->id);
     write_source(writer, &route->priority, weir_slice_of(weir_priority_name(order->priority)));

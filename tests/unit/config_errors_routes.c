@@ -95,10 +95,37 @@ TEST(a_tie_between_routes_names_both)
                          "  - { match: '/f/{b}', upstream: u }\n"
                          "  - { match: /g/, upstream: u }\n"
                          "  - { match: /g, upstream: v }\n",
-                  "weir.yaml:6:14: routes[2].match is \"/f/{b}\"; expected paths of its own, but "
-                  "the route on line 4 matches just the same\n"
-                  "weir.yaml:8:14: routes[4].match is \"/g\"; expected paths of its own, but the "
-                  "route on line 5 matches just the same\n");
+                  "weir.yaml:6:14: routes[2].match is \"/f/{b}\"; expected paths or methods "
+                  "of its own, but the route on line 4 takes the same requests\n"
+                  "weir.yaml:8:14: routes[4].match is \"/g\"; expected paths or methods of its "
+                  "own, but the route on line 5 takes the same requests\n");
+}
+
+TEST(routes_of_the_same_paths_that_share_a_method_are_a_tie)
+{
+    expect_errors(LISTEN "routes:\n"
+                         "  - { match: '/f/{a}', methods: [POST, GET], upstream: u }\n"
+                         "  - { match: '/f/{b}', methods: DELETE, upstream: u }\n"
+                         "  - { match: '/f/{c}', upstream: u }\n"
+                         "  - { match: '/f/{d}', methods: [PATCH, GET], upstream: u }\n",
+                  "weir.yaml:7:14: routes[3].match is \"/f/{d}\"; expected paths or methods of its "
+                  "own, but the route on line 4 takes GET of the same paths, too\n");
+}
+
+TEST(methods_are_names_each_of_them_once)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /a, methods: [GET, post], upstream: u }\n"
+               "  - { match: /b, methods: CONNECT, upstream: u }\n"
+               "  - { match: /c, methods: [GET, POST, GET], upstream: u }\n"
+               "  - { match: /d, methods: [], upstream: u }\n",
+        "weir.yaml:4:33: routes[0].methods[1] is \"post\"; expected GET, HEAD, POST, PUT, PATCH, "
+        "DELETE, OPTIONS or TRACE, in capitals; only a route without methods takes others\n"
+        "weir.yaml:5:27: routes[1].methods is \"CONNECT\"; expected GET, HEAD, POST, PUT, PATCH, "
+        "DELETE, OPTIONS or TRACE, in capitals; only a route without methods takes others\n"
+        "weir.yaml:6:39: routes[2].methods[2] is \"GET\"; expected each method once\n"
+        "weir.yaml:7:27: routes[3].methods is empty; expected methods such as [GET, POST]\n");
 }
 
 TEST(what_is_stripped_starts_the_match)
@@ -168,7 +195,8 @@ TEST(the_other_fields_of_a_route_are_checked)
         "weir.yaml:5:69: routes[1].websocket is \"on\"; expected true or false\n"
         "weir.yaml:5:83: routes[1].deadline is \"5\"; expected a duration such as 250ms, 5s, "
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
-        "weir.yaml:5:86: routes[1].prio is no field; expected match, strip, key, tenant, priority, "
+        "weir.yaml:5:86: routes[1].prio is no field; expected match, methods, strip, key, tenant, "
+        "priority, "
         "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, websocket, "
         "llm, custom, default_key, cache_read, retries or max_body; did you mean priority?\n"
         "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
@@ -360,6 +388,16 @@ TEST(queues_are_checked)
         "such as [./pricer, \"{in}\"]\n");
 }
 
+TEST(a_queue_leads_to_a_path_that_takes_post)
+{
+    expect_errors("listen: 127.0.0.1:1\n"
+                  "upstreams: { u: { url: http://u } }\n"
+                  "routes: [ { match: /x, methods: [GET], upstream: u } ]\n"
+                  "queues: { a: { route: /x } }\n",
+                  "weir.yaml:4:23: queues.a.route is \"/x\"; expected a path that a route matches, "
+                  "with POST among its methods, by which jobs are sent\n");
+}
+
 TEST(a_queue_leads_to_a_path_that_means_nothing_but_itself)
 {
     static const char *const bad[] = {"/x?a=b", "/x#a", "/x%61", "/a b",    "/../x",
@@ -484,6 +522,8 @@ int main(void)
         cmocka_unit_test(a_match_is_a_path),
         cmocka_unit_test(a_match_with_a_parameter_needs_an_address_that_keeps_paths),
         cmocka_unit_test(a_tie_between_routes_names_both),
+        cmocka_unit_test(routes_of_the_same_paths_that_share_a_method_are_a_tie),
+        cmocka_unit_test(methods_are_names_each_of_them_once),
         cmocka_unit_test(what_is_stripped_starts_the_match),
         cmocka_unit_test(a_key_is_made_of_what_is_known),
         cmocka_unit_test(the_other_fields_of_a_route_are_checked),
@@ -493,6 +533,7 @@ int main(void)
         cmocka_unit_test(an_api_of_its_own_says_where_things_stand),
         cmocka_unit_test(an_llm_is_neither_reached_by_websockets_nor_counted_by_flows),
         cmocka_unit_test(queues_are_checked),
+        cmocka_unit_test(a_queue_leads_to_a_path_that_takes_post),
         cmocka_unit_test(a_queue_leads_to_a_path_that_means_nothing_but_itself),
         cmocka_unit_test(what_a_queue_bounds_is_checked),
         cmocka_unit_test(variables_of_commands_are_checked_and_never_shown),

@@ -297,6 +297,39 @@ TEST(a_permit_may_belong_to_a_flow)
     unload(config);
 }
 
+TEST(of_the_routes_of_one_path_the_method_decides)
+{
+    struct weir_config *config =
+        load("listen: 127.0.0.1:1\n"
+             "routes:\n"
+             "  - { match: '/a/{rest}', upstream: u }\n"
+             "  - { match: '/a/{x}', methods: [GET, DELETE], upstream: u }\n"
+             "  - { match: '/a/{y}', methods: \"POST\", upstream: u }\n"
+             "  - { match: /b, methods: [PUT], upstream: u }\n"
+             "upstreams: { u: { url: http://u } }\n");
+    struct weir_match match;
+    assert_true(weir_matcher_find(config->matcher, weir_slice_of("/a/b"), &match));
+    static const uint32_t expected[] = {
+        [WEIR_CONFIG_METHOD_OTHER] = 0,  [WEIR_CONFIG_METHOD_GET] = 1,
+        [WEIR_CONFIG_METHOD_HEAD] = 0,   [WEIR_CONFIG_METHOD_POST] = 2,
+        [WEIR_CONFIG_METHOD_DELETE] = 1, [WEIR_CONFIG_METHOD_PATCH] = 0};
+    for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
+        bool named = weir_config_method_name((enum weir_config_method)i) != NULL;
+        if (named || i == WEIR_CONFIG_METHOD_OTHER) {
+            uint32_t found =
+                weir_config_find_route(config, match.route, (enum weir_config_method)i);
+            assert_int_equal(found, i == WEIR_CONFIG_METHOD_PUT ? 0 : expected[i]);
+        }
+    }
+    assert_true(weir_matcher_find(config->matcher, weir_slice_of("/b"), &match));
+    assert_int_equal(weir_config_find_route(config, match.route, WEIR_CONFIG_METHOD_PUT), 3);
+    assert_int_equal(weir_config_find_route(config, match.route, WEIR_CONFIG_METHOD_GET),
+                     WEIR_CONFIG_NONE);
+    assert_int_equal(weir_config_find_route(config, match.route, WEIR_CONFIG_METHOD_OTHER),
+                     WEIR_CONFIG_NONE);
+    unload(config);
+}
+
 TEST(a_route_may_have_lanes_constants_and_a_composed_key)
 {
     struct weir_config *config =
@@ -488,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_route_to_an_llm_has_the_defaults_of_its_api),
         cmocka_unit_test(an_api_of_its_own_says_where_everything_stands),
         cmocka_unit_test(a_permit_may_belong_to_a_flow),
+        cmocka_unit_test(of_the_routes_of_one_path_the_method_decides),
         cmocka_unit_test(a_route_may_have_lanes_constants_and_a_composed_key),
         cmocka_unit_test(a_queue_that_names_nothing_has_defaults),
         cmocka_unit_test(a_queue_may_lead_to_a_route_and_bound_its_priorities),

@@ -1,0 +1,23 @@
+/* route.c - which of the routes of one path takes a request. Pure functions of the config; any
+ * thread. */
+#include "config/config.h"
+
+const char *weir_config_method_name(enum weir_config_method method)
+{
+    static const char *const names[WEIR_CONFIG_METHOD_COUNT] = {
+        [WEIR_CONFIG_METHOD_GET] = "GET",       [WEIR_CONFIG_METHOD_HEAD] = "HEAD",
+        [WEIR_CONFIG_METHOD_POST] = "POST",     [WEIR_CONFIG_METHOD_PUT] = "PUT",
+        [WEIR_CONFIG_METHOD_DELETE] = "DELETE", [WEIR_CONFIG_METHOD_OPTIONS] = "OPTIONS",
+        [WEIR_CONFIG_METHOD_TRACE] = "TRACE",   [WEIR_CONFIG_METHOD_PATCH] = "PATCH"};
+    return names[method];
+}
+
+uint32_t weir_config_find_route(const struct weir_config *config, uint32_t first,
+                                enum weir_config_method method)
+{
+    uint32_t route = first;
+    while (route != WEIR_CONFIG_NONE && (config->routes[route].methods >> method & 1) == 0) {
+        route = config->routes[route].next;
+    }
+    return route;
+}
