@@ -18,8 +18,9 @@ const char *weir_problem_name(enum weir_problem_kind kind)
     return problems[kind].type + sizeof URN - 1;
 }
 
-/* A document is short: what it is made of is bounded, names by 255 bytes of up to six each. */
-#define DOCUMENT_BYTES_MAX 8704
+/* A document is short: what it is made of is bounded, names by 255 bytes of up to six each, and so
+ * is what another document adds. */
+#define DOCUMENT_BYTES_MAX 12288
 
 static void put_ticket(struct weir_json *json, const struct weir_problem *problem)
 {
@@ -43,7 +44,7 @@ static void put_ticket(struct weir_json *json, const struct weir_problem *proble
     }
 }
 
-static void compose(struct weir_json *json, const struct weir_problem *problem)
+void weir_problem_put(struct weir_json *json, const struct weir_problem *problem)
 {
     weir_json_open(json, '{');
     weir_json_put_string(json, "type", weir_slice_of(problems[problem->kind].type));
@@ -60,7 +61,6 @@ static void compose(struct weir_json *json, const struct weir_problem *problem)
         problem->add_members(problem->context, problem, json);
     }
     weir_json_close(json, '}');
-    weir_json_raw(json, weir_slice_of("\n"));
 }
 
 /* A client that would wait for longer should raise its error instead. */
@@ -97,7 +97,11 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     char document[DOCUMENT_BYTES_MAX];
     struct weir_json json;
     weir_json_init(&json, document, sizeof document);
-    compose(&json, problem);
+    bool replaced = problem->replace != NULL && problem->replace(problem->context, problem, &json);
+    if (!replaced) {
+        weir_problem_put(&json, problem);
+    }
+    weir_json_raw(&json, weir_slice_of("\n"));
     if (json.failed) {
         return false;
     }
@@ -105,7 +109,7 @@ bool weir_problem_write(const struct weir_problem *problem, bool keep_alive, boo
     weir_head_init(&head, buffer->data + buffer->end, weir_buffer_room(buffer));
     weir_head_status(&head, problem->status, (struct weir_slice){"", 0});
     weir_head_field(&head, weir_slice_of("content-type"),
-                    weir_slice_of("application/problem+json"));
+                    weir_slice_of(replaced ? "application/json" : "application/problem+json"));
     weir_head_field_number(&head, weir_slice_of("content-length"), json.bytes);
     put_retry(&head, problem);
     if (problem->request_id.bytes > 0) {

@@ -57,10 +57,14 @@ struct weir_problem {
     const char *detail; /* a sentence that a person can act on */
     const char *allow;  /* of a 405: the methods that there are; null: no field */
 
-    /* Add fields to the head, and members to the document; either may be null. */
+    /* Add fields to the head, and members to the document; and write another document in its place,
+     * of which weir_problem_put() may be a part. False: there is no other, and `json` is as it was.
+     * Each may be null. */
     void (*add_fields)(const void *context, struct weir_head_writer *writer);
     void (*add_members)(const void *context, const struct weir_problem *problem,
                         struct weir_json *json);
+    bool (*replace)(const void *context, const struct weir_problem *problem,
+                    struct weir_json *json);
     const void *context; /* theirs */
 
     struct weir_slice request_id; /* of the request that it answers; empty: it has none */
@@ -78,6 +82,9 @@ struct weir_problem {
 
 /* What its type ends with: "line-full", ... */
 const char *weir_problem_name(enum weir_problem_kind kind);
+
+/* Writes the problem as a JSON object. */
+void weir_problem_put(struct weir_json *json, const struct weir_problem *problem);
 
 /* Writes the whole reply into the buffer. False if it does not fit, which it does unless names are
  * longer than they may be. */

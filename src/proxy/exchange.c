@@ -182,6 +182,7 @@ void weir_exchange_answer_problem(struct weir_exchange *exchange, struct weir_pr
     weir_filters_problem(exchange, problem);
     problem->add_fields = weir_filters_add_fields;
     problem->add_members = weir_filters_add_members;
+    problem->replace = weir_filters_replace;
     problem->context = exchange;
     problem->request_id = weir_exchange_id(exchange);
     struct weir_buffer_pool *buffers = &exchange->worker->buffers;

@@ -73,6 +73,8 @@ bool weir_filters_hide(const void *context, const struct weir_http1_head *head,
 void weir_filters_add_fields(const void *context, struct weir_head_writer *writer);
 void weir_filters_add_members(const void *context, const struct weir_problem *problem,
                               struct weir_json *json);
+bool weir_filters_replace(const void *context, const struct weir_problem *problem,
+                          struct weir_json *json);
 
 /* ---- exchange.c ---- */
 

@@ -256,6 +256,20 @@ void weir_filters_add_members(const void *context, const struct weir_problem *pr
     }
 }
 
+bool weir_filters_replace(const void *context, const struct weir_problem *problem,
+                          struct weir_json *json)
+{
+    const struct weir_exchange *exchange = context;
+    for (uint32_t i = 0; i < exchange->filters->count; i++) {
+        const struct weir_exchange_filter *filter = filter_at(exchange, i);
+        if (filter->replace != NULL &&
+            filter->replace(exchange, exchange->filter_states[i], problem, json)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void weir_filters_settle(struct weir_exchange *exchange, struct weir_result *result)
 {
     for (uint32_t i = 0; i < exchange->filters->count; i++) {

@@ -5,9 +5,9 @@
  * that is null has nothing to do at that step; a step for which no filter of the route has a hook
  * costs one comparison. Hooks run in the loop of the exchange's worker.
  *
- * `state` is what begin() has set, and null before that: then only add_members(), settle() and
- * end() are called. Where the result says that a hook has answered the exchange or ended it,
- * nothing else of the step happens. */
+ * `state` is what begin() has set, and null before that: then only add_members(), replace(),
+ * settle() and end() are called. Where the result says that a hook has answered the exchange or
+ * ended it, nothing else of the step happens. */
 #ifndef WEIR_PROXY_FILTER_H
 #define WEIR_PROXY_FILTER_H
 
@@ -131,6 +131,12 @@ struct weir_exchange_filter {
     /* Adds members to the document of a problem. */
     void (*add_members)(const struct weir_problem *problem, struct weir_json *json);
 
+    /* Writes a document of its own for a problem, as application/json, in place of the usual one,
+     * which weir_problem_put() may make a part of it. Also with a null state. False: it writes none
+     * for this request. */
+    bool (*replace)(const struct weir_exchange *exchange, const void *state,
+                    const struct weir_problem *problem, struct weir_json *json);
+
     /* The permit is about to go back, if there is one: how it went, and what it cost. */
     void (*settle)(struct weir_exchange *exchange, void *state, struct weir_result *result);
 
@@ -159,6 +165,7 @@ struct weir_exchange_filter {
     X(TIMED_OUT, timed_out)     \
     X(PROBLEM, problem)         \
     X(ADD_MEMBERS, add_members) \
+    X(REPLACE, replace)         \
     X(SETTLE, settle)           \
     X(END, end)
 

@@ -44,6 +44,20 @@ static void write_problem(const struct weir_problem *problem)
     write_with(problem, true);
 }
 
+static bool wrap(const void *context, const struct weir_problem *problem, struct weir_json *json)
+{
+    if (context == NULL) {
+        return false;
+    }
+    weir_json_open(json, '{');
+    weir_json_put_string(json, "text", weir_slice_of(context));
+    weir_json_name(json, "problem");
+    weir_problem_put(json, problem);
+    weir_json_put_number(json, "more", 1);
+    weir_json_close(json, '}');
+    return true;
+}
+
 static int forget_document(void **test_state __attribute__((unused)))
 {
     json_decref(document);
@@ -382,7 +396,7 @@ TEST(the_longest_names_fit_whatever_they_hold)
 
 TEST(a_detail_that_is_too_long_fails_and_leaves_the_buffer)
 {
-    static char detail[9000];
+    static char detail[13000];
     struct weir_problem problem = plain;
     memset(detail, 'd', sizeof detail - 1);
     problem.detail = detail;
@@ -438,6 +452,32 @@ TEST(a_reply_that_does_not_fit_fails_to_the_byte)
     }
 }
 
+TEST(another_document_takes_its_place)
+{
+    struct weir_problem problem = {.kind = WEIR_PROBLEM_BAD_REQUEST,
+                                   .status = 400,
+                                   .detail = "Say it in another way.",
+                                   .replace = wrap,
+                                   .context = "outside"};
+    write_problem(&problem);
+    expect_field("content-type", "application/json");
+    assert_string_equal(text_of("text"), "outside");
+    assert_int_equal(number_of("more"), 1);
+    json_t *inside = json_object_get(document, "problem");
+    assert_string_equal(json_string_value(json_object_get(inside, "type")), "urn:weir:bad-request");
+    assert_string_equal(json_string_value(json_object_get(inside, "detail")),
+                        "Say it in another way.");
+}
+
+TEST(the_usual_document_stays_where_there_is_no_other)
+{
+    struct weir_problem problem = {
+        .kind = WEIR_PROBLEM_BAD_REQUEST, .status = 400, .detail = "No.", .replace = wrap};
+    write_problem(&problem);
+    expect_field("content-type", "application/problem+json");
+    assert_string_equal(text_of("type"), "urn:weir:bad-request");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +503,9 @@ int main(void)
         cmocka_unit_test(without_its_body_a_reply_still_announces_the_length),
         cmocka_unit_test(a_reply_is_written_behind_what_is_in_the_buffer),
         cmocka_unit_test(a_reply_that_does_not_fit_fails_to_the_byte),
+        cmocka_unit_test_teardown(another_document_takes_its_place, forget_document),
+        cmocka_unit_test_teardown(the_usual_document_stays_where_there_is_no_other,
+                                  forget_document),
     };
     return cmocka_run_group_tests_name("problem", tests, NULL, forget_document);
 }
