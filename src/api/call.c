@@ -160,8 +160,8 @@ void weir_call_refuse(struct weir_call *call, const struct weir_problem *problem
 {
     struct weir_buffer_pool *buffers = &call->worker->buffers;
     call->response.begun = weir_buffer_reserve(buffers, &call->response.head, WEIR_BUFFER_MIDDLE) &&
-                           weir_problem_write(problem, call->keep_client, call->response.with_body,
-                                              &call->response.head);
+                           weir_problem_write(problem, call->client->keeps,
+                                              call->response.with_body, &call->response.head);
     call->response.failed = !call->response.begun;
     call->response.complete = call->response.begun;
 }
@@ -181,8 +181,8 @@ static bool make_head(struct weir_call *call)
         return false;
     }
     call->response.chunked = !call->response.complete && !call->response.sized && call->minor > 0;
-    call->keep_client = call->keep_client &&
-                        (call->response.complete || call->response.sized || call->response.chunked);
+    call->client->keeps = call->client->keeps && (call->response.complete || call->response.sized ||
+                                                  call->response.chunked);
     weir_head_init(&writer, call->response.head.data, weir_buffer_room(&call->response.head));
     weir_head_status(&writer, call->response.status, (struct weir_slice){"", 0});
     weir_head_field(&writer, weir_slice_of("content-type"),
@@ -199,7 +199,7 @@ static bool make_head(struct weir_call *call)
         call->response.fields(call, &writer);
     }
     weir_head_field(&writer, weir_slice_of("connection"),
-                    weir_slice_of(call->keep_client ? "keep-alive" : "close"));
+                    weir_slice_of(call->client->keeps ? "keep-alive" : "close"));
     call->response.begun = weir_head_end(&writer);
     call->response.head.end = (uint32_t)writer.bytes;
     return call->response.begun;
@@ -308,7 +308,7 @@ static void advance(struct weir_call *call)
         return;
     }
     struct weir_client *client = call->client;
-    bool keep = call->keep_client;
+    bool keep = client->keeps;
     end(call);
     weir_client_done(client, keep);
 }
@@ -424,7 +424,7 @@ static void refuse(struct weir_call *call, enum weir_problem_kind kind, uint16_t
 
 static void refuse_fault(struct weir_call *call, enum weir_http_fault fault)
 {
-    call->keep_client = false;
+    call->client->keeps = false;
     call->reader.reading = false;
     if (fault == WEIR_HTTP_FAULT_BODY_LARGE) {
         char detail[120];
@@ -447,7 +447,7 @@ static void dispatch(struct weir_call *call)
     if (call->response.begun) {
         weir_body_reader_consume(&call->reader, call->client);
     } else if (takes_body(call)) {
-        call->keep_client = call->reader.persists;
+        call->client->keeps = call->reader.persists;
         call->hooks->body(call);
         if (call->pending) {
             return; /* it needs the body until it resumes */
@@ -532,14 +532,14 @@ static bool begin_body(struct weir_call *call, const struct weir_http1_head *hea
     bool ended = call->reader.body.state == WEIR_BODY_ENDED;
     bool is_short = call->reader.body.state == WEIR_BODY_GOES_ON &&
                     call->reader.body.framing == WEIR_FRAMING_LENGTH;
-    bool persists = call->keep_client;
+    bool persists = call->client->keeps;
     call->reader.skips = ended || (is_short && !call->reader.expects);
-    call->keep_client = persists && call->reader.skips;
+    call->client->keeps = persists && call->reader.skips;
     call->reader.persists = persists;
     if (weir_call_begin(call, head, data)) {
         return true;
     }
-    call->keep_client = persists;
+    call->client->keeps = persists;
     return false;
 }
 
@@ -560,7 +560,7 @@ static void judge(struct weir_call *call, const struct weir_http1_head *head, co
     weir_buffer_consume(&call->client->in, head->head_bytes);
     if (wrong != NULL || !known || !fits) { /* a body is not read, and so ends the connection */
         call->client->unfinished = call->reader.body.state != WEIR_BODY_ENDED;
-        call->keep_client = call->keep_client && !call->client->unfinished;
+        call->client->keeps = call->client->keeps && !call->client->unfinished;
     }
     if (wrong != NULL) {
         refuse(call, WEIR_PROBLEM_FORBIDDEN, 403, wrong);
@@ -597,7 +597,6 @@ static void on_begin(struct weir_client *client)
     call->minor = head->minor;
     call->response.with_body = !only_head;
     call->method = (uint8_t)(only_head ? WEIR_METHOD_GET : head->method);
-    call->keep_client = !fault && head->persists;
     client->call = call;
     client->head = NULL;
     client->unfinished = true;
@@ -639,7 +638,7 @@ static void on_late(struct weir_client *client)
     }
     char text[WEIR_BODY_LATE_TEXT_BYTES];
     weir_body_late_text(late, config, text);
-    call->keep_client = false;
+    call->client->keeps = false;
     call->reader.reading = false;
     refuse(call, WEIR_PROBLEM_REQUEST_TIMEOUT, 408, text);
 }

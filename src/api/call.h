@@ -80,9 +80,8 @@ struct weir_call {
     uint32_t under_way;     /* posts that will arrive for it: until then its memory stays */
     bool again_pending;     /* `again` is one of them */
     bool pending;           /* what comes next will be decided later */
-    bool keep_client;
-    bool by_key;    /* the caller has shown a tenant's API key instead of a token */
-    bool wrong_key; /* one that is not known */
+    bool by_key;            /* the caller has shown a tenant's API key instead of a token */
+    bool wrong_key;         /* one that is not known */
     uint8_t minor;
     uint8_t method;                        /* enum weir_http_method; GET also for HEAD */
     struct weir_credential credential;     /* what the caller's token lets it do */

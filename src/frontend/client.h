@@ -76,7 +76,7 @@ struct weir_client {
     struct weir_http1_head *head; /* of the request that begins; the call takes it over */
     void *call;                   /* the service's, while a request is under way */
     uint8_t reply_framing;        /* enum weir_http1_framing; see weir_client_begin_reply() */
-    bool keeps;      /* the connection may go on after this exchange; a call only clears it */
+    bool keeps;                   /* the connection may go on after this exchange */
     bool tunnel;     /* the call has upgraded it: it has no more requests, and no frames */
     bool unfinished; /* the request has not been read to its end */
     bool trusted;    /* its word on tenants and addresses is taken */
