@@ -33,7 +33,7 @@ static void free_connection(struct weir_dead *dead)
 {
     struct weir_client_connection *connection =
         weir_container_of(dead, struct weir_client_connection, dead);
-    weir_slab_give(&connection->client.worker->clients, connection);
+    weir_slab_give(&connection->client.worker->client_connections, connection);
 }
 
 static void drop_head(struct weir_client *client)
@@ -493,7 +493,7 @@ static void open_connection(struct weir_worker *worker, struct weir_listener *li
                             const struct weir_address *peer, struct weir_loopback_client *loopback,
                             bool reserved)
 {
-    struct weir_client_connection *connection = weir_slab_take(&worker->clients);
+    struct weir_client_connection *connection = weir_slab_take(&worker->client_connections);
     struct weir_stream stream;
     if (connection == NULL) {
         weir_stream_init(&stream, fd, on_ready);
@@ -510,7 +510,7 @@ static void open_connection(struct weir_worker *worker, struct weir_listener *li
     weir_stream_init(&connection->stream, fd, on_ready);
     if (!weir_timer_init(&worker->loop, &connection->client.timer, on_late)) {
         weir_stream_close(&connection->stream);
-        weir_slab_give(&worker->clients, connection);
+        weir_slab_give(&worker->client_connections, connection);
         weir_listener_forget(listener, worker, reserved);
         return;
     }

@@ -171,7 +171,7 @@ static void on_decided(struct weir_budget_claim *claim)
     }
     llm->budget = WEIR_LLM_BUDGET_NONE;
     if (llm->exchange == NULL) {
-        weir_slab_give(&worker->llms, llm);
+        weir_slab_give(&worker->llm->exchanges, llm);
     }
 }
 

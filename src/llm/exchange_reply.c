@@ -69,7 +69,7 @@ enum weir_filter_head weir_llm_hear(struct weir_llm *llm, const struct weir_http
 {
     struct weir_exchange *exchange = llm->exchange;
     if (llm->parser == NULL) {
-        llm->parser = weir_slab_take(&exchange->worker->reply_parsers);
+        llm->parser = weir_slab_take(&exchange->worker->llm->parsers);
         if (llm->parser == NULL) {
             return WEIR_FILTER_HEAD_NO_MEMORY;
         }

@@ -25,7 +25,7 @@ static void stop_reading(struct weir_llm *llm);
 struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct weir_dialect *dialect,
                                 const struct weir_request_facts *facts)
 {
-    struct weir_llm *llm = weir_slab_take(&exchange->worker->llms);
+    struct weir_llm *llm = weir_slab_take(&exchange->worker->llm->exchanges);
     if (llm == NULL) {
         return NULL;
     }
@@ -53,10 +53,10 @@ void weir_llm_end(struct weir_llm *llm)
     stop_reading(llm);
     if (llm->parser != NULL) {
         weir_buffer_release(&worker->buffers, &llm->parser->held);
-        weir_slab_give(&worker->reply_parsers, llm->parser);
+        weir_slab_give(&worker->llm->parsers, llm->parser);
     }
     if (weir_llm_end_claim(llm)) {
-        weir_slab_give(&worker->llms, llm);
+        weir_slab_give(&worker->llm->exchanges, llm);
     }
 }
 
@@ -311,7 +311,7 @@ static void ask(struct weir_llm *llm)
     struct weir_body *body = &exchange->request.body;
     weir_client_relax(exchange->client);
     stop_reading(llm);
-    weir_retry_budget_earn(&exchange->worker->retry_budget);
+    weir_retry_budget_earn(&exchange->worker->llm->retry_budget);
     exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
     exchange->request.repeatable = exchange->request.repeatable || llm->api != WEIR_LLM_API_OTHER;
     if (exchange->request.keeps_body && llm->request != WEIR_LLM_REQUEST_EMPTY &&
@@ -351,11 +351,11 @@ static bool has_large(const struct weir_llm *llm)
 
 void weir_llm_wake_reader(struct weir_worker *worker)
 {
-    if (weir_list_empty(&worker->large_waiters)) {
+    if (weir_list_empty(&worker->llm->large_waiters)) {
         return;
     }
     struct weir_llm *llm =
-        weir_container_of(worker->large_waiters.next, struct weir_llm, large_link);
+        weir_container_of(worker->llm->large_waiters.next, struct weir_llm, large_link);
     weir_list_unlink(&llm->large_link);
     llm->large = WEIR_LLM_LARGE_WOKEN;
     weir_exchange_defer(llm->exchange);
@@ -369,7 +369,7 @@ static void stop_reading(struct weir_llm *llm)
     if (llm->large == WEIR_LLM_LARGE_WAITS) {
         weir_list_unlink(&llm->large_link);
     } else if (llm->large == WEIR_LLM_LARGE_READS) {
-        exchange->worker->large_reads--;
+        exchange->worker->llm->large_reads--;
     }
     llm->large = WEIR_LLM_LARGE_NONE;
     weir_llm_wake_reader(exchange->worker);
@@ -384,11 +384,11 @@ static void wait_for_large(struct weir_llm *llm)
     assert(woken || llm->large == WEIR_LLM_LARGE_NONE);
     llm->large = WEIR_LLM_LARGE_WAITS;
     if (woken) {
-        weir_list_push_front(&worker->large_waiters, &llm->large_link);
+        weir_list_push_front(&worker->llm->large_waiters, &llm->large_link);
         return;
     }
     weir_exchange_pause_body(exchange);
-    weir_list_push_back(&worker->large_waiters, &llm->large_link);
+    weir_list_push_back(&worker->llm->large_waiters, &llm->large_link);
     uint64_t until_ns = worker->loop.now_ns + LARGE_WAIT_NS;
     weir_timer_set(&worker->loop, &exchange->client->timer,
                    until_ns < exchange->deadline_ns ? until_ns : exchange->deadline_ns);
@@ -438,7 +438,7 @@ static bool is_there(const struct weir_llm *llm)
 static void lack_buffer(struct weir_llm *llm, uint32_t capacity)
 {
     struct weir_exchange *exchange = llm->exchange;
-    if (capacity > WEIR_BUFFER_LARGE && exchange->worker->large_reads > 0) {
+    if (capacity > WEIR_BUFFER_LARGE && exchange->worker->llm->large_reads > 0) {
         wait_for_large(llm);
     } else {
         ask(llm);
@@ -462,7 +462,7 @@ static void read_on(struct weir_llm *llm)
         }
         uint32_t capacity = capacity_for(llm);
         if (capacity > WEIR_BUFFER_LARGE && !has_large(llm) && llm->large == WEIR_LLM_LARGE_NONE &&
-            !weir_list_empty(&worker->large_waiters)) {
+            !weir_list_empty(&worker->llm->large_waiters)) {
             wait_for_large(llm); /* behind those that came before */
             return;
         }
@@ -473,7 +473,7 @@ static void read_on(struct weir_llm *llm)
         if (llm->large != WEIR_LLM_LARGE_READS && has_large(llm)) {
             llm->large = WEIR_LLM_LARGE_READS;
             weir_client_relax(client); /* it had a time to wait for the buffer */
-            worker->large_reads++;
+            worker->llm->large_reads++;
         }
         if (read == WEIR_BODY_READ_SOME) {
             continue;

@@ -75,7 +75,7 @@ static bool may_try_again(struct weir_llm *llm, struct weir_retry_question *ques
     question->now_ns = worker->loop.now_ns;
     question->random = (uint32_t)weir_worker_random(worker);
     return llm->attempts <= exchange->route->retries &&
-           weir_retry_decide(&worker->retry_budget, question, at_ns) == WEIR_RETRY_YES;
+           weir_retry_decide(&worker->llm->retry_budget, question, at_ns) == WEIR_RETRY_YES;
 }
 
 /* The reply goes on for good, so the request will not be needed again. */

@@ -19,6 +19,7 @@
 #include "llm/dialect.h"
 #include "llm/limits.h"
 #include "llm/llm_reply.h"
+#include "llm/llm_worker.h"
 #include "proxy/exchange_steps.h"
 #include "tenants/budget_book.h"
 #include "tenants/usage.h"
@@ -40,7 +41,7 @@ struct weir_llm_reply_parser {
 /* Whether a body is read into a large buffer; see exchange_request.c. */
 enum weir_llm_large {
     WEIR_LLM_LARGE_NONE,
-    WEIR_LLM_LARGE_WAITS, /* stands in the worker's `large_waiters`; the body is not read */
+    WEIR_LLM_LARGE_WAITS, /* stands in `large_waiters` of llm_worker.h; the body is not read */
     WEIR_LLM_LARGE_WOKEN, /* its turn has come, and it is about to read on */
     WEIR_LLM_LARGE_READS  /* has one, and the body is not complete */
 };
@@ -74,7 +75,7 @@ struct weir_llm {
     struct weir_exchange *exchange; /* whose it is; null once that is over, while a decision on its
                                        claim is still on its way */
     struct weir_budget_claim claim;
-    struct weir_link large_link; /* in the worker's `large_waiters`, while it waits */
+    struct weir_link large_link; /* in `large_waiters` of llm_worker.h, while it waits */
     uint8_t api;                 /* enum weir_llm_api */
     uint8_t priority;            /* enum weir_priority */
     uint8_t attempts;            /* so far */

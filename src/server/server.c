@@ -13,8 +13,8 @@
 #include "frontend/client_connection.h"
 #include "frontend/loopback_client.h"
 #include "gates/event_file.h"
-#include "llm/llm_exchange.h"
 #include "llm/llm_metrics.h"
+#include "llm/llm_worker.h"
 #include "net/descriptors.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_flow.h"
@@ -210,24 +210,19 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
                                    .client_gone = on_client_gone,
                                    .make_room = weir_listener_make_room_for_upstream};
     weir_list_init(&worker->all_clients);
-    weir_list_init(&worker->large_waiters);
     weir_buffer_pool_init(&worker->buffers, CONNECTIONS_MAX * 2, worker->allocator);
-    weir_slab_init(&worker->clients, sizeof(struct weir_client_connection), CONNECTIONS_MAX,
-                   worker->allocator);
+    weir_slab_init(&worker->client_connections, sizeof(struct weir_client_connection),
+                   CONNECTIONS_MAX, worker->allocator);
     weir_slab_init(&worker->exchanges, sizeof(struct weir_exchange), CONNECTIONS_MAX,
                    worker->allocator);
-    weir_slab_init(&worker->backends, sizeof(struct weir_upstream_connection), CONNECTIONS_MAX,
-                   worker->allocator);
+    weir_slab_init(&worker->upstream_connections, sizeof(struct weir_upstream_connection),
+                   CONNECTIONS_MAX, worker->allocator);
     weir_slab_init(&worker->body_starts, sizeof(struct weir_body_start), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->exchange_flows, sizeof(struct weir_exchange_flow), CONNECTIONS_MAX,
                    worker->allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), CONNECTIONS_MAX,
                    worker->allocator);
-    weir_slab_init(&worker->llms, sizeof(struct weir_llm), CONNECTIONS_MAX, worker->allocator);
-    weir_slab_init(&worker->reply_parsers, sizeof(struct weir_llm_reply_parser), CONNECTIONS_MAX,
-                   worker->allocator);
-    weir_retry_budget_init(&worker->retry_budget);
     weir_slab_init(&worker->calls, server->options->api->call_bytes, CONNECTIONS_MAX,
                    worker->allocator);
     for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
@@ -238,7 +233,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
         worker->random = index;
     }
     worker->hasher = weir_hasher_create();
-    if (worker->hasher == NULL) {
+    worker->llm = weir_llm_worker_create(worker->allocator, CONNECTIONS_MAX);
+    if (worker->hasher == NULL || worker->llm == NULL) {
         return "out of memory";
     }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
@@ -294,14 +290,13 @@ static void free_worker(struct weir_thread *thread)
     weir_resolver_destroy(worker->resolver);
     weir_api_keys_give(worker->keys);
     weir_hasher_destroy(worker->hasher);
-    weir_slab_deinit(&worker->clients);
+    weir_slab_deinit(&worker->client_connections);
     weir_slab_deinit(&worker->exchanges);
-    weir_slab_deinit(&worker->backends);
+    weir_slab_deinit(&worker->upstream_connections);
     weir_slab_deinit(&worker->body_starts);
     weir_slab_deinit(&worker->exchange_flows);
     weir_slab_deinit(&worker->heads);
-    weir_slab_deinit(&worker->llms);
-    weir_slab_deinit(&worker->reply_parsers);
+    weir_llm_worker_destroy(worker->llm);
     weir_slab_deinit(&worker->calls);
     for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
         weir_slab_deinit(&worker->call_contexts[i]);

@@ -19,7 +19,7 @@ static void free_connection(struct weir_dead *dead)
 {
     struct weir_upstream_connection *connection =
         weir_container_of(dead, struct weir_upstream_connection, dead);
-    weir_slab_give(&connection->backend.origin->worker->backends, connection);
+    weir_slab_give(&connection->backend.origin->worker->upstream_connections, connection);
 }
 
 static inline void leave_pool(struct weir_upstream_connection *connection)
@@ -239,7 +239,7 @@ static const struct weir_backend_protocol http1 = {.connect = go_on,
 static struct weir_upstream_connection *connect_new(struct weir_origin *origin)
 {
     struct weir_worker *worker = origin->worker;
-    struct weir_upstream_connection *connection = weir_slab_take(&worker->backends);
+    struct weir_upstream_connection *connection = weir_slab_take(&worker->upstream_connections);
     if (connection == NULL) {
         errno = ENOMEM;
         return NULL;
@@ -262,7 +262,7 @@ no_connection:
     weir_endpoint_lead(&connection->backend, NULL);
     weir_timer_deinit(&worker->loop, &connection->backend.timer);
 no_timer:
-    weir_slab_give(&worker->backends, connection);
+    weir_slab_give(&worker->upstream_connections, connection);
     errno = why;
     return NULL;
 }

@@ -10,7 +10,6 @@
 #include "gates/gate_ticket.h"
 #include "net/buffer.h"
 #include "net/loop.h"
-#include "weir/retry.h"
 #include "worker/extension.h"
 #include "worker/tally.h"
 
@@ -21,6 +20,7 @@ struct weir_flows;
 struct weir_hasher;
 struct weir_listener;
 struct weir_llm_metrics;
+struct weir_llm_worker;
 struct weir_reloader;
 struct weir_resolver;
 struct weir_worker_config;
@@ -49,18 +49,15 @@ struct weir_worker {
     struct weir_budget_book *budgets; /* shared by all workers */
     struct weir_llm_metrics *meter;   /* shared by all workers */
     struct weir_buffer_pool buffers;
-    struct weir_slab clients;
+    struct weir_slab client_connections;
     struct weir_slab exchanges;
-    struct weir_slab backends;
+    struct weir_slab upstream_connections;
     struct weir_slab body_starts;    /* of exchanges that read the start of a body */
     struct weir_slab exchange_flows; /* of exchanges that name a flow */
     struct weir_resolver *resolver;
-    struct weir_slab heads;         /* of requests that are being read */
-    struct weir_slab llms;          /* further state of exchanges with LLMs, */
-    struct weir_slab reply_parsers; /* and from the reply on */
-    struct weir_link large_waiters; /* exchanges with LLMs that wait for a large buffer */
-    uint32_t large_reads;           /* how many of them read a body into one */
-    struct weir_slab calls;         /* of the API, */
+    struct weir_slab heads;      /* of requests that are being read */
+    struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs */
+    struct weir_slab calls;      /* of the API, */
     struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
     void *api;                                                  /* the API's own state; shared */
     struct weir_extension_slot extensions[WEIR_EXTENSIONS_MAX]; /* as the server's */
@@ -71,8 +68,7 @@ struct weir_worker {
     struct weir_guard_memory guard;
     struct weir_acceptor *acceptors; /* those it has opened, in order; fixed before the loops run */
     struct weir_tallies tallies;
-    struct weir_retry_budget retry_budget; /* of requests to LLMs */
-    uint64_t random;                       /* see weir_worker_random() */
+    uint64_t random; /* see weir_worker_random() */
     bool draining;
     void (*client_gone)(struct weir_worker *worker); /* a connection has been closed */
 

@@ -339,7 +339,8 @@ static void open_worker(void)
     worker->make_room = make_room;
     assert_true(weir_loop_init(&worker->loop, allocator));
     weir_buffer_pool_init(&worker->buffers, 100, allocator);
-    weir_slab_init(&worker->backends, sizeof(struct weir_upstream_connection), 100, allocator);
+    weir_slab_init(&worker->upstream_connections, sizeof(struct weir_upstream_connection), 100,
+                   allocator);
     weir_slab_init(&worker->heads, sizeof(struct weir_http1_head), 100, allocator);
     assert_true(weir_timer_init(&worker->loop, &scene.patience, lose_patience));
 }
@@ -373,7 +374,7 @@ static void close_worker(void)
     struct weir_worker *worker = &scene.worker;
     one_turn();
     weir_timer_deinit(&worker->loop, &scene.patience);
-    weir_slab_deinit(&worker->backends);
+    weir_slab_deinit(&worker->upstream_connections);
     weir_slab_deinit(&worker->heads);
     weir_buffer_pool_deinit(&worker->buffers);
     weir_loop_deinit(&worker->loop);
