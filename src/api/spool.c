@@ -5,6 +5,7 @@
 #include "api/spool.h"
 
 #include "base/list.h"
+#include "store/file_io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -50,23 +51,6 @@ static bool open_file(struct weir_spool *spool)
     return spool->fd >= 0;
 }
 
-static bool write_all(int fd, struct weir_slice piece)
-{
-    while (piece.bytes > 0) {
-        ssize_t written = write(fd, piece.data, piece.bytes);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            errno = written == 0 ? ENOSPC : errno;
-            return false;
-        }
-        piece.data += written;
-        piece.bytes -= (size_t)written;
-    }
-    return true;
-}
-
 static bool finish(struct weir_spool *spool)
 {
     if (!weir_store_file_seal(spool->store, spool->fd)) {
@@ -95,7 +79,8 @@ static void give_up(struct weir_spool *spool)
 static void work(struct weir_disk_task *task)
 {
     struct weir_spool *spool = weir_container_of(task, struct weir_spool, task);
-    bool well = (spool->fd >= 0 || open_file(spool)) && write_all(spool->fd, spool->piece);
+    bool well =
+        (spool->fd >= 0 || open_file(spool)) && weir_file_write_all(spool->fd, spool->piece);
     if (well && !weir_hasher_add(spool->hasher, spool->piece)) {
         errno = EIO;
         well = false;

@@ -1,13 +1,13 @@
-/* folder.c - makes and removes the folder of one attempt, and takes the result out of it.
+/* folder.c - makes and removes the folder of one attempt.
  *
  * Everything blocks, so it runs in disk threads, or in the main thread at the start. There is no
  * shared state: the caller makes sure that one thread at a time works on a folder. The command's
  * own processes may still change it, so files are opened without following links and checked
  * through their descriptors. */
-#define _GNU_SOURCE /* copy_file_range(), O_PATH */
+#define _GNU_SOURCE /* O_PATH */
 #include "runner/folder.h"
 
-#include "store/crc32c.h"
+#include "store/file_io.h"
 #include "tenants/api_key.h"
 
 #include <assert.h>
@@ -20,11 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME_BYTES_MAX   40
-#define DONE_BYTES_MAX   32
-#define COPY_BYTES       65536
-#define COPY_RANGE_BYTES (1 << 30)
-#define SWEEPS_MAX       100000 /* passes over what a command left: as deep as folders may be nested */
+#define CHECK_BYTES 65536
+#define SWEEPS_MAX  100000 /* passes over what a command left: as deep as folders may be nested */
 
 static_assert(WEIR_API_KEY_DIGEST_BYTES == WEIR_JOB_DIGEST_BYTES,
               "the hasher for API keys computes the digests of bodies too");
@@ -34,20 +31,12 @@ static_assert(WEIR_API_KEY_DIGEST_BYTES == WEIR_JOB_DIGEST_BYTES,
 #define WORK_MODE   0711
 #define FOLDER_MODE 0700
 
-static void name_attempt(char *name, uint64_t number, uint32_t attempt)
+void weir_folder_name_attempt(char *name, uint64_t number, uint32_t attempt)
 {
-    snprintf(name, NAME_BYTES_MAX, "%" PRIu64 "-%" PRIu32, number, attempt);
+    snprintf(name, WEIR_FOLDER_NAME_BYTES_MAX, "%" PRIu64 "-%" PRIu32, number, attempt);
 }
 
 static const char damaged_body[] = "its body is damaged on disk";
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-    }
-    *fd = -1;
-}
 
 bool weir_folder_lacks(int error)
 {
@@ -86,7 +75,7 @@ static bool remove_entry(int at, const char *name, int *lack)
 static bool move_up(int from, const char *name, int top, uint64_t *counter)
 {
     for (int tries = 0; tries < 16; tries++) {
-        char fresh[NAME_BYTES_MAX];
+        char fresh[WEIR_FOLDER_NAME_BYTES_MAX];
         snprintf(fresh, sizeof fresh, ".weir-%" PRIu64, (*counter)++);
         if (renameat(from, name, top, fresh) == 0) {
             return true;
@@ -138,7 +127,7 @@ static bool sweep_once(int top, uint64_t *counter, int *lack)
     DIR *folder = copy == -1 ? NULL : fdopendir(copy);
     if (folder == NULL) {
         note_lack(lack);
-        close_fd(&copy);
+        weir_file_close(&copy);
         return false;
     }
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
@@ -185,7 +174,7 @@ static int remove_folder(int at, const char *name)
     return lack;
 }
 
-static int open_work(const char *data)
+int weir_folder_open_work(const char *data)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/work", data) >= (int)sizeof path) {
@@ -201,12 +190,12 @@ static int open_work(const char *data)
 
 void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt)
 {
-    char name[NAME_BYTES_MAX];
-    int work = open_work(folder);
+    char name[WEIR_FOLDER_NAME_BYTES_MAX];
+    int work = weir_folder_open_work(folder);
     if (work == -1) {
         return;
     }
-    name_attempt(name, number, attempt);
+    weir_folder_name_attempt(name, number, attempt);
     (void)remove_folder(work, name);
     close(work);
 }
@@ -214,19 +203,19 @@ void weir_command_sweep(const char *folder, uint64_t number, uint32_t attempt)
 /* Whether it is the name of an attempt's folder, and of which job. */
 static bool read_name(const char *name, uint64_t *number)
 {
-    char again[NAME_BYTES_MAX];
+    char again[WEIR_FOLDER_NAME_BYTES_MAX];
     uint32_t attempt;
     if (sscanf(name, "%" SCNu64 "-%" SCNu32, number, &attempt) != 2) {
         return false;
     }
-    name_attempt(again, *number, attempt);
+    weir_folder_name_attempt(again, *number, attempt);
     return strcmp(name, again) == 0;
 }
 
 void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint64_t number),
                             void *context)
 {
-    int work = open_work(folder);
+    int work = weir_folder_open_work(folder);
     int copy = work == -1 ? -1 : openat(work, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = copy == -1 ? NULL : fdopendir(copy);
     for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
@@ -238,7 +227,7 @@ void weir_command_sweep_all(const char *folder, bool (*keep)(void *context, uint
     if (entries != NULL) {
         closedir(entries);
     }
-    close_fd(&work);
+    weir_file_close(&work);
 }
 
 /* ---- making ---- */
@@ -284,62 +273,13 @@ static int name_path(const struct weir_folder_order *order, const char *name,
     return 0;
 }
 
-static bool write_all(int fd, struct weir_slice bytes)
-{
-    while (bytes.bytes > 0) {
-        ssize_t written = write(fd, bytes.data, bytes.bytes);
-        if (written == -1 && errno != EINTR) {
-            return false;
-        }
-        size_t step = written == -1 ? 0 : (size_t)written;
-        bytes.data += step;
-        bytes.bytes -= step;
-    }
-    return true;
-}
-
-static bool copy_slowly(int from, int to)
-{
-    char *buffer = malloc(COPY_BYTES);
-    ssize_t bytes = buffer == NULL ? -1 : 1;
-    while (bytes > 0) {
-        bytes = read(from, buffer, COPY_BYTES);
-        if (bytes == -1 && errno == EINTR) {
-            bytes = 1;
-            continue;
-        }
-        if (bytes > 0 && !write_all(to, (struct weir_slice){buffer, (size_t)bytes})) {
-            bytes = -1;
-        }
-    }
-    int why = errno;
-    free(buffer);
-    errno = why;
-    return bytes == 0;
-}
-
-/* Copies within the kernel if possible; some file systems share the blocks then. */
-static bool copy_all(int from, int to)
-{
-    for (;;) {
-        ssize_t bytes = copy_file_range(from, NULL, to, NULL, COPY_RANGE_BYTES, 0);
-        if (bytes == 0) {
-            return copy_slowly(from, to); /* the end, or a file of /proc that reports no size */
-        }
-        if (bytes == -1 && errno != EINTR) {
-            return (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS) &&
-                   copy_slowly(from, to);
-        }
-    }
-}
-
 /* Whether all of a file can be read. */
 static bool is_readable(int fd)
 {
-    char *buffer = malloc(COPY_BYTES);
+    char *buffer = malloc(CHECK_BYTES);
     ssize_t bytes = buffer == NULL ? 0 : 1;
     for (off_t at = 0; bytes > 0; at += bytes) {
-        bytes = pread(fd, buffer, COPY_BYTES, at);
+        bytes = pread(fd, buffer, CHECK_BYTES, at);
     }
     free(buffer);
     return bytes == 0;
@@ -362,41 +302,9 @@ static bool link_body(const struct weir_folder_order *order, int folder)
            linkat(AT_FDCWD, order->body_path, folder, "in", 0) == 0;
 }
 
-/* Adds a part of a file to what is computed of it. False without memory. */
-typedef bool add_part(void *context, struct weir_slice part);
-
-/* Reads all of a file from its beginning, part by part. Returns 0 or an errno. */
-static int read_file(int fd, add_part *add, void *context)
-{
-    char *buffer = malloc(COPY_BYTES);
-    int error = buffer == NULL ? ENOMEM : 0;
-    off_t at = 0;
-    while (error == 0) {
-        ssize_t bytes = pread(fd, buffer, COPY_BYTES, at);
-        if (bytes == 0) {
-            break;
-        }
-        if (bytes > 0) {
-            at += bytes;
-            error = add(context, (struct weir_slice){buffer, (size_t)bytes}) ? 0 : ENOMEM;
-        } else if (errno != EINTR) {
-            error = errno;
-        }
-    }
-    free(buffer);
-    return error;
-}
-
 static bool add_to_hash(void *context, struct weir_slice part)
 {
     return weir_hasher_add(context, part);
-}
-
-static bool add_to_sum(void *context, struct weir_slice part)
-{
-    uint32_t *sum = context;
-    *sum = weir_crc32c(*sum, part);
-    return true;
 }
 
 /* Checks that a file is the body that was submitted. Returns 0, EBADMSG, or the errno of a failure.
@@ -410,7 +318,7 @@ static int check_digest(const struct weir_folder_order *order, int fd)
     }
     struct weir_hasher *hasher = weir_hasher_create();
     int error = hasher == NULL || !weir_hasher_begin(hasher) ? ENOMEM : 0;
-    error = error != 0 ? error : read_file(fd, add_to_hash, hasher);
+    error = error != 0 ? error : weir_file_read_all(fd, add_to_hash, hasher);
     if (error == 0 && !weir_hasher_end(hasher, digest)) {
         error = ENOMEM;
     }
@@ -425,7 +333,7 @@ static int check_digest(const struct weir_folder_order *order, int fd)
 static int copy_body(const struct weir_folder_order *order, int in, struct weir_folder *folder)
 {
     int from = open(order->body_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    int error = from == -1 || !copy_all(from, in) ? errno : 0;
+    int error = from == -1 || !weir_file_copy(from, in) ? errno : 0;
     if (error == 0 && !is_whole(order, in, "", AT_EMPTY_PATH)) {
         error = ENODATA;
     }
@@ -435,7 +343,7 @@ static int copy_body(const struct weir_folder_order *order, int in, struct weir_
     if (from == -1 || folder->body_lost) {
         folder->step = error == EBADMSG ? damaged_body : "its body could not be read";
     }
-    close_fd(&from);
+    weir_file_close(&from);
     return error;
 }
 
@@ -448,7 +356,7 @@ static int check_link(const struct weir_folder_order *order, struct weir_folder 
     if (folder->body_lost) {
         folder->step = error == EBADMSG ? damaged_body : "its body could not be read";
     }
-    close_fd(&fd);
+    weir_file_close(&fd);
     return error;
 }
 
@@ -457,7 +365,7 @@ static int make_file(const struct weir_folder_order *order, int folder, const ch
     int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd != -1 && order->give_away && fchown(fd, order->uid, order->gid) != 0) {
         int why = errno;
-        close_fd(&fd);
+        weir_file_close(&fd);
         errno = why;
     }
     return fd;
@@ -477,9 +385,9 @@ static int make_in(const struct weir_folder_order *order, struct weir_folder *fo
         if (in == -1) {
             return errno;
         }
-        int error = order->body_path != NULL     ? copy_body(order, in, folder)
-                    : write_all(in, order->body) ? 0
-                                                 : errno;
+        int error = order->body_path != NULL               ? copy_body(order, in, folder)
+                    : weir_file_write_all(in, order->body) ? 0
+                                                           : errno;
         close(in);
         if (error != 0) {
             return error;
@@ -524,280 +432,23 @@ static int fill_folder(const struct weir_folder_order *order, struct weir_folder
 
 int weir_folder_make(const struct weir_folder_order *order, struct weir_folder *folder)
 {
-    char name[NAME_BYTES_MAX];
+    char name[WEIR_FOLDER_NAME_BYTES_MAX];
     folder->fd = folder->in_fd = folder->out_fd = -1;
     folder->body_lost = false;
     folder->step = "its folder could not be made";
-    int work = open_work(order->data);
+    int work = weir_folder_open_work(order->data);
     if (work == -1) {
         return errno;
     }
-    name_attempt(name, order->number, order->attempt);
+    weir_folder_name_attempt(name, order->number, order->attempt);
     int error = name_path(order, name, folder);
     error = error != 0 ? error : make_folder(order, work, name, folder);
     error = error != 0 ? error : fill_folder(order, folder);
     if (error != 0) {
-        close_fd(&folder->fd);
-        close_fd(&folder->in_fd);
-        close_fd(&folder->out_fd);
+        weir_file_close(&folder->fd);
+        weir_file_close(&folder->in_fd);
+        weir_file_close(&folder->out_fd);
     }
     close(work);
     return error;
-}
-
-/* ---- results ---- */
-
-/* Whether the result is another user's file that the command could not read: it got here as a hard
- * link or by a rename. Weir could read it, but must not hand it to the job's owner. Commands that
- * run as root or as Weir's own user can read it anyway. */
-static bool is_foreign(int folder, const struct stat *out)
-{
-    struct stat status;
-    if (fstat(folder, &status) != 0) {
-        return true;
-    }
-    bool confined = status.st_uid != 0 && status.st_uid != geteuid();
-    return confined && out->st_uid != status.st_uid && (out->st_mode & S_IROTH) == 0;
-}
-
-/* Why the opened file is not acceptable as a result, or null. */
-static const char *objection_to(int folder, const struct stat *out, uint64_t bytes_max)
-{
-    if (!S_ISREG(out->st_mode)) {
-        return "the command left something as its result that is not a regular file";
-    }
-    if (is_foreign(folder, out)) {
-        return "the command left a file of another user as its result; it must be a file of its "
-               "own, so copy it";
-    }
-    if (bytes_max != 0 && (uint64_t)out->st_size > bytes_max) {
-        return "the command's result is larger than limits.output allows";
-    }
-    return NULL;
-}
-
-/* Opens the result. Returns -1 on failure: with errno ENOENT there is none; with a sentence it is
- * not acceptable. It is opened without blocking, because it may be a pipe. */
-static int open_result(int folder, struct weir_folder_result *result, struct stat *status)
-{
-    int fd = openat(folder, "out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd == -1) {
-        result->error = errno == ELOOP ? "the command left a symbolic link as its result; only a "
-                                         "regular file counts"
-                                       : NULL;
-        if (errno == ENXIO || errno == ENODEV) {
-            result->error = "the command left something as its result that is not a regular file";
-        }
-        return -1;
-    }
-    int why = fstat(fd, status) == 0 ? 0 : errno;
-    result->error = why == 0 ? objection_to(folder, status, result->bytes_max) : NULL;
-    if (why != 0 || result->error != NULL) {
-        close_fd(&fd);
-        errno = why != 0 ? why : EINVAL; /* not ENOENT: there is a file */
-    }
-    return fd;
-}
-
-static bool read_result(int fd, struct weir_folder_result *result, size_t bytes)
-{
-    result->memory = malloc(bytes + 1);
-    if (result->memory == NULL) {
-        return false;
-    }
-    size_t have = 0;
-    while (have < bytes) {
-        ssize_t more = pread(fd, result->memory + have, bytes - have, (off_t)have);
-        if (more == 0) {
-            break; /* it was truncated meanwhile; what is there counts */
-        }
-        if (more == -1 && errno != EINTR) {
-            return false;
-        }
-        have += more == -1 ? 0 : (size_t)more;
-    }
-    result->bytes =
-        (struct weir_job_bytes){.count = have, .bytes = {.data = result->memory, .bytes = have}};
-    return true;
-}
-
-bool weir_folder_sync(const char *path)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t bytes = slash == NULL ? 0 : (size_t)(slash - path);
-    if (bytes >= sizeof folder) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(folder, bytes == 0 ? "." : path, bytes == 0 ? 1 : bytes);
-    folder[bytes == 0 ? 1 : bytes] = '\0';
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool synced = fd != -1 && fsync(fd) == 0;
-    int why = errno;
-    close_fd(&fd);
-    errno = why;
-    return synced;
-}
-
-static bool copy_result(int fd, const char *path)
-{
-    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool copied = to != -1 && lseek(fd, 0, SEEK_SET) == 0 && copy_all(fd, to) && fsync(to) == 0;
-    int why = errno;
-    close_fd(&to);
-    errno = why;
-    return copied;
-}
-
-/* Links the opened file, not whatever is called `out` by now. */
-static bool link_result(int fd, const char *path)
-{
-    char name[NAME_BYTES_MAX];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-}
-
-/* The checksum by which the result is verified when it is served. */
-static bool sum_result(int fd, struct weir_folder_result *result)
-{
-    uint32_t sum = 0;
-    int error = read_file(fd, add_to_sum, &sum);
-    if (error != 0) {
-        errno = error;
-        return false;
-    }
-    result->bytes.checksum = WEIR_JOB_CHECKSUM_KNOWN | sum;
-    return true;
-}
-
-/* Copies a file that has other names, which another process may use to change it, and one where
- * links cannot be made. */
-static bool place_result(int fd, struct weir_folder_result *result, const struct stat *status)
-{
-    bool alone =
-        status->st_nlink == 1 && fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0600) == 0;
-    result->bytes =
-        (struct weir_job_bytes){.count = (uint64_t)status->st_size, .file = result->file};
-    unlink(result->path); /* left over from an attempt that was not recorded */
-    return ((alone && link_result(fd, result->path)) || copy_result(fd, result->path)) &&
-           weir_folder_sync(result->path) && sum_result(fd, result);
-}
-
-/* Reads a short result into memory before `.done` promises it. */
-static bool take_result(int fd, struct weir_folder_result *result, const struct stat *status)
-{
-    if ((uint64_t)status->st_size > WEIR_JOB_INLINE_BYTES_MAX) {
-        result->bytes = (struct weir_job_bytes){.count = (uint64_t)status->st_size};
-        return true;
-    }
-    return read_result(fd, result, (size_t)status->st_size);
-}
-
-static bool write_done(int folder, uint64_t bytes)
-{
-    char text[DONE_BYTES_MAX];
-    int length = snprintf(text, sizeof text, "%" PRIu64 "\n", bytes);
-    (void)unlinkat(folder, ".done", 0);
-    int fd = openat(folder, ".done", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool written = fd != -1 && write_all(fd, (struct weir_slice){text, (size_t)length}) &&
-                   fsync(fd) == 0 && fsync(folder) == 0;
-    int why = errno;
-    close_fd(&fd);
-    errno = why;
-    return written;
-}
-
-/* A result in a file must be on disk before it can be recorded. */
-static bool seal_file(int folder, int out, struct weir_folder_result *result,
-                      const struct stat *status)
-{
-    return fsync(out) == 0 && write_done(folder, result->bytes.count) &&
-           place_result(out, result, status);
-}
-
-/* A short result goes into the record whether its file is durable or not. So a disk that fails at
- * present costs no attempt: the record waits for it. */
-static void seal_at_hand(int folder, int out, const struct weir_folder_result *result)
-{
-    (void)!((result->bytes.count == 0 || fsync(out) == 0) &&
-            write_done(folder, result->bytes.count));
-}
-
-bool weir_folder_seal(int fd, struct weir_folder_result *result)
-{
-    struct stat status;
-    int out = open_result(fd, result, &status);
-    if (out == -1) {
-        bool none = result->error == NULL && errno == ENOENT;
-        (void)!(none && write_done(fd, 0));
-        return none;
-    }
-    bool sealed = take_result(out, result, &status);
-    if (sealed && status.st_size <= WEIR_JOB_INLINE_BYTES_MAX) {
-        seal_at_hand(fd, out, result);
-    } else {
-        sealed = sealed && seal_file(fd, out, result, &status);
-    }
-    int why = errno;
-    close(out);
-    errno = why;
-    return sealed;
-}
-
-/* ---- what was not recorded ---- */
-
-/* Reads `.done`; false unless it is complete. */
-static bool read_done(int folder, uint64_t *bytes)
-{
-    char text[DONE_BYTES_MAX + 1];
-    char again[DONE_BYTES_MAX];
-    int fd = openat(folder, ".done", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t length = fd == -1 ? -1 : read(fd, text, DONE_BYTES_MAX);
-    close_fd(&fd);
-    if (length <= 0) {
-        return false;
-    }
-    text[length] = '\0';
-    if (sscanf(text, "%" SCNu64, bytes) != 1) {
-        return false;
-    }
-    snprintf(again, sizeof again, "%" PRIu64 "\n", *bytes);
-    return strcmp(text, again) == 0;
-}
-
-static bool find_result(int folder, uint64_t promised, struct weir_folder_result *result)
-{
-    struct stat status;
-    int out = open_result(folder, result, &status);
-    if (out == -1) {
-        return result->error == NULL && errno == ENOENT && promised == 0;
-    }
-    bool found = take_result(out, result, &status) && result->bytes.count == promised &&
-                 (promised <= WEIR_JOB_INLINE_BYTES_MAX || place_result(out, result, &status));
-    close(out);
-    return found;
-}
-
-bool weir_command_finished(const struct weir_command_find *find, struct weir_job_bytes *result,
-                           void **memory)
-{
-    char name[NAME_BYTES_MAX];
-    uint64_t promised;
-    struct weir_folder_result found = {.file = find->result_file, .path = find->result_path};
-    int work = open_work(find->folder);
-    name_attempt(name, find->number, find->attempt);
-    int folder =
-        work == -1 ? -1 : openat(work, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool whole =
-        folder != -1 && read_done(folder, &promised) && find_result(folder, promised, &found);
-    close_fd(&folder);
-    close_fd(&work);
-    if (!whole) {
-        free(found.memory);
-        return false;
-    }
-    *result = found.bytes;
-    *memory = found.memory;
-    return true;
 }

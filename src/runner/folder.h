@@ -63,7 +63,13 @@ WEIR_MUST_CHECK bool weir_folder_seal(int fd, struct weir_folder_result *result)
  * the attempt must not count. */
 bool weir_folder_lacks(int error);
 
-/* Makes the name of a file durable by syncing its folder. False, with errno. */
-WEIR_MUST_CHECK bool weir_folder_sync(const char *path);
+/* ---- inside, for folder_result.c ---- */
+
+#define WEIR_FOLDER_NAME_BYTES_MAX 40
+
+void weir_folder_name_attempt(char *name, uint64_t number, uint32_t attempt);
+
+/* The folder of all attempts; -1 with errno. */
+int weir_folder_open_work(const char *data);
 
 #endif

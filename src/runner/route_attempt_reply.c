@@ -9,6 +9,7 @@
 #include "runner/command_log.h"
 #include "runner/folder.h"
 #include "store/crc32c.h"
+#include "store/file_io.h"
 #include "wire/head_writer.h"
 
 #include <assert.h>
@@ -116,8 +117,8 @@ static void write_result(struct weir_disk_task *task)
     bool good = attempt->result_fd != -1 &&
                 write_all(attempt->result_fd, weir_buffer_slice(&attempt->result),
                           attempt->written_bytes) &&
-                (!attempt->body_done ||
-                 (fsync(attempt->result_fd) == 0 && weir_folder_sync(attempt->result_path)));
+                (!attempt->body_done || (fsync(attempt->result_fd) == 0 &&
+                                         weir_file_sync_folder_of(attempt->result_path)));
     attempt->written_sum = weir_crc32c(attempt->written_sum, weir_buffer_slice(&attempt->result));
     attempt->writing.error = good ? 0 : errno;
     weir_loop_post(&attempt->options.worker->loop, &attempt->writing.done);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "store/database.h"
 #include "store/record.h"
+#include "store/salvage_files.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -541,146 +542,6 @@ static void copy_pages(struct salvage_copy *copy)
     }
 }
 
-/* ---- files ---- */
-
-struct salvage_paths {
-    char path[PATH_MAX + 16];
-    char journal[PATH_MAX + 16];
-    char work[PATH_MAX + 16]; /* a copy of both, made if there is a journal */
-    char work_journal[PATH_MAX + 16];
-    char fresh[PATH_MAX + 16];
-    const char *source; /* `work` if there is a journal, else `path` */
-    bool has_journal;
-};
-
-static void find_paths(struct salvage_paths *paths, const char *path)
-{
-    struct stat about;
-    snprintf(paths->path, sizeof paths->path, "%s", path);
-    snprintf(paths->journal, sizeof paths->journal, "%s-wal", path);
-    snprintf(paths->work, sizeof paths->work, "%s.copy", path);
-    snprintf(paths->work_journal, sizeof paths->work_journal, "%s.copy-wal", path);
-    snprintf(paths->fresh, sizeof paths->fresh, "%s.new", path);
-    paths->has_journal = stat(paths->journal, &about) == 0 && about.st_size > 0;
-    paths->source = paths->has_journal ? paths->work : paths->path;
-}
-
-static bool write_all(int fd, const char *bytes, size_t count)
-{
-    for (size_t at = 0; at < count;) {
-        ssize_t written = write(fd, bytes + at, count - at);
-        if (written == 0) {
-            errno = ENOSPC;
-        }
-        if (written <= 0 && errno != EINTR) {
-            return false;
-        }
-        at += written < 0 ? 0 : (size_t)written;
-    }
-    return true;
-}
-
-static bool copy_bytes(int from, int to)
-{
-    char bytes[16 * PAGE_BYTES];
-    ssize_t count;
-    while ((count = read(from, bytes, sizeof bytes)) != 0) {
-        if (count < 0 ? errno != EINTR : !write_all(to, bytes, (size_t)count)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* False, with errno. */
-static bool copy_file(const char *path, const char *copy_path)
-{
-    int from = open(path, O_RDONLY | O_CLOEXEC);
-    int to = from < 0 ? -1 : open(copy_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good = to >= 0 && copy_bytes(from, to);
-    int error = errno;
-    if (to >= 0) {
-        close(to);
-    }
-    if (from >= 0) {
-        close(from);
-    }
-    errno = error;
-    return good;
-}
-
-/* SQLite applies a journal by writing into its database, and the damaged one must stay as it is. */
-static bool make_work(const struct salvage_paths *paths, char *error, size_t error_bytes)
-{
-    const char *failed = NULL;
-    if (!paths->has_journal) {
-        return true;
-    }
-    if (!copy_file(paths->path, paths->work)) {
-        failed = paths->work;
-    } else if (!copy_file(paths->journal, paths->work_journal)) {
-        failed = paths->work_journal;
-    }
-    if (failed != NULL) {
-        snprintf(error, error_bytes,
-                 "%s is damaged, and making the working copy %s failed: %s. Free disk space if it"
-                 " is full, then start Weir again.",
-                 paths->path, failed, strerror(errno));
-    }
-    return failed == NULL;
-}
-
-static void remove_work(const struct salvage_paths *paths)
-{
-    (void)unlink(paths->fresh);
-    (void)unlink(paths->work);
-    (void)unlink(paths->work_journal);
-}
-
-static bool sync_path(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool synced = fd >= 0 && fsync(fd) == 0;
-    int error = errno;
-    if (fd >= 0) {
-        close(fd);
-    }
-    errno = error;
-    return synced;
-}
-
-static bool sync_folder_of(const char *path)
-{
-    char folder[PATH_MAX + 16];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    assert(slash != NULL); /* the path ends with /jobs.db */
-    slash[slash == folder ? 1 : 0] = '\0';
-    return sync_path(folder);
-}
-
-/* Puts the working copy, to which the journal was applied, where the damaged database was, and the
- * journal aside: beside the new database, it would be applied to that. After each step the database
- * and its journal together are what they were before. */
-static bool set_journal_aside(const struct salvage_paths *paths, const char *aside)
-{
-    char aside_journal[PATH_MAX + 80];
-    snprintf(aside_journal, sizeof aside_journal, "%s-wal", aside);
-    return rename(paths->work, paths->path) == 0 && sync_folder_of(paths->path) &&
-           rename(paths->journal, aside_journal) == 0 && sync_folder_of(paths->path);
-}
-
-/* Replaces the database, which is never missing in between, except where files cannot have two
- * names. False, with errno; then the damaged file is under its own name, or under `aside`. */
-static bool put_in_place(const struct salvage_paths *paths, char *aside, size_t aside_bytes)
-{
-    snprintf(aside, aside_bytes, "%s.damaged-%" PRId64, paths->path, weir_wall_ms());
-    return sync_path(paths->fresh) && (!paths->has_journal || sync_path(paths->work)) &&
-           (link(paths->path, aside) == 0 || rename(paths->path, aside) == 0) &&
-           (!paths->has_journal || set_journal_aside(paths, aside)) &&
-           rename(paths->fresh, paths->path) == 0;
-}
-
 /* ---- the whole ---- */
 
 /* Reads a value of the old `meta` as far as possible. It uses SQLite, because those rows are few.
@@ -700,7 +561,7 @@ static void read_meta(sqlite3 *from, const char *name, uint64_t *value)
 
 /* Applies the journal of the working copy, because it has the latest pages. False: the journal
  * cannot be used. */
-static bool apply_journal(sqlite3 *from, const struct salvage_paths *paths)
+static bool apply_journal(sqlite3 *from, const struct weir_salvage_paths *paths)
 {
     struct stat about;
     int result =
@@ -712,7 +573,7 @@ static bool apply_journal(sqlite3 *from, const struct salvage_paths *paths)
 }
 
 /* Applies the journal if there is one, and reads `meta`. False: the journal cannot be used. */
-static bool read_source(const struct salvage_paths *paths, uint64_t meta[3])
+static bool read_source(const struct weir_salvage_paths *paths, uint64_t meta[3])
 {
     sqlite3 *from = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
@@ -772,8 +633,8 @@ static bool fill_new_database(struct salvage_copy *copy, const uint64_t meta[3])
     return run_sql(copy, "COMMIT");
 }
 
-static bool open_salvage(struct salvage_copy *copy, const struct salvage_paths *paths, char *error,
-                         size_t error_bytes)
+static bool open_salvage(struct salvage_copy *copy, const struct weir_salvage_paths *paths,
+                         char *error, size_t error_bytes)
 {
     struct stat about;
     copy->fd = open(paths->source, O_RDONLY | O_CLOEXEC);
@@ -809,7 +670,7 @@ static void close_salvage(struct salvage_copy *copy)
 }
 
 /* Why the new database could not be filled, or not be put in its place (`code`, an errno). */
-static void explain_failure(const struct salvage_copy *copy, const struct salvage_paths *paths,
+static void explain_failure(const struct salvage_copy *copy, const struct weir_salvage_paths *paths,
                             int code, char *error, size_t error_bytes)
 {
     char cause[200];
@@ -825,7 +686,7 @@ static void explain_failure(const struct salvage_copy *copy, const struct salvag
              paths->path, paths->fresh, cause);
 }
 
-static bool make_new_database(struct salvage_copy *copy, const struct salvage_paths *paths,
+static bool make_new_database(struct salvage_copy *copy, const struct weir_salvage_paths *paths,
                               char *error, size_t error_bytes)
 {
     uint64_t meta[3] = {0};
@@ -848,17 +709,17 @@ static bool make_new_database(struct salvage_copy *copy, const struct salvage_pa
 
 bool weir_salvage(const char *path, struct weir_salvage *salvage, char *error, size_t error_bytes)
 {
-    struct salvage_paths paths;
+    struct weir_salvage_paths paths;
     struct salvage_copy copy = {.fd = -1, .salvage = salvage};
     *salvage = (struct weir_salvage){0};
-    find_paths(&paths, path);
-    remove_work(&paths); /* left over from a start that was killed */
-    bool good = make_work(&paths, error, error_bytes) &&
+    weir_salvage_find_paths(&paths, path);
+    weir_salvage_remove_work(&paths); /* left over from a start that was killed */
+    bool good = weir_salvage_make_work(&paths, error, error_bytes) &&
                 make_new_database(&copy, &paths, error, error_bytes);
-    if (good && !put_in_place(&paths, salvage->aside, sizeof salvage->aside)) {
+    if (good && !weir_salvage_put_in_place(&paths, salvage->aside, sizeof salvage->aside)) {
         explain_failure(&copy, &paths, errno, error, error_bytes);
         good = false;
     }
-    remove_work(&paths);
+    weir_salvage_remove_work(&paths);
     return good;
 }

@@ -7,6 +7,7 @@
  * as sweeping, is done in small steps, along with batches or while there are none. */
 #define _GNU_SOURCE
 #include "base/list.h"
+#include "store/file_io.h"
 #include "store/inside.h"
 #include "store/lock.h"
 #include "store/salvage.h"
@@ -604,13 +605,9 @@ static bool open_folder(struct weir_store *store, char *error, size_t error_byte
 /* Syncs the folder, so that the names in it survive a power cut. */
 static bool sync_folder(struct weir_store *store, char *error, size_t error_bytes)
 {
-    int fd = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool synced = fd >= 0 && fsync(fd) == 0;
+    bool synced = weir_file_sync(store->folder);
     if (!synced) {
         snprintf(error, error_bytes, "%s cannot be synced: %s", store->folder, strerror(errno));
-    }
-    if (fd >= 0) {
-        close(fd);
     }
     return synced;
 }
