@@ -48,7 +48,8 @@ static uint32_t find_owners(const struct weir_llm *llm, struct weir_api_key_id_t
 static uint64_t output_of(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
-    if (llm->api == WEIR_LLM_API_COUNT || llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
+    if (llm->api == WEIR_LLM_API_COUNT || llm->api == WEIR_LLM_API_FREE ||
+        llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
         return 0;
     }
     if (llm->output_max > 0) {

@@ -22,6 +22,23 @@ static_assert(WEIR_LLM_BODY_BYTES_MAX + EDIT_BYTES_MAX + 2 * WEIR_BUFFER_MIDDLE 
 
 static void stop_reading(struct weir_llm *llm);
 
+/* What the head says of the body: a form or a file has no text to be counted, though a form may
+ * name the model. */
+static void read_content_type(struct weir_llm *llm, const struct weir_request_facts *facts)
+{
+    const struct weir_http1_field *field = weir_http1_find(facts->head, WEIR_FIELD_CONTENT_TYPE);
+    if (field == NULL) {
+        return;
+    }
+    struct weir_slice value = weir_http1_value(facts->data, field);
+    struct weir_slice boundary;
+    llm->is_media = weir_llm_form_is_media(value);
+    if (weir_llm_form_boundary(value, &boundary)) {
+        llm->boundary_bytes = (uint8_t)boundary.bytes;
+        memcpy(llm->boundary, boundary.data, boundary.bytes);
+    }
+}
+
 struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct weir_dialect *dialect,
                                 const struct weir_request_facts *facts)
 {
@@ -41,6 +58,7 @@ struct weir_llm *weir_llm_begin(struct weir_exchange *exchange, const struct wei
     llm->key_bytes = (uint16_t)facts->key.bytes;
     llm->model_at = facts->key_gap;
     memcpy(llm->key, facts->key.data, facts->key.bytes);
+    read_content_type(llm, facts);
     return llm;
 }
 
@@ -145,7 +163,7 @@ bool weir_llm_address(struct weir_llm *llm, const struct weir_config_upstream *u
     bool renames = false;
     llm->attempts +=
         !exchange->reconnected; /* another server of the same lane is no other attempt */
-    if (!exchange->request.keeps_body || llm->model_bytes == 0) {
+    if (!exchange->request.keeps_body || llm->model_end == 0) {
         return true;
     }
     for (uint32_t i = 0; i < upstream->model_count && !renames; i++) {
@@ -213,6 +231,36 @@ static void read_body(struct weir_llm *llm)
     }
 }
 
+/* The model that a form names in what is there of it. Its name is not changed for an upstream. */
+static void read_form(struct weir_llm *llm)
+{
+    struct weir_slice model;
+    struct weir_slice form = {body_of(llm), llm->exchange->request.body_ready};
+    struct weir_slice boundary = {llm->boundary, llm->boundary_bytes};
+    if (weir_llm_form_model(form, boundary, &model)) {
+        llm->model_bytes = (uint16_t)model.bytes;
+        memcpy(llm->model, model.data, model.bytes);
+    }
+}
+
+/* What is known of a body that is not read as JSON. */
+static void guess_body(struct weir_llm *llm)
+{
+    const struct weir_body *body = &llm->exchange->request.body;
+    uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
+    input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
+    llm->input = llm->is_media ? 0 : input;
+    if (llm->boundary_bytes > 0 && body->framing == WEIR_FRAMING_LENGTH) {
+        read_form(llm);
+    }
+}
+
+/* Whether the call uses nothing but what its reply states. */
+static bool is_free(const struct weir_llm *llm)
+{
+    return llm->api == WEIR_LLM_API_COUNT || llm->api == WEIR_LLM_API_FREE;
+}
+
 /* ---- into the line ---- */
 
 /* The key with the model in it. 0 if that is too long. */
@@ -256,7 +304,7 @@ void weir_llm_enter(struct weir_llm *llm)
                                    .output_max = llm->output_max,
                                    .deadline_ns = again ? llm->deadline_ns : exchange->deadline_ns,
                                    .retry = again};
-    if (llm->request == WEIR_LLM_REQUEST_EMPTY || llm->api == WEIR_LLM_API_COUNT) {
+    if (llm->request == WEIR_LLM_REQUEST_EMPTY || is_free(llm)) {
         request.cost = 1; /* a list of models, say */
     } else if (llm->api == WEIR_LLM_API_OPENAI_EMBEDDINGS) {
         request.cost = llm->input > 0 ? llm->input : 1; /* there is no output to expect */
@@ -313,7 +361,9 @@ static void ask(struct weir_llm *llm)
     stop_reading(llm);
     weir_retry_budget_earn(&exchange->worker->llm->retry_budget);
     exchange->request.keeps_body = body->state == WEIR_BODY_ENDED;
-    exchange->request.repeatable = exchange->request.repeatable || llm->api != WEIR_LLM_API_OTHER;
+    exchange->request.repeatable =
+        exchange->request.repeatable ||
+        (llm->api != WEIR_LLM_API_OTHER && llm->api != WEIR_LLM_API_FREE);
     if (exchange->request.keeps_body && llm->request != WEIR_LLM_REQUEST_EMPTY &&
         !is_too_long(llm)) {
         if (body->framing == WEIR_FRAMING_CHUNKED) {
@@ -322,10 +372,9 @@ static void ask(struct weir_llm *llm)
         read_body(llm);
     }
     if (llm->request == WEIR_LLM_REQUEST_UNREAD) {
-        uint32_t input = weir_estimate_input(body->bytes + body->left_bytes);
-        llm->input = input < UNREAD_TOKENS_MAX ? input : UNREAD_TOKENS_MAX;
+        guess_body(llm);
     }
-    llm->input = llm->api == WEIR_LLM_API_COUNT ? 0 : llm->input;
+    llm->input = is_free(llm) ? 0 : llm->input;
     if (!turn_away(llm)) {
         weir_llm_claim(llm);
     }

@@ -32,6 +32,9 @@ struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
 {
     const struct weir_exchange *exchange = llm->exchange;
     bool left = exchange->client == NULL && exchange->request.sent && exchange->reply.status == 0;
+    if (llm->request == WEIR_LLM_REQUEST_EMPTY) {
+        return (struct weir_usage_counts){0}; /* what its reply states was used by others before */
+    }
     if (llm->reply == WEIR_LLM_REPLY_PASSES) {
         return (struct weir_usage_counts){.input = left ? llm->input : 0};
     }
@@ -42,7 +45,8 @@ struct weir_usage_counts weir_llm_used(const struct weir_llm *llm)
     uint64_t input = usage.input_known ? usage.input : llm->input;
     return (struct weir_usage_counts){.input = input,
                                       .output = usage.output,
-                                      .cached = usage.cached < input ? usage.cached : input};
+                                      .cached = usage.cached < input ? usage.cached : input,
+                                      .cache_written = usage.cache_written};
 }
 
 /* The budget settles before the usage is added: else a look at both in between would count it twice

@@ -38,6 +38,18 @@ static bool ends_with(struct weir_slice text, const char *end)
                           (struct weir_slice){end, bytes});
 }
 
+/* Whether the folder is somewhere in the path. */
+static bool is_below(struct weir_slice path, const char *folder)
+{
+    struct weir_slice wanted = weir_slice_of(folder);
+    for (size_t at = 0; at + wanted.bytes <= path.bytes; at++) {
+        if (weir_text_same((struct weir_slice){path.data + at, wanted.bytes}, wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_slice path)
 {
     static const struct {
@@ -51,6 +63,10 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
         {"/messages", WEIR_LLM_API_ANTHROPIC_MESSAGES},
         {"/messages/count_tokens", WEIR_LLM_API_COUNT},
         {"/responses/input_tokens", WEIR_LLM_API_COUNT},
+        {"/files", WEIR_LLM_API_FREE},
+        {"/uploads", WEIR_LLM_API_FREE},
+        {"/batches", WEIR_LLM_API_FREE},
+        {"/moderations", WEIR_LLM_API_FREE},
     };
     if (dialect == WEIR_LLM_CUSTOM) {
         return WEIR_LLM_API_CUSTOM;
@@ -63,7 +79,7 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
             return calls[i].api;
         }
     }
-    return WEIR_LLM_API_OTHER;
+    return is_below(path, "/uploads/") ? WEIR_LLM_API_FREE : WEIR_LLM_API_OTHER;
 }
 
 /* ---- bodies ---- */

@@ -14,7 +14,8 @@ enum weir_llm_dialect {
 };
 
 enum weir_llm_api {
-    WEIR_LLM_API_OTHER, /* a call about which nothing is known: nothing is read */
+    WEIR_LLM_API_OTHER, /* images, audio, what is not known: its usage is read where OpenAI has it
+                         */
     WEIR_LLM_API_OPENAI_CHAT,
     WEIR_LLM_API_OPENAI_RESPONSES,
     WEIR_LLM_API_OPENAI_EMBEDDINGS,
@@ -22,15 +23,16 @@ enum weir_llm_api {
     WEIR_LLM_API_ANTHROPIC_MESSAGES,
     WEIR_LLM_API_CUSTOM,
     WEIR_LLM_API_COUNT, /* how many tokens a request would have: it uses none */
+    WEIR_LLM_API_FREE,  /* files, uploads, batches, moderations: what the reply states, else none */
 };
 
 /* The call that a path, without its query, leads to. It is the end of the path that decides,
  * because what stands before it is the provider's or the route's affair: /chat/completions,
- * /responses, /embeddings, /completions, /messages; and /messages/count_tokens and
- * /responses/input_tokens. That holds for both dialects alike, since many servers have calls of
- * both. Upper case and slashes at the end make no difference: there are servers that see none, and
- * no request may pass uncounted because of how its path is spelled. In the custom dialect every
- * path is WEIR_LLM_API_CUSTOM. */
+ * /responses, /embeddings, /completions, /messages; /messages/count_tokens and
+ * /responses/input_tokens; /files, /batches, /moderations, /uploads and all below it. That holds
+ * for both dialects alike, since many servers have calls of both. Upper case and slashes at the end
+ * make no difference: there are servers that see none, and no request may pass uncounted because of
+ * how its path is spelled. In the custom dialect every path is WEIR_LLM_API_CUSTOM. */
 enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_slice path);
 
 /* What of a reply can be read. */

@@ -18,6 +18,7 @@
 #include "gates/share.h"
 #include "llm/dialect.h"
 #include "llm/limits.h"
+#include "llm/llm_form.h"
 #include "llm/llm_reply.h"
 #include "llm/llm_worker.h"
 #include "proxy/exchange_steps.h"
@@ -83,10 +84,12 @@ struct weir_llm {
     uint8_t request;             /* enum weir_llm_request_use: of the request's */
     uint8_t reply;               /* enum weir_llm_reply_use: of the reply's body */
     uint8_t budget;              /* enum weir_llm_budget_use */
-    bool booked;                 /* what was used has been counted, as `used` says */
-    bool wants_continue;         /* the client waits for a 100 before it sends the body */
-    bool hides_usage; /* the stream will end with a chunk that the client has not asked for */
-    bool renamed;     /* the body names the model as some lane calls it */
+    uint8_t boundary_bytes;
+    bool is_media;       /* the body is a form or a file, of which nothing is text */
+    bool booked;         /* what was used has been counted, as `used` says */
+    bool wants_continue; /* the client waits for a 100 before it sends the body */
+    bool hides_usage;    /* the stream will end with a chunk that the client has not asked for */
+    bool renamed;        /* the body names the model as some lane calls it */
     uint16_t key_bytes;
     uint16_t model_at; /* of the key; WEIR_KEY_NO_GAP: it does not name the model */
     uint16_t model_bytes;
@@ -98,7 +101,8 @@ struct weir_llm {
     uint64_t deadline_ns;          /* in line, of the first attempt */
     struct weir_usage_counts used; /* once it is booked */
     char key[WEIR_NAME_BYTES_MAX];
-    char model[WEIR_NAME_BYTES_MAX]; /* as the client calls it */
+    char model[WEIR_NAME_BYTES_MAX];                 /* as the client calls it */
+    char boundary[WEIR_LLM_FORM_BOUNDARY_BYTES_MAX]; /* of a form */
 };
 
 /* ---- exchange_request.c ---- */

@@ -34,6 +34,7 @@
     X(more, TOOL_CALLS, "tool_calls")                           \
     X(more, INPUT_TOKENS, "input_tokens")                       \
     X(more, INSTRUCTIONS, "instructions")                       \
+    X(more, TOTAL_TOKENS, "total_tokens")                       \
     X(more, PARTIAL_JSON, "partial_json")                       \
     X(more, CACHED_TOKENS, "cached_tokens")                     \
     X(more, FUNCTION_CALL, "function_call")                     \

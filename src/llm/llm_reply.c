@@ -23,6 +23,7 @@ enum {
     STATED_OUTPUT = 2,
     STATED_CACHE_READ = 4,
     STATED_CACHE_WRITTEN = 8,
+    STATED_TOTAL = 16,
 };
 
 #define NAME(a)           WEIR_LLM_NAME_##a
@@ -67,7 +68,7 @@ void weir_llm_reply_init(struct weir_llm_reply *reply, const struct weir_llm_rep
 {
     assert((options->api == WEIR_LLM_API_CUSTOM) == (options->custom != NULL));
     reply->options = *options;
-    if (options->api == WEIR_LLM_API_OTHER || options->api == WEIR_LLM_API_COUNT) {
+    if (options->api == WEIR_LLM_API_COUNT) {
         reply->options.body = WEIR_LLM_BODY_OPAQUE;
     }
     if (options->api != WEIR_LLM_API_OPENAI_CHAT) {
@@ -281,6 +282,9 @@ static void take_openai(struct weir_llm_reply *reply, enum weir_json_token token
     case PATH2(USAGE, COMPLETION_TOKENS):
         take_count(reply, token, STATED_OUTPUT, &pending->output);
         return;
+    case PATH2(USAGE, TOTAL_TOKENS):
+        take_count(reply, token, STATED_TOTAL, &pending->total);
+        return;
     case PATH3(USAGE, PROMPT_TOKENS_DETAILS, CACHED_TOKENS):
     case PATH2(USAGE, PROMPT_CACHE_HIT_TOKENS):
         take_count(reply, token, STATED_CACHE_READ, &pending->cache_read);
@@ -397,6 +401,33 @@ static void take_anthropic(struct weir_llm_reply *reply, enum weir_json_token to
     }
 }
 
+/* Images, audio, transcriptions, and calls that are not known: the usage by either of OpenAI's
+ * names, in a document or in the event that ends a stream. Their texts are not counted: a
+ * transcription is no measure of what it took. */
+static void take_other(struct weir_llm_reply *reply, enum weir_json_token token)
+{
+    struct weir_llm_counts *pending = &reply->pending;
+    switch (reply->walk.path) {
+    case PATH2(USAGE, INPUT_TOKENS):
+    case PATH2(USAGE, PROMPT_TOKENS):
+        take_count(reply, token, STATED_INPUT, &pending->input);
+        return;
+    case PATH2(USAGE, OUTPUT_TOKENS):
+    case PATH2(USAGE, COMPLETION_TOKENS):
+        take_count(reply, token, STATED_OUTPUT, &pending->output);
+        return;
+    case PATH2(USAGE, TOTAL_TOKENS):
+        take_count(reply, token, STATED_TOTAL, &pending->total);
+        return;
+    case PATH3(USAGE, INPUT_TOKENS_DETAILS, CACHED_TOKENS):
+    case PATH3(USAGE, PROMPT_TOKENS_DETAILS, CACHED_TOKENS):
+        take_count(reply, token, STATED_CACHE_READ, &pending->cache_read);
+        return;
+    default:
+        return;
+    }
+}
+
 static void take_custom(struct weir_llm_reply *reply, enum weir_json_token token)
 {
     const struct weir_llm_custom *custom = reply->options.custom;
@@ -430,6 +461,9 @@ static void take(struct weir_llm_reply *reply, enum weir_json_token token, struc
         take_custom(reply, token);
         return;
     case WEIR_LLM_API_OTHER:
+    case WEIR_LLM_API_FREE:
+        take_other(reply, token);
+        return;
     case WEIR_LLM_API_COUNT:
         return;
     }
@@ -444,6 +478,7 @@ static void keep_count(const struct weir_llm_counts *pending, struct weir_llm_co
     counts->input = stated & STATED_INPUT ? pending->input : counts->input;
     counts->output = stated & STATED_OUTPUT ? pending->output : counts->output;
     counts->cache_read = stated & STATED_CACHE_READ ? pending->cache_read : counts->cache_read;
+    counts->total = stated & STATED_TOTAL ? pending->total : counts->total;
     counts->cache_written =
         stated & STATED_CACHE_WRITTEN ? pending->cache_written : counts->cache_written;
 }
@@ -670,18 +705,29 @@ static uint64_t estimate_output(const struct weir_llm_reply *reply)
     return tokens > reply->text_events ? tokens : reply->text_events;
 }
 
+/* Whether a reply may state an input and no output, because there is none. */
+static bool input_is_all(enum weir_llm_api api)
+{
+    return api == WEIR_LLM_API_OPENAI_EMBEDDINGS || api == WEIR_LLM_API_OTHER ||
+           api == WEIR_LLM_API_FREE;
+}
+
 struct weir_llm_usage weir_llm_reply_usage(const struct weir_llm_reply *reply)
 {
     const struct weir_llm_counts *counts = &reply->counts;
-    bool embeds = reply->options.api == WEIR_LLM_API_OPENAI_EMBEDDINGS;
+    bool by_total = (counts->stated & (STATED_INPUT | STATED_TOTAL)) == STATED_TOTAL &&
+                    counts->total >= counts->output;
     struct weir_llm_usage usage = {
-        .input_known = (counts->stated & STATED_INPUT) != 0,
-        .known = (counts->stated & (embeds ? STATED_INPUT : STATED_OUTPUT)) != 0,
-        .input = counts->input,
+        .input_known = by_total || (counts->stated & STATED_INPUT) != 0,
+        .known = (counts->stated & STATED_OUTPUT) != 0,
+        .input = by_total ? counts->total - counts->output : counts->input,
         .output = counts->output,
         .cached = counts->cache_read,
         .cache_written = counts->cache_written,
     };
+    if (input_is_all(reply->options.api)) {
+        usage.known = usage.known || usage.input_known;
+    }
     if (!usage.known) {
         usage.output = estimate_output(reply);
     }

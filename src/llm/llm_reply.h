@@ -71,6 +71,7 @@ struct weir_llm_counts {
     uint64_t output;
     uint64_t cache_read;
     uint64_t cache_written;
+    uint64_t total; /* of input and output, where the input is not stated by itself */
     uint8_t stated;
 };
 

@@ -20,6 +20,22 @@ TEST(the_end_of_a_path_says_which_call_it_is)
     assert_int_equal(openai("/v1/responses/input_tokens"), WEIR_LLM_API_COUNT);
 }
 
+TEST(files_and_moderations_use_nothing_that_is_not_stated)
+{
+    static const char *const paths[] = {"/v1/files",
+                                        "/v1/uploads",
+                                        "/v1/uploads/upload_1/parts",
+                                        "/v1/uploads/upload_1/complete",
+                                        "/v1/batches",
+                                        "/v1/messages/batches",
+                                        "/v1/moderations/"};
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        assert_int_equal(openai(paths[i]), WEIR_LLM_API_FREE);
+    }
+    /* What costs does so wherever it stands. */
+    assert_int_equal(openai("/uploads/x/chat/completions"), WEIR_LLM_API_OPENAI_CHAT);
+}
+
 TEST(a_call_is_the_same_however_its_path_is_spelled)
 {
     assert_int_equal(openai("/v1/chat/completions/"), WEIR_LLM_API_OPENAI_CHAT);
@@ -45,7 +61,9 @@ TEST(other_calls_are_not_guessed)
         "/",
         "/v1/models",
         "/v1/count_tokens",
-        "/v1/messages/batches",
+        "/v1/images/generations",
+        "/v1/audio/transcriptions",
+        "/v1/complete",
         "/v1/responses/resp_1/cancel",
         "/v1/xresponses",
         "completions",
@@ -169,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_path_says_which_call_it_is),
+        cmocka_unit_test(files_and_moderations_use_nothing_that_is_not_stated),
         cmocka_unit_test(a_call_is_the_same_however_its_path_is_spelled),
         cmocka_unit_test(both_dialects_know_the_calls_of_the_other),
         cmocka_unit_test(other_calls_are_not_guessed),

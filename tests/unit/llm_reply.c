@@ -265,9 +265,60 @@ TEST(an_opaque_body_passes_unread)
     expect_estimate(result, 0);
     assert_int_equal(result->hidden.bytes, 0);
     assert_false(result->finished);
-    const struct weir_llm_reply_options other = {.api = WEIR_LLM_API_OTHER,
+    const struct weir_llm_reply_options count = {.api = WEIR_LLM_API_COUNT,
                                                  .body = WEIR_LLM_BODY_EVENTS};
-    expect_estimate(read_with(&other, BYTES(STREAM_START USAGE_CHUNK)), 0);
+    expect_estimate(read_with(&count, BYTES(STREAM_START USAGE_CHUNK)), 0);
+}
+
+TEST(of_other_calls_the_usage_is_read_by_either_name)
+{
+    static const struct {
+        enum weir_llm_body body;
+        const char *text;
+        uint64_t input, output, cached;
+    } cases[] = {
+        /* An image, a transcription, the end of a stream of each, a reranking by its total. */
+        {WEIR_LLM_BODY_JSON,
+         "{\"data\":[{\"b64_json\":\"iVBORw0\"}],\"usage\":{\"total_tokens\":4260,\"input_tokens\":"
+         "50,"
+         "\"output_tokens\":4210,\"input_tokens_details\":{\"text_tokens\":10,\"image_tokens\":40}}"
+         "}",
+         50, 4210, 0},
+        {WEIR_LLM_BODY_JSON,
+         "{\"text\":\"Imagine\",\"usage\":{\"type\":\"tokens\",\"input_tokens\":14,"
+         "\"input_token_details\":{\"text_tokens\":0},\"output_tokens\":45,\"total_tokens\":59}}",
+         14, 45, 0},
+        {WEIR_LLM_BODY_EVENTS,
+         "event: image_generation.completed\ndata: "
+         "{\"type\":\"image_generation.completed\",\"usage\":{"
+         "\"total_tokens\":100,\"input_tokens\":50,\"output_tokens\":50}}\n\n",
+         50, 50, 0},
+        {WEIR_LLM_BODY_EVENTS,
+         "data: {\"type\":\"transcript.text.delta\",\"delta\":\"I\"}\n\n"
+         "data: {\"type\":\"transcript.text.done\",\"text\":\"I "
+         "see\",\"usage\":{\"input_tokens\":14,"
+         "\"output_tokens\":45}}\n\n",
+         14, 45, 0},
+        {WEIR_LLM_BODY_JSON, "{\"usage\":{\"total_tokens\":7}}", 7, 0, 0},
+        {WEIR_LLM_BODY_JSON,
+         "{\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"prompt_tokens_details\":{"
+         "\"cached_tokens\":3}}}",
+         7, 2, 3},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const struct weir_llm_reply_options options = {.api = WEIR_LLM_API_OTHER,
+                                                       .body = cases[i].body};
+        const struct result *result = read_with(&options, weir_slice_of(cases[i].text));
+        expect_usage(result, cases[i].input, cases[i].output);
+        assert_int_equal(result->usage.cached, cases[i].cached);
+    }
+    /* What states its duration, or nothing, has no tokens. */
+    const struct weir_llm_reply_options options = {.api = WEIR_LLM_API_OTHER,
+                                                   .body = WEIR_LLM_BODY_JSON};
+    expect_estimate(
+        read_with(&options, BYTES("{\"text\":\"Imagine the wildest\",\"usage\":{\"type\":"
+                                  "\"duration\",\"seconds\":9}}")),
+        0);
 }
 
 /* ---- responses ---- */
@@ -517,6 +568,7 @@ int main(void)
         cmocka_unit_test(data_of_several_lines_is_one_document),
         cmocka_unit_test(ten_megabytes_without_a_line_feed_pass_and_are_bounded),
         cmocka_unit_test(an_opaque_body_passes_unread),
+        cmocka_unit_test(of_other_calls_the_usage_is_read_by_either_name),
         cmocka_unit_test(a_response_states_its_usage),
         cmocka_unit_test(a_streamed_response_states_its_usage_when_it_ends),
         cmocka_unit_test(the_name_of_an_event_is_enough_to_know_its_type),

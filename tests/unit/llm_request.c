@@ -461,7 +461,7 @@ TEST(what_needs_no_edit_is_left_alone)
 TEST(only_chat_completions_are_made_to_tell_their_usage)
 {
     weir_llm_custom_init(&custom, &(struct weir_llm_paths){.stream = BYTES("stream")});
-    for (int api = WEIR_LLM_API_OTHER; api <= WEIR_LLM_API_COUNT; api++) {
+    for (int api = WEIR_LLM_API_OTHER; api <= WEIR_LLM_API_FREE; api++) {
         if (api != CHAT) {
             expect_untouched((enum weir_llm_api)api, "{\"stream\":true}");
         }
