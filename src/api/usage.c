@@ -5,6 +5,7 @@
 
 #include "api/gates.h"
 #include "base/slice.h"
+#include "config/scalars.h"
 #include "tenants/usage.h"
 #include "wire/query.h"
 
@@ -39,6 +40,9 @@ static void put_row(struct weir_json *json, const struct weir_usage_row *row)
     weir_json_put_number(json, "input_tokens", row->counts.input);
     weir_json_put_number(json, "output_tokens", row->counts.output);
     weir_json_put_number(json, "cached_tokens", row->counts.cached);
+    weir_json_put_number(json, "cache_written_tokens", row->counts.cache_written);
+    weir_json_name(json, "money");
+    weir_json_raw(json, weir_slice_of(weir_scalar_show_money(row->counts.money).text));
     weir_json_close(json, '}');
 }
 

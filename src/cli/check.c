@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "runner/job_service.h"
+#include "tenants/prices.h"
 #include "upstream/trust.h"
 
 /* Room for all mistakes that are printed. */
@@ -86,7 +87,14 @@ static bool check_files(const struct weir_config *config)
         fprintf(stderr, "%s\n", error);
     }
     weir_trust_destroy(trust);
-    return trust != NULL;
+    struct weir_prices *prices =
+        config->prices.bytes == 0 ? NULL : weir_prices_load(config->prices, &error);
+    bool priced = config->prices.bytes == 0 || prices != NULL;
+    if (!priced) {
+        fprintf(stderr, "%s\n", error);
+    }
+    weir_prices_destroy(prices);
+    return trust != NULL && priced;
 }
 
 static bool check_commands(const struct weir_config *config)

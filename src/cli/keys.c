@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
-#include "config/scalars.h"
 #include "tenants/key_file.h"
 
 #include <jansson.h>
@@ -22,6 +21,9 @@ static const struct weir_flag flags[] = {
     WEIR_FLAG(TEXT, "--tokens-per-month", "N", bounds[1], "likewise; days and months are UTC"),
     WEIR_FLAG(TEXT, "--requests-per-day", "N", bounds[2], "how many requests may use it; for add"),
     WEIR_FLAG(TEXT, "--requests-per-month", "N", bounds[3], "likewise"),
+    WEIR_FLAG(TEXT, "--money-per-day", "AMOUNT", bounds[4],
+              "what may be spent with it, as 12.50; for add"),
+    WEIR_FLAG(TEXT, "--money-per-month", "AMOUNT", bounds[5], "likewise"),
     WEIR_FLAG(TEXT, "--data", "FOLDER", data,
               "where the gateway keeps its data; default " DATA_DEFAULT),
     WEIR_FLAG(TEXT, "--config", "FILE", config, "the gateway's config, which says where that is"),
@@ -60,7 +62,7 @@ static struct weir_shown_text show_moment(int64_t moment_s)
 }
 
 struct shown_budget {
-    char text[256];
+    char text[384];
 };
 
 /* Its bounds, as tokens_per_day=1000; "-" without any. */
@@ -71,9 +73,9 @@ static struct shown_budget show_budget(const struct weir_budget_limits *budget)
     for (int i = 0; i < WEIR_BUDGET_BOUND_COUNT; i++) {
         uint64_t most = weir_budget_bound_get(budget, &weir_budget_bounds[i]);
         if (most != WEIR_NEVER) {
-            bytes += (size_t)snprintf(shown.text + bytes, sizeof shown.text - bytes, "%s%s=%llu",
+            bytes += (size_t)snprintf(shown.text + bytes, sizeof shown.text - bytes, "%s%s=%s",
                                       bytes == 0 ? "" : " ", weir_budget_bounds[i].name,
-                                      (unsigned long long)most);
+                                      weir_budget_show(weir_budget_bounds[i].unit, most).text);
         }
     }
     return shown;
@@ -118,8 +120,10 @@ static json_t *describe(const struct weir_key_list *list)
         for (int j = 0; j < WEIR_BUDGET_BOUND_COUNT; j++) {
             uint64_t most = weir_budget_bound_get(&key->budget, &weir_budget_bounds[j]);
             if (most != WEIR_NEVER) {
+                bool money = weir_budget_bounds[j].unit == WEIR_BUDGET_MONEY;
                 json_object_set_new(shown, weir_budget_bounds[j].name,
-                                    json_integer((json_int_t)most));
+                                    money ? json_real((double)most / 1e9)
+                                          : json_integer((json_int_t)most));
             }
         }
         json_array_append_new(keys, shown);
@@ -137,8 +141,7 @@ static bool read_budget(const struct weir_options *options, struct weir_budget_l
         const struct weir_budget_bound *bound = &weir_budget_bounds[i];
         uint64_t most = WEIR_NEVER;
         if (options->bounds[i] != NULL &&
-            (!weir_scalar_number(weir_slice_of(options->bounds[i]), &most) ||
-             most > WEIR_BUDGET_BOUND_MAX)) {
+            !weir_budget_bound_read(bound, weir_slice_of(options->bounds[i]), &most)) {
             return false;
         }
         budget->most[bound->period].units[bound->unit] = most;
@@ -153,8 +156,9 @@ static int add(const struct weir_options *options, struct weir_slice data)
     const char *name = options->name == NULL ? "" : options->name;
     struct weir_budget_limits budget;
     if (!read_budget(options, &budget)) {
-        return weir_flags_complain(&weir_command_keys,
-                                   "a bound of a budget is a whole number from 0 to 2^50");
+        return weir_flags_complain(
+            &weir_command_keys,
+            "a bound of a budget is a whole number from 0 to 2^50, or money such as 12.50");
     }
     if (!weir_key_file_add(data, weir_slice_of(options->tenant), weir_slice_of(name), &budget, text,
                            &fault)) {

@@ -3,6 +3,9 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "cli/table.h"
+#include "config/scalars.h"
+
+#include <math.h>
 
 static const struct weir_flag flags[] = {
     WEIR_FLAG(TEXT, "--tenant", "NAME", tenant, "of this tenant only"),
@@ -18,6 +21,14 @@ static const struct weir_flag flags[] = {
 static const char *const numbers[] = {"requests", "refused", "input_tokens", "output_tokens",
                                       "cached_tokens"};
 #define NUMBER_COUNT (sizeof numbers / sizeof numbers[0])
+
+/* Money comes as a number with a point; a double is exact enough for as many digits as there are.
+ */
+static uint64_t read_money(const json_t *row)
+{
+    double money = json_number_value(json_object_get(row, "money"));
+    return money > 0 ? (uint64_t)llround(money * 1e9) : 0;
+}
 
 static void put_sum(struct weir_table *table, const json_t *rows)
 {
@@ -37,14 +48,21 @@ static void put_sum(struct weir_table *table, const json_t *rows)
         weir_table_put(table, weir_show_number(value).text);
         json_decref(value);
     }
+    uint64_t money = 0;
+    size_t index;
+    const json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        money += read_money(row);
+    }
+    weir_table_put(table, weir_scalar_show_money(money).text);
 }
 
 static bool print_usage(const json_t *document)
 {
     static const struct weir_column columns[] = {
-        {"DAY", false},     {"TENANT", false}, {"MODEL", false},
-        {"REQUESTS", true}, {"REFUSED", true}, {"INPUT", true},
-        {"OUTPUT", true},   {"CACHED", true},  {0}};
+        {"DAY", false},  {"TENANT", false}, {"MODEL", false}, {"REQUESTS", true}, {"REFUSED", true},
+        {"INPUT", true}, {"OUTPUT", true},  {"CACHED", true}, {"MONEY", true},    {0}};
     const json_t *rows = json_object_get(document, "usage");
     struct weir_table table;
     size_t index;
@@ -59,6 +77,7 @@ static bool print_usage(const json_t *document)
         for (size_t i = 0; i < NUMBER_COUNT; i++) {
             weir_table_put(&table, weir_show_number(json_object_get(row, numbers[i])).text);
         }
+        weir_table_put(&table, weir_scalar_show_money(read_money(row)).text);
     }
     if (json_array_size(rows) > 1) {
         put_sum(&table, rows);
@@ -95,7 +114,8 @@ const struct weir_command weir_command_usage = {
     .name = "usage",
     .brief = "what tenants have used, by model and day",
     .usage = "[FLAG]...",
-    .what = "Tenants' use of LLMs: requests, refusals and tokens, by tenant, model and\nday. With "
+    .what = "Tenants' use of LLMs: requests, refusals, tokens and money, by tenant, model "
+            "and\nday. With "
             "a tenant's API key in WEIR_TOKEN, what that tenant has used.",
     .flags = flags,
     .run = run_usage,

@@ -26,6 +26,8 @@
 
 /* ---- the top ---- */
 
+static const char *const unpriced_words[] = {"refuse", "free", NULL};
+
 /* In the order in which one needs the other: routes name upstreams and gates, queues name routes.
  */
 static const struct weir_field top_fields[] = {
@@ -54,6 +56,9 @@ static const struct weir_field top_fields[] = {
                     weir_section_route, .apart = true),
     WEIR_FIELD_NAMED("queues", weir_read_queues, struct weir_config, queues, queue_count,
                      weir_section_queue, .apart = true),
+    WEIR_FIELD_TEXT("prices", struct weir_config, prices),
+    WEIR_FIELD_WORD("unpriced", struct weir_config, unpriced, unpriced_words,
+                    WEIR_CONFIG_UNPRICED_REFUSE),
     WEIR_FIELD_NAMED("tenants", weir_read_tenants, struct weir_config, tenants, tenant_count,
                      weir_section_tenant, .apart = true,
                      .usual = offsetof(struct weir_config, tenant_default)),
@@ -92,6 +97,27 @@ static bool some_queue_has_route(const struct weir_config *config)
         }
     }
     return false;
+}
+
+static bool has_money(const struct weir_config_tenant *tenant)
+{
+    return tenant->budget.most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_MONEY] != WEIR_NEVER ||
+           tenant->budget.most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_MONEY] != WEIR_NEVER;
+}
+
+/* Without prices every model would be refused that a budget of money is to bound. */
+static void check_prices(struct weir_reader *reader, const struct weir_yaml *root)
+{
+    const struct weir_config *config = reader->config;
+    bool money = has_money(&config->tenant_default);
+    for (uint32_t i = 0; i < config->tenant_count; i++) {
+        money = money || has_money(&config->tenants[i]);
+    }
+    if (money && config->prices.bytes == 0) {
+        weir_reader_complain(reader, weir_yaml_get(root, "tenants"),
+                             "has a budget of money, and there is no prices; expected prices: FILE "
+                             "at the top, which says what models cost");
+    }
 }
 
 static void check_listeners(struct weir_reader *reader, const struct weir_yaml *root)
@@ -162,6 +188,7 @@ static bool read_tree(struct weir_reader *reader, struct weir_slice text)
     if (root->kind == WEIR_YAML_MAPPING) {
         check_listeners(reader, root);
         check_reach(reader, root);
+        check_prices(reader, root);
     }
     weir_config_keep_written(reader, root);
     if (reader->no_memory) {

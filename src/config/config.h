@@ -380,6 +380,13 @@ struct weir_config_api_token {
 
 /* ---- tenants ---- */
 
+/* What becomes of requests for models without a price. */
+enum weir_config_unpriced {
+    WEIR_CONFIG_UNPRICED_BY_BUDGET, /* refused where a budget of money has to hold, else free */
+    WEIR_CONFIG_UNPRICED_REFUSE,
+    WEIR_CONFIG_UNPRICED_FREE
+};
+
 /* What a tenant may do wherever it goes; what it may do at a gate stands there. */
 struct weir_config_tenant {
     struct weir_slice name; /* empty: all that are not named */
@@ -434,6 +441,8 @@ struct weir_config {
     uint32_t queue_count;
     const struct weir_config_api_token *api_tokens;
     uint32_t api_token_count;
+    struct weir_slice prices; /* a file; empty: none */
+    enum weir_config_unpriced unpriced;
     struct weir_config_tenant tenant_default;
     const struct weir_config_tenant *tenants; /* complete, and in the order of their names */
     uint32_t tenant_count;

@@ -8,6 +8,10 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* The most money that is written, and how many digits it has behind its point. */
+#define MONEY_MAX    UINT64_C(1000000000)
+#define MONEY_DIGITS 9
+
 #define DURATION_MAX_NS (3650 * WEIR_NS_PER_DAY)
 
 static_assert(DURATION_MAX_NS <= WEIR_DURATION_MAX_NS, "the core takes every duration");
@@ -176,6 +180,43 @@ bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate)
     }
     *rate = (struct weir_config_rate){.tokens = tokens, .period_ns = unit->value};
     return true;
+}
+
+bool weir_scalar_money(struct weir_slice text, uint64_t *billionths)
+{
+    const char *point = text.bytes == 0 ? NULL : memchr(text.data, '.', text.bytes);
+    struct weir_slice whole = {text.data, point == NULL ? text.bytes : (size_t)(point - text.data)};
+    uint64_t number;
+    if (!weir_scalar_number(whole, &number) || number > MONEY_MAX) {
+        return false;
+    }
+    size_t digits = point == NULL ? 0 : text.bytes - whole.bytes - 1;
+    if (point != NULL && (digits == 0 || digits > MONEY_DIGITS)) {
+        return false;
+    }
+    for (size_t i = 0; i < MONEY_DIGITS; i++) {
+        char digit = i < digits ? point[1 + i] : '0';
+        if (digit < '0' || digit > '9') {
+            return false;
+        }
+        number = number * 10 + (uint64_t)(digit - '0');
+    }
+    *billionths = number;
+    return true;
+}
+
+struct weir_money_text weir_scalar_show_money(uint64_t billionths)
+{
+    struct weir_money_text shown;
+    uint64_t one = UINT64_C(1000000000);
+    int bytes =
+        snprintf(shown.text, sizeof shown.text, "%llu.%09llu",
+                 (unsigned long long)(billionths / one), (unsigned long long)(billionths % one));
+    for (int shortest = bytes - (MONEY_DIGITS - 2);
+         bytes > shortest && shown.text[bytes - 1] == '0'; bytes--) {
+        shown.text[bytes - 1] = '\0';
+    }
+    return shown;
 }
 
 bool weir_scalar_percent(struct weir_slice text, uint64_t *percent)

@@ -40,6 +40,17 @@ struct weir_size_text weir_scalar_show_size(uint64_t bytes);
 /* 500/s, 600/m, 10000/h, 1000000/d: at least one, and not more than a bucket may have. */
 bool weir_scalar_rate(struct weir_slice text, struct weir_config_rate *rate);
 
+/* 12.50: money, with up to 9 digits behind a point, in billionths; up to a billion. Never with a
+ * sign or an exponent. */
+bool weir_scalar_money(struct weir_slice text, uint64_t *billionths);
+
+/* With at least two digits behind the point, and no more than it needs: 12.50, 0.000125. */
+struct weir_money_text {
+    char text[32];
+};
+
+struct weir_money_text weir_scalar_show_money(uint64_t billionths);
+
 /* 10%: a number and its sign, which always stands there. Any number, however large. */
 bool weir_scalar_percent(struct weir_slice text, uint64_t *percent);
 

@@ -3,6 +3,7 @@
 #include "base/slice.h"
 #include "base/words.h"
 #include "config/budget_bounds.h"
+#include "config/print.h"
 #include "config/schema.h"
 
 #include <assert.h>
@@ -11,14 +12,35 @@
 #define TENANTS_MAX 10000
 #define MODELS_MAX  256
 
+/* The field's name is the bound's. */
+static const struct weir_budget_bound *find_bound(const struct weir_field *field)
+{
+    const struct weir_budget_bound *bound = weir_budget_bounds;
+    while (strcmp(bound->name, field->name) != 0) {
+        bound++;
+    }
+    return bound;
+}
+
 static void read_bound(struct weir_reader *reader, const struct weir_yaml *value,
                        const struct weir_field *field, void *target)
 {
+    const struct weir_budget_bound *bound = find_bound(field);
     if (weir_yaml_is(value, "none")) {
         *(uint64_t *)target = WEIR_NEVER;
-    } else {
-        weir_read_amount(reader, value, field, target);
+    } else if (value->kind != WEIR_YAML_SCALAR || !value->plain ||
+               !weir_budget_bound_read(bound, value->text, target)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION, "%s%s",
+                           weir_budget_bound_expected(bound), weir_reader_quotes(value));
     }
+}
+
+static void print_bound(struct weir_printer *printer, const struct weir_field *field,
+                        const void *target)
+{
+    uint64_t most = *(const uint64_t *)target;
+    fputs(most == WEIR_NEVER ? "none" : weir_budget_show(find_bound(field)->unit, most).text,
+          weir_print_entry(printer, field->name));
 }
 
 static void read_models(struct weir_reader *reader, const struct weir_yaml *value,
@@ -49,11 +71,10 @@ static void read_models(struct weir_reader *reader, const struct weir_yaml *valu
 }
 
 /* One bound of a tenant's budget. */
-#define BOUND(word, period, unit)                                                             \
-    {                                                                                         \
-        .name = word, .read = read_bound, .print = weir_print_amount,                         \
-        .offset = WEIR_MEMBER(struct weir_config_tenant, budget.most[period].units[unit], 8), \
-        .max = WEIR_BUDGET_BOUND_MAX                                                          \
+#define BOUND(word, period, unit)                                                            \
+    {                                                                                        \
+        .name = word, .read = read_bound, .print = print_bound,                              \
+        .offset = WEIR_MEMBER(struct weir_config_tenant, budget.most[period].units[unit], 8) \
     }
 
 static const struct weir_field tenant_fields[] = {
@@ -61,6 +82,8 @@ static const struct weir_field tenant_fields[] = {
     BOUND("tokens_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_TOKENS),
     BOUND("requests_per_day", WEIR_BUDGET_DAY, WEIR_BUDGET_REQUESTS),
     BOUND("requests_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_REQUESTS),
+    BOUND("money_per_day", WEIR_BUDGET_DAY, WEIR_BUDGET_MONEY),
+    BOUND("money_per_month", WEIR_BUDGET_MONTH, WEIR_BUDGET_MONEY),
     WEIR_FIELD_WORD("priority", struct weir_config_tenant, priority, weir_priority_words,
                     WEIR_PRIORITY_NORMAL),
     WEIR_FIELD_ITEMS("models", read_models, struct weir_config_tenant, models, model_count,

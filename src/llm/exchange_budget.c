@@ -63,7 +63,10 @@ static uint64_t output_of(const struct weir_llm *llm)
 static struct weir_budget_amount need_of(const struct weir_llm *llm)
 {
     struct weir_budget_amount need = {0};
-    uint64_t tokens = llm->input + output_of(llm);
+    uint64_t output = output_of(llm);
+    uint64_t tokens = llm->input + output;
+    uint64_t money = weir_price_most(weir_llm_price(llm), llm->input, output);
+    need.units[WEIR_BUDGET_MONEY] = money < WEIR_BUDGET_NEED_MAX ? money : WEIR_BUDGET_NEED_MAX;
     need.units[WEIR_BUDGET_TOKENS] = tokens < WEIR_BUDGET_NEED_MAX ? tokens : WEIR_BUDGET_NEED_MAX;
     need.units[WEIR_BUDGET_REQUESTS] = 1;
     return need;
@@ -71,14 +74,50 @@ static struct weir_budget_amount need_of(const struct weir_llm *llm)
 
 /* ---- refusals ---- */
 
+/* Whether a budget of money has to hold. */
+static bool counts_money(const struct weir_budget_owner *owners, uint32_t count)
+{
+    bool counts = false;
+    for (uint32_t i = 0; i < count; i++) {
+        for (int period = 0; period < WEIR_BUDGET_PERIOD_COUNT; period++) {
+            counts =
+                counts || owners[i].limits->most[period].units[WEIR_BUDGET_MONEY] != WEIR_NEVER;
+        }
+    }
+    return counts;
+}
+
+/* Answers a request for a model without a price where that must not be free. False if it may go. */
+static bool refuse_unpriced(struct weir_llm *llm, const struct weir_budget_owner *owners,
+                            uint32_t count)
+{
+    struct weir_exchange *exchange = llm->exchange;
+    enum weir_config_unpriced unpriced = exchange->worker_config->config->unpriced;
+    bool refuses = unpriced == WEIR_CONFIG_UNPRICED_REFUSE ||
+                   (unpriced == WEIR_CONFIG_UNPRICED_BY_BUDGET && counts_money(owners, count));
+    if (!refuses || llm->api == WEIR_LLM_API_COUNT || llm->api == WEIR_LLM_API_FREE ||
+        weir_llm_price(llm) != NULL) {
+        return false;
+    }
+    char text[WEIR_NAME_BYTES_MAX + 256];
+    struct weir_slice model = weir_llm_model(llm);
+    snprintf(
+        text, sizeof text,
+        "No price is known of the model `%.*s`, so what it costs cannot be counted. Use another "
+        "one, or have it added to the gateway's prices, or have unpriced: free set.",
+        (int)model.bytes, model.data);
+    weir_exchange_answer(exchange, WEIR_PROBLEM_FORBIDDEN, 403, text);
+    return true;
+}
+
 /* Whose budget keeps the request from going, and which bound of it. */
 static int begin_text(const struct weir_llm *llm, char *text, size_t bytes)
 {
     const struct weir_budget_claim *claim = &llm->claim;
     const char *whose = claim->refuser == WEIR_BUDGET_OF_KEY ? "This API key" : "This tenant";
-    return snprintf(text, bytes, "%s has %s %llu", whose,
+    return snprintf(text, bytes, "%s has %s %s", whose,
                     weir_budget_bound_name(claim->refusal.period, claim->refusal.unit),
-                    (unsigned long long)claim->refusal.most);
+                    weir_budget_show(claim->refusal.unit, claim->refusal.most).text);
 }
 
 static void refuse_spent(struct weir_llm *llm)
@@ -87,9 +126,9 @@ static void refuse_spent(struct weir_llm *llm)
     char text[512];
     int bytes = begin_text(llm, text, sizeof text);
     snprintf(text + bytes, sizeof text - (size_t)bytes,
-             " and has spent %llu. Try again after Retry-After, when the next %s of UTC begins, or "
+             " and has spent %s. Try again after Retry-After, when the next %s of UTC begins, or "
              "have the budget raised.",
-             (unsigned long long)refusal->spent,
+             weir_budget_show(refusal->unit, refusal->spent).text,
              refusal->period == WEIR_BUDGET_DAY ? "day" : "month");
     struct weir_problem problem = {.kind = WEIR_PROBLEM_BUDGET_SPENT,
                                    .status = 429,
@@ -195,7 +234,14 @@ void weir_llm_claim(struct weir_llm *llm)
     struct weir_worker *worker = exchange->worker;
     struct weir_budget_owner owners[WEIR_BUDGET_OWNERS_MAX];
     struct weir_api_key_id_text id;
-    uint32_t count = llm->request == WEIR_LLM_REQUEST_EMPTY ? 0 : find_owners(llm, &id, owners);
+    if (llm->request == WEIR_LLM_REQUEST_EMPTY) {
+        weir_llm_enter(llm);
+        return;
+    }
+    uint32_t count = find_owners(llm, &id, owners);
+    if (refuse_unpriced(llm, owners, count)) {
+        return;
+    }
     if (count == 0) {
         weir_llm_enter(llm);
         return;

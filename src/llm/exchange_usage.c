@@ -16,6 +16,12 @@ struct weir_slice weir_llm_model(const struct weir_llm *llm)
                                  : (struct weir_slice){llm->model, llm->model_bytes};
 }
 
+const struct weir_price *weir_llm_price(const struct weir_llm *llm)
+{
+    const struct weir_prices *prices = llm->exchange->worker_config->snapshot->prices;
+    return prices == NULL ? NULL : weir_prices_find(prices, weir_llm_model(llm));
+}
+
 static void add(const struct weir_llm *llm, const struct weir_usage_counts *counts)
 {
     const struct weir_exchange *exchange = llm->exchange;
@@ -60,6 +66,7 @@ void weir_llm_book(struct weir_llm *llm)
     if (llm->attempts > 0) { /* else it has reached no server */
         llm->used = weir_llm_used(llm);
         llm->used.requests = 1;
+        llm->used.money = weir_price_of(weir_llm_price(llm), &llm->used);
     }
     weir_llm_settle_claim(llm);
     if (llm->attempts > 0) {

@@ -23,6 +23,7 @@
 #include "llm/llm_worker.h"
 #include "proxy/exchange_steps.h"
 #include "tenants/budget_book.h"
+#include "tenants/prices.h"
 #include "tenants/usage.h"
 
 /* The most of a body that is held and read. Longer ones pass unread. */
@@ -186,6 +187,9 @@ int64_t weir_llm_wall_s(void);
 
 /* Under which name the request's model is counted. */
 struct weir_slice weir_llm_model(const struct weir_llm *llm);
+
+/* The price of the request's model; null: none is known. */
+const struct weir_price *weir_llm_price(const struct weir_llm *llm);
 
 /* What an attempt has used: what its reply says; else what was expected of the input, and what was
  * seen of the output. Nothing where it failed, but for a client that left before there was a reply:

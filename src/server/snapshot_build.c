@@ -14,6 +14,7 @@
 #include "llm/llm_filter.h"
 #include "proxy/exchange_flow.h"
 #include "server/settings.h"
+#include "tenants/prices.h"
 #include "tenants/token.h"
 #include "upstream/trust.h"
 #include "upstream/upstream.h"
@@ -68,6 +69,7 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
     weir_trust_destroy(snapshot->trust);
     weir_config_destroy(snapshot->config);
     weir_tokens_destroy(snapshot->tokens);
+    weir_prices_destroy(snapshot->prices);
     free(snapshot->filters);
     free(snapshot->filter_settings);
     free(snapshot->lane_names);
@@ -88,8 +90,15 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     struct weir_filter_list *filters = NULL;
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
+    struct weir_prices *prices = NULL;
     if (trust == NULL) {
         goto failed;
+    }
+    if (config->prices.bytes > 0) {
+        prices = weir_prices_load(config->prices, error);
+        if (prices == NULL) {
+            goto failed;
+        }
     }
     filters = dialects == NULL ? NULL : make_filters(config, dialects);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
@@ -115,12 +124,14 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->filter_settings = dialects;
     snapshot->lane_names = lane_names;
     snapshot->tokens = tokens;
+    snapshot->prices = prices;
     snapshot->trust = trust;
     snapshot->destroy = destroy_snapshot;
     atomic_init(&snapshot->users, 1);
     return snapshot;
 
 failed:
+    weir_prices_destroy(prices);
     weir_trust_destroy(trust);
     weir_tokens_destroy(tokens);
     free(filters);

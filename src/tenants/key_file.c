@@ -98,7 +98,9 @@ static bool read_budget(const json_t *line, struct weir_budget_limits *budget)
         const json_t *value = json_object_get(line, bound->name);
         json_int_t most = json_integer_value(value);
         if (value != NULL) {
-            good = json_is_integer(value) && most >= 0 && (uint64_t)most <= WEIR_BUDGET_BOUND_MAX;
+            uint64_t highest = bound->unit == WEIR_BUDGET_MONEY ? WEIR_BUDGET_BOUND_MONEY_MAX
+                                                                : WEIR_BUDGET_BOUND_MAX;
+            good = json_is_integer(value) && most >= 0 && (uint64_t)most <= highest;
             budget->most[bound->period].units[bound->unit] = (uint64_t)most;
         }
     }

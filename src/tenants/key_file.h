@@ -3,7 +3,8 @@
  *     {"id":"3f9c21a07be4","sha256":"...","tenant":"acme","name":"ci","created":1755780060,
  *      "revoked":null,"tokens_per_day":100000}
  *
- * The bounds of its budget stand there by their names in the config, those that it has.
+ * The bounds of its budget stand there by their names in the config, those that it has; money in
+ * billionths.
  * A revoked key stays, so that a listing shows it, and its id is not used again. The file is
  * replaced as a whole, by one writer at a time; a server notices within a second. It holds no
  * secrets, but a writer of the file decides who gets in: a file that other users may write is

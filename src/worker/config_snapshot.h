@@ -13,6 +13,7 @@
 
 struct weir_dns_preload;
 struct weir_filter_list;
+struct weir_prices;
 struct weir_tokens;
 struct weir_trust;
 struct weir_upstream;
@@ -26,7 +27,8 @@ struct weir_config_snapshot {
         *filters;          /* by route of the config; the last: of requests without any */
     void *filter_settings; /* what the filters have made of the config */
     struct weir_tokens *tokens;
-    struct weir_trust *trust; /* for TLS */
+    struct weir_prices *prices; /* null: the config names none */
+    struct weir_trust *trust;   /* for TLS */
     atomic_uint users;
     void (*destroy)(struct weir_config_snapshot *snapshot); /* with the last reference */
 };

@@ -19,7 +19,8 @@ from weir import PATIENCE, functions, until
 
 # Of npm, installed once below build/. The clients need a newer Node.js than Debian 12 has, so that is one of them.
 NODE = f'node-linux-{ {"x86_64": "x64", "aarch64": "arm64"}[os.uname().machine]}'
-PACKAGES = {'openai': '6.49.0', '@anthropic-ai/sdk': '1.9.0', 'ws': '8.18.3', NODE: '22.21.1'}
+PACKAGES = {'openai': '6.49.0', '@anthropic-ai/sdk': '1.9.0', 'ws': '8.18.3',
+            '@pydantic/genai-prices': '0.1.8', NODE: '22.21.1'}
 CACHE = pathlib.Path(__file__).resolve().parents[2] / 'build' / 'node'
 
 

@@ -46,7 +46,8 @@ def keep(folder, rows):
 
 
 def shown(rows):
-    return [dict(zip(('day', 'tenant', 'model', *SHOWN), row)) for row in rows]
+    return [{**dict(zip(('day', 'tenant', 'model', *SHOWN), row)), 'cache_written_tokens': 0, 'money': 0}
+            for row in rows]
 
 
 class Api:
@@ -175,11 +176,11 @@ async def test_the_command_prints_a_table(api, gateway, folder):
     cli = Cli(f'127.0.0.1:{gateway.api_port}', WEIR_TOKEN=SECRETS['reader'])
     said = await cli.good('usage', '--tenant', 'acme')
     assert said.out == (
-        'DAY         TENANT  MODEL            REQUESTS  REFUSED  INPUT  OUTPUT  CACHED\n'
-        '2025-08-20  acme    gpt-4o                  1        0     10       1       0\n'
-        '2025-08-21  acme    gpt-4o                  4        1     40       4      30\n'
-        '2025-08-21  acme    claude 3 & more         8        0     80       8       0\n'
-        'all                                        13        1    130      13      30\n')
+        'DAY         TENANT  MODEL            REQUESTS  REFUSED  INPUT  OUTPUT  CACHED  MONEY\n'
+        '2025-08-20  acme    gpt-4o                  1        0     10       1       0   0.00\n'
+        '2025-08-21  acme    gpt-4o                  4        1     40       4      30   0.00\n'
+        '2025-08-21  acme    claude 3 & more         8        0     80       8       0   0.00\n'
+        'all                                        13        1    130      13      30   0.00\n')
     assert '2025-08-21  -       gpt-4o ' in (await cli.good('usage')).out  # nobody in particular
     one = await cli.good('usage', '--model', 'claude 3 & more', '--from', '2025-08-20', '--to', '2025-08-22')
     assert one.out.count('\n') == 2

@@ -75,6 +75,41 @@ TEST(a_budget_has_bounds_by_day_and_month)
     unload(config);
 }
 
+TEST(money_has_digits_behind_its_point_and_needs_prices)
+{
+    struct weir_config *config =
+        load(API "prices: prices.json\n"
+                 "tenants:\n"
+                 "  default: { money_per_day: 12.5, money_per_month: 300 }\n"
+                 "  acme: { money_per_day: 0.000000001 }\n"
+                 "  most: { money_per_day: 1000000000.000000000 }\n"
+                 "unpriced: free\n");
+    const struct weir_budget_limits *usual = &config->tenant_default.budget;
+    assert_int_equal(usual->most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_MONEY], 12500000000);
+    assert_int_equal(usual->most[WEIR_BUDGET_MONTH].units[WEIR_BUDGET_MONEY], 300000000000);
+    assert_int_equal(find(config, "acme")->budget.most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_MONEY],
+                     1);
+    assert_int_equal(find(config, "most")->budget.most[WEIR_BUDGET_DAY].units[WEIR_BUDGET_MONEY],
+                     WEIR_BUDGET_BOUND_MONEY_MAX);
+    assert_int_equal(config->unpriced, WEIR_CONFIG_UNPRICED_FREE);
+    unload(config);
+    static const char *const wrong[] = {"-1",         "1.",           ".5", "1e3", "1.0000000001",
+                                        "1000000001", "1000000000.1", "$5", "1,5", "01"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        char text[256], error[512];
+        snprintf(text, sizeof text, API "prices: p\ntenants: { a: { money_per_day: \"%s\" } }\n",
+                 wrong[i]);
+        snprintf(error, sizeof error,
+                 "weir.yaml:3:32: tenants.a.money_per_day is \"%s\"; expected an amount from 0 to "
+                 "1000000000 with up to 9 digits behind its point, such as 12.50, without quotes\n",
+                 wrong[i]);
+        expect_errors(text, error);
+    }
+    expect_errors(API "tenants: { a: { money_per_day: 1 } }\n",
+                  "weir.yaml:2:10: tenants has a budget of money, and there is no prices; expected "
+                  "prices: FILE at the top, which says what models cost\n");
+}
+
 TEST(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest)
 {
     static const enum weir_priority high = WEIR_PRIORITY_HIGH, normal = WEIR_PRIORITY_NORMAL,
@@ -172,7 +207,8 @@ TEST(tenants_are_told_how_they_look)
         "weir.yaml:2:33: tenants.a.tokens_per_day is \"-1\"; expected a whole number from "
         "0 to 1125899906842624\n"
         "weir.yaml:2:37: tenants.a.modles is no field; expected tokens_per_day, "
-        "tokens_per_month, requests_per_day, requests_per_month, priority or models; "
+        "tokens_per_month, requests_per_day, requests_per_month, money_per_day, "
+        "money_per_month, priority or models; "
         "did you mean models?\n"
         "weir.yaml:2:65: tenants.b.models is empty; expected at least one model, or no "
         "models field at all, which allows every model\n"
@@ -196,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_file_without_tenants_bounds_nobody),
         cmocka_unit_test(named_tenants_start_from_the_default_wherever_it_stands),
         cmocka_unit_test(a_budget_has_bounds_by_day_and_month),
+        cmocka_unit_test(money_has_digits_behind_its_point_and_needs_prices),
         cmocka_unit_test(a_tenant_has_the_priority_that_it_asks_for_up_to_its_highest),
         cmocka_unit_test(a_star_stands_for_any_text),
         cmocka_unit_test(a_pattern_made_to_be_slow_is_not),
