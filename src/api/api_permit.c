@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/slab.h"
 #include "base/slice.h"
 
@@ -76,10 +77,9 @@ static bool parse_id(struct weir_slice text, uint64_t id[2])
 void weir_api_permit_format(const struct weir_api_permit *api_permit,
                             char text[WEIR_API_PERMIT_TEXT_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < WEIR_API_PERMIT_TEXT_BYTES; i++) {
-        text[i] = digits[api_permit->id[i / 16] >> (60 - i % 16 * 4) & 15];
-    }
+    static_assert(WEIR_API_PERMIT_TEXT_BYTES == 32, "two numbers");
+    weir_hex_write_64(text, api_permit->id[0]);
+    weir_hex_write_64(text + 16, api_permit->id[1]);
 }
 
 /* The permit that has the ticket. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* getrandom */
 #include "api/job_id.h"
 
+#include "base/hex.h"
 #include "tenants/api_key.h"
 
 #include <stdio.h>
@@ -11,15 +12,6 @@
 
 /* The system is asked for random bits of several ids at once. */
 #define STOCK_BYTES (25 * RANDOM_BYTES)
-
-static void write_hex(char *to, const uint8_t *bytes, size_t count)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
-}
 
 bool weir_job_id_make(int64_t now_ms, char id[WEIR_JOB_ID_MADE_BYTES])
 {
@@ -38,8 +30,8 @@ bool weir_job_id_make(int64_t now_ms, char id[WEIR_JOB_ID_MADE_BYTES])
     }
     id[0] = 'j';
     id[1] = '-';
-    write_hex(id + 2, time, sizeof time);
-    write_hex(id + 14, stock + left, RANDOM_BYTES);
+    weir_hex_write_bytes(id + 2, time, sizeof time);
+    weir_hex_write_bytes(id + 14, stock + left, RANDOM_BYTES);
     return true;
 }
 
@@ -59,6 +51,6 @@ bool weir_job_id_of_key(const struct weir_idempotency *idempotency, struct weir_
     }
     id[0] = 'k';
     id[1] = '-';
-    write_hex(id + 2, digest, DIGEST_BYTES);
+    weir_hex_write_bytes(id + 2, digest, DIGEST_BYTES);
     return true;
 }

@@ -1,6 +1,7 @@
 /* routing.c - an exchange begins: where its request goes, on whose behalf, and into which line. */
 #include "proxy/exchange_steps.h"
 
+#include "base/hex.h"
 #include "base/slice.h"
 #include "config/match.h"
 #include "config/scalars.h"
@@ -514,12 +515,8 @@ static void go(struct weir_exchange *exchange, struct request_reading *reading)
 
 static void make_id(struct weir_exchange *exchange)
 {
-    static const char digits[] = "0123456789abcdef";
-    uint64_t id = weir_worker_random(exchange->worker);
     exchange->id_bytes = MADE_ID_BYTES;
-    for (size_t i = MADE_ID_BYTES; i-- > 0; id >>= 4) {
-        exchange->id_text[i] = digits[id & 15];
-    }
+    weir_hex_write_64(exchange->id_text, weir_worker_random(exchange->worker));
 }
 
 /* Bytes that mean the same in a header field, in JSON and on a line of a log. */

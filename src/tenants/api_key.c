@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "tenants/api_key.h"
 
+#include "base/hex.h"
 #include "base/slice.h"
 #include "config/budget_bounds.h"
 #include "config/scalars.h"
@@ -81,15 +82,6 @@ bool weir_hasher_digest(struct weir_hasher *hasher, struct weir_slice bytes,
 
 /* ---- texts ---- */
 
-static void write_hex(char *to, const uint8_t *bytes, size_t count)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
-}
-
 bool weir_api_key_make(struct weir_api_key *key, char text[WEIR_API_KEY_TEXT_BYTES + 1])
 {
     uint8_t random[(WEIR_API_KEY_ID_BYTES + WEIR_API_KEY_SECRET_BYTES) / 2];
@@ -101,12 +93,12 @@ bool weir_api_key_make(struct weir_api_key *key, char text[WEIR_API_KEY_TEXT_BYT
     char *at = text;
     memcpy(at, WEIR_API_KEY_PREFIX, PREFIX_BYTES);
     at += PREFIX_BYTES;
-    write_hex(at, random, WEIR_API_KEY_ID_BYTES / 2);
+    weir_hex_write_bytes(at, random, WEIR_API_KEY_ID_BYTES / 2);
     memcpy(key->id, at, WEIR_API_KEY_ID_BYTES);
     key->id[WEIR_API_KEY_ID_BYTES] = '\0';
     at += WEIR_API_KEY_ID_BYTES;
     *at++ = '_';
-    write_hex(at, random + WEIR_API_KEY_ID_BYTES / 2, WEIR_API_KEY_SECRET_BYTES / 2);
+    weir_hex_write_bytes(at, random + WEIR_API_KEY_ID_BYTES / 2, WEIR_API_KEY_SECRET_BYTES / 2);
     at[WEIR_API_KEY_SECRET_BYTES] = '\0';
     made = made && weir_hasher_digest(hasher, (struct weir_slice){text, WEIR_API_KEY_TEXT_BYTES},
                                       key->digest);
@@ -302,7 +294,7 @@ struct weir_api_key_id_text weir_api_key_show_id(uint64_t id)
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (uint8_t)((id - 1) >> (8 * (sizeof bytes - 1 - i)));
     }
-    write_hex(shown.text, bytes, sizeof bytes);
+    weir_hex_write_bytes(shown.text, bytes, sizeof bytes);
     shown.text[WEIR_API_KEY_ID_BYTES] = '\0';
     return shown;
 }
