@@ -22,7 +22,13 @@
  * F5: the memory of a flow goes when it is OVER, its gate ticket is closed and no post to it is
  * under way.
  *
- * F6: a request is posted at most once: when its wait ends otherwise than by its own leaving. */
+ * F6: a request is posted at most once: when its wait ends otherwise than by its own leaving.
+ *
+ * F7: a flow in which no request has been for REST_NS rests: it stands in the list of its key, the
+ * one that rests longest first, and gives its permit back if a ticket waits at the key for a
+ * permit. The keeper looks for such a ticket when a flow begins to rest, and the call that enters a
+ * ticket looks for flows that rest when it begins to wait; whichever comes second finds the other.
+ */
 #define _GNU_SOURCE /* getrandom */
 #include "gates/flow.h"
 
@@ -33,6 +39,7 @@
 #include "base/map.h"
 #include "base/slab.h"
 #include "base/slice.h"
+#include "gates/gates_internal.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -40,6 +47,13 @@
 
 /* The loop whose timer looks after idle flows. */
 #define KEEPER 0
+
+/* For how long a flow keeps its permit from tickets that wait for one: the time between two
+ * requests of an agent that is at work. */
+#define REST_NS UINT64_C(1000000000)
+
+/* How many of a line's first tickets are asked what they wait for. */
+#define ASKED_MAX 8
 
 enum flow_state {
     WAITING,
@@ -62,10 +76,13 @@ struct weir_flow {
     uint64_t deadline_ns;      /* the latest of its requests' */
     uint64_t idle_ns;          /* as the last who came had it */
     uint64_t idle_end_ns;      /* while no request is inside */
+    uint64_t look_ns;          /* likewise: when the keeper looks at it */
     uint64_t lease_ns;         /* WEIR_NEVER: none */
     uint64_t lease_end_ns;     /* the same */
     struct weir_result result; /* of the last one inside that was not cancelled */
     uint8_t state;             /* enum flow_state */
+    bool resting;              /* F7 */
+    struct weir_link rest;     /* then: its place in the key's list */
     bool used;                 /* a request has gone in, and knows it */
     bool ending;               /* a request has said that it is the last */
     bool posted;               /* `post` is under way */
@@ -176,10 +193,31 @@ static struct weir_flow *create(struct weir_flows *flows, const struct weir_flow
     return flow;
 }
 
+static void begin_rest(struct weir_flow *flow)
+{
+    struct weir_key_state *state = weir_key_state_of(flow->key);
+    if (state->resting.next == NULL) {
+        weir_list_init(&state->resting);
+    }
+    weir_list_push_back(&state->resting, &flow->rest);
+    atomic_fetch_add(&state->resting_count, 1);
+    flow->resting = true;
+}
+
+static void end_rest(struct weir_flow *flow)
+{
+    if (flow->resting) {
+        weir_list_unlink(&flow->rest);
+        atomic_fetch_sub(&weir_key_state_of(flow->key)->resting_count, 1);
+        flow->resting = false;
+    }
+}
+
 /* No request finds it any more (F3). */
 static void take_out(struct weir_flow *flow)
 {
     move(flow, OVER);
+    end_rest(flow);
     weir_map_remove(&flow->flows->map, &flow->node);
     if (flow->place != 0) {
         weir_heap_remove(&flow->flows->idle, &flow->place);
@@ -259,42 +297,139 @@ static bool ends_now(struct weir_flow *flow, uint64_t now_ns)
         return true;
     }
     flow->idle_end_ns = earlier(now_ns + flow->idle_ns, flow->lease_end_ns);
+    flow->look_ns = earlier(now_ns + REST_NS, flow->idle_end_ns);
     if (flow->place == 0) {
-        weir_heap_push(&flows->idle, flow->idle_end_ns, flow->sequence, &flow->place);
-    } else if (flow->idle_end_ns < flows->idle.entries[flow->place - 1].order) {
-        weir_heap_update(&flows->idle, flow->idle_end_ns, flow->sequence, &flow->place);
+        weir_heap_push(&flows->idle, flow->look_ns, flow->sequence, &flow->place);
+    } else if (flow->look_ns < flows->idle.entries[flow->place - 1].order) {
+        weir_heap_update(&flows->idle, flow->look_ns, flow->sequence, &flow->place);
     }
     return false;
 }
 
-/* Takes out one that has been idle for long enough at that moment, or returns null. */
-static struct weir_flow *take_idle(struct weir_flows *flows, uint64_t moment_ns)
+static void look_at(struct weir_flow *flow, uint64_t look_ns)
 {
-    struct weir_flow *taken = NULL;
+    flow->look_ns = earlier(look_ns, flow->idle_end_ns);
+    weir_heap_update(&flow->flows->idle, flow->look_ns, flow->sequence, &flow->place);
+}
+
+/* What an idle flow leads to. */
+struct idle_step {
+    struct weir_flow *ended; /* it has been idle for long enough, and is taken out; or null */
+    struct weir_key *key;    /* where flows rest, pinned: a ticket may wait there; or null */
+};
+
+/* The next step that is due at that moment; none if both are null. */
+static struct idle_step take_idle(struct weir_flows *flows, uint64_t moment_ns)
+{
+    struct idle_step step = {0};
     pthread_mutex_lock(&flows->lock);
-    while (taken == NULL && flows->idle.count > 0 &&
+    while (step.ended == NULL && step.key == NULL && flows->idle.count > 0 &&
            weir_heap_top(&flows->idle)->order <= moment_ns) {
         struct weir_flow *flow =
             weir_container_of(weir_heap_top(&flows->idle)->place, struct weir_flow, place);
         if (flow->inside > 0) {
             weir_heap_remove(&flows->idle, &flow->place);
-        } else if (flow->idle_end_ns > moment_ns) {
-            weir_heap_update(&flows->idle, flow->idle_end_ns, flow->sequence, &flow->place);
-        } else {
+        } else if (flow->idle_end_ns <= moment_ns) {
             take_out(flow);
-            taken = flow;
+            step.ended = flow;
+        } else if (flow->look_ns > moment_ns) {
+            look_at(flow, flow->look_ns);
+        } else {
+            if (!flow->resting) {
+                begin_rest(flow);
+            }
+            look_at(flow, flow->idle_end_ns);
+            step.key = weir_key_pin(flow->key);
         }
     }
     pthread_mutex_unlock(&flows->lock);
-    return taken;
+    return step;
+}
+
+/* The tickets at the front of a line that a permit would help. */
+struct wanted {
+    bool waiting; /* tickets wait at all */
+    uint32_t count;
+    struct {
+        bool any; /* a permit of any tenant will do */
+        struct weir_slice tenant;
+        char tenant_text[WEIR_NAME_BYTES_MAX];
+    } of[ASKED_MAX];
+};
+
+static void ask_line(const struct weir_key *key, uint64_t now_ns, struct wanted *wanted)
+{
+    struct weir_place places[ASKED_MAX];
+    wanted->count = 0;
+    weir_key_lock(key);
+    uint32_t count = weir_key_line(key, now_ns, places, ASKED_MAX);
+    wanted->waiting = count > 0;
+    for (uint32_t i = 0; i < count; i++) {
+        enum weir_binding binding = places[i].why.binding;
+        if (binding == WEIR_BINDING_LIMIT || binding == WEIR_BINDING_TENANT_LIMIT) {
+            uint32_t n = wanted->count++;
+            wanted->of[n].any = binding == WEIR_BINDING_LIMIT;
+            wanted->of[n].tenant = weir_slice_copy(wanted->of[n].tenant_text, places[i].tenant);
+        }
+    }
+    weir_key_unlock(key);
+}
+
+/* Under the lock: takes out the flow that has rested longest among those whose permit would help.
+ * If tickets wait for something else, the keeper looks again, since that may change. */
+static struct weir_flow *take_resting(struct weir_key *key, const struct wanted *wanted,
+                                      uint64_t now_ns)
+{
+    struct weir_link *list = &weir_key_state_of(key)->resting;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        for (struct weir_link *at = list->next; at != list; at = at->next) {
+            struct weir_flow *flow = weir_container_of(at, struct weir_flow, rest);
+            if (wanted->of[i].any ||
+                weir_slice_equal(flow->gate_ticket.tenant, wanted->of[i].tenant)) {
+                take_out(flow);
+                return flow;
+            }
+        }
+    }
+    if (wanted->waiting && !weir_list_empty(list)) {
+        look_at(weir_container_of(list->next, struct weir_flow, rest), now_ns + REST_NS);
+    }
+    return NULL;
+}
+
+/* Lets a flow that rests at the key give its permit back, if a ticket waits for one (F7). */
+static void make_room(void *context, struct weir_key *key, uint32_t loop_index)
+{
+    struct weir_flows *flows = context;
+    struct wanted wanted;
+    uint64_t now_ns = now_of(flows, loop_index);
+    ask_line(key, now_ns, &wanted);
+    pthread_mutex_lock(&flows->lock);
+    bool rests = atomic_load(&weir_key_state_of(key)->resting_count) > 0;
+    struct weir_flow *flow = rests ? take_resting(key, &wanted, now_ns) : NULL;
+    bool sooner = must_arm(flows);
+    pthread_mutex_unlock(&flows->lock);
+    if (flow != NULL) {
+        give_back(flow, loop_index);
+    }
+    if (sooner) {
+        arm(flows, loop_index);
+    }
 }
 
 static void end_idle(struct weir_flows *flows, uint64_t moment_ns, uint32_t loop_index)
 {
-    for (struct weir_flow *flow = take_idle(flows, moment_ns); flow != NULL;
-         flow = take_idle(flows, moment_ns)) {
-        give_back(flow, loop_index);
-    }
+    struct idle_step step;
+    do {
+        step = take_idle(flows, moment_ns);
+        if (step.ended != NULL) {
+            give_back(step.ended, loop_index);
+        }
+        if (step.key != NULL) {
+            make_room(flows, step.key, loop_index);
+            weir_key_give(step.key);
+        }
+    } while (step.ended != NULL || step.key != NULL);
 }
 
 static void on_timer(struct weir_timer *timer)
@@ -547,6 +682,7 @@ static enum weir_flow_entry join(struct weir_flow *flow, struct weir_flow_reques
     flow->idle_ns = params->idle_ns;
     flow_request->flow = flow;
     if (flow->state == HELD) {
+        end_rest(flow);
         flow->used = true;
         flow->inside++;
         flow_request->lane_id = flow->gate_ticket.ticket.lane_id;
@@ -688,6 +824,7 @@ struct weir_flows *weir_flows_create(struct weir_gates *gates,
     flows->gates = gates;
     flows->armed_ns = WEIR_NEVER;
     flows->call.arrive = on_call;
+    weir_gates_set_make_room(gates, make_room, flows);
     weir_slab_init(&flows->slab, sizeof(struct weir_flow), WEIR_FLOWS_MAX, allocator);
     return flows;
 }
@@ -698,6 +835,7 @@ void weir_flows_destroy(struct weir_flows *flows)
         return;
     }
     weir_flows_drain(flows, KEEPER);
+    weir_gates_set_make_room(flows->gates, NULL, NULL);
     weir_timer_deinit(weir_gates_loop(flows->gates, KEEPER), &flows->timer);
     weir_map_deinit(&flows->map, flows->allocator);
     weir_heap_deinit(&flows->idle, flows->allocator);

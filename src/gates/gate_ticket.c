@@ -145,6 +145,9 @@ enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
     weir_key_work_collect(key, &work);
     pthread_mutex_unlock(&state->lock);
     weir_key_work_run(key, &work);
+    if (verdict == WEIR_WAITING && atomic_load(&state->resting_count) > 0) {
+        gates->make_room(gates->make_room_context, key, where->loop_index);
+    }
     return verdict;
 }
 

@@ -72,6 +72,13 @@ bool weir_gates_control(const struct weir_key *key, uint32_t index, uint64_t now
     return found;
 }
 
+void weir_gates_set_make_room(struct weir_gates *gates, weir_gates_make_room *make_room,
+                              void *context)
+{
+    gates->make_room = make_room;
+    gates->make_room_context = context;
+}
+
 const struct weir_lane_names *weir_gates_lane_names(const struct weir_gates *gates)
 {
     return &gates->lane_names;

@@ -44,6 +44,8 @@ struct weir_key_state {
     uint64_t armed_ns;    /* the earliest moment that a loop looks after, or 0; under the lock */
     struct weir_histogram waits;           /* of those who were admitted; under the lock */
     struct weir_event_writer event_writer; /* under the lock */
+    struct weir_link resting;              /* flow.c's: see there; zeroed: none was ever added */
+    atomic_uint resting_count;             /* how many those are */
     struct weir_key_alarm alarms[];        /* one for each loop, which alone uses it */
 };
 
@@ -66,6 +68,8 @@ struct weir_gates {
     struct weir_gates_options options;
     struct weir_staged_events *staged; /* one for each loop */
     struct weir_lane_names lane_names;
+    weir_gates_make_room *make_room; /* null: nothing rests */
+    void *make_room_context;
     atomic_uint count;
     atomic_uint override_count; /* of all gates together */
     struct weir_gate_entry *entries[WEIR_GATES_MAX];

@@ -146,6 +146,7 @@ async def test_a_flow_keeps_its_permit_and_its_later_requests_pass_the_line(thre
     async with agents(threads=threads) as (gateway, fleet):
         assert (await fleet.ask('a', 'one'))[0] == 200
         await gateway.until('a', active=1, waiting=0)
+        inside = await hold(gateway, fleet, flow='one')  # so that it does not yield to those who wait
         others = [fleet.task('a', 'two', **END)]
         await gateway.until('a', active=1, waiting=1)
         others.append(fleet.task('a', 'three', **END))
@@ -154,7 +155,8 @@ async def test_a_flow_keeps_its_permit_and_its_later_requests_pass_the_line(thre
             assert (await fleet.ask('a', 'one'))[0] == 200
         assert not any(other.done() for other in others)
         assert (await fleet.ask('a', 'one', **END))[0] == 200
-        assert statuses(await asyncio.gather(*others)) == [200, 200]
+        fleet.open('door')
+        assert statuses(await asyncio.gather(inside, *others)) == [200, 200, 200]
         assert fleet.came[-2:] == ['a two', 'a three']
         await gateway.until('a', active=0, waiting=0, reserved=0)
         assert fleet.most['a'] == 1
@@ -181,15 +183,16 @@ async def test_the_end_counts_when_the_last_inside_has_gone(threads):
 @run
 async def test_after_the_end_the_same_name_stands_in_line_like_any_other():
     async with agents() as (gateway, fleet):
-        assert (await fleet.ask('a', 'one'))[0] == 200
+        first = await hold(gateway, fleet, flow='one', door='first', **END)
         other = fleet.task('a?hold=door', 'two', **END)
         await gateway.until('a', waiting=1)
-        assert (await fleet.ask('a', 'one', **END))[0] == 200
+        fleet.open('first')
+        assert (await first)[0] == 200
         again = fleet.task('a', 'one', **END)
         await gateway.until('a', active=1, waiting=1)
         fleet.open('door')
         assert statuses(await asyncio.gather(other, again)) == [200, 200]
-        assert fleet.came == ['a one', 'a one', 'a two', 'a one']
+        assert fleet.came == ['a one', 'a two', 'a one']
 
 
 @run
@@ -231,6 +234,43 @@ async def test_an_idle_flow_gives_its_permit_back_and_a_busy_one_does_not(thread
         assert (await other)[0] == 200  # once one has been idle
         assert fleet.most['a'] == 1
         await gateway.until('a', active=0)
+
+
+async def release(gateway, fleet, flow, key='a'):
+    async with fleet.session.post(f'{gateway.api}/gates/functions/{key}/release', json={'flow': flow}) as reply:
+        return reply.status
+
+
+@both
+@run
+async def test_flows_at_rest_yield_to_one_that_waits_the_longest_first(threads):
+    async with agents(limit=3, threads=threads) as (gateway, fleet):
+        for flow in ('one', 'two', 'three'):
+            assert (await fleet.ask('a', flow))[0] == 200
+            await asyncio.sleep(0.02)  # the order of their ends, as loops tell the time
+        assert (await fleet.ask('b', 'one'))[0] == 200
+        assert (await fleet.ask('a', 'four'))[0] == 200  # waits for a second of rest, not for flow_idle
+        await gateway.until('a', active=3, waiting=0)
+        assert [await release(gateway, fleet, flow) for flow in ('one', 'two')] == [409, 200]
+        assert await release(gateway, fleet, 'one', 'b') == 200  # nothing has waited there
+
+
+@both
+@run
+async def test_only_a_flow_without_a_request_inside_yields_and_also_to_a_caller_of_the_api(threads):
+    async with agents(limit=2, threads=threads) as (gateway, fleet):
+        busy = await hold(gateway, fleet, flow='busy')
+        assert (await fleet.ask('a', 'one'))[0] == 200
+        await asyncio.sleep(1.2)  # longer than a rest: time itself is what is tested
+        url = f'{gateway.api}/gates/functions/a/acquire'
+        async with fleet.session.post(url, json={}) as reply:  # finds a flow at rest
+            assert (reply.status, (await reply.json())['waited_ms'] < 1000) == (200, True)
+        async with fleet.session.post(url, json={'timeout_ms': 1500}) as reply:
+            assert reply.status == 429
+        assert await release(gateway, fleet, 'one') == 409
+        fleet.open('door')
+        assert (await busy)[0] == 200
+        assert await release(gateway, fleet, 'busy') == 200
 
 
 @both
@@ -448,10 +488,12 @@ async def test_events_tell_of_a_flow_once_with_its_names():
         assert (event['type'], event['flow'], event['tenant']) == ('gate.timeout', 'two', 'acme')
         fleet.open('door')
         assert (await holder)[0] == 200
-        assert (await fleet.ask('a', 'three'))[0] == 200
+        busy = await hold(gateway, fleet, flow='three', door='other')
         last = fleet.task('a', 'four')
         assert (await follower.until('gate.throttle'))['flow'] == 'four'
         assert (await last)[0] == 429
+        fleet.open('other')
+        assert (await busy)[0] == 200
 
 
 # ---- nested

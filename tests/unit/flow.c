@@ -503,6 +503,113 @@ TEST(an_idle_flow_gives_its_permit_back_and_one_with_somebody_inside_does_not)
     }
 }
 
+#define REST_NS (UINT64_C(1000) * MS)
+
+/* Both loops live two seconds earlier from now on. Returns when it is. */
+static uint64_t go_back(void)
+{
+    uint64_t real_ns = scene.loops[0].now_ns;
+    scene.loops[0].now_ns = scene.loops[1].now_ns = real_ns - 2 * REST_NS;
+    return real_ns;
+}
+
+/* And now again: flows that have been left since then are at rest. */
+static void come_back(uint64_t real_ns)
+{
+    scene.loops[0].now_ns = real_ns;
+    run_for(2 * MS);
+    scene.loops[1].now_ns = scene.loops[0].now_ns;
+    settle();
+}
+
+TEST(a_flow_at_rest_yields_to_a_ticket_that_waits_or_comes_to_wait)
+{
+    for (uint32_t loop = 0; loop < 2; loop++) { /* in which a ticket waits */
+        for (int comes_later = 0; comes_later <= 1; comes_later++) {
+            open_scene((struct weir_settings){LANE(.limit = 2), .timeout_ns = WEIR_NEVER});
+            struct guest first = {0}, second = {0}, next = {0};
+            uint64_t real_ns = go_back();
+            assert_int_equal(come(&first, "first"), WEIR_FLOW_ENTRY_INSIDE);
+            assert_int_equal(come(&second, "second", .loop = 1), WEIR_FLOW_ENTRY_INSIDE);
+            assert_true(go(&second));
+            pass_time(MS);
+            assert_true(go(&first));
+            if (!comes_later) {
+                assert_int_equal(come(&next, "next", .loop = loop), WEIR_FLOW_ENTRY_WAITING);
+            }
+            come_back(real_ns);
+            if (comes_later) {
+                expect_at_key(2, 0);
+                assert_int_equal(come(&next, "next", .loop = loop), WEIR_FLOW_ENTRY_WAITING);
+            }
+            settle();
+            expect_told(&next, INSIDE, 1);
+            expect_at_key(2, 0);
+            assert_int_equal(come(&first, "first"), WEIR_FLOW_ENTRY_INSIDE); /* the other yielded */
+            assert_true(go(&first));
+            assert_true(go(&next));
+            close_scene();
+        }
+    }
+}
+
+TEST(a_flow_at_rest_that_is_used_again_does_not_yield)
+{
+    open_scene(one_at_a_time);
+    struct guest a = {0}, next = {0};
+    uint64_t real_ns = go_back();
+    assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(go(&a));
+    come_back(real_ns);
+    assert_int_equal(come(&a, "flow", .loop = 1), WEIR_FLOW_ENTRY_INSIDE);
+    assert_int_equal(come(&next, "next"), WEIR_FLOW_ENTRY_WAITING);
+    run_for(2 * MS);
+    assert_int_equal(next.told, 0);
+    assert_true(go_last(&a, true));
+    settle();
+    expect_told(&next, INSIDE, 1);
+    assert_true(go(&next));
+    close_scene();
+}
+
+TEST(for_a_tenants_own_limit_a_flow_of_that_tenant_yields)
+{
+    struct weir_tenant_settings few = {.weight = 1, .limit = 1};
+    open_scene(
+        (struct weir_settings){LANE(.limit = 3), .timeout_ns = WEIR_NEVER, .tenant_default = few});
+    struct guest other = {0}, own = {0}, next = {0};
+    uint64_t real_ns = go_back();
+    assert_int_equal(come(&other, "a", .tenant = "other"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(go(&other));
+    assert_int_equal(come(&own, "b", .tenant = "own"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(go(&own));
+    assert_int_equal(come(&next, "c", .tenant = "own"), WEIR_FLOW_ENTRY_WAITING);
+    come_back(real_ns);
+    expect_told(&next, INSIDE, 1);
+    expect_at_key(2, 0);
+    assert_true(go(&next));
+    close_scene();
+}
+
+TEST(a_flow_at_rest_keeps_its_permit_while_tickets_wait_for_something_else)
+{
+    open_scene(
+        (struct weir_settings){LANE(.limit = 2, RATE(.tokens = 1, .period_ns = HOUR, .burst = 1,
+                                                     .unit = WEIR_UNIT_REQUESTS)),
+                               .timeout_ns = WEIR_NEVER});
+    struct guest a = {0}, next = {0};
+    uint64_t real_ns = go_back();
+    assert_int_equal(come(&a, "flow"), WEIR_FLOW_ENTRY_INSIDE);
+    assert_true(go(&a));
+    assert_int_equal(come(&next, "next"), WEIR_FLOW_ENTRY_WAITING);
+    come_back(real_ns);
+    assert_int_equal(next.told, 0);
+    expect_at_key(1, 1);
+    assert_true(go(&next));
+    settle();
+    close_scene();
+}
+
 TEST(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside)
 {
     open_scene(one_at_a_time);
@@ -660,6 +767,10 @@ int main(void)
         cmocka_unit_test(the_last_request_to_go_when_its_time_is_over_counts_as_a_timeout),
         cmocka_unit_test(a_full_line_refuses_the_first_and_one_that_is_displaced_all),
         cmocka_unit_test(an_idle_flow_gives_its_permit_back_and_one_with_somebody_inside_does_not),
+        cmocka_unit_test(a_flow_at_rest_yields_to_a_ticket_that_waits_or_comes_to_wait),
+        cmocka_unit_test(a_flow_at_rest_that_is_used_again_does_not_yield),
+        cmocka_unit_test(for_a_tenants_own_limit_a_flow_of_that_tenant_yields),
+        cmocka_unit_test(a_flow_at_rest_keeps_its_permit_while_tickets_wait_for_something_else),
         cmocka_unit_test(a_lease_that_is_over_ends_the_flow_as_soon_as_nobody_is_inside),
         cmocka_unit_test(draining_ends_what_is_idle_at_once_and_the_rest_when_it_becomes_so),
         cmocka_unit_test(a_flow_is_released_by_its_name_at_once_or_with_those_who_are_inside),
