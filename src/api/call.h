@@ -17,7 +17,7 @@
 #include "wire/head_writer.h"
 #include "wire/json_writer.h"
 
-#define WEIR_CALL_SEGMENTS_MAX 4
+#define WEIR_CALL_SEGMENTS_MAX 6
 
 /* The most that a request to the API may bring along, unless its body is taken as it comes. */
 #define WEIR_CALL_BODY_MAX WEIR_BUFFER_LARGE

@@ -247,18 +247,8 @@ static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_sta
     }
 }
 
-static size_t name_owner(const struct weir_gate_ticket *gate_ticket,
-                         char text[WEIR_PERMIT_NAME_BYTES_MAX])
-{
-    static_assert(WEIR_API_PERMIT_TEXT_BYTES <= WEIR_PERMIT_NAME_BYTES_MAX, "an id is a name");
-    weir_api_permit_format(weir_container_of((struct weir_gate_ticket *)gate_ticket,
-                                             struct weir_api_permit, gate_ticket),
-                           text);
-    return WEIR_API_PERMIT_TEXT_BYTES;
-}
-
-static const struct weir_permit_owner permit_owner = {
-    .kind = "permit", .on_change = on_change, .name = name_owner};
+/* It has no name in a list of holders: its id is a secret. */
+static const struct weir_permit_owner permit_owner = {.kind = "permit", .on_change = on_change};
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {

@@ -71,6 +71,8 @@ static const struct route routes[] = {
     {WEIR_METHOD_GET, "gates", 2, NULL, READ, false, weir_api_get_gate, NULL},
     {WEIR_METHOD_GET, "gates", 3, NULL, READ, false, weir_api_get_key, NULL},
     {WEIR_METHOD_GET, "gates", 4, "line", READ, false, weir_api_get_line, NULL},
+    {WEIR_METHOD_GET, "gates", 4, "holders", READ, false, weir_api_get_holders, NULL},
+    {WEIR_METHOD_POST, "gates", 6, "end", ADMIN, false, weir_api_end_holder, NULL},
     {WEIR_METHOD_GET, "usage", 1, NULL, READ, true, weir_api_get_usage, NULL},
     {WEIR_METHOD_POST, "reload", 1, NULL, ADMIN, false, weir_api_reload, NULL},
     {WEIR_METHOD_PUT, "gates", 4, "limit", ADMIN, false, weir_api_put_key_limit, NULL},

@@ -68,12 +68,13 @@ static bool append_part(char path[PATH_BYTES_MAX], size_t *bytes, char sign, con
     return append(path, bytes, text);
 }
 
-static bool make_path(char path[PATH_BYTES_MAX], const char *const segments[WEIR_CALL_SEGMENTS_MAX],
+static bool make_path(char path[PATH_BYTES_MAX],
+                      const char *const segments[WEIR_API_CALL_SEGMENTS_MAX],
                       const struct weir_parameter *parameters)
 {
     size_t bytes = 0;
     bool fits = true;
-    for (size_t i = 0; i < WEIR_CALL_SEGMENTS_MAX; i++) {
+    for (size_t i = 0; i < WEIR_API_CALL_SEGMENTS_MAX; i++) {
         fits = fits && (segments[i] == NULL || append_part(path, &bytes, '/', segments[i]));
     }
     char sign = '?';
@@ -232,8 +233,8 @@ static int ask(struct weir_api_client *client, struct weir_api_path parts, json_
                struct weir_question *question)
 {
     bool of_gates = parts.gate != NULL || parts.what == NULL;
-    const char *const segments[] = {of_gates ? "gates" : NULL, parts.gate, parts.key, parts.what};
-    static_assert(sizeof segments / sizeof segments[0] == WEIR_CALL_SEGMENTS_MAX, "all of them");
+    const char *const segments[WEIR_API_CALL_SEGMENTS_MAX] = {of_gates ? "gates" : NULL, parts.gate,
+                                                              parts.key, parts.what};
     char path[PATH_BYTES_MAX];
     char *body = wish == NULL ? NULL : json_dumps(wish, JSON_COMPACT);
     int status;

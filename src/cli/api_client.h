@@ -40,12 +40,12 @@ struct weir_parameter {
     const char *value;
 };
 
-#define WEIR_CALL_SEGMENTS_MAX 4
+#define WEIR_API_CALL_SEGMENTS_MAX 6
 
 /* Any call. The path consists of the segments that are not null. */
 struct weir_api_call {
     const char *method;
-    const char *segments[WEIR_CALL_SEGMENTS_MAX];
+    const char *segments[WEIR_API_CALL_SEGMENTS_MAX];
     const struct weir_parameter *parameters; /* may be null */
     const struct weir_upload *upload;        /* the body; null: `body` */
     struct weir_slice body;                  /* JSON; may be empty */

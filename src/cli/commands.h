@@ -19,6 +19,7 @@ extern const struct weir_command weir_command_check;
 extern const struct weir_command weir_command_gates;
 extern const struct weir_command weir_command_gate;
 extern const struct weir_command weir_command_line;
+extern const struct weir_command weir_command_holders;
 extern const struct weir_command weir_command_explain;
 extern const struct weir_command weir_command_events;
 extern const struct weir_command weir_command_acquire;

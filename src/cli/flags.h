@@ -37,6 +37,7 @@ struct weir_options {
     const char *gate;
     const char *key;
     const char *flow;
+    const char *holder;
     const char *tenant;
     const char *priority;
     const char *outcome;

@@ -502,6 +502,22 @@ void weir_key_move_permit(struct weir_key *key, struct weir_ticket *from, struct
     *from = (struct weir_ticket){0};
 }
 
+enum weir_status weir_key_end_lease(struct weir_key *key, struct weir_ticket *ticket,
+                                    uint64_t now_ns, struct weir_news *news)
+{
+    weir_key_begin(key, now_ns, news);
+    if (ticket->state != WEIR_TICKET_ADMITTED) {
+        return decline(key, news, WEIR_NOT_HELD);
+    }
+    assert(weir_inside(ticket)->key == key);
+    struct weir_departure lapse =
+        weir_departure_as_expected(WEIR_END_LAPSED, WEIR_OUTCOME_CANCELLED, ticket);
+    weir_key_end_admitted(key, ticket, &lapse, news);
+    weir_news_add(news, ticket);
+    weir_key_serve(key, news);
+    return WEIR_OK;
+}
+
 uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket)
 {
     const struct weir_ticket_inside *inside = weir_inside((struct weir_ticket *)ticket);

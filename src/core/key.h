@@ -237,6 +237,12 @@ bool weir_key_too_late(const struct weir_key *key, const struct weir_ticket *tic
  * that the library does not know, so it is not part of weir/key.h. */
 void weir_key_move_permit(struct weir_key *key, struct weir_ticket *from, struct weir_ticket *to);
 
+/* Ends a ticket that holds a permit as if its lease were over, also one without a lease; the news
+ * have it. WEIR_NOT_HELD if it holds none. */
+WEIR_MUST_CHECK enum weir_status weir_key_end_lease(struct weir_key *key,
+                                                    struct weir_ticket *ticket, uint64_t now_ns,
+                                                    struct weir_news *news);
+
 /* When the lease of a ticket that holds a permit ends; WEIR_NEVER: it has none. */
 uint64_t weir_key_lease_end_ns(const struct weir_key *key, const struct weir_ticket *ticket);
 

@@ -614,7 +614,8 @@ static void on_told(struct weir_gate_ticket *gate_ticket, enum weir_ticket_state
 }
 
 /* Its name is the flow of its ticket, and its requests may come from anywhere. */
-static const struct weir_permit_owner flow_owner = {.kind = "flow", .on_change = on_told};
+static const struct weir_permit_owner flow_owner = {
+    .kind = "flow", .ends_itself = true, .on_change = on_told};
 
 /* What a request's call leaves to be done once the lock is let go. */
 struct route_attempt {

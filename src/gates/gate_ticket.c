@@ -142,6 +142,9 @@ enum weir_admission weir_gate_ticket_enter(struct weir_gates *gates,
     if (verdict == WEIR_ADMITTED) {
         weir_histogram_add_zero(&state->waits);
     }
+    if (verdict != WEIR_REFUSED) {
+        weir_key_list_ticket(state, gate_ticket);
+    }
     weir_key_work_collect(key, &work);
     pthread_mutex_unlock(&state->lock);
     weir_key_work_run(key, &work);
@@ -224,6 +227,7 @@ bool weir_gate_ticket_leave(struct weir_gate_ticket *gate_ticket, const struct w
     enum weir_status status =
         weir_key_leave(call.key, &gate_ticket->ticket, result, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    weir_key_unlist_ticket(gate_ticket);
     end_decision(&call);
     bool posted = gate_ticket->posted;
     finish_call(&call);
@@ -236,6 +240,7 @@ bool weir_gate_ticket_cancel(struct weir_gate_ticket *gate_ticket)
     enum weir_status status =
         weir_key_cancel(call.key, &gate_ticket->ticket, call.now_ns, &call.work.news);
     assert(status == WEIR_OK || status == WEIR_NOT_HELD);
+    weir_key_unlist_ticket(gate_ticket);
     end_decision(&call);
     bool posted = gate_ticket->posted;
     finish_call(&call);
@@ -248,6 +253,9 @@ enum weir_status weir_gate_ticket_release(struct weir_gate_ticket *gate_ticket,
     struct key_call call = begin_call(gate_ticket, loop_index);
     enum weir_status status =
         weir_key_leave(call.key, &gate_ticket->ticket, result, call.now_ns, &call.work.news);
+    if (status == WEIR_OK) {
+        weir_key_unlist_ticket(gate_ticket);
+    }
     end_decision(&call);
     assert(status != WEIR_OK || !gate_ticket->posted);
     finish_call(&call);

@@ -9,6 +9,7 @@
 #ifndef WEIR_GATES_GATE_TICKET_H
 #define WEIR_GATES_GATE_TICKET_H
 
+#include "base/list.h"
 #include "gates/gates.h"
 #include "gates/permit_owner.h"
 #include "net/loop.h"
@@ -18,6 +19,7 @@
 struct weir_gate_ticket {
     struct weir_ticket ticket;
     struct weir_post post;
+    struct weir_link link; /* among the key's tickets, from enter until it has ended */
     struct weir_gates *gates;
     struct weir_key *key;   /* pinned from enter until the ticket has ended and no post is left */
     struct weir_slice flow; /* the caller's own id of its work; this and the next may be read by any

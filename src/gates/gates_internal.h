@@ -42,7 +42,9 @@ struct weir_key_state {
     uint32_t gate;        /* whose key it is */
     uint32_t lane_names;  /* where its lanes lead, or 0; under the lock */
     uint64_t armed_ns;    /* the earliest moment that a loop looks after, or 0; under the lock */
-    struct weir_histogram waits;           /* of those who were admitted; under the lock */
+    struct weir_histogram waits; /* of those who were admitted; under the lock */
+    struct weir_link tickets; /* gate tickets that wait or hold a permit, in the order in which they
+                               * came; under the lock; zeroed: there was none yet */
     struct weir_event_writer event_writer; /* under the lock */
     struct weir_link resting;              /* flow.c's: see there; zeroed: none was ever added */
     atomic_uint resting_count;             /* how many those are */
@@ -94,6 +96,25 @@ static inline struct weir_loop *weir_gates_loop_of(const struct weir_gates *gate
                                                    uint32_t loop_index)
 {
     return gates->options.loops[loop_index];
+}
+
+/* ---- the tickets of a key; all under its lock ---- */
+
+static inline void weir_key_list_ticket(struct weir_key_state *state,
+                                        struct weir_gate_ticket *gate_ticket)
+{
+    if (weir_unlikely(state->tickets.next == NULL)) {
+        weir_list_init(&state->tickets);
+    }
+    weir_list_push_back(&state->tickets, &gate_ticket->link);
+}
+
+/* It has ended; or had, and was taken out then. */
+static inline void weir_key_unlist_ticket(struct weir_gate_ticket *gate_ticket)
+{
+    if (gate_ticket->link.next != NULL) {
+        weir_list_unlink(&gate_ticket->link);
+    }
 }
 
 /* ---- key_work.c: what a call at a key leaves to be done once the lock is let go ---- */

@@ -19,6 +19,8 @@ WEIR_APART void weir_key_work_collect_news(struct weir_key *key, struct weir_key
         if (ticket->state == WEIR_TICKET_ADMITTED) {
             weir_histogram_add_since(&weir_key_state_of(key)->waits, &weir_scale_gate_wait,
                                      ticket->entered_ns, ticket->admitted_ns);
+        } else if (ticket->state == WEIR_TICKET_ENDED) {
+            weir_key_unlist_ticket(gate_ticket);
         }
         if (!gate_ticket->posted) {
             gate_ticket->posted = true;

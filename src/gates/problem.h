@@ -14,6 +14,7 @@
     X(UNAUTHORIZED, "unauthorized", "It must be known who asks")                      \
     X(NOT_FOUND, "not-found", "There is no such thing")                               \
     X(NOT_HELD, "not-held", "No such permit is held")                                 \
+    X(PERMIT_ENDED, "permit-ended", "Its permit was ended")                           \
     X(BAD_CONFIG, "bad-config", "The config is not taken up")                         \
     X(NO_ROUTE, "no-route", "No route leads there")                                   \
     X(LINE_TIMEOUT, "line-timeout", "Its turn did not come in time")                  \

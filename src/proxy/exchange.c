@@ -274,7 +274,13 @@ static void on_change(struct weir_gate_ticket *gate_ticket, enum weir_ticket_sta
         return;
     }
     exchange->place = WEIR_PLACE_NONE;
-    weir_exchange_refuse_in_line(exchange);
+    if (gate_ticket->ticket.end == WEIR_END_LAPSED) { /* its ticket asks for no lease */
+        weir_exchange_answer(exchange, WEIR_PROBLEM_PERMIT_ENDED, 503,
+                             "An administrator has ended the permit of this request, which may "
+                             "have been carried out in part. Ask the operator of this gateway.");
+    } else {
+        weir_exchange_refuse_in_line(exchange);
+    }
     if (exchange->gate_ticket.key != NULL) {
         weir_gate_ticket_close(&exchange->gate_ticket);
     }

@@ -13,7 +13,8 @@ from weir import PATIENCE, until, weir
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / 'docs/reference/api.md').read_text()
 SHOWN = '127.0.0.1:7070'
-CHANGING = {'waited_ms', 'timeout_in_ms', 'start_in_ms', 'interval_us', 'created', 'started', 'ended', 'drain_per_second'}
+CHANGING = {'waited_ms', 'timeout_in_ms', 'start_in_ms', 'interval_us', 'created', 'started', 'ended', 'drain_per_second',
+            'handle', 'held_ms', 'lease_left_ms'}
 
 
 def examples():
@@ -74,6 +75,9 @@ class Terminal:
         for line, other in zip(said, shown, strict=True):
             if line.startswith('{"permit"'):
                 self.permits[json.loads(other)['permit']] = json.loads(line)['permit']
+            elif '"handle"' in line:
+                for real, holder in zip(json.loads(line)['holders'], json.loads(other)['holders'], strict=True):
+                    self.permits[holder['handle']] = real['handle']
 
     async def try_out(self, command, shown):
         if command.endswith(' &'):

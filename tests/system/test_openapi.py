@@ -118,7 +118,8 @@ def test_the_server_has_these_routes_and_no_others():
     routes = set()
     for method, first, segments, last, scopes in re.findall(
             r'{WEIR_METHOD_(\w+), "(\w+)", (\d), (\S+), ([\w |]+), \w+, \w+, \w+}', table):
-        parts = [first, *(['{gate}', '{key}', '?'] if first == 'gates' else ['{jobId}', '?'])][:int(segments)]
+        parts = [first, *(['{gate}', '{key}', 'holders', '{handle}', '?'] if first == 'gates' else ['{jobId}', '?'])]
+        parts = parts[:int(segments)]
         if last != 'NULL':
             parts[-1] = last.strip('"')
         scopes = tuple(scope.lower() for scope in scopes.split(' | ') if scope != '0')
@@ -151,10 +152,10 @@ class Api:
         self.session = gateway._session
 
     @contextlib.asynccontextmanager
-    async def open(self, name, body=None, gate='agents', key='k', job='j', headers=None, query=''):
+    async def open(self, name, body=None, gate='agents', key='k', job='j', headers=None, query='', handle='1-00000000'):
         path, method, _ = operations()[name]
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        path = path.format(gate=gate, key=key, jobId=job)
+        path = path.format(gate=gate, key=key, jobId=job, handle=handle)
         async with self.session.request(method, self.base + path + query, data=data, headers=headers) as reply:
             yield reply
 
@@ -216,7 +217,11 @@ def test_what_is_got_is_as_documented(seen):
             await gateway.until('k', gate='one', waiting=1)
             [place] = (await api('getLine', 200, gate='one'))['line']
             assert (place['flow'], place['binding']) == ('g', 'limit')
-            await api('release', 200, {'flow': 'f'}, gate='one')
+            [holder] = (await api('getHolders', 200, gate='one'))['holders']
+            await api('endHolder', 400, {}, gate='one', handle='x')
+            await api('endHolder', 409, {}, gate='one')
+            await api('endHolder', 200, {}, gate='one', handle=holder['handle'])
+            await api('getHolders', 400, gate='one', query='?limit=0')
             await waiter
             await api('getGate', 200, gate='one')
             await api('getKey', 200, gate='one')
@@ -370,7 +375,7 @@ def test_other_methods_and_paths_are_not_there():
                 has |= {'HEAD'} if 'GET' in has else set()
                 has |= {'DELETE'} if path == '/dlq/redrive' else set()  # as of a job of that name
                 has |= {'GET', 'HEAD'} if re.fullmatch('/gates/{gate}/(pause|resume)', path) else set()  # a key's
-                target = path.format(gate='agents', key='k', jobId='j')
+                target = path.format(gate='agents', key='k', jobId='j', handle='1-00000000')
                 for method in {'GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'PATCH'} - has:
                     async with session.request(method, target) as reply:
                         assert reply.status == 405, (method, path)
