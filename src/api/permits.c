@@ -398,7 +398,10 @@ static void acquire(struct weir_call *call, const struct weir_permit_params *par
     api_permit->gate_ticket.flow = weir_slice_copy(api_permit->flow_text, params->flow);
     api_permit->gate_ticket.tenant = weir_slice_copy(api_permit->tenant_text, tenant);
     api_permit->gate_ticket.owner = &permit_owner;
-    snprintf(api_permit->from_text, sizeof api_permit->from_text, "%s", call->client->peer);
+    struct weir_slice peer = weir_slice_of(call->client->peer);
+    size_t room = sizeof api_permit->from_text - 1; /* zeroed, so the text ends there */
+    peer.bytes = peer.bytes < room ? peer.bytes : room;
+    (void)weir_slice_copy(api_permit->from_text, peer);
     api_permit->gate_ticket.from = api_permit->from_text;
     api_permit->gate = permit_call->gate;
     api_permit->call = call;

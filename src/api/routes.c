@@ -51,6 +51,9 @@ struct route {
 
 /* What is asked for most stands first. */
 static const struct route routes[] = {
+    {WEIR_METHOD_POST, "gates", 4, "acquire", WORK, false, weir_api_acquire, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "release", WORK, false, weir_api_release, NULL},
+    {WEIR_METHOD_POST, "gates", 4, "renew", WORK, false, weir_api_renew, NULL},
     {WEIR_METHOD_POST, "submit", 2, NULL, SUBMIT, true, NULL, weir_api_submit},
     {WEIR_METHOD_POST, "submit", 1, NULL, SUBMIT, true, NULL, weir_api_submit},
     {WEIR_METHOD_GET, "status", 2, NULL, READ | SUBMIT, true, weir_api_get_status, NULL},
@@ -81,9 +84,6 @@ static const struct route routes[] = {
     {WEIR_METHOD_POST, "gates", 4, "resume", ADMIN, false, weir_api_resume, NULL},
     {WEIR_METHOD_POST, "gates", 3, "pause", ADMIN, false, weir_api_pause, NULL},
     {WEIR_METHOD_POST, "gates", 3, "resume", ADMIN, false, weir_api_resume, NULL},
-    {WEIR_METHOD_POST, "gates", 4, "acquire", WORK, false, weir_api_acquire, NULL},
-    {WEIR_METHOD_POST, "gates", 4, "release", WORK, false, weir_api_release, NULL},
-    {WEIR_METHOD_POST, "gates", 4, "renew", WORK, false, weir_api_renew, NULL},
 };
 
 static bool leads_to(const struct route *route, const struct weir_call *call)
