@@ -5,6 +5,7 @@
 #include "base/slice.h"
 #include "llm/llm_names.h"
 #include "wire/chars.h"
+#include "wire/media_type.h"
 
 #include <assert.h>
 
@@ -84,19 +85,6 @@ enum weir_llm_api weir_llm_api_of(enum weir_llm_dialect dialect, struct weir_sli
 
 /* ---- bodies ---- */
 
-/* The type itself, without parameters and blanks. */
-static struct weir_slice media_type(struct weir_slice field)
-{
-    const char *end = field.bytes > 0 ? memchr(field.data, ';', field.bytes) : NULL;
-    if (end != NULL) {
-        field.bytes = (size_t)(end - field.data);
-    }
-    while (field.bytes > 0 && weir_char_is_blank(field.data[field.bytes - 1])) {
-        field.bytes--;
-    }
-    return field;
-}
-
 enum weir_llm_body weir_llm_body_of(struct weir_slice content_type,
                                     struct weir_slice content_encoding)
 {
@@ -106,7 +94,7 @@ enum weir_llm_body weir_llm_body_of(struct weir_slice content_type,
         !weir_text_same(content_encoding, weir_slice_of("identity"))) {
         return WEIR_LLM_BODY_OPAQUE;
     }
-    struct weir_slice type = media_type(content_type);
+    struct weir_slice type = weir_media_type(content_type);
     if (weir_text_same(type, weir_slice_of("text/event-stream"))) {
         return WEIR_LLM_BODY_EVENTS;
     }
