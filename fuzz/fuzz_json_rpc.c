@@ -4,6 +4,7 @@
 #include "wire/json_rpc.h"
 
 #include <jansson.h>
+#include <strings.h>
 
 #define READ_MAX (1 << 16)
 
@@ -144,6 +145,22 @@ static void must_be_value(const struct weir_json_value *value, const json_t *jso
     }
 }
 
+/* Whether it has a member `Method` or `ID`, say. */
+static bool has_odd_name(json_t *json)
+{
+    const char *name;
+    size_t bytes;
+    json_t *value;
+    json_object_keylen_foreach(json, name, bytes, value)
+    {
+        if ((bytes == 6 && strncasecmp(name, "method", 6) == 0 && memcmp(name, "method", 6) != 0) ||
+            (bytes == 2 && strncasecmp(name, "id", 2) == 0 && memcmp(name, "id", 2) != 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void must_be_message(const struct message *message, json_t *json)
 {
     if (!json_is_object(json)) {
@@ -155,8 +172,9 @@ static void must_be_message(const struct message *message, json_t *json)
         must_be_value(&message->values[i + 1], find(json, path_texts[i]));
     }
     json_t *method = json_object_get(json, "method");
-    must((message->kind == WEIR_JSON_RPC_RESPONSE) == (method == NULL));
-    must((message->kind == WEIR_JSON_RPC_INVALID) == (method != NULL && !json_is_string(method)));
+    bool invalid = (method != NULL && !json_is_string(method)) || has_odd_name(json);
+    must((message->kind == WEIR_JSON_RPC_INVALID) == invalid);
+    must(invalid || (message->kind == WEIR_JSON_RPC_RESPONSE) == (method == NULL));
 }
 
 /* fuzz_json_scan.c compares what is JSON at all; here it is what stands where. */

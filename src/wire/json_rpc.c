@@ -1,6 +1,9 @@
 /* json_rpc.c - JSON-RPC messages, one by one. A reader belongs to one thread. */
 #include "wire/json_rpc.h"
 
+#include "base/slice.h"
+#include "wire/chars.h"
+
 #include <assert.h>
 
 /* In front of the caller's paths. */
@@ -33,6 +36,8 @@ static void begin_message(struct weir_json_rpc *rpc)
 {
     rpc->is_over = false;
     rpc->is_object = false;
+    rpc->is_odd = false;
+    rpc->name_bytes = 0;
     weir_json_pick_init(&rpc->pick, rpc->paths->paths, rpc->values, rpc->paths->count,
                         rpc->is_batch ? 1 : 0);
 }
@@ -73,6 +78,32 @@ static bool ends_message(const struct weir_json_rpc *rpc, enum weir_json_token t
     return false;
 }
 
+/* Whether a name is that one but for the case of its letters. */
+static bool is_odd(struct weir_slice name, const char *usual)
+{
+    struct weir_slice other = weir_slice_of(usual);
+    return weir_text_same(name, other) && !weir_slice_equal(name, other);
+}
+
+/* A piece of the name of a member of the message. */
+static void take_name(struct weir_json_rpc *rpc, struct weir_slice piece)
+{
+    if (rpc->name_bytes + piece.bytes > sizeof rpc->name) {
+        rpc->name_bytes = sizeof rpc->name + 1;
+    } else if (piece.bytes > 0) {
+        memcpy(rpc->name + rpc->name_bytes, piece.data, piece.bytes);
+        rpc->name_bytes = (uint8_t)(rpc->name_bytes + piece.bytes);
+    }
+    if (!rpc->scan.ends) {
+        return;
+    }
+    struct weir_slice name = {rpc->name, rpc->name_bytes};
+    rpc->name_bytes = 0;
+    if (name.bytes <= sizeof rpc->name && (is_odd(name, "method") || is_odd(name, "id"))) {
+        rpc->is_odd = true;
+    }
+}
+
 static void take_token(struct weir_json_rpc *rpc, enum weir_json_token token,
                        struct weir_slice input, size_t used, struct weir_slice piece)
 {
@@ -81,8 +112,11 @@ static void take_token(struct weir_json_rpc *rpc, enum weir_json_token token,
         begin_message(rpc);
         return;
     }
-    if (token == WEIR_JSON_OBJECT && rpc->scan.depth == (rpc->is_batch ? 2 : 1)) {
+    bool in_message = rpc->scan.depth == (rpc->is_batch ? 2 : 1);
+    if (token == WEIR_JSON_OBJECT && in_message) {
         rpc->is_object = true;
+    } else if (token == WEIR_JSON_NAME && in_message) {
+        take_name(rpc, piece);
     }
     weir_json_pick_take(&rpc->pick, &rpc->scan, token, input, used, piece);
 }
@@ -125,7 +159,7 @@ bool weir_json_rpc_end(const struct weir_json_rpc *rpc)
 enum weir_json_rpc_kind weir_json_rpc_kind(const struct weir_json_rpc *rpc)
 {
     enum weir_json_value_kind method = (enum weir_json_value_kind)rpc->values[PATH_METHOD].kind;
-    if (!rpc->is_object) {
+    if (!rpc->is_object || rpc->is_odd) {
         return WEIR_JSON_RPC_INVALID;
     }
     if (method == WEIR_JSON_VALUE_ABSENT) {

@@ -4,7 +4,8 @@
  * paths of the caller's (json_pick.h) are known then. So a batch of any length costs no memory. It
  * reads requests and replies: `params.name` is a path of the one, `result.status.state` of the
  * other. `jsonrpc: "2.0"` is not insisted on, because a server may not insist on it either, and
- * would then serve what Weir has passed over. */
+ * would then serve what Weir has passed over. For the same reason a message with a name such as
+ * `Method` is invalid: some servers take it for `method`. */
 #ifndef WEIR_WIRE_JSON_RPC_H
 #define WEIR_WIRE_JSON_RPC_H
 
@@ -24,7 +25,8 @@ enum weir_json_rpc_kind {
     WEIR_JSON_RPC_REQUEST,      /* it has a method and an id: a reply will come */
     WEIR_JSON_RPC_NOTIFICATION, /* it has a method and no id */
     WEIR_JSON_RPC_RESPONSE,     /* it has no method */
-    WEIR_JSON_RPC_INVALID       /* it is no object, or its method is no string */
+    WEIR_JSON_RPC_INVALID       /* it is no object, or its method is no string, or it has a name
+                                   that is `method` or `id` in other letters */
 };
 
 enum weir_json_rpc_event {
@@ -43,6 +45,9 @@ struct weir_json_rpc {
     const struct weir_json_rpc_paths *paths;
     bool is_over;   /* the last message has ended, and the next one has not begun */
     bool is_object; /* the message is one */
+    bool is_odd;    /* it has a name that is method or id but for its letters */
+    uint8_t name_bytes;
+    char name[8]; /* of a member of the message, as far as it fits */
     struct weir_json_value values[WEIR_JSON_PICKS_MAX];
 };
 

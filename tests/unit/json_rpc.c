@@ -123,6 +123,16 @@ TEST(a_method_that_is_no_string_is_invalid)
     expect("{\"method\":[\"ping\"],\"id\":1}", "invalid(,n1)");
 }
 
+TEST(names_in_other_letters_make_a_message_invalid)
+{
+    expect("{\"Method\":\"a\",\"id\":1}", "invalid(,n1)");
+    expect("{\"method\":\"a\",\"ID\":1}", "invalid(a,-)");
+    expect("{\"method\":\"a\",\"id\":1,\"METHO\\u0044\":\"b\"}", "invalid(a,n1)");
+    expect("[{\"result\":1,\"id\":1,\"iD\":2},{\"id\":3}]", "invalid(,n1)response(,n3)");
+    expect("{\"params\":{\"Id\":1,\"Method\":2},\"ids\":3,\"Methods\":4,\"methodmethod\":5}",
+           "response(,-)");
+}
+
 TEST(a_batch_is_read_message_by_message)
 {
     expect("[{\"method\":\"a\",\"id\":1},{\"method\":\"b\"},{\"id\":2}]",
@@ -306,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_request_has_a_method_and_an_id),
         cmocka_unit_test(without_an_id_it_is_a_notification_and_without_a_method_a_response),
         cmocka_unit_test(a_method_that_is_no_string_is_invalid),
+        cmocka_unit_test(names_in_other_letters_make_a_message_invalid),
         cmocka_unit_test(a_batch_is_read_message_by_message),
         cmocka_unit_test(what_is_no_json_or_no_object_is_not_read),
         cmocka_unit_test(of_a_repeated_name_the_last_value_counts),
