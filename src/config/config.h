@@ -217,6 +217,7 @@ enum weir_config_source_kind {
     WEIR_CONFIG_SOURCE_HEADER,   /* the request's header of the name `text` */
     WEIR_CONFIG_SOURCE_CAPTURE,  /* the path segment that the match captured as number `capture` */
     WEIR_CONFIG_SOURCE_MODEL,    /* as the request's body names it */
+    WEIR_CONFIG_SOURCE_JSON,     /* the value at the path `text` of the request's body */
     WEIR_CONFIG_SOURCE_TENANT,
     WEIR_CONFIG_SOURCE_UPSTREAM,
     WEIR_CONFIG_SOURCE_API_KEY /* of a tenant only: whose API key the request carries */
@@ -311,12 +312,20 @@ struct weir_config_route {
     const uint32_t *upstreams;   /* indexes, each one lane */
     uint32_t upstream_count;     /* at least 1 */
     bool websocket;
+    bool json_rpc;                    /* bodies are JSON-RPC */
+    const struct weir_slice *ungated; /* methods of it that need no permit, with * for any text */
+    uint32_t ungated_count;
+    bool has_sessions;     /* event streams opened by GET are sessions: see the next three */
+    uint32_t session_gate; /* an index, or WEIR_CONFIG_NONE */
+    const struct weir_config_source *session_key;
+    uint32_t session_key_parts;
     enum weir_config_permit permit; /* FLOW: `flow` and `gate` are there */
     uint64_t flow_idle_ns;
     uint32_t depth;
     enum weir_config_llm llm;                    /* NONE: the rest is zeroed */
     const struct weir_config_llm_custom *custom; /* CUSTOM only, else null */
-    struct weir_slice default_key; /* what {model} is where a body names none or is not read */
+    struct weir_slice default_key; /* what {model} or {json:} is where a body has none or is not
+                                      read */
     uint32_t cache_read_percent;   /* of an input token's price, for one that was cached */
     uint32_t retries;
 };
@@ -481,6 +490,19 @@ WEIR_MUST_CHECK bool weir_config_load_text(struct weir_slice name, struct weir_s
                                            const struct weir_config_options *options,
                                            struct weir_config **config,
                                            struct weir_config_errors *errors);
+
+/* Whether requests of the route may stand at that gate, themselves or as sessions. */
+static inline bool weir_config_route_leads_to(const struct weir_config_route *route, uint32_t gate)
+{
+    return route->gate == gate || (route->has_sessions && route->session_gate == gate);
+}
+
+/* The part of a key that comes from a JSON body, or null. */
+const struct weir_config_source *weir_config_json_part(const struct weir_config_source *parts,
+                                                       uint32_t part_count);
+
+/* Whether the text fits the pattern, in which each * stands for any text. */
+bool weir_config_fits(struct weir_slice pattern, struct weir_slice text);
 
 /* The name of a method that a config may name, or null. */
 const char *weir_config_method_name(enum weir_config_method method);

@@ -1,5 +1,5 @@
-/* route.c - which of the routes of one path takes a request. Pure functions of the config; any
- * thread. */
+/* route.c - which of the routes of one path takes a request, and what a route needs to know of it.
+ * Pure functions of the config; any thread. */
 #include "config/config.h"
 
 const char *weir_config_method_name(enum weir_config_method method)
@@ -20,4 +20,15 @@ uint32_t weir_config_find_route(const struct weir_config *config, uint32_t first
         route = config->routes[route].next;
     }
     return route;
+}
+
+const struct weir_config_source *weir_config_json_part(const struct weir_config_source *parts,
+                                                       uint32_t part_count)
+{
+    for (uint32_t i = 0; i < part_count; i++) {
+        if (parts[i].kind == WEIR_CONFIG_SOURCE_JSON) {
+            return &parts[i];
+        }
+    }
+    return NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef WEIR_CONFIG_SCHEMA_H
 #define WEIR_CONFIG_SCHEMA_H
 
+#include "config/match.h"
 #include "config/reader.h"
 
 /* The whole file: the top of the tree of sections. */
@@ -70,6 +71,8 @@ const struct weir_tenant_settings *weir_read_tenant_settings(struct weir_reader 
 /* schema_route.c; needs the upstreams and gates. */
 extern const struct weir_section weir_section_route;
 weir_field_read weir_read_routes;
+weir_field_read weir_read_gate; /* an index */
+weir_field_print weir_print_gate;
 
 /* schema_llm.c: what a route says about the LLM behind it. Finished when the route has its key. */
 extern const struct weir_section weir_section_llm_custom;
@@ -80,9 +83,19 @@ weir_field_read weir_read_default_key; /* struct weir_slice */
 /* Whether the route has an LLM, one that tells of cached tokens, {model} in its key. */
 bool weir_route_has_llm(const void *route);
 bool weir_route_has_cache(const void *route);
-bool weir_route_has_model(const void *route);
+bool weir_route_has_body_key(const void *route);
 void weir_finish_llm(struct weir_reader *reader, const struct weir_yaml *node,
                      struct weir_config_route *route);
+
+/* schema_json.c: bodies that are JSON, and sessions. The readers' target is the route, which is
+ * finished when it has its key. */
+extern const struct weir_section weir_section_sessions;
+weir_field_read weir_read_ungated;
+weir_field_read weir_read_sessions;
+weir_field_print weir_print_sessions;
+bool weir_route_is_json_rpc(const void *route);
+void weir_finish_json(struct weir_reader *reader, const struct weir_yaml *node,
+                      struct weir_config_route *route, const struct weir_pattern *pattern);
 
 /* schema_queue.c; needs the routes. */
 extern const struct weir_section weir_section_queue;

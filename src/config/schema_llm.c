@@ -134,7 +134,8 @@ void weir_read_default_key(struct weir_reader *reader, const struct weir_yaml *v
                            const struct weir_field *field, void *target)
 {
     (void)field;
-    struct weir_slice text = weir_reader_text(reader, value, "a text that stands for {model}");
+    struct weir_slice text =
+        weir_reader_text(reader, value, "a text that stands for what the body names");
     if (text.bytes > WEIR_NAME_BYTES_MAX) {
         weir_reader_complain(reader, value, "has %zu bytes; expected at most %d", text.bytes,
                              WEIR_NAME_BYTES_MAX);
@@ -156,9 +157,8 @@ bool weir_route_has_cache(const void *section)
            (route->custom == NULL || route->custom->cached_tokens.bytes > 0);
 }
 
-bool weir_route_has_model(const void *section)
+static bool has_model(const struct weir_config_route *route)
 {
-    const struct weir_config_route *route = section;
     for (uint32_t i = 0; i < route->key_parts; i++) {
         if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
             return true;
@@ -167,9 +167,15 @@ bool weir_route_has_model(const void *section)
     return false;
 }
 
+bool weir_route_has_body_key(const void *section)
+{
+    const struct weir_config_route *route = section;
+    return has_model(route) || weir_config_json_part(route->key, route->key_parts) != NULL;
+}
+
 static void tell_useless(struct weir_reader *reader, const struct weir_yaml *node)
 {
-    static const char *const names[] = {"custom", "default_key", "cache_read", "retries"};
+    static const char *const names[] = {"custom", "cache_read", "retries"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct weir_yaml *value = weir_yaml_get(node, names[i]);
         if (value != NULL) {
@@ -212,13 +218,13 @@ static void check_model(struct weir_reader *reader, const struct weir_yaml *node
                         const struct weir_config_route *route)
 {
     const struct weir_yaml *fallback = weir_yaml_get(node, "default_key");
-    bool has_model = weir_route_has_model(route);
-    if (fallback != NULL && !has_model && route->key_parts > 0) {
+    bool named = has_model(route);
+    if (fallback != NULL && !named && route->key_parts > 0) {
         weir_reader_complain(reader, fallback,
                              "stands for {model}, which is not in the key; expected key: "
                              "\"{model}\" with it");
     }
-    if (has_model && lacks(node, route, "model")) {
+    if (named && lacks(node, route, "model")) {
         weir_reader_complain(reader, weir_yaml_get(node, "key"),
                              "has {model}, but custom does not say where it stands; expected "
                              "custom.model with it");

@@ -64,8 +64,8 @@ static uint32_t find_name(struct weir_reader *reader, const struct weir_yaml *va
     return WEIR_CONFIG_NONE;
 }
 
-static void read_gate(struct weir_reader *reader, const struct weir_yaml *value,
-                      const struct weir_field *field, void *target)
+void weir_read_gate(struct weir_reader *reader, const struct weir_yaml *value,
+                    const struct weir_field *field, void *target)
 {
     (void)field;
     const struct weir_config *config = reader->config;
@@ -107,8 +107,8 @@ static void read_upstream(struct weir_reader *reader, const struct weir_yaml *va
     route->upstream_count = count;
 }
 
-static void print_gate(struct weir_printer *printer, const struct weir_field *field,
-                       const void *target)
+void weir_print_gate(struct weir_printer *printer, const struct weir_field *field,
+                     const void *target)
 {
     uint32_t gate = *(const uint32_t *)target;
     if (gate != WEIR_CONFIG_NONE) {
@@ -283,7 +283,7 @@ static const struct weir_field route_fields[] = {
                                 WEIR_YEAR),
     WEIR_FIELD_DURATION("retry_after_max", struct weir_config_route, retry_after_max_ns, 0,
                         WEIR_NS_PER_DAY),
-    WEIR_FIELD_OWN("gate", struct weir_config_route, gate, read_gate, print_gate),
+    WEIR_FIELD_OWN("gate", struct weir_config_route, gate, weir_read_gate, weir_print_gate),
     {.name = "upstream",
      .read = read_upstream,
      .print = weir_print_items,
@@ -294,6 +294,21 @@ static const struct weir_field route_fields[] = {
     WEIR_FIELD_DURATION("flow_idle", struct weir_config_route, flow_idle_ns, WEIR_NS_PER_MS,
                         WEIR_YEAR),
     WEIR_FIELD_COUNT("depth", struct weir_config_route, depth, 1, DEPTH_MAX),
+    {.name = "json_rpc",
+     .read = weir_read_boolean,
+     .print = weir_print_boolean,
+     .when = weir_route_is_json_rpc,
+     .offset = WEIR_MEMBER(struct weir_config_route, json_rpc, 1)},
+    {.name = "ungated",
+     .read = weir_read_ungated,
+     .print = weir_print_items,
+     .when = weir_route_is_json_rpc,
+     .items = WEIR_ITEMS(struct weir_config_route, ungated, ungated_count, weir_print_text,
+                         .in_brackets = true, .even_empty = true)},
+    {.name = "sessions",
+     .read = weir_read_sessions,
+     .print = weir_print_sessions,
+     .section = &weir_section_sessions},
     WEIR_FIELD_BOOLEAN("websocket", struct weir_config_route, websocket),
     WEIR_FIELD_WORD("llm", struct weir_config_route, llm, llm_words, WEIR_CONFIG_LLM_OPENAI),
     {.name = "custom",
@@ -304,7 +319,7 @@ static const struct weir_field route_fields[] = {
     {.name = "default_key",
      .read = weir_read_default_key,
      .print = weir_print_text,
-     .when = weir_route_has_model,
+     .when = weir_route_has_body_key,
      .offset = offsetof(struct weir_config_route, default_key)},
     {.name = "cache_read",
      .read = weir_read_percent,
@@ -430,7 +445,10 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
                                         .body_bytes_max = UINT64_MAX,
                                         .flow_idle_ns = FLOW_IDLE_DEFAULT_NS,
                                         .depth = DEPTH_DEFAULT,
-                                        .gate = WEIR_CONFIG_NONE};
+                                        .gate = WEIR_CONFIG_NONE,
+                                        .session_gate = WEIR_CONFIG_NONE,
+                                        .session_key = &key_default,
+                                        .session_key_parts = 1};
     weir_read_section(reader, node, &weir_section_route, route);
     const struct weir_yaml *match = weir_yaml_get(node, "match");
     const struct weir_yaml *strip = weir_yaml_get(node, "strip");
@@ -454,6 +472,7 @@ static void read_route(struct weir_reader *reader, const struct weir_yaml *node,
     }
     if (draft->good) { /* else the key is not known */
         weir_finish_llm(reader, node, route);
+        weir_finish_json(reader, node, route, &draft->pattern);
     }
 }
 

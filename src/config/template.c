@@ -9,6 +9,7 @@
 #include <assert.h>
 
 #define HEADER_PREFIX "header:"
+#define JSON_PREFIX   "json:"
 
 static const struct {
     const char *name;
@@ -83,6 +84,29 @@ void weir_read_source(struct weir_reader *reader, const struct weir_yaml *value,
     }
 }
 
+/* ---- values of the body ---- */
+
+static bool is_json(struct weir_slice text)
+{
+    size_t bytes = strlen(JSON_PREFIX);
+    return text.bytes >= bytes && memcmp(text.data, JSON_PREFIX, bytes) == 0;
+}
+
+static bool read_json(struct weir_reader *reader, const struct weir_yaml *value,
+                      struct weir_slice text, struct weir_config_source *source)
+{
+    size_t bytes = strlen(JSON_PREFIX);
+    struct weir_slice path = {text.data + bytes, text.bytes - bytes};
+    if (!weir_scalar_path(path)) {
+        weir_reader_expect(reader, value, WEIR_NO_SUGGESTION,
+                           "a path after json:, such as json:params.name: up to 8 names with dots "
+                           "between, each of 1 to 48 letters, digits, _, -, $ and @");
+        return false;
+    }
+    *source = (struct weir_config_source){.kind = WEIR_CONFIG_SOURCE_JSON, .text = path};
+    return true;
+}
+
 /* ---- templates ---- */
 
 static void tell_unknown(struct weir_reader *reader, const struct weir_yaml *value,
@@ -112,6 +136,10 @@ static bool take_braces(struct weir_reader *reader, const struct weir_yaml *valu
         return false;
     }
     struct weir_slice name = {text->data + 1, (size_t)(end - text->data) - 1};
+    *text = (struct weir_slice){end + 1, text->bytes - name.bytes - 2};
+    if (is_json(name)) {
+        return read_json(reader, value, name, part);
+    }
     part->kind = weir_template_reserved(name);
     if (part->kind == WEIR_CONFIG_SOURCE_NONE) {
         part->kind = WEIR_CONFIG_SOURCE_CAPTURE;
@@ -121,8 +149,6 @@ static bool take_braces(struct weir_reader *reader, const struct weir_yaml *valu
             return false;
         }
     }
-    size_t taken = name.bytes + 2;
-    *text = (struct weir_slice){text->data + taken, text->bytes - taken};
     return true;
 }
 
@@ -164,7 +190,7 @@ const struct weir_config_source *weir_template_read(struct weir_reader *reader,
 {
     *part_count = 0;
     struct weir_slice text = weir_reader_text(
-        reader, value, "a template such as \"{function}\", header:NAME, or a constant");
+        reader, value, "a template such as \"{function}\", header:NAME, json:PATH, or a constant");
     if (text.bytes == 0 || !constant_fits(reader, value, text)) {
         return NULL;
     }
@@ -175,6 +201,8 @@ const struct weir_config_source *weir_template_read(struct weir_reader *reader,
     }
     if (is_header(text)) {
         *part_count = read_header(reader, value, text, parts) ? 1 : 0;
+    } else if (is_json(text)) {
+        *part_count = read_json(reader, value, text, parts) ? 1 : 0;
     } else {
         *part_count = read_parts(reader, value, pattern, text, parts);
     }
@@ -208,6 +236,11 @@ static void print_part(FILE *out, const struct weir_config_source *part,
         break;
     case WEIR_CONFIG_SOURCE_MODEL:
         fputs("{model}", out);
+        break;
+    case WEIR_CONFIG_SOURCE_JSON:
+        fputs("{json:", out);
+        weir_print_escaped(out, part->text);
+        fputc('}', out);
         break;
     case WEIR_CONFIG_SOURCE_TENANT:
         fputs("{tenant}", out);

@@ -3,6 +3,7 @@
  *     header:NAME   what the request has in that header; only alone
  *     {name}        what the match has captured under that name
  *     {tenant}      who asks; {upstream} where it goes; {model} which model the body names
+ *     {json:a.b}    the value at that path of the body, which is JSON; alone also json:a.b
  *     other text    itself */
 #ifndef WEIR_CONFIG_TEMPLATE_H
 #define WEIR_CONFIG_TEMPLATE_H

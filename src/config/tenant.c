@@ -33,7 +33,7 @@ enum weir_priority weir_config_tenant_priority(const struct weir_config *config,
 
 /* Each * takes as little as it can. When the text does not go on as the pattern does, only the last
  * one need take more: whatever the ones before it took, it can make up for. */
-static bool matches(struct weir_slice pattern, struct weir_slice text)
+bool weir_config_fits(struct weir_slice pattern, struct weir_slice text)
 {
     size_t p = 0, t = 0;
     size_t star = SIZE_MAX, taken = 0;
@@ -60,7 +60,7 @@ static bool matches(struct weir_slice pattern, struct weir_slice text)
 bool weir_config_tenant_may_use(const struct weir_config_tenant *tenant, struct weir_slice model)
 {
     for (uint32_t i = 0; i < tenant->model_count; i++) {
-        if (matches(tenant->models[i], model)) {
+        if (weir_config_fits(tenant->models[i], model)) {
             return true;
         }
     }

@@ -260,7 +260,7 @@ static void check_keys(struct lint *lint)
 static bool has_route(const struct weir_config *config, uint32_t gate)
 {
     for (uint32_t i = 0; i < config->route_count; i++) {
-        if (config->routes[i].gate == gate) {
+        if (weir_config_route_leads_to(&config->routes[i], gate)) {
             return true;
         }
     }

@@ -292,7 +292,7 @@ void weir_llm_enter(struct weir_llm *llm)
     char key[WEIR_NAME_BYTES_MAX];
     size_t key_bytes = complete_key(llm, key);
     assert(exchange->route->permit == WEIR_CONFIG_PERMIT_REQUEST); /* the config sees to it */
-    if (key_bytes == 0 && exchange->route->gate != WEIR_CONFIG_NONE) {
+    if (key_bytes == 0 && exchange->gate != WEIR_CONFIG_NONE) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_BAD_REQUEST, 400,
                              "The route's key, which contains the model's name, is empty or has "
                              "more than 255 bytes. Name another model.");

@@ -35,11 +35,19 @@ static bool has_deadline(const struct weir_exchange *exchange)
 
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns)
 {
-    uint64_t due_ns = exchange->worker->loop.now_ns + timeout_ns;
+    uint64_t due_ns =
+        timeout_ns == WEIR_NEVER ? WEIR_NEVER : exchange->worker->loop.now_ns + timeout_ns;
     if (has_deadline(exchange) && exchange->deadline_ns < due_ns) {
         due_ns = exchange->deadline_ns;
     }
     weir_timer_set(&exchange->worker->loop, &exchange->backend->timer, due_ns);
+}
+
+uint64_t weir_exchange_idle_ns(const struct weir_exchange *exchange)
+{
+    return exchange->session == WEIR_SESSION_OPEN
+               ? WEIR_NEVER
+               : weir_exchange_upstream(exchange)->idle_timeout_ns;
 }
 
 static void on_again(struct weir_post *post)
@@ -79,7 +87,7 @@ bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds)
     /* Bytes flow, so no side is idle. But a server that only sends interim replies is late. */
     bool awaits_head = exchange->request.sent && exchange->state < WEIR_EXCHANGE_JUDGING;
     if (exchange->backend != NULL && !awaits_head) {
-        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+        weir_exchange_set_timer(exchange, weir_exchange_idle_ns(exchange));
     }
     weir_exchange_defer(exchange);
     return true;
@@ -318,7 +326,7 @@ static void backend_late(struct weir_backend *backend)
     }
     if (by_client && !expired) {
         /* The exchange waits for the client, which has a timeout of its own. */
-        weir_exchange_set_timer(exchange, weir_exchange_upstream(exchange)->idle_timeout_ns);
+        weir_exchange_set_timer(exchange, weir_exchange_idle_ns(exchange));
         return;
     }
     if (!expired && exchange->state != WEIR_EXCHANGE_TUNNEL) {

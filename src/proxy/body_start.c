@@ -17,7 +17,7 @@
 static bool enters_at_once(const struct weir_exchange *exchange)
 {
     const struct weir_client *client = exchange->client;
-    return exchange->route->gate == WEIR_CONFIG_NONE || exchange->request.expects ||
+    return exchange->gate == WEIR_CONFIG_NONE || exchange->request.expects ||
            client->loopback != NULL || client->listener->config->body_rate_bytes == WEIR_NEVER;
 }
 

@@ -228,8 +228,7 @@ void weir_exchange_answer_options(struct weir_exchange *exchange)
 
 static struct weir_refused refused_of(const struct weir_exchange *exchange)
 {
-    return (struct weir_refused){.gate =
-                                     &exchange->worker_config->config->gates[exchange->route->gate],
+    return (struct weir_refused){.gate = &exchange->worker_config->config->gates[exchange->gate],
                                  .gate_ticket = &exchange->gate_ticket,
                                  .arrived_ns = exchange->arrived_ns,
                                  .now_ns = exchange->worker->loop.now_ns};
@@ -467,7 +466,7 @@ static void dismiss(struct weir_client *client)
     if (exchange->state > WEIR_EXCHANGE_PAUSED) {
         return;
     }
-    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+    if (exchange->gate == WEIR_CONFIG_NONE) {
         weir_exchange_answer(exchange, WEIR_PROBLEM_DRAINING, 503, going_away);
     } else {
         struct weir_refused refused = refused_of(exchange);

@@ -37,6 +37,13 @@ enum weir_reply_progress {
     WEIR_REPLY_BEGUN        /* the client has bytes of the final one */
 };
 
+/* Whether it is a session of its client with the upstream, and not a request that a reply ends. */
+enum weir_exchange_session {
+    WEIR_SESSION_NONE,
+    WEIR_SESSION_ASKED, /* the client asks for an event stream, on a route with sessions */
+    WEIR_SESSION_OPEN   /* the upstream has begun one, which may be quiet for as long as it likes */
+};
+
 /* How it stands at its gate. */
 enum weir_exchange_place {
     WEIR_PLACE_NONE,     /* not at all */
@@ -96,6 +103,7 @@ struct weir_exchange {
     struct weir_worker *worker;
     struct weir_worker_config *worker_config;
     const struct weir_config_route *route;
+    uint32_t gate; /* an index of the config's, or WEIR_CONFIG_NONE: it needs no permit */
     struct weir_tally *tally; /* the route's, or that of requests without any */
     struct weir_backend *backend;
     const struct weir_filter_list *filters; /* of its route */
@@ -105,6 +113,7 @@ struct weir_exchange {
     uint8_t place;        /* enum weir_exchange_place */
     uint8_t failovers;    /* how often it has left a lane for another one */
     uint64_t lanes_tried; /* by bit: the lanes that have admitted it, where there are several */
+    uint8_t session;      /* enum weir_exchange_session */
     bool tried_again;     /* its lane has had the request before */
     bool reconnected;     /* this attempt goes to its second connection */
     bool server_failed;   /* what ended it is the server's fault, as the breaker understands it */

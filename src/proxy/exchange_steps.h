@@ -134,8 +134,11 @@ void weir_exchange_admitted(struct weir_exchange *exchange);
 
 const struct weir_config_upstream *weir_exchange_upstream(const struct weir_exchange *exchange);
 
-/* How long the server has from now on; the deadline may be sooner. */
+/* How long the server has from now on, or WEIR_NEVER; the deadline may be sooner. */
 void weir_exchange_set_timer(struct weir_exchange *exchange, uint64_t timeout_ns);
+
+/* How long neither side may send anything. */
+uint64_t weir_exchange_idle_ns(const struct weir_exchange *exchange);
 
 /* Whether it has gone on for so long that others come first; then it is deferred. */
 bool weir_exchange_had_turn(struct weir_exchange *exchange, uint32_t rounds);

@@ -30,7 +30,7 @@ struct weir_request_facts {
     const char *data; /* the head's bytes */
     struct weir_slice path;
     struct weir_slice key; /* as far as the head tells it */
-    uint16_t key_gap;      /* where in it the model goes, which the body names */
+    uint16_t key_gap;      /* where in it goes what the body names: the model, or a value */
     enum weir_priority priority;
 };
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "proxy/forward.h"
 #include "weir/retry.h"
+#include "wire/media_type.h"
 #include "wire/time_text.h"
 
 /* Up to so many bytes of a body are sent in one part with the head. */
@@ -107,8 +108,7 @@ static void tell_lane(struct weir_exchange *exchange, const struct weir_http1_he
     if (refused) {
         read_retry_after(exchange, head, &reply);
     }
-    if (reply.retry_after_known ||
-        exchange->worker_config->snapshot->learns[exchange->route->gate]) {
+    if (reply.retry_after_known || exchange->worker_config->snapshot->learns[exchange->gate]) {
         weir_gate_ticket_hear(&exchange->gate_ticket, &reply);
     }
 }
@@ -133,6 +133,24 @@ static enum weir_http1_framing framing_for_client(const struct weir_exchange *ex
         return head->framing;
     }
     return exchange->request.minor == 0 ? WEIR_FRAMING_UNTIL_CLOSE : WEIR_FRAMING_CHUNKED;
+}
+
+/* Whether a client that asked for a session gets one: the upstream may also answer at once. */
+static bool opens_session(const struct weir_exchange *exchange, const struct weir_http1_head *head,
+                          const char *data)
+{
+    const struct weir_http1_field *type = weir_http1_find(head, WEIR_FIELD_CONTENT_TYPE);
+    return exchange->session == WEIR_SESSION_ASKED && head->status == 200 && type != NULL &&
+           weir_text_same(weir_media_type(weir_http1_value(data, type)),
+                          weir_slice_of("text/event-stream"));
+}
+
+/* Nothing may be sent for long, so that the system has to find out when a machine is gone. */
+static void open_session(struct weir_exchange *exchange)
+{
+    exchange->session = WEIR_SESSION_OPEN;
+    weir_client_watch_peer(exchange->client);
+    weir_backend_watch_peer(exchange->backend);
 }
 
 /* A head of the upstream's is complete. False if the exchange took another way on it. */
@@ -196,6 +214,9 @@ static bool take_head(struct weir_exchange *exchange)
                                                                         : WEIR_EXCHANGE_REPLYING);
         if (switches) {
             open_tunnel(exchange);
+        }
+        if (opens_session(exchange, head, backend->in.data + backend->in.begin)) {
+            open_session(exchange);
         }
     } else {
         weir_http1_init_response(head, WEIR_HTTP1_LIMITS_DEFAULT,
@@ -374,8 +395,7 @@ void weir_exchange_pump_reply(struct weir_exchange *exchange)
         ssize_t got;
         if (!weir_exchange_read_backend(exchange, &got)) {
             if (got == WEIR_STREAM_AGAIN) {
-                weir_exchange_set_timer(exchange,
-                                        weir_exchange_upstream(exchange)->idle_timeout_ns);
+                weir_exchange_set_timer(exchange, weir_exchange_idle_ns(exchange));
                 return;
             }
             if (got == WEIR_STREAM_BROKEN && exchange->state != WEIR_EXCHANGE_TUNNEL) {

@@ -10,6 +10,7 @@
 #include "proxy/forward.h"
 #include "proxy/request_path.h"
 #include "tenants/api_key.h"
+#include "wire/media_type.h"
 #include "wire/path.h"
 
 #include <assert.h>
@@ -55,34 +56,37 @@ static struct weir_slice text_of(const struct weir_config_source *source,
 /* Of an id that Weir makes: 64 bits in hexadecimal. */
 #define MADE_ID_BYTES 16
 
-/* The key cannot be made, and so has no place for a model. */
+/* The key cannot be made, and so has no place for what the body names. */
 static size_t no_key(uint16_t *key_gap)
 {
     *key_gap = WEIR_KEY_NO_GAP;
     return 0;
 }
 
-/* Puts the key together from its parts. 0 if it is empty or too long. The model is not known yet:
- * `*key_gap` is where it goes. */
+/* Puts the key together from its parts. 0 if it is empty or too long. What the body names is not
+ * known yet: `*key_gap` is where it goes. */
 static size_t compose_key(const struct weir_exchange *exchange, const struct weir_http1_head *head,
                           const char *data, const struct weir_match *match, char key[KEY_BYTES_MAX],
                           uint16_t *key_gap)
 {
     const struct weir_config_route *route = exchange->route;
+    bool asks_session = exchange->session != WEIR_SESSION_NONE;
+    const struct weir_config_source *parts = asks_session ? route->session_key : route->key;
+    uint32_t part_count = asks_session ? route->session_key_parts : route->key_parts;
     size_t bytes = 0;
     *key_gap = WEIR_KEY_NO_GAP;
-    for (uint32_t i = 0; i < route->key_parts; i++) {
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_MODEL) {
+    for (uint32_t i = 0; i < part_count; i++) {
+        if (parts[i].kind == WEIR_CONFIG_SOURCE_MODEL || parts[i].kind == WEIR_CONFIG_SOURCE_JSON) {
             *key_gap = (uint16_t)bytes;
             continue;
         }
-        struct weir_slice part = text_of(&route->key[i], head, data, match);
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
+        struct weir_slice part = text_of(&parts[i], head, data, match);
+        if (parts[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
             part = exchange->gate_ticket.tenant;
-        } else if (route->key[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
+        } else if (parts[i].kind == WEIR_CONFIG_SOURCE_UPSTREAM) {
             part = exchange->worker_config->config->upstreams[route->upstreams[0]].name;
         }
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
+        if (parts[i].kind == WEIR_CONFIG_SOURCE_CAPTURE) {
             /* What it stands for: %c3 and %C3 are one key. */
             size_t decoded = weir_path_decode(part, key + bytes, KEY_BYTES_MAX - bytes);
             if (decoded == 0) {
@@ -186,7 +190,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
     struct weir_worker *worker = exchange->worker;
     weir_exchange_move(exchange, WEIR_EXCHANGE_WAITING);
     weir_exchange_pause_body(exchange);
-    if (exchange->route->gate == WEIR_CONFIG_NONE) {
+    if (exchange->gate == WEIR_CONFIG_NONE) {
         weir_exchange_admitted(exchange);
         return;
     }
@@ -199,7 +203,7 @@ void weir_exchange_enter(struct weir_exchange *exchange, struct weir_slice key,
     request->tenant = exchange->gate_ticket.tenant;
     request->lanes_tried = exchange->lanes_tried;
     struct weir_destination where = {
-        .gate = snapshot->gates[exchange->route->gate],
+        .gate = snapshot->gates[exchange->gate],
         .loop_index = worker->index,
         .lane_names = snapshot->lane_names[exchange->route - snapshot->config->routes],
         .key = key};
@@ -318,6 +322,35 @@ static bool adds_fields(const struct weir_exchange *exchange)
     return adds;
 }
 
+/* Whether the client asks for a session: for an event stream, by GET (of MCP, say, or of a page
+ * that listens to events). */
+static bool asks_for_session(const struct request_reading *reading)
+{
+    const struct weir_http1_head *head = reading->head;
+    if (head->method != WEIR_METHOD_GET || head->framing != WEIR_FRAMING_NONE) {
+        return false;
+    }
+    for (uint16_t i = 0; i < head->field_count; i++) {
+        if (weir_text_same(weir_http1_name(reading->data, &head->fields[i]),
+                           weir_slice_of("accept")) &&
+            weir_media_type_accepted(weir_http1_value(reading->data, &head->fields[i]),
+                                     weir_slice_of("text/event-stream"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose_gate(struct weir_exchange *exchange, const struct request_reading *reading)
+{
+    const struct weir_config_route *route = exchange->route;
+    exchange->gate = route->gate;
+    if (route->has_sessions && asks_for_session(reading)) {
+        exchange->session = WEIR_SESSION_ASKED;
+        exchange->gate = route->session_gate;
+    }
+}
+
 /* What is against passing the request on by the route that was found. */
 static struct refusal check_route(struct weir_exchange *exchange, struct request_reading *reading)
 {
@@ -351,6 +384,7 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
         }
     }
     identify(exchange, reading);
+    choose_gate(exchange, reading);
     weir_body_init(&exchange->request.body, head, found->body_bytes_max);
     if (exchange->request.body.state == WEIR_BODY_FAULT) {
         return (struct refusal){WEIR_PROBLEM_BODY_TOO_LARGE, 413, WEIR_BODY_TOO_LONG};
@@ -358,7 +392,8 @@ static struct refusal check_route(struct weir_exchange *exchange, struct request
     size_t key_bytes = compose_key(exchange, head, reading->data, &reading->match,
                                    reading->key_text, &reading->key_gap);
     reading->key = (struct weir_slice){reading->key_text, key_bytes};
-    if (key_bytes == 0 && found->gate != WEIR_CONFIG_NONE && reading->key_gap == WEIR_KEY_NO_GAP) {
+    if (key_bytes == 0 && exchange->gate != WEIR_CONFIG_NONE &&
+        reading->key_gap == WEIR_KEY_NO_GAP) {
         return (struct refusal){WEIR_PROBLEM_BAD_REQUEST, 400,
                                 "The request names no key for its route (key), or one of more than "
                                 "255 bytes. Name another one."};
@@ -567,6 +602,7 @@ void weir_exchange_begin(struct weir_client *client)
     exchange->arrived_ns = worker->loop.now_ns;
     exchange->admitted_ns = worker->loop.now_ns;
     exchange->deadline_ns = WEIR_NEVER;
+    exchange->gate = WEIR_CONFIG_NONE; /* until a route is found */
     client->call = exchange;
     client->head = NULL;
     struct request_reading reading = {.head = head, .data = client->in.data + client->in.begin};

@@ -18,6 +18,7 @@
 #include "net/descriptors.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_flow.h"
+#include "rpc/rpc_worker.h"
 #include "server/snapshot_build.h"
 #include "tenants/usage_file.h"
 #include "upstream/upstream_connection.h"
@@ -234,7 +235,8 @@ static const char *open_worker(struct weir_server *server, struct weir_thread *t
     }
     worker->hasher = weir_hasher_create();
     worker->llm = weir_llm_worker_create(worker->allocator, CONNECTIONS_MAX);
-    if (worker->hasher == NULL || worker->llm == NULL) {
+    worker->rpc = weir_rpc_worker_create(worker->allocator, CONNECTIONS_MAX);
+    if (worker->hasher == NULL || worker->llm == NULL || worker->rpc == NULL) {
         return "out of memory";
     }
     if (!weir_loop_init(&worker->loop, worker->allocator) ||
@@ -297,6 +299,7 @@ static void free_worker(struct weir_thread *thread)
     weir_slab_deinit(&worker->exchange_flows);
     weir_slab_deinit(&worker->heads);
     weir_llm_worker_destroy(worker->llm);
+    weir_rpc_worker_destroy(worker->rpc);
     weir_slab_deinit(&worker->calls);
     for (uint32_t i = 0; i < WEIR_CALL_CONTEXT_SIZES; i++) {
         weir_slab_deinit(&worker->call_contexts[i]);

@@ -12,7 +12,7 @@ static uint32_t count_lanes(const struct weir_config *config, uint32_t gate)
     uint32_t most = 1;
     for (uint32_t i = 0; i < config->route_count; i++) {
         const struct weir_config_route *route = &config->routes[i];
-        if (route->gate == gate && route->upstream_count > most) {
+        if (weir_config_route_leads_to(route, gate) && route->upstream_count > most) {
             most = route->upstream_count;
         }
     }
@@ -84,7 +84,7 @@ static enum weir_charge charge_of(const struct weir_config *config, uint32_t gat
 {
     for (uint32_t i = 0; i < config->route_count; i++) {
         const struct weir_config_route *route = &config->routes[i];
-        if (route->gate == gate && lane < route->upstream_count) {
+        if (weir_config_route_leads_to(route, gate) && lane < route->upstream_count) {
             return config->upstreams[route->upstreams[lane]].charge;
         }
     }

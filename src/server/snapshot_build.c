@@ -13,6 +13,7 @@
 #include "llm/dialect.h"
 #include "llm/llm_filter.h"
 #include "proxy/exchange_flow.h"
+#include "rpc/rpc_filter.h"
 #include "server/settings.h"
 #include "tenants/prices.h"
 #include "tenants/token.h"
@@ -50,12 +51,16 @@ static uint32_t lane_names_of(const struct weir_config *config, uint32_t index,
 
 /* What is done besides passing a request on, by the route that it takes. Null without memory. */
 static struct weir_filter_list *make_filters(const struct weir_config *config,
-                                             const struct weir_dialect *dialects)
+                                             const struct weir_dialect *dialects,
+                                             const struct weir_rpc_settings *rpc_settings)
 {
     struct weir_filter_list *filters = calloc(config->route_count + UINT32_C(1), sizeof *filters);
     for (uint32_t i = 0; filters != NULL && i < config->route_count; i++) {
         if (config->routes[i].llm != WEIR_CONFIG_LLM_NONE) {
             weir_filter_list_add(&filters[i], &weir_llm_filter, &dialects[i]);
+        }
+        if (weir_rpc_wanted(&config->routes[i])) {
+            weir_filter_list_add(&filters[i], &weir_rpc_filter, rpc_settings++);
         }
         if (config->routes[i].permit == WEIR_CONFIG_PERMIT_FLOW) {
             weir_filter_list_add(&filters[i], &weir_flow_filter, NULL);
@@ -72,6 +77,7 @@ static void destroy_snapshot(struct weir_config_snapshot *snapshot)
     weir_prices_destroy(snapshot->prices);
     free(snapshot->filters);
     free(snapshot->filter_settings);
+    free(snapshot->rpc_settings);
     free(snapshot->lane_names);
     free(snapshot->learns);
     free(snapshot->gates);
@@ -87,6 +93,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     uint32_t *lane_names = calloc(config->route_count + UINT32_C(1), sizeof *lane_names);
     bool *learning = calloc(config->gate_count + UINT32_C(1), sizeof *learning);
     struct weir_dialect *dialects = weir_dialects_create(config);
+    struct weir_rpc_settings *rpc_settings = weir_rpc_settings_create(config);
     struct weir_filter_list *filters = NULL;
     struct weir_tokens *tokens = weir_tokens_load(config, error);
     struct weir_trust *trust = tokens == NULL ? NULL : weir_trust_load(config, error);
@@ -100,7 +107,9 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
             goto failed;
         }
     }
-    filters = dialects == NULL ? NULL : make_filters(config, dialects);
+    filters = dialects == NULL || rpc_settings == NULL
+                  ? NULL
+                  : make_filters(config, dialects, rpc_settings);
     if (snapshot == NULL || numbers == NULL || lane_names == NULL || learning == NULL ||
         filters == NULL) {
         *error = "out of memory";
@@ -122,6 +131,7 @@ struct weir_config_snapshot *weir_config_snapshot_create(struct weir_config *con
     snapshot->learns = learning;
     snapshot->filters = filters;
     snapshot->filter_settings = dialects;
+    snapshot->rpc_settings = rpc_settings;
     snapshot->lane_names = lane_names;
     snapshot->tokens = tokens;
     snapshot->prices = prices;
@@ -136,6 +146,7 @@ failed:
     weir_tokens_destroy(tokens);
     free(filters);
     free(dialects);
+    free(rpc_settings);
     free(learning);
     free(lane_names);
     free(numbers);

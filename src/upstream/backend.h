@@ -36,6 +36,7 @@ struct weir_backend_protocol {
     void (*done)(struct weir_backend *backend, bool whole, uint32_t reply_bytes,
                  struct weir_buffer *rest);
     void (*drop)(struct weir_backend *backend);
+    void (*watch_peer)(const struct weir_backend *backend);
 };
 
 struct weir_backend {
@@ -80,6 +81,12 @@ static inline enum weir_connect_progress weir_backend_connect_late(struct weir_b
 static inline uint64_t weir_backend_connect_patience_ns(const struct weir_backend *backend)
 {
     return backend->protocol->connect_patience_ns(backend);
+}
+
+/* Has the system find out when the server's machine is gone, though nothing is sent to it. */
+static inline void weir_backend_watch_peer(const struct weir_backend *backend)
+{
+    backend->protocol->watch_peer(backend);
 }
 
 /* Reads more into `in`. Returns how many bytes have come; WEIR_STREAM_AGAIN when nothing is there

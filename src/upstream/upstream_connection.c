@@ -226,13 +226,20 @@ static void done(struct weir_backend *backend, bool whole, uint32_t reply_bytes,
     }
 }
 
+static void watch_peer(const struct weir_backend *backend)
+{
+    weir_socket_watch_peer(
+        weir_upstream_connection_of((struct weir_backend *)backend)->stream.watch.fd);
+}
+
 static const struct weir_backend_protocol http1 = {.connect = go_on,
                                                    .connect_late = go_on_late,
                                                    .connect_patience_ns = patience_ns,
                                                    .read = read_reply,
                                                    .write = write_request,
                                                    .done = done,
-                                                   .drop = drop};
+                                                   .drop = drop,
+                                                   .watch_peer = watch_peer};
 
 /* ---- taking one ---- */
 

@@ -25,7 +25,8 @@ struct weir_config_snapshot {
     uint32_t *lane_names; /* by route of the config: where its lanes lead */
     struct weir_filter_list
         *filters;          /* by route of the config; the last: of requests without any */
-    void *filter_settings; /* what the filters have made of the config */
+    void *filter_settings; /* what the filters have made of the config: that of LLMs, */
+    void *rpc_settings;    /* and that of JSON bodies */
     struct weir_tokens *tokens;
     struct weir_prices *prices; /* null: the config names none */
     struct weir_trust *trust;   /* for TLS */

@@ -78,20 +78,40 @@ bool weir_key_template_fits(const struct weir_config_source *parts, uint32_t par
 
 /* ---- a gate ---- */
 
-static bool has_tenant(const struct weir_config_route *route)
+/* A key as a route makes it. */
+struct key_template {
+    const struct weir_config_source *parts;
+    uint32_t count;
+};
+
+/* How a route makes keys of a gate: of requests, and of sessions. */
+static uint32_t templates_of(const struct weir_config_route *route, uint32_t gate,
+                             struct key_template templates[2])
 {
-    for (uint32_t i = 0; i < route->key_parts; i++) {
-        if (route->key[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
+    uint32_t count = 0;
+    if (route->gate == gate) {
+        templates[count++] = (struct key_template){route->key, route->key_parts};
+    }
+    if (route->has_sessions && route->session_gate == gate) {
+        templates[count++] = (struct key_template){route->session_key, route->session_key_parts};
+    }
+    return count;
+}
+
+static bool has_tenant(const struct key_template *template)
+{
+    for (uint32_t i = 0; i < template->count; i++) {
+        if (template->parts[i].kind == WEIR_CONFIG_SOURCE_TENANT) {
             return true;
         }
     }
     return false;
 }
 
-static bool is_constant(const struct weir_config_route *route)
+static bool is_constant(const struct key_template *template)
 {
-    for (uint32_t i = 0; i < route->key_parts; i++) {
-        if (route->key[i].kind != WEIR_CONFIG_SOURCE_CONSTANT) {
+    for (uint32_t i = 0; i < template->count; i++) {
+        if (template->parts[i].kind != WEIR_CONFIG_SOURCE_CONSTANT) {
             return false;
         }
     }
@@ -111,8 +131,12 @@ static uint32_t find_index(const struct weir_config_snapshot *snapshot, uint32_t
 static bool keys_have_tenants(const struct weir_config *config, uint32_t index)
 {
     for (uint32_t i = 0; i < config->route_count; i++) {
-        if (config->routes[i].gate == index && has_tenant(&config->routes[i])) {
-            return true;
+        struct key_template templates[2];
+        uint32_t count = templates_of(&config->routes[i], index, templates);
+        for (uint32_t j = 0; j < count; j++) {
+            if (has_tenant(&templates[j])) {
+                return true;
+            }
         }
     }
     return false;
@@ -140,10 +164,13 @@ bool weir_key_open_to(const struct weir_config_snapshot *snapshot, uint32_t gate
         return weir_slice_equal(key, tenant);
     }
     for (uint32_t i = 0; i < config->route_count; i++) {
-        const struct weir_config_route *route = &config->routes[i];
-        if (route->gate == index && (has_tenant(route) || is_constant(route)) &&
-            weir_key_template_fits(route->key, route->key_parts, key, tenant)) {
-            return true;
+        struct key_template templates[2];
+        uint32_t count = templates_of(&config->routes[i], index, templates);
+        for (uint32_t j = 0; j < count; j++) {
+            if ((has_tenant(&templates[j]) || is_constant(&templates[j])) &&
+                weir_key_template_fits(templates[j].parts, templates[j].count, key, tenant)) {
+                return true;
+            }
         }
     }
     return false;

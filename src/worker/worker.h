@@ -21,6 +21,7 @@ struct weir_hasher;
 struct weir_listener;
 struct weir_llm_metrics;
 struct weir_llm_worker;
+struct weir_rpc_worker;
 struct weir_reloader;
 struct weir_resolver;
 struct weir_worker_config;
@@ -56,7 +57,8 @@ struct weir_worker {
     struct weir_slab exchange_flows; /* of exchanges that name a flow */
     struct weir_resolver *resolver;
     struct weir_slab heads;      /* of requests that are being read */
-    struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs */
+    struct weir_llm_worker *llm; /* what it keeps for exchanges with LLMs, */
+    struct weir_rpc_worker *rpc; /* and for those whose bodies are JSON */
     struct weir_slab calls;      /* of the API, */
     struct weir_slab call_contexts[WEIR_CALL_CONTEXT_SIZES];    /* and what its handlers remember */
     void *api;                                                  /* the API's own state; shared */

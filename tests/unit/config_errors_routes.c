@@ -171,7 +171,7 @@ TEST(a_key_is_made_of_what_is_known)
                   "weir.yaml:9:23: routes[5].key is \"a{tenant}b{tenant}c{tenant}d{tenant}e\"; "
                   "expected at most 8 parts\n"
                   "weir.yaml:10:23: routes[6].key is empty; expected a template such as "
-                  "\"{function}\", header:NAME, or a constant\n");
+                  "\"{function}\", header:NAME, json:PATH, or a constant\n");
 }
 
 TEST(the_other_fields_of_a_route_are_checked)
@@ -197,12 +197,82 @@ TEST(the_other_fields_of_a_route_are_checked)
         "1m30s, 2h or 7d, or none; did you mean 5s?\n"
         "weir.yaml:5:86: routes[1].prio is no field; expected match, methods, strip, key, tenant, "
         "priority, "
-        "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, websocket, "
-        "llm, custom, default_key, cache_read, retries or max_body; did you mean priority?\n"
+        "flow, deadline, retry_after_max, gate, upstream, permit, flow_idle, depth, json_rpc, "
+        "ungated, sessions, websocket, llm, custom, default_key, cache_read, retries or max_body; "
+        "did you mean priority?\n"
         "weir.yaml:6:41: routes[2].priority is a list; expected header:NAME, high, normal or low\n"
         "weir.yaml:6:53: routes[2].tenant is a list; expected header:NAME or a constant\n"
         "weir.yaml:6:67: routes[2].max_body is a list; expected a size such as 512B, 64KiB, 1MB or "
         "2GiB, or none\n");
+}
+
+TEST(what_a_body_names_for_a_key_is_checked)
+{
+    expect_errors(
+        LISTEN "routes:\n"
+               "  - { match: /a, key: 'json:', upstream: u }\n"
+               "  - { match: /b, key: '{json:a..b}', upstream: u }\n"
+               "  - { match: /c, key: '{json:a}{json:b}', upstream: u }\n"
+               "  - { match: /d, key: json:a, llm: openai, upstream: u }\n"
+               "  - { match: /e, key: a, default_key: b, upstream: u }\n"
+               "  - { match: /f, key: json:a.b.c.d.e.f.g.h.i, upstream: u }\n",
+        "weir.yaml:4:23: routes[0].key is \"json:\"; expected a path after json:, such as "
+        "json:params.name: up to 8 names with dots between, each of 1 to 48 letters, digits, _, -, "
+        "$ and @\n"
+        "weir.yaml:5:23: routes[1].key is \"{json:a..b}\"; expected a path after json:, such as "
+        "json:params.name: up to 8 names with dots between, each of 1 to 48 letters, digits, _, -, "
+        "$ and @\n"
+        "weir.yaml:6:23: routes[2].key has 2 parts that the body names (json:); expected one\n"
+        "weir.yaml:7:23: routes[3].key has json:, but the route has llm, which reads the model; "
+        "expected {model}, or llm: custom with custom.model for another path\n"
+        "weir.yaml:8:39: routes[4].default_key means nothing, because no part of the key comes "
+        "from "
+        "the body; expected key: \"json:PATH\" with it, or key: \"{model}\" and llm\n"
+        "weir.yaml:9:23: routes[5].key is \"json:a.b.c.d.e.f.g.h.i\"; expected a path after json:, "
+        "such as json:params.name: up to 8 names with dots between, each of 1 to 48 letters, "
+        "digits, _, -, $ and @\n");
+}
+
+TEST(json_rpc_and_sessions_stand_only_where_they_mean_something)
+{
+    expect_errors(
+        "listen: 127.0.0.1:1\n"
+        "upstreams: { u: { url: http://u } }\n"
+        "gates: { g: {} }\n"
+        "routes:\n"
+        "  - { match: /a, upstream: u, llm: openai, json_rpc: true, sessions: {} }\n"
+        "  - { match: /b, upstream: u, websocket: true, json_rpc: true }\n"
+        "  - { match: /c, upstream: u, ungated: [ping] }\n"
+        "  - { match: /d, upstream: u, json_rpc: true, ungated: ping }\n"
+        "  - { match: /e, upstream: u, json_rpc: true, ungated: [''] }\n"
+        "  - { match: /f, upstream: u, gate: g, permit: flow, flow: header:F, sessions: {} }\n"
+        "  - { match: /h, upstream: u, sessions: { key: a } }\n"
+        "  - { match: /i, upstream: u, sessions: { gate: g, key: json:a } }\n"
+        "  - { match: /j, upstream: u, sessions: { gate: h } }\n"
+        "  - { match: /k, upstream: u, sessions: true }\n"
+        "  - { match: /l, upstream: u, llm: openai, json_rpc: false }\n",
+        "weir.yaml:5:54: routes[0].json_rpc stands beside llm, but no API of an LLM has it; "
+        "expected a route of its own for it, without llm\n"
+        "weir.yaml:5:70: routes[0].sessions stands beside llm, but no API of an LLM has it; "
+        "expected a route of its own for it, without llm\n"
+        "weir.yaml:6:58: routes[1].json_rpc stands beside websocket: true, but what a WebSocket "
+        "carries is not read; expected a route of its own for WebSockets\n"
+        "weir.yaml:7:40: routes[2].ungated means nothing, because the route has no json_rpc: true; "
+        "expected it with it\n"
+        "weir.yaml:8:56: routes[3].ungated is \"ping\"; expected a list of methods such as "
+        "[initialize, \"notifications/*\"]\n"
+        "weir.yaml:9:57: routes[4].ungated[0] is \"\"; expected a method such as ping\n"
+        "weir.yaml:10:80: routes[5].sessions stands beside permit: flow, by which an event stream "
+        "would hold the flow's permit; expected permit: request, or a route of its own with "
+        "methods: [GET]\n"
+        "weir.yaml:11:48: routes[6].sessions.key means nothing, because the sessions have no gate; "
+        "expected gate: NAME with it\n"
+        "weir.yaml:12:57: routes[7].sessions.key has a part that a body names, but a GET that "
+        "opens an event stream has no body; expected other parts\n"
+        "weir.yaml:13:49: routes[8].sessions.gate is \"h\"; expected the name of a gate that "
+        "stands under gates\n"
+        "weir.yaml:14:41: routes[9].sessions is \"true\"; expected a mapping with the fields gate "
+        "or key\n");
 }
 
 TEST(a_permit_of_a_flow_needs_a_flow_and_a_gate)
@@ -238,8 +308,9 @@ TEST(what_is_said_of_an_llm_needs_one)
                          "  - { match: /c, upstream: u, llm: openai, custom: { model: m } }\n",
                   "weir.yaml:4:39: routes[0].custom means nothing, because the route has no llm; "
                   "expected llm: openai, anthropic or custom with it\n"
-                  "weir.yaml:4:66: routes[0].default_key means nothing, because the route has no "
-                  "llm; expected llm: openai, anthropic or custom with it\n"
+                  "weir.yaml:4:66: routes[0].default_key means nothing, because no part of the key "
+                  "comes from the body; expected key: \"json:PATH\" with it, or key: "
+                  "\"{model}\" and llm\n"
                   "weir.yaml:5:19: routes[0].cache_read means nothing, because the route has no "
                   "llm; expected llm: openai, anthropic or custom with it\n"
                   "weir.yaml:5:33: routes[0].retries means nothing, because the route has no llm; "
@@ -271,7 +342,8 @@ TEST(the_fields_of_an_llm_are_checked)
         "weir.yaml:7:56: routes[3].cache_read is \"0.1\"; expected a percentage from 0% to 100%\n"
         "weir.yaml:8:56: routes[4].cache_read is \"101\"; expected a percentage from 0% to 100%\n"
         "weir.yaml:9:56: routes[5].cache_read is a list; expected a percentage from 0% to 100%\n"
-        "weir.yaml:10:73: routes[6].default_key is empty; expected a text that stands for {model}\n"
+        "weir.yaml:10:73: routes[6].default_key is empty; expected a text that stands for what the "
+        "body names\n"
         "weir.yaml:11:57: routes[7].default_key stands for {model}, which is not in the key; "
         "expected key: \"{model}\" with it\n"
         "weir.yaml:12:49: routes[8].key is \"{\"; expected a } after every {\n"
@@ -527,6 +599,8 @@ int main(void)
         cmocka_unit_test(what_is_stripped_starts_the_match),
         cmocka_unit_test(a_key_is_made_of_what_is_known),
         cmocka_unit_test(the_other_fields_of_a_route_are_checked),
+        cmocka_unit_test(what_a_body_names_for_a_key_is_checked),
+        cmocka_unit_test(json_rpc_and_sessions_stand_only_where_they_mean_something),
         cmocka_unit_test(a_permit_of_a_flow_needs_a_flow_and_a_gate),
         cmocka_unit_test(what_is_said_of_an_llm_needs_one),
         cmocka_unit_test(the_fields_of_an_llm_are_checked),

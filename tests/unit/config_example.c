@@ -710,6 +710,51 @@ TEST(everything_that_differs_from_a_default_is_printed)
     unload(config);
 }
 
+TEST(methods_json_and_sessions_are_printed)
+{
+    static const char routes[] = "routes:\n"
+                                 "  - match: \"/a/{b}\"\n"
+                                 "    methods: [POST, DELETE]\n"
+                                 "    key: \"{b}:{json:c.0}\"\n"
+                                 "    deadline: none\n"
+                                 "    retry_after_max: 30s\n"
+                                 "    gate: \"g\"\n"
+                                 "    upstream: [\"u\"]\n"
+                                 "    permit: request\n"
+                                 "    flow_idle: 1m\n"
+                                 "    depth: 5\n"
+                                 "    json_rpc: true\n"
+                                 "    ungated: [\"a*\", \"b\"]\n"
+                                 "    sessions:\n"
+                                 "      gate: \"g\"\n"
+                                 "      key: \"{b}\"\n"
+                                 "    websocket: false\n"
+                                 "    default_key: \"d\"\n"
+                                 "    max_body: none\n"
+                                 "  - match: \"/c\"\n"
+                                 "    key: \"all\"\n"
+                                 "    deadline: none\n"
+                                 "    retry_after_max: 30s\n"
+                                 "    upstream: [\"u\"]\n"
+                                 "    permit: request\n"
+                                 "    flow_idle: 1m\n"
+                                 "    depth: 5\n"
+                                 "    json_rpc: true\n"
+                                 "    ungated: []\n"
+                                 "    sessions: {}\n"
+                                 "    websocket: false\n"
+                                 "    max_body: none\n";
+    char text[2048];
+    snprintf(text, sizeof text,
+             "listen: 127.0.0.1:1\nupstreams: { u: { url: http://u } }\ngates: { g: {} }\n%s",
+             routes);
+    struct weir_config *config = load(text);
+    char *printed = print(config);
+    assert_non_null(strstr(printed, routes));
+    free(printed);
+    unload(config);
+}
+
 TEST(secrets_are_not_printed)
 {
     USE_ENVIRONMENT("S", "secret-secret-secret");
@@ -760,6 +805,7 @@ int main(void)
         cmocka_unit_test(who_does_without_secrets_needs_no_variable),
         cmocka_unit_test(what_is_printed_can_be_loaded_and_is_printed_the_same),
         cmocka_unit_test(everything_that_differs_from_a_default_is_printed),
+        cmocka_unit_test(methods_json_and_sessions_are_printed),
         cmocka_unit_test(secrets_are_not_printed),
         cmocka_unit_test(quotes_are_printed_so_that_they_come_back),
     };

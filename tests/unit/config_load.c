@@ -330,6 +330,49 @@ TEST(of_the_routes_of_one_path_the_method_decides)
     unload(config);
 }
 
+TEST(a_route_may_read_json_and_have_sessions)
+{
+    struct weir_config *config =
+        load("listen: 127.0.0.1:1\n"
+             "gates: { g: {}, s: {} }\n"
+             "routes:\n"
+             "  - { match: /a, upstream: u, gate: g, json_rpc: true, key: json:params.name }\n"
+             "  - { match: '/b/{c}', upstream: u, key: '{c}:{json:a.0}', default_key: d,\n"
+             "      json_rpc: true, ungated: [], sessions: { gate: s, key: '{c}' } }\n"
+             "  - { match: /d, upstream: u, sessions: { gate: g } }\n"
+             "  - { match: /e, upstream: u }\n"
+             "upstreams: { u: { url: http://u } }\n");
+    const struct weir_config_route *route = &config->routes[0];
+    assert_true(route->json_rpc && route->has_sessions);
+    assert_int_equal(route->key_parts, 1);
+    expect_source(&route->key[0], WEIR_CONFIG_SOURCE_JSON, "params.name");
+    expect_slice(route->default_key, "default");
+    assert_int_equal(route->session_gate, WEIR_CONFIG_NONE);
+    assert_int_equal(route->ungated_count, 3);
+    expect_slice(route->ungated[2], "notifications/*");
+    assert_true(weir_config_route_leads_to(route, 0));
+    assert_false(weir_config_route_leads_to(route, 1));
+    route++;
+    assert_int_equal(route->key_parts, 3);
+    assert_int_equal(route->key[0].kind, WEIR_CONFIG_SOURCE_CAPTURE);
+    expect_source(&route->key[2], WEIR_CONFIG_SOURCE_JSON, "a.0");
+    assert_ptr_equal(weir_config_json_part(route->key, route->key_parts), &route->key[2]);
+    expect_slice(route->default_key, "d");
+    assert_int_equal(route->ungated_count, 0);
+    assert_int_equal(route->session_gate, 1);
+    assert_int_equal(route->session_key_parts, 1);
+    assert_int_equal(route->session_key[0].kind, WEIR_CONFIG_SOURCE_CAPTURE);
+    assert_true(weir_config_route_leads_to(route, 1));
+    route++;
+    assert_true(route->has_sessions && !route->json_rpc);
+    assert_int_equal(route->session_gate, 0);
+    expect_source(&route->session_key[0], WEIR_CONFIG_SOURCE_CONSTANT, "all");
+    route++;
+    assert_false(route->json_rpc || route->has_sessions);
+    assert_null(weir_config_json_part(route->key, route->key_parts));
+    unload(config);
+}
+
 TEST(a_route_may_have_lanes_constants_and_a_composed_key)
 {
     struct weir_config *config =
@@ -522,6 +565,7 @@ int main(void)
         cmocka_unit_test(an_api_of_its_own_says_where_everything_stands),
         cmocka_unit_test(a_permit_may_belong_to_a_flow),
         cmocka_unit_test(of_the_routes_of_one_path_the_method_decides),
+        cmocka_unit_test(a_route_may_read_json_and_have_sessions),
         cmocka_unit_test(a_route_may_have_lanes_constants_and_a_composed_key),
         cmocka_unit_test(a_queue_that_names_nothing_has_defaults),
         cmocka_unit_test(a_queue_may_lead_to_a_route_and_bound_its_priorities),

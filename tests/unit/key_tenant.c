@@ -92,9 +92,16 @@ TEST(a_gate_hides_the_keys_of_others_only_where_a_route_puts_the_tenant_into_the
                                          {.key = &word, .key_parts = 1, .gate = 0},
                                          {.key = &capture, .key_parts = 1, .gate = 0},
                                          {.key = &capture, .key_parts = 1, .gate = 1},
-                                         {.key = &word, .key_parts = 1, .gate = WEIR_CONFIG_NONE}};
-    struct weir_config config = {.routes = routes, .route_count = 5, .gate_count = 2};
-    uint32_t numbers[] = {7, 3};
+                                         {.key = &word, .key_parts = 1, .gate = WEIR_CONFIG_NONE},
+                                         {.key = &capture,
+                                          .key_parts = 1,
+                                          .gate = 1,
+                                          .has_sessions = true,
+                                          .session_key = &tenant_part,
+                                          .session_key_parts = 1,
+                                          .session_gate = 2}};
+    struct weir_config config = {.routes = routes, .route_count = 6, .gate_count = 3};
+    uint32_t numbers[] = {7, 3, 4};
     struct weir_config_snapshot snapshot = {.config = &config, .gates = numbers};
     struct weir_slice acme = SLICE("acme"), anybody = SLICE("");
     assert_true(weir_gate_hides_keys(&snapshot, 7, acme));
@@ -105,6 +112,10 @@ TEST(a_gate_hides_the_keys_of_others_only_where_a_route_puts_the_tenant_into_the
     assert_false(weir_gate_hides_keys(&snapshot, 7, anybody));
     assert_false(weir_gate_hides_keys(&snapshot, 3, acme));
     assert_true(weir_key_open_to(&snapshot, 3, SLICE("rival-corp"), acme));
+    /* By a key of sessions. */
+    assert_true(weir_gate_hides_keys(&snapshot, 4, acme));
+    assert_true(weir_key_open_to(&snapshot, 4, acme, acme));
+    assert_false(weir_key_open_to(&snapshot, 4, SLICE("rival-corp"), acme));
     /* What the keys of a gate meant that a reload has taken out is not known any more. */
     assert_true(weir_gate_hides_keys(&snapshot, 5, acme));
     assert_false(weir_key_open_to(&snapshot, 5, SLICE("rival-corp"), acme));
