@@ -368,9 +368,10 @@ enum weir_api_permit_join weir_api_permit_join(struct weir_api_permit *api_permi
     enum weir_api_permit_join join = WEIR_API_PERMIT_ALONE;
     pthread_mutex_lock(&api_permits->lock);
     struct weir_api_permit *other = name.flow.bytes > 0 ? find_by_flow(api_permits, &name) : NULL;
-    if (other != NULL) {
-        join = share(api_permits, api_permit, leader_of(other), place, now_ns);
-        *stats = weir_gate_ticket_stats(&leader_of(other)->gate_ticket);
+    if (other != NULL) { /* which may go, if its own lease is over; its leader stays */
+        struct weir_api_permit *leader = leader_of(other);
+        join = share(api_permits, api_permit, leader, place, now_ns);
+        *stats = weir_gate_ticket_stats(&leader->gate_ticket);
     }
     pthread_mutex_unlock(&api_permits->lock);
     return join;
